@@ -71,8 +71,9 @@ test-next: setup  ## the Spark tests on the newest PySpark that pip finds, pre-r
 	@next=$$(PYTHON=$(PY) tests/peers/setup.sh sparknext $(PEERS)) && PYTHON=$(PY) tests/peers/setup.sh java $(PEERS) && \
 	$(PEERS)/$$next/bin/python -m pytest -q -m "spark and not soak" -p no:cacheprovider $(ARGS)
 
-check: setup  ## ruff, mypy --strict, imports one way, a report of sizes
+check: setup  ## ruff (lint and format), mypy --strict, imports one way, a report of sizes
 	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check -q .
 	$(VENV)/bin/mypy
 	$(PY) -m pytest -q tests/house
 	@$(PY) tests/house/sizes.py

@@ -1,18 +1,28 @@
-"""How much of a clustered table box queries read: the data files, and the row groups of them, whose bounds in both columns meet the box.
+"""How much of a clustered table box queries read: the data files, and the row groups of them, whose
+bounds in both columns meet the box.
 
-The boxes are random, yet the same for every engine. A box of 5 % holds 5 % of the area of two uniform columns; its sides have ratios of up
-to about 2.5, 1.6 or 1.3 to one another.
+The boxes are random, yet the same for every engine. A box of 5 % holds 5 % of the area of two
+uniform columns; its sides have ratios of up to about 2.5, 1.6 or 1.3 to one another.
 """
+
 import numpy as np
 import pyarrow.parquet as pq
 
 SHARES = (1, 5, 20)  # percent
 BOXES = 400
-RANGES = {"product_id": 100_000, "order_id": 1_000_000_000, "price": 1000}  # of uniform columns of data.py
+RANGES = {
+    "product_id": 100_000,
+    "order_id": 1_000_000_000,
+    "price": 1000,
+}  # of uniform columns of data.py
 
 
 # The orders of cluster_boxes_*: the curve, and its columns.
-ZORDER, PRICE, HILBERT = ("zorder", "product_id", "order_id"), ("zorder", "order_id", "price"), ("hilbert", "product_id", "order_id")
+ZORDER, PRICE, HILBERT = (
+    ("zorder", "product_id", "order_id"),
+    ("zorder", "order_id", "price"),
+    ("hilbert", "product_id", "order_id"),
+)
 
 
 def boxes(percent):
@@ -25,12 +35,22 @@ def boxes(percent):
 
 
 def read_by_boxes(paths, columns):
-    """Facts: percent of the bytes that boxes of 1, 5 and 20 % read on average, by files and by row groups, and how many there are."""
+    """Facts: percent of the bytes that boxes of 1, 5 and 20 % read on average, by files and by row
+    groups, and how many there are.
+    """
     files, groups = [], []
     for path in paths:
         of_file = np.array([[*bounds, size] for bounds, size in row_groups(path, columns)])
         groups += of_file.tolist()
-        files.append([of_file[:, 0].min(), of_file[:, 1].max(), of_file[:, 2].min(), of_file[:, 3].max(), of_file[:, 4].sum()])
+        files.append(
+            [
+                of_file[:, 0].min(),
+                of_file[:, 1].max(),
+                of_file[:, 2].min(),
+                of_file[:, 3].max(),
+                of_file[:, 4].sum(),
+            ]
+        )
     facts = {"files": len(files), "groups": len(groups)}
     for percent in SHARES:
         facts[f"read_{percent}"] = read(np.array(files), percent)
@@ -43,8 +63,15 @@ def row_groups(path, columns):
         places = [file.schema_arrow.get_field_index(c) for c in columns]
         for group in map(file.metadata.row_group, range(file.metadata.num_row_groups)):
             ends = [group.column(p).statistics for p in places]
-            bounds = [end / RANGES[c] for c, s in zip(columns, ends, strict=True) for end in (s.min, s.max)]
-            yield bounds, sum(group.column(i).total_compressed_size for i in range(group.num_columns))
+            bounds = [
+                end / RANGES[c]
+                for c, s in zip(columns, ends, strict=True)
+                for end in (s.min, s.max)
+            ]
+            yield (
+                bounds,
+                sum(group.column(i).total_compressed_size for i in range(group.num_columns)),
+            )
 
 
 def read(parts, percent):

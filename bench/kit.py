@@ -1,4 +1,5 @@
 """What data, fixtures, engines and runner share: sizes, places on disk, the stopwatch."""
+
 import itertools
 import json
 import os
@@ -32,7 +33,11 @@ metadata_5000 small_files_5000 import_only
 
 # Workloads whose floor is another's: the same work through Spark's own Parquet.
 SAME_AS = {
-    **{f"{door}_{w}": w for door in ("format", "bare") for w in ("scan_2col", "scan_all", "scan_filter", "write_plain", "write_part")},
+    **{
+        f"{door}_{w}": w
+        for door in ("format", "bare")
+        for w in ("scan_2col", "scan_all", "scan_filter", "write_plain", "write_part")
+    },
     "append_latency_sqlite_10": "append_latency_10",
     "append_latency_sqlite_1000": "append_latency_1000",
 }
@@ -61,15 +66,35 @@ SCALES = {
     s.name: s
     for s in (
         Scale(
-            "small", 160_000, (200, 500), (5, 400), (20, 20), (10, 50, 100), (1800, 200), (20, 2_000), (1_000, 50_000), "0.01", (100, 100),
+            "small",
+            160_000,
+            (200, 500),
+            (5, 400),
+            (20, 20),
+            (10, 50, 100),
+            (1800, 200),
+            (20, 2_000),
+            (1_000, 50_000),
+            "0.01",
+            (100, 100),
             (10_000, 1_000),
         ),
         Scale(
-            "full", 16_000_000, (2000, 2_000), (50, 2000), (100, 100), (10, 500, 1000), (18_000, 2_000), (24, 100_000), (100_000, 5_000_000),
-            "1", (5_000, 400), (1_000_000, 100_000),
+            "full",
+            16_000_000,
+            (2000, 2_000),
+            (50, 2000),
+            (100, 100),
+            (10, 500, 1000),
+            (18_000, 2_000),
+            (24, 100_000),
+            (100_000, 5_000_000),
+            "1",
+            (5_000, 400),
+            (1_000_000, 100_000),
         ),
     )
-}  # fmt: skip
+}
 
 
 class Unsupported(Exception):
@@ -78,7 +103,9 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True)
 class Layout:
-    """Everything of one scale lies under one folder. Fixtures are built in live/fix and kept in pristine."""
+    """Everything of one scale lies under one folder. Fixtures are built in live/fix and kept in
+    pristine.
+    """
 
     root: Path
     scale: Scale
@@ -87,7 +114,9 @@ class Layout:
     def of(cls, data, scale):
         return cls(Path(data).resolve() / scale, SCALES[scale])
 
-    def __getattr__(self, name):  # events, small, lineitem, changes, deletes, plan_files, stream_in, live, pristine …
+    def __getattr__(
+        self, name
+    ):  # events, small, lineitem, changes, deletes, plan_files, stream_in, live, pristine …
         if name.startswith("_"):
             raise AttributeError(name)
         return self.root / name
@@ -96,14 +125,18 @@ class Layout:
         return self.live / "fix" / name
 
     def keep(self, table, as_name=None):
-        """Keeps a fixture as it was built, less its older metadata files (1000 of them are half a gigabyte)."""
+        """Keeps a fixture as it was built, less its older metadata files (1000 of them are half a
+        gigabyte).
+        """
         kept, newest = self.pristine / (as_name or table), self.metadata(table).name
         shutil.rmtree(kept, ignore_errors=True)
         old = lambda _, names: [n for n in names if ".metadata.json" in n and newest not in n]
         shutil.copytree(self.fixture(table), kept, ignore=old)
 
     def restore(self, table, as_name=None):
-        """Puts a fixture back as it was built (its paths are absolute, so always at the same place)."""
+        """Puts a fixture back as it was built (its paths are absolute, so always at the same
+        place).
+        """
         shutil.rmtree(self.fixture(table), ignore_errors=True)
         shutil.copytree(self.pristine / (as_name or table), self.fixture(table))
         return self.fixture(table)
@@ -147,11 +180,16 @@ class Bench(Layout):
 
 
 def many_snapshots(b, wanted=5000):
-    """A metadata file like that of the table with most snapshots, with `wanted` of them; gives its path. Not part of any clock."""
+    """A metadata file like that of the table with most snapshots, with `wanted` of them; gives its
+    path. Not part of any clock.
+    """
     b.restore("snaps", "snaps_all")
     metadata = json.loads(b.metadata("snaps").read_text())
     kept = metadata["snapshots"]
-    more = [{**kept[i % len(kept)], "snapshot-id": 10**18 + i, "sequence-number": i + 1} for i in range(wanted - len(kept))]
+    more = [
+        {**kept[i % len(kept)], "snapshot-id": 10**18 + i, "sequence-number": i + 1}
+        for i in range(wanted - len(kept))
+    ]
     metadata["snapshots"] = more + kept
     metadata["last-sequence-number"] = wanted
     file = b.fresh("metadata_5000") / "metadata" / "v1.metadata.json"
@@ -161,7 +199,9 @@ def many_snapshots(b, wanted=5000):
 
 
 def on_disk(folder, suffix=".parquet"):
-    files = [f for f in Path(folder).rglob("*" + suffix) if f.is_file() and not f.name.startswith(".")]
+    files = [
+        f for f in Path(folder).rglob("*" + suffix) if f.is_file() and not f.name.startswith(".")
+    ]
     return {"files": len(files), "bytes": sum(f.stat().st_size for f in files)}
 
 
@@ -170,7 +210,8 @@ def shown(*values):
     return [f"{v:.0f}" if isinstance(v, float) else str(v).removesuffix("+00:00") for v in values]
 
 
-# --- this process and all below it (Spark's JVM, its Python workers) ------------------------------------------
+# --- this process and all below it (Spark's JVM, its Python workers)
+# ------------------------------------------
 
 
 def stat(pid):

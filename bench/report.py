@@ -1,8 +1,11 @@
-"""Results side by side: python report.py results.jsonl [more.jsonl] [--by clock|cpu] [--plot FILE.png] > report.md
+"""Results side by side: python report.py results.jsonl [more.jsonl] [--by clock|cpu] [--plot
+FILE.png] > report.md
 
-A cell reads: median seconds, ×ratio to the floor, peak MB. The floor is Spark's own Parquet on the engine's version of Spark
-(the newest version for engines without Spark), or Java where Parquet has no such operation. The newest line of a workload counts.
+A cell reads: median seconds, ×ratio to the floor, peak MB. The floor is Spark's own Parquet on the
+engine's version of Spark (the newest version for engines without Spark), or Java where Parquet has
+no such operation. The newest line of a workload counts.
 """
+
 import argparse
 import json
 import math
@@ -12,8 +15,15 @@ from pathlib import Path
 from kit import SAME_AS, WORKLOADS
 
 NO_NATIVE = {
-    "rewrite_manifests", "expire_1000", "metadata_5000", "plan_deletes", "plan_all_java", "plan_filter_java",
-    "cluster_boxes_zorder", "cluster_boxes_price", "cluster_boxes_hilbert",
+    "rewrite_manifests",
+    "expire_1000",
+    "metadata_5000",
+    "plan_deletes",
+    "plan_all_java",
+    "plan_filter_java",
+    "cluster_boxes_zorder",
+    "cluster_boxes_price",
+    "cluster_boxes_hilbert",
 }  # fmt: skip; the reference is Java
 ARROW = "arrow_"  # workloads without Spark: the reference is pyarrow
 NO_PEAK = {"cold_start"}  # a process of its own, beside the one that waits
@@ -39,7 +49,16 @@ def read(paths, scale):
             if line["scale"] == scale:
                 columns.setdefault((line["engine"], line.get("spark")), {})[line["workload"]] = line
     order = ["spark", "java", "frazil", "pyiceberg", "raw"]
-    return dict(sorted(columns.items(), key=lambda c: (order.index(c[0][0]) if c[0][0] in order else 9, c[0][0], -number(c[0][1]))))
+    return dict(
+        sorted(
+            columns.items(),
+            key=lambda c: (
+                order.index(c[0][0]) if c[0][0] in order else 9,
+                c[0][0],
+                -number(c[0][1]),
+            ),
+        )
+    )
 
 
 def number(version):
@@ -57,7 +76,13 @@ def seconds(line, lap, by):
         return None
     if lap != "main":
         times = line["laps"].get(lap)
-        return None if times is None or by == "cpu" else times["median"] if isinstance(times, dict) else statistics.median(times)
+        return (
+            None
+            if times is None or by == "cpu"
+            else times["median"]
+            if isinstance(times, dict)
+            else statistics.median(times)
+        )
     return statistics.median(line["cpu"]) if by == "cpu" else line["median"]
 
 
@@ -72,7 +97,9 @@ def ratio(columns, column, workload, lap, by):
     floor = floor_column(columns, column, workload)
     own = seconds(columns[column].get(workload), lap, by)
     base = seconds(columns[floor].get(SAME_AS.get(workload, workload)), lap, by) if floor else None
-    return own / base if own and base and min(own, base) > 0 else None  # CPU seconds may be 0, or less when a process has gone
+    return (
+        own / base if own and base and min(own, base) > 0 else None
+    )  # CPU seconds may be 0, or less when a process has gone
 
 
 def cell(columns, column, workload, lap, by):
@@ -92,7 +119,9 @@ def cell(columns, column, workload, lap, by):
 def alike(one, other):
     def same(a, b):
         try:
-            return abs(float(a) - float(b)) <= 1 + 1e-9 * abs(float(a))  # sums of floats, in another order
+            return abs(float(a) - float(b)) <= 1 + 1e-9 * abs(
+                float(a)
+            )  # sums of floats, in another order
         except ValueError:
             return a == b
 
@@ -100,12 +129,20 @@ def alike(one, other):
 
 
 def check(columns, workload):
-    facts = {title(c): lines[workload]["check"] for c, lines in columns.items() if workload in lines and lines[workload].get("check")}
+    facts = {
+        title(c): lines[workload]["check"]
+        for c, lines in columns.items()
+        if workload in lines and lines[workload].get("check")
+    }
     if len(facts) < 2:
         return "one only" if facts else ""
     (first, expected), *rest = facts.items()
     wrong = [f"{name} {', '.join(found)}" for name, found in rest if not alike(expected, found)]
-    return f"**differ**: {first} {', '.join(expected)}; " + "; ".join(wrong) if wrong else f"{len(facts)} agree"
+    return (
+        f"**differ**: {first} {', '.join(expected)}; " + "; ".join(wrong)
+        if wrong
+        else f"{len(facts)} agree"
+    )
 
 
 def table(columns, by):
@@ -117,14 +154,22 @@ def table(columns, by):
                 name = workload if lap == "main" else f"&nbsp; {lap}"
                 cells = [cell(columns, c, workload, lap, by) for c in columns]
                 if lap == "main" or any(cells):
-                    yield f"| {name} | " + " | ".join(cells) + f" | {check(columns, workload) if lap == 'main' else ''} |"
+                    yield (
+                        f"| {name} | "
+                        + " | ".join(cells)
+                        + f" | {check(columns, workload) if lap == 'main' else ''} |"
+                    )
     means = [mean(columns, c, by) for c in columns]
     yield "| *geometric mean of ratios* | " + " | ".join(means) + " | |"
 
 
 def mean(columns, column, by):
-    found = [r for w in WORKLOADS if w not in NO_NATIVE and (r := ratio(columns, column, w, "main", by))]
-    return f"×{math.exp(statistics.fmean(map(math.log, found))):.2f} of {len(found)}" if found else ""
+    found = [
+        r for w in WORKLOADS if w not in NO_NATIVE and (r := ratio(columns, column, w, "main", by))
+    ]
+    return (
+        f"×{math.exp(statistics.fmean(map(math.log, found))):.2f} of {len(found)}" if found else ""
+    )
 
 
 def misses(columns):
@@ -159,10 +204,17 @@ def plot(columns, by, path):
 
 
 def main():
-    args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    args = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     args.add_argument("results", type=Path, nargs="+")
     args.add_argument("--scale", default="full")
-    args.add_argument("--by", choices=["clock", "cpu"], default="clock", help="cpu: CPU seconds of all processes, steadier on a busy machine")
+    args.add_argument(
+        "--by",
+        choices=["clock", "cpu"],
+        default="clock",
+        help="cpu: CPU seconds of all processes, steadier on a busy machine",
+    )
     args.add_argument("--plot", type=Path)
     args = args.parse_args()
     columns = read(args.results, args.scale)
@@ -171,7 +223,9 @@ def main():
     lines = [line for own in columns.values() for line in own.values()]
     versions = sorted({f"{line['engine']} {line['version']}" for line in lines})
     repeats = max(len(line.get("seconds", [])) for line in lines if line["workload"] not in LAPS)
-    print(f"Scale {args.scale}; {', '.join(versions)}; up to {repeats} repeats; load average up to {max(line['load'] for line in lines)}.\n")
+    print(
+        f"Scale {args.scale}; {', '.join(versions)}; up to {repeats} repeats; load average up to {max(line['load'] for line in lines)}.\n"
+    )
     print(*table(columns, args.by), "", *misses(columns), sep="\n")
     if args.plot:
         plot(columns, args.by, args.plot)

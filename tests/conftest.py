@@ -33,32 +33,45 @@ errors.HIDES_FRAMES = False  # who tests Frazil looks into it
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
 
-# Two cores are shared by several processes: no deadline for a single example, nor for making the first ones.
-settings.register_profile("frazil", settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]))
+# Two cores are shared by several processes: no deadline for a single example, nor for making the
+# first ones.
+settings.register_profile(
+    "frazil", settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+)
 settings.load_profile("frazil")
 
 
 def pytest_collection_finish() -> None:
-    """Take what was collected out of the garbage collector's sight: a million objects that live to the end, walked in vain again and again."""
+    """Take what was collected out of the garbage collector's sight: a million objects that live to
+    the end, walked in vain again and again.
+    """
     gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse tests that take a SparkSession, through whichever fixture, and are not marked `spark`; property tests are long in `make soak`."""
+    """Refuse tests that take a SparkSession, through whichever fixture, and are not marked `spark`;
+    property tests are long in `make soak`.
+    """
     if SOAK:
         for item in items:
             if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
                 item.add_marker("soak")
     taking = [i for i in items if "plain_spark" in getattr(i, "fixturenames", ())]
     if unmarked := [i.nodeid for i in taking if i.get_closest_marker("spark") is None]:
-        raise pytest.UsageError(f"These tests take a SparkSession; mark them with pytest.mark.spark: {', '.join(unmarked)}")
+        raise pytest.UsageError(
+            f"These tests take a SparkSession; mark them with pytest.mark.spark: {', '.join(unmarked)}"
+        )
 
 
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """pytest's. Where that is in memory (FRAZIL_TEST_DISK names a place that is not), tests marked `disk` get one on the disk."""
+    """pytest's. Where that is in memory (FRAZIL_TEST_DISK names a place that is not), tests marked
+    `disk` get one on the disk.
+    """
     if "FRAZIL_TEST_DISK" in os.environ and request.node.get_closest_marker("disk"):
-        with tempfile.TemporaryDirectory(dir=os.environ["FRAZIL_TEST_DISK"], ignore_cleanup_errors=True) as folder:
+        with tempfile.TemporaryDirectory(
+            dir=os.environ["FRAZIL_TEST_DISK"], ignore_cleanup_errors=True
+        ) as folder:
             yield Path(folder)
     else:
         yield tmp_path
@@ -66,7 +79,9 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
-    """The default catalog, in a folder of this test, which is the working directory too; with the namespace `db`."""
+    """The default catalog, in a folder of this test, which is the working directory too; with the
+    namespace `db`.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FRAZIL_HOME", str(tmp_path / "home"))
     with load_catalog() as catalog:
@@ -76,19 +91,27 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
 
 @pytest.fixture(scope="session")
 def golden() -> golden_tables.Golden:
-    """All golden tables by name, unpacked and in place. Read only: never commit to them; `writable_copy` is for that."""
+    """All golden tables by name, unpacked and in place. Read only: never commit to them;
+    `writable_copy` is for that.
+    """
     return golden_tables.load(CACHE / "golden")
 
 
 @pytest.fixture
 def writable_copy(golden: golden_tables.Golden, tmp_path: Path) -> Callable[[str], str]:
-    """`writable_copy("plain_v2")`: location of a path table of this test that goes on from a golden one."""
-    return lambda name: str(golden_tables.writable_copy(golden[name].metadata_file, tmp_path / "copies" / name))
+    """`writable_copy("plain_v2")`: location of a path table of this test that goes on from a golden
+    one.
+    """
+    return lambda name: str(
+        golden_tables.writable_copy(golden[name].metadata_file, tmp_path / "copies" / name)
+    )
 
 
 @pytest.fixture(scope="session")
 def plain_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The process's one SparkSession: two cores, one gigabyte, UTC. `frazil.install` was not called on it."""
+    """The process's one SparkSession: two cores, one gigabyte, UTC. `frazil.install` was not called
+    on it.
+    """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
@@ -107,8 +130,13 @@ def plain_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     builder = SparkSession.builder.master("local[2]").appName("frazil tests")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with pytest.MonkeyPatch.context() as patch:  # what the JVM starts with, its Pythons do; no other process that a test starts
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(PRELOADED), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep))
+    with (
+        pytest.MonkeyPatch.context() as patch
+    ):  # what the JVM starts with, its Pythons do; no other process that a test starts
+        patch.setenv(
+            "PYTHONPATH",
+            os.pathsep.join([str(PRELOADED), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
+        )
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
@@ -125,10 +153,12 @@ def spark(plain_spark: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def java_check() -> Iterator[checks.JavaCheck]:
-    """Real Java Iceberg opens tables: `java_check(locations, write=False, light=False, newest=0)` -> results by location.
+    """Real Java Iceberg opens tables: `java_check(locations, write=False, light=False, newest=0)`
+    -> results by location.
 
-    One JVM serves all tests of a run. Each result has `ok`, `problems`, `rows`, `sum`, `snapshots`, `refs`; with `write=True` Java goes on
-    with a scratch copy (append, delete, merge, compact, expire) and tells it under `write`.
+    One JVM serves all tests of a run. Each result has `ok`, `problems`, `rows`, `sum`, `snapshots`,
+    `refs`; with `write=True` Java goes on with a scratch copy (append, delete, merge, compact,
+    expire) and tells it under `write`.
     """
     engine = checks.JavaCheck(checks.environment("java", CACHE / "peers"))
     yield engine
@@ -137,10 +167,17 @@ def java_check() -> Iterator[checks.JavaCheck]:
 
 @pytest.fixture(scope="session")
 def java_of_hive4() -> Iterator[checks.JavaCheck]:
-    """Java Iceberg over Hive 4's client of metastores. The one in Spark's jars, that of 2.3, asks for tables by calls that are gone from 4.0."""
+    """Java Iceberg over Hive 4's client of metastores. The one in Spark's jars, that of 2.3, asks
+    for tables by calls that are gone from 4.0.
+    """
     environment = checks.environment("java", CACHE / "peers")
     command = [ROOT / "tests/services/spark_jars.sh", "hive4", CACHE / "hive4-client"]
-    found = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHON": str(environment.python)})
+    found = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHON": str(environment.python)},
+    )
     assert found.returncode == 0, found.stderr
     with contextlib.closing(checks.JavaCheck(environment, found.stdout.strip())) as engine:
         yield engine
@@ -148,7 +185,9 @@ def java_of_hive4() -> Iterator[checks.JavaCheck]:
 
 @pytest.fixture(scope="session")
 def pyiceberg_check() -> Iterator[checks.PyIcebergCheck]:
-    """Real PyIceberg opens tables: `pyiceberg_check(locations)` -> results by location, with `ok`, `problems`, `rows`, `sum` or `cannot`."""
+    """Real PyIceberg opens tables: `pyiceberg_check(locations)` -> results by location, with `ok`,
+    `problems`, `rows`, `sum` or `cannot`.
+    """
     engine = checks.PyIcebergCheck(checks.environment("pyiceberg", CACHE / "peers"))
     yield engine
     engine.close()
@@ -156,5 +195,7 @@ def pyiceberg_check() -> Iterator[checks.PyIcebergCheck]:
 
 @pytest.fixture(scope="session")
 def worker_python() -> Path:
-    """The Python of a packed environment as docs/spark.md has it: Frazil installed, another than ours."""
+    """The Python of a packed environment as docs/spark.md has it: Frazil installed, another than
+    ours.
+    """
     return checks.environment("worker", CACHE / "peers").python

@@ -1,4 +1,6 @@
-"""A TCP proxy before a real server, which disturbs single requests when told to, and keeps what it did."""
+"""A TCP proxy before a real server, which disturbs single requests when told to, and keeps what it
+did.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class Fired(NamedTuple):
 
 
 def readable(*sockets: Any, within: float | None = None) -> list[Any]:
-    """Wait until sockets can be read, and return those. A process may have more than the 1024 files that `select` can count."""
+    """Wait until sockets can be read, and return those. A process may have more than the 1024 files
+    that `select` can count.
+    """
     with selectors.PollSelector() as waiting:
         for one in sockets:
             waiting.register(one, selectors.EVENT_READ)
@@ -40,27 +44,34 @@ class _Fault:
 
 
 class FaultProxy:
-    """Pass requests on to the server of an address (`http://…`, `thrift://…`, `hdfs://…`, a database's); `uri` is the address to use instead.
+    """Pass requests on to the server of an address (`http://…`, `thrift://…`, `hdfs://…`, a
+    database's); `uri` is the address to use instead.
 
-    `once(request, kind)`: the next request in which the regular expression is found (in what comes first of it) meets a fault:
+    `once(request, kind)`: the next request in which the regular expression is found (in what comes
+    first of it) meets a fault:
 
     - `delay`: its answer comes `seconds` late;
     - `reset`: the connection is reset before the server has the request;
     - `call`: the connection ends before the server has it;
     - `answer`: the server does what it asks, and the connection ends before the answer comes;
     - `truncated`: the answer ends in the middle (of its body, where it is one of HTTP);
-    - `slow close`: the answer is whole, but what the client sends on that connection afterwards is swallowed, until it ends after `seconds`.
+    - `slow close`: the answer is whole, but what the client sends on that connection afterwards is
+      swallowed, until it ends after `seconds`.
 
-    With `then_down`, connections are refused from then on. `fired` lists the faults that happened; what was not asked for is passed on as it is. `die()`
-    also ends the connections that are open. `answered` counts the answers that went through. `requests` holds the first line of each request of HTTP;
-    `connections` counts those that were opened, `now_open` those that are open, `most_open` how many were open at once.
+    With `then_down`, connections are refused from then on. `fired` lists the faults that happened;
+    what was not asked for is passed on as it is. `die()` also ends the connections that are open.
+    `answered` counts the answers that went through. `requests` holds the first line of each request
+    of HTTP; `connections` counts those that were opened, `now_open` those that are open,
+    `most_open` how many were open at once.
     """
 
     def __init__(self, address: str):
         self._server = urlsplit(address)
         self._listening = socket.create_server(("127.0.0.1", 0))
         account = f"{self._server.netloc.rpartition('@')[0]}@" if "@" in self._server.netloc else ""
-        self.uri = self._server._replace(netloc=f"{account}127.0.0.1:{self._listening.getsockname()[1]}").geturl()
+        self.uri = self._server._replace(
+            netloc=f"{account}127.0.0.1:{self._listening.getsockname()[1]}"
+        ).geturl()
         self.fired: list[Fired] = []
         self.answered = self.connections = self.most_open = self.now_open = 0
         self.requests: list[str] = []
@@ -69,7 +80,9 @@ class FaultProxy:
         self._lock = threading.Lock()
         threading.Thread(target=self._serve, daemon=True).start()
 
-    def once(self, request: str, kind: str, seconds: float = 0.3, *, then_down: bool = False) -> None:
+    def once(
+        self, request: str, kind: str, seconds: float = 0.3, *, then_down: bool = False
+    ) -> None:
         if kind not in KINDS:
             raise ValueError(f"{kind}: one of {KINDS} is meant")
         with self._lock:
@@ -104,7 +117,13 @@ class FaultProxy:
 
     def _pass_on_until_it_ends(self, client: socket.socket) -> None:
         fault: _Fault | None = None
-        with contextlib.suppress(OSError), client, socket.create_connection((self._server.hostname or "", self._server.port or 0)) as server:
+        with (
+            contextlib.suppress(OSError),
+            client,
+            socket.create_connection(
+                (self._server.hostname or "", self._server.port or 0)
+            ) as server,
+        ):
             for each in (client, server):
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             while True:
@@ -121,7 +140,9 @@ class FaultProxy:
                     server.sendall(data)
                 if server in ready:
                     answer = server.recv(1 << 20)
-                    if not answer or (fault is not None and _disturbed(fault, answer, client, server)):
+                    if not answer or (
+                        fault is not None and _disturbed(fault, answer, client, server)
+                    ):
                         return
                     if fault is None or fault.kind == "delay":
                         client.sendall(answer)
@@ -153,9 +174,15 @@ def _disturbed(fault: _Fault, answer: bytes, client: socket.socket, server: sock
             time.sleep(fault.seconds)
             return False
         case "truncated":
-            if answer.startswith(b"HTTP/") and answer.endswith(b"\r\n\r\n") and readable(server, within=0.2):
+            if (
+                answer.startswith(b"HTTP/")
+                and answer.endswith(b"\r\n\r\n")
+                and readable(server, within=0.2)
+            ):
                 answer += server.recv(1 << 20)
-            head, ends, body = answer.partition(b"\r\n\r\n") if answer.startswith(b"HTTP/") else (b"", b"", answer)
+            head, ends, body = (
+                answer.partition(b"\r\n\r\n") if answer.startswith(b"HTTP/") else (b"", b"", answer)
+            )
             client.sendall(head + ends + body[: len(body) // 2] if body else head[: len(head) // 2])
         case "slow close":
             while answer:

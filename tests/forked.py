@@ -1,10 +1,12 @@
-"""Processes of tests that start in no time: a server imports what they need once, and forks itself for each.
+"""Processes of tests that start in no time: a server imports what they need once, and forks itself
+for each.
 
     child = started(main, "path", 7, place=tmp_path)
     assert child.wait(60) == 0, child.problems()
 
-`main` is a function at the top of a module, and runs as in a new process: nothing of the test's own process is in it. What it prints is
-`printed()`. A child that was killed has the signal as a negative code.
+`main` is a function at the top of a module, and runs as in a new process: nothing of the test's own
+process is in it. What it prints is `printed()`. A child that was killed has the signal as a
+negative code.
 """
 
 from __future__ import annotations
@@ -21,9 +23,16 @@ from typing import Any
 
 CONTEXT = multiprocessing.get_context("forkserver")
 # Modules only: whoever opens a table has threads afterwards, and cannot fork any more.
-CONTEXT.set_forkserver_preload([
-    "datafusion", "pyarrow.orc", "pyarrow.parquet", "pyroaring", "frazil.table.catalog", "frazil.table.table",
-])  # fmt: skip
+CONTEXT.set_forkserver_preload(
+    [
+        "datafusion",
+        "pyarrow.orc",
+        "pyarrow.parquet",
+        "pyroaring",
+        "frazil.table.catalog",
+        "frazil.table.table",
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,9 @@ def started(main: Callable[..., None], *arguments: Any, place: Path) -> Child:
     return Child(process, out, err)
 
 
-def printed_by(main: Callable[..., None], *arguments: Any, place: Path, timeout: float) -> list[str]:
+def printed_by(
+    main: Callable[..., None], *arguments: Any, place: Path, timeout: float
+) -> list[str]:
     """The lines that a child prints, which has to end well."""
     child = started(main, *arguments, place=place)
     code = child.wait(timeout)

@@ -1,11 +1,13 @@
-"""Programs that start Spark, one after another in one driver, since a JVM that starts anew costs more than most of them.
+"""Programs that start Spark, one after another in one driver, since a JVM that starts anew costs
+more than most of them.
 
     with OneDriver(place, environment) as driver:
         done = driver.run("program.py", "--rows", "3")
         assert done.returncode == 0, done.stderr
 
-Each program begins as `python program.py …` does, with its own `__main__`, in the driver's folder, which is empty; its Spark session is
-stopped after it. The folder is the same for all, since a JVM cannot change its working directory.
+Each program begins as `python program.py …` does, with its own `__main__`, in the driver's folder,
+which is empty; its Spark session is stopped after it. The folder is the same for all, since a JVM
+cannot change its working directory.
 """
 
 from __future__ import annotations
@@ -31,14 +33,24 @@ class OneDriver:
         answers, theirs = os.pipe()
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs)], stdin=subprocess.PIPE, stdout=out, stderr=err, env=environment, cwd=self.folder,
-                text=True, pass_fds=(theirs,),
-            )  # fmt: skip
+                [sys.executable, __file__, str(theirs)],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=err,
+                env=environment,
+                cwd=self.folder,
+                text=True,
+                pass_fds=(theirs,),
+            )
         os.close(theirs)
         self._answers = os.fdopen(answers)
 
-    def run(self, program: str | Path, *arguments: str, timeout: float = 400) -> subprocess.CompletedProcess[str]:
-        """What the program printed, and its exit code; -1 where the driver died of it or gave no answer in time."""
+    def run(
+        self, program: str | Path, *arguments: str, timeout: float = 400
+    ) -> subprocess.CompletedProcess[str]:
+        """What the program printed, and its exit code; -1 where the driver died of it or gave no
+        answer in time.
+        """
         for left in self.folder.iterdir():
             shutil.rmtree(left) if left.is_dir() else left.unlink()
         began = [file.stat().st_size for file in (self._out, self._err)]
@@ -50,13 +62,21 @@ class OneDriver:
             waiting.register(self._answers, select.POLLIN)
             if waiting.poll(1000 * timeout) and (line := self._answers.readline()):
                 code = json.loads(line)
-        told = [file.read_bytes()[size:].decode(errors="replace") for file, size in zip((self._out, self._err), began, strict=True)]
+        told = [
+            file.read_bytes()[size:].decode(errors="replace")
+            for file, size in zip((self._out, self._err), began, strict=True)
+        ]
         return subprocess.CompletedProcess([str(program), *arguments], code, *told)
 
     def __enter__(self) -> OneDriver:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._process.kill()
         self._process.communicate()
         self._answers.close()
@@ -81,7 +101,9 @@ def called(argv: list[str]) -> int:
 
 
 def end() -> None:
-    """End what a program left, as the end of its process would have: its Spark session, and what Frazil knows of files."""
+    """End what a program left, as the end of its process would have: its Spark session, and what
+    Frazil knows of files.
+    """
     sql: Any = sys.modules.get("pyspark.sql")
     session = sql and sql.SparkSession._instantiatedSession
     if session is not None:

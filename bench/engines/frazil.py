@@ -1,4 +1,7 @@
-"""Frazil: to_spark and append of DataFrames on Spark's own plan; format("iceberg") prepared and bare; Arrow without Spark."""
+"""Frazil: to_spark and append of DataFrames on Spark's own plan; format("iceberg") prepared and
+bare; Arrow without Spark.
+"""
+
 import datetime
 import gc
 import subprocess
@@ -52,7 +55,8 @@ def created(b, name, schema, **arguments):
     return catalog.create_table(f"made.{name}", schema, **arguments), where
 
 
-# --- reading through Spark ----------------------------------------------------------------------------------
+# --- reading through Spark
+# ----------------------------------------------------------------------------------
 
 
 def agg(b, frame, *outputs):
@@ -133,17 +137,25 @@ def small_files_5000(sessions, b):
     table.add_files(sorted(map(str, b.tiny.glob("*.parquet"))))
     with b.timed():
         frazil.clear_caches()
-        row = frazil.load_table(table.location()).to_spark(sessions[0]).agg(F.sum("price"), F.sum("qty")).collect()[0]
+        row = (
+            frazil.load_table(table.location())
+            .to_spark(sessions[0])
+            .agg(F.sum("price"), F.sum("qty"))
+            .collect()[0]
+        )
     return {"check": kit.shown(*row)}
 
 
-# --- reading with Arrow -------------------------------------------------------------------------------------
+# --- reading with Arrow
+# -------------------------------------------------------------------------------------
 
 
 def arrow_sums(b, where=None, name="events"):
     count = price = qty = 0
     with b.timed():
-        scan = opened(b, name).scan(selected_fields=("price", "qty"), **({"row_filter": where} if where else {}))
+        scan = opened(b, name).scan(
+            selected_fields=("price", "qty"), **({"row_filter": where} if where else {})
+        )
         for batch in scan.to_arrow_batch_reader():
             count += len(batch)
             price += pc.sum(batch["price"]).as_py() or 0.0
@@ -185,7 +197,8 @@ def arrow_scan_all(sessions, b):
     return {"check": kit.shown(*best.values())}
 
 
-# --- planning -----------------------------------------------------------------------------------------------
+# --- planning
+# -----------------------------------------------------------------------------------------------
 
 
 def plan(b, lap, where=None, name="plan_100k"):
@@ -202,8 +215,15 @@ def plan_all_100k(sessions, b):
 
 def plan_filter_100k(sessions, b, name="plan_100k"):
     low = b.scale.plan[0] * b.scale.plan[1] // 2 * 1000
-    one_day = plan(b, "one_day", "ts >= TIMESTAMP '2024-02-10 00:00:00Z' and ts < TIMESTAMP '2024-02-11 00:00:00Z'", name)
-    return {"check": [str(plan(b, "main", f"id >= {low} and id <= {low + 9999}", name)), str(one_day)]}
+    one_day = plan(
+        b,
+        "one_day",
+        "ts >= TIMESTAMP '2024-02-10 00:00:00Z' and ts < TIMESTAMP '2024-02-11 00:00:00Z'",
+        name,
+    )
+    return {
+        "check": [str(plan(b, "main", f"id >= {low} and id <= {low + 9999}", name)), str(one_day)]
+    }
 
 
 def plan_all_java(sessions, b):
@@ -215,7 +235,9 @@ def plan_filter_java(sessions, b):
 
 
 def plan_deletes(sessions, b):
-    """Planned with deletes matched; `delete_files`: until every task has its own as objects, as Java's tasks do."""
+    """Planned with deletes matched; `delete_files`: until every task has its own as objects, as
+    Java's tasks do.
+    """
     with b.timed("delete_files"):
         with b.timed():
             tasks = opened(b, "plan_deletes").scan().plan_files()
@@ -232,7 +254,8 @@ def metadata_5000(sessions, b):
     return {"check": [str(count)]}
 
 
-# --- writing ------------------------------------------------------------------------------------------------
+# --- writing
+# ------------------------------------------------------------------------------------------------
 
 
 def contents(table, where, price="price"):
@@ -331,7 +354,9 @@ def at_its_path(b):
 def in_sqlite(b):
     where = b.fresh("frazil_sqlite")
     where.mkdir()
-    catalog = frazil.load_catalog("bench_sqlite", type="sql", uri=f"sqlite:///{where}/catalog.db", warehouse=str(where))
+    catalog = frazil.load_catalog(
+        "bench_sqlite", type="sql", uri=f"sqlite:///{where}/catalog.db", warehouse=str(where)
+    )
     catalog.create_namespace("scratch")
     return catalog.register_table("scratch.snaps", str(b.metadata("snaps")))
 
@@ -352,7 +377,8 @@ def append_latency_sqlite_1000(sessions, b):
     return append_latency(b, "snaps_all", in_sqlite)
 
 
-# --- changing rows ------------------------------------------------------------------------------------------
+# --- changing rows
+# ------------------------------------------------------------------------------------------
 
 
 def table_over(b, source, name, **arguments):
@@ -392,24 +418,54 @@ def delete_cow(sessions, b):
 
 
 def update_mor(sessions, b):
-    return change(b, b.events, "update_mor", MOR, lambda t: t.update(set={"price": "price + 1"}, where=kit.HIT, spark=sessions[0]))
+    return change(
+        b,
+        b.events,
+        "update_mor",
+        MOR,
+        lambda t: t.update(set={"price": "price + 1"}, where=kit.HIT, spark=sessions[0]),
+    )
 
 
 def merged(table, frame, **where):
-    return table.merge(frame, on="target.id = source.id", **where).when_matched_update_all().when_not_matched_insert_all().execute()
+    return (
+        table.merge(frame, on="target.id = source.id", **where)
+        .when_matched_update_all()
+        .when_not_matched_insert_all()
+        .execute()
+    )
 
 
 def merge_mor(sessions, b):
-    return change(b, b.events, "merge_mor", MOR, lambda t: merged(t, sessions[0].read.parquet(str(b.changes / "upserts"))))
+    return change(
+        b,
+        b.events,
+        "merge_mor",
+        MOR,
+        lambda t: merged(t, sessions[0].read.parquet(str(b.changes / "upserts"))),
+    )
 
 
 def merge_cow(sessions, b):
-    return change(b, b.events, "merge_cow", COW, lambda t: merged(t, sessions[0].read.parquet(str(b.changes / "upserts"))))
+    return change(
+        b,
+        b.events,
+        "merge_cow",
+        COW,
+        lambda t: merged(t, sessions[0].read.parquet(str(b.changes / "upserts"))),
+    )
 
 
 def upsert_keys(sessions, b):
     frame = lambda: sessions[0].read.parquet(str(b.changes / "keyed"))
-    return change(b, b.keyed, "upsert_keys", COW, lambda t: t.upsert(frame(), join_cols=["tenant", "code"]), version=2)
+    return change(
+        b,
+        b.keyed,
+        "upsert_keys",
+        COW,
+        lambda t: t.upsert(frame(), join_cols=["tenant", "code"]),
+        version=2,
+    )
 
 
 def rows(b, name):
@@ -424,19 +480,33 @@ def convert_equality_deletes(sessions, b):
         result = table.maintenance.convert_equality_deletes(spark=sessions[0])
     left = [f for f in table.refresh().inspect.delete_files().to_pylist() if f["content"] == 2]
     facts = contents(table, where)
-    return {"deleted": result.deleted_rows_count, **facts, "check": [*facts["check"], str(len(left))]}
+    return {
+        "deleted": result.deleted_rows_count,
+        **facts,
+        "check": [*facts["check"], str(len(left))],
+    }
 
 
 def arrow_delete_mor(sessions, b):
-    return change(b, b.events, "arrow_delete_mor", MOR, lambda t: t.delete(kit.HIT, runner=in_process()))
+    return change(
+        b, b.events, "arrow_delete_mor", MOR, lambda t: t.delete(kit.HIT, runner=in_process())
+    )
 
 
 def arrow_delete_cow(sessions, b):
-    return change(b, b.events, "arrow_delete_cow", COW, lambda t: t.delete(kit.HIT, runner=in_process()))
+    return change(
+        b, b.events, "arrow_delete_cow", COW, lambda t: t.delete(kit.HIT, runner=in_process())
+    )
 
 
 def arrow_merge_cow(sessions, b):
-    return change(b, b.events, "arrow_merge_cow", COW, lambda t: merged(t, rows(b, "upserts"), runner=in_process()))
+    return change(
+        b,
+        b.events,
+        "arrow_merge_cow",
+        COW,
+        lambda t: merged(t, rows(b, "upserts"), runner=in_process()),
+    )
 
 
 def arrow_upsert_keys(sessions, b):
@@ -444,7 +514,8 @@ def arrow_upsert_keys(sessions, b):
     return change(b, b.keyed, "arrow_upsert_keys", COW, upsert, version=2)
 
 
-# --- upkeep -------------------------------------------------------------------------------------------------
+# --- upkeep
+# -------------------------------------------------------------------------------------------------
 
 
 def compact(sessions, b, name, **arguments):
@@ -465,18 +536,33 @@ def compact_binpack(sessions, b):
 
 
 def compact_sort(sessions, b):
-    return compact(sessions, b, "small", sort_order="product_id", options={**TO_32MB, "rewrite-all": True})[1]
+    return compact(
+        sessions, b, "small", sort_order="product_id", options={**TO_32MB, "rewrite-all": True}
+    )[1]
 
 
 def compact_zorder(sessions, b):
-    return compact(sessions, b, "small", sort_order="zorder(product_id, order_id)", options={**TO_32MB, "rewrite-all": True})[1]
+    return compact(
+        sessions,
+        b,
+        "small",
+        sort_order="zorder(product_id, order_id)",
+        options={**TO_32MB, "rewrite-all": True},
+    )[1]
 
 
 def cluster_boxes(sessions, b, curve, *columns):
-    """Files of 1 MB, so that the table has over a hundred of them; how much of them box queries read."""
+    """Files of 1 MB, so that the table has over a hundred of them; how much of them box queries
+    read.
+    """
     options = {"target-file-size-bytes": 1 << 20, "rewrite-all": True}
-    table, facts = compact(sessions, b, "small", sort_order=f"{curve}({', '.join(columns)})", options=options)
-    paths = [p.removeprefix("file:") for p in table.refresh().inspect.files().column("file_path").to_pylist()]
+    table, facts = compact(
+        sessions, b, "small", sort_order=f"{curve}({', '.join(columns)})", options=options
+    )
+    paths = [
+        p.removeprefix("file:")
+        for p in table.refresh().inspect.files().column("file_path").to_pylist()
+    ]
     return {**facts, **read_by_boxes(paths, columns)}
 
 
@@ -493,7 +579,9 @@ def cluster_boxes_hilbert(sessions, b):
 
 
 def compact_deletes(sessions, b):
-    table, facts = compact(sessions, b, "mor_dv", options={"delete-file-threshold": 1, "rewrite-all": True})
+    table, facts = compact(
+        sessions, b, "mor_dv", options={"delete-file-threshold": 1, "rewrite-all": True}
+    )
     return {**facts, "check": facts["check"] + kit.shown(table.inspect.delete_files().num_rows)}
 
 
@@ -503,7 +591,11 @@ def rewrite_manifests(sessions, b):
         table = opened(b, "manifests_100")
         result = table.maintenance.rewrite_manifests()
     rows = table.refresh().inspect.data_files().num_rows
-    return {"rewritten": result.rewritten_manifests_count, "added": result.added_manifests_count, "check": kit.shown(rows)}
+    return {
+        "rewritten": result.rewritten_manifests_count,
+        "added": result.added_manifests_count,
+        "check": kit.shown(rows),
+    }
 
 
 def expire_1000(sessions, b):
@@ -513,7 +605,10 @@ def expire_1000(sessions, b):
         table = opened(b, "expire")
         result = table.maintenance.expire_snapshots(older_than=later, retain_last=10)
     left = len(table.refresh().metadata.snapshots)
-    facts = {"deleted": result.deleted_data_files_count, "manifests": result.deleted_manifest_files_count}
+    facts = {
+        "deleted": result.deleted_data_files_count,
+        "manifests": result.deleted_manifest_files_count,
+    }
     return {**facts, "check": kit.shown(left, kit.on_disk(b.fixture("expire") / "data")["files"])}
 
 
@@ -525,21 +620,31 @@ def orphan_20k(sessions, b):
     return {"check": kit.shown(len(result))}
 
 
-# --- streams ------------------------------------------------------------------------------------------------
+# --- streams
+# ------------------------------------------------------------------------------------------------
 
 
 def stream_sink(sessions, b):
     schema = sessions[0].read.parquet(str(b.stream_in)).schema
-    frame = sessions[0].readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(b.stream_in))
+    frame = (
+        sessions[0]
+        .readStream.schema(schema)
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(b.stream_in))
+    )
     _, where = created(b, "stream_sink", schema)
     with b.timed():
-        batches = s.run_stream(b, "stream_sink", frame, lambda w: w.format("iceberg").start(str(where)))
+        batches = s.run_stream(
+            b, "stream_sink", frame, lambda w: w.format("iceberg").start(str(where))
+        )
     return {**s.batch_facts(batches), **kit.on_disk(where / "data")}
 
 
 def stream_source(sessions, b, **options):
     b.restore("snaps", "snaps_half")
-    frame = opened(b, "snaps").read_stream(sessions[0], starting_strategy="INCREMENTAL_FROM_EARLIEST_SNAPSHOT", **options)
+    frame = opened(b, "snaps").read_stream(
+        sessions[0], starting_strategy="INCREMENTAL_FROM_EARLIEST_SNAPSHOT", **options
+    )
     with b.timed():
         batches = s.run_stream(b, "stream_source", frame, lambda w: w.format("noop").start())
     return s.batch_facts(batches)
@@ -549,7 +654,8 @@ def stream_source_limited(sessions, b):
     return stream_source(sessions, b, streaming_max_files_per_micro_batch=50)
 
 
-# --- start --------------------------------------------------------------------------------------------------
+# --- start
+# --------------------------------------------------------------------------------------------------
 
 
 def import_only(sessions, b):
@@ -574,4 +680,9 @@ def cold_start(sessions, b):
 
 def hello(b):
     prepared, _ = open(b)
-    return frazil.load_table(str(b.fixture("snaps"))).to_spark(prepared).agg(F.sum("price")).collect()[0]
+    return (
+        frazil.load_table(str(b.fixture("snaps")))
+        .to_spark(prepared)
+        .agg(F.sum("price"))
+        .collect()[0]
+    )

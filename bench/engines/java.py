@@ -1,4 +1,5 @@
 """Java Iceberg on Spark (iceberg-spark-runtime, BENCH_JAR), Hadoop catalog over the folder live/."""
+
 import datetime
 import shutil
 
@@ -14,14 +15,16 @@ TABLE_32MB = "'target-file-size-bytes','33554432'"
 
 
 def open(b):
-    return s.session(**{
-        "spark.jars": s.java_jar(),
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.catalog.j": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.j.type": "hadoop",
-        "spark.sql.catalog.j.warehouse": f"file://{b.live}",
-        "spark.sql.catalog.j.cache-enabled": "false",
-    })  # fmt: skip
+    return s.session(
+        **{
+            "spark.jars": s.java_jar(),
+            "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+            "spark.sql.catalog.j": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.j.type": "hadoop",
+            "spark.sql.catalog.j.warehouse": f"file://{b.live}",
+            "spark.sql.catalog.j.cache-enabled": "false",
+        }
+    )
 
 
 def version(spark):
@@ -37,12 +40,16 @@ def sql(spark, text):
 
 def core(spark, b, table):
     """The table as the Java core API sees it."""
-    return spark._jvm.org.apache.iceberg.hadoop.HadoopTables(spark._jsc.hadoopConfiguration()).load(f"file://{b.fixture(table)}")
+    return spark._jvm.org.apache.iceberg.hadoop.HadoopTables(spark._jsc.hadoopConfiguration()).load(
+        f"file://{b.fixture(table)}"
+    )
 
 
 def empty(spark, b, source, name, **props):
     """A new table with the columns of the Parquet files in `source`."""
-    ddl = ", ".join(f"{c.name} {c.dataType.simpleString()}" for c in spark.read.parquet(str(source)).schema)
+    ddl = ", ".join(
+        f"{c.name} {c.dataType.simpleString()}" for c in spark.read.parquet(str(source)).schema
+    )
     shutil.rmtree(b.live / name.replace(".", "/"), ignore_errors=True)
     given = ", ".join(f"'{k}'='{v}'" for k, v in props.items())
     sql(spark, f"create table j.{name} ({ddl}) using iceberg tblproperties ({given})")
@@ -52,19 +59,33 @@ def empty(spark, b, source, name, **props):
 def table_of(spark, b, source, name, **props):
     """A new table over existing Parquet files: only metadata is written."""
     empty(spark, b, source, name, **props)
-    sql(spark, f"call j.system.add_files(table => '{name}', source_table => 'parquet.`{source}`', check_duplicate_files => false)")
+    sql(
+        spark,
+        f"call j.system.add_files(table => '{name}', source_table => 'parquet.`{source}`', check_duplicate_files => false)",
+    )
     return f"j.{name}"
 
 
 def mode(value, version=3):
-    return {"format-version": version, **{f"write.{op}.mode": value for op in ("delete", "update", "merge")}}
+    return {
+        "format-version": version,
+        **{f"write.{op}.mode": value for op in ("delete", "update", "merge")},
+    }
 
 
 def last_summary(spark, table):
-    summary = sql(spark, f"select summary from {table}.snapshots order by committed_at desc limit 1")[0][0]
-    keep = "added-data-files deleted-data-files added-delete-files added-dvs added-files-size".split()
+    summary = sql(
+        spark, f"select summary from {table}.snapshots order by committed_at desc limit 1"
+    )[0][0]
+    keep = (
+        "added-data-files deleted-data-files added-delete-files added-dvs added-files-size".split()
+    )
     facts = {k.replace("-", "_"): int(summary[k]) for k in keep if k in summary}
-    return {"files": facts.pop("added_data_files", 0), "bytes": facts.pop("added_files_size", 0), **facts}
+    return {
+        "files": facts.pop("added_data_files", 0),
+        "bytes": facts.pop("added_files_size", 0),
+        **facts,
+    }
 
 
 def contents(spark, table, price="price"):
@@ -73,7 +94,8 @@ def contents(spark, table, price="price"):
     return {"rows": rows, "check": kit.shown(rows, total)}
 
 
-# --- reading ------------------------------------------------------------------------------------------------
+# --- reading
+# ------------------------------------------------------------------------------------------------
 
 
 def scan(spark, b, query):
@@ -91,11 +113,17 @@ def scan_all(spark, b):
 
 
 def scan_filter(spark, b):
-    return scan(spark, b, "select count(*), sum(price) from j.fix.events where ts >= '2024-01-04 12:00:00Z' and ts < '2024-01-04 13:00:00Z'")
+    return scan(
+        spark,
+        b,
+        "select count(*), sum(price) from j.fix.events where ts >= '2024-01-04 12:00:00Z' and ts < '2024-01-04 13:00:00Z'",
+    )
 
 
 def scan_filter_unprunable(spark, b):
-    return scan(spark, b, "select count(*), sum(price) from j.fix.events where cat = 'c7' and qty < 10")
+    return scan(
+        spark, b, "select count(*), sum(price) from j.fix.events where cat = 'c7' and qty < 10"
+    )
 
 
 def mor_read_pos(spark, b):
@@ -114,7 +142,8 @@ def mor_read_eq_5m(spark, b):
     return scan_2col(spark, b, "j.fix.mor_eq_many")
 
 
-# --- planning -----------------------------------------------------------------------------------------------
+# --- planning
+# -----------------------------------------------------------------------------------------------
 
 
 def plan(spark, b, lap, condition=None, name="plan_100k"):
@@ -145,8 +174,17 @@ def filtered(spark, b, name):
     ex = spark._jvm.org.apache.iceberg.expressions.Expressions
     both = getattr(ex, "and")
     low = b.scale.plan[0] * b.scale.plan[1] // 2 * 1000
-    files = plan(spark, b, "main", both(ex.greaterThanOrEqual("id", low), ex.lessThanOrEqual("id", low + 9999)), name)
-    day = both(ex.greaterThanOrEqual("ts", "2024-02-10T00:00:00+00:00"), ex.lessThan("ts", "2024-02-11T00:00:00+00:00"))
+    files = plan(
+        spark,
+        b,
+        "main",
+        both(ex.greaterThanOrEqual("id", low), ex.lessThanOrEqual("id", low + 9999)),
+        name,
+    )
+    day = both(
+        ex.greaterThanOrEqual("ts", "2024-02-10T00:00:00+00:00"),
+        ex.lessThan("ts", "2024-02-11T00:00:00+00:00"),
+    )
     return {"check": [str(files), str(plan(spark, b, "one_day", day, name))]}
 
 
@@ -168,7 +206,10 @@ def plan_filter_java(spark, b):
 def plan_deletes(spark, b):
     """Every task has its deletes with it here; how many is in the report of the scan."""
     jvm = spark._jvm.org.apache.iceberg
-    size, kept = jvm.relocated.com.google.common.collect.Iterables.size, jvm.metrics.InMemoryMetricsReporter()
+    size, kept = (
+        jvm.relocated.com.google.common.collect.Iterables.size,
+        jvm.metrics.InMemoryMetricsReporter(),
+    )
     with b.timed():
         tasks = core(spark, b, "plan_deletes").newScan().metricsReporter(kept).planFiles()
         files = size(tasks)
@@ -180,11 +221,14 @@ def metadata_5000(spark, b):
     file = kit.many_snapshots(b)
     io = spark._jvm.org.apache.iceberg.hadoop.HadoopFileIO(spark._jsc.hadoopConfiguration())
     with b.timed():
-        count = spark._jvm.org.apache.iceberg.TableMetadataParser.read(io, str(file)).snapshots().size()
+        count = (
+            spark._jvm.org.apache.iceberg.TableMetadataParser.read(io, str(file)).snapshots().size()
+        )
     return {"check": [str(count)]}
 
 
-# --- writing ------------------------------------------------------------------------------------------------
+# --- writing
+# ------------------------------------------------------------------------------------------------
 
 
 def write_plain(spark, b):
@@ -199,7 +243,9 @@ def write_plain(spark, b):
 def write_part(spark, b):
     table, data = "j.scratch.write_part", spark.read.parquet(str(b.events))
     where = b.fresh("write_part")
-    data.limit(0).writeTo(table).using("iceberg").partitionedBy(F.partitioning.days("ts"), F.partitioning.bucket(16, "id")).create()
+    data.limit(0).writeTo(table).using("iceberg").partitionedBy(
+        F.partitioning.days("ts"), F.partitioning.bucket(16, "id")
+    ).create()
     with b.timed():
         data.writeTo(table).append()
     return {**contents(spark, table), **kit.on_disk(where / "data")}
@@ -208,8 +254,14 @@ def write_part(spark, b):
 def ctas_lineitem(spark, b):
     where = b.fresh("lineitem")
     with b.timed():
-        sql(spark, f"create table j.scratch.lineitem using iceberg as select * from parquet.`{b.lineitem}`")
-    return {**contents(spark, "j.scratch.lineitem", "l_extendedprice"), **kit.on_disk(where / "data")}
+        sql(
+            spark,
+            f"create table j.scratch.lineitem using iceberg as select * from parquet.`{b.lineitem}`",
+        )
+    return {
+        **contents(spark, "j.scratch.lineitem", "l_extendedprice"),
+        **kit.on_disk(where / "data"),
+    }
 
 
 def append_latency(spark, b, kept):
@@ -238,10 +290,17 @@ def append_latency_1000(spark, b):
 
 def data_file(spark, table, path, rows):
     build = spark._jvm.org.apache.iceberg.DataFiles.builder(table.spec())
-    return build.withPath(f"file:{path}").withFormat("parquet").withFileSizeInBytes(path.stat().st_size).withRecordCount(rows).build()
+    return (
+        build.withPath(f"file:{path}")
+        .withFormat("parquet")
+        .withFileSizeInBytes(path.stat().st_size)
+        .withRecordCount(rows)
+        .build()
+    )
 
 
-# --- changing rows ------------------------------------------------------------------------------------------
+# --- changing rows
+# ------------------------------------------------------------------------------------------
 
 
 def change(spark, b, name, how, statement):
@@ -260,12 +319,24 @@ def delete_cow(spark, b):
 
 
 def update_mor(spark, b):
-    return change(spark, b, "update_mor", "merge-on-read", f"update {{t}} set price = price + 1 where {kit.HIT}")
+    return change(
+        spark,
+        b,
+        "update_mor",
+        "merge-on-read",
+        f"update {{t}} set price = price + 1 where {kit.HIT}",
+    )
 
 
 def merge(spark, b, name, how):
     source = f"parquet.`{b.changes}/upserts`"
-    return change(spark, b, name, how, f"merge into {{t}} t using {source} s on t.id = s.id when matched then update set * when not matched then insert *")
+    return change(
+        spark,
+        b,
+        name,
+        how,
+        f"merge into {{t}} t using {source} s on t.id = s.id when matched then update set * when not matched then insert *",
+    )
 
 
 def merge_mor(spark, b):
@@ -280,11 +351,15 @@ def upsert_keys(spark, b):
     source, columns = f"parquet.`{b.changes}/keyed`", "t.tenant = s.tenant and t.code = s.code"
     table = table_of(spark, b, b.keyed, "scratch.upsert_keys", **mode("copy-on-write", 2))
     with b.timed():
-        sql(spark, f"merge into {table} t using {source} s on {columns} when matched then update set * when not matched then insert *")
+        sql(
+            spark,
+            f"merge into {table} t using {source} s on {columns} when matched then update set * when not matched then insert *",
+        )
     return {**last_summary(spark, table), **contents(spark, table)}
 
 
-# --- maintenance --------------------------------------------------------------------------------------------
+# --- maintenance
+# --------------------------------------------------------------------------------------------
 
 
 def maintain(spark, b, table, call):
@@ -295,7 +370,12 @@ def maintain(spark, b, table, call):
 
 
 def compact(spark, b, arguments, options):
-    facts = maintain(spark, b, "small", f"rewrite_data_files(table => 'fix.small', {arguments} options => map({TABLE_32MB}, {options}))")
+    facts = maintain(
+        spark,
+        b,
+        "small",
+        f"rewrite_data_files(table => 'fix.small', {arguments} options => map({TABLE_32MB}, {options}))",
+    )
     return {**facts, **last_summary(spark, "j.fix.small"), **contents(spark, "j.fix.small")}
 
 
@@ -304,20 +384,40 @@ def compact_binpack(spark, b):
 
 
 def compact_sort(spark, b):
-    return compact(spark, b, "strategy => 'sort', sort_order => 'product_id',", "'rewrite-all', 'true'")
+    return compact(
+        spark, b, "strategy => 'sort', sort_order => 'product_id',", "'rewrite-all', 'true'"
+    )
 
 
 def compact_zorder(spark, b):
-    return compact(spark, b, "strategy => 'sort', sort_order => 'zorder(product_id, order_id)',", "'rewrite-all', 'true'")
+    return compact(
+        spark,
+        b,
+        "strategy => 'sort', sort_order => 'zorder(product_id, order_id)',",
+        "'rewrite-all', 'true'",
+    )
 
 
 def cluster_boxes(spark, b, curve, *columns):
-    """Files of 1 MB, so that the table has over a hundred of them; how much of them box queries read."""
+    """Files of 1 MB, so that the table has over a hundred of them; how much of them box queries
+    read.
+    """
     options = "map('target-file-size-bytes', '1048576', 'rewrite-all', 'true')"
     order = f"strategy => 'sort', sort_order => '{curve}({', '.join(columns)})'"
-    maintain(spark, b, "small", f"rewrite_data_files(table => 'fix.small', {order}, options => {options})")
-    paths = [r[0].removeprefix("file:") for r in sql(spark, "select file_path from j.fix.small.files")]
-    return {**last_summary(spark, "j.fix.small"), **contents(spark, "j.fix.small"), **read_by_boxes(paths, columns)}
+    maintain(
+        spark,
+        b,
+        "small",
+        f"rewrite_data_files(table => 'fix.small', {order}, options => {options})",
+    )
+    paths = [
+        r[0].removeprefix("file:") for r in sql(spark, "select file_path from j.fix.small.files")
+    ]
+    return {
+        **last_summary(spark, "j.fix.small"),
+        **contents(spark, "j.fix.small"),
+        **read_by_boxes(paths, columns),
+    }
 
 
 def cluster_boxes_zorder(spark, b):
@@ -333,7 +433,12 @@ def cluster_boxes_hilbert(spark, b):
 
 
 def compact_deletes(spark, b):
-    facts = maintain(spark, b, "mor_dv", "rewrite_data_files(table => 'fix.mor_dv', options => map('delete-file-threshold', '1', 'rewrite-all', 'true'))")
+    facts = maintain(
+        spark,
+        b,
+        "mor_dv",
+        "rewrite_data_files(table => 'fix.mor_dv', options => map('delete-file-threshold', '1', 'rewrite-all', 'true'))",
+    )
     facts = {**facts, **last_summary(spark, "j.fix.mor_dv"), **contents(spark, "j.fix.mor_dv")}
     left = sql(spark, "select count(*) from j.fix.mor_dv.delete_files")[0][0]
     return {**facts, "check": facts["check"] + kit.shown(left)}
@@ -345,32 +450,52 @@ def convert_equality_deletes(spark, b):
 
 def rewrite_manifests(spark, b):
     facts = maintain(spark, b, "manifests_100", "rewrite_manifests('fix.manifests_100')")
-    return {**facts, "check": kit.shown(sql(spark, "select count(*) from j.fix.manifests_100.files")[0][0])}
+    return {
+        **facts,
+        "check": kit.shown(sql(spark, "select count(*) from j.fix.manifests_100.files")[0][0]),
+    }
 
 
 def expire_1000(spark, b):
     later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
-    facts = maintain(spark, b, "expire", f"expire_snapshots(table => 'fix.expire', older_than => timestamp '{later:%F %T}', retain_last => 10)")
+    facts = maintain(
+        spark,
+        b,
+        "expire",
+        f"expire_snapshots(table => 'fix.expire', older_than => timestamp '{later:%F %T}', retain_last => 10)",
+    )
     left = sql(spark, "select count(*) from j.fix.expire.snapshots")[0][0]
     return {**facts, "check": kit.shown(left, kit.on_disk(b.fixture("expire") / "data")["files"])}
 
 
 def orphan_20k(spark, b):
     then = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=5)
-    facts = maintain(spark, b, "orphan", f"remove_orphan_files(table => 'fix.orphan', older_than => timestamp '{then:%F %T}', dry_run => true)")
+    facts = maintain(
+        spark,
+        b,
+        "orphan",
+        f"remove_orphan_files(table => 'fix.orphan', older_than => timestamp '{then:%F %T}', dry_run => true)",
+    )
     return {"check": kit.shown(facts["removed"])}
 
 
-# --- streams ------------------------------------------------------------------------------------------------
+# --- streams
+# ------------------------------------------------------------------------------------------------
 
 
 def stream_sink(spark, b):
     where = b.fresh("stream_sink")
     files = spark.read.parquet(str(b.stream_in))
     files.limit(0).writeTo("j.scratch.stream_sink").using("iceberg").create()
-    frame = spark.readStream.schema(files.schema).option("maxFilesPerTrigger", 1).parquet(str(b.stream_in))
+    frame = (
+        spark.readStream.schema(files.schema)
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(b.stream_in))
+    )
     with b.timed():
-        batches = s.run_stream(b, "stream_sink", frame, lambda w: w.format("iceberg").toTable("j.scratch.stream_sink"))
+        batches = s.run_stream(
+            b, "stream_sink", frame, lambda w: w.format("iceberg").toTable("j.scratch.stream_sink")
+        )
     return {**s.batch_facts(batches), **kit.on_disk(where / "data")}
 
 
@@ -386,7 +511,8 @@ def stream_source_limited(spark, b):
     return stream_source(spark, b, **{"streaming-max-files-per-micro-batch": "50"})
 
 
-# --- start --------------------------------------------------------------------------------------------------
+# --- start
+# --------------------------------------------------------------------------------------------------
 
 
 def cold_start(spark, b):

@@ -1,4 +1,5 @@
 """PyIceberg without Spark: pyarrow in one process, SQLite catalog."""
+
 import datetime
 import gc
 import warnings
@@ -27,7 +28,9 @@ HOUR = "ts >= '2024-01-04T12:00:00+00:00' and ts < '2024-01-04T13:00:00+00:00'"
 def open(b, at="pyiceberg_catalog"):
     where = b.fresh(at)
     where.mkdir()
-    catalog = SqlBackend("p", uri=f"sqlite:///{where}/catalog.db", warehouse=f"file://{b.live}/scratch")
+    catalog = SqlBackend(
+        "p", uri=f"sqlite:///{where}/catalog.db", warehouse=f"file://{b.live}/scratch"
+    )
     catalog.create_namespace("scratch")
     return catalog
 
@@ -71,13 +74,16 @@ def create(catalog, b, name, schema, spec=None):
     return table, where
 
 
-# --- reading ------------------------------------------------------------------------------------------------
+# --- reading
+# ------------------------------------------------------------------------------------------------
 
 
 def sums(b, name, row_filter=None):
     count = price = qty = 0
     with b.timed():
-        scan = static(b, name).scan(selected_fields=("price", "qty"), **({"row_filter": row_filter} if row_filter else {}))
+        scan = static(b, name).scan(
+            selected_fields=("price", "qty"), **({"row_filter": row_filter} if row_filter else {})
+        )
         for batch in scan.to_arrow_batch_reader():
             count += len(batch)
             price += pc.sum(batch["price"]).as_py() or 0.0
@@ -125,10 +131,16 @@ def mor_read_eq_100k(catalog, b):
 
 mor_read_eq_5m = mor_read_eq_100k
 
-arrow_mor_read_pos, arrow_mor_read_dv, arrow_mor_read_eq_100k, arrow_mor_read_eq_5m = mor_read_pos, mor_read_dv, mor_read_eq_100k, mor_read_eq_5m
+arrow_mor_read_pos, arrow_mor_read_dv, arrow_mor_read_eq_100k, arrow_mor_read_eq_5m = (
+    mor_read_pos,
+    mor_read_dv,
+    mor_read_eq_100k,
+    mor_read_eq_5m,
+)
 arrow_scan_2col, arrow_scan_all, arrow_scan_filter = scan_2col, scan_all, scan_filter
 
-# --- planning -----------------------------------------------------------------------------------------------
+# --- planning
+# -----------------------------------------------------------------------------------------------
 
 
 def plan(b, lap, row_filter, name="plan_100k"):
@@ -147,8 +159,12 @@ def plan_all_100k(catalog, b):
 
 def plan_filter_100k(catalog, b, name="plan_100k"):
     low = b.scale.plan[0] * b.scale.plan[1] // 2 * 1000
-    one_day = plan(b, "one_day", "ts >= '2024-02-10T00:00:00+00:00' and ts < '2024-02-11T00:00:00+00:00'", name)
-    return {"check": [str(plan(b, "main", f"id >= {low} and id <= {low + 9999}", name)), str(one_day)]}
+    one_day = plan(
+        b, "one_day", "ts >= '2024-02-10T00:00:00+00:00' and ts < '2024-02-11T00:00:00+00:00'", name
+    )
+    return {
+        "check": [str(plan(b, "main", f"id >= {low} and id <= {low + 9999}", name)), str(one_day)]
+    }
 
 
 def plan_all_java(catalog, b):
@@ -170,7 +186,8 @@ def plan_deletes(catalog, b):
     return {"check": kit.shown(len(tasks), sum(len(t.delete_files) for t in tasks))}
 
 
-# --- writing ------------------------------------------------------------------------------------------------
+# --- writing
+# ------------------------------------------------------------------------------------------------
 
 
 def plain(table):
@@ -180,10 +197,15 @@ def plain(table):
 
 def append(catalog, b, name, source, spec=None):
     files = sorted(source.glob("*.parquet"))
-    table, where = create(catalog, b, name, plain(pq.read_schema(files[0]).empty_table()).schema, spec)
+    table, where = create(
+        catalog, b, name, plain(pq.read_schema(files[0]).empty_table()).schema, spec
+    )
     with b.timed():
         table.append(plain(pa.concat_tables(map(pq.read_table, files))))
-    return {**contents(table, "l_extendedprice" if source == b.lineitem else "price"), **kit.on_disk(where / "data")}
+    return {
+        **contents(table, "l_extendedprice" if source == b.lineitem else "price"),
+        **kit.on_disk(where / "data"),
+    }
 
 
 def write_plain(catalog, b):
@@ -191,7 +213,9 @@ def write_plain(catalog, b):
 
 
 def write_part(catalog, b):
-    return append(catalog, b, "write_part", b.events, [("ts", DayTransform()), ("id", BucketTransform(16))])
+    return append(
+        catalog, b, "write_part", b.events, [("ts", DayTransform()), ("id", BucketTransform(16))]
+    )
 
 
 arrow_write_plain, arrow_write_part = write_plain, write_part
@@ -213,12 +237,31 @@ def append_latency(catalog, b, kept):
     table, path = registered(catalog, b, "snaps", kept), b.small / "small-00000.parquet"
     row = plain(pq.read_table(path).slice(0, 1))
     file = DataFile.from_args(
-        content=DataFileContent.DATA, file_path=f"file://{path}", file_format=FileFormat.PARQUET, partition=Record(), spec_id=0,
-        record_count=b.scale.small[1], file_size_in_bytes=path.stat().st_size, column_sizes=None, value_counts=None, null_value_counts=None,
-        nan_value_counts=None, lower_bounds=None, upper_bounds=None, split_offsets=None, equality_ids=None, sort_order_id=None, key_metadata=None)  # fmt: skip
+        content=DataFileContent.DATA,
+        file_path=f"file://{path}",
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        spec_id=0,
+        record_count=b.scale.small[1],
+        file_size_in_bytes=path.stat().st_size,
+        column_sizes=None,
+        value_counts=None,
+        null_value_counts=None,
+        nan_value_counts=None,
+        lower_bounds=None,
+        upper_bounds=None,
+        split_offsets=None,
+        equality_ids=None,
+        sort_order_id=None,
+        key_metadata=None,
+    )
     file.spec_id = 0
     for _ in range(20):
-        with b.timed(), table.transaction() as change, change.update_snapshot().fast_append() as commit:
+        with (
+            b.timed(),
+            table.transaction() as change,
+            change.update_snapshot().fast_append() as commit,
+        ):
             commit.append_data_file(file)
     for _ in range(20):
         with b.timed("write"):
@@ -234,7 +277,8 @@ def append_latency_1000(catalog, b):
     return append_latency(catalog, b, "snaps_all")
 
 
-# --- changing rows ------------------------------------------------------------------------------------------
+# --- changing rows
+# ------------------------------------------------------------------------------------------
 
 
 def contents(table, price="price"):
@@ -281,7 +325,10 @@ def merge_cow(catalog, b):
 
 
 def upsert_keys(catalog, b):
-    rows, schema = plain(pq.read_table(b.changes / "keyed")), plain(pq.read_schema(next(b.keyed.glob("*.parquet"))).empty_table()).schema
+    rows, schema = (
+        plain(pq.read_table(b.changes / "keyed")),
+        plain(pq.read_schema(next(b.keyed.glob("*.parquet"))).empty_table()).schema,
+    )
     table, _ = create(catalog, b, "upsert_keys", schema)
     table.add_files([f"file://{f}" for f in sorted(b.keyed.glob("*.parquet"))])
     with b.timed():
@@ -291,7 +338,8 @@ def upsert_keys(catalog, b):
 
 arrow_delete_cow, arrow_merge_cow = delete_cow, merge_cow
 
-# --- maintenance, streams -----------------------------------------------------------------------------------
+# --- maintenance, streams
+# -----------------------------------------------------------------------------------
 
 
 def missing(what):
@@ -311,15 +359,22 @@ stream_sink = stream_source = stream_source_limited = missing("no streams")
 def expire_1000(catalog, b):
     """Measured to say how long, yet not comparable: the files stay."""
     table = registered(catalog, b, "expire")
-    before, files = len(table.metadata.snapshots), kit.on_disk(b.fixture("expire") / "data")["files"]
+    before, files = (
+        len(table.metadata.snapshots),
+        kit.on_disk(b.fixture("expire") / "data")["files"],
+    )
     cut = sorted(s.timestamp_ms for s in table.metadata.snapshots)[-10]
     with b.timed():
-        table.maintenance.expire_snapshots().older_than(datetime.datetime.fromtimestamp(cut / 1000, datetime.UTC)).commit()
+        table.maintenance.expire_snapshots().older_than(
+            datetime.datetime.fromtimestamp(cut / 1000, datetime.UTC)
+        ).commit()
     left = kit.on_disk(b.fixture("expire") / "data")["files"]
     if left < files:
         return {"check": kit.shown(len(table.metadata.snapshots), left)}
     seconds = b.laps["main"][-1]
-    raise Unsupported(f"expires in metadata only: {before} to {len(table.metadata.snapshots)} snapshots in {seconds:.2f} s, no file is deleted")
+    raise Unsupported(
+        f"expires in metadata only: {before} to {len(table.metadata.snapshots)} snapshots in {seconds:.2f} s, no file is deleted"
+    )
 
 
 def cold_start(catalog, b):

@@ -1,4 +1,5 @@
 """pyarrow without any table format: the floor of the doors without Spark."""
+
 import gc
 
 import kit
@@ -33,7 +34,9 @@ def sums(b, where=None, counted=True):
             count += len(batch)
             price += pc.sum(batch["price"]).as_py() or 0.0
             qty += pc.sum(batch["qty"]).as_py() or 0
-    return {"check": kit.shown(*([count, price] if where is not None and counted else [price, qty]))}
+    return {
+        "check": kit.shown(*([count, price] if where is not None and counted else [price, qty]))
+    }
 
 
 def arrow_scan_2col(_, b):
@@ -42,7 +45,11 @@ def arrow_scan_2col(_, b):
 
 def arrow_scan_filter(_, b):
     at = lambda text: pa.scalar(text).cast(pa.timestamp("us", "UTC"))
-    return sums(b, (pc.field("ts") >= at("2024-01-04T12:00:00Z")) & (pc.field("ts") < at("2024-01-04T13:00:00Z")))
+    return sums(
+        b,
+        (pc.field("ts") >= at("2024-01-04T12:00:00Z"))
+        & (pc.field("ts") < at("2024-01-04T13:00:00Z")),
+    )
 
 
 def arrow_scan_all(_, b):
@@ -68,7 +75,11 @@ def without_ids(b, name):
     """The anti join in memory, with the columns that are asked for."""
     with b.timed():
         keys = ds.dataset(str(b.deletes / name)).to_table()
-        left = files(b.events).to_table(columns=["id", "price", "qty"]).join(keys, "id", join_type="left anti")
+        left = (
+            files(b.events)
+            .to_table(columns=["id", "price", "qty"])
+            .join(keys, "id", join_type="left anti")
+        )
         totals = [pc.sum(left["price"]).as_py(), pc.sum(left["qty"]).as_py()]
     return {"check": kit.shown(*totals)}
 
@@ -83,12 +94,18 @@ def arrow_mor_read_eq_5m(_, b):
 
 def arrow_delete_cow(_, b):
     """The rows left, written."""
-    return write(b, "raw_delete_cow", lambda: files(b.events).scanner(filter=pc.field("product_id") >= 1000))
+    return write(
+        b, "raw_delete_cow", lambda: files(b.events).scanner(filter=pc.field("product_id") >= 1000)
+    )
 
 
 def written(where):
     found = files_below(where).to_table(columns=["price"])
-    return {"rows": len(found), "check": kit.shown(len(found), float(pc.sum(found["price"]).as_py())), **kit.on_disk(where)}
+    return {
+        "rows": len(found),
+        "check": kit.shown(len(found), float(pc.sum(found["price"]).as_py())),
+        **kit.on_disk(where),
+    }
 
 
 def files_below(where):
@@ -99,7 +116,14 @@ def write(b, name, reader, **partitioned):
     where = b.fresh(name)
     options = ds.ParquetFileFormat().make_write_options(compression="zstd")
     with b.timed():
-        ds.write_dataset(reader(), str(where), format="parquet", file_options=options, max_rows_per_group=1 << 20, **partitioned)
+        ds.write_dataset(
+            reader(),
+            str(where),
+            format="parquet",
+            file_options=options,
+            max_rows_per_group=1 << 20,
+            **partitioned,
+        )
     return written(where)
 
 
@@ -110,5 +134,15 @@ def arrow_write_plain(_, b):
 def arrow_write_part(_, b):
     """Day and a plain modulus: the same number of partitions with the cheapest of hashes."""
     columns = {c: pc.field(c) for c in kit.COLUMNS}
-    columns |= {"day": pc.field("ts").cast(pa.date32()), "bucket": pc.bit_wise_and(pc.field("id"), 15).cast(pa.int32())}
-    return write(b, "raw_part", lambda: files(b.events).scanner(columns=columns), partitioning=HIVE, max_partitions=1024, max_open_files=512)
+    columns |= {
+        "day": pc.field("ts").cast(pa.date32()),
+        "bucket": pc.bit_wise_and(pc.field("id"), 15).cast(pa.int32()),
+    }
+    return write(
+        b,
+        "raw_part",
+        lambda: files(b.events).scanner(columns=columns),
+        partitioning=HIVE,
+        max_partitions=1024,
+        max_open_files=512,
+    )

@@ -1,4 +1,5 @@
 """The Spark session of every engine that runs on Spark: the same settings for all."""
+
 import os
 import sys
 from pathlib import Path
@@ -35,7 +36,9 @@ def settle(spark):
 
 def run_stream(b, name, frame, sink):
     """Drains an availableNow stream; returns its batches. `sink(writer)` starts the query."""
-    writer = frame.writeStream.trigger(availableNow=True).option("checkpointLocation", str(b.fresh(name + "_checkpoint")))
+    writer = frame.writeStream.trigger(availableNow=True).option(
+        "checkpointLocation", str(b.fresh(name + "_checkpoint"))
+    )
     query = sink(writer)
     query.awaitTermination()
     return [p for p in query.recentProgress if p["numInputRows"]]

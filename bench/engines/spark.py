@@ -1,4 +1,7 @@
-"""Native Parquet through Spark: the floor. Where Parquet has no such operation, the least work that gives the same rows."""
+"""Native Parquet through Spark: the floor. Where Parquet has no such operation, the least work that
+gives the same rows.
+"""
+
 import kit
 from kit import Unsupported
 from pyspark.sql import functions as F
@@ -40,11 +43,15 @@ def write(b, name, frame, by=()):
 def contents(spark, where):
     """What was written, read back after the clock has stopped."""
     frame = spark.read.option("recursiveFileLookup", True).parquet(str(where))
-    rows, total = frame.agg(F.count("*"), F.sum("price" if "price" in frame.columns else "l_extendedprice").cast("double")).collect()[0]
+    rows, total = frame.agg(
+        F.count("*"),
+        F.sum("price" if "price" in frame.columns else "l_extendedprice").cast("double"),
+    ).collect()[0]
     return {**kit.on_disk(where), "rows": rows, "check": kit.shown(rows, total)}
 
 
-# --- reading ------------------------------------------------------------------------------------------------
+# --- reading
+# ------------------------------------------------------------------------------------------------
 
 
 def scan_2col(spark, b):
@@ -61,7 +68,9 @@ def scan_filter(spark, b):
 
 
 def scan_filter_unprunable(spark, b):
-    return scan(parquet(spark, b.events).where("cat = 'c7' and qty < 10"), b, F.count("*"), F.sum("price"))
+    return scan(
+        parquet(spark, b.events).where("cat = 'c7' and qty < 10"), b, F.count("*"), F.sum("price")
+    )
 
 
 def mor_read_pos(spark, b):
@@ -74,7 +83,12 @@ mor_read_dv = mor_read_pos
 
 def mor_read_eq(spark, b, ids):
     """The floor: a plain left-anti join."""
-    return scan(parquet(spark, b.events).join(parquet(spark, b.deletes / ids), "id", "left_anti"), b, F.sum("price"), F.sum("qty"))
+    return scan(
+        parquet(spark, b.events).join(parquet(spark, b.deletes / ids), "id", "left_anti"),
+        b,
+        F.sum("price"),
+        F.sum("qty"),
+    )
 
 
 def mor_read_eq_100k(spark, b):
@@ -85,7 +99,8 @@ def mor_read_eq_5m(spark, b):
     return mor_read_eq(spark, b, "eq_many.parquet")
 
 
-# --- planning -----------------------------------------------------------------------------------------------
+# --- planning
+# -----------------------------------------------------------------------------------------------
 
 
 def plan(spark, b, where):
@@ -108,7 +123,8 @@ def plan_deletes(spark, b):
     raise Unsupported("Parquet folders have no deletes")
 
 
-# --- writing ------------------------------------------------------------------------------------------------
+# --- writing
+# ------------------------------------------------------------------------------------------------
 
 
 def write_plain(spark, b):
@@ -126,8 +142,13 @@ def ctas_lineitem(spark, b):
 
 
 def append_latency_10(spark, b):
-    """One row appended to a folder: the floor of `write`, and of main as there is no commit of an existing file."""
-    where, row = b.fresh("append"), parquet(spark, b.small / "small-00000.parquet").limit(1).toPandas()
+    """One row appended to a folder: the floor of `write`, and of main as there is no commit of an
+    existing file.
+    """
+    where, row = (
+        b.fresh("append"),
+        parquet(spark, b.small / "small-00000.parquet").limit(1).toPandas(),
+    )
     schema = parquet(spark, b.small).schema
     for _ in range(20):
         frame = spark.createDataFrame(row, schema)
@@ -138,7 +159,8 @@ def append_latency_10(spark, b):
 
 append_latency_1000 = append_latency_10
 
-# --- changing rows: rewriting the folder (copy-on-write), or noting positions and new rows (merge-on-read) ----
+# --- changing rows: rewriting the folder (copy-on-write), or noting positions and new rows
+# (merge-on-read) ----
 
 
 def positions(frame):
@@ -164,18 +186,27 @@ def delete_cow(spark, b):
 
 def update_mor(spark, b):
     hit = parquet(spark, b.events).where(kit.HIT)
-    return both(b, "update_mor", deletes=positions(hit), rows=hit.withColumn("price", F.col("price") + 1))
+    return both(
+        b, "update_mor", deletes=positions(hit), rows=hit.withColumn("price", F.col("price") + 1)
+    )
 
 
 def merge_mor(spark, b):
     upserts = parquet(spark, b.changes / "upserts")
     rows = parquet(spark, b.events).select("id", "_metadata.file_path", "_metadata.row_index")
-    return both(b, "merge_mor", deletes=rows.join(upserts.select("id"), "id", "left_semi").drop("id"), rows=upserts)
+    return both(
+        b,
+        "merge_mor",
+        deletes=rows.join(upserts.select("id"), "id", "left_semi").drop("id"),
+        rows=upserts,
+    )
 
 
 def merge_cow(spark, b):
     upserts = parquet(spark, b.changes / "upserts")
-    kept = parquet(spark, b.events).join(upserts.select("id"), "id", "left_anti").select(kit.COLUMNS)
+    kept = (
+        parquet(spark, b.events).join(upserts.select("id"), "id", "left_anti").select(kit.COLUMNS)
+    )
     both(b, "merge_cow", kept=kept, rows=upserts)
     return contents(spark, b.live / "scratch" / "merge_cow")
 
@@ -183,12 +214,15 @@ def merge_cow(spark, b):
 def upsert_keys(spark, b):
     """The floor: the whole folder again, as merge_cow."""
     upserts = parquet(spark, b.changes / "keyed")
-    kept = parquet(spark, b.keyed).join(upserts.select("tenant", "code"), ["tenant", "code"], "left_anti")
+    kept = parquet(spark, b.keyed).join(
+        upserts.select("tenant", "code"), ["tenant", "code"], "left_anti"
+    )
     both(b, "upsert_keys", kept=kept, rows=upserts.select(kept.columns))
     return contents(spark, b.live / "scratch" / "upsert_keys")
 
 
-# --- maintenance --------------------------------------------------------------------------------------------
+# --- maintenance
+# --------------------------------------------------------------------------------------------
 
 
 def target_files(folder, size):
@@ -200,13 +234,25 @@ def compact_binpack(spark, b):
 
 
 def compact_sort(spark, b):
-    return write(b, "compact", parquet(spark, b.small).repartitionByRange(target_files(b.small, 32 << 20), "product_id").sortWithinPartitions("product_id"))
+    return write(
+        b,
+        "compact",
+        parquet(spark, b.small)
+        .repartitionByRange(target_files(b.small, 32 << 20), "product_id")
+        .sortWithinPartitions("product_id"),
+    )
 
 
 def compact_zorder(spark, b):
     """The floor: a plain sort by both columns."""
     keys = ["product_id", "order_id"]
-    return write(b, "compact", parquet(spark, b.small).repartitionByRange(target_files(b.small, 32 << 20), *keys).sortWithinPartitions(*keys))
+    return write(
+        b,
+        "compact",
+        parquet(spark, b.small)
+        .repartitionByRange(target_files(b.small, 32 << 20), *keys)
+        .sortWithinPartitions(*keys),
+    )
 
 
 def compact_deletes(spark, b):
@@ -217,7 +263,13 @@ def compact_deletes(spark, b):
 def convert_equality_deletes(spark, b):
     """The floor: the places of the rows with these ids, found and written."""
     rows = parquet(spark, b.events).select("id", "_metadata.file_path", "_metadata.row_index")
-    return both(b, "convert", deletes=rows.join(parquet(spark, b.deletes / "eq_few.parquet"), "id", "left_semi").drop("id"))
+    return both(
+        b,
+        "convert",
+        deletes=rows.join(parquet(spark, b.deletes / "eq_few.parquet"), "id", "left_semi").drop(
+            "id"
+        ),
+    )
 
 
 def rewrite_manifests(spark, b):
@@ -232,24 +284,42 @@ def orphan_20k(spark, b):
     """The floor: listing the folder."""
     b.restore("orphan")
     with b.timed():
-        files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(f"{b.fixture('orphan')}/data").inputFiles()
+        files = (
+            spark.read.format("binaryFile")
+            .option("recursiveFileLookup", True)
+            .load(f"{b.fixture('orphan')}/data")
+            .inputFiles()
+        )
     return {"files": len(files)}  # all of them: the others count orphans
 
 
-# --- streams ------------------------------------------------------------------------------------------------
+# --- streams
+# ------------------------------------------------------------------------------------------------
 
 
 def stream_sink(spark, b):
     where = b.fresh("stream_sink")
-    frame = spark.readStream.schema(parquet(spark, b.stream_in).schema).option("maxFilesPerTrigger", 1).parquet(str(b.stream_in))
+    frame = (
+        spark.readStream.schema(parquet(spark, b.stream_in).schema)
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(b.stream_in))
+    )
     with b.timed():
-        batches = s.run_stream(b, "stream_sink", frame, lambda w: w.format("parquet").option("path", str(where)).start())
+        batches = s.run_stream(
+            b,
+            "stream_sink",
+            frame,
+            lambda w: w.format("parquet").option("path", str(where)).start(),
+        )
     return {**s.batch_facts(batches), **kit.on_disk(where)}
 
 
 def stream_source(spark, b, **options):
     """The same number of files as the table has snapshots."""
-    schema, few = parquet(spark, b.small).schema, f"{{{','.join(f'small-{i:05d}.parquet' for i in range(b.scale.snapshots[1]))}}}"
+    schema, few = (
+        parquet(spark, b.small).schema,
+        f"{{{','.join(f'small-{i:05d}.parquet' for i in range(b.scale.snapshots[1]))}}}",
+    )
     frame = spark.readStream.schema(schema).options(**options).parquet(f"{b.small}/{few}")
     with b.timed():
         batches = s.run_stream(b, "stream_source", frame, lambda w: w.format("noop").start())
@@ -260,7 +330,8 @@ def stream_source_limited(spark, b):
     return stream_source(spark, b, maxFilesPerTrigger=50)
 
 
-# --- many small files -----------------------------------------------------------------------------------------
+# --- many small files
+# -----------------------------------------------------------------------------------------
 
 
 def small_files_5000(spark, b):
@@ -268,7 +339,8 @@ def small_files_5000(spark, b):
     return scan(parquet(spark, b.tiny_8), b, F.sum("price"), F.sum("qty"))
 
 
-# --- start --------------------------------------------------------------------------------------------------
+# --- start
+# --------------------------------------------------------------------------------------------------
 
 
 def cold_start(spark, b):

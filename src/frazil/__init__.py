@@ -57,7 +57,9 @@ if TYPE_CHECKING:
     from frazil.dropin.sql import sql as sql
     from frazil.ops.result import CommitResult as CommitResult
     from frazil.spark.streams.files import write_stream_files as write_stream_files
-    from frazil.spec.partitioning import UNPARTITIONED_PARTITION_SPEC as UNPARTITIONED_PARTITION_SPEC
+    from frazil.spec.partitioning import (
+        UNPARTITIONED_PARTITION_SPEC as UNPARTITIONED_PARTITION_SPEC,
+    )
     from frazil.spec.partitioning import PartitionField as PartitionField
     from frazil.spec.partitioning import PartitionSpec as PartitionSpec
     from frazil.spec.schema import Schema as Schema
@@ -89,7 +91,9 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as e:
         if (e.name or "").split(".")[0] != "pyspark":
             raise
-        return _without_pyspark(name)  # not an error yet, so that `from frazil import *` works without PySpark
+        return _without_pyspark(
+            name
+        )  # not an error yet, so that `from frazil import *` works without PySpark
     globals()[name] = value
     return value
 
@@ -100,9 +104,14 @@ def _without_pyspark(name: str) -> Any:
     def missing(*_: Any, **__: Any) -> Any:
         from frazil.errors import NotInstalledError
 
-        raise NotInstalledError(f"frazil.{name} needs {PYSPARK}; none is installed.", hint="pip install 'frazil[spark]'")
+        raise NotInstalledError(
+            f"frazil.{name} needs {PYSPARK}; none is installed.", hint="pip install 'frazil[spark]'"
+        )
 
-    missing.__name__, missing.__doc__ = name, "Raise NotInstalledError: this function needs PySpark, which is not installed."
+    missing.__name__, missing.__doc__ = (
+        name,
+        "Raise NotInstalledError: this function needs PySpark, which is not installed.",
+    )
     return missing
 
 

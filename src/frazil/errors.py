@@ -1,4 +1,5 @@
-"""Define every error that Frazil raises. Each tells the facts by name, and whether a retry can help.
+"""Define every error that Frazil raises. Each tells the facts by name, and whether a retry can
+help.
 
 FrazilError
 ├── InvalidInput (ValueError)          an argument or a change is refused; nothing was committed
@@ -36,17 +37,24 @@ from typing import Any
 
 _HERE = os.path.dirname(__file__) + os.sep
 HIDES_FRAMES = True
-"""Whether pytest leaves out Frazil's own frames in tracebacks of its errors; `pytest --full-trace` shows them in any case."""
+"""Whether pytest leaves out Frazil's own frames in tracebacks of its errors; `pytest --full-trace`
+shows them in any case.
+"""
 
 
 class FrazilError(Exception):
-    """Report an error; the base of all errors. `facts`: what is known, by name (table, snapshot_id, file, offset, …). `hint`: what to do
-    next. `retryable`: whether the same call can succeed when it is made again."""
+    """Report an error; the base of all errors. `facts`: what is known, by name (table, snapshot_id,
+    file, offset, …). `hint`: what to do next. `retryable`: whether the same call can succeed when
+    it is made again."""
 
     retryable = False
 
     def __init__(self, message: str = "", *, hint: str | None = None, **facts: Any):
-        self.message, self.hint, self.facts = message, hint, {k: v for k, v in facts.items() if v is not None}
+        self.message, self.hint, self.facts = (
+            message,
+            hint,
+            {k: v for k, v in facts.items() if v is not None},
+        )
         super().__init__()
         self._set_text()
         _mark_frames(sys._getframe())
@@ -56,7 +64,11 @@ class FrazilError(Exception):
 
     def of_table(self, name: str, location: str) -> None:
         """Name the table in the message and the facts, unless the error names one already."""
-        if self.facts.setdefault("table", name) in (name, location) and name not in str(self) and location not in str(self):
+        if (
+            self.facts.setdefault("table", name) in (name, location)
+            and name not in str(self)
+            and location not in str(self)
+        ):
             self.message = f"Table {name}: {self.message}"
             self._set_text()
 
@@ -66,7 +78,9 @@ class FrazilError(Exception):
         self._set_text()
 
     def _render_traceback_(self) -> list[str]:
-        """Return the traceback that IPython and notebooks show: the caller's lines, without those inside of Frazil."""
+        """Return the traceback that IPython and notebooks show: the caller's lines, without those
+        inside of Frazil.
+        """
         frames = traceback.extract_tb(self.__traceback__)
         outside = [f for f in frames if not f.filename.startswith((_HERE, "<frozen"))]
         text = f"{type(self).__name__}: {self}"
@@ -88,7 +102,9 @@ def _is_hidden(error: Any) -> bool:
     return HIDES_FRAMES and error.errisinstance(FrazilError)
 
 
-def _rebuild(kind: type[FrazilError], message: str, hint: str | None, facts: dict[str, Any]) -> FrazilError:
+def _rebuild(
+    kind: type[FrazilError], message: str, hint: str | None, facts: dict[str, Any]
+) -> FrazilError:
     return kind(message, hint=hint, **facts)
 
 
@@ -101,8 +117,8 @@ class ValidationError(InvalidInput):
 
 
 class ValidationException(ValidationError):
-    """Report that a commit was refused because another writer changed the table in a way that its isolation level forbids. Nothing was
-    applied."""
+    """Report that a commit was refused because another writer changed the table in a way that its
+    isolation level forbids. Nothing was applied."""
 
 
 class ResolveError(ValidationError):
@@ -118,12 +134,14 @@ class ParseError(InvalidInput):
 
 
 class EvaluationError(InvalidInput, ArithmeticError):
-    """Report that an expression fails on a value under Spark's ANSI rules: overflow, division by zero, an invalid cast."""
+    """Report that an expression fails on a value under Spark's ANSI rules: overflow, division by
+    zero, an invalid cast.
+    """
 
 
 class ValueMismatch(SchemaMismatch, EvaluationError):
-    """Report that a value has no equal one in its column's type. It may come from a frame or an expression, so callers may catch either
-    base class."""
+    """Report that a value has no equal one in its column's type. It may come from a frame or an
+    expression, so callers may catch either base class."""
 
 
 class Unsupported(InvalidInput, NotImplementedError):
@@ -131,11 +149,15 @@ class Unsupported(InvalidInput, NotImplementedError):
 
 
 class NoSuchMethod(Unsupported, AttributeError):
-    """Report a method of another product that the object does not have; the message names the call that does the same."""
+    """Report a method of another product that the object does not have; the message names the call
+    that does the same.
+    """
 
 
 class NotASequence(Unsupported, TypeError):
-    """Report that a table was used as a list or a dict; the message names the call that does what was meant."""
+    """Report that a table was used as a list or a dict; the message names the call that does what
+    was meant.
+    """
 
 
 class AlreadyExists(InvalidInput):
@@ -199,7 +221,9 @@ class NoSuchFileError(NotFound, FileNotFoundError):
 
 
 class CommitFailedException(FrazilError):
-    """Report that another writer committed first. The commit was certainly not applied; a retry on fresh metadata can succeed."""
+    """Report that another writer committed first. The commit was certainly not applied; a retry on
+    fresh metadata can succeed.
+    """
 
     retryable = True
 
@@ -209,7 +233,9 @@ class WaitingForLockException(CommitFailedException):
 
 
 class CommitStateUnknownException(FrazilError):
-    """Report that a commit may or may not have been applied. Every file that it wrote is kept. Look at the table before a retry."""
+    """Report that a commit may or may not have been applied. Every file that it wrote is kept. Look
+    at the table before a retry.
+    """
 
 
 class ScanPlanningError(FrazilError):

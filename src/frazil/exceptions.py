@@ -1,4 +1,6 @@
-"""Provide errors by PyIceberg's module path: `from frazil.exceptions import NoSuchTableError`. All errors are in `frazil.errors`."""
+"""Provide errors by PyIceberg's module path: `from frazil.exceptions import NoSuchTableError`. All
+errors are in `frazil.errors`.
+"""
 
 from frazil.errors import (
     CommitFailedException,

@@ -1,7 +1,8 @@
-"""Build predicates as objects, with PyIceberg's names: `And(EqualTo("id", 5), NotNull("name"))`, `EqualTo("a", 1) & IsNaN("d")`.
+"""Build predicates as objects, with PyIceberg's names: `And(EqualTo("id", 5), NotNull("name"))`,
+`EqualTo("a", 1) & IsNaN("d")`.
 
-A `Reference` names a column. A `Literal` is a constant where text would be read as an expression, as in
-`t.update(set={"note": Literal("it's counted")})`.
+A `Reference` names a column. A `Literal` is a constant where text would be read as an expression,
+as in `t.update(set={"note": Literal("it's counted")})`.
 """
 
 from frazil.expr.nodes import (

@@ -1,6 +1,8 @@
-"""Provide entries of manifests by PyIceberg's path: `from frazil.manifest import DataFile, DataFileContent, ManifestFile`.
+"""Provide entries of manifests by PyIceberg's path: `from frazil.manifest import DataFile,
+DataFileContent, ManifestFile`.
 
-`t.inspect.manifests()` and `t.inspect.entries()` read manifests; there are no functions here that do.
+`t.inspect.manifests()` and `t.inspect.entries()` read manifests; there are no functions here that
+do.
 """
 
 from frazil.spec.data_file import DataFile, DataFileContent, ManifestEntry, ManifestEntryStatus

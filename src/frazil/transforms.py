@@ -1,4 +1,6 @@
-"""Provide partition transforms by PyIceberg's path: `from frazil.transforms import BucketTransform, DayTransform`."""
+"""Provide partition transforms by PyIceberg's path: `from frazil.transforms import BucketTransform,
+DayTransform`.
+"""
 
 from frazil.spec.transforms import (
     BucketTransform,

@@ -1,4 +1,6 @@
-"""Provide the names of types by PyIceberg's path: `from frazil.typedef import EMPTY_DICT, Identifier, Properties`."""
+"""Provide the names of types by PyIceberg's path: `from frazil.typedef import EMPTY_DICT,
+Identifier, Properties`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Provide the `DefaultSource` that PySpark finds in modules named `pyspark_*`, so that `format("iceberg")` works unregistered."""
+"""Provide the `DefaultSource` that PySpark finds in modules named `pyspark_*`, so that
+`format("iceberg")` works unregistered.
+"""
 
 from frazil.spark.door.datasource import IcebergSource as DefaultSource
 

@@ -75,7 +75,9 @@ def leaf_values(type_: IcebergType) -> st.SearchStrategy[Any]:
         case DoubleType():
             return st.floats() | st.sampled_from([0.0, -0.0, float("nan")])
         case StringType():
-            return st.text(max_size=40) | st.sampled_from(["\U0010ffff" * 20, "z" * 5000, "é" * 17, "\ud7ff" * 17])
+            return st.text(max_size=40) | st.sampled_from(
+                ["\U0010ffff" * 20, "z" * 5000, "é" * 17, "\ud7ff" * 17]
+            )
         case UUIDType():
             return st.binary(min_size=16, max_size=16)
         case BinaryType():
@@ -86,9 +88,12 @@ def leaf_values(type_: IcebergType) -> st.SearchStrategy[Any]:
             return st.integers(-(10**p) + 1, 10**p - 1).map(lambda n: decimal.Decimal(n).scaleb(-s))
         case VariantType():
             inner = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=80)
-            return st.recursive(inner, lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=5), v, max_size=3)).map(
-                json.dumps
-            )
+            return st.recursive(
+                inner,
+                lambda v: (
+                    st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=5), v, max_size=3)
+                ),
+            ).map(json.dumps)
     return st.integers(-9 * 10**15, 9 * 10**15)
 
 
@@ -102,18 +107,25 @@ def values_of(type_: IcebergType, required: bool) -> st.SearchStrategy[Any]:
     """Internal values of any type, None too unless required."""
     match type_:
         case StructType():
-            found = st.fixed_dictionaries({f.field_id: values_of(f.field_type, f.required) for f in type_.fields})
+            found = st.fixed_dictionaries(
+                {f.field_id: values_of(f.field_type, f.required) for f in type_.fields}
+            )
         case ListType():
             found = st.lists(values_of(type_.element_type, type_.element_required), max_size=3)
         case MapType():
-            keys, items = values_of(type_.key_type, True), values_of(type_.value_type, type_.value_required)
+            keys, items = (
+                values_of(type_.key_type, True),
+                values_of(type_.value_type, type_.value_required),
+            )
             found = st.lists(st.tuples(keys, items), max_size=3, unique_by=lambda kv: repr(kv[0]))
         case _:
             found = leaf_values(type_)
     return found if required else st.none() | found
 
 
-def types(ids: Any, leaves: Sequence[IcebergType], depth: int = 2) -> st.SearchStrategy[IcebergType]:
+def types(
+    ids: Any, leaves: Sequence[IcebergType], depth: int = 2
+) -> st.SearchStrategy[IcebergType]:
     leaf = st.sampled_from(list(leaves))
     if depth == 0:
         return leaf
@@ -121,25 +133,33 @@ def types(ids: Any, leaves: Sequence[IcebergType], depth: int = 2) -> st.SearchS
     keys = st.sampled_from([t for t in leaves if not isinstance(t, FloatType | DoubleType)])
 
     def struct(members: list[tuple[IcebergType, bool]]) -> IcebergType:
-        return StructType(*(NestedField(next(ids), f"f{i}", t, r) for i, (t, r) in enumerate(members)))
+        return StructType(
+            *(NestedField(next(ids), f"f{i}", t, r) for i, (t, r) in enumerate(members))
+        )
 
     return st.one_of(
         leaf,
         st.lists(st.tuples(inner, st.booleans()), min_size=1, max_size=3).map(struct),
         st.tuples(inner, st.booleans()).map(lambda p: ListType(next(ids), p[0], p[1])),
-        st.tuples(keys, inner, st.booleans()).map(lambda p: MapType(next(ids), p[0], next(ids), p[1], p[2])),
+        st.tuples(keys, inner, st.booleans()).map(
+            lambda p: MapType(next(ids), p[0], next(ids), p[1], p[2])
+        ),
     )
 
 
 @st.composite
-def tables(draw: Any, leaves: Sequence[IcebergType] = tuple(LEAVES), max_rows: int = 20) -> tuple[Schema, list[dict[int, Any]]]:
+def tables(
+    draw: Any, leaves: Sequence[IcebergType] = tuple(LEAVES), max_rows: int = 20
+) -> tuple[Schema, list[dict[int, Any]]]:
     """A random schema, and rows of it as {field id: internal value}."""
     import itertools
 
     ids = itertools.count(1)
     members = draw(st.lists(st.tuples(types(ids, leaves), st.booleans()), min_size=1, max_size=4))
     schema = Schema(*(NestedField(next(ids), f"c{i}", t, r) for i, (t, r) in enumerate(members)))
-    row = st.fixed_dictionaries({f.field_id: values_of(f.field_type, f.required) for f in schema.fields})
+    row = st.fixed_dictionaries(
+        {f.field_id: values_of(f.field_type, f.required) for f in schema.fields}
+    )
     return schema, draw(st.lists(row, max_size=max_rows))
 
 
@@ -149,11 +169,19 @@ def arrow_table(schema: Schema, rows: Sequence[dict[int, Any]]) -> pa.Table:
 
 
 def written(
-    frame: Any, schema: Schema, where: Path | str, *, spec: PartitionSpec | None = None, order: SortOrder = UNSORTED_SORT_ORDER,
-    properties: dict[str, str] | None = None, **more: Any,
-) -> list[DataFile]:  # fmt: skip
+    frame: Any,
+    schema: Schema,
+    where: Path | str,
+    *,
+    spec: PartitionSpec | None = None,
+    order: SortOrder = UNSORTED_SORT_ORDER,
+    properties: dict[str, str] | None = None,
+    **more: Any,
+) -> list[DataFile]:
     storage = MEMORY if str(where).startswith("memory:") else STORAGE
-    context = WriteContext(schema, spec or PartitionSpec(), order, storage, str(where), properties or {}, **more)
+    context = WriteContext(
+        schema, spec or PartitionSpec(), order, storage, str(where), properties or {}, **more
+    )
     return write(conform(frame, schema), context)
 
 
@@ -162,23 +190,47 @@ def somewhere() -> str:
     return f"memory://tests/{uuid.uuid4()}"
 
 
-def task_of(file: DataFile, spec: PartitionSpec | None = None, *, row_filter: Any = None, sequence_number: int | None = 1) -> FileScanTask:
+def task_of(
+    file: DataFile,
+    spec: PartitionSpec | None = None,
+    *,
+    row_filter: Any = None,
+    sequence_number: int | None = 1,
+) -> FileScanTask:
     match = 7 if row_filter is not None else 1
-    return FileScanTask(None, 0, row_filter, spec or PartitionSpec(), TaskFacts(file, sequence_number, sequence_number, 1, match))
+    return FileScanTask(
+        None,
+        0,
+        row_filter,
+        spec or PartitionSpec(),
+        TaskFacts(file, sequence_number, sequence_number, 1, match),
+    )
 
 
 def rows_of(
-    files: Sequence[DataFile], schema: Schema, *, spec: PartitionSpec | None = None, table_schema: Schema | None = None, **more: Any
+    files: Sequence[DataFile],
+    schema: Schema,
+    *,
+    spec: PartitionSpec | None = None,
+    table_schema: Schema | None = None,
+    **more: Any,
 ) -> pa.Table:
     """What reading these files gives."""
     storage = MEMORY if files and files[0].file_path.startswith("memory:") else STORAGE
     context = ReadContext(schema, storage, table_schema or schema, **more)
-    return read([task_of(f, spec, row_filter=more.get("row_filter")) for f in files], context).read_all()
+    return read(
+        [task_of(f, spec, row_filter=more.get("row_filter")) for f in files], context
+    ).read_all()
 
 
 def comparable(table: pa.Table) -> list[list[str]]:
-    """Rows as texts that tell every value apart (NaN equals NaN, zeros differ), points in time as numbers."""
-    return [list(map(repr, row)) for row in zip(*(_plain(c.combine_chunks()) for c in table.columns), strict=True)]
+    """Rows as texts that tell every value apart (NaN equals NaN, zeros differ), points in time as
+    numbers.
+    """
+    return [
+        list(map(repr, row))
+        for row in zip(*(_plain(c.combine_chunks()) for c in table.columns), strict=True)
+    ]
 
 
 def _plain(array: Any) -> list[Any]:
@@ -190,8 +242,14 @@ def _plain(array: Any) -> list[Any]:
         inside = [_plain(array.field(i)) for i in range(t.num_fields)]
         return [tuple(c[i] for c in inside) if ok else None for i, ok in enumerate(valid)]
     if pa.types.is_map(t):
-        offsets, pairs = array.offsets.to_pylist(), list(zip(_plain(array.keys), _plain(array.items), strict=True))
-        return [sorted(pairs[offsets[i] : offsets[i + 1]], key=repr) if ok else None for i, ok in enumerate(valid)]
+        offsets, pairs = (
+            array.offsets.to_pylist(),
+            list(zip(_plain(array.keys), _plain(array.items), strict=True)),
+        )
+        return [
+            sorted(pairs[offsets[i] : offsets[i + 1]], key=repr) if ok else None
+            for i, ok in enumerate(valid)
+        ]
     if pa.types.is_list(t):
         offsets, flat = array.offsets.to_pylist(), _plain(array.values)
         return [flat[offsets[i] : offsets[i + 1]] if ok else None for i, ok in enumerate(valid)]

@@ -1,4 +1,6 @@
-"""Frames are matched by name; what is cast is cast safely, what does not fit is refused in one message."""
+"""Frames are matched by name; what is cast is cast safely, what does not fit is refused in one
+message.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ from frazil.spec.types import (
 )
 
 N = NestedField
-SCHEMA = Schema(N(1, "id", LongType(), True), N(2, "name", StringType()), N(3, "n", IntegerType(), write_default=7))
+SCHEMA = Schema(
+    N(1, "id", LongType(), True),
+    N(2, "name", StringType()),
+    N(3, "n", IntegerType(), write_default=7),
+)
 
 
 def taken(frame, schema=SCHEMA, **more):
@@ -57,7 +63,15 @@ def test_all_mismatches_come_in_one_table():
     with pytest.raises(SchemaMismatch) as caught:
         conform(pa.table({"name": [1], "n": ["x"], "extra": [1]}), SCHEMA)
     text = str(caught.value)
-    for part in ("name", "int64", "cannot be cast safely", "extra", "is no column of the table", "id", "is required, but not in the frame"):
+    for part in (
+        "name",
+        "int64",
+        "cannot be cast safely",
+        "extra",
+        "is no column of the table",
+        "id",
+        "is required, but not in the frame",
+    ):
         assert part in text
 
 
@@ -72,14 +86,22 @@ CASTS = [
     (pa.array([1], pa.uint8()), IntegerType(), [1]),
     (pa.array([1.5], pa.float32()), DoubleType(), [1.5]),
     (pa.array([3], pa.int32()), DecimalType(5, 2), [3]),
-    (pa.array([2**53, None, -(2**60), -(2**63)]), DoubleType(), [2.0**53, None, -(2.0**60), -(2.0**63)]),
+    (
+        pa.array([2**53, None, -(2**60), -(2**63)]),
+        DoubleType(),
+        [2.0**53, None, -(2.0**60), -(2.0**63)],
+    ),
     (pa.array([2**63], pa.uint64()), DoubleType(), [2.0**63]),
     (pa.array([2**24, 2**40]), FloatType(), [2.0**24, 2.0**40]),
     (pa.array(["a"], pa.large_string()), StringType(), ["a"]),
     (pa.array(["a", "a"]).dictionary_encode(), StringType(), ["a", "a"]),
     (pa.array([b"abc"]), FixedType(3), [b"abc"]),
     (pa.array([b"abc"], pa.binary(3)), BinaryType(), [b"abc"]),
-    (pa.array([dt.datetime(2020, 1, 1)], pa.timestamp("ns")), TimestampType(), [dt.datetime(2020, 1, 1)]),
+    (
+        pa.array([dt.datetime(2020, 1, 1)], pa.timestamp("ns")),
+        TimestampType(),
+        [dt.datetime(2020, 1, 1)],
+    ),
     (pa.array([None], pa.null()), DateType(), [None]),
     (pc.run_end_encode(pa.array([1, 1, None, 2], pa.int32())), LongType(), [1, 1, None, 2]),
     (pc.run_end_encode(pa.array(["a", "a", "b"])), StringType(), ["a", "a", "b"]),
@@ -87,13 +109,27 @@ CASTS = [
     (pa.nulls(2), ListType(2, LongType()), [None, None]),
     (pa.nulls(1), MapType(2, StringType(), 3, LongType()), [None]),
     (pa.array([dt.date(2020, 1, 2)]), TimestampType(), [dt.datetime(2020, 1, 2)]),
-    (pa.array(["00000000-0000-0000-0000-00000000000A"]), UUIDType(), ["00000000-0000-0000-0000-00000000000a"]),
-    (pa.array(["{0000000000000000000000000000000A}"]), UUIDType(), ["00000000-0000-0000-0000-00000000000a"]),
-    (pa.array([uuid.UUID(int=10).bytes], pa.uuid()), UUIDType(), ["00000000-0000-0000-0000-00000000000a"]),
+    (
+        pa.array(["00000000-0000-0000-0000-00000000000A"]),
+        UUIDType(),
+        ["00000000-0000-0000-0000-00000000000a"],
+    ),
+    (
+        pa.array(["{0000000000000000000000000000000A}"]),
+        UUIDType(),
+        ["00000000-0000-0000-0000-00000000000a"],
+    ),
+    (
+        pa.array([uuid.UUID(int=10).bytes], pa.uuid()),
+        UUIDType(),
+        ["00000000-0000-0000-0000-00000000000a"],
+    ),
 ]
 
 
-@pytest.mark.parametrize(("column", "type_", "want"), CASTS, ids=lambda v: str(getattr(v, "type", v))[:20])
+@pytest.mark.parametrize(
+    ("column", "type_", "want"), CASTS, ids=lambda v: str(getattr(v, "type", v))[:20]
+)
 def test_safe_casts_are_made(column, type_, want):
     found = taken(pa.table({"c": column}), Schema(N(1, "c", type_)))
     assert found["c"].to_pylist() == want
@@ -106,7 +142,9 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("column", "type_"), REFUSED, ids=lambda v: str(getattr(v, "type", v))[:20])
+@pytest.mark.parametrize(
+    ("column", "type_"), REFUSED, ids=lambda v: str(getattr(v, "type", v))[:20]
+)
 def test_unsafe_casts_are_refused_by_type(column, type_):
     with pytest.raises(SchemaMismatch, match="cannot be cast safely"):
         conform(pa.table({"c": column}), Schema(N(1, "c", type_)))
@@ -143,7 +181,13 @@ def test_nested_fields_are_matched_by_name_too_and_slices_stay_slices():
         {"s": {"a": None, "b": 2}, "l": [], "m": []},
         {"s": {"a": "r", "b": None}, "l": [{"x": 5}], "m": [("a", None), ("b", 2)]},
     ]
-    types = pa.schema([("s", pa.struct([("a", pa.string()), ("b", pa.int32())])), ("l", pa.large_list(pa.struct([("x", pa.int16())]))), ("m", pa.map_(pa.string(), pa.int32()))])  # fmt: skip
+    types = pa.schema(
+        [
+            ("s", pa.struct([("a", pa.string()), ("b", pa.int32())])),
+            ("l", pa.large_list(pa.struct([("x", pa.int16())]))),
+            ("m", pa.map_(pa.string(), pa.int32())),
+        ]
+    )
     frame = pa.Table.from_pylist(rows, schema=types)
     want = [{**r, "s": r["s"] and {"b": r["s"]["b"], "a": r["s"]["a"]}} for r in rows]
     assert taken(frame, schema).to_pylist() == want
@@ -175,7 +219,15 @@ def test_frames_of_every_kind_are_taken():
 
 
 def test_a_frames_schema_takes_its_field_ids_or_fresh_ones():
-    plain = frame_schema(pa.schema([("a", pa.int64()), ("s", pa.struct([("x", pa.string())])), ("b", pa.timestamp("us", "Europe/Rome"))]))
+    plain = frame_schema(
+        pa.schema(
+            [
+                ("a", pa.int64()),
+                ("s", pa.struct([("x", pa.string())])),
+                ("b", pa.timestamp("us", "Europe/Rome")),
+            ]
+        )
+    )
     assert [(f.field_id, f.name) for f in plain.fields] == [(1, "a"), (2, "s"), (3, "b")]
     assert isinstance(plain.find_type("b"), TimestamptzType)
     assert frame_schema(to_arrow_schema(SCHEMA, field_ids=True)).same_fields(
@@ -186,16 +238,32 @@ def test_a_frames_schema_takes_its_field_ids_or_fresh_ones():
 
 
 def test_what_lies_under_null_structs_and_lists_is_not_cast():
-    schema = Schema(N(1, "s", StructType(N(2, "u", UUIDType()))), N(3, "l", ListType(4, UUIDType(), False)))
+    schema = Schema(
+        N(1, "s", StructType(N(2, "u", UUIDType()))), N(3, "l", ListType(4, UUIDType(), False))
+    )
     text = "00000000-0000-0000-0000-00000000000a"
-    struct = pa.StructArray.from_arrays([pa.array([text, ""])], names=["u"], mask=pa.array([False, True]))
-    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array([text, ""]), mask=pa.array([False, True]))
-    assert taken(pa.table({"s": struct, "l": lists}), schema).to_pylist() == [{"s": {"u": text}, "l": [text]}, {"s": None, "l": None}]
+    struct = pa.StructArray.from_arrays(
+        [pa.array([text, ""])], names=["u"], mask=pa.array([False, True])
+    )
+    lists = pa.ListArray.from_arrays(
+        pa.array([0, 1, 2], pa.int32()), pa.array([text, ""]), mask=pa.array([False, True])
+    )
+    assert taken(pa.table({"s": struct, "l": lists}), schema).to_pylist() == [
+        {"s": {"u": text}, "l": [text]},
+        {"s": None, "l": None},
+    ]
 
 
 def test_rows_as_dicts_may_lack_columns_that_others_have():
-    found = as_arrow([{"id": 1}, {"id": 2, "name": "b"}, {"n": 3, "s": {"x": 1}}, {"s": {"y": "z"}}])
-    assert found.column_names == ["id", "name", "n", "s"] and found["id"].to_pylist() == [1, 2, None, None]
+    found = as_arrow(
+        [{"id": 1}, {"id": 2, "name": "b"}, {"n": 3, "s": {"x": 1}}, {"s": {"y": "z"}}]
+    )
+    assert found.column_names == ["id", "name", "n", "s"] and found["id"].to_pylist() == [
+        1,
+        2,
+        None,
+        None,
+    ]
     assert found["s"].to_pylist() == [None, None, {"x": 1, "y": None}, {"x": None, "y": "z"}]
 
 
@@ -227,9 +295,14 @@ def test_texts_that_are_not_utf8_are_refused_by_column_wherever_they_are(place):
     values = [b"a", b"m", b"z"]
     values[place] += b"\xff\xfe"
     offsets = np.cumsum([0, *map(len, values)]).astype(np.int32)
-    text = pa.Array.from_buffers(pa.string(), 3, [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))])
+    text = pa.Array.from_buffers(
+        pa.string(), 3, [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))]
+    )
     inside = pa.StructArray.from_arrays([text], names=["t"])
-    for column, type_, name in ((text, StringType(), "c"), (inside, StructType(N(2, "t", StringType())), "c.t")):
+    for column, type_, name in (
+        (text, StringType(), "c"),
+        (inside, StructType(N(2, "t", StringType())), "c.t"),
+    ):
         with pytest.raises(SchemaMismatch, match=f"column {name} .*UTF8"):
             taken(pa.table({"c": column}), Schema(N(1, "c", type_)))
 

@@ -56,21 +56,32 @@ def test_a_table_without_rows_keeps_all() -> None:
 
 
 @given(
-    st.lists(st.one_of(st.none(), st.integers(0, 300)), min_size=1, max_size=400), st.sampled_from([pa.int32(), pa.int64(), pa.string()])
+    st.lists(st.one_of(st.none(), st.integers(0, 300)), min_size=1, max_size=400),
+    st.sampled_from([pa.int32(), pa.int64(), pa.string()]),
 )
-def test_a_dictionary_is_left_out_only_where_it_is_larger_than_the_values(values: list[int | None], kind: pa.DataType) -> None:
-    column = pa.array([None if v is None else f"{v:06}" if pa.types.is_string(kind) else v for v in values], kind)
+def test_a_dictionary_is_left_out_only_where_it_is_larger_than_the_values(
+    values: list[int | None], kind: pa.DataType
+) -> None:
+    column = pa.array(
+        [None if v is None else f"{v:06}" if pa.types.is_string(kind) else v for v in values], kind
+    )
     present = column.drop_null()
     width = 10 if pa.types.is_string(kind) else kind.bit_width / 8
     numbers = len(present) * max(0, len(set(present.to_pylist())) - 1).bit_length() / 8
-    larger = len(present) > 0 and len(set(present.to_pylist())) * width + numbers >= len(present) * width
+    larger = (
+        len(present) > 0 and len(set(present.to_pylist())) * width + numbers >= len(present) * width
+    )
     assert without_dictionary(pa.table({"c": column})) == ({"c"} if larger else set())
 
 
 @pytest.mark.parametrize("rows", [MANY, 3])
-def test_a_file_has_the_dictionaries_that_its_rows_ask_for_and_those_that_a_property_leaves(home: Catalog, rows: int) -> None:
+def test_a_file_has_the_dictionaries_that_its_rows_ask_for_and_those_that_a_property_leaves(
+    home: Catalog, rows: int
+) -> None:
     data = pa.table(DIFFERENT | {k: v for k, v in ALIKE.items() if k != "void"}).slice(0, rows)
-    table = home.create_table("db.t", data.schema, properties={"write.parquet.dict-encoding-enabled.column.word": "false"})
+    table = home.create_table(
+        "db.t", data.schema, properties={"write.parquet.dict-encoding-enabled.column.word": "false"}
+    )
     table.append(data)
     footer = pq.read_metadata(table.inspect.files()["file_path"][0].as_py())
     chunks = [footer.row_group(0).column(i) for i in range(footer.num_columns)]
@@ -81,9 +92,15 @@ def test_a_file_has_the_dictionaries_that_its_rows_ask_for_and_those_that_a_prop
 
 
 def test_a_file_without_rows_is_written_whatever_its_columns() -> None:
-    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "u", UUIDType()), NestedField(3, "d", DecimalType(9, 2)))
+    schema = Schema(
+        NestedField(1, "id", LongType()),
+        NestedField(2, "u", UUIDType()),
+        NestedField(3, "d", DecimalType(9, 2)),
+    )
     sink = pa.BufferOutputStream()
-    writer = ParquetFileWriter(sink, schema, parquet_layout(schema), ParquetSettings({}, schema), MetricsConfig({}))
+    writer = ParquetFileWriter(
+        sink, schema, parquet_layout(schema), ParquetSettings({}, schema), MetricsConfig({})
+    )
     writer.close()
     footer = pq.read_metadata(pa.BufferReader(sink.getvalue()))
     assert (footer.num_rows, footer.num_columns) == (0, 3)

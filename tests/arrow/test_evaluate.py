@@ -112,7 +112,9 @@ def test_null_is_neither_true_nor_false(text: str, expected: list[bool | None]) 
     ],
 )
 def test_like_with_escapes(pattern: str, expected: list[bool | None]) -> None:
-    texts = pa.array(["a", "a%x\nc" if "x" in pattern or pattern == "'%c'" else "a%c", "a_c", "𝄞", None, ""])
+    texts = pa.array(
+        ["a", "a%x\nc" if "x" in pattern or pattern == "'%c'" else "a%c", "a_c", "𝄞", None, ""]
+    )
     if pattern in ("'a_c'",):
         expected = [False, True, True, False, None, False]
     assert _answers(f"s LIKE {pattern}", s=texts) == expected
@@ -164,7 +166,9 @@ def test_collections_have_a_size_and_null_has_none() -> None:
 
 
 def test_decimals_are_exact() -> None:
-    dec = pa.array([Decimal("1.50"), Decimal("-0.01"), None, Decimal("9999999.99")], pa.decimal128(9, 2))
+    dec = pa.array(
+        [Decimal("1.50"), Decimal("-0.01"), None, Decimal("9999999.99")], pa.decimal128(9, 2)
+    )
     assert _answers("dec = 1.5", dec=dec) == [True, False, None, False]
     assert _answers("dec > 1.495", dec=dec) == [True, False, None, True]
     assert _answers("dec IN (1.5, 1.495, -0.010)", dec=dec) == [True, True, None, False]
@@ -175,17 +179,27 @@ def test_decimals_are_exact() -> None:
         _value("cast(dec AS decimal(5, 1))", dec=dec)
 
 
-@pytest.mark.parametrize("digits", ["99999999999999999999999999999999999.999", "-12345678901234567890123456789012345.678"])
+@pytest.mark.parametrize(
+    "digits",
+    ["99999999999999999999999999999999999.999", "-12345678901234567890123456789012345.678"],
+)
 def test_casts_to_decimals_keep_all_38_digits(digits: str) -> None:
-    assert _value(f"CAST('{digits}' AS decimal(38, 3))", dec=pa.array([None], pa.decimal128(9, 2))) == [Decimal(digits)]
+    assert _value(
+        f"CAST('{digits}' AS decimal(38, 3))", dec=pa.array([None], pa.decimal128(9, 2))
+    ) == [Decimal(digits)]
 
 
 def test_parts_of_dates_of_any_year_are_those_of_the_calendar() -> None:
     near = [-719_163, -1, 0, 59, 11_016, 2_932_896]
-    for days in (near, [*near, -2_000_000_000, 2_000_000_000, 12_000_000]):  # beyond Arrow's own years too
+    for days in (
+        near,
+        [*near, -2_000_000_000, 2_000_000_000, 12_000_000],
+    ):  # beyond Arrow's own years too
         batch = pa.record_batch({"dt": pa.array(days, pa.int32()).view(pa.date32())})
         for at, part in enumerate(("year", "month", "day")):
-            assert compute_over(bind_term(parse(f"{part}(dt)"), SCHEMA), batch).to_pylist() == [civil(d)[at] for d in days]
+            assert compute_over(bind_term(parse(f"{part}(dt)"), SCHEMA), batch).to_pylist() == [
+                civil(d)[at] for d in days
+            ]
 
 
 def test_points_in_time_are_taken_apart_in_the_zone() -> None:
@@ -225,7 +239,11 @@ def test_text_comes_in_many_arrow_forms() -> None:
 def test_uuids_are_texts_or_bytes() -> None:
     text = "80000000-0000-0000-0000-000000000000"
     raw = bytes.fromhex(text.replace("-", ""))
-    for column in (pa.array([text, None]), pa.array([raw, None], pa.binary(16)), pa.array([raw, None], pa.uuid())):
+    for column in (
+        pa.array([text, None]),
+        pa.array([raw, None], pa.binary(16)),
+        pa.array([raw, None], pa.uuid()),
+    ):
         assert _answers(f"u = '{text}'", u=column) == [True, None]
         assert _answers("u > '7fffffff-ffff-ffff-ffff-ffffffffffff'", u=column) == [True, None]
         assert _answers("u LIKE '8%'", u=column) == [True, None]
@@ -244,11 +262,24 @@ def test_columns_are_found_by_id_where_the_caller_says() -> None:
 
 
 def test_empty_batches_have_no_answers() -> None:
-    for text in ("i = 1", "i IN (1, 2)", "s LIKE '%a%b'", "d > 5", "10 / i > 1", "size(li) = 1", "dec + 1 > 2", "year(ts) = 1"):
+    for text in (
+        "i = 1",
+        "i IN (1, 2)",
+        "s LIKE '%a%b'",
+        "d > 5",
+        "10 / i > 1",
+        "size(li) = 1",
+        "dec + 1 > 2",
+        "year(ts) = 1",
+    ):
         columns = {
-            "i": pa.array([], pa.int32()), "s": pa.array([], pa.string()), "d": pa.array([], pa.float64()), "li": pa.array([], pa.list_(pa.int32())),
-            "dec": pa.array([], pa.decimal128(9, 2)), "ts": pa.array([], pa.timestamp("us", "UTC")),
-        }  # fmt: skip
+            "i": pa.array([], pa.int32()),
+            "s": pa.array([], pa.string()),
+            "d": pa.array([], pa.float64()),
+            "li": pa.array([], pa.list_(pa.int32())),
+            "dec": pa.array([], pa.decimal128(9, 2)),
+            "ts": pa.array([], pa.timestamp("us", "UTC")),
+        }
         assert _answers(text, **columns) == []
 
 

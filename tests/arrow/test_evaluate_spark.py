@@ -1,4 +1,6 @@
-"""Spark is the judge: random rows and random predicates of the grammar, and a list of functions and casts, compared with its own answers."""
+"""Spark is the judge: random rows and random predicates of the grammar, and a list of functions and
+casts, compared with its own answers.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,9 @@ def frame(plain_spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     pq.write_table(TABLE, path, store_schema=False)
     session = plain_spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "UTC")
-    session.conf.set("spark.sql.codegen.wholeStage", "false")  # compiling hundreds of expressions takes longer than running them
+    session.conf.set(
+        "spark.sql.codegen.wholeStage", "false"
+    )  # compiling hundreds of expressions takes longer than running them
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     return session.read.parquet(str(Path(path))).coalesce(1).cache()
 
@@ -117,7 +121,10 @@ def _plain(value: Any) -> Any:
 
 
 def _ours(text: str) -> list[Any]:
-    return [_plain(v) for v in compute_over(bind_term(parse(text), SCHEMA), TABLE.to_batches()[0]).to_pylist()]
+    return [
+        _plain(v)
+        for v in compute_over(bind_term(parse(text), SCHEMA), TABLE.to_batches()[0]).to_pylist()
+    ]
 
 
 def _spark(frame: Any, texts: list[str]) -> list[list[Any]]:

@@ -23,7 +23,12 @@ from tests.arrow.support import LEAVES, leaf_values
 def keys(draw: Any) -> tuple[list[IcebergType], list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """Types of the columns, keys of the set, rows to look for (some of them keys)."""
     types = draw(st.lists(st.sampled_from(LEAVES), min_size=1, max_size=3))
-    pool = st.tuples(*(st.none() | st.sampled_from(draw(st.lists(leaf_values(t), min_size=1, max_size=4))) for t in types))
+    pool = st.tuples(
+        *(
+            st.none() | st.sampled_from(draw(st.lists(leaf_values(t), min_size=1, max_size=4)))
+            for t in types
+        )
+    )
     return types, draw(st.lists(pool, max_size=12)), draw(st.lists(pool, max_size=12))
 
 
@@ -33,7 +38,13 @@ def columns(types: list[IcebergType], rows: list[tuple[Any, ...]]) -> list[pa.Ar
 
 def told_apart(types: list[IcebergType], rows: list[tuple[Any, ...]]) -> list[str]:
     """NaN equals NaN, zeros differ, floats as they are stored."""
-    return [repr(r) for r in zip(*(array_of(t, [r[i] for r in rows]).to_pylist() for i, t in enumerate(types)), strict=True)]
+    return [
+        repr(r)
+        for r in zip(
+            *(array_of(t, [r[i] for r in rows]).to_pylist() for i, t in enumerate(types)),
+            strict=True,
+        )
+    ]
 
 
 @pytest.mark.parametrize("collide", [False, True])
@@ -68,13 +79,23 @@ def test_keys_that_repeat_are_held_once() -> None:
 
 
 def test_a_slice_of_a_column_is_looked_up_as_what_it_shows() -> None:
-    for values in ([Decimal(i) for i in range(100)], [str(i) for i in range(100)], [bytes([i]) for i in range(100)], list(range(100))):
+    for values in (
+        [Decimal(i) for i in range(100)],
+        [str(i) for i in range(100)],
+        [bytes([i]) for i in range(100)],
+        list(range(100)),
+    ):
         array = pa.array(values)
-        assert KeySet.of([array.slice(10, 5)]).has([array.slice(8, 9)]).tolist() == [False] * 2 + [True] * 5 + [False] * 2
+        assert (
+            KeySet.of([array.slice(10, 5)]).has([array.slice(8, 9)]).tolist()
+            == [False] * 2 + [True] * 5 + [False] * 2
+        )
 
 
 def test_many_keys_are_found_among_many_rows() -> None:
-    held = KeySet.of([pa.array(np.arange(0, 300_000, 3)), pa.array([str(i % 7) for i in range(0, 300_000, 3)])])
+    held = KeySet.of(
+        [pa.array(np.arange(0, 300_000, 3)), pa.array([str(i % 7) for i in range(0, 300_000, 3)])]
+    )
     rows = np.arange(100_000)
     found = held.has([pa.array(rows), pa.array([str(i % 7) for i in rows])])
     assert found.tolist() == [i % 3 == 0 for i in rows]

@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 
 from frazil.arrow.footers.parquet_stats import ChunkStatistics, chunk_statistics
 from frazil.arrow.write.bounds import lower_bound, next_bytes, next_text, upper_bound
-from frazil.arrow.write.metrics_config import COUNTS, FULL, NONE, TRUNCATE_16, MetricsMode, metrics_config, parse_mode
+from frazil.arrow.write.metrics_config import (
+    COUNTS,
+    FULL,
+    NONE,
+    TRUNCATE_16,
+    MetricsMode,
+    metrics_config,
+    parse_mode,
+)
 from frazil.codec.single_value import from_bytes, to_bytes
 from frazil.spec.schema import Schema
 from frazil.spec.sorting import build_sort_order
@@ -33,7 +41,11 @@ from frazil.spec.types import (
 )
 from tests.arrow.support import LEAVES, MOMENTS, arrow_table, tables, written
 
-SLOW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+SLOW = settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 
 
 def leaves(fields: Any, rows: list[Any]) -> Iterator[tuple[NestedField, list[Any]]]:
@@ -57,9 +69,17 @@ def order_key(type_: IcebergType, value: Any) -> Any:
 @settings(SLOW, max_examples=12)
 @given(data=st.data())
 def test_metrics_are_those_of_a_full_scan(format_, mode, data):
-    schema, rows = data.draw(tables(leaves=[t for t in LEAVES if format_ != "orc" or t not in MOMENTS]))
+    schema, rows = data.draw(
+        tables(leaves=[t for t in LEAVES if format_ != "orc" or t not in MOMENTS])
+    )
     with tempfile.TemporaryDirectory() as where:
-        files = written(arrow_table(schema, rows), schema, where, format=format_, properties={"write.metadata.metrics.default": mode})
+        files = written(
+            arrow_table(schema, rows),
+            schema,
+            where,
+            format=format_,
+            properties={"write.metadata.metrics.default": mode},
+        )
     if not rows:
         assert files == []
         return
@@ -72,7 +92,15 @@ def test_metrics_are_those_of_a_full_scan(format_, mode, data):
 def check_column(file, f, values, mode):
     i = f.field_id
     if mode == NONE:
-        assert all(i not in (m or {}) for m in (file.value_counts, file.null_value_counts, file.lower_bounds, file.upper_bounds))
+        assert all(
+            i not in (m or {})
+            for m in (
+                file.value_counts,
+                file.null_value_counts,
+                file.lower_bounds,
+                file.upper_bounds,
+            )
+        )
         return
     assert file.value_counts[i] == len(values)
     assert file.null_value_counts[i] == values.count(None)
@@ -146,16 +174,30 @@ def test_columns_beyond_the_limit_have_no_metrics_and_a_struct_counts_its_own_fi
         NestedField(7, "z", LongType()),
     )
     limited = metrics_config({"write.metadata.metrics.max-inferred-column-defaults": "3"}, schema)
-    assert [limited.mode(i) for i in (1, 7, 3, 4, 6)] == [TRUNCATE_16, TRUNCATE_16, TRUNCATE_16, NONE, NONE]
+    assert [limited.mode(i) for i in (1, 7, 3, 4, 6)] == [
+        TRUNCATE_16,
+        TRUNCATE_16,
+        TRUNCATE_16,
+        NONE,
+        NONE,
+    ]
     assert metrics_config({}, schema).mode(6) == TRUNCATE_16
     given_default = metrics_config(
-        {"write.metadata.metrics.max-inferred-column-defaults": "3", "write.metadata.metrics.default": "full"}, schema
+        {
+            "write.metadata.metrics.max-inferred-column-defaults": "3",
+            "write.metadata.metrics.default": "full",
+        },
+        schema,
     )
     assert given_default.mode(4) == FULL
 
 
 def test_sort_columns_keep_bounds_and_a_column_of_its_own_wins():
-    schema = Schema(NestedField(1, "a", LongType()), NestedField(2, "b", StringType()), NestedField(3, "c", IntegerType()))
+    schema = Schema(
+        NestedField(1, "a", LongType()),
+        NestedField(2, "b", StringType()),
+        NestedField(3, "c", IntegerType()),
+    )
     properties = {
         "write.metadata.metrics.default": "counts",
         "write.metadata.metrics.column.b": "full",
@@ -172,7 +214,10 @@ def test_split_offsets_are_where_row_groups_begin(tmp_path):
 
     schema = Schema(NestedField(1, "a", LongType()))
     (file,) = written(
-        arrow_table(schema, [{1: i} for i in range(1000)]), schema, tmp_path, properties={"write.parquet.row-group-size-bytes": "2048"}
+        arrow_table(schema, [{1: i} for i in range(1000)]),
+        schema,
+        tmp_path,
+        properties={"write.parquet.row-group-size-bytes": "2048"},
     )
     footer = pq.ParquetFile(file.file_path).metadata
     assert footer.num_row_groups > 1
@@ -182,7 +227,9 @@ def test_split_offsets_are_where_row_groups_begin(tmp_path):
 
 def test_a_row_group_whose_least_value_is_above_its_greatest_has_no_bounds():
     def chunk(low: Any, high: Any) -> Any:
-        told = SimpleNamespace(has_null_count=True, null_count=1, has_min_max=True, min_raw=low, max_raw=high)
+        told = SimpleNamespace(
+            has_null_count=True, null_count=1, has_min_max=True, min_raw=low, max_raw=high
+        )
         return SimpleNamespace(is_stats_set=True, statistics=told, num_values=4)
 
     for have, want, low, high in (

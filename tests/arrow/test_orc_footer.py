@@ -17,7 +17,9 @@ WIDE = pa.table({f"column_{n}": pa.array([1], pa.decimal128(10 + n % 20, 2)) for
 
 def damaged(path):
     """A file whose first decimal has a precision of 74."""
-    orc.write_table(pa.table({"d": pa.array([1], pa.decimal128(10, 2))}), path, compression="uncompressed")
+    orc.write_table(
+        pa.table({"d": pa.array([1], pa.decimal128(10, 2))}), path, compression="uncompressed"
+    )
     data = path.read_bytes()
     at = data.index(bytes([0x28, 10, 0x30, 2]))  # field 5 of a type, then field 6
     path.write_bytes(data[: at + 1] + bytes([74]) + data[at + 2 :])
@@ -37,7 +39,16 @@ def test_a_decimal_that_cannot_be_is_an_error_that_names_the_file(tmp_path):
     damaged(tmp_path / "a.orc")
     path = str(tmp_path / "a.orc")
     with pytest.raises(CorruptData, match=f"{path}.*precision 74"):
-        OrcSource.open(DataFile(file_path=path, file_format="orc", partition=(), record_count=1, file_size_in_bytes=1), storage_for(path, {}))
+        OrcSource.open(
+            DataFile(
+                file_path=path,
+                file_format="orc",
+                partition=(),
+                record_count=1,
+                file_size_in_bytes=1,
+            ),
+            storage_for(path, {}),
+        )
 
 
 def test_flipped_bits_and_cut_files_end_in_errors(tmp_path):

@@ -119,7 +119,13 @@ def test_what_cannot_be_transformed_is_refused_by_name() -> None:
 
 def test_decimals_truncated_below_the_least_of_their_type_keep_one_digit_more() -> None:
     type_, transform = DecimalType(5, 2), TruncateTransform(10)
-    found = apply_arrow(transform, type_, pa.array([Decimal("-999.99"), None, Decimal("999.99")], pa.decimal128(5, 2)))
+    found = apply_arrow(
+        transform,
+        type_,
+        pa.array([Decimal("-999.99"), None, Decimal("999.99")], pa.decimal128(5, 2)),
+    )
     assert found.to_pylist() == [Decimal("-1000.00"), None, Decimal("999.90")]
     with pytest.raises(InvalidInput, match="38 digits"):
-        apply_arrow(transform, DecimalType(38, 0), pa.array([Decimal("-" + "9" * 38)], pa.decimal128(38, 0)))
+        apply_arrow(
+            transform, DecimalType(38, 0), pa.array([Decimal("-" + "9" * 38)], pa.decimal128(38, 0))
+        )

@@ -1,4 +1,6 @@
-"""Avro data files as others read them: fastavro gives back what was written, whatever the types and nulls."""
+"""Avro data files as others read them: fastavro gives back what was written, whatever the types and
+nulls.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ LONGS = st.integers(-(2**63), 2**63 - 1)
 
 def written(schema, table, **settings):
     sink = io.BytesIO()
-    writer = AvroFileWriter(sink, schema, {"codec": "deflate", **settings}, metrics_config({}, schema), {"note": "é"})
+    writer = AvroFileWriter(
+        sink, schema, {"codec": "deflate", **settings}, metrics_config({}, schema), {"note": "é"}
+    )
     for batch in table.to_batches(max_chunksize=7):
         writer.write([batch])
     metrics = writer.close()
@@ -72,18 +76,37 @@ def tables(draw):
         shape, first = draw(st.sampled_from(["plain", "list", "map", "struct"])), 10 * n + 1
         inner = st.none() | values
         if shape == "list":
-            type_, values = ListType(first + 1, type_, element_required=False), st.lists(inner, max_size=4)
+            type_, values = (
+                ListType(first + 1, type_, element_required=False),
+                st.lists(inner, max_size=4),
+            )
         elif shape == "map":
-            type_, values = MapType(first + 1, StringType(), first + 2, type_, value_required=False), st.dictionaries(st.text(max_size=3), inner, max_size=3)
+            type_, values = (
+                MapType(first + 1, StringType(), first + 2, type_, value_required=False),
+                st.dictionaries(st.text(max_size=3), inner, max_size=3),
+            )
         elif shape == "struct":
-            type_, values = StructType(NestedField(first + 1, "a", type_, required=False)), st.fixed_dictionaries({"a": inner})
+            type_, values = (
+                StructType(NestedField(first + 1, "a", type_, required=False)),
+                st.fixed_dictionaries({"a": inner}),
+            )
         required = draw(st.booleans())
         fields.append(NestedField(first, f"c{n}", type_, required=required))
         names.append(f"c{n}")
-        columns.append(draw(st.lists(values if required else st.none() | values, min_size=count, max_size=count)))
+        columns.append(
+            draw(
+                st.lists(values if required else st.none() | values, min_size=count, max_size=count)
+            )
+        )
     schema = Schema(*fields)
     arrow = to_arrow_schema(schema)
-    arrays = [pa.array([list(v.items()) if isinstance(v, dict) and pa.types.is_map(f.type) else v for v in c], f.type) for c, f in zip(columns, arrow, strict=True)]
+    arrays = [
+        pa.array(
+            [list(v.items()) if isinstance(v, dict) and pa.types.is_map(f.type) else v for v in c],
+            f.type,
+        )
+        for c, f in zip(columns, arrow, strict=True)
+    ]
     rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     return schema, pa.Table.from_arrays(arrays, schema=arrow), rows
 
@@ -114,12 +137,17 @@ def test_a_file_of_a_record_without_columns_has_its_rows(rows):
     assert [*fastavro.reader(io.BytesIO(data))] == [{}] * rows
 
 
-@pytest.mark.parametrize("codec, name", [("gzip", "deflate"), ("zstd", "zstandard"), ("snappy", "snappy"), ("uncompressed", "null")])
+@pytest.mark.parametrize(
+    "codec, name",
+    [("gzip", "deflate"), ("zstd", "zstandard"), ("snappy", "snappy"), ("uncompressed", "null")],
+)
 def test_every_codec_of_the_table_property_is_read_back(tmp_path, codec, name):
     catalog = frazil.load_catalog("c", type="path", warehouse=str(tmp_path))
     catalog.create_namespace("db")
     t = catalog.create_table(
-        "db.t", "id bigint, v string", properties={"write.format.default": "avro", "write.avro.compression-codec": codec}
+        "db.t",
+        "id bigint, v string",
+        properties={"write.format.default": "avro", "write.avro.compression-codec": codec},
     )
     t.append(pa.table({"id": range(2000), "v": [f"row {n}" for n in range(2000)]}))
     (path,) = t.inspect.files().column("file_path").to_pylist()
@@ -131,4 +159,7 @@ def test_every_codec_of_the_table_property_is_read_back(tmp_path, codec, name):
 def test_a_codec_that_avro_lacks_is_refused_by_name():
     with pytest.raises(Unsupported, match="'brotli'"):
         avro_settings({"write.avro.compression-codec": "brotli"})
-    assert avro_settings({}, codec="zstd", level="5") == {"codec": "zstandard", "compression_level": 5}
+    assert avro_settings({}, codec="zstd", level="5") == {
+        "codec": "zstandard",
+        "compression_level": 5,
+    }

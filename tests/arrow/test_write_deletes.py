@@ -1,4 +1,6 @@
-"""Delete files and vectors as they are written: their bytes, their metrics, and that reading takes away just those rows."""
+"""Delete files and vectors as they are written: their bytes, their metrics, and that reading takes
+away just those rows.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frazil
-from frazil.arrow.deletes.write_deletes import FileDeletes, write_equality_deletes, write_position_deletes
+from frazil.arrow.deletes.write_deletes import (
+    FileDeletes,
+    write_equality_deletes,
+    write_position_deletes,
+)
 from frazil.arrow.deletes.write_vectors import write_vectors
 from frazil.arrow.write.conform import conform
 from frazil.arrow.write.write_context import WriteContext
@@ -39,7 +45,13 @@ PATH, POS = 2147483546, 2147483545
 
 
 def frame(*ids: int, p: str = "a") -> pa.Table:
-    return pa.table({"id": pa.array(ids, pa.int64()), "p": [p] * len(ids), "s": pa.array([{"k": i % 3, "x": 1.5} for i in ids])})
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "p": [p] * len(ids),
+            "s": pa.array([{"k": i % 3, "x": 1.5} for i in ids]),
+        }
+    )
 
 
 SCHEMA = "id bigint, p string, s struct<k: int, x: double>"
@@ -47,12 +59,20 @@ SCHEMA = "id bigint, p string, s struct<k: int, x: double>"
 
 @pytest.fixture
 def table(tmp_path: Path) -> Any:
-    """`table(version=2, partition_by=[], **properties)`: a table with two files of ten rows, the second of partition b."""
+    """`table(version=2, partition_by=[], **properties)`: a table with two files of ten rows, the
+    second of partition b.
+    """
 
     def made(version: int = 2, partition_by: Any = (), **properties: str) -> Any:
         catalog = frazil.load_catalog("c", type="path", warehouse=str(tmp_path / f"w{version}"))
         catalog.create_namespace_if_not_exists("db")
-        t = catalog.create_table("db.t", SCHEMA, partition_by=list(partition_by), properties=properties, format_version=version)
+        t = catalog.create_table(
+            "db.t",
+            SCHEMA,
+            partition_by=list(partition_by),
+            properties=properties,
+            format_version=version,
+        )
         t.append(frame(*range(10)))
         t.append(frame(*range(10, 20), p="b"))
         return t
@@ -63,7 +83,12 @@ def table(tmp_path: Path) -> Any:
 def files_of(t: Any) -> list[DataFile]:
     found = []
     for m in manifests_of(t.metadata, t.current_snapshot(), t.io):
-        found += [e.data_file for e in entries_from_table(read_manifest(t.io, m), t.metadata.spec_by_id(m.partition_spec_id))]
+        found += [
+            e.data_file
+            for e in entries_from_table(
+                read_manifest(t.io, m), t.metadata.spec_by_id(m.partition_spec_id)
+            )
+        ]
     return sorted((f for f in found if f.content == 0), key=lambda f: bound(f, "lower_bounds", 1))
 
 
@@ -81,21 +106,39 @@ def at(file: DataFile, *positions: int) -> FileDeletes:
 
 
 def bound(file: DataFile, which: str, field_id: int) -> Any:
-    return from_bytes(StringType() if field_id == PATH else LongType(), getattr(file, which)[field_id])
+    return from_bytes(
+        StringType() if field_id == PATH else LongType(), getattr(file, which)[field_id]
+    )
 
 
 @pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
-def test_a_position_delete_file_is_sorted_and_names_its_one_data_file(table: Any, format_: str) -> None:
+def test_a_position_delete_file_is_sorted_and_names_its_one_data_file(
+    table: Any, format_: str
+) -> None:
     t = table(**{"write.delete.format.default": format_})
     one, two = files_of(t)
     written = write_position_deletes([at(two, 0, 9), at(one, 3)], context_of(t), granularity="file")
     assert [f.referenced_data_file for f in written] == [two.file_path, one.file_path]
     for f, rows in zip(written, (2, 1), strict=True):
-        assert (f.content, f.file_format, f.record_count, f.sort_order_id) == (1, format_, rows, None)
-        assert f.file_path.endswith(f"-deletes.{format_}") and f.file_size_in_bytes == t.io.size(f.file_path)
-        assert bound(f, "lower_bounds", PATH) == bound(f, "upper_bounds", PATH) == f.referenced_data_file
+        assert (f.content, f.file_format, f.record_count, f.sort_order_id) == (
+            1,
+            format_,
+            rows,
+            None,
+        )
+        assert f.file_path.endswith(f"-deletes.{format_}") and f.file_size_in_bytes == t.io.size(
+            f.file_path
+        )
+        assert (
+            bound(f, "lower_bounds", PATH)
+            == bound(f, "upper_bounds", PATH)
+            == f.referenced_data_file
+        )
         assert f.value_counts is f.null_value_counts is f.nan_value_counts is f.equality_ids is None
-    assert (bound(written[0], "lower_bounds", POS), bound(written[0], "upper_bounds", POS)) == (0, 9)
+    assert (bound(written[0], "lower_bounds", POS), bound(written[0], "upper_bounds", POS)) == (
+        0,
+        9,
+    )
     commit_deletes(t, *written)
     assert ids(t) == [0, 1, 2, *range(4, 10), *range(11, 19)]
 
@@ -104,12 +147,17 @@ def test_granularity_partition_gathers_the_files_of_a_partition_and_mixes_none(t
     t = table(partition_by=["p"])
     t.append(frame(*range(20, 30), p="b"))
     one, two, three = files_of(t)
-    written = write_position_deletes([at(three, 1), at(one, 5), at(two, 2, 4)], context_of(t), granularity="partition")
+    written = write_position_deletes(
+        [at(three, 1), at(one, 5), at(two, 2, 4)], context_of(t), granularity="partition"
+    )
     assert [(f.partition, f.record_count) for f in written] == [(("b",), 3), (("a",), 1)]
-    assert written[0].referenced_data_file is None and written[1].referenced_data_file == one.file_path
+    assert (
+        written[0].referenced_data_file is None and written[1].referenced_data_file == one.file_path
+    )
     rows = pq.read_table(written[0].file_path).to_pylist()
     assert rows == sorted(
-        ({"file_path": f.file_path, "pos": p} for f, p in ((two, 2), (two, 4), (three, 1))), key=lambda r: (r["file_path"], r["pos"])
+        ({"file_path": f.file_path, "pos": p} for f, p in ((two, 2), (two, 4), (three, 1))),
+        key=lambda r: (r["file_path"], r["pos"]),
     )
     assert "/p=b/" in written[0].file_path and "/p=a/" in written[1].file_path
     commit_deletes(t, *written)
@@ -134,23 +182,45 @@ def test_the_file_says_what_java_says(table: Any) -> None:
 
 
 def test_sizes_and_codecs_of_delete_files_are_their_own(table: Any) -> None:
-    t = table(**{
-        "write.delete.parquet.compression-codec": "gzip", "write.parquet.compression-codec": "zstd", "write.delete.target-file-size-bytes": "1",
-        "write.delete.parquet.row-group-size-bytes": "2000", "write.parquet.bloom-filter-enabled.column.id": "true",
-    })  # fmt: skip
+    t = table(
+        **{
+            "write.delete.parquet.compression-codec": "gzip",
+            "write.parquet.compression-codec": "zstd",
+            "write.delete.target-file-size-bytes": "1",
+            "write.delete.parquet.row-group-size-bytes": "2000",
+            "write.parquet.bloom-filter-enabled.column.id": "true",
+        }
+    )
     one, two = files_of(t)
-    written = write_position_deletes([at(one, *range(10)), at(two, *range(10))], context_of(t), granularity="partition")
+    written = write_position_deletes(
+        [at(one, *range(10)), at(two, *range(10))], context_of(t), granularity="partition"
+    )
     assert len(written) > 1 and sum(f.record_count for f in written) == 20
     assert len({f.file_path for f in written}) == len(written)
-    assert {pq.ParquetFile(f.file_path).metadata.row_group(0).column(0).compression for f in written} == {"GZIP"}
-    assert len(write_position_deletes([at(one, *range(10))], context_of(t, target_delete_file_size_bytes=10**6), first=100)) == 1
+    assert {
+        pq.ParquetFile(f.file_path).metadata.row_group(0).column(0).compression for f in written
+    } == {"GZIP"}
+    assert (
+        len(
+            write_position_deletes(
+                [at(one, *range(10))], context_of(t, target_delete_file_size_bytes=10**6), first=100
+            )
+        )
+        == 1
+    )
 
 
 def test_positions_that_a_file_cannot_have_are_refused_and_nothing_is_left(table: Any) -> None:
     t = table()
     one, two = files_of(t)
     before = {f.location for f in t.io.list(t.location())}
-    for wrong in ([at(one, 3), at(two, 10)], [at(one, -1)], [at(one, 4, 4)], [at(one, 5, 4)], [at(one, 1), at(one, 2)]):
+    for wrong in (
+        [at(one, 3), at(two, 10)],
+        [at(one, -1)],
+        [at(one, 4, 4)],
+        [at(one, 5, 4)],
+        [at(one, 1), at(one, 2)],
+    ):
         with pytest.raises(InvalidInput):
             write_position_deletes(wrong, context_of(t))
     assert {f.location for f in t.io.list(t.location())} == before
@@ -173,31 +243,64 @@ def test_vectors_of_many_files_share_one_puffin_file(table: Any) -> None:
     t = table(3, partition_by=["p"])
     one, two = files_of(t)
     written = write_vectors([at(two, 0, 9), at(one, 3)], context_of(t))
-    assert len({f.file_path for f in written}) == 1 and written[0].file_path.endswith("-00001-deletes.puffin")
+    assert len({f.file_path for f in written}) == 1 and written[0].file_path.endswith(
+        "-00001-deletes.puffin"
+    )
     data = t.io.read(written[0].file_path)
     footer = decode_footer(data)
     assert footer.properties == {"created-by": f"Frazil {frazil.__version__}"}
-    for f, blob, file, positions in zip(written, footer.blobs, (two, one), ([0, 9], [3]), strict=True):
-        assert (f.content, f.file_format, f.record_count, f.file_size_in_bytes) == (1, "puffin", len(positions), len(data))
-        assert (f.referenced_data_file, f.partition, f.spec_id) == (file.file_path, file.partition, file.spec_id)
+    for f, blob, file, positions in zip(
+        written, footer.blobs, (two, one), ([0, 9], [3]), strict=True
+    ):
+        assert (f.content, f.file_format, f.record_count, f.file_size_in_bytes) == (
+            1,
+            "puffin",
+            len(positions),
+            len(data),
+        )
+        assert (f.referenced_data_file, f.partition, f.spec_id) == (
+            file.file_path,
+            file.partition,
+            file.spec_id,
+        )
         assert (f.content_offset, f.content_size_in_bytes) == (blob.offset, blob.length)
-        assert (blob.type, blob.fields, blob.snapshot_id, blob.sequence_number) == ("deletion-vector-v1", (2147483645,), -1, -1)
-        assert blob.properties == {"referenced-data-file": file.file_path, "cardinality": str(len(positions))}
+        assert (blob.type, blob.fields, blob.snapshot_id, blob.sequence_number) == (
+            "deletion-vector-v1",
+            (2147483645,),
+            -1,
+            -1,
+        )
+        assert blob.properties == {
+            "referenced-data-file": file.file_path,
+            "cardinality": str(len(positions)),
+        }
         assert positions_array(decode_vector(decode_blob(data, blob))).tolist() == positions
     commit_deletes(t, *written)
     assert ids(t) == [0, 1, 2, *range(4, 10), *range(11, 19)]
     assert write_vectors([at(one)], context_of(t), first=2) == []
 
 
-@given(st.lists(st.integers(0, 300_000), max_size=60), st.integers(0, 200_000), st.integers(0, 70_000))
+@given(
+    st.lists(st.integers(0, 300_000), max_size=60), st.integers(0, 200_000), st.integers(0, 70_000)
+)
 @settings(max_examples=30, deadline=None)
 def test_any_positions_come_back_from_a_vector(some: list[int], start: int, length: int) -> None:
     from frazil.storage import storage_for
     from tests.arrow.support import somewhere
 
     place = somewhere()
-    context = WriteContext(frazil.Schema(), frazil.PartitionSpec(), frazil.SortOrder(), storage_for(place, {}), place, {}, format_version=3)
-    file = DataFile(file_path="memory://x/f", file_format="parquet", record_count=400_000, file_size_in_bytes=1)
+    context = WriteContext(
+        frazil.Schema(),
+        frazil.PartitionSpec(),
+        frazil.SortOrder(),
+        storage_for(place, {}),
+        place,
+        {},
+        format_version=3,
+    )
+    file = DataFile(
+        file_path="memory://x/f", file_format="parquet", record_count=400_000, file_size_in_bytes=1
+    )
     positions = sorted({*some, *range(start, start + length)})
     written = write_vectors([FileDeletes(file, np.array(positions, np.int64))], context)
     assert [f.record_count for f in written] == ([len(positions)] if positions else [])
@@ -211,9 +314,9 @@ def test_equality_deletes_hold_key_columns_only_sorted_by_partition(table: Any) 
     t = table(partition_by=["p"])
     rows = pa.concat_tables([frame(7, 3), frame(15, 11, p="b")])
     written = write_equality_deletes(conform(rows, t.schema()), context_of(t), [1])
-    assert [(f.partition, f.record_count, f.content, f.equality_ids, f.sort_order_id) for f in written] == [
-        (("a",), 2, 2, (1,), 0), (("b",), 2, 2, (1,), 0)
-    ]  # fmt: skip
+    assert [
+        (f.partition, f.record_count, f.content, f.equality_ids, f.sort_order_id) for f in written
+    ] == [(("a",), 2, 2, (1,), 0), (("b",), 2, 2, (1,), 0)]
     assert pq.read_table(written[0].file_path).to_pydict() == {"id": [3, 7]}
     assert (bound(written[1], "lower_bounds", 1), bound(written[1], "upper_bounds", 1)) == (11, 15)
     commit_deletes(t, *written)
@@ -228,10 +331,14 @@ def test_nested_keys_and_nulls_delete_what_equals_them(table: Any, format_: str)
         {
             "id": pa.array([4, None], pa.int64()),
             "p": ["a", "b"],
-            "s": pa.array([{"k": 1, "x": 9.0}, None], pa.struct([("k", pa.int32()), ("x", pa.float64())])),
+            "s": pa.array(
+                [{"k": 1, "x": 9.0}, None], pa.struct([("k", pa.int32()), ("x", pa.float64())])
+            ),
         }
     )
-    written = write_equality_deletes(conform(rows, t.schema()), context_of(t, delete_format=format_), [1, k])
+    written = write_equality_deletes(
+        conform(rows, t.schema()), context_of(t, delete_format=format_), [1, k]
+    )
     assert [f.file_format for f in written] == [format_] and written[0].record_count == 2
     commit_deletes(t, *written)
     assert ids(t) == [i for i in range(20) if i != 4]
@@ -239,7 +346,12 @@ def test_nested_keys_and_nulls_delete_what_equals_them(table: Any, format_: str)
 
 def test_columns_that_cannot_be_keys_are_refused(table: Any) -> None:
     t = table()
-    for keys in ([], [99], [t.schema().find_field("s").field_id], [t.schema().find_field("s.x").field_id]):
+    for keys in (
+        [],
+        [99],
+        [t.schema().find_field("s").field_id],
+        [t.schema().find_field("s.x").field_id],
+    ):
         with pytest.raises(InvalidInput, match="quality deletes"):
             write_equality_deletes(conform(frame(1), t.schema()), context_of(t), keys)
 
@@ -269,7 +381,10 @@ def test_a_failure_midway_leaves_no_delete_file(table: Any) -> None:
     for version, write_deletes in ((2, write_position_deletes), (3, write_vectors)):
         storage = FlakyStorage(t.io, fail_at=2 if version == 2 else 1, operations=("open_output",))
         with pytest.raises(StorageError):
-            write_deletes([at(one, 1), at(two, 1)], replace(context_of(t), storage=storage, format_version=version))
+            write_deletes(
+                [at(one, 1), at(two, 1)],
+                replace(context_of(t), storage=storage, format_version=version),
+            )
         assert storage.fired
         assert {f.location for f in t.io.list(t.location())} == before
 
@@ -292,15 +407,21 @@ def test_lineage_columns_are_written_where_batches_have_them(table: Any) -> None
     context = pickle.loads(pickle.dumps(context_of(t).keeping_lineage()))
     assert context.keeping_lineage() is context
     plain = next(iter(conform(frame(1, 2), t.schema())))
-    both = plain.append_column("_last_updated_sequence_number", pa.array([None, 5], pa.int64())).append_column(
-        "_row_id", pa.array([7, None], pa.int64())
-    )
+    both = plain.append_column(
+        "_last_updated_sequence_number", pa.array([None, 5], pa.int64())
+    ).append_column("_row_id", pa.array([7, None], pa.int64()))
     (f,) = write([plain, both], context)
     found = pq.read_table(f.file_path)
     assert found["_row_id"].to_pylist() == [None, None, 7, None]
     assert found["_last_updated_sequence_number"].to_pylist() == [None, None, None, 5]
-    assert [found.schema.field(n).metadata[b"PARQUET:field_id"] for n in ("_row_id", "_last_updated_sequence_number")] == [
+    assert [
+        found.schema.field(n).metadata[b"PARQUET:field_id"]
+        for n in ("_row_id", "_last_updated_sequence_number")
+    ] == [
         b"2147483540",
         b"2147483539",
     ]
-    assert f.null_value_counts[2147483540] == 3 and from_bytes(LongType(), f.lower_bounds[2147483540]) == 7
+    assert (
+        f.null_value_counts[2147483540] == 3
+        and from_bytes(LongType(), f.lower_bounds[2147483540]) == 7
+    )

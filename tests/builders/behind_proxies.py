@@ -1,4 +1,6 @@
-"""Catalogs over real servers and stores, with a fault proxy before each: what `FRAZIL_TEST_…` names decides which there are."""
+"""Catalogs over real servers and stores, with a fault proxy before each: what `FRAZIL_TEST_…` names
+decides which there are.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ SERVERS = {
     "hive2": "FRAZIL_TEST_HMS2", "hive3": "FRAZIL_TEST_HMS31", "hive4": "FRAZIL_TEST_HMS4", "s3": "FRAZIL_TEST_S3", "hdfs": "FRAZIL_TEST_HDFS",
     "azurite": "FRAZIL_TEST_AZURITE",
 }  # fmt: skip
-OF_SQL = {"commit": "(?<!AUTO)COMMIT", "update": "UPDATE iceberg_tables", "load": "SELECT metadata_location"}
+OF_SQL = {
+    "commit": "(?<!AUTO)COMMIT",
+    "update": "UPDATE iceberg_tables",
+    "load": "SELECT metadata_location",
+}
 OF_OBJECTS = {
     "commit": r"^PUT \S+/v\d+\.metadata\.json", "manifest": r"^(PUT|POST) \S+\.avro", "rows": r"^(PUT|POST) \S+\.parquet",
     "read": r"^GET \S+\.parquet", "load": r"^GET \S+\.metadata\.json",
@@ -46,18 +52,27 @@ REQUESTS: dict[str, dict[str, str]] = {
 
 
 def there(kind: str) -> bool:
-    """Whether the servers of `catalog-store` run. A metastore is told of S3 in the long form alone (`services/with.sh`)."""
+    """Whether the servers of `catalog-store` run. A metastore is told of S3 in the long form alone
+    (`services/with.sh`).
+    """
     if kind.startswith("hive") and kind.endswith("-s3") and not os.environ.get("FRAZIL_SOAK"):
         return False
-    return all(not variable or bool(os.environ.get(variable)) for variable in map(SERVERS.__getitem__, kind.split("-")))
+    return all(
+        not variable or bool(os.environ.get(variable))
+        for variable in map(SERVERS.__getitem__, kind.split("-"))
+    )
 
 
 @contextlib.contextmanager
 def rest_server_over(store: str, folder: Path) -> Iterator[str]:
-    """Run Java's reference server with its warehouse in the S3 server, in HDFS or in Azurite (`s3`, `hdfs`, `azurite`); yield its address."""
+    """Run Java's reference server with its warehouse in the S3 server, in HDFS or in Azurite (`s3`,
+    `hdfs`, `azurite`); yield its address.
+    """
     script = ROOT / "tests/services/iceberg_rest.sh"
     environment = os.environ | {"PYTHON": sys.executable, **_rest_server_settings(store)}
-    started = subprocess.run([script, "start", folder], capture_output=True, text=True, env=environment)
+    started = subprocess.run(
+        [script, "start", folder], capture_output=True, text=True, env=environment
+    )
     assert started.returncode == 0, started.stderr
     try:
         yield started.stdout.strip()
@@ -69,17 +84,26 @@ def _rest_server_settings(store: str) -> dict[str, str]:
     match store:
         case "s3":
             place, properties = s3_place()
-            keys = {"AWS_ACCESS_KEY_ID": properties["s3.access-key-id"], "AWS_SECRET_ACCESS_KEY": properties["s3.secret-access-key"]}
+            keys = {
+                "AWS_ACCESS_KEY_ID": properties["s3.access-key-id"],
+                "AWS_SECRET_ACCESS_KEY": properties["s3.secret-access-key"],
+            }
             return {"WAREHOUSE": place, "S3_ENDPOINT": properties["s3.endpoint"], **keys}
         case "azurite":
-            return {"WAREHOUSE": azurite_place()[0], "AZURITE_ENDPOINT": os.environ["FRAZIL_TEST_AZURITE"], "AZURITE_KEY": AZURITE_KEY}
+            return {
+                "WAREHOUSE": azurite_place()[0],
+                "AZURITE_ENDPOINT": os.environ["FRAZIL_TEST_AZURITE"],
+                "AZURITE_KEY": AZURITE_KEY,
+            }
         case _:
             return {"WAREHOUSE": hdfs_place()}
 
 
 @dataclass
 class Behind:
-    """One catalog over one store, and the proxies before them, by name (`hive2`, `s3`, …). `properties` are those of the catalog."""
+    """One catalog over one store, and the proxies before them, by name (`hive2`, `s3`, …).
+    `properties` are those of the catalog.
+    """
 
     kind: str
     properties: dict[str, str]
@@ -97,9 +121,15 @@ class Behind:
 
 
 def behind_proxies(kind: str, folder: Path, **servers: str) -> Behind:
-    """A catalog of `catalog-store`, as in `hive2-hdfs`; `servers` holds addresses other than those of the environment, by name."""
+    """A catalog of `catalog-store`, as in `hive2-hdfs`; `servers` holds addresses other than those
+    of the environment, by name.
+    """
     catalog, store = kind.split("-")
-    addresses = {name: servers.get(name) or os.environ[SERVERS[name]] for name in (catalog, store) if SERVERS[name]}
+    addresses = {
+        name: servers.get(name) or os.environ[SERVERS[name]]
+        for name in (catalog, store)
+        if SERVERS[name]
+    }
     proxies = {name: FaultProxy(address) for name, address in addresses.items()}
     properties: dict[str, str] = {}
     match store:
@@ -108,7 +138,9 @@ def behind_proxies(kind: str, folder: Path, **servers: str) -> Behind:
             properties |= {"s3.endpoint": proxies["s3"].uri, "s3.request-timeout": "5"}
         case "azurite":
             place, properties = azurite_place()
-            text = properties["adls.connection-string"].replace(addresses["azurite"], proxies["azurite"].uri)
+            text = properties["adls.connection-string"].replace(
+                addresses["azurite"], proxies["azurite"].uri
+            )
             properties |= {"adls.connection-string": text}
         case "hdfs":
             place = hdfs_place().replace(addresses["hdfs"], proxies["hdfs"].uri)
@@ -118,7 +150,11 @@ def behind_proxies(kind: str, folder: Path, **servers: str) -> Behind:
         case "path":
             properties |= {"type": "path", "warehouse": place}
         case "sqlite":
-            properties |= {"type": "sql", "uri": f"sqlite:///{folder}/{uuid.uuid4().hex}.db", "warehouse": place}
+            properties |= {
+                "type": "sql",
+                "uri": f"sqlite:///{folder}/{uuid.uuid4().hex}.db",
+                "warehouse": place,
+            }
         case "rest":
             quick = {"rest.client.socket-timeout-ms": "5000"}
             properties |= {"type": "rest", "uri": proxies["rest"].uri, **quick}
@@ -126,14 +162,20 @@ def behind_proxies(kind: str, folder: Path, **servers: str) -> Behind:
             quick = {"hive.lock-timeout-ms": "5000", "hive.client.socket-timeout-ms": "5000"}
             properties |= {"type": "hive", "uri": proxies[catalog].uri, "warehouse": place, **quick}
         case "mariadb":  # in plain text, so that the proxy can read it
-            properties |= {"type": "sql", "uri": f"{proxies[catalog].uri}?ssl_disabled=true", "warehouse": place}
+            properties |= {
+                "type": "sql",
+                "uri": f"{proxies[catalog].uri}?ssl_disabled=true",
+                "warehouse": place,
+            }
         case _:
             properties |= {"type": "sql", "uri": proxies[catalog].uri, "warehouse": place}
     return Behind(kind, properties, proxies)
 
 
 def one_state(table: Table, unknown: list[Exception]) -> None:
-    """Assert that each snapshot is there once with all its files, and that no file is left over unless an outcome was not known."""
+    """Assert that each snapshot is there once with all its files, and that no file is left over
+    unless an outcome was not known.
+    """
     loaded: Any = table._loaded
     store, root = loaded.storage, loaded.metadata.location
     stored = {f.location for f in store.list(root)}

@@ -12,8 +12,14 @@ def files_below(folder: Path | str) -> set[str]:
 
 
 def data_files_below(t: Any) -> set[str]:
-    """Paths of the files below a table's `data` folder; hidden ones (checksums of Hadoop) are left out."""
-    return {p for p in files_below(Path(t.location().removeprefix("file://"), "data")) if not Path(p).name.startswith(".")}
+    """Paths of the files below a table's `data` folder; hidden ones (checksums of Hadoop) are left
+    out.
+    """
+    return {
+        p
+        for p in files_below(Path(t.location().removeprefix("file://"), "data"))
+        if not Path(p).name.startswith(".")
+    }
 
 
 def known_files(t: Any) -> set[str]:

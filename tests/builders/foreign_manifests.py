@@ -1,4 +1,6 @@
-"""Manifests and manifest lists as other writers leave them: rewritten in place by fastavro, so that Frazil reads what it did not write."""
+"""Manifests and manifest lists as other writers leave them: rewritten in place by fastavro, so that
+Frazil reads what it did not write.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ Change = Callable[[Records, Any, dict[str, str]], tuple[Records, Any, dict[str, 
 
 
 def rewritten(path: str | Path, change: Change) -> None:
-    """Write an Avro file again with what `change` makes of its records, schema and metadata (without avro.*)."""
+    """Write an Avro file again with what `change` makes of its records, schema and metadata
+    (without avro.*).
+    """
     with open(path, "rb") as file:
         reader = fastavro.reader(file)
         records: Any = list(reader)
@@ -25,13 +29,17 @@ def rewritten(path: str | Path, change: Change) -> None:
         schema = json.loads(reader.metadata["avro.schema"])
     records, schema, metadata = change(records, schema, metadata)
     with open(path, "wb") as file:
-        fastavro.writer(file, fastavro.parse_schema(schema), records, metadata=metadata, codec="deflate")
+        fastavro.writer(
+            file, fastavro.parse_schema(schema), records, metadata=metadata, codec="deflate"
+        )
 
 
 def records_changed(path: str | Path, change: Callable[[dict[str, Any]], Any]) -> None:
     """Write an Avro file again after `change` was applied to each record."""
 
-    def each(records: Records, schema: Any, metadata: dict[str, str]) -> tuple[Records, Any, dict[str, str]]:
+    def each(
+        records: Records, schema: Any, metadata: dict[str, str]
+    ) -> tuple[Records, Any, dict[str, str]]:
         for record in records:
             change(record)
         return records, schema, metadata
@@ -54,4 +62,9 @@ def avro_files(table: Table) -> Iterator[tuple[str, bool]]:
 
 def lengths_corrected(path: str) -> None:
     """Write a manifest list again with the lengths that its manifests have now."""
-    records_changed(path, lambda m: m.update(manifest_length=os.path.getsize(m["manifest_path"].removeprefix("file://"))))
+    records_changed(
+        path,
+        lambda m: m.update(
+            manifest_length=os.path.getsize(m["manifest_path"].removeprefix("file://"))
+        ),
+    )

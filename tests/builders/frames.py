@@ -17,7 +17,9 @@ ID_P_V = "id bigint, p string, v bigint"
 def frame_of(rows: Iterable[tuple[Any, ...]], ddl: str = ID_P_V) -> pa.Table:
     """Rows as tuples in the order of the columns."""
     schema = to_arrow_schema(parse_schema(ddl))
-    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
+    return pa.Table.from_pylist(
+        [dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema
+    )
 
 
 def rows_in(t: Any, *columns: str) -> list[tuple[Any, ...]]:

@@ -22,11 +22,18 @@ TABLE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
 
 
 def one_table(
-    server: Server, endpoint: str, location: str, told: Callable[[], dict[str, Any]], properties: dict[str, str], **metadata: Any
+    server: Server,
+    endpoint: str,
+    location: str,
+    told: Callable[[], dict[str, Any]],
+    properties: dict[str, str],
+    **metadata: Any,
 ) -> Catalog:
-    """A catalog of the table db.t in S3. `told()`: what the server tells with each load, as `storage-credentials`, and gives who asks for new
-    ones."""
-    state: dict[str, TableMetadata] = {"now": replace(new_metadata(location), properties=properties, **metadata)}
+    """A catalog of the table db.t in S3. `told()`: what the server tells with each load, as
+    `storage-credentials`, and gives who asks for new ones."""
+    state: dict[str, TableMetadata] = {
+        "now": replace(new_metadata(location), properties=properties, **metadata)
+    }
     route = "/v1/namespaces/db/tables/t"
 
     def table() -> tuple[int, Any]:

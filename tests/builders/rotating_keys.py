@@ -1,4 +1,6 @@
-"""Keys that end: a store that takes each only while it lives, and a proxy before a REST catalog's server that vends one after the other."""
+"""Keys that end: a store that takes each only while it lives, and a proxy before a REST catalog's
+server that vends one after the other.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,9 @@ from frazil.storage import storage_for
 
 @dataclass
 class KeyedStore:
-    """Pass requests on to an S3 server that were signed while their access key lived, however late they come on a busy machine. `served` counts
-    requests by key, `refused` lists keys and paths. Requests for data files take `delay` seconds."""
+    """Pass requests on to an S3 server that were signed while their access key lived, however late
+    they come on a busy machine. `served` counts requests by key, `refused` lists keys and paths.
+    Requests for data files take `delay` seconds."""
 
     endpoint: str
     uri: str = ""
@@ -46,11 +49,21 @@ class KeyedStore:
     def credentials(self, prefix: str, life: float, place: str = "/") -> list[dict[str, Any]]:
         """Make a new key, and tell of it as a catalog does, with its end."""
         key = self.key(life, place)
-        ends = {"s3.session-token": "t", "s3.session-token-expires-at-ms": str(int(self.ends[key] * 1000))}
-        return [{"prefix": prefix, "config": {"s3.access-key-id": key, "s3.secret-access-key": "hush", **ends}}]
+        ends = {
+            "s3.session-token": "t",
+            "s3.session-token-expires-at-ms": str(int(self.ends[key] * 1000)),
+        }
+        return [
+            {
+                "prefix": prefix,
+                "config": {"s3.access-key-id": key, "s3.secret-access-key": "hush", **ends},
+            }
+        ]
 
     def is_over(self, key: str) -> bool:
-        """Tell whether requests signed from now on come too late: their signatures tell whole seconds."""
+        """Tell whether requests signed from now on come too late: their signatures tell whole
+        seconds.
+        """
         return int(time.time()) > self.ends[key]
 
     def is_for(self, key: str, path: str) -> bool:
@@ -77,13 +90,17 @@ class _Passing(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
 
-def passed_on(endpoint: str, asked: BaseHTTPRequestHandler, body: bytes) -> tuple[int, dict[str, str], bytes]:
+def passed_on(
+    endpoint: str, asked: BaseHTTPRequestHandler, body: bytes
+) -> tuple[int, dict[str, str], bytes]:
     """Ask a server what a proxy was asked; its status, headers and body."""
     server = HTTPConnection(urlsplit(endpoint).netloc, timeout=60)
     server.request(asked.command, asked.path, body, dict(asked.headers))
     given = server.getresponse()
     data = given.read()
-    headers = {k: v for k, v in given.getheaders() if k.lower() not in ("connection", "transfer-encoding")}
+    headers = {
+        k: v for k, v in given.getheaders() if k.lower() not in ("connection", "transfer-encoding")
+    }
     server.close()
     return given.status, headers, data
 
@@ -105,10 +122,16 @@ def keyed_handler(store: KeyedStore) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             signed = re.search("Credential=([^/]+)/", self.headers.get("Authorization", ""))
             key = signed[1] if signed else ""
-            when = timegm(time.strptime(self.headers.get("x-amz-date", "19700101T000000Z"), "%Y%m%dT%H%M%SZ"))
+            when = timegm(
+                time.strptime(self.headers.get("x-amz-date", "19700101T000000Z"), "%Y%m%dT%H%M%SZ")
+            )
             if key not in store.ends or store.ends[key] < when or not store.is_for(key, self.path):
                 store.refused.append((key, self.path))
-                self.reply(403, {}, b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>")
+                self.reply(
+                    403,
+                    {},
+                    b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>",
+                )
                 return
             store.served[key] += 1
             if "/data/" in self.path:
@@ -127,23 +150,36 @@ def keyed_store(endpoint: str) -> Iterator[KeyedStore]:
         yield store
 
 
-def vending_handler(uri: str, store: KeyedStore, prefix: str, life: float) -> type[BaseHTTPRequestHandler]:
-    """Pass requests on to a REST catalog's server, and vend a new key, which ends after `life` seconds, with each table and where the client
-    asks for one. The server itself, which has keys of its own, vends none."""
+def vending_handler(
+    uri: str, store: KeyedStore, prefix: str, life: float
+) -> type[BaseHTTPRequestHandler]:
+    """Pass requests on to a REST catalog's server, and vend a new key, which ends after `life`
+    seconds, with each table and where the client asks for one. The server itself, which has keys of
+    its own, vends none."""
 
     class Handler(_Passing):
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             if self.path.partition("?")[0].endswith("/credentials"):
-                self.reply(200, {}, json.dumps({"storage-credentials": store.credentials(prefix, life)}).encode())
+                self.reply(
+                    200,
+                    {},
+                    json.dumps({"storage-credentials": store.credentials(prefix, life)}).encode(),
+                )
                 return
             status, headers, data = passed_on(uri, self, body)
             if status == 200 and self.command != "HEAD" and (told := json.loads(data or b"{}")):
                 if "metadata" in told:
                     told["storage-credentials"] = store.credentials(prefix, life)
                 if "endpoints" in told:
-                    told["endpoints"].append("GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials")
-                headers = {k: v for k, v in headers.items() if k.lower() not in ("content-length", "content-encoding")}
+                    told["endpoints"].append(
+                        "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials"
+                    )
+                headers = {
+                    k: v
+                    for k, v in headers.items()
+                    if k.lower() not in ("content-length", "content-encoding")
+                }
                 data = json.dumps(told).encode()
             self.reply(status, headers, b"" if self.command == "HEAD" else data)
 
@@ -153,22 +189,31 @@ def vending_handler(uri: str, store: KeyedStore, prefix: str, life: float) -> ty
 
 
 def check_rotation(store: KeyedStore, location: str, keys: int, before: int = 0) -> None:
-    """Assert that so many keys were served, none beyond its end, and that the store refuses the first of them, whose end has passed. `before`:
-    the number of those that were served before."""
+    """Assert that so many keys were served, none beyond its end, and that the store refuses the
+    first of them, whose end has passed. `before`: the number of those that were served before."""
     served = list(store.served)[before:]
     assert len(served) >= keys
     while not store.is_over(served[0]):
         time.sleep(0.05)
-    old = {"s3.endpoint": store.uri, "s3.access-key-id": served[0], "s3.secret-access-key": "hush", "s3.path-style-access": "true"}
+    old = {
+        "s3.endpoint": store.uri,
+        "s3.access-key-id": served[0],
+        "s3.secret-access-key": "hush",
+        "s3.path-style-access": "true",
+    }
     with pytest.raises(StorageError):
         storage_for(location, old).write(f"{location}/late", b"x")
     assert served[0] in {key for key, _ in store.refused}
-    assert all(path.partition("?")[0].endswith("/late") for _, path in store.refused), "nothing else was asked for by a key that had ended"
+    assert all(path.partition("?")[0].endswith("/late") for _, path in store.refused), (
+        "nothing else was asked for by a key that had ended"
+    )
 
 
 @contextlib.contextmanager
 def rotated_meanwhile(store: KeyedStore, location: str, keys: int) -> Iterator[None]:
-    """Assert that so many keys were served in the block, and the first of them refused, while it still ran."""
+    """Assert that so many keys were served in the block, and the first of them refused, while it
+    still ran.
+    """
     over, before = threading.Event(), len(store.served)
 
     def check() -> None:

@@ -11,8 +11,15 @@ from frazil.storage import Storage
 
 
 def write_and_read(storage: Storage, odd: str, place: str) -> None:
-    """Publish, write, replace and read the file `odd`, whose name needs escaping; stream a large one into `place`, and break another off."""
-    assert storage.publish(odd, b"one") and not storage.publish(odd, b"two") and storage.read(odd) == b"one" and storage.size(odd) == 3
+    """Publish, write, replace and read the file `odd`, whose name needs escaping; stream a large
+    one into `place`, and break another off.
+    """
+    assert (
+        storage.publish(odd, b"one")
+        and not storage.publish(odd, b"two")
+        and storage.read(odd) == b"one"
+        and storage.size(odd) == 3
+    )
     with pytest.raises(FileAlreadyExistsError):
         storage.write(odd, b"three")
     storage.write(odd, b"four!", overwrite=True)

@@ -1,4 +1,6 @@
-"""A folder of Parquet files that a stream of Spark reads, one file per micro-batch, with the columns id, p and v."""
+"""A folder of Parquet files that a stream of Spark reads, one file per micro-batch, with the
+columns id, p and v.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ def put_batches(folder: Path, *batches: list[tuple[Any, ...]]) -> str:
     for rows in batches:
         n = len(list(folder.glob("*.parquet")))
         file, hidden = folder / f"{n:04d}.parquet", folder / f".{n:04d}"
-        pq.write_table(pa.Table.from_pylist([dict(zip(TYPES.names, row, strict=True)) for row in rows], TYPES), hidden)
+        pq.write_table(
+            pa.Table.from_pylist([dict(zip(TYPES.names, row, strict=True)) for row in rows], TYPES),
+            hidden,
+        )
         os.utime(hidden, (1_700_000_000 + n,) * 2)  # Spark takes files in the order of their times
         hidden.rename(file)
     return str(folder)

@@ -1,4 +1,8 @@
-"""Back ends for the contract: path, SQLite, memory, one that keeps metadata itself as a server does, PostgreSQL or MariaDB where FRAZIL_TEST_POSTGRES / _MARIADB hold a URL, Java's REST server where FRAZIL_TEST_REST does, Project Nessie's where FRAZIL_TEST_NESSIE does, and Hive Metastores where FRAZIL_TEST_HMS2, _HMS31 and _HMS4 do."""
+"""Back ends for the contract: path, SQLite, memory, one that keeps metadata itself as a server
+does, PostgreSQL or MariaDB where FRAZIL_TEST_POSTGRES / _MARIADB hold a URL, Java's REST server
+where FRAZIL_TEST_REST does, Project Nessie's where FRAZIL_TEST_NESSIE does, and Hive Metastores
+where FRAZIL_TEST_HMS2, _HMS31 and _HMS4 do.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +50,20 @@ KINDS = [
     *(["nessie"] if os.environ.get("FRAZIL_TEST_NESSIE") else []),
     *(k for k, v in HIVE.items() if os.environ.get(v)),
 ]
-# Catalogs over other stores than a folder; Nessie's warehouse is in S3, too. The short form takes some of them through three tests.
-# A metastore makes the folders of its tables through Hadoop's client, which asks Azure for what Azurite has not.
-PAIRS = {"s3": ("sqlite", *REMOTE, *HIVE, "rest"), "hdfs": ("sqlite", *REMOTE, *HIVE, "rest"), "azurite": ("sqlite", *REMOTE, "rest")}
-MIXED = [pair for store, catalogs in PAIRS.items() for catalog in catalogs if there(pair := f"{catalog}-{store}")]
+# Catalogs over other stores than a folder; Nessie's warehouse is in S3, too. The short form takes
+# some of them through three tests. A metastore makes the folders of its tables through Hadoop's
+# client, which asks Azure for what Azurite has not.
+PAIRS = {
+    "s3": ("sqlite", *REMOTE, *HIVE, "rest"),
+    "hdfs": ("sqlite", *REMOTE, *HIVE, "rest"),
+    "azurite": ("sqlite", *REMOTE, "rest"),
+}
+MIXED = [
+    pair
+    for store, catalogs in PAIRS.items()
+    for catalog in catalogs
+    if there(pair := f"{catalog}-{store}")
+]
 SHORT = {
     (test, kind)
     for test in (
@@ -67,21 +81,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         given = item.callspec.params if hasattr(item, "callspec") else {}
         kinds = {value for value in given.values() if isinstance(value, str)}
         mixed = given.get("mixed")
-        if any(kind.startswith(("hive3", "gcs")) for kind in kinds) or (mixed in MIXED and (item.originalname, mixed) not in SHORT):  # type: ignore[attr-defined]
+        if any(kind.startswith(("hive3", "gcs")) for kind in kinds) or (
+            mixed in MIXED and (item.originalname, mixed) not in SHORT
+        ):  # type: ignore[attr-defined]
             item.add_marker("soak")
 
 
 class Nessie(RestBackend):
-    """Show the tables of Project Nessie's server without the properties that it adds, which tell the state of its whole catalog."""
+    """Show the tables of Project Nessie's server without the properties that it adds, which tell
+    the state of its whole catalog.
+    """
 
-    def _loaded(self, identifier: tuple[str, ...], answer: Any, *, staged: bool = False) -> LoadedTable:
+    def _loaded(
+        self, identifier: tuple[str, ...], answer: Any, *, staged: bool = False
+    ) -> LoadedTable:
         table = super()._loaded(identifier, answer, staged=staged)
-        own = {k: v for k, v in table.metadata.properties.items() if not k.startswith("nessie.") and k != "gc.enabled"}
+        own = {
+            k: v
+            for k, v in table.metadata.properties.items()
+            if not k.startswith("nessie.") and k != "gc.enabled"
+        }
         return replace(table, metadata=replace(table.metadata, properties=own))
 
 
 def open_backend(kind: str, folder: Path, name: str | None = None, **more: Any) -> CatalogBackend:
-    """A back end of that kind; of the same folder and name, the same catalog. `sqlite-s3`: with its files in that store, not in the folder."""
+    """A back end of that kind; of the same folder and name, the same catalog. `sqlite-s3`: with its
+    files in that store, not in the folder.
+    """
     folder.mkdir(exist_ok=True)
     name, (catalog, _, store) = name or kind, kind.partition("-")
     if catalog in STORES:
@@ -98,9 +124,18 @@ def open_backend(kind: str, folder: Path, name: str | None = None, **more: Any) 
         case "server":
             return ServerBackend(name, dict(more))
         case "rest":
-            return load_backend(name, type="rest", uri=os.environ[f"FRAZIL_TEST_REST_{store.upper()}".rstrip("_")], **properties, **more)
+            return load_backend(
+                name,
+                type="rest",
+                uri=os.environ[f"FRAZIL_TEST_REST_{store.upper()}".rstrip("_")],
+                **properties,
+                **more,
+            )
         case "nessie":
-            return Nessie(name, {"type": "rest", "uri": os.environ["FRAZIL_TEST_NESSIE"], **s3_place()[1], **more})
+            return Nessie(
+                name,
+                {"type": "rest", "uri": os.environ["FRAZIL_TEST_NESSIE"], **s3_place()[1], **more},
+            )
         case "hive2" | "hive3" | "hive4":
             return load_backend(name, type="hive", uri=os.environ[HIVE[catalog]], **placed)
         case _:
@@ -108,7 +143,9 @@ def open_backend(kind: str, folder: Path, name: str | None = None, **more: Any) 
 
 
 def place_in(store: str, folder: Path) -> tuple[str, dict[str, str]]:
-    """A warehouse in a store (of the same folder, the same one), and the properties by which it is reached. Without a store it is in the folder."""
+    """A warehouse in a store (of the same folder, the same one), and the properties by which it is
+    reached. Without a store it is in the folder.
+    """
     if not store:
         return f"{folder}/warehouse", {}
     place, properties = STORES[store]()
@@ -119,19 +156,26 @@ def place_in(store: str, folder: Path) -> tuple[str, dict[str, str]]:
 
 @pytest.fixture(scope="session")
 def rest_over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], None]]:
-    """`rest_over("s3")`: one of Java's reference servers, with its warehouse in that store, runs until the end."""
+    """`rest_over("s3")`: one of Java's reference servers, with its warehouse in that store, runs
+    until the end.
+    """
     with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
 
         def started(store: str) -> None:
             if (variable := f"FRAZIL_TEST_REST_{store.upper()}") not in os.environ:
-                patch.setenv(variable, stack.enter_context(rest_server_over(store, tmp_path_factory.mktemp("rest"))))
+                patch.setenv(
+                    variable,
+                    stack.enter_context(rest_server_over(store, tmp_path_factory.mktemp("rest"))),
+                )
 
         yield started
 
 
 @pytest.fixture(params=[*KINDS, *MIXED])
 def mixed(request: pytest.FixtureRequest) -> str:
-    """The kind of a catalog, with the store of its files where that is none of its own: `hive2-hdfs`."""
+    """The kind of a catalog, with the store of its files where that is none of its own:
+    `hive2-hdfs`.
+    """
     catalog, _, store = str(request.param).partition("-")
     if catalog == "rest" and store:
         request.getfixturevalue("rest_over")(store)
@@ -154,9 +198,13 @@ def backend(mixed: str, kind: str, tmp_path: Path) -> Iterator[CatalogBackend]:
 
 
 def own_namespaces(backend: CatalogBackend) -> list[tuple[str, ...]]:
-    """The namespaces at the top, without the one that every metastore has, and those with random names: tests that run beside this one,
-    over the same server, have these."""
-    return [n for n in backend.list_namespaces() if n != ("default",) and not re.fullmatch("[a-z][0-9a-f]{8,}", n[0])]
+    """The namespaces at the top, without the one that every metastore has, and those with random
+    names: tests that run beside this one, over the same server, have these."""
+    return [
+        n
+        for n in backend.list_namespaces()
+        if n != ("default",) and not re.fullmatch("[a-z][0-9a-f]{8,}", n[0])
+    ]
 
 
 def emptied(backend: CatalogBackend, namespace: tuple[str, ...]) -> None:
@@ -173,7 +221,13 @@ def emptied(backend: CatalogBackend, namespace: tuple[str, ...]) -> None:
         for view in backend.list_views(namespace):
             backend.drop_view(view)
     place = backend.load_namespace_properties(namespace)["location"]
-    reached = s3_place()[1] if place.startswith("s3") else azurite_place()[1] if place.startswith("abfs") else {}  # another test's, maybe
+    reached = (
+        s3_place()[1]
+        if place.startswith("s3")
+        else azurite_place()[1]
+        if place.startswith("abfs")
+        else {}
+    )  # another test's, maybe
     storage = storage_for(place, {**backend.properties, **reached})
     if storage.is_directory(place):
         storage.delete_tree(place)
@@ -201,27 +255,44 @@ def new_metadata(location: str, **properties: str) -> TableMetadata:
 def changed(table: LoadedTable, **properties: str) -> TableMetadata:
     """The table's metadata with more properties and a later time."""
     before = table.metadata
-    return replace(before, properties={**before.properties, **properties}, last_updated_ms=before.last_updated_ms + 1000)
+    return replace(
+        before,
+        properties={**before.properties, **properties},
+        last_updated_ms=before.last_updated_ms + 1000,
+    )
 
 
-def made(backend: CatalogBackend, identifier: tuple[str, ...] = TABLE, **properties: str) -> LoadedTable:
+def made(
+    backend: CatalogBackend, identifier: tuple[str, ...] = TABLE, **properties: str
+) -> LoadedTable:
     """A new table; its namespace is made if need be."""
-    for depth in range(1 if isinstance(backend, Nessie) else len(identifier) - 1, len(identifier)):  # it wants the outer ones first
+    for depth in range(
+        1 if isinstance(backend, Nessie) else len(identifier) - 1, len(identifier)
+    ):  # it wants the outer ones first
         if not backend.namespace_exists(identifier[:depth]):
             backend.create_namespace(identifier[:depth])
-    return committed(create(backend, backend.stage_create(identifier, new_metadata("", **properties))))
+    return committed(
+        create(backend, backend.stage_create(identifier, new_metadata("", **properties)))
+    )
 
 
 def create(backend: CatalogBackend, staged: LoadedTable) -> Outcome:
     """Make a staged table, as `commit.table_commit.create` asks for it."""
     updates = creation_updates(staged.metadata)
-    return backend.create(staged.identifier, staged.metadata, updates=updates, requirements=requirements_for(None, updates))
+    return backend.create(
+        staged.identifier,
+        staged.metadata,
+        updates=updates,
+        requirements=requirements_for(None, updates),
+    )
 
 
 def swap(backend: CatalogBackend, base: LoadedTable, *updates: Update) -> Outcome:
     """Commit updates on a base, as `commit.table_commit.commit` asks for it."""
     metadata = apply_updates(base.metadata, updates, now_ms=base.metadata.last_updated_ms + 1000)
-    return backend.swap(base, metadata, updates=updates, requirements=requirements_for(base.metadata, updates))
+    return backend.swap(
+        base, metadata, updates=updates, requirements=requirements_for(base.metadata, updates)
+    )
 
 
 def change(base: LoadedTable, *updates: Update) -> Swap:
@@ -238,7 +309,9 @@ def column(base: LoadedTable, name: str) -> tuple[Update, Update]:
     """Updates that add a column: two of them on one base exclude each other in every catalog."""
     schema = base.metadata.schema()
     added = NestedField(schema.highest_field_id + 1, name, LongType(), required=False)
-    return AddSchema(Schema(*schema.fields, added, schema_id=schema.schema_id + 1)), SetCurrentSchema()
+    return AddSchema(
+        Schema(*schema.fields, added, schema_id=schema.schema_id + 1)
+    ), SetCurrentSchema()
 
 
 def committed(outcome: object) -> LoadedTable:
@@ -249,4 +322,6 @@ def committed(outcome: object) -> LoadedTable:
 @pytest.fixture
 def opened(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., CatalogBackend]:
     mixed = request.getfixturevalue("mixed") if "mixed" in request.fixturenames else ""
-    return lambda kind, **more: open_backend(mixed if mixed.partition("-")[0] == kind else kind, tmp_path, **more)
+    return lambda kind, **more: open_backend(
+        mixed if mixed.partition("-")[0] == kind else kind, tmp_path, **more
+    )

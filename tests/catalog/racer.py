@@ -1,6 +1,7 @@
 """One writer of a race, a process of its own (tests.forked starts it).
 
-Every commit adds one property of its own; each acknowledged one is written down, synced, before the next begins.
+Every commit adds one property of its own; each acknowledged one is written down, synced, before the
+next begins.
 """
 
 from __future__ import annotations
@@ -35,13 +36,17 @@ def kill_at(count: int, under: str) -> None:
 
 
 def commit(backend: CatalogBackend, key: str) -> bool:
-    """Until it is acknowledged, with short waits; False when given up (then it is surely not applied)."""
+    """Until it is acknowledged, with short waits; False when given up (then it is surely not
+    applied).
+    """
     for attempt in range(2000):
         base = backend.load(TABLE)
         properties = {**base.metadata.properties, key: "1"}
         later = max(base.metadata.last_updated_ms + 1, int(time.time() * 1000))
         try:
-            outcome = backend.swap(base, replace(base.metadata, properties=properties, last_updated_ms=later))
+            outcome = backend.swap(
+                base, replace(base.metadata, properties=properties, last_updated_ms=later)
+            )
         except CommitFailedException as error:
             outcome = Conflict(str(error))
         if isinstance(outcome, Committed):
@@ -53,8 +58,12 @@ def commit(backend: CatalogBackend, key: str) -> bool:
     return False
 
 
-def main(folder: Path, number: int, rounds: int, settings: Mapping[str, str], kill: int = 0) -> None:
-    """Begins when the file `start` is there. `kill`: dies at its k-th file call below the warehouse once it has begun to commit."""
+def main(
+    folder: Path, number: int, rounds: int, settings: Mapping[str, str], kill: int = 0
+) -> None:
+    """Begins when the file `start` is there. `kill`: dies at its k-th file call below the warehouse
+    once it has begun to commit.
+    """
     backend = load_backend("race", **settings)  # type: ignore[arg-type]
     backend.load(TABLE)
     while not (folder / "start").exists():

@@ -12,12 +12,18 @@ import pytest
 
 from tests.builders.behind_proxies import behind_proxies, there
 
-PLACES = [p for p in ("rest-local", "hive2-local", "hive4-local", "postgres-local", "mariadb-local") if there(p)]
+PLACES = [
+    p
+    for p in ("rest-local", "hive2-local", "hive4-local", "postgres-local", "mariadb-local")
+    if there(p)
+]
 THREADS = 8
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_catalog_keeps_its_connections_and_has_no_more_than_there_are_threads(place: str, tmp_path: Path) -> None:
+def test_a_catalog_keeps_its_connections_and_has_no_more_than_there_are_threads(
+    place: str, tmp_path: Path
+) -> None:
     behind, db = behind_proxies(place, tmp_path), f"t{uuid.uuid4().hex[:10]}"
     (proxy,) = behind.proxies.values()
     with behind.catalog() as catalog:
@@ -29,13 +35,17 @@ def test_a_catalog_keeps_its_connections_and_has_no_more_than_there_are_threads(
         asked = proxy.answered
         with ThreadPoolExecutor(THREADS) as pool:
             loaded = list(pool.map(lambda _: catalog.load_table(f"{db}.t"), range(200)))
-        assert {t.metadata.current_snapshot_id for t in loaded} == {table.metadata.current_snapshot_id}
+        assert {t.metadata.current_snapshot_id for t in loaded} == {
+            table.metadata.current_snapshot_id
+        }
         assert proxy.answered - asked >= 200 and proxy.connections <= THREADS + 1
     behind.close()
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_few_connections_are_left_when_many_threads_have_asked_at_once(place: str, tmp_path: Path) -> None:
+def test_few_connections_are_left_when_many_threads_have_asked_at_once(
+    place: str, tmp_path: Path
+) -> None:
     behind, db, threads = behind_proxies(place, tmp_path), f"t{uuid.uuid4().hex[:10]}", 40
     (proxy,) = behind.proxies.values()
     with behind.catalog() as catalog:

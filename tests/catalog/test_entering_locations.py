@@ -1,4 +1,6 @@
-"""Locations in metadata that others have written are settled before anything is written by them; what leaves its place is refused first."""
+"""Locations in metadata that others have written are settled before anything is written by them;
+what leaves its place is refused first.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ pytestmark = pytest.mark.disk
 
 
 def catalog_in(tmp_path: Path) -> Any:
-    catalog: Any = frazil.load_catalog("c", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path / "wh"))
+    catalog: Any = frazil.load_catalog(
+        "c", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path / "wh")
+    )
     if not catalog.list_namespaces():
         catalog.create_namespace("db")
     return catalog
@@ -41,11 +45,27 @@ def registered(tmp_path: Path, location: str, **properties: str) -> Any:
 
 
 def files(tmp_path: Path) -> set[str]:
-    return {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file() and not p.name.startswith("c.db")}
+    return {
+        str(p.relative_to(tmp_path))
+        for p in tmp_path.rglob("*")
+        if p.is_file() and not p.name.startswith("c.db")
+    }
 
 
-@pytest.mark.parametrize("spelled", ["{0}/x/../in", "file:{0}/x/../in", "file://{0}/./in", "FILE:{0}//in", "file://localhost{0}/in/", "{0}//y/z/../../in/."])
-def test_a_table_with_an_odd_location_is_written_where_it_lies(spelled: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        "{0}/x/../in",
+        "file:{0}/x/../in",
+        "file://{0}/./in",
+        "FILE:{0}//in",
+        "file://localhost{0}/in/",
+        "{0}//y/z/../../in/.",
+    ],
+)
+def test_a_table_with_an_odd_location_is_written_where_it_lies(
+    spelled: str, tmp_path: Path
+) -> None:
     table = registered(tmp_path, spelled.format(tmp_path))
     before = files(tmp_path)
     table.append(pa.table({"id": [2]}))
@@ -53,14 +73,21 @@ def test_a_table_with_an_odd_location_is_written_where_it_lies(spelled: str, tmp
         snapshots.create_tag(table.metadata.current_snapshot_id, "tagged")
     again = catalog_in(tmp_path).load_table("db.t")
     assert sorted(again.to_arrow()["id"].to_pylist()) == [1, 2] and "tagged" in again.metadata.refs
-    assert normalise(again.location()) == str(tmp_path / "in") and not again.location().startswith(("FILE", "file://localhost"))
+    assert normalise(again.location()) == str(tmp_path / "in") and not again.location().startswith(
+        ("FILE", "file://localhost")
+    )
     assert {name.split("/")[0] for name in files(tmp_path) - before} == {"in"}
     assert ".." not in again.metadata_location.split("/")
 
 
-@pytest.mark.parametrize("location", ["/../in", "relative/place", "file:relative", "s3://bucket/../other", "file://otherhost/x"])
+@pytest.mark.parametrize(
+    "location",
+    ["/../in", "relative/place", "file:relative", "s3://bucket/../other", "file://otherhost/x"],
+)
 @pytest.mark.parametrize("change", ["append", "tag", "property"])
-def test_a_location_that_leaves_its_place_is_refused_before_the_first_file(location: str, change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_location_that_leaves_its_place_is_refused_before_the_first_file(
+    location: str, change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     table = registered(tmp_path, location)
     before, pointer = files(tmp_path), table.metadata_location
@@ -69,11 +96,17 @@ def test_a_location_that_leaves_its_place_is_refused_before_the_first_file(locat
             case "append":
                 table.append(pa.table({"id": [2]}))
             case "tag":
-                table.manage_snapshots().create_tag(table.metadata.current_snapshot_id, "tagged").commit()
+                table.manage_snapshots().create_tag(
+                    table.metadata.current_snapshot_id, "tagged"
+                ).commit()
             case "property":
                 table.transaction().set_properties({"a": "b"}).commit_transaction()
     again = catalog_in(tmp_path).load_table("db.t")
-    assert files(tmp_path) == before and again.metadata_location == pointer and again.to_arrow()["id"].to_pylist() == [1]
+    assert (
+        files(tmp_path) == before
+        and again.metadata_location == pointer
+        and again.to_arrow()["id"].to_pylist() == [1]
+    )
 
 
 @pytest.mark.parametrize("key", ["write.data.path", "write.metadata.path"])
@@ -89,17 +122,30 @@ def test_a_pointer_that_was_registered_with_dots_is_loaded_and_goes_on(tmp_path:
     table = registered(tmp_path, f"{tmp_path}/x/../in")
     (tmp_path / "x").mkdir()
     catalog = catalog_in(tmp_path)
-    old = {"new": f"{tmp_path}/x/../in/metadata/00007-x.metadata.json", "old": table.metadata_location}
+    old = {
+        "new": f"{tmp_path}/x/../in/metadata/00007-x.metadata.json",
+        "old": table.metadata_location,
+    }
     from frazil.catalog import sql_statements
 
     backend = catalog._backend
-    assert backend.database.execute([(sql_statements.swap(backend._v1), backend._row(("db", "t")) | old)])[0] == 1
+    assert (
+        backend.database.execute(
+            [(sql_statements.swap(backend._v1), backend._row(("db", "t")) | old)]
+        )[0]
+        == 1
+    )
     catalog.load_table("db.t").append(pa.table({"id": [2]}))
     assert sorted(catalog.load_table("db.t").to_arrow()["id"].to_pylist()) == [1, 2]
     assert catalog.load_table("db.t").metadata_location.startswith(f"{tmp_path}/in/metadata/")
 
 
-@given(st.lists(st.sampled_from(["/", "/.", "/..", "a", "..", "%2e%2e", "b"]), max_size=10).map("".join), st.sampled_from(["", "file:", "file://", "hdfs://nn", "s3://b"]))
+@given(
+    st.lists(st.sampled_from(["/", "/.", "/..", "a", "..", "%2e%2e", "b"]), max_size=10).map(
+        "".join
+    ),
+    st.sampled_from(["", "file:", "file://", "hdfs://nn", "s3://b"]),
+)
 def test_a_settled_location_is_settled_for_good_and_climbs_nowhere(path: str, prefix: str) -> None:
     place = settled(prefix + "/" + path)
     assert settled(place) == place

@@ -1,4 +1,6 @@
-"""Java's own catalog clients and Frazil in turns: JdbcCatalog on the SQLite file of a SQL catalog, HadoopCatalog and HadoopTables in S3 by s3a."""
+"""Java's own catalog clients and Frazil in turns: JdbcCatalog on the SQLite file of a SQL catalog,
+HadoopCatalog and HadoopTables in S3 by s3a.
+"""
 
 from __future__ import annotations
 
@@ -61,25 +63,39 @@ def answer(stdout: str) -> Any:
 
 def jars(name: str, folder: Path, python: Path) -> str:
     command = [ROOT / "tests/services/spark_jars.sh", name, folder]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHON": str(python)})
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | {"PYTHON": str(python)}
+    )
     if done.returncode == 77:
         pytest.skip(done.stderr.strip().splitlines()[-1])
     assert done.returncode == 0, done.stderr
     return done.stdout.strip().splitlines()[-1]
 
 
-def in_turns(catalog: frazil.Catalog, java_check: Any, warehouse: str, settings: dict[str, str], jars: str, hadoop_tables: str = "") -> None:
+def in_turns(
+    catalog: frazil.Catalog,
+    java_check: Any,
+    warehouse: str,
+    settings: dict[str, str],
+    jars: str,
+    hadoop_tables: str = "",
+) -> None:
     """Write by Frazil, by Java, by Frazil again; each sees what the other wrote."""
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", "id bigint, v string", properties={"ours": "1"})
     table.append([{"id": 1, "v": "ours"}, {"id": 3, "v": "ours"}])
     found = answer(java_check.run(JAVA, warehouse, jars, json.dumps(settings), hadoop_tables))
-    assert found["before"] == [[1, "ours"], [3, "ours"]] and found["tables"] == ["made_by_java", "t"]
+    assert found["before"] == [[1, "ours"], [3, "ours"]] and found["tables"] == [
+        "made_by_java",
+        "t",
+    ]
     assert sorted(catalog.list_tables("db")) == [("db", "made_by_java"), ("db", "t")]
     table = catalog.load_table("db.t")
     assert table.properties["java"] == "was here" and len(table.snapshots()) == 3
     if hadoop_tables:
-        assert table.properties["hadoop"] == "tables" and found["opened"] == [str(s.snapshot_id) for s in table.snapshots()]
+        assert table.properties["hadoop"] == "tables" and found["opened"] == [
+            str(s.snapshot_id) for s in table.snapshots()
+        ]
     table.append([{"id": 4, "v": "ours"}])
     table.delete("id = 3")
     catalog.load_table("db.made_by_java").append([{"id": 8, "v": "ours"}])
@@ -87,28 +103,51 @@ def in_turns(catalog: frazil.Catalog, java_check: Any, warehouse: str, settings:
     assert again == {"t": [[2, "java"], [4, "ours"]], "made_by_java": [[7, "java"], [8, "ours"]]}
 
 
-def test_javas_jdbc_catalog_and_we_take_turns_on_one_sqlite_file(java_check: Any, tmp_path: Path) -> None:
+def test_javas_jdbc_catalog_and_we_take_turns_on_one_sqlite_file(
+    java_check: Any, tmp_path: Path
+) -> None:
     warehouse = f"{tmp_path}/w"
     settings = {
-        "": "org.apache.iceberg.spark.SparkCatalog", ".catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog", ".cache-enabled": "false",
-        ".uri": f"jdbc:sqlite:{tmp_path}/c.db", ".warehouse": warehouse, ".jdbc.schema-version": "V1",
-    }  # fmt: skip
-    with frazil.load_catalog("o", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=warehouse) as catalog:
-        fetched = next(CACHE.glob("m2/org/xerial/sqlite-jdbc/*/*.jar"), None)  # Java's REST server has it, too
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+        ".cache-enabled": "false",
+        ".uri": f"jdbc:sqlite:{tmp_path}/c.db",
+        ".warehouse": warehouse,
+        ".jdbc.schema-version": "V1",
+    }
+    with frazil.load_catalog(
+        "o", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=warehouse
+    ) as catalog:
+        fetched = next(
+            CACHE.glob("m2/org/xerial/sqlite-jdbc/*/*.jar"), None
+        )  # Java's REST server has it, too
         found = str(fetched or jars("sqlite", tmp_path, java_check.environment.python))
         in_turns(catalog, java_check, warehouse, settings, found)
 
 
 @pytest.mark.soak
-@pytest.mark.skipif(not os.environ.get("FRAZIL_TEST_S3"), reason="no S3 server runs: FRAZIL_TEST_S3 is not set")
-def test_javas_hadoop_catalog_and_hadoop_tables_and_we_take_turns_in_s3(java_check: Any, tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    not os.environ.get("FRAZIL_TEST_S3"), reason="no S3 server runs: FRAZIL_TEST_S3 is not set"
+)
+def test_javas_hadoop_catalog_and_hadoop_tables_and_we_take_turns_in_s3(
+    java_check: Any, tmp_path: Path
+) -> None:
     place, properties = s3_place()
     warehouse = place.replace("s3://", "s3a://")
     own = {
-        "endpoint": properties["s3.endpoint"], "access.key": properties["s3.access-key-id"], "secret.key": properties["s3.secret-access-key"],
-        "path.style.access": "true", "endpoint.region": "us-east-1", "impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
-    }  # fmt: skip
-    settings = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "hadoop", ".warehouse": warehouse, ".cache-enabled": "false"}
+        "endpoint": properties["s3.endpoint"],
+        "access.key": properties["s3.access-key-id"],
+        "secret.key": properties["s3.secret-access-key"],
+        "path.style.access": "true",
+        "endpoint.region": "us-east-1",
+        "impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+    }
+    settings = {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "hadoop",
+        ".warehouse": warehouse,
+        ".cache-enabled": "false",
+    }
     settings |= {f".hadoop.fs.s3a.{k}": v for k, v in own.items()}
     with frazil.load_catalog("o", type="path", warehouse=warehouse, **properties) as catalog:
         found = jars("s3a", tmp_path, java_check.environment.python)

@@ -1,6 +1,8 @@
-"""Faults of the network between Frazil and each server: rows and files are right afterwards, and what was acknowledged is there once.
+"""Faults of the network between Frazil and each server: rows and files are right afterwards, and
+what was acknowledged is there once.
 
-The short form meets half of the kinds at the request that commits, the other half at the next server; FRAZIL_SOAK=1 all at all requests, thrice.
+The short form meets half of the kinds at the request that commits, the other half at the next
+server; FRAZIL_SOAK=1 all at all requests, thrice.
 """
 
 from __future__ import annotations
@@ -16,11 +18,22 @@ from tests.builders.behind_proxies import REQUESTS, behind_proxies, one_state, t
 from tests.fault_proxy import KINDS, Fired
 
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
-ORDER = ("path-hdfs", "path-s3", "hive2-local", "hive4-local", "mariadb-local", "postgres-local", "path-azurite", "rest-local")
+ORDER = (
+    "path-hdfs",
+    "path-s3",
+    "hive2-local",
+    "hive4-local",
+    "mariadb-local",
+    "postgres-local",
+    "path-azurite",
+    "rest-local",
+)
 PLACES = [p for p in ORDER if there(p)]
 pytestmark = [pytest.mark.soak] if SOAK else []
 # Nothing is lost by these. Of other requests, a slow close swallows the one that commits.
-KEPT = {(request, "delay") for requests in REQUESTS.values() for request in requests} | {("commit", "slow close")}
+KEPT = {(request, "delay") for requests in REQUESTS.values() for request in requests} | {
+    ("commit", "slow close")
+}
 
 
 def asked(place: str) -> tuple[str, dict[str, str]]:
@@ -30,9 +43,13 @@ def asked(place: str) -> tuple[str, dict[str, str]]:
     return name, REQUESTS[name]
 
 
-@pytest.mark.parametrize("request_name", sorted({r for p in PLACES for r in asked(p)[1]}) if SOAK else ["commit"])
+@pytest.mark.parametrize(
+    "request_name", sorted({r for p in PLACES for r in asked(p)[1]}) if SOAK else ["commit"]
+)
 @pytest.mark.parametrize("place", PLACES)
-def test_what_was_acknowledged_is_there_once_whatever_the_network_does(place: str, request_name: str, tmp_path: Path) -> None:
+def test_what_was_acknowledged_is_there_once_whatever_the_network_does(
+    place: str, request_name: str, tmp_path: Path
+) -> None:
     server, requests = asked(place)
     if request_name not in requests:
         return

@@ -1,4 +1,6 @@
-"""Path tables: missing and stale version hints, damaged versions, gaps between versions, and the layout of Java's Hadoop tables."""
+"""Path tables: missing and stale version hints, damaged versions, gaps between versions, and the
+layout of Java's Hadoop tables.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,26 @@ from pathlib import Path
 import pytest
 
 import frazil
-from frazil.catalog import CatalogBackend, Committed, Conflict, LoadedTable, Unknown, create_at, load_backend, load_location, path_files
+from frazil.catalog import (
+    CatalogBackend,
+    Committed,
+    Conflict,
+    LoadedTable,
+    Unknown,
+    create_at,
+    load_backend,
+    load_location,
+    path_files,
+)
 from frazil.codec.metadata_json import encode_metadata
-from frazil.errors import CorruptData, NoSuchFileError, NoSuchTableError, StorageError, Unsupported, ValidationError
+from frazil.errors import (
+    CorruptData,
+    NoSuchFileError,
+    NoSuchTableError,
+    StorageError,
+    Unsupported,
+    ValidationError,
+)
 from tests.catalog.conftest import TABLE, changed, committed, made, new_metadata
 from tests.storage.test_local_durability import Tape
 
@@ -38,9 +57,16 @@ def grown(backend: CatalogBackend, count: int) -> LoadedTable:
     return table
 
 
-def test_files_lie_as_javas_hadoop_catalog_lays_them(backend: CatalogBackend, metadata_folder: Path) -> None:
+def test_files_lie_as_javas_hadoop_catalog_lays_them(
+    backend: CatalogBackend, metadata_folder: Path
+) -> None:
     grown(backend, 3)
-    assert sorted(os.listdir(metadata_folder)) == ["v1.metadata.json", "v2.metadata.json", "v3.metadata.json", "version-hint.text"]
+    assert sorted(os.listdir(metadata_folder)) == [
+        "v1.metadata.json",
+        "v2.metadata.json",
+        "v3.metadata.json",
+        "version-hint.text",
+    ]
     assert (metadata_folder / "version-hint.text").read_text() == "3"
 
 
@@ -59,14 +85,18 @@ def test_whatever_the_hint_says_the_newest_version_is_seen_and_the_hint_is_repai
     assert file.read_text() == "4"
 
 
-def test_the_first_version_may_be_gone_along_with_the_hint(backend: CatalogBackend, metadata_folder: Path) -> None:
+def test_the_first_version_may_be_gone_along_with_the_hint(
+    backend: CatalogBackend, metadata_folder: Path
+) -> None:
     table = grown(backend, 3)
     (metadata_folder / "version-hint.text").unlink()
     (metadata_folder / "v1.metadata.json").unlink()
     assert backend.load(TABLE).metadata == table.metadata
 
 
-def test_a_stale_hint_and_a_hole_below_the_newest_version_hide_nothing(backend: CatalogBackend, metadata_folder: Path) -> None:
+def test_a_stale_hint_and_a_hole_below_the_newest_version_hide_nothing(
+    backend: CatalogBackend, metadata_folder: Path
+) -> None:
     table = grown(backend, 4)
     (metadata_folder / "v2.metadata.json").unlink()
     (metadata_folder / "version-hint.text").write_text("1")
@@ -78,17 +108,26 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The directories of versions that are listed from here on."""
     directories: list[str] = []
     names = path_files._names
-    monkeypatch.setattr(path_files, "_names", lambda storage, root: (directories.append(root), names(storage, root))[1])
+    monkeypatch.setattr(
+        path_files,
+        "_names",
+        lambda storage, root: (directories.append(root), names(storage, root))[1],
+    )
     return directories
 
 
-def test_a_table_that_this_process_has_read_or_written_is_loaded_again_without_a_listing(backend: CatalogBackend, listed: list[str]) -> None:
+def test_a_table_that_this_process_has_read_or_written_is_loaded_again_without_a_listing(
+    backend: CatalogBackend, listed: list[str]
+) -> None:
     table = grown(backend, 3)
     listed.clear()
     assert backend.load(TABLE).metadata_location == table.metadata_location and listed == []
     path_files.known_heads.clear()
     for listings in (1, 1):
-        assert backend.load(TABLE).metadata_location == table.metadata_location and len(listed) == listings
+        assert (
+            backend.load(TABLE).metadata_location == table.metadata_location
+            and len(listed) == listings
+        )
 
 
 @pytest.mark.parametrize("ending", [".metadata.json", ".gz.metadata.json", ".metadata.json.gz"])
@@ -106,15 +145,21 @@ def test_the_next_version_of_a_writer_that_was_killed_before_the_hint_is_seen(
 def test_a_hint_that_names_another_version_than_the_known_one_has_the_versions_listed(
     backend: CatalogBackend, metadata_folder: Path, listed: list[str]
 ) -> None:
-    """Another program has committed twice, and has removed the version after the known one before the known one."""
+    """Another program has committed twice, and has removed the version after the known one before
+    the known one.
+    """
     table = grown(backend, 3)
-    (metadata_folder / "v5.metadata.json").write_bytes(encode_metadata(replace(table.metadata, properties={"by": "another"})))
+    (metadata_folder / "v5.metadata.json").write_bytes(
+        encode_metadata(replace(table.metadata, properties={"by": "another"}))
+    )
     (metadata_folder / "version-hint.text").write_text("5")
     listed.clear()
     assert backend.load(TABLE).metadata.properties == {"by": "another"} and len(listed) == 1
 
 
-def test_a_known_version_that_was_removed_or_replaced_is_not_relied_on(backend: CatalogBackend, metadata_folder: Path, listed: list[str]) -> None:
+def test_a_known_version_that_was_removed_or_replaced_is_not_relied_on(
+    backend: CatalogBackend, metadata_folder: Path, listed: list[str]
+) -> None:
     table = grown(backend, 3)
     (metadata_folder / "v3.metadata.json").rename(metadata_folder / "v9.metadata.json")
     assert backend.load(TABLE).metadata_location.endswith("/v9.metadata.json")
@@ -126,7 +171,9 @@ def test_a_known_version_that_was_removed_or_replaced_is_not_relied_on(backend: 
     assert backend.load(TABLE).metadata == again.metadata
 
 
-def test_the_plain_one_of_two_files_of_the_known_version_counts(backend: CatalogBackend, metadata_folder: Path) -> None:
+def test_the_plain_one_of_two_files_of_the_known_version_counts(
+    backend: CatalogBackend, metadata_folder: Path
+) -> None:
     table = grown(backend, 3)
     plain = metadata_folder / "v3.metadata.json"
     data = plain.read_bytes()
@@ -137,7 +184,9 @@ def test_the_plain_one_of_two_files_of_the_known_version_counts(backend: Catalog
     assert backend.load(TABLE).metadata_location == table.metadata_location
 
 
-def test_without_any_version_there_is_no_table(backend: CatalogBackend, metadata_folder: Path) -> None:
+def test_without_any_version_there_is_no_table(
+    backend: CatalogBackend, metadata_folder: Path
+) -> None:
     grown(backend, 1)
     (metadata_folder / "v1.metadata.json").unlink()
     assert not backend.table_exists(TABLE)
@@ -157,14 +206,23 @@ def test_an_empty_file_at_the_next_versions_name_refuses_the_commit_and_leaves_n
     assert (metadata_folder / "v2.metadata.json").read_bytes() == b""
 
 
-@pytest.mark.parametrize("damage", ["empty", "torn", "zeros", "text", "array", "half gzip", "wrong uuid"])
-def test_a_damaged_newest_version_is_an_error_and_never_an_older_one(backend: CatalogBackend, metadata_folder: Path, damage: str) -> None:
+@pytest.mark.parametrize(
+    "damage", ["empty", "torn", "zeros", "text", "array", "half gzip", "wrong uuid"]
+)
+def test_a_damaged_newest_version_is_an_error_and_never_an_older_one(
+    backend: CatalogBackend, metadata_folder: Path, damage: str
+) -> None:
     table = made(backend)
     whole = (metadata_folder / "v1.metadata.json").read_bytes()
     damaged = {
-        "empty": b"", "torn": whole[: len(whole) // 2], "zeros": bytes(4096), "text": b"not json", "array": b"[]",
-        "half gzip": gzip.compress(whole)[:100], "wrong uuid": b"{}",
-    }[damage]  # fmt: skip
+        "empty": b"",
+        "torn": whole[: len(whole) // 2],
+        "zeros": bytes(4096),
+        "text": b"not json",
+        "array": b"[]",
+        "half gzip": gzip.compress(whole)[:100],
+        "wrong uuid": b"{}",
+    }[damage]
     (metadata_folder / "v2.metadata.json").write_bytes(damaged)
     with pytest.raises(CorruptData) as told:
         backend.load(TABLE)
@@ -172,7 +230,9 @@ def test_a_damaged_newest_version_is_an_error_and_never_an_older_one(backend: Ca
     assert isinstance(backend.swap(table, changed(table, a="1")), Conflict), "it is no free slot"
 
 
-def test_a_writer_killed_before_publishing_leaves_a_temporary_that_harms_nobody(backend: CatalogBackend, metadata_folder: Path) -> None:
+def test_a_writer_killed_before_publishing_leaves_a_temporary_that_harms_nobody(
+    backend: CatalogBackend, metadata_folder: Path
+) -> None:
     table = made(backend)
     for name in (
         ".v2.metadata.json.0a1b.tmp",
@@ -204,7 +264,9 @@ def test_a_writer_killed_between_publishing_and_the_hint_has_committed(
 
 
 @pytest.mark.parametrize("name", ["v2.gz.metadata.json", "v2.metadata.json.gz", "v2.metadata.json"])
-def test_all_names_of_gzipped_versions_are_read(backend: CatalogBackend, metadata_folder: Path, name: str) -> None:
+def test_all_names_of_gzipped_versions_are_read(
+    backend: CatalogBackend, metadata_folder: Path, name: str
+) -> None:
     made(backend)
     whole = (metadata_folder / "v1.metadata.json").read_bytes()
     (metadata_folder / name).write_bytes(gzip.compress(whole))
@@ -212,10 +274,15 @@ def test_all_names_of_gzipped_versions_are_read(backend: CatalogBackend, metadat
     assert found.metadata_location.endswith(name)
     committed(backend.swap(found, changed(found, a="1")))
     after = backend.load(TABLE)
-    assert "/v3." in after.metadata_location and after.metadata.properties == {**found.metadata.properties, "a": "1"}
+    assert "/v3." in after.metadata_location and after.metadata.properties == {
+        **found.metadata.properties,
+        "a": "1",
+    }
 
 
-def test_rivals_that_wish_for_different_codecs_meet_at_one_name(backend: CatalogBackend, metadata_folder: Path) -> None:
+def test_rivals_that_wish_for_different_codecs_meet_at_one_name(
+    backend: CatalogBackend, metadata_folder: Path
+) -> None:
     base = made(backend)
     zipped = changed(base, **{"write.metadata.compression-codec": "gzip"})
     assert isinstance(backend.swap(base, zipped), Committed)
@@ -244,8 +311,13 @@ def test_a_loser_that_passed_the_check_in_time_is_still_stopped_by_publishing(
 def test_a_writer_that_was_paused_while_others_removed_its_slot_does_not_commit_beside_the_table(
     backend: CatalogBackend, metadata_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Paused after its last look, it finds the name of its version free again, since the versions after it were removed."""
-    limits = {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"}
+    """Paused after its last look, it finds the name of its version free again, since the versions
+    after it were removed.
+    """
+    limits = {
+        "write.metadata.previous-versions-max": "1",
+        "write.metadata.delete-after-commit.enabled": "true",
+    }
     base = made(backend)
     table = base
     for i in range(5):
@@ -267,7 +339,9 @@ def test_a_paused_writer_learns_from_the_next_version_that_it_was_overtaken(
     (metadata_folder / "v2.metadata.json").unlink()
     monkeypatch.setattr(path_files, "_stale", lambda *_: None)
     late = changed(base, lost="1")
-    assert isinstance(backend.swap(base, replace(late, last_updated_ms=late.last_updated_ms + 5)), Conflict)
+    assert isinstance(
+        backend.swap(base, replace(late, last_updated_ms=late.last_updated_ms + 5)), Conflict
+    )
     assert not (metadata_folder / "v2.metadata.json").exists()
     assert backend.load(TABLE).metadata == table.metadata
 
@@ -289,7 +363,9 @@ def test_others_that_build_on_a_version_at_once_do_not_unsettle_its_writer(
     assert backend.load(TABLE).metadata.properties == {"a": "1", "b": "2"}
 
 
-def test_an_error_after_publishing_is_unknown_not_failed(backend: CatalogBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_after_publishing_is_unknown_not_failed(
+    backend: CatalogBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Once the version is there, no error may say that the commit was not applied."""
     base = made(backend)
     fired = []
@@ -304,7 +380,9 @@ def test_an_error_after_publishing_is_unknown_not_failed(backend: CatalogBackend
     assert backend.load(TABLE).metadata.properties == {"a": "1"}
 
 
-def test_a_hint_that_cannot_be_written_does_not_harm_the_commit(backend: CatalogBackend, metadata_folder: Path) -> None:
+def test_a_hint_that_cannot_be_written_does_not_harm_the_commit(
+    backend: CatalogBackend, metadata_folder: Path
+) -> None:
     table = made(backend)
     (metadata_folder / "version-hint.text").unlink()
     (metadata_folder / "version-hint.text").mkdir()
@@ -313,14 +391,18 @@ def test_a_hint_that_cannot_be_written_does_not_harm_the_commit(backend: Catalog
     assert backend.load(TABLE).metadata.properties == {"a": "1"}
 
 
-def test_the_checksum_that_hadoop_left_beside_the_hint_goes_with_the_old_hint(backend: CatalogBackend, metadata_folder: Path) -> None:
+def test_the_checksum_that_hadoop_left_beside_the_hint_goes_with_the_old_hint(
+    backend: CatalogBackend, metadata_folder: Path
+) -> None:
     table = made(backend)
     (metadata_folder / ".version-hint.text.crc").write_bytes(b"crc\0")
     committed(backend.swap(table, changed(table, a="1")))
     assert not (metadata_folder / ".version-hint.text.crc").exists()
 
 
-def test_path_tables_are_not_relocated_and_keep_their_metadata_at_home(backend: CatalogBackend) -> None:
+def test_path_tables_are_not_relocated_and_keep_their_metadata_at_home(
+    backend: CatalogBackend,
+) -> None:
     table = made(backend)
     with pytest.raises(ValidationError, match="relocated"):
         backend.swap(table, replace(table.metadata, location="/elsewhere"))
@@ -331,7 +413,9 @@ def test_path_tables_are_not_relocated_and_keep_their_metadata_at_home(backend: 
     assert backend.load(TABLE).metadata == table.metadata
 
 
-def test_dropping_deletes_the_directory_at_one_stroke_and_no_neighbour(backend: CatalogBackend, tmp_path: Path) -> None:
+def test_dropping_deletes_the_directory_at_one_stroke_and_no_neighbour(
+    backend: CatalogBackend, tmp_path: Path
+) -> None:
     made(backend)
     neighbour = made(backend, ("db", "t2"))
     (tmp_path / "w/db/t/data").mkdir()
@@ -382,7 +466,9 @@ def test_a_table_that_was_copied_elsewhere_goes_on_where_it_was_opened(tmp_path:
     backend, table = load_location(str(tmp_path / "copy"))
     assert backend is not None and table.metadata.location == location
     newer = committed(backend.swap(table, changed(table, a="1")))
-    assert newer.metadata_location.startswith(str(tmp_path / "copy")), "the version goes where the table was opened"
+    assert newer.metadata_location.startswith(str(tmp_path / "copy")), (
+        "the version goes where the table was opened"
+    )
     assert load_location(location)[1].metadata.properties == {}
 
 
@@ -393,7 +479,9 @@ def test_a_table_that_was_copied_elsewhere_goes_on_where_it_was_opened(tmp_path:
 def test_a_fault_at_any_step_of_a_commit_is_told_and_leaves_the_old_or_the_new_state(
     backend: CatalogBackend, metadata_folder: Path, number: int
 ) -> None:
-    """At every call that the store makes: what raised left nothing, what is unknown is there, and the next commit works."""
+    """At every call that the store makes: what raised left nothing, what is unknown is there, and
+    the next commit works.
+    """
     made(backend)
     told = set()
     for k in range(100):
@@ -418,14 +506,23 @@ def test_a_fault_at_any_step_of_a_commit_is_told_and_leaves_the_old_or_the_new_s
     assert told == {"StorageError", "Unknown", "Committed"} and k >= 8
 
 
-def test_a_symlinked_metadata_file_is_not_followed_out_of_the_table(backend: CatalogBackend, metadata_folder: Path, tmp_path: Path) -> None:
+def test_a_symlinked_metadata_file_is_not_followed_out_of_the_table(
+    backend: CatalogBackend, metadata_folder: Path, tmp_path: Path
+) -> None:
     table = grown(backend, 2)
     outside = tmp_path / "elsewhere.metadata.json"
     shutil.copy(metadata_folder / "v2.metadata.json", outside)
     newest = metadata_folder / "v3.metadata.json"
     newest.symlink_to(outside)
-    for read in (lambda: backend.load(TABLE), lambda: load_location(str(newest)), lambda: load_location(str(metadata_folder.parent))):
-        with pytest.raises(CorruptData, match=r"symbolic link that leaves the table, to .*elsewhere\.metadata\.json") as refused:
+    for read in (
+        lambda: backend.load(TABLE),
+        lambda: load_location(str(newest)),
+        lambda: load_location(str(metadata_folder.parent)),
+    ):
+        with pytest.raises(
+            CorruptData,
+            match=r"symbolic link that leaves the table, to .*elsewhere\.metadata\.json",
+        ) as refused:
             read()
         assert refused.value.facts["file"].endswith("v3.metadata.json")
     newest.unlink()
@@ -440,18 +537,31 @@ def test_directories_may_be_links(backend: CatalogBackend, tmp_path: Path, linke
     (tmp_path / linked).symlink_to(tmp_path / "moved")
     assert backend.load(TABLE).metadata == table.metadata
     newer = committed(backend.swap(backend.load(TABLE), changed(backend.load(TABLE), a="1")))
-    assert load_location(f"{tmp_path}/w/db/t/metadata/v3.metadata.json")[1].metadata == newer.metadata
+    assert (
+        load_location(f"{tmp_path}/w/db/t/metadata/v3.metadata.json")[1].metadata == newer.metadata
+    )
 
 
-def test_no_table_lies_within_another_with_which_it_would_be_dropped(backend: CatalogBackend) -> None:
+def test_no_table_lies_within_another_with_which_it_would_be_dropped(
+    backend: CatalogBackend,
+) -> None:
     made(backend)
-    for inner in (("db", "t", "u"), ("db", "t", "data"), ("db", "t", "metadata"), ("db", "t", "n", "u")):
+    for inner in (
+        ("db", "t", "u"),
+        ("db", "t", "data"),
+        ("db", "t", "metadata"),
+        ("db", "t", "n", "u"),
+    ):
         for create in (backend.stage_create, backend.create):
             with pytest.raises(ValidationError, match=r"db\.t is a table"):
                 create(inner, new_metadata(""))
     with pytest.raises(ValidationError, match=r"db\.t is a table"):
         backend.create_namespace(("db", "t", "n"))
-    for inner, outer in ((("x", "y", "z"), ("x", "y")), (("x", "v", "data"), ("x", "v")), (("x", "w", "n", "z"), ("x", "w"))):
+    for inner, outer in (
+        (("x", "y", "z"), ("x", "y")),
+        (("x", "v", "data"), ("x", "v")),
+        (("x", "w", "n", "z"), ("x", "w")),
+    ):
         committed(backend.create(inner, new_metadata("")))
         with pytest.raises(ValidationError, match=f"holds another table: .*/{inner[-1]}"):
             backend.create(outer, new_metadata(""))
@@ -460,7 +570,9 @@ def test_no_table_lies_within_another_with_which_it_would_be_dropped(backend: Ca
 
 
 @pytest.mark.parametrize("purge", [False, True])
-def test_a_table_that_holds_another_is_not_dropped(backend: CatalogBackend, tmp_path: Path, purge: bool) -> None:
+def test_a_table_that_holds_another_is_not_dropped(
+    backend: CatalogBackend, tmp_path: Path, purge: bool
+) -> None:
     """Java's catalog lets it be made."""
     made(backend)
     elsewhere = load_backend("q", type="path", warehouse=f"{tmp_path}/q")
@@ -482,4 +594,8 @@ def test_a_table_whose_directory_is_a_link_is_dropped(tmp_path: Path, purge: boo
     (tmp_path / "w/db/t").symlink_to(tmp_path / "moved")
     assert catalog.load_table("db.t").count() == 1
     (catalog.purge_table if purge else catalog.drop_table)("db.t")
-    assert list((tmp_path / "w/db").iterdir()) == [] and not (tmp_path / "moved").exists() and not catalog.table_exists("db.t")
+    assert (
+        list((tmp_path / "w/db").iterdir()) == []
+        and not (tmp_path / "moved").exists()
+        and not catalog.table_exists("db.t")
+    )

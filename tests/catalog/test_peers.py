@@ -51,19 +51,29 @@ def answer(stdout: str) -> Any:
 
 
 @pytest.mark.java
-def test_java_and_we_take_turns_on_one_warehouse_of_path_tables(java_check: Any, tmp_path: Path) -> None:
+def test_java_and_we_take_turns_on_one_warehouse_of_path_tables(
+    java_check: Any, tmp_path: Path
+) -> None:
     warehouse = str(tmp_path / "w")
     backend = load_backend("p", type="path", warehouse=warehouse)
     table = made(backend)
     for i in range(3):
         table = committed(backend.swap(table, changed(table, i=str(i))))
-    (tmp_path / "w/db/t/metadata/version-hint.text").write_text("1")  # Java goes on from a stale one
+    (tmp_path / "w/db/t/metadata/version-hint.text").write_text(
+        "1"
+    )  # Java goes on from a stale one
     backend.create_namespace(("empty",))
     seen = answer(java_check.run(JAVA, warehouse))
-    assert seen["rows"] == [1, 2] and seen["tables"] == ["made_by_java", "t"] and seen["namespaces"] == ["db", "empty"]
+    assert (
+        seen["rows"] == [1, 2]
+        and seen["tables"] == ["made_by_java", "t"]
+        and seen["namespaces"] == ["db", "empty"]
+    )
     assert seen["properties"]["i"] == "2"
     found = backend.load(TABLE)
-    assert found.metadata.properties["java"] == "was here" and found.metadata_location.endswith("/v6.metadata.json")
+    assert found.metadata.properties["java"] == "was here" and found.metadata_location.endswith(
+        "/v6.metadata.json"
+    )
     committed(backend.swap(found, changed(found, after="java")))
     zipped = backend.load(("db", "made_by_java"))
     assert zipped.metadata_location.endswith("/v2.gz.metadata.json")
@@ -71,14 +81,18 @@ def test_java_and_we_take_turns_on_one_warehouse_of_path_tables(java_check: Any,
     assert all(p["after"] == "java" for p in answer(java_check.run(JAVA_AGAIN, warehouse)))
 
 
-def test_pyiceberg_and_we_take_turns_on_one_sqlite_catalog(pyiceberg_check: Any, tmp_path: Path) -> None:
+def test_pyiceberg_and_we_take_turns_on_one_sqlite_catalog(
+    pyiceberg_check: Any, tmp_path: Path
+) -> None:
     uri, warehouse = f"sqlite:///{tmp_path}/c.db", f"file://{tmp_path}/w"
     backend = load_backend("c", type="sql", uri=uri, warehouse=warehouse)
     table = made(backend)
     committed(backend.swap(table, changed(table, ours="1")))
     backend.create_namespace(("ns", "inner"), {"k": "v"})
     seen = answer(pyiceberg_check.run(PYICEBERG, uri, warehouse))
-    assert seen["tables"] == [["db", "made_by_pyiceberg"], ["db", "t"]] or sorted(seen["tables"]) == [
+    assert seen["tables"] == [["db", "made_by_pyiceberg"], ["db", "t"]] or sorted(
+        seen["tables"]
+    ) == [
         ["db", "made_by_pyiceberg"],
         ["db", "t"],
     ]

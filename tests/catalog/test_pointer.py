@@ -1,4 +1,6 @@
-"""The swap of a pointer to a metadata file: what each way to fail means for the outcome and for the files."""
+"""The swap of a pointer to a metadata file: what each way to fail means for the outcome and for the
+files.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,23 @@ import pytest
 from frazil.catalog import Committed, Conflict, LoadedTable, Outcome, Unknown, metadata_files
 from frazil.catalog.base import Unclear
 from frazil.catalog.pointer import create_pointed, load_pointed, swap_pointed
-from frazil.errors import CommitFailedException, InvalidInput, NoSuchFileError, NoSuchTableError, StorageError, WaitingForLockException
+from frazil.errors import (
+    CommitFailedException,
+    InvalidInput,
+    NoSuchFileError,
+    NoSuchTableError,
+    StorageError,
+    WaitingForLockException,
+)
 from frazil.storage.memory import MemoryStorage
 from tests.catalog.conftest import changed, new_metadata
 
 
 @dataclass
 class Pointer:
-    """A catalog's pointer, as a Hive table's parameter is one; `fail` is raised by the next move, after it when `late`."""
+    """A catalog's pointer, as a Hive table's parameter is one; `fail` is raised by the next move,
+    after it when `late`.
+    """
 
     fail: Exception | None = None
     late: bool = False
@@ -29,7 +40,9 @@ class Pointer:
 
     def move(self, expected: str | None) -> Callable[[LoadedTable], bool]:
         def to(table: LoadedTable) -> bool:
-            assert self.storage.exists(table.metadata_location), "the pointer moves to a file that is there"
+            assert self.storage.exists(table.metadata_location), (
+                "the pointer moves to a file that is there"
+            )
             self.moves.append(table.metadata_location)
             if self.fail is not None and not self.late:
                 raise self.fail
@@ -54,7 +67,9 @@ class Pointer:
         return create_pointed(staged, self.move(None), self.load)
 
     def swap(self, base: LoadedTable, **properties: str) -> Outcome:
-        return swap_pointed(base, changed(base, **properties), self.move(base.metadata_location), self.load)
+        return swap_pointed(
+            base, changed(base, **properties), self.move(base.metadata_location), self.load
+        )
 
     def files(self, table: LoadedTable) -> set[str]:
         return {i.location for i in self.storage.list(table.metadata.location)}
@@ -66,7 +81,9 @@ def pointer() -> Pointer:
 
 
 def staged(pointer: Pointer) -> LoadedTable:
-    return LoadedTable(("db", "t"), "", new_metadata(f"memory://pointer/{uuid.uuid4().hex}"), pointer.storage)
+    return LoadedTable(
+        ("db", "t"), "", new_metadata(f"memory://pointer/{uuid.uuid4().hex}"), pointer.storage
+    )
 
 
 def created(pointer: Pointer) -> LoadedTable:
@@ -79,7 +96,9 @@ def test_a_table_is_created_and_swapped_and_its_log_goes_on(pointer: Pointer) ->
     first = created(pointer)
     outcome = pointer.swap(first, a="1")
     assert isinstance(outcome, Committed) and pointer.load() == outcome.table
-    assert [e.metadata_file for e in outcome.table.metadata.metadata_log] == [first.metadata_location]
+    assert [e.metadata_file for e in outcome.table.metadata.metadata_log] == [
+        first.metadata_location
+    ]
     assert pointer.files(first) == {first.metadata_location, outcome.table.metadata_location}
 
 
@@ -88,13 +107,24 @@ def test_a_pointer_that_has_moved_on_is_a_conflict_and_the_new_file_goes(pointer
     won = pointer.swap(base, who="one")
     before = pointer.files(base)
     lost = pointer.swap(base, who="two")
-    assert isinstance(won, Committed) and isinstance(lost, Conflict) and base.metadata_location in lost.reason
+    assert (
+        isinstance(won, Committed)
+        and isinstance(lost, Conflict)
+        and base.metadata_location in lost.reason
+    )
     assert pointer.load() == won.table and pointer.files(base) == before and len(pointer.moves) == 3
-    assert isinstance(pointer.create(replace(base, metadata_location="")), Conflict) and pointer.files(base) == before
+    assert (
+        isinstance(pointer.create(replace(base, metadata_location="")), Conflict)
+        and pointer.files(base) == before
+    )
 
 
-@pytest.mark.parametrize("error", [CommitFailedException("busy"), WaitingForLockException("held by another")])
-def test_a_lock_that_others_hold_is_a_conflict_and_the_new_file_goes(pointer: Pointer, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error", [CommitFailedException("busy"), WaitingForLockException("held by another")]
+)
+def test_a_lock_that_others_hold_is_a_conflict_and_the_new_file_goes(
+    pointer: Pointer, error: Exception
+) -> None:
     base = created(pointer)
     pointer.fail = error
     outcome = pointer.swap(base, a="1")
@@ -114,10 +144,15 @@ def test_an_answer_that_was_lost_after_the_move_is_found_out(pointer: Pointer, w
     base = created(pointer) if what == "swap" else staged(pointer)
     pointer.fail, pointer.late = Unclear("connection reset"), True
     outcome = pointer.swap(base, a="1") if what == "swap" else pointer.create(base)
-    assert isinstance(outcome, Committed) and outcome.table.metadata_location == pointer.location == pointer.moves[-1]
+    assert (
+        isinstance(outcome, Committed)
+        and outcome.table.metadata_location == pointer.location == pointer.moves[-1]
+    )
 
 
-def test_a_move_whose_answer_was_lost_is_found_in_the_log_of_later_commits(pointer: Pointer) -> None:
+def test_a_move_whose_answer_was_lost_is_found_in_the_log_of_later_commits(
+    pointer: Pointer,
+) -> None:
     base = created(pointer)
 
     def overtaken(table: LoadedTable) -> bool:
@@ -136,20 +171,29 @@ def test_what_cannot_be_told_is_unknown_and_every_file_stays(pointer: Pointer, s
     pointer.fail, pointer.lost_sight = Unclear("connection reset"), not sight
     outcome = pointer.swap(base, a="1")
     assert isinstance(outcome, Unknown) and outcome.cause is pointer.fail
-    assert pointer.files(base) == {base.metadata_location, pointer.moves[-1]} and len(pointer.files(base)) == 2
+    assert (
+        pointer.files(base) == {base.metadata_location, pointer.moves[-1]}
+        and len(pointer.files(base)) == 2
+    )
 
 
-def test_a_location_that_the_catalog_cannot_hold_is_refused_before_anything_is_written(pointer: Pointer) -> None:
+def test_a_location_that_the_catalog_cannot_hold_is_refused_before_anything_is_written(
+    pointer: Pointer,
+) -> None:
     def refuse(location: str) -> None:
         raise InvalidInput(f"too long: {location}")
 
     base = created(pointer)
     with pytest.raises(InvalidInput, match="too long"):
-        swap_pointed(base, changed(base, a="1"), pointer.move(base.metadata_location), pointer.load, refuse)
+        swap_pointed(
+            base, changed(base, a="1"), pointer.move(base.metadata_location), pointer.load, refuse
+        )
     assert pointer.files(base) == {base.metadata_location} and len(pointer.moves) == 1
 
 
-def test_a_file_that_is_removed_between_two_looks_is_followed_to_the_newer_one(pointer: Pointer) -> None:
+def test_a_file_that_is_removed_between_two_looks_is_followed_to_the_newer_one(
+    pointer: Pointer,
+) -> None:
     base = created(pointer)
     newer = pointer.swap(base, a="1")
     assert isinstance(newer, Committed)

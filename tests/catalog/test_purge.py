@@ -19,7 +19,9 @@ pytestmark = pytest.mark.disk
 
 
 @pytest.mark.parametrize("kind", ["sql", "path"])
-def test_files_outside_the_tables_places_stay_and_are_listed(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_files_outside_the_tables_places_stay_and_are_listed(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     catalog = catalog_of(kind, tmp_path)
     declared, outside = tmp_path / "declared", tmp_path / "raw/x.parquet"
     outside.parent.mkdir()
@@ -27,7 +29,9 @@ def test_files_outside_the_tables_places_stay_and_are_listed(kind: str, tmp_path
     other = catalog.create_table("db.other", "id bigint")
     other.append(pa.table({"id": [9]}))
     (theirs,) = [task.file.file_path for task in other.scan().plan_files()]
-    table = catalog.create_table("db.t", "id bigint", properties={"write.data.path": f"file:{declared}"})
+    table = catalog.create_table(
+        "db.t", "id bigint", properties={"write.data.path": f"file:{declared}"}
+    )
     table.append(pa.table({"id": [5]}))
     table.add_files([str(outside), theirs])
     assert len(list(declared.rglob("*.parquet"))) == 1
@@ -41,7 +45,9 @@ def test_files_outside_the_tables_places_stay_and_are_listed(kind: str, tmp_path
 
 
 @pytest.mark.parametrize("through", [True, False])
-def test_files_outside_that_a_link_of_the_table_leads_to_stay(through: bool, tmp_path: Path) -> None:
+def test_files_outside_that_a_link_of_the_table_leads_to_stay(
+    through: bool, tmp_path: Path
+) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     catalog = catalog_of("sql", tmp_path / ("link" if through else "real"))
@@ -53,11 +59,15 @@ def test_files_outside_that_a_link_of_the_table_leads_to_stay(through: bool, tmp
     pq.write_table(pa.table({"id": [1]}), tmp_path / "shared/x.parquet")
     table.add_files([str(linked / "x.parquet")])
     assert catalog.purge_table("db.t") == (str(linked / "x.parquet"),)
-    assert (tmp_path / "shared/x.parquet").exists() and [p.name for p in linked.parent.rglob("*") if p.is_file()] == []
+    assert (tmp_path / "shared/x.parquet").exists() and [
+        p.name for p in linked.parent.rglob("*") if p.is_file()
+    ] == []
 
 
 @pytest.mark.parametrize("kind", ["sql", "path"])
-def test_a_purge_that_leaves_nothing_says_so(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_purge_that_leaves_nothing_says_so(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     catalog = catalog_of(kind, tmp_path)
     catalog.create_table("db.t", "id bigint").append(pa.table({"id": [5]}))
     assert catalog.purge_table("db.t") == () and not caplog.records
@@ -73,7 +83,9 @@ def test_a_path_tables_place_is_its_directory_whatever_its_metadata_says(tmp_pat
 
 
 def test_the_root_of_a_file_system_is_no_tables_place() -> None:
-    metadata = new_metadata("file:///", **{"write.data.path": "/", "write.metadata.path": "s3a://b/m/"})
+    metadata = new_metadata(
+        "file:///", **{"write.data.path": "/", "write.metadata.path": "s3a://b/m/"}
+    )
     assert named_places(metadata) == ("s3a://b/m/",)
     assert named_places(metadata, "/w/t") == ("/w/t", "s3a://b/m/")
 

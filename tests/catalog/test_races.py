@@ -1,4 +1,5 @@
-"""Races between processes, and writers that are killed: every acknowledged commit is in the table's history exactly once.
+"""Races between processes, and writers that are killed: every acknowledged commit is in the table's
+history exactly once.
 
 Short form 4 processes x 10 commits; FRAZIL_SOAK=1 runs 16 x 50.
 """
@@ -22,7 +23,9 @@ from tests.storage.conftest import azurite_place, gcs_place, hdfs_place, s3_plac
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
 PROCESSES, ROUNDS = (16, 50) if SOAK else (4, 10)
 pytestmark = [pytest.mark.disk, *([pytest.mark.soak] if SOAK else [])]
-SHARED = [k for k in KINDS if k not in ("memory", "server", *SERVED)]  # rest: tests/catalog/rest/test_server.py
+SHARED = [
+    k for k in KINDS if k not in ("memory", "server", *SERVED)
+]  # rest: tests/catalog/rest/test_server.py
 
 
 def settings_for(kind: str, folder: Path) -> dict[str, str]:
@@ -46,8 +49,12 @@ def settings_for(kind: str, folder: Path) -> dict[str, str]:
             return {"type": "sql", "uri": os.environ[REMOTE[kind]], "warehouse": f"{folder}/w"}
 
 
-def race(folder: Path, settings: dict[str, str], processes: int, rounds: int, kill: int = 0) -> list[Child]:
-    running = [started(main, folder, i, rounds, settings, kill, place=folder) for i in range(processes)]
+def race(
+    folder: Path, settings: dict[str, str], processes: int, rounds: int, kill: int = 0
+) -> list[Child]:
+    running = [
+        started(main, folder, i, rounds, settings, kill, place=folder) for i in range(processes)
+    ]
     (folder / "start").touch()
     return running
 
@@ -77,35 +84,51 @@ def fresh(kind: str, folder: Path) -> tuple[CatalogBackend, dict[str, str]]:
 @pytest.mark.parametrize("kind", SHARED)
 def test_no_acknowledged_commit_is_lost_between_processes(kind: str, tmp_path: Path) -> None:
     backend, settings = fresh(kind, tmp_path)
-    rounds = ROUNDS if SOAK or kind not in HIVE else ROUNDS // 2  # they wait for the lock, one after the other
+    rounds = (
+        ROUNDS if SOAK or kind not in HIVE else ROUNDS // 2
+    )  # they wait for the lock, one after the other
     all_end_well(race(tmp_path, settings, PROCESSES, rounds), 600)
     done = acknowledged(tmp_path)
     assert done == properties(backend) and len(done) == PROCESSES * rounds
     log = backend.load(TABLE).metadata.metadata_log
-    assert len(log) == PROCESSES * rounds == len({e.metadata_file for e in log}), "one line of versions, none twice"
+    assert len(log) == PROCESSES * rounds == len({e.metadata_file for e in log}), (
+        "one line of versions, none twice"
+    )
     backend.close()
 
 
 def test_no_acknowledged_commit_is_lost_while_old_versions_are_removed(tmp_path: Path) -> None:
-    """Names of versions become free again then; a slow writer must not take one of them for the next."""
+    """Names of versions become free again then; a slow writer must not take one of them for the
+    next.
+    """
     backend, settings = fresh("path", tmp_path)
     base = backend.load(TABLE)
-    limits = {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"}
+    limits = {
+        "write.metadata.previous-versions-max": "1",
+        "write.metadata.delete-after-commit.enabled": "true",
+    }
     assert isinstance(backend.swap(base, changed(base, **limits)), Committed)
     all_end_well(race(tmp_path, settings, PROCESSES, ROUNDS), 600)
-    assert acknowledged(tmp_path) == properties(backend) and len(properties(backend)) == PROCESSES * ROUNDS
+    assert (
+        acknowledged(tmp_path) == properties(backend)
+        and len(properties(backend)) == PROCESSES * ROUNDS
+    )
 
 
 @pytest.mark.parametrize("kind", ["path", "memory", "sqlite"])
 def test_no_acknowledged_commit_is_lost_between_threads(kind: str, tmp_path: Path) -> None:
-    backend = load_backend("threads", **({"type": "memory"} if kind == "memory" else settings_for(kind, tmp_path)))  # type: ignore[arg-type]
+    backend = load_backend(
+        "threads", **({"type": "memory"} if kind == "memory" else settings_for(kind, tmp_path))
+    )  # type: ignore[arg-type]
     made(backend)
 
     def writer(number: int) -> None:
         for i in range(10):
             while True:
                 base = backend.load(TABLE)
-                if isinstance(backend.swap(base, changed(base, **{f"p.{number}.{i}": "1"})), Committed):
+                if isinstance(
+                    backend.swap(base, changed(base, **{f"p.{number}.{i}": "1"})), Committed
+                ):
                     break
 
     with ThreadPoolExecutor(4) as pool:
@@ -115,8 +138,12 @@ def test_no_acknowledged_commit_is_lost_between_threads(kind: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", ["path", "sqlite"])
-def test_a_writer_killed_at_any_file_call_leaves_a_table_that_loads_and_goes_on(kind: str, tmp_path: Path) -> None:
-    """Swept from the first call on until a writer gets through; old and new state are whole, and the next commit works."""
+def test_a_writer_killed_at_any_file_call_leaves_a_table_that_loads_and_goes_on(
+    kind: str, tmp_path: Path
+) -> None:
+    """Swept from the first call on until a writer gets through; old and new state are whole, and
+    the next commit works.
+    """
     backend, settings = fresh(kind, tmp_path)
     killed = 0
     for k in range(1, 60):
@@ -132,12 +159,16 @@ def test_a_writer_killed_at_any_file_call_leaves_a_table_that_loads_and_goes_on(
         base = backend.load(TABLE)
         assert isinstance(backend.swap(base, changed(base, **{f"after.{k}": "1"})), Committed)
     assert killed >= 3
-    assert {f"after.{i}" for i in range(1, killed + 1)} <= set(backend.load(TABLE).metadata.properties)
+    assert {f"after.{i}" for i in range(1, killed + 1)} <= set(
+        backend.load(TABLE).metadata.properties
+    )
     backend.close()
 
 
 def test_processes_that_make_one_database_at_once_all_start(tmp_path: Path) -> None:
-    all_end_well([started(opens, f"sqlite:///{tmp_path}/c.db", place=tmp_path) for _ in range(4)], 60)
+    all_end_well(
+        [started(opens, f"sqlite:///{tmp_path}/c.db", place=tmp_path) for _ in range(4)], 60
+    )
 
 
 def test_a_create_raced_by_threads_has_one_winner(tmp_path: Path) -> None:
@@ -147,7 +178,10 @@ def test_a_create_raced_by_threads_has_one_winner(tmp_path: Path) -> None:
         one = [new_metadata(f"{tmp_path}/w/db/{kind}") for _ in range(8)]
         with ThreadPoolExecutor(8) as pool:
             outcomes = list(pool.map(lambda m: backend.create(("db", kind), m), one))  # noqa: B023
-        assert sum(isinstance(o, Committed) for o in outcomes) == 1 and sum(isinstance(o, Conflict) for o in outcomes) == 7
+        assert (
+            sum(isinstance(o, Committed) for o in outcomes) == 1
+            and sum(isinstance(o, Conflict) for o in outcomes) == 7
+        )
         winner = next(o.table for o in outcomes if isinstance(o, Committed))
         assert backend.load(("db", kind)).metadata.table_uuid == winner.metadata.table_uuid
         backend.close()

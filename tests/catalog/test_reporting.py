@@ -1,4 +1,6 @@
-"""Metrics reports: what a reporter is told of scans and commits, and that no operation waits for it, fails with it or needs it."""
+"""Metrics reports: what a reporter is told of scans and commits, and that no operation waits for
+it, fails with it or needs it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,15 @@ import pytest
 import frazil
 from frazil.catalog import reporting
 from frazil.catalog.reporting import MOST_WAITING, REPORTER, reporter_of
-from frazil.catalog.reports import COMMIT_METRICS, SCAN_METRICS, CommitReport, Report, ScanReport, request_of, without_constants
+from frazil.catalog.reports import (
+    COMMIT_METRICS,
+    SCAN_METRICS,
+    CommitReport,
+    Report,
+    ScanReport,
+    request_of,
+    without_constants,
+)
 from frazil.errors import FrazilError, InvalidInput, Unsupported
 from frazil.expr.bind import bind
 from frazil.expr.parse import parse
@@ -89,37 +99,75 @@ def test_every_catalog_reports_scans_and_commits(catalog: Any, recorder: Recorde
     commit, scan = recorder.told
     assert isinstance(commit, CommitReport) and isinstance(scan, ScanReport)
     name = f"{catalog.name}.db.t"
-    assert (commit.table_name, commit.snapshot_id, commit.sequence_number, commit.operation) == (name, result.snapshot_id, 1, "append")
-    assert commit.metrics["attempts"] == 1 and commit.metrics["added-records"] == 3 and commit.metrics["total-duration"] > 0
-    assert commit.metrics["added-files-size-bytes"] > 0 and commit.metadata["engine-name"] == "frazil"
-    assert (scan.table_name, scan.snapshot_id, scan.projected_field_names, scan.projected_field_ids) == (name, result.snapshot_id, ("id",), (1,))
-    assert scan.filter == {"type": "gt", "term": "id", "value": "(1-digit-int)"} and tuple(scan.metrics) == SCAN_METRICS
+    assert (commit.table_name, commit.snapshot_id, commit.sequence_number, commit.operation) == (
+        name,
+        result.snapshot_id,
+        1,
+        "append",
+    )
+    assert (
+        commit.metrics["attempts"] == 1
+        and commit.metrics["added-records"] == 3
+        and commit.metrics["total-duration"] > 0
+    )
+    assert (
+        commit.metrics["added-files-size-bytes"] > 0 and commit.metadata["engine-name"] == "frazil"
+    )
+    assert (
+        scan.table_name,
+        scan.snapshot_id,
+        scan.projected_field_names,
+        scan.projected_field_ids,
+    ) == (name, result.snapshot_id, ("id",), (1,))
+    assert (
+        scan.filter == {"type": "gt", "term": "id", "value": "(1-digit-int)"}
+        and tuple(scan.metrics) == SCAN_METRICS
+    )
     assert scan.metrics["result-data-files"] == 1 and scan.metrics["total-planning-duration"] > 0
     assert set(commit.metrics) <= set(COMMIT_METRICS)
 
 
-def test_changes_of_rows_and_procedures_report_their_scans_and_commits(memory: Any, recorder: Recorder) -> None:
-    table = memory.create_table("db.t", "id bigint, s string", properties={"write.delete.mode": "merge-on-read", "format-version": "2"})
+def test_changes_of_rows_and_procedures_report_their_scans_and_commits(
+    memory: Any, recorder: Recorder
+) -> None:
+    table = memory.create_table(
+        "db.t",
+        "id bigint, s string",
+        properties={"write.delete.mode": "merge-on-read", "format-version": "2"},
+    )
     for n in range(3):
         table.append(rows(n * 10, n * 10 + 1))
     reporting.flush()
     recorder.told.clear()
     steps: list[tuple[Callable[[], Any], str, str]] = [
         (lambda: table.delete("id = 11"), "delete", "added-positional-delete-files"),
-        (lambda: table.upsert([{"id": 0, "s": "new"}, {"id": 77, "s": "x"}], ["id"]), "overwrite", "added-data-files"),
+        (
+            lambda: table.upsert([{"id": 0, "s": "new"}, {"id": 77, "s": "x"}], ["id"]),
+            "overwrite",
+            "added-data-files",
+        ),
         (lambda: table.overwrite(rows(0, 1, 2), "id < 10"), "overwrite", "removed-data-files"),
-        (lambda: table.maintenance.rewrite_data_files(options={"rewrite-all": "true"}), "replace", "removed-data-files"),
+        (
+            lambda: table.maintenance.rewrite_data_files(options={"rewrite-all": "true"}),
+            "replace",
+            "removed-data-files",
+        ),
     ]
     for act, operation, counter in steps:
         act()
         reporting.flush()
         assert recorder.scans(), operation
-        assert recorder.commits()[-1].operation == operation and recorder.commits()[-1].metrics[counter] > 0
+        assert (
+            recorder.commits()[-1].operation == operation
+            and recorder.commits()[-1].metrics[counter] > 0
+        )
         assert recorder.commits()[-1].snapshot_id == table.refresh().current_snapshot().snapshot_id
         recorder.told.clear()
 
 
-def test_what_changes_no_snapshot_and_what_reads_none_is_not_reported(memory: Any, recorder: Recorder) -> None:
+def test_what_changes_no_snapshot_and_what_reads_none_is_not_reported(
+    memory: Any, recorder: Recorder
+) -> None:
     table = memory.create_table("db.t", "id bigint, s string")
     assert table.scan().to_arrow().num_rows == 0
     with table.transaction() as tx:
@@ -130,7 +178,9 @@ def test_what_changes_no_snapshot_and_what_reads_none_is_not_reported(memory: An
     assert [type(r) for r in recorder.told] == [CommitReport]
 
 
-def test_every_snapshot_of_a_transaction_and_a_new_tables_first_is_reported(memory: Any, recorder: Recorder) -> None:
+def test_every_snapshot_of_a_transaction_and_a_new_tables_first_is_reported(
+    memory: Any, recorder: Recorder
+) -> None:
     made = memory.create_table("db.t", "id bigint, s string")
     with made.transaction() as tx:
         tx.append(rows(1))
@@ -142,7 +192,14 @@ def test_every_snapshot_of_a_transaction_and_a_new_tables_first_is_reported(memo
         both.table("db.t").append(rows(4))
         both.table("db.b").append(rows(5))
     reporting.flush()
-    ids = [s.snapshot_id for s in (*memory.load_table("db.t").snapshots(), *memory.load_table("db.b").snapshots(), *memory.load_table("db.new").snapshots())]
+    ids = [
+        s.snapshot_id
+        for s in (
+            *memory.load_table("db.t").snapshots(),
+            *memory.load_table("db.b").snapshots(),
+            *memory.load_table("db.new").snapshots(),
+        )
+    ]
     assert sorted(r.snapshot_id for r in recorder.commits()) == sorted(ids) and len(ids) == 5
     assert {r.table_name for r in recorder.commits()} == {"m.db.t", "m.db.b", "m.db.new"}
 
@@ -151,7 +208,9 @@ def test_retries_are_counted(tmp_path: Path, recorder: Recorder) -> None:
     flaky = FlakyBackend(open_backend("sqlite", tmp_path, **NAMED))
     with Catalog(flaky) as made:
         made.create_namespace("db")
-        table = made.create_table("db.t", "id bigint, s string", properties={"commit.retry.min-wait-ms": "1"})
+        table = made.create_table(
+            "db.t", "id bigint, s string", properties={"commit.retry.min-wait-ms": "1"}
+        )
         flaky.script, flaky.fired = ("conflict", "conflict", "applied"), []
         assert table.append(rows(1)).attempts == 3 and flaky.fired[:2] == ["conflict", "conflict"]
     assert [r.metrics["attempts"] for r in recorder.commits()] == [3]
@@ -161,7 +220,9 @@ def test_a_commit_that_failed_is_not_reported(tmp_path: Path, recorder: Recorder
     flaky = FlakyBackend(open_backend("sqlite", tmp_path, **NAMED))
     with Catalog(flaky) as made:
         made.create_namespace("db")
-        table = made.create_table("db.t", "id bigint, s string", properties={"commit.retry.num-retries": "0"})
+        table = made.create_table(
+            "db.t", "id bigint, s string", properties={"commit.retry.num-retries": "0"}
+        )
         flaky.script, flaky.fired = ("conflict", "conflict"), []
         with pytest.raises(FrazilError):
             table.append(rows(1))
@@ -174,7 +235,9 @@ class Stop(BaseException):
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), Stop()])
-def test_a_reporter_that_raises_changes_nothing(memory: Any, recorder: Recorder, error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_reporter_that_raises_changes_nothing(
+    memory: Any, recorder: Recorder, error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail(_: Report) -> None:
         raise error
 
@@ -189,7 +252,9 @@ def test_a_reporter_that_raises_changes_nothing(memory: Any, recorder: Recorder,
     assert len(recorder.told) == 4 and type(error).__name__ in caplog.text
 
 
-def test_a_reporter_that_blocks_delays_nothing_and_what_is_too_much_is_dropped(memory: Any, recorder: Recorder, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_reporter_that_blocks_delays_nothing_and_what_is_too_much_is_dropped(
+    memory: Any, recorder: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
     released, entered = threading.Event(), threading.Event()
 
     def block(_: Report) -> None:
@@ -214,7 +279,9 @@ def test_a_reporter_that_blocks_delays_nothing_and_what_is_too_much_is_dropped(m
     assert len(recorder.told) == 1 + MOST_WAITING
 
 
-def test_what_a_reporter_itself_reads_and_commits_is_not_reported(memory: Any, recorder: Recorder) -> None:
+def test_what_a_reporter_itself_reads_and_commits_is_not_reported(
+    memory: Any, recorder: Recorder
+) -> None:
     log = memory.create_table("db.log", "name string")
     recorder.then = lambda report: log.append([{"name": report.table_name}])
     table = memory.create_table("db.t", "id bigint, s string")
@@ -225,7 +292,9 @@ def test_what_a_reporter_itself_reads_and_commits_is_not_reported(memory: Any, r
     assert [r.table_name for r in recorder.told] == ["m.db.t"] * 2 and log.refresh().count() == 2
 
 
-def test_without_a_reporter_nothing_is_computed_and_no_thread_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_reporter_nothing_is_computed_and_no_thread_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def never(*_: Any, **__: Any) -> Any:
         raise AssertionError("nobody asked for a report")
 
@@ -242,7 +311,11 @@ def test_without_a_reporter_nothing_is_computed_and_no_thread_runs(monkeypatch: 
 
 def test_scans_travel_without_their_reporter(memory: Any) -> None:
     taker = reporter_of(memory._backend, ("db", "t"))
-    assert taker is not None and taker.table_name == "m.db.t" and pickle.loads(pickle.dumps(taker)) is None
+    assert (
+        taker is not None
+        and taker.table_name == "m.db.t"
+        and pickle.loads(pickle.dumps(taker)) is None
+    )
 
 
 FORK = """
@@ -261,7 +334,14 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_the_child_of_a_fork_reports_by_a_thread_of_its_own() -> None:
-    ran = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=60, env=dict(os.environ), check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", FORK],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=dict(os.environ),
+        check=False,
+    )
     assert ran.returncode == 0, ran.stderr
 
 
@@ -279,14 +359,25 @@ catalog.create_table("db.t", "id bigint").append([{"id": 1}])
 
 @pytest.mark.parametrize(("kind", "printed"), [("quick", "CommitReport\n"), ("slow", "")])
 def test_a_process_that_ends_gives_reports_a_moment_and_no_more(kind: str, printed: str) -> None:
-    ran = subprocess.run([sys.executable, "-c", SCRIPT, kind], capture_output=True, text=True, timeout=40, env=dict(os.environ), check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT, kind],
+        capture_output=True,
+        text=True,
+        timeout=40,
+        env=dict(os.environ),
+        check=False,
+    )
     assert (ran.returncode, ran.stdout) == (0, printed), ran.stderr
 
 
 @pytest.mark.parametrize(
     ("value", "error", "told"),
     [
-        ("org.apache.iceberg.metrics.LoggingMetricsReporter", Unsupported, "Java class org.apache.iceberg.metrics.LoggingMetricsReporter"),
+        (
+            "org.apache.iceberg.metrics.LoggingMetricsReporter",
+            Unsupported,
+            "Java class org.apache.iceberg.metrics.LoggingMetricsReporter",
+        ),
         ("my_module", InvalidInput, "names no function"),
         ("no_such_module_of_ours:take", InvalidInput, "ModuleNotFoundError"),
         ("math:no_such_name", InvalidInput, "AttributeError"),
@@ -294,14 +385,19 @@ def test_a_process_that_ends_gives_reports_a_moment_and_no_more(kind: str, print
         ("decimal:Decimal", InvalidInput, "a class"),
     ],
 )
-def test_what_is_no_reporter_is_refused_by_name(value: str, error: type[FrazilError], told: str) -> None:
+def test_what_is_no_reporter_is_refused_by_name(
+    value: str, error: type[FrazilError], told: str
+) -> None:
     with pytest.raises(error, match=told) as caught:
         frazil.load_catalog("m", type="memory", **{REPORTER: value})
     assert REPORTER in str(caught.value) and "package.module:function" in str(caught.value)
 
 
 SCHEMA = Schema(
-    NestedField(1, "id", LongType()), NestedField(2, "s", StringType()), NestedField(3, "d", DateType()), NestedField(4, "x", DoubleType())
+    NestedField(1, "id", LongType()),
+    NestedField(2, "s", StringType()),
+    NestedField(3, "d", DateType()),
+    NestedField(4, "x", DoubleType()),
 )
 
 
@@ -311,7 +407,10 @@ SCHEMA = Schema(
         ("s = 'secret'", {"type": "eq", "term": "s", "value": "(text)"}),
         ("id <> -1234", {"type": "not-eq", "term": "id", "value": "(4-digit-int)"}),
         ("d >= DATE '2024-02-03'", {"type": "gt-eq", "term": "d", "value": "(date)"}),
-        ("id IN (7, 8, 12)", {"type": "in", "term": "id", "values": ["(1-digit-int)", "(2-digit-int)"]}),
+        (
+            "id IN (7, 8, 12)",
+            {"type": "in", "term": "id", "values": ["(1-digit-int)", "(2-digit-int)"]},
+        ),
         ("s IS NULL", {"type": "is-null", "term": "s"}),
         ("s IS NOT NULL", {"type": "not-null", "term": "s"}),
         ("isnan(x)", {"type": "is-nan", "term": "x"}),
@@ -327,21 +426,58 @@ SCHEMA = Schema(
 def test_filters_are_told_without_their_constants(text: str, expected: Any) -> None:
     found = without_constants(bind(parse(text), SCHEMA))
     assert "secret" not in str(found) and "1234" not in str(found)
-    assert found == expected if expected is not None else found in (True, {"type": "not-eq", "term": "id", "value": "(1-digit-int)"}) or "length" not in str(found)
+    assert (
+        found == expected
+        if expected is not None
+        else found in (True, {"type": "not-eq", "term": "id", "value": "(1-digit-int)"})
+        or "length" not in str(found)
+    )
 
 
 def test_requests_are_those_of_the_specification() -> None:
-    scan = request_of(ScanReport(table_name="c.db.t", snapshot_id=5, projected_field_ids=(1,), projected_field_names=("id",), metrics={"total-planning-duration": 9, "total-file-size-in-bytes": 7, "dvs": 0}))
+    scan = request_of(
+        ScanReport(
+            table_name="c.db.t",
+            snapshot_id=5,
+            projected_field_ids=(1,),
+            projected_field_names=("id",),
+            metrics={"total-planning-duration": 9, "total-file-size-in-bytes": 7, "dvs": 0},
+        )
+    )
     assert scan == {
-        "report-type": "scan-report", "table-name": "c.db.t", "snapshot-id": 5, "filter": True, "schema-id": 0,
-        "projected-field-ids": [1], "projected-field-names": ["id"],
+        "report-type": "scan-report",
+        "table-name": "c.db.t",
+        "snapshot-id": 5,
+        "filter": True,
+        "schema-id": 0,
+        "projected-field-ids": [1],
+        "projected-field-names": ["id"],
         "metrics": {
-            "total-planning-duration": {"count": 1, "time-unit": "nanoseconds", "total-duration": 9},
-            "total-file-size-in-bytes": {"unit": "bytes", "value": 7}, "dvs": {"unit": "count", "value": 0},
+            "total-planning-duration": {
+                "count": 1,
+                "time-unit": "nanoseconds",
+                "total-duration": 9,
+            },
+            "total-file-size-in-bytes": {"unit": "bytes", "value": 7},
+            "dvs": {"unit": "count", "value": 0},
         },
-    }  # fmt: skip
-    commit = request_of(CommitReport(table_name="c.db.t", snapshot_id=5, sequence_number=2, operation="append", metrics={"attempts": 1}, metadata={"a": "b"}))
+    }
+    commit = request_of(
+        CommitReport(
+            table_name="c.db.t",
+            snapshot_id=5,
+            sequence_number=2,
+            operation="append",
+            metrics={"attempts": 1},
+            metadata={"a": "b"},
+        )
+    )
     assert commit == {
-        "report-type": "commit-report", "table-name": "c.db.t", "snapshot-id": 5, "sequence-number": 2, "operation": "append",
-        "metrics": {"attempts": {"unit": "count", "value": 1}}, "metadata": {"a": "b"},
-    }  # fmt: skip
+        "report-type": "commit-report",
+        "table-name": "c.db.t",
+        "snapshot-id": 5,
+        "sequence-number": 2,
+        "operation": "append",
+        "metrics": {"attempts": {"unit": "count", "value": 1}},
+        "metadata": {"a": "b"},
+    }

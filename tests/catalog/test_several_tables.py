@@ -48,7 +48,9 @@ def two_tables(catalog: Catalog, **properties: str) -> Catalog:
     catalog.create_namespace_if_not_exists("db")
     for name in ("db.a", "db.b"):
         catalog.create_table(
-            name, "id bigint", properties={k.replace("_", "-").replace("--", "."): v for k, v in properties.items()}
+            name,
+            "id bigint",
+            properties={k.replace("_", "-").replace("--", "."): v for k, v in properties.items()},
         ).append(ROWS)
     return catalog
 
@@ -70,7 +72,9 @@ def test_changes_of_two_tables_are_one_commit(catalog: Catalog) -> None:
         tx.table("db.a").set_properties(k="v")
         with tx.table(f"{catalog.name}.db.b") as b:
             b.append(NEW)
-        assert ids_of(catalog, "db.a") == ids_of(catalog, "db.b") == [1, 2, 3], "nothing is shown before the commit"
+        assert ids_of(catalog, "db.a") == ids_of(catalog, "db.b") == [1, 2, 3], (
+            "nothing is shown before the commit"
+        )
         assert "db.a" in repr(tx) and "db.b" in repr(tx)
     assert ids_of(catalog, "db.a") == [1, 2, 3, 4] and ids_of(catalog, "db.b") == [2, 3, 4]
     assert catalog.load_table("db.a").properties["k"] == "v"
@@ -89,13 +93,21 @@ def test_a_block_that_fails_changes_no_table_and_leaves_no_file(catalog: Catalog
         tx.table("db.b").delete("id = 1")
         assert len(files(catalog)) > len(before)
         raise ZeroDivisionError
-    assert files(catalog) == before and ids_of(catalog, "db.a") == ids_of(catalog, "db.b") == [1, 2, 3]
+    assert files(catalog) == before and ids_of(catalog, "db.a") == ids_of(catalog, "db.b") == [
+        1,
+        2,
+        3,
+    ]
     with pytest.raises(InvalidInput):
         tx.commit_transaction()
 
 
 def test_an_error_names_the_table_that_it_is_about(catalog: Catalog) -> None:
-    for wrong in (lambda b: b.delete("nothing = 1"), lambda b: b.append(pa.table({"x": [1]})), lambda b: b.upgrade_table_version(1)):
+    for wrong in (
+        lambda b: b.delete("nothing = 1"),
+        lambda b: b.append(pa.table({"x": [1]})),
+        lambda b: b.upgrade_table_version(1),
+    ):
         with pytest.raises(FrazilError, match=r"db\.b") as told, catalog.transaction() as tx:
             tx.table("db.a").append(NEW)
             wrong(tx.table("db.b"))
@@ -109,9 +121,13 @@ def test_a_conflict_in_one_table_undoes_all(catalog: Catalog) -> None:
     tx.table("db.b").overwrite(NEW, "id = 1", isolation_level="serializable")
     catalog.load_table("db.b").delete("id = 1")
     before = files(catalog)
-    with pytest.raises(ValidationException, match="Cannot (commit|determine history)") as told:  # Nessie's shows the newest snapshot alone
+    with pytest.raises(
+        ValidationException, match="Cannot (commit|determine history)"
+    ) as told:  # Nessie's shows the newest snapshot alone
         tx.commit_transaction()
-    assert str(told.value.facts["table"]).endswith("db/b") or "/db/b_" in str(told.value.facts["table"])
+    assert str(told.value.facts["table"]).endswith("db/b") or "/db/b_" in str(
+        told.value.facts["table"]
+    )
     assert ids_of(catalog, "db.a") == [1, 2, 3] and ids_of(catalog, "db.b") == [2, 3]
     assert len(files(catalog)) < len(before), "the files that were written for it are removed"
 
@@ -126,7 +142,9 @@ def test_commits_of_others_meanwhile_are_kept(catalog: Catalog) -> None:
     assert catalog.load_table("db.b").properties["k"] == "v"
 
 
-def test_a_state_that_others_have_expired_meanwhile_is_left_for_the_newest(catalog: Catalog) -> None:
+def test_a_state_that_others_have_expired_meanwhile_is_left_for_the_newest(
+    catalog: Catalog,
+) -> None:
     before = catalog.load_table("db.b").metadata.current_snapshot()
     with catalog.transaction() as tx:
         tx.table("db.a").append(NEW)
@@ -134,12 +152,18 @@ def test_a_state_that_others_have_expired_meanwhile_is_left_for_the_newest(catal
         other = catalog.load_table("db.b")
         other.append(pa.table({"id": [7]}))
         other.maintenance.expire_snapshots(older_than=2**62, retain_last=1)
-        if catalog._backend.name != "nessie":  # which shows the newest snapshot alone, so that none can be expired
-            assert before is not None and not other._loaded.storage.exists(str(before.manifest_list)), "what the part was loaded with is gone"
+        if (
+            catalog._backend.name != "nessie"
+        ):  # which shows the newest snapshot alone, so that none can be expired
+            assert before is not None and not other._loaded.storage.exists(
+                str(before.manifest_list)
+            ), "what the part was loaded with is gone"
     assert ids_of(catalog, "db.a") == [1, 2, 3, 4] and ids_of(catalog, "db.b") == [1, 2, 3, 4, 7]
 
 
-def test_a_file_that_the_newest_state_lacks_is_told_and_nothing_is_committed(catalog: Catalog) -> None:
+def test_a_file_that_the_newest_state_lacks_is_told_and_nothing_is_committed(
+    catalog: Catalog,
+) -> None:
     b = catalog.load_table("db.b")
     snapshot = b.metadata.current_snapshot()
     assert snapshot is not None
@@ -192,7 +216,9 @@ def test_path_catalogs_refuse_before_anything_is_written(tmp_path: Path) -> None
 
 def test_hive_catalogs_refuse_before_a_metastore_is_asked() -> None:
     with frazil.load_catalog("h", type="hive", uri="thrift://127.0.0.1:1") as catalog:
-        with pytest.raises(Unsupported, match="Hive catalog 'h' cannot commit to several tables") as told:
+        with pytest.raises(
+            Unsupported, match="Hive catalog 'h' cannot commit to several tables"
+        ) as told:
             catalog.transaction()
         assert "sql or rest" in str(told.value.hint)
 
@@ -200,12 +226,21 @@ def test_hive_catalogs_refuse_before_a_metastore_is_asked() -> None:
 # --- faults
 
 
-@pytest.mark.parametrize("place", [p for p in ("rest-local", "postgres-local", "mariadb-local") if there(p)])
-def test_a_commit_to_two_tables_is_whole_whatever_the_network_does(place: str, tmp_path: Path) -> None:
-    """Each kind of fault meets the request that commits; both tables have the rows then, or neither."""
+@pytest.mark.parametrize(
+    "place", [p for p in ("rest-local", "postgres-local", "mariadb-local") if there(p)]
+)
+def test_a_commit_to_two_tables_is_whole_whatever_the_network_does(
+    place: str, tmp_path: Path
+) -> None:
+    """Each kind of fault meets the request that commits; both tables have the rows then, or
+    neither.
+    """
     behind, db = behind_proxies(place, tmp_path), f"t{uuid.uuid4().hex[:10]}"
     server = place.partition("-")[0]
-    (proxy,), request = behind.proxies.values(), r"^POST /v1/transactions/commit" if server == "rest" else REQUESTS[server]["update"]
+    (proxy,), request = (
+        behind.proxies.values(),
+        r"^POST /v1/transactions/commit" if server == "rest" else REQUESTS[server]["update"],
+    )
     acknowledged, failed = [0], []
     with behind.catalog() as catalog:
         catalog.create_namespace(db)
@@ -231,11 +266,17 @@ def test_a_commit_to_two_tables_is_whole_whatever_the_network_does(place: str, t
     behind.close()
 
 
-@pytest.mark.parametrize("word", ["conflict", "applied", "applied-conflict", "lost", "raise", "applied-raise"])
+@pytest.mark.parametrize(
+    "word", ["conflict", "applied", "applied-conflict", "lost", "raise", "applied-raise"]
+)
 @pytest.mark.parametrize("kind", OWN)
-def test_lost_answers_are_recognised_and_unknown_outcomes_keep_every_file(word: str, kind: str, tmp_path: Path) -> None:
+def test_lost_answers_are_recognised_and_unknown_outcomes_keep_every_file(
+    word: str, kind: str, tmp_path: Path
+) -> None:
     flaky = FlakyBackend(open_backend(kind, tmp_path))
-    catalog = two_tables(Catalog(flaky), commit__retry__min_wait_ms="1", commit__status_check__min_wait_ms="1")
+    catalog = two_tables(
+        Catalog(flaky), commit__retry__min_wait_ms="1", commit__status_check__min_wait_ms="1"
+    )
     flaky.script = ["ok"] * len(flaky.fired) + [word]
     tx = catalog.transaction()
     tx.table("db.a").append(NEW)
@@ -266,7 +307,10 @@ def test_a_catalog_that_swaps_only_some_of_the_tables_is_told(tmp_path: Path) ->
         swap_together(taken[:1])
 
     taken: list = []
-    flaky.swap_together = lambda swaps: (taken.extend(swaps), FlakyBackend.swap_together(flaky, swaps))[1]  # type: ignore[method-assign]
+    flaky.swap_together = lambda swaps: (
+        taken.extend(swaps),
+        FlakyBackend.swap_together(flaky, swaps),
+    )[1]  # type: ignore[method-assign]
     flaky.before_swap = first_alone
     with pytest.raises(CommitStateUnknownException, match="All its files are kept"):
         tx.commit_transaction()
@@ -275,16 +319,27 @@ def test_a_catalog_that_swaps_only_some_of_the_tables_is_told(tmp_path: Path) ->
 
 def test_retries_that_are_used_up_leave_no_file(tmp_path: Path) -> None:
     flaky = FlakyBackend(open_backend("sqlite", tmp_path))
-    catalog = two_tables(Catalog(flaky), commit__retry__min_wait_ms="1", commit__retry__num_retries="2")
+    catalog = two_tables(
+        Catalog(flaky), commit__retry__min_wait_ms="1", commit__retry__num_retries="2"
+    )
     flaky.script = ["ok"] * len(flaky.fired) + ["conflict"] * 9
     before = files(catalog)
-    with pytest.raises(CommitFailedException, match="after 3 attempts"), catalog.transaction() as tx:
+    with (
+        pytest.raises(CommitFailedException, match="after 3 attempts"),
+        catalog.transaction() as tx,
+    ):
         tx.table("db.a").append(NEW)
         tx.table("db.b").append(NEW)
-    assert files(catalog) == before and ids_of(catalog, "db.a") == ids_of(catalog, "db.b") == [1, 2, 3]
+    assert files(catalog) == before and ids_of(catalog, "db.a") == ids_of(catalog, "db.b") == [
+        1,
+        2,
+        3,
+    ]
 
 
-def test_writers_side_by_side_lose_nothing_and_wait_for_no_one_forever(backend: CatalogBackend) -> None:
+def test_writers_side_by_side_lose_nothing_and_wait_for_no_one_forever(
+    backend: CatalogBackend,
+) -> None:
     two_tables(Catalog(backend))
     errors: list[BaseException] = []
 

@@ -1,4 +1,6 @@
-"""The SQL catalog's own traits: V0 and V1, SQLite's durability and locks, unclear answers, other spellings of URLs."""
+"""The SQL catalog's own traits: V0 and V1, SQLite's durability and locks, unclear answers, other
+spellings of URLs.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ V0 = (
 
 
 def sql(folder: Path, name: str = "c", **properties: str) -> SqlBackend:
-    found = load_backend(name, type="sql", uri=f"sqlite:///{folder}/c.db", warehouse=f"{folder}/w", **properties)
+    found = load_backend(
+        name, type="sql", uri=f"sqlite:///{folder}/c.db", warehouse=f"{folder}/w", **properties
+    )
     assert isinstance(found, SqlBackend)
     return found
 
@@ -64,7 +68,9 @@ def test_a_new_database_has_the_tables_of_java_and_pyiceberg_and_is_durable(tmp_
     (row,) = ask(tmp_path, "SELECT * FROM iceberg_tables")
     assert row[:4] == ("c", "db", "t", table.metadata_location) and row[5] == "TABLE"
     assert row[4] == table.metadata.metadata_log[-1].metadata_file
-    assert ask(tmp_path, "SELECT * FROM iceberg_namespace_properties") == [("c", "db", "exists", "true")]
+    assert ask(tmp_path, "SELECT * FROM iceberg_namespace_properties") == [
+        ("c", "db", "exists", "true")
+    ]
     assert ask(tmp_path, "PRAGMA journal_mode") == [("wal",)]
     assert backend.database.query("PRAGMA synchronous", {}) == [(2,)]
     backend.close()
@@ -78,7 +84,9 @@ def test_a_v0_database_is_served_as_it_is(tmp_path: Path) -> None:
     backend = sql(tmp_path)
     table = committed(backend.swap(made(backend), changed(backend.load(TABLE), a="1")))
     backend.rename_table(TABLE, ("db", "u"))
-    assert backend.load(("db", "u")).metadata == table.metadata and backend.list_tables(("db",)) == [("db", "u")]
+    assert backend.load(("db", "u")).metadata == table.metadata and backend.list_tables(
+        ("db",)
+    ) == [("db", "u")]
     backend.drop_table(("db", "u"))
     assert "iceberg_type" not in columns(tmp_path), "it is never altered unasked"
     assert ask(tmp_path, "PRAGMA journal_mode") == [("delete",)]
@@ -92,7 +100,9 @@ def test_views_are_no_tables_but_hold_their_name(tmp_path: Path) -> None:
     backend = sql(tmp_path)
     backend.create_namespace(("db",))
     with sqlite3.connect(tmp_path / "c.db") as connection:
-        connection.execute("INSERT INTO iceberg_tables VALUES ('c', 'db', 't', '/view.metadata.json', NULL, 'VIEW')")
+        connection.execute(
+            "INSERT INTO iceberg_tables VALUES ('c', 'db', 't', '/view.metadata.json', NULL, 'VIEW')"
+        )
     connection.close()
     assert not backend.table_exists(TABLE) and backend.list_tables(("db",)) == []
     with pytest.raises(NoSuchTableError):
@@ -212,7 +222,9 @@ def test_a_lost_answer_that_cannot_be_told_is_unknown_and_keeps_the_file(tmp_pat
     backend.close()
 
 
-def test_a_disk_that_is_full_is_an_error_that_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_full_is_an_error_that_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend = sql(tmp_path)
     base = made(backend)
     fired = []
@@ -226,12 +238,18 @@ def test_a_disk_that_is_full_is_an_error_that_changes_nothing(tmp_path: Path, mo
         patch.setattr(backend.database, "execute", full)
         with pytest.raises(StorageError, match="full"):
             backend.swap(base, changed(base, a="1"))
-    assert fired and sorted(os.listdir(tmp_path / "w/db/t/metadata")) == files and backend.load(TABLE).metadata == base.metadata
+    assert (
+        fired
+        and sorted(os.listdir(tmp_path / "w/db/t/metadata")) == files
+        and backend.load(TABLE).metadata == base.metadata
+    )
     backend.close()
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_process_killed_around_the_commit_leaves_the_pointer_old_or_new(tmp_path: Path, when: str) -> None:
+def test_a_process_killed_around_the_commit_leaves_the_pointer_old_or_new(
+    tmp_path: Path, when: str
+) -> None:
     backend = sql(tmp_path)
     base = made(backend)
     code = f"""
@@ -249,7 +267,11 @@ base = backend.load(TABLE)
 backend.swap(base, changed(base, a="1"))
 """
     root, source = Path(__file__).parent.parent.parent, Path(frazil.__file__).parent.parent
-    process = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": f"{source}:{root}"}, capture_output=True)
+    process = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": f"{source}:{root}"},
+        capture_output=True,
+    )
     assert process.returncode == -signal.SIGKILL, process.stderr.decode()
     found = backend.load(TABLE)
     assert found.metadata.properties == ({} if when == "before" else {"a": "1"})
@@ -270,14 +292,18 @@ class Overtaken(SqliteDatabase):
         return super().execute(steps, all_or_none=all_or_none)
 
 
-def test_a_purge_deletes_the_files_of_the_state_that_was_dropped_and_of_no_other(tmp_path: Path) -> None:
+def test_a_purge_deletes_the_files_of_the_state_that_was_dropped_and_of_no_other(
+    tmp_path: Path,
+) -> None:
     rival, backend = sql(tmp_path), sql(tmp_path)
     table = made(rival)
     backend.database = overtaken = Overtaken(f"{tmp_path}/c.db")
     newest = changed(table, a="1")
     overtaken.before_removal = [lambda: committed(rival.swap(table, newest))]
     assert backend.drop_table(TABLE, purge=True) == () and not overtaken.before_removal
-    assert not rival.table_exists(TABLE) and not list(rival._storage(table.metadata.location).list(table.metadata.location))
+    assert not rival.table_exists(TABLE) and not list(
+        rival._storage(table.metadata.location).list(table.metadata.location)
+    )
 
     table, again = made(rival), []
 
@@ -288,7 +314,10 @@ def test_a_purge_deletes_the_files_of_the_state_that_was_dropped_and_of_no_other
     overtaken.before_removal = [created_again, lambda: rival.rename_table(TABLE, ("db", "kept"))]
     with pytest.raises(NoSuchTableError):
         backend.drop_table(TABLE, purge=True)
-    assert not overtaken.before_removal and rival.load(("db", "kept")).metadata.table_uuid == again[0].metadata.table_uuid
+    assert (
+        not overtaken.before_removal
+        and rival.load(("db", "kept")).metadata.table_uuid == again[0].metadata.table_uuid
+    )
     overtaken.before_removal = [lambda: change_once(rival, ("db", "kept")) for _ in range(10)]
     with pytest.raises(CommitFailedException, match="changed 10 times"):
         backend.drop_table(("db", "kept"), purge=True)
@@ -300,7 +329,9 @@ def change_once(backend: SqlBackend, identifier: tuple[str, ...]) -> None:
     committed(backend.swap(table, changed(table, last="yes")))
 
 
-def test_a_location_that_is_too_long_for_the_database_is_refused_where_a_table_is_registered(tmp_path: Path) -> None:
+def test_a_location_that_is_too_long_for_the_database_is_refused_where_a_table_is_registered(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(InvalidInput, match="at most 1000 characters"):
         sql(tmp_path).register_table(TABLE, f"{tmp_path}/{'x' * 1000}/v1.metadata.json")
 
@@ -353,7 +384,9 @@ def test_a_table_without_namespace_is_refused_unless_java_is_to_be_followed(tmp_
     loose.close()
 
 
-def test_new_tables_follow_the_location_of_their_namespace_and_may_be_unique(tmp_path: Path) -> None:
+def test_new_tables_follow_the_location_of_their_namespace_and_may_be_unique(
+    tmp_path: Path,
+) -> None:
     backend = sql(tmp_path)
     backend.create_namespace(("far",), {"location": f"{tmp_path}/far/"})
     assert backend.table_location(("far", "t")) == f"{tmp_path}/far/t"
@@ -363,7 +396,9 @@ def test_new_tables_follow_the_location_of_their_namespace_and_may_be_unique(tmp
     unique.close()
 
 
-def test_a_level_with_a_dot_is_refused_since_the_database_joins_levels_by_dots(tmp_path: Path) -> None:
+def test_a_level_with_a_dot_is_refused_since_the_database_joins_levels_by_dots(
+    tmp_path: Path,
+) -> None:
     backend = sql(tmp_path)
     with pytest.raises(InvalidInput, match="dot"):
         backend.create_namespace(("a.b",))
@@ -372,7 +407,15 @@ def test_a_level_with_a_dot_is_refused_since_the_database_joins_levels_by_dots(t
     backend.close()
 
 
-@pytest.mark.parametrize("text", ["sqlite:///{p}/c.db", "jdbc:sqlite:{p}/c.db", "jdbc:sqlite:file:{p}/c.db", "sqlite+pysqlite:///{p}/c.db"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sqlite:///{p}/c.db",
+        "jdbc:sqlite:{p}/c.db",
+        "jdbc:sqlite:file:{p}/c.db",
+        "sqlite+pysqlite:///{p}/c.db",
+    ],
+)
 def test_all_spellings_of_a_sqlite_url_open_one_file(tmp_path: Path, text: str) -> None:
     made(sql(tmp_path))
     backend = load_backend("c", type="jdbc", uri=text.format(p=tmp_path))
@@ -384,9 +427,14 @@ def test_all_spellings_of_a_sqlite_url_open_one_file(tmp_path: Path, text: str) 
 
 @pytest.mark.parametrize(
     ("uri", "told"),
-    [("sqlite:////nowhere/at/all/c.db", "does not exist"), ("sqlite://host/c.db", "host"), ("oracle://x", "oracle"), ("garbage", "no database URL"),
-     ("jdbc:oracle:thin:@x", "no database URL")],
-)  # fmt: skip
+    [
+        ("sqlite:////nowhere/at/all/c.db", "does not exist"),
+        ("sqlite://host/c.db", "host"),
+        ("oracle://x", "oracle"),
+        ("garbage", "no database URL"),
+        ("jdbc:oracle:thin:@x", "no database URL"),
+    ],
+)
 def test_urls_that_cannot_be_are_refused_with_the_key(uri: str, told: str) -> None:
     with pytest.raises(InvalidInput, match=told):
         load_backend("c", type="sql", uri=uri)
@@ -420,8 +468,12 @@ def test_a_password_never_shows_when_a_server_cannot_be_reached(driver: str, uri
     assert "hunter2" not in shown and "127.0.0.1" in shown
 
 
-def test_pyicebergs_database_is_read_and_written(golden: Mapping[str, object], tmp_path: Path) -> None:
-    database = Path(str(golden["py_plain_v2"].location).removeprefix("file://")).parent / "catalog.db"  # type: ignore[attr-defined]
+def test_pyicebergs_database_is_read_and_written(
+    golden: Mapping[str, object], tmp_path: Path
+) -> None:
+    database = (
+        Path(str(golden["py_plain_v2"].location).removeprefix("file://")).parent / "catalog.db"
+    )  # type: ignore[attr-defined]
     if not database.exists():
         pytest.skip("the packed golden tables hold no catalog.db")
     shutil.copy(database, tmp_path / "c.db")
@@ -432,9 +484,13 @@ def test_pyicebergs_database_is_read_and_written(golden: Mapping[str, object], t
         assert len(backend.load(name).metadata.snapshots) >= 1
     source = backend.load(("py", "py_plain_v2"))
     copy = storage_for(str(tmp_path))
-    copy.write(f"{tmp_path}/copy/metadata/00000-a.metadata.json", copy.read(source.metadata_location))
+    copy.write(
+        f"{tmp_path}/copy/metadata/00000-a.metadata.json", copy.read(source.metadata_location)
+    )
     backend.register_table(("py", "copy"), f"{tmp_path}/copy/metadata/00000-a.metadata.json")
-    assert "iceberg_type" in columns(tmp_path) and ask(tmp_path, "PRAGMA journal_mode") == [("delete",)]
+    assert "iceberg_type" in columns(tmp_path) and ask(tmp_path, "PRAGMA journal_mode") == [
+        ("delete",)
+    ]
     backend.close()
 
 
@@ -445,16 +501,25 @@ def test_contended_is_a_conflict_that_can_be_tried_again() -> None:
 
 @pytest.mark.parametrize("removed", ["owner", "exists"])
 def test_a_namespace_stays_when_its_last_property_goes(tmp_path: Path, removed: str) -> None:
-    """PyIceberg gives the mark `exists` only to namespaces without properties, and anybody may remove a property of that name."""
+    """PyIceberg gives the mark `exists` only to namespaces without properties, and anybody may
+    remove a property of that name.
+    """
     backend = sql(tmp_path)
     backend.create_namespace(("own",))
     with sqlite3.connect(tmp_path / "c.db") as database:
-        database.execute("INSERT INTO iceberg_namespace_properties VALUES ('c', 'theirs', ?, 'me')", (removed,))
+        database.execute(
+            "INSERT INTO iceberg_namespace_properties VALUES ('c', 'theirs', ?, 'me')", (removed,)
+        )
     for namespace in (("own",), ("theirs",)):
         backend.update_namespace_properties(namespace, {removed})
-        assert backend.namespace_exists(namespace) and backend.load_namespace_properties(namespace) == {}
+        assert (
+            backend.namespace_exists(namespace)
+            and backend.load_namespace_properties(namespace) == {}
+        )
     backend.update_namespace_properties(("theirs",), {removed}, {"k": "v"})
-    assert backend.load_namespace_properties(("theirs",)) == {"k": "v"} and backend.list_namespaces() == [("own",), ("theirs",)]
+    assert backend.load_namespace_properties(("theirs",)) == {
+        "k": "v"
+    } and backend.list_namespaces() == [("own",), ("theirs",)]
 
 
 def test_a_url_that_names_a_host_for_sqlite_is_told_without_its_password() -> None:

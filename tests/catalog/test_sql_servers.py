@@ -1,4 +1,6 @@
-"""SQL catalogs in PostgreSQL and MariaDB whose connections are lost: what only reads is asked again, and what is wrong is told at once."""
+"""SQL catalogs in PostgreSQL and MariaDB whose connections are lost: what only reads is asked
+again, and what is wrong is told at once.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ BEGINS = {"postgres": "\x00user\x00", "mariadb": "AUTOCOMMIT"}
 @pytest.mark.parametrize("fault", ["reset", "call", "answer", "truncated"])
 @pytest.mark.parametrize("moment", ["connect", "load"])
 @pytest.mark.parametrize("place", PLACES)
-def test_what_only_reads_goes_on_over_another_connection(place: str, moment: str, fault: str, tmp_path: Path) -> None:
+def test_what_only_reads_goes_on_over_another_connection(
+    place: str, moment: str, fault: str, tmp_path: Path
+) -> None:
     behind, db = behind_proxies(place, tmp_path), f"t{uuid.uuid4().hex[:10]}"
     server = place.partition("-")[0]
     (proxy,) = behind.proxies.values()
@@ -53,7 +57,10 @@ def test_a_user_whom_the_server_refuses_asks_once(place: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("fault", ["reset", "call", "answer", "truncated"])
-@pytest.mark.parametrize("request_", ["UPDATE iceberg_tables", "INSERT INTO iceberg_tables", "DELETE FROM iceberg_tables"])
+@pytest.mark.parametrize(
+    "request_",
+    ["UPDATE iceberg_tables", "INSERT INTO iceberg_tables", "DELETE FROM iceberg_tables"],
+)
 @pytest.mark.parametrize("place", PLACES)
 def test_a_change_goes_on_over_another_connection_where_the_first_is_lost_before_it_is_committed(
     place: str, request_: str, fault: str, tmp_path: Path
@@ -74,8 +81,13 @@ def test_a_change_goes_on_over_another_connection_where_the_first_is_lost_before
                 catalog.drop_table(f"{db}.t")
         assert proxy.fired == [Fired(request_, fault)]
         names = sorted(name for _, name in catalog.list_tables(db))
-        assert names == {"UPDATE": ["t"], "INSERT": ["t", "u"], "DELETE": []}[request_.partition(" ")[0]]
+        assert (
+            names
+            == {"UPDATE": ["t"], "INSERT": ["t", "u"], "DELETE": []}[request_.partition(" ")[0]]
+        )
         if "t" in names:
             assert ids_of(catalog, f"{db}.t") == ([1, 2] if request_.startswith("UPDATE") else [1])
-            assert len(catalog.load_table(f"{db}.t").snapshots()) == (2 if request_.startswith("UPDATE") else 1)
+            assert len(catalog.load_table(f"{db}.t").snapshots()) == (
+                2 if request_.startswith("UPDATE") else 1
+            )
     behind.close()

@@ -1,4 +1,6 @@
-"""Metadata that this process has written is not decoded again, and what others write under the same name is."""
+"""Metadata that this process has written is not decoded again, and what others write under the same
+name is.
+"""
 
 from __future__ import annotations
 
@@ -19,36 +21,58 @@ from tests.catalog.conftest import new_metadata
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that are decoded from here on."""
     files: list[str] = []
-    monkeypatch.setattr(metadata_files, "decode_metadata", lambda data, file: (files.append(file), decode_metadata(data, file=file))[1])
+    monkeypatch.setattr(
+        metadata_files,
+        "decode_metadata",
+        lambda data, file: (files.append(file), decode_metadata(data, file=file))[1],
+    )
     return files
 
 
 @pytest.mark.parametrize("kind", ["path", "sql"])
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_a_table_that_is_loaded_after_an_own_commit_is_not_decoded_again(kind: str, codec: str, tmp_path: Path, decoded: list[str]) -> None:
+def test_a_table_that_is_loaded_after_an_own_commit_is_not_decoded_again(
+    kind: str, codec: str, tmp_path: Path, decoded: list[str]
+) -> None:
     more = {"uri": f"sqlite:///{tmp_path}/c.db"} if kind == "sql" else {}
     catalog = frazil.load_catalog("c", type=kind, warehouse=f"{tmp_path}/w", **more)
     catalog.create_namespace("db")
-    table = catalog.create_table("db.t", "id bigint", properties={"write.metadata.compression-codec": codec})
+    table = catalog.create_table(
+        "db.t", "id bigint", properties={"write.metadata.compression-codec": codec}
+    )
     for number in range(3):
         table.append([{"id": number}])
         table = catalog.load_table("db.t")
     assert decoded == [] and table.count() == 3
     location = table.metadata_location
-    assert table.metadata == decode_metadata(Path(location.removeprefix("file:")).read_bytes(), file=location)
+    assert table.metadata == decode_metadata(
+        Path(location.removeprefix("file:")).read_bytes(), file=location
+    )
     table.metadata.properties["mine"] = "alone"
     assert "mine" not in catalog.load_table("db.t").metadata.properties
 
 
-def test_what_another_writes_under_the_same_name_is_decoded(tmp_path: Path, decoded: list[str]) -> None:
+def test_what_another_writes_under_the_same_name_is_decoded(
+    tmp_path: Path, decoded: list[str]
+) -> None:
     catalog = frazil.load_catalog("c", type="path", warehouse=str(tmp_path))
     table = catalog.create_table("db.t", "id bigint")
     file = Path(table.metadata_location.removeprefix("file:"))
-    file.write_text(file.read_text().replace(str(table.metadata.table_uuid), "11111111-1111-1111-1111-111111111111"))
-    assert str(catalog.load_table("db.t").metadata.table_uuid) == "11111111-1111-1111-1111-111111111111" and len(decoded) == 1
+    file.write_text(
+        file.read_text().replace(
+            str(table.metadata.table_uuid), "11111111-1111-1111-1111-111111111111"
+        )
+    )
+    assert (
+        str(catalog.load_table("db.t").metadata.table_uuid)
+        == "11111111-1111-1111-1111-111111111111"
+        and len(decoded) == 1
+    )
 
 
-def test_a_few_tables_are_kept_each_with_its_newest_metadata_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_few_tables_are_kept_each_with_its_newest_metadata_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     kept = WrittenMetadata()
     tables = [new_metadata(f"memory://w/t{n}") for n in range(10)]
     for number, metadata in enumerate(tables):

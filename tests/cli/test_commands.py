@@ -1,4 +1,6 @@
-"""The command line: every command answers people and programs, refuses with the next step, and exits with 0, 1 or 2."""
+"""The command line: every command answers people and programs, refuses with the next step, and
+exits with 0, 1 or 2.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def table(run: Run) -> Table:
     catalog = frazil.load_catalog()
     catalog.create_namespace("db")
-    made = catalog.create_table("db.t", "id bigint, s string", partition_by=["s"], identifier_fields=["id"])
+    made = catalog.create_table(
+        "db.t", "id bigint, s string", partition_by=["s"], identifier_fields=["id"]
+    )
     made.append(pa.table({"id": pa.array([1, 2, 3], pa.int64()), "s": ["a", "b", "a"]}))
     made.append(pa.table({"id": pa.array([4], pa.int64()), "s": ["x\ny"]}))
     return made
@@ -47,14 +51,26 @@ def answer(result: Result) -> Any:
 
 
 def test_tables_and_their_descriptions(run: Run, table: Table) -> None:
-    assert answer(run("tables", "--json")) == [{"table": "default.db.t"}] == answer(run("--json", "tables", "db"))
+    assert (
+        answer(run("tables", "--json"))
+        == [{"table": "default.db.t"}]
+        == answer(run("--json", "tables", "db"))
+    )
     facts = answer(run("describe", "db.t", "--json"))
-    assert facts["snapshot_id"] == table.current_snapshot().snapshot_id and facts["identifier_fields"] == ["id"]  # type: ignore[union-attr]
+    assert facts["snapshot_id"] == table.current_snapshot().snapshot_id and facts[
+        "identifier_fields"
+    ] == ["id"]  # type: ignore[union-attr]
     assert [c["name"] for c in facts["columns"]] == ["id", "s"] and facts["snapshots"] == 2
-    assert "partitioned by  s" in run("describe", "db.t").stdout and "1: id: required long" in run("schema", "db.t").stdout
+    assert (
+        "partitioned by  s" in run("describe", "db.t").stdout
+        and "1: id: required long" in run("schema", "db.t").stdout
+    )
     assert answer(run("schema", "db.t", "--json"))["fields"][0]["name"] == "id"
     for place in (table.location(), table.metadata_location):
-        assert run("describe", place).exit_code == 0 and "default.db.t" not in run("describe", place).stdout
+        assert (
+            run("describe", place).exit_code == 0
+            and "default.db.t" not in run("describe", place).stdout
+        )
 
 
 def test_snapshots_refs_files_and_other_metadata_tables(run: Run, table: Table) -> None:
@@ -62,29 +78,52 @@ def test_snapshots_refs_files_and_other_metadata_tables(run: Run, table: Table) 
     assert [row["snapshot_id"] for row in answer(run("snapshots", "db.t", "--json"))] == ids
     assert re.search(rf"{ids[0]} +append +3 +3 +2 +0\n", run("snapshots", "db.t").stdout)
     assert answer(run("refs", "db.t", "--json"))[0]["name"] == "main"
-    assert len(answer(run("files", "db.t", "--json"))) == 3 and len(answer(run("files", "db.t", "--snapshot-id", ids[0], "--json"))) == 2
-    assert [row["record_count"] for row in answer(run("inspect", "db.t", "partitions", "--json"))].count(2) == 1
+    assert (
+        len(answer(run("files", "db.t", "--json"))) == 3
+        and len(answer(run("files", "db.t", "--snapshot-id", ids[0], "--json"))) == 2
+    )
+    assert [
+        row["record_count"] for row in answer(run("inspect", "db.t", "partitions", "--json"))
+    ].count(2) == 1
     unknown = run("inspect", "db.t", "nothing")
     assert unknown.exit_code == 2 and "partition_commits" in unknown.stderr
 
 
 def test_rows_counts_and_explanations(run: Run, table: Table) -> None:
-    assert answer(run("head", "db.t", "--where", "id > 2", "--columns", "s", "--json")) in ([{"s": "a"}, {"s": "x\ny"}], [{"s": "x\ny"}, {"s": "a"}])
+    assert answer(run("head", "db.t", "--where", "id > 2", "--columns", "s", "--json")) in (
+        [{"s": "a"}, {"s": "x\ny"}],
+        [{"s": "x\ny"}, {"s": "a"}],
+    )
     shown = run("head", "db.t", "--where", "id = 4").stdout
     assert shown.splitlines() == ["id  s", " 4  x\\ny"]
-    assert run("count", "db.t", "--where", "s = 'a'").stdout == "2\n" and answer(run("count", "db.t", "--json")) == {"count": 4}
+    assert run("count", "db.t", "--where", "s = 'a'").stdout == "2\n" and answer(
+        run("count", "db.t", "--json")
+    ) == {"count": 4}
     assert "1 of 3" in run("explain", "db.t", "--where", "id > 3").stdout
     file = answer(run("files", "db.t", "--json"))[0]["file_path"]
-    assert answer(run("explain", "db.t", "--where", "id > 3", "--why", file, "--json"))["file_path"] == file
-    assert answer(run("head", "db.t.snapshots", "--columns", "operation", "--json")) == [{"operation": "append"}] * 2
+    assert (
+        answer(run("explain", "db.t", "--where", "id > 3", "--why", file, "--json"))["file_path"]
+        == file
+    )
+    assert (
+        answer(run("head", "db.t.snapshots", "--columns", "operation", "--json"))
+        == [{"operation": "append"}] * 2
+    )
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "datafusion"])
 def test_queries_run_without_spark(run: Run, table: Table, engine: str) -> None:
     joined = "SELECT a.s, count(*) AS n FROM db.t a JOIN db.t b ON a.id = b.id WHERE a.id < 4 GROUP BY a.s ORDER BY n"
-    assert answer(run("sql", joined, "--engine", engine, "--json")) == [{"s": "b", "n": 1}, {"s": "a", "n": 2}]
-    assert answer(run("sql", 'SELECT count(*) AS n FROM "default".db.t', "--engine", engine, "--json")) == [{"n": 4}]
-    assert answer(run("sql", "SELECT id FROM db.t ORDER BY id", "--engine", engine, "--limit", 2, "--json")) == [{"id": 1}, {"id": 2}]
+    assert answer(run("sql", joined, "--engine", engine, "--json")) == [
+        {"s": "b", "n": 1},
+        {"s": "a", "n": 2},
+    ]
+    assert answer(
+        run("sql", 'SELECT count(*) AS n FROM "default".db.t', "--engine", engine, "--json")
+    ) == [{"n": 4}]
+    assert answer(
+        run("sql", "SELECT id FROM db.t ORDER BY id", "--engine", engine, "--limit", 2, "--json")
+    ) == [{"id": 1}, {"id": 2}]
 
 
 def test_a_query_that_cannot_run_says_why(run: Run, table: Table) -> None:
@@ -100,26 +139,43 @@ def test_a_diff_tells_rows_files_and_columns(run: Run, table: Table) -> None:
     table.delete("id = 2")
     table.append([{"id": 9, "region": "z", "qty": 1}])
     told = answer(run("diff", "db.t", first, "--json"))
-    assert (told["rows_inserted"], told["rows_deleted"]) == (1, 1) and len(told["files_added"]) == 1 == len(told["files_removed"])
+    assert (told["rows_inserted"], told["rows_deleted"]) == (1, 1) and len(
+        told["files_added"]
+    ) == 1 == len(told["files_removed"])
     assert told["schema"] == ["added: qty int", "renamed: s is region"]
-    assert {r["id"] for r in answer(run("diff", "db.t", first, "main", "--rows", "--json"))["rows"]} == {2, 9}
+    assert {
+        r["id"] for r in answer(run("diff", "db.t", first, "main", "--rows", "--json"))["rows"]
+    } == {2, 9}
     assert "+1 rows, -1 rows" in run("diff", "db.t", first).stdout
     nothing = run("diff", "db.t", "12", "main")
     assert nothing.exit_code == 1 and "frazil snapshots lists the ids" in nothing.stderr
 
 
-def test_procedures_run_by_their_names_and_a_dry_run_changes_nothing(run: Run, table: Table) -> None:
+def test_procedures_run_by_their_names_and_a_dry_run_changes_nothing(
+    run: Run, table: Table
+) -> None:
     for n in range(3):
         table.append([{"id": 10 + n, "s": "a"}])
     before = table.metadata_location
-    planned = answer(run("rewrite-data-files", "db.t", "--dry-run", "--options", "min-input-files=2", "--json"))[0]
-    assert planned["rewritten_data_files_count"] == 4 and table.refresh().metadata_location == before
-    assert answer(run("rewrite_data_files", "db.t", "--options", "min-input-files=2", "--json"))[0] == planned
-    expired = answer(run("expire-snapshots", "db.t", "--retain-last", 1, "--older-than", "2099-01-01", "--json"))[0]
+    planned = answer(
+        run("rewrite-data-files", "db.t", "--dry-run", "--options", "min-input-files=2", "--json")
+    )[0]
+    assert (
+        planned["rewritten_data_files_count"] == 4 and table.refresh().metadata_location == before
+    )
+    assert (
+        answer(run("rewrite_data_files", "db.t", "--options", "min-input-files=2", "--json"))[0]
+        == planned
+    )
+    expired = answer(
+        run("expire-snapshots", "db.t", "--retain-last", 1, "--older-than", "2099-01-01", "--json")
+    )[0]
     assert expired["deleted_data_files_count"] == 4 and len(table.refresh().snapshots()) == 1
     by_location = answer(run("ancestors-of", table.metadata_location, "--json"))
     assert [row["snapshot_id"] for row in by_location] == [table.current_snapshot().snapshot_id]  # type: ignore[union-attr]
-    assert run("auto", "db.t", "--dry-run").exit_code == 0 and run("recommend", "db.t").exit_code == 0
+    assert (
+        run("auto", "db.t", "--dry-run").exit_code == 0 and run("recommend", "db.t").exit_code == 0
+    )
 
 
 def test_lists_and_maps_are_given_as_options_that_repeat(run: Run, table: Table) -> None:
@@ -132,9 +188,17 @@ def test_lists_and_maps_are_given_as_options_that_repeat(run: Run, table: Table)
 
 
 def test_numbers_reach_procedures_that_also_take_texts(run: Run, table: Table) -> None:
-    assert run("auto", "db.t", "--budget-minutes", 20, "--budget-bytes", "10GB", "--dry-run").exit_code == 0
-    assert run("auto", "db.t", "--budget-minutes", 0.5, "--budget-bytes", 10**9, "--dry-run").exit_code == 0
-    assert run("expire-snapshots", "db.t", "--max-concurrent-deletes", 2, "--dry-run").exit_code == 0
+    assert (
+        run("auto", "db.t", "--budget-minutes", 20, "--budget-bytes", "10GB", "--dry-run").exit_code
+        == 0
+    )
+    assert (
+        run("auto", "db.t", "--budget-minutes", 0.5, "--budget-bytes", 10**9, "--dry-run").exit_code
+        == 0
+    )
+    assert (
+        run("expire-snapshots", "db.t", "--max-concurrent-deletes", 2, "--dry-run").exit_code == 0
+    )
     refused = run("auto", "db.t", "--budget-minutes", "soon")
     assert refused.exit_code == 1 and "budget_minutes must be above 0, not 'soon'" in refused.output
 
@@ -144,17 +208,34 @@ def test_every_procedure_is_a_command_with_all_its_parameters(run: Run) -> None:
         if procedure.name != "create_changelog_view":
             shown = run(procedure.name, "--help")
             named = {p.name for p in parameters(procedure)}
-            assert shown.exit_code == 0 and named == {p.name for p in procedure.parameters} and procedure.text.split()[0] in shown.stdout
-            assert [p.name for p in parameters(procedure) if p.param_type_name == "option" and not getattr(p, "help", None)] == []
+            assert (
+                shown.exit_code == 0
+                and named == {p.name for p in procedure.parameters}
+                and procedure.text.split()[0] in shown.stdout
+            )
+            assert [
+                p.name
+                for p in parameters(procedure)
+                if p.param_type_name == "option" and not getattr(p, "help", None)
+            ] == []
     listed = run("--help").stdout
     assert [name for name, *_ in COMMANDS if f"  {name} " not in listed] == []
 
 
 def test_a_refusal_is_a_message_a_next_step_and_exit_code_1(run: Run, table: Table) -> None:
     missing = run("describe", "db.nope")
-    assert missing.exit_code == 1 and missing.stdout == "" and "error: Table does not exist" in missing.stderr and "try: " in missing.stderr
+    assert (
+        missing.exit_code == 1
+        and missing.stdout == ""
+        and "error: Table does not exist" in missing.stderr
+        and "try: " in missing.stderr
+    )
     told = json.loads(run("describe", "db.nope", "--json").stderr)
-    assert told["error"] == "NoSuchTableError" and told["facts"]["table"] == "default.db.nope" and told["hint"]
+    assert (
+        told["error"] == "NoSuchTableError"
+        and told["facts"]["table"] == "default.db.nope"
+        and told["hint"]
+    )
 
 
 def test_wrong_usage_is_exit_code_2_and_names_what_is_near(run: Run) -> None:
@@ -163,7 +244,9 @@ def test_wrong_usage_is_exit_code_2_and_names_what_is_near(run: Run) -> None:
     assert run("describe").exit_code == 2 and run("sql", "x", "--engine", "oracle").exit_code == 2
 
 
-def test_a_copy_has_the_rows_columns_partitions_and_keys(run: Run, table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_has_the_rows_columns_partitions_and_keys(
+    run: Run, table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FRAZIL_CATALOG__OTHER__TYPE", "sql")
     monkeypatch.setenv("FRAZIL_CATALOG__OTHER__URI", f"sqlite:///{tmp_path}/other.db")
     monkeypatch.setenv("FRAZIL_CATALOG__OTHER__WAREHOUSE", str(tmp_path / "other"))
@@ -171,26 +254,37 @@ def test_a_copy_has_the_rows_columns_partitions_and_keys(run: Run, table: Table,
     assert answer(run("copy", "db.t", "other.new.t", "--json"))["rows"] == 4
     assert answer(run("copy", "db.t", "db.first", "--snapshot-id", first, "--json"))["rows"] == 3
     copied = frazil.load_table("other.new.t")
-    assert copied.schema().identifier_field_names() == {"id"} and not copied.spec().is_unpartitioned()
+    assert (
+        copied.schema().identifier_field_names() == {"id"} and not copied.spec().is_unpartitioned()
+    )
     assert sorted(copied.to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
     assert run("copy", "db.t", "db.first").exit_code == 1
     dry = answer(run("migrate-to", "other", "db.first", "--dry-run", "--json"))
     assert dry[0]["table"] == "db.first" and frazil.load_catalog().table_exists("db.first")
     assert run("migrate-to", "other", "db.first").exit_code == 0
-    assert frazil.load_catalog("other").table_exists("db.first") and not frazil.load_catalog().table_exists("db.first")
+    assert frazil.load_catalog("other").table_exists(
+        "db.first"
+    ) and not frazil.load_catalog().table_exists("db.first")
     assert run("migrate-to", "other").exit_code == 2
 
 
-def test_the_doctor_says_what_works_and_what_to_do(run: Run, table: Table, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_doctor_says_what_works_and_what_to_do(
+    run: Run, table: Table, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("frazil.cli.doctor._spark", lambda: iter(()))
     checked = {c["what"]: c for c in answer(run("doctor", "--json"))}
-    assert checked["catalog default"]["state"] == "ok" and "db.t was read" in checked["storage of default"]["text"]
+    assert (
+        checked["catalog default"]["state"] == "ok"
+        and "db.t was read" in checked["storage of default"]["text"]
+    )
     monkeypatch.setenv("FRAZIL_CATALOG__BROKEN__TYPE", "rest")
     broken = run("doctor", "--catalog", "broken")
     assert broken.exit_code == 1 and "✗ catalog broken" in broken.stdout and "uri" in broken.stdout
 
 
-def test_java_and_pyspark_are_checked_by_asking_them(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_java_and_pyspark_are_checked_by_asking_them(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
@@ -202,13 +296,26 @@ def test_java_and_pyspark_are_checked_by_asking_them(run: Run, monkeypatch: pyte
     assert "has no bin/java" in run("doctor", "--catalog", "default").stdout
 
 
-def test_a_report_is_a_page_of_a_table_or_of_a_namespace(run: Run, table: Table, tmp_path: Path) -> None:
-    assert answer(run("report", "db.t", "--json")) == {"page": "db.t.html"} and "default.db.t" in (tmp_path / "db.t.html").read_text()
-    assert run("report", table.metadata_location, "--out", "x.html").exit_code == 0 and (tmp_path / "x.html").exists()
+def test_a_report_is_a_page_of_a_table_or_of_a_namespace(
+    run: Run, table: Table, tmp_path: Path
+) -> None:
+    assert (
+        answer(run("report", "db.t", "--json")) == {"page": "db.t.html"}
+        and "default.db.t" in (tmp_path / "db.t.html").read_text()
+    )
+    assert (
+        run("report", table.metadata_location, "--out", "x.html").exit_code == 0
+        and (tmp_path / "x.html").exists()
+    )
     told = answer(run("report", "db", "--out", "all.html", "--json"))
     assert told == {"page": "all.html", "tables": ["default.db.t"], "failed": []}
-    assert 'href="default.db.t.html"' in (tmp_path / "all.html").read_text() and (tmp_path / "default.db.t.html").exists()
-    assert run("report", "db.nothing").exit_code == 1 and not (tmp_path / "db.nothing.html").exists()
+    assert (
+        'href="default.db.t.html"' in (tmp_path / "all.html").read_text()
+        and (tmp_path / "default.db.t.html").exists()
+    )
+    assert (
+        run("report", "db.nothing").exit_code == 1 and not (tmp_path / "db.nothing.html").exists()
+    )
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -232,10 +339,20 @@ def test_without_click_it_says_how_to_install_it() -> None:
     assert done.returncode == 2 and "pip install 'frazil[cli]'" in done.stderr
 
 
-@pytest.mark.parametrize("typed, instead", [
-    (("list",), "frazil tables"), (("list-refs", "db.t"), "frazil refs"), (("uuid", "db.t"), "frazil describe"), (("version",), "--version"),
-    (("properties", "set", "table", "db.t", "k", "v"), "set_properties"), (("drop", "table", "db.t"), "drop_table"), (("rename", "db.t", "u"), "rename_table"),
-])  # fmt: skip
-def test_a_command_of_pyiceberg_is_refused_with_what_does_it_here(run: Run, typed: tuple[str, ...], instead: str) -> None:
+@pytest.mark.parametrize(
+    "typed, instead",
+    [
+        (("list",), "frazil tables"),
+        (("list-refs", "db.t"), "frazil refs"),
+        (("uuid", "db.t"), "frazil describe"),
+        (("version",), "--version"),
+        (("properties", "set", "table", "db.t", "k", "v"), "set_properties"),
+        (("drop", "table", "db.t"), "drop_table"),
+        (("rename", "db.t", "u"), "rename_table"),
+    ],
+)
+def test_a_command_of_pyiceberg_is_refused_with_what_does_it_here(
+    run: Run, typed: tuple[str, ...], instead: str
+) -> None:
     result = run(*typed)
     assert result.exit_code == 2 and instead in result.output

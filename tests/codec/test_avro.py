@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 
 from frazil.codec.avro import read_container, read_long, read_records, record_reader
 from frazil.codec.avro_schema import parse_schema
-from frazil.codec.avro_write import avro_name, container, decimal_size, header, write_bytes, write_long, write_text
+from frazil.codec.avro_write import (
+    avro_name,
+    container,
+    decimal_size,
+    header,
+    write_bytes,
+    write_long,
+    write_text,
+)
 from frazil.errors import CorruptData, InvalidInput, Unsupported
 from tests.codec.made import LONG, TEXT
 
@@ -49,11 +57,18 @@ def test_values_are_what_another_writer_meant(rows: list[dict[str, Any]], codec:
     assert rows_of(written(rows, codec)) == expected
 
 
-@given(st.lists(st.tuples(LONG, TEXT), max_size=50), st.sampled_from(["gzip", "uncompressed", "zstd", "snappy"]))
+@given(
+    st.lists(st.tuples(LONG, TEXT), max_size=50),
+    st.sampled_from(["gzip", "uncompressed", "zstd", "snappy"]),
+)
 @settings(max_examples=40, deadline=None)
-def test_what_we_write_is_read_back_by_us_and_by_others(rows: list[tuple[int, str]], codec: str) -> None:
+def test_what_we_write_is_read_back_by_us_and_by_others(
+    rows: list[tuple[int, str]], codec: str
+) -> None:
     schema = b'{"type":"record","name":"p","fields":[{"name":"k","type":"long"},{"name":"v","type":"string"}]}'
-    data = container(schema, {"kept": b"1"}, [write_long(k) + write_text(v) for k, v in rows], codec)
+    data = container(
+        schema, {"kept": b"1"}, [write_long(k) + write_text(v) for k, v in rows], codec
+    )
     assert rows_of(data) == rows
     assert read_container(data).metadata == {"kept": b"1"}
     if codec in ("gzip", "uncompressed"):
@@ -75,7 +90,9 @@ def test_numbers_of_more_than_64_bits_are_refused() -> None:
 def block(codec: str, count: int, packed: bytes) -> bytes:
     sync = b"s" * 16
     return (
-        header(b'{"type":"record","name":"p","fields":[{"name":"k","type":"long"}]}', {}, codec, sync)
+        header(
+            b'{"type":"record","name":"p","fields":[{"name":"k","type":"long"}]}', {}, codec, sync
+        )
         + write_long(count)
         + write_bytes(packed)
         + sync
@@ -115,9 +132,21 @@ def test_a_codec_nobody_knows_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "schema", [b"", b"[]", b"5", b'"unheard"', b'{"type":"record","name":"r"}', b'{"type":"fixed","name":"f","size":-1}', b'{"type":"fixed","name":"f","size":9999999999}', b'{"type":"enum"}',
-               b'{"type":"array"}', b'{"type":' * 5000 + b'"int"' + b"}" * 5000, b'[[[' * 2000],
-)  # fmt: skip
+    "schema",
+    [
+        b"",
+        b"[]",
+        b"5",
+        b'"unheard"',
+        b'{"type":"record","name":"r"}',
+        b'{"type":"fixed","name":"f","size":-1}',
+        b'{"type":"fixed","name":"f","size":9999999999}',
+        b'{"type":"enum"}',
+        b'{"type":"array"}',
+        b'{"type":' * 5000 + b'"int"' + b"}" * 5000,
+        b"[[[" * 2000,
+    ],
+)
 def test_schemas_that_are_none_are_refused(schema: bytes) -> None:
     with pytest.raises(CorruptData):
         parse_schema(schema)
@@ -129,7 +158,13 @@ def test_records_of_records_of_records_are_refused_quickly() -> None:
         inner = levels[-1]
         first = {"name": "f0", "type": inner}
         name = inner if isinstance(inner, str) else inner["name"]
-        levels.append({"type": "record", "name": f"r{n}", "fields": [first, *({"name": f"f{i}", "type": name} for i in range(1, 10))]})
+        levels.append(
+            {
+                "type": "record",
+                "name": f"r{n}",
+                "fields": [first, *({"name": f"f{i}", "type": name} for i in range(1, 10))],
+            }
+        )
     with pytest.raises(CorruptData, match="more than"):
         parse_schema(json.dumps(levels[-1]).encode())
 
@@ -143,7 +178,12 @@ def test_a_type_that_holds_itself_is_named() -> None:
 def test_lists_longer_than_the_file_are_refused_quickly(items: str) -> None:
     sync = b"s" * 16
     schema = f'{{"type":"record","name":"p","fields":[{{"name":"k","type":{{"type":"array","items":{items}}}}}]}}'.encode()
-    data = header(schema, {}, "null", sync) + write_long(1) + write_bytes(write_long(2**60) + b"\x00" * 50) + sync
+    data = (
+        header(schema, {}, "null", sync)
+        + write_long(1)
+        + write_bytes(write_long(2**60) + b"\x00" * 50)
+        + sync
+    )
     with pytest.raises(CorruptData):
         rows_of(data)
 
@@ -158,19 +198,37 @@ def test_a_block_that_claims_more_entries_than_it_holds_is_refused() -> None:
 
 @given(st.lists(ROW, min_size=1, max_size=3), st.data())
 @settings(max_examples=60, deadline=None)
-def test_damage_is_corrupt_data_or_another_value_never_a_raw_error(rows: list[dict[str, Any]], data: st.DataObject) -> None:
+def test_damage_is_corrupt_data_or_another_value_never_a_raw_error(
+    rows: list[dict[str, Any]], data: st.DataObject
+) -> None:
     good = bytearray(written(rows))
     good[data.draw(st.integers(0, len(good) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     try:
         found = rows_of(bytes(good))
     except (CorruptData, Unsupported):
         return
-    assert all(isinstance(row, tuple) and len(row) == len(rows_of(written(rows))[0]) for row in found)
+    assert all(
+        isinstance(row, tuple) and len(row) == len(rows_of(written(rows))[0]) for row in found
+    )
 
 
 def test_truncation_anywhere_is_refused() -> None:
     data = written(
-        [{"i": 1, "l": 2, "s": "x", "f": 1.0, "x": b"1234", "y": None, "e": "A", "a": [b"1"], "m": {"a": 1}, "b": True, "n": None}]
+        [
+            {
+                "i": 1,
+                "l": 2,
+                "s": "x",
+                "f": 1.0,
+                "x": b"1234",
+                "y": None,
+                "e": "A",
+                "a": [b"1"],
+                "m": {"a": 1},
+                "b": True,
+                "n": None,
+            }
+        ]
     )
     whole = read_container(data).start + 16  # a header without blocks is an empty file
     for size in range(len(data)):
@@ -196,5 +254,24 @@ def test_names_become_what_java_makes_of_them(name: str, expected: str) -> None:
 
 
 def test_decimals_take_the_bytes_of_the_specification() -> None:
-    most = {1: 2, 2: 4, 3: 6, 4: 9, 5: 11, 6: 14, 7: 16, 8: 18, 9: 21, 10: 23, 11: 26, 12: 28, 13: 31, 14: 33, 15: 35, 16: 38}
-    assert [decimal_size(p) for p in range(1, 39)] == [next(n for n, last in most.items() if p <= last) for p in range(1, 39)]
+    most = {
+        1: 2,
+        2: 4,
+        3: 6,
+        4: 9,
+        5: 11,
+        6: 14,
+        7: 16,
+        8: 18,
+        9: 21,
+        10: 23,
+        11: 26,
+        12: 28,
+        13: 31,
+        14: 33,
+        15: 35,
+        16: 38,
+    }
+    assert [decimal_size(p) for p in range(1, 39)] == [
+        next(n for n, last in most.items() if p <= last) for p in range(1, 39)
+    ]

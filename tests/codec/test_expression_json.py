@@ -1,4 +1,6 @@
-"""Filters as the JSON of REST requests: never narrower than the filter, whatever Java makes of nulls, NaN, zeros and uuids."""
+"""Filters as the JSON of REST requests: never narrower than the filter, whatever Java makes of
+nulls, NaN, zeros and uuids.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ FIELDS = {
     "x": i.BinaryType(), "hidden": i.LongType(),
 }  # fmt: skip
 STRUCT = i.NestedField(90, "st", i.StructType(i.NestedField(91, "inner", i.LongType())))
-SCHEMA = Schema(*(i.NestedField(n, name, type_) for n, (name, type_) in enumerate(FIELDS.items(), 1)), STRUCT)
+SCHEMA = Schema(
+    *(i.NestedField(n, name, type_) for n, (name, type_) in enumerate(FIELDS.items(), 1)), STRUCT
+)
 
 
 def sent(text: str) -> Any:
@@ -98,7 +102,9 @@ def test_uuids_and_floats_that_are_no_singles_are_not_sent() -> None:
 
 
 def test_the_sign_of_zero_is_sent() -> None:
-    assert '"value": -0.0' in json.dumps(sent("d >= 0")) and '"value": 0.0' in json.dumps(sent("d <= 0"))
+    assert '"value": -0.0' in json.dumps(sent("d >= 0")) and '"value": 0.0' in json.dumps(
+        sent("d <= 0")
+    )
 
 
 def test_long_lists_are_not_sent() -> None:

@@ -1,4 +1,6 @@
-"""Manifests that are decoded together hold what each of them does by itself, damaged ones among them too."""
+"""Manifests that are decoded together hold what each of them does by itself, damaged ones among
+them too.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from tests.golden import Golden, names
 
 @pytest.fixture(params=["native", "python"], autouse=True)
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(avro_arrow, "NATIVE_FROM_BYTES", 0 if request.param == "native" else 1 << 60)
+    monkeypatch.setattr(
+        avro_arrow, "NATIVE_FROM_BYTES", 0 if request.param == "native" else 1 << 60
+    )
     return str(request.param)
 
 
@@ -43,8 +47,15 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def made(number: int, files: int, **more: Any) -> tuple[bytes, ManifestFile]:
-    entries = [entry(f"{number}-{n}", status=n % 3, value_counts={1: n}, lower_bounds={2: b"x" * n}) for n in range(files)]
-    facts = {"sequence_number": number, "added_snapshot_id": 100 + number, "first_row_id": 1000 * number}
+    entries = [
+        entry(f"{number}-{n}", status=n % 3, value_counts={1: n}, lower_bounds={2: b"x" * n})
+        for n in range(files)
+    ]
+    facts = {
+        "sequence_number": number,
+        "added_snapshot_id": 100 + number,
+        "first_row_id": 1000 * number,
+    }
     return encoded(entries, **more), manifest(manifest_path=f"m{number}.avro", **facts)
 
 
@@ -59,9 +70,17 @@ def test_golden_manifests_are_the_same_together_and_alone(golden: Golden, name: 
             assert table.schema == by_itself.schema and comparable(table) == comparable(by_itself)
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["gzip", "uncompressed"])), min_size=2, max_size=6))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.sampled_from(["gzip", "uncompressed"])),
+        min_size=2,
+        max_size=6,
+    )
+)
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_manifests_keep_their_entries_and_inherit_from_their_own_list(shapes: list[tuple[int, str]]) -> None:
+def test_any_manifests_keep_their_entries_and_inherit_from_their_own_list(
+    shapes: list[tuple[int, str]],
+) -> None:
     found = [made(n, files, codec=codec) for n, (files, codec) in enumerate(shapes)]
     for table, (data, m) in zip(decode_manifests(found), found, strict=True):
         assert comparable(table) == comparable(decode_manifest(data, m))
@@ -81,7 +100,9 @@ def test_a_damaged_manifest_is_named_and_those_beside_it_are_not(alone: list[str
     assert set(alone) == {"m0.avro", "m1.avro"}
 
 
-def test_a_manifest_with_another_number_of_entries_than_its_list_says_is_decoded_by_itself(alone: list[str]) -> None:
+def test_a_manifest_with_another_number_of_entries_than_its_list_says_is_decoded_by_itself(
+    alone: list[str],
+) -> None:
     found = [made(n, 2) for n in range(2)]
     counts = {"added_files_count": 1, "existing_files_count": 0, "deleted_files_count": 0}
     data, m = found[1]
@@ -92,7 +113,9 @@ def test_a_manifest_with_another_number_of_entries_than_its_list_says_is_decoded
 def test_schemas_that_differ_in_the_scale_of_a_decimal_are_two() -> None:
     def schema(scale: int) -> bytes:
         decimal = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": scale}
-        return json.dumps({"type": "record", "name": "r", "fields": [{"name": "d", "type": decimal}]}).encode()
+        return json.dumps(
+            {"type": "record", "name": "r", "fields": [{"name": "d", "type": decimal}]}
+        ).encode()
 
     assert parse_schema(schema(2)) != parse_schema(schema(4))
     assert parse_schema(schema(2)) == parse_schema(schema(2) + b" ")

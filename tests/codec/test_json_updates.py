@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from frazil.codec.json_updates import requirement_from_json, requirement_to_json, update_from_json, update_to_json
+from frazil.codec.json_updates import (
+    requirement_from_json,
+    requirement_to_json,
+    update_from_json,
+    update_to_json,
+)
 from frazil.errors import CorruptData, Unsupported
 from frazil.spec import updates as u
 from frazil.spec.partitioning import PartitionField, PartitionSpec
@@ -54,12 +59,23 @@ def test_requirements_survive_their_json(requirement: u.Requirement) -> None:
 
 
 def test_older_names_of_property_updates_are_read() -> None:
-    assert update_from_json({"action": "set-properties", "updated": {"a": "b"}}) == u.SetProperties({"a": "b"})
-    assert update_from_json({"action": "remove-properties", "removed": ["a"]}) == u.RemoveProperties(("a",))
+    assert update_from_json({"action": "set-properties", "updated": {"a": "b"}}) == u.SetProperties(
+        {"a": "b"}
+    )
+    assert update_from_json(
+        {"action": "remove-properties", "removed": ["a"]}
+    ) == u.RemoveProperties(("a",))
 
 
 @pytest.mark.parametrize(
-    "obj", [5, {}, {"action": "add-schema"}, {"action": "set-location", "location": 5}, {"action": "remove-snapshots", "snapshot-ids": "x"}]
+    "obj",
+    [
+        5,
+        {},
+        {"action": "add-schema"},
+        {"action": "set-location", "location": 5},
+        {"action": "remove-snapshots", "snapshot-ids": "x"},
+    ],
 )
 def test_malformed_updates_are_refused(obj: Any) -> None:
     with pytest.raises(CorruptData):
@@ -67,7 +83,13 @@ def test_malformed_updates_are_refused(obj: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "obj", [[], {"type": "assert-table-uuid"}, {"type": "assert-ref-snapshot-id", "ref": "main"}, {"type": "assert-default-spec-id"}]
+    "obj",
+    [
+        [],
+        {"type": "assert-table-uuid"},
+        {"type": "assert-ref-snapshot-id", "ref": "main"},
+        {"type": "assert-default-spec-id"},
+    ],
 )
 def test_malformed_requirements_are_refused(obj: Any) -> None:
     with pytest.raises(CorruptData):

@@ -18,41 +18,90 @@ from tests.golden import Golden, names
 
 COUNT, ROWS = st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1)
 SUMMARY = st.builds(
-    FieldSummary, st.booleans(), st.none() | st.booleans(), st.none() | st.binary(max_size=9), st.none() | st.binary(max_size=9)
+    FieldSummary,
+    st.booleans(),
+    st.none() | st.booleans(),
+    st.none() | st.binary(max_size=9),
+    st.none() | st.binary(max_size=9),
 )
 MANIFEST = st.builds(
-    ManifestFile, manifest_path=TEXT.filter(bool), manifest_length=ROWS, partition_spec_id=INT, content=st.sampled_from([0, 1]), sequence_number=ROWS,
-    min_sequence_number=ROWS, added_snapshot_id=LONG, added_files_count=COUNT, existing_files_count=COUNT, deleted_files_count=COUNT, added_rows_count=ROWS,
-    existing_rows_count=ROWS, deleted_rows_count=ROWS, partitions=st.none() | st.lists(SUMMARY, max_size=3).map(tuple), key_metadata=st.none() | st.binary(max_size=4),
+    ManifestFile,
+    manifest_path=TEXT.filter(bool),
+    manifest_length=ROWS,
+    partition_spec_id=INT,
+    content=st.sampled_from([0, 1]),
+    sequence_number=ROWS,
+    min_sequence_number=ROWS,
+    added_snapshot_id=LONG,
+    added_files_count=COUNT,
+    existing_files_count=COUNT,
+    deleted_files_count=COUNT,
+    added_rows_count=ROWS,
+    existing_rows_count=ROWS,
+    deleted_rows_count=ROWS,
+    partitions=st.none() | st.lists(SUMMARY, max_size=3).map(tuple),
+    key_metadata=st.none() | st.binary(max_size=4),
     first_row_id=st.none() | ROWS,
-)  # fmt: skip
+)
 ONE = ManifestFile(
-    manifest_path="s3://b/m0.avro", manifest_length=5000, sequence_number=3, min_sequence_number=2, added_snapshot_id=9, added_files_count=1,
-    existing_files_count=0, deleted_files_count=0, added_rows_count=10, existing_rows_count=0, deleted_rows_count=0, partitions=(FieldSummary(False, None, b"a", b"b"),),
-)  # fmt: skip
+    manifest_path="s3://b/m0.avro",
+    manifest_length=5000,
+    sequence_number=3,
+    min_sequence_number=2,
+    added_snapshot_id=9,
+    added_files_count=1,
+    existing_files_count=0,
+    deleted_files_count=0,
+    added_rows_count=10,
+    existing_rows_count=0,
+    deleted_rows_count=0,
+    partitions=(FieldSummary(False, None, b"a", b"b"),),
+)
 
 
 def encoded(manifests: list[ManifestFile], version: int = 2, **more: Any) -> bytes:
-    numbers: dict[str, Any] = {"snapshot_id": 9, "parent_snapshot_id": 8, "sequence_number": 3, "first_row_id": 40, **more}
+    numbers: dict[str, Any] = {
+        "snapshot_id": 9,
+        "parent_snapshot_id": 8,
+        "sequence_number": 3,
+        "first_row_id": 40,
+        **more,
+    }
     return encode_manifest_list(manifests, format_version=version, **numbers)
 
 
-@given(st.lists(MANIFEST, max_size=4), st.sampled_from([1, 2, 3]), st.sampled_from(["gzip", "zstd", "uncompressed"]))
+@given(
+    st.lists(MANIFEST, max_size=4),
+    st.sampled_from([1, 2, 3]),
+    st.sampled_from(["gzip", "zstd", "uncompressed"]),
+)
 @settings(max_examples=100, deadline=None)
-def test_manifests_survive_a_list_of_their_version(manifests: list[ManifestFile], version: int, codec: str) -> None:
+def test_manifests_survive_a_list_of_their_version(
+    manifests: list[ManifestFile], version: int, codec: str
+) -> None:
     import dataclasses
 
     found = decode_manifest_list(encoded(manifests, version, codec=codec))
-    lost: dict[str, Any] = {"content": 0, "sequence_number": 0, "min_sequence_number": 0} if version == 1 else {}
+    lost: dict[str, Any] = (
+        {"content": 0, "sequence_number": 0, "min_sequence_number": 0} if version == 1 else {}
+    )
     lost |= {"first_row_id": None} if version < 3 else {}
     assert list(found) == [dataclasses.replace(m, **lost) for m in manifests]
 
 
 def test_the_header_has_the_keys_java_writes() -> None:
     assert read_container(encoded([ONE], 3, parent_snapshot_id=None)).metadata == {
-        "snapshot-id": b"9", "parent-snapshot-id": b"null", "sequence-number": b"3", "first-row-id": b"40", "format-version": b"3",
-    }  # fmt: skip
-    assert set(read_container(encoded([ONE], 1)).metadata) == {"snapshot-id", "parent-snapshot-id", "format-version"}
+        "snapshot-id": b"9",
+        "parent-snapshot-id": b"null",
+        "sequence-number": b"3",
+        "first-row-id": b"40",
+        "format-version": b"3",
+    }
+    assert set(read_container(encoded([ONE], 1)).metadata) == {
+        "snapshot-id",
+        "parent-snapshot-id",
+        "format-version",
+    }
 
 
 @pytest.mark.parametrize("name", names(deletes=None))
@@ -76,21 +125,45 @@ def test_golden_lists_are_read_and_written_back(golden: Golden, name: str) -> No
             "parent_snapshot_id": snapshot.parent_snapshot_id,
             "sequence_number": snapshot.sequence_number,
         }
-        assert decode_manifest_list(encode_manifest_list(found, format_version=version, **numbers)) == found
+        assert (
+            decode_manifest_list(encode_manifest_list(found, format_version=version, **numbers))
+            == found
+        )
 
 
 def test_old_names_of_counts_are_understood_by_their_ids() -> None:
-    schema = {"type": "record", "name": "manifest_file", "fields": [
-        {"name": "manifest_path", "type": "string", "field-id": 500}, {"name": "manifest_length", "type": "long", "field-id": 501},
-        {"name": "partition_spec_id", "type": "int", "field-id": 502}, {"name": "added_snapshot_id", "type": "long", "field-id": 503},
-        {"name": "added_data_files_count", "type": ["null", "int"], "field-id": 504}, {"name": "existing_data_files_count", "type": ["null", "int"], "field-id": 505},
-        {"name": "deleted_data_files_count", "type": ["null", "int"], "field-id": 506}, {"name": "of_tomorrow", "type": {"type": "map", "values": "string"}, "field-id": 599}]}  # fmt: skip
+    schema = {
+        "type": "record",
+        "name": "manifest_file",
+        "fields": [
+            {"name": "manifest_path", "type": "string", "field-id": 500},
+            {"name": "manifest_length", "type": "long", "field-id": 501},
+            {"name": "partition_spec_id", "type": "int", "field-id": 502},
+            {"name": "added_snapshot_id", "type": "long", "field-id": 503},
+            {"name": "added_data_files_count", "type": ["null", "int"], "field-id": 504},
+            {"name": "existing_data_files_count", "type": ["null", "int"], "field-id": 505},
+            {"name": "deleted_data_files_count", "type": ["null", "int"], "field-id": 506},
+            {"name": "of_tomorrow", "type": {"type": "map", "values": "string"}, "field-id": 599},
+        ],
+    }
     out = io.BytesIO()
-    row = {"manifest_path": "m", "manifest_length": 5, "partition_spec_id": 2, "added_snapshot_id": 7, "added_data_files_count": 1,
-           "existing_data_files_count": None, "deleted_data_files_count": 3, "of_tomorrow": {"a": "b"}}  # fmt: skip
+    row = {
+        "manifest_path": "m",
+        "manifest_length": 5,
+        "partition_spec_id": 2,
+        "added_snapshot_id": 7,
+        "added_data_files_count": 1,
+        "existing_data_files_count": None,
+        "deleted_data_files_count": 3,
+        "of_tomorrow": {"a": "b"},
+    }
     fastavro.writer(out, schema, [row])
     (found,) = decode_manifest_list(out.getvalue())
-    assert (found.added_files_count, found.existing_files_count, found.deleted_files_count) == (1, None, 3)
+    assert (found.added_files_count, found.existing_files_count, found.deleted_files_count) == (
+        1,
+        None,
+        3,
+    )
     assert (found.content, found.sequence_number, found.min_sequence_number) == (0, 0, 0)
     assert found.has_live_files
 
@@ -98,7 +171,9 @@ def test_old_names_of_counts_are_understood_by_their_ids() -> None:
 def test_a_manifest_without_its_numbers_is_refused() -> None:
     with pytest.raises(ValidationError, match="sequence_number"):
         encoded([ManifestFile(manifest_path="m", manifest_length=1, added_snapshot_id=1)])
-    fewer = encoded([ManifestFile(manifest_path="m", manifest_length=1, added_snapshot_id=1)], 1)  # version 1 needs fewer
+    fewer = encoded(
+        [ManifestFile(manifest_path="m", manifest_length=1, added_snapshot_id=1)], 1
+    )  # version 1 needs fewer
     assert [m.manifest_path for m in decode_manifest_list(fewer)] == ["m"]
 
 

@@ -21,7 +21,14 @@ from frazil.codec.metadata_json import decode_metadata, encode_metadata
 from frazil.errors import CorruptData, FrazilError, Unsupported, ValidationError
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
-from frazil.spec.snapshot import MetadataLogEntry, Snapshot, SnapshotLogEntry, SnapshotRef, Snapshots, Summary
+from frazil.spec.snapshot import (
+    MetadataLogEntry,
+    Snapshot,
+    SnapshotLogEntry,
+    SnapshotRef,
+    Snapshots,
+    Summary,
+)
 from tests.codec.made import schemas
 from tests.golden import Golden, names
 
@@ -54,7 +61,9 @@ SAMPLE: dict[str, Any] = {
 
 def with_(**changes: Any) -> bytes:
     """The sample with keys changed (`_` is `-`); None takes the key away."""
-    return json.dumps({**dict(SAMPLE.items()), **{k.replace("_", "-"): v for k, v in changes.items()}}).encode()
+    return json.dumps(
+        {**dict(SAMPLE.items()), **{k.replace("_", "-"): v for k, v in changes.items()}}
+    ).encode()
 
 
 def test_unknown_keys_are_kept_at_every_level() -> None:
@@ -65,14 +74,28 @@ def test_unknown_keys_are_kept_at_every_level() -> None:
 
 def test_unknown_keys_of_the_logs_are_kept() -> None:
     logs = {
-        "snapshot-log": [{"timestamp-ms": 1, "snapshot-id": 11}, {"timestamp-ms": 2, "snapshot-id": 11, "x-why": {"a": [1, "b"]}}],
-        "metadata-log": [{"timestamp-ms": 1, "metadata-file": "/a", "x-by": "me"}, {"timestamp-ms": 2, "metadata-file": "/b"}],
+        "snapshot-log": [
+            {"timestamp-ms": 1, "snapshot-id": 11},
+            {"timestamp-ms": 2, "snapshot-id": 11, "x-why": {"a": [1, "b"]}},
+        ],
+        "metadata-log": [
+            {"timestamp-ms": 1, "metadata-file": "/a", "x-by": "me"},
+            {"timestamp-ms": 2, "metadata-file": "/b"},
+        ],
     }
     metadata = decode_metadata(with_(**logs))
-    again = json.loads(encode_metadata(replace(metadata, snapshot_log=(*metadata.snapshot_log, SnapshotLogEntry(3, 11)))))
+    again = json.loads(
+        encode_metadata(
+            replace(metadata, snapshot_log=(*metadata.snapshot_log, SnapshotLogEntry(3, 11)))
+        )
+    )
     assert again["snapshot-log"] == [*logs["snapshot-log"], {"timestamp-ms": 3, "snapshot-id": 11}]
     assert again["metadata-log"] == logs["metadata-log"]
-    for name, item in (("snapshot-log", {"timestamp-ms": "x", "snapshot-id": 1}), ("metadata-log", {"timestamp-ms": 1}), ("snapshot-log", 5)):
+    for name, item in (
+        ("snapshot-log", {"timestamp-ms": "x", "snapshot-id": 1}),
+        ("metadata-log", {"timestamp-ms": 1}),
+        ("snapshot-log", 5),
+    ):
         with pytest.raises(CorruptData):
             decode_metadata(with_(**{name: [item]}))
 
@@ -98,14 +121,31 @@ def test_each_snapshot_is_written_out_once_however_many_commits_follow() -> None
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["commit", "expire", "roll back", "other writer", "key"]), st.integers(0, 3)), max_size=12))
-def test_what_is_written_after_any_commits_is_what_is_written_without_knowledge_of_them(steps: list[tuple[str, int]]) -> None:
-    """The texts of what was written before are used again, and give the bytes of an encoding from scratch."""
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["commit", "expire", "roll back", "other writer", "key"]),
+            st.integers(0, 3),
+        ),
+        max_size=12,
+    )
+)
+def test_what_is_written_after_any_commits_is_what_is_written_without_knowledge_of_them(
+    steps: list[tuple[str, int]],
+) -> None:
+    """The texts of what was written before are used again, and give the bytes of an encoding from
+    scratch.
+    """
     metadata = decode_metadata(json.dumps(SAMPLE).encode())
     for number, (step, count) in enumerate(steps, 100):
         log = metadata.snapshot_log
         if step == "commit":
-            metadata = replace(metadata, snapshots=metadata.snapshots.adding(Snapshot(number, number, summary=Summary(operation="append"))))
+            metadata = replace(
+                metadata,
+                snapshots=metadata.snapshots.adding(
+                    Snapshot(number, number, summary=Summary(operation="append"))
+                ),
+            )
             log = (*log, SnapshotLogEntry(number, number))
         elif step == "expire":
             metadata = replace(metadata, snapshots=metadata.snapshots.without([100 + count]))
@@ -119,9 +159,13 @@ def test_what_is_written_after_any_commits_is_what_is_written_without_knowledge_
             log = (*log, SnapshotLogEntry(number, 11, {"x-why": count}))
         metadata = replace(metadata, snapshot_log=log)
         again = encode_metadata(metadata)
-        fresh = replace(metadata, location="s3://b/other", snapshots=Snapshots.of(metadata.snapshots))  # nothing is known of this location
+        fresh = replace(
+            metadata, location="s3://b/other", snapshots=Snapshots.of(metadata.snapshots)
+        )  # nothing is known of this location
         metadata_json._written_logs.pop("s3://b/other", None)
-        assert json.loads(encode_metadata(fresh)) == json.loads(again) | {"location": "s3://b/other"}
+        assert json.loads(encode_metadata(fresh)) == json.loads(again) | {
+            "location": "s3://b/other"
+        }
         assert decode_metadata(again) == metadata
 
 
@@ -129,14 +173,22 @@ def test_the_logs_of_a_few_tables_are_known_and_two_tables_at_one_location_do_no
     metadata = decode_metadata(json.dumps(SAMPLE).encode())
     for number in range(20):
         encode_metadata(replace(metadata, location=f"s3://b/{number}"))
-    assert list(metadata_json._written_logs)[-1] == "s3://b/19" and len(metadata_json._written_logs) == 8
-    other = replace(metadata, snapshot_log=(SnapshotLogEntry(5, 10), SnapshotLogEntry(6, 11), SnapshotLogEntry(7, 11)))
+    assert (
+        list(metadata_json._written_logs)[-1] == "s3://b/19"
+        and len(metadata_json._written_logs) == 8
+    )
+    other = replace(
+        metadata,
+        snapshot_log=(SnapshotLogEntry(5, 10), SnapshotLogEntry(6, 11), SnapshotLogEntry(7, 11)),
+    )
     for table in (metadata, other, metadata):
         assert decode_metadata(encode_metadata(table)).snapshot_log == table.snapshot_log
 
 
 def test_snapshots_are_decoded_when_asked_for_only() -> None:
-    metadata = decode_metadata(with_(snapshots=[{"snapshot-id": 11, "timestamp-ms": "broken"}], refs=None))
+    metadata = decode_metadata(
+        with_(snapshots=[{"snapshot-id": 11, "timestamp-ms": "broken"}], refs=None)
+    )
     with pytest.raises(CorruptData, match="timestamp-ms"):
         metadata.current_snapshot()
 
@@ -147,7 +199,9 @@ def test_metadata_survives_pickling() -> None:
 
 
 def test_gzip_is_found_by_its_first_bytes() -> None:
-    assert decode_metadata(gzip.compress(json.dumps(SAMPLE).encode())) == decode_metadata(json.dumps(SAMPLE).encode())
+    assert decode_metadata(gzip.compress(json.dumps(SAMPLE).encode())) == decode_metadata(
+        json.dumps(SAMPLE).encode()
+    )
 
 
 def test_a_gzip_bomb_is_refused() -> None:
@@ -160,7 +214,9 @@ def test_gzip_of_a_gigabyte_is_refused_within_bounded_memory(tmp_path: Path) -> 
     file = tmp_path / "v3.gz.metadata.json"
     file.write_bytes(60 * gzip.compress(random.Random(1).randbytes(32_000) + b" " * 20_000_000, 6))
     assert 3_000_000 < file.stat().st_size < 4_000_000
-    told = subprocess.run([sys.executable, "-c", _READING, file], capture_output=True, text=True, check=True).stdout.split()
+    told = subprocess.run(
+        [sys.executable, "-c", _READING, file], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert told[:2] == [str(file), "True"]
     assert int(told[2]) < 200, "MB"
 
@@ -178,7 +234,9 @@ except CorruptData as e:
 """
 
 
-def test_gzip_in_several_members_and_beyond_what_is_held_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gzip_in_several_members_and_beyond_what_is_held_is_read_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     text = json.dumps(SAMPLE).encode()
     half = len(text) // 2
     members = gzip.compress(text[:half]) + gzip.compress(b"") + gzip.compress(text[half:])
@@ -193,8 +251,12 @@ def test_gzip_in_several_members_and_beyond_what_is_held_is_read_whole(monkeypat
 
 
 @pytest.mark.parametrize("name", names(deletes=None))
-def test_every_version_of_a_golden_table_is_read_and_written_back(golden: Golden, name: str) -> None:
-    files = [f for f in Path(golden[name].metadata_file).parent.iterdir() if ".metadata.json" in f.name]
+def test_every_version_of_a_golden_table_is_read_and_written_back(
+    golden: Golden, name: str
+) -> None:
+    files = [
+        f for f in Path(golden[name].metadata_file).parent.iterdir() if ".metadata.json" in f.name
+    ]
     assert files
     for file in files:
         metadata = decode_metadata(file.read_bytes(), str(file))
@@ -212,10 +274,16 @@ def test_golden_metadata_says_what_java_says(golden: Golden, name: str) -> None:
     assert metadata.last_sequence_number == expected["last_sequence_number"]
     assert metadata.next_row_id == expected.get("next_row_id")
     assert schema_to_json(metadata.schema())["fields"] == expected["schema"]["fields"]
-    assert {s.snapshot_id for s in metadata.snapshots} == {s["snapshot_id"] for s in expected["snapshots"]}
+    assert {s.snapshot_id for s in metadata.snapshots} == {
+        s["snapshot_id"] for s in expected["snapshots"]
+    }
     for s in expected["snapshots"]:
         found = metadata.snapshot_by_id(s["snapshot_id"])
-        assert (found.parent_snapshot_id, found.sequence_number, found.operation) == (s["parent_id"], s["sequence_number"], s["operation"])
+        assert (found.parent_snapshot_id, found.sequence_number, found.operation) == (
+            s["parent_id"],
+            s["sequence_number"],
+            s["operation"],
+        )
         assert found.schema_id == s["schema_id"]
 
 
@@ -226,7 +294,9 @@ def test_variants_of_metadata_are_read_or_refused_as_java_does(golden: Golden) -
     for name, answer in answers.items():
         file = Path(table.location) / answer["file"]
         if answer["java"] == "reads" or name == "manifest_list_missing":  # its metadata is sound
-            assert decode_metadata(file.read_bytes(), str(file)).location.endswith("metadata_variants"), name
+            assert decode_metadata(file.read_bytes(), str(file)).location.endswith(
+                "metadata_variants"
+            ), name
         else:
             with pytest.raises(FrazilError) as refused:
                 decode_metadata(file.read_bytes(), str(file))
@@ -238,7 +308,10 @@ def test_current_snapshot_minus_one_is_no_snapshot() -> None:
     metadata = decode_metadata(with_(current_snapshot_id=-1, refs={}))
     assert metadata.current_snapshot_id is None
     assert json.loads(encode_metadata(metadata))["current-snapshot-id"] is None
-    assert json.loads(encode_metadata(replace(metadata, format_version=2)))["current-snapshot-id"] == -1
+    assert (
+        json.loads(encode_metadata(replace(metadata, format_version=2)))["current-snapshot-id"]
+        == -1
+    )
 
 
 def test_missing_refs_mean_main_at_the_current_snapshot() -> None:
@@ -247,18 +320,39 @@ def test_missing_refs_mean_main_at_the_current_snapshot() -> None:
 
 
 def test_version_1_without_lists_is_read() -> None:
-    v1 = {"format-version": 1, "location": "s3://b/t/", "last-updated-ms": 5, "last-column-id": 1,
-          "schema": {"type": "struct", "fields": [{"id": 1, "name": "a", "required": False, "type": "int"}]},
-          "partition-spec": [{"name": "a", "transform": "identity", "source-id": 1}], "current-snapshot-id": 9,
-          "snapshots": [{"snapshot-id": 9, "timestamp-ms": 5, "manifests": ["m1.avro", "m2.avro"]}]}  # fmt: skip
+    v1 = {
+        "format-version": 1,
+        "location": "s3://b/t/",
+        "last-updated-ms": 5,
+        "last-column-id": 1,
+        "schema": {
+            "type": "struct",
+            "fields": [{"id": 1, "name": "a", "required": False, "type": "int"}],
+        },
+        "partition-spec": [{"name": "a", "transform": "identity", "source-id": 1}],
+        "current-snapshot-id": 9,
+        "snapshots": [{"snapshot-id": 9, "timestamp-ms": 5, "manifests": ["m1.avro", "m2.avro"]}],
+    }
     metadata = decode_metadata(json.dumps(v1).encode())
-    assert (metadata.location, metadata.table_uuid, metadata.current_schema_id, metadata.last_partition_id) == ("s3://b/t", None, 0, 1000)
+    assert (
+        metadata.location,
+        metadata.table_uuid,
+        metadata.current_schema_id,
+        metadata.last_partition_id,
+    ) == ("s3://b/t", None, 0, 1000)
     assert metadata.spec().fields[0].field_id == 1000
     snapshot = metadata.current_snapshot()
     assert snapshot is not None
-    assert (snapshot.manifests, snapshot.summary, snapshot.sequence_number) == (("m1.avro", "m2.avro"), {}, 0)
+    assert (snapshot.manifests, snapshot.summary, snapshot.sequence_number) == (
+        ("m1.avro", "m2.avro"),
+        {},
+        0,
+    )
     written = json.loads(encode_metadata(metadata))
-    assert (written["schema"]["fields"], written["partition-spec"][0]["field-id"]) == (v1["schema"]["fields"], 1000)
+    assert (written["schema"]["fields"], written["partition-spec"][0]["field-id"]) == (
+        v1["schema"]["fields"],
+        1000,
+    )
     assert decode_metadata(encode_metadata(metadata)) == metadata
 
 
@@ -294,7 +388,19 @@ def test_unsound_metadata_is_refused_with_its_file(what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"{", b"[]", b"null", b"5", b"\xff\xfe", b"\x1f\x8b", b"\x1f\x8b\x08\x00" + b"\x00" * 20, b"{}", b'{"format-version":2}']
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"5",
+        b"\xff\xfe",
+        b"\x1f\x8b",
+        b"\x1f\x8b\x08\x00" + b"\x00" * 20,
+        b"{}",
+        b'{"format-version":2}',
+    ],
 )
 def test_what_is_no_metadata_at_all_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptData):
@@ -303,8 +409,16 @@ def test_what_is_no_metadata_at_all_is_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize("depth", [150, 2_000, 200_000])
 def test_deep_nesting_is_refused_in_good_time(depth: int) -> None:
-    nested = '{"type":"list","element-id":1,"element-required":true,"element":' * depth + '"int"' + "}" * depth
-    schema = '{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"a","required":true,"type":' + nested + "}]}"
+    nested = (
+        '{"type":"list","element-id":1,"element-required":true,"element":' * depth
+        + '"int"'
+        + "}" * depth
+    )
+    schema = (
+        '{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"a","required":true,"type":'
+        + nested
+        + "}]}"
+    )
     with pytest.raises(CorruptData):
         decode_metadata(with_(schemas="@").replace(b'"@"', f"[{schema}]".encode()))
     with pytest.raises(CorruptData):
@@ -328,11 +442,26 @@ def test_a_value_without_json_form_is_refused() -> None:
 
 def test_new_snapshots_and_logs_are_written_readably() -> None:
     base = decode_metadata(json.dumps(SAMPLE).encode())
-    snapshot = Snapshot(12, 1100, "l.avro", 11, 3, {"added-files": "1", "operation": "append"}, 0, first_row_id=30, added_rows=1)
+    snapshot = Snapshot(
+        12,
+        1100,
+        "l.avro",
+        11,
+        3,
+        {"added-files": "1", "operation": "append"},
+        0,
+        first_row_id=30,
+        added_rows=1,
+    )
     changed: TableMetadata = replace(
-        base, snapshots=base.snapshots.adding(snapshot), last_sequence_number=3, current_snapshot_id=12, refs={"main": SnapshotRef(12)},
-        snapshot_log=(*base.snapshot_log, SnapshotLogEntry(1100, 12)), metadata_log=(MetadataLogEntry(1000, 'quote " and ü'),),
-    )  # fmt: skip
+        base,
+        snapshots=base.snapshots.adding(snapshot),
+        last_sequence_number=3,
+        current_snapshot_id=12,
+        refs={"main": SnapshotRef(12)},
+        snapshot_log=(*base.snapshot_log, SnapshotLogEntry(1100, 12)),
+        metadata_log=(MetadataLogEntry(1000, 'quote " and ü'),),
+    )
     data = encode_metadata(changed)
     assert decode_metadata(data) == changed
     assert data.count(b"\n") > 80

@@ -14,14 +14,28 @@ from frazil.spec.partitioning import PartitionField, PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot, SnapshotRef, Summary
 from frazil.spec.sorting import SortField, SortOrder
-from frazil.spec.types import IcebergType, ListType, LongType, MapType, NestedField, StringType, StructType
+from frazil.spec.types import (
+    IcebergType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+)
 
 SCHEMA = Schema(
-    NestedField(1, "id", LongType(), required=True, doc="the key"), NestedField(2, "tags", ListType(3, StringType())),
-    NestedField(4, "m", MapType(5, "string", 6, "double")), NestedField(7, "s", StructType(NestedField(8, "x", "decimal(9, 2)"))),
-    schema_id=3, identifier_field_ids=[1],
-)  # fmt: skip
-SPEC, ORDER = PartitionSpec(PartitionField(1, 1000, "bucket[4]", "b"), spec_id=2), SortOrder(SortField(1, "identity", "desc"), order_id=5)
+    NestedField(1, "id", LongType(), required=True, doc="the key"),
+    NestedField(2, "tags", ListType(3, StringType())),
+    NestedField(4, "m", MapType(5, "string", 6, "double")),
+    NestedField(7, "s", StructType(NestedField(8, "x", "decimal(9, 2)"))),
+    schema_id=3,
+    identifier_field_ids=[1],
+)
+SPEC, ORDER = (
+    PartitionSpec(PartitionField(1, 1000, "bucket[4]", "b"), spec_id=2),
+    SortOrder(SortField(1, "identity", "desc"), order_id=5),
+)
 NOUNS: list[Any] = [
     SCHEMA, SCHEMA.fields[0], *(f.field_type for f in SCHEMA.fields), SPEC, SPEC.fields[0], ORDER, ORDER.fields[0],
     Snapshot(1, 2, "a/list.avro", summary=Summary(operation="append"), sequence_number=1), SnapshotRef(7, "tag", max_ref_age_ms=5),
@@ -33,14 +47,23 @@ NOUNS: list[Any] = [
 def test_a_noun_comes_back_from_its_json(noun: Any) -> None:
     text = noun.model_dump_json()
     assert (
-        json.loads(text) == noun.model_dump() == json.loads(noun.model_dump_json(indent=2)) and type(noun).model_validate_json(text) == noun
+        json.loads(text) == noun.model_dump() == json.loads(noun.model_dump_json(indent=2))
+        and type(noun).model_validate_json(text) == noun
     )
     assert type(noun).model_validate(noun.model_dump()) == noun
 
 
 def test_names_are_those_of_the_spec() -> None:
-    assert json.loads(SCHEMA.model_dump_json())["identifier-field-ids"] == [1] and "\n" not in SCHEMA.model_dump_json()
-    assert SPEC.fields[0].model_dump() == {"name": "b", "transform": "bucket[4]", "source-id": 1, "field-id": 1000}
+    assert (
+        json.loads(SCHEMA.model_dump_json())["identifier-field-ids"] == [1]
+        and "\n" not in SCHEMA.model_dump_json()
+    )
+    assert SPEC.fields[0].model_dump() == {
+        "name": "b",
+        "transform": "bucket[4]",
+        "source-id": 1,
+        "field-id": 1000,
+    }
     assert StringType().model_dump_json() == '"string"'
 
 

@@ -54,13 +54,20 @@ def test_values_are_joined_in_the_order_of_the_spec() -> None:
         (4, IdentityTransform(), "d"),
         (1, VoidTransform(), "v"),
     ]
-    spec = PartitionSpec(*(PartitionField(source, 1000 + i, t, name) for i, (source, t, name) in enumerate(fields)))
+    spec = PartitionSpec(
+        *(PartitionField(source, 1000 + i, t, name) for i, (source, t, name) in enumerate(fields))
+    )
     values: tuple[Any, ...] = ("val#1", 17486, 3, b"\x00\xff", 1.5, None)
-    assert partition_path(spec, schema, values) == "data%231=val%231/ts_day=2017-11-16/n=3/b=AP8%3D/d=1.5/v=null"
+    assert (
+        partition_path(spec, schema, values)
+        == "data%231=val%231/ts_day=2017-11-16/n=3/b=AP8%3D/d=1.5/v=null"
+    )
     assert partition_path(PartitionSpec(), schema, ()) == ""
 
 
-@pytest.mark.parametrize("name", [n for n in names(deletes=None, partitioned=True) if not n.startswith("py_")])
+@pytest.mark.parametrize(
+    "name", [n for n in names(deletes=None, partitioned=True) if not n.startswith("py_")]
+)
 def test_golden_data_files_lie_where_we_would_put_them(golden: Golden, name: str) -> None:
     metadata, checked = current_metadata(golden, name), 0
     if metadata.properties.get("write.object-storage.enabled") == "true":
@@ -71,11 +78,23 @@ def test_golden_data_files_lie_where_we_would_put_them(golden: Golden, name: str
     for m in decode_manifest_list(local(snapshot.manifest_list).read_bytes()):
         spec = metadata.spec_by_id(m.partition_spec_id)
         schema = next(
-            (s for s in (metadata.schema(), *metadata.schemas) if all(f.source_id in s.by_id for f in spec.fields)), metadata.schema()
+            (
+                s
+                for s in (metadata.schema(), *metadata.schemas)
+                if all(f.source_id in s.by_id for f in spec.fields)
+            ),
+            metadata.schema(),
         )
         for e in entries_from_table(decode_manifest(local(m.manifest_path).read_bytes(), m), spec):
             folder = e.data_file.file_path.rpartition("/")[0]
-            if "/data" in folder and "/import/" not in folder and "=" in folder and e.data_file.file_format != "puffin":
-                assert folder.endswith("/" + partition_path(spec, schema, e.data_file.partition)), folder
+            if (
+                "/data" in folder
+                and "/import/" not in folder
+                and "=" in folder
+                and e.data_file.file_format != "puffin"
+            ):
+                assert folder.endswith("/" + partition_path(spec, schema, e.data_file.partition)), (
+                    folder
+                )
                 checked += 1
     assert checked or not any("=" in str(f) for f in golden[name].expected["files"])

@@ -21,12 +21,20 @@ VECTORS = {
 }
 POSITIONS = st.one_of(
     st.sets(st.integers(0, 2**40), max_size=30),
-    st.tuples(st.integers(0, 2**33), st.integers(0, 9000), st.integers(1, 9)).map(lambda t: set(range(t[0], t[0] + t[1], t[2]))),
+    st.tuples(st.integers(0, 2**33), st.integers(0, 9000), st.integers(1, 9)).map(
+        lambda t: set(range(t[0], t[0] + t[1], t[2]))
+    ),
 )
 BLOB = st.builds(
-    Blob, type=TEXT, data=st.binary(max_size=200), fields=st.lists(st.integers(0, 2**31 - 1), max_size=3).map(tuple), snapshot_id=st.integers(-1, 2**63 - 1),
-    sequence_number=st.integers(-1, 2**63 - 1), compression_codec=st.sampled_from([None, "zstd"]), properties=st.dictionaries(TEXT, TEXT, max_size=2),
-)  # fmt: skip
+    Blob,
+    type=TEXT,
+    data=st.binary(max_size=200),
+    fields=st.lists(st.integers(0, 2**31 - 1), max_size=3).map(tuple),
+    snapshot_id=st.integers(-1, 2**63 - 1),
+    sequence_number=st.integers(-1, 2**63 - 1),
+    compression_codec=st.sampled_from([None, "zstd"]),
+    properties=st.dictionaries(TEXT, TEXT, max_size=2),
+)
 
 
 @pytest.mark.parametrize("positions", VECTORS)
@@ -47,7 +55,9 @@ def test_positions_survive(positions: set[int]) -> None:
 
 @given(POSITIONS, st.data())
 @settings(max_examples=150, deadline=None)
-def test_a_vector_damaged_behind_a_right_checksum_is_refused_before_native_code_sees_it(positions: set[int], data: st.DataObject) -> None:
+def test_a_vector_damaged_behind_a_right_checksum_is_refused_before_native_code_sees_it(
+    positions: set[int], data: st.DataObject
+) -> None:
     import struct
     import zlib
 
@@ -107,10 +117,14 @@ def test_blobs_survive(blobs: list[Blob], properties: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("name", names(deletes=None))
-def test_golden_puffin_files_are_read_and_their_vectors_written_back_alike(golden: Golden, name: str) -> None:
+def test_golden_puffin_files_are_read_and_their_vectors_written_back_alike(
+    golden: Golden, name: str
+) -> None:
     files = [f for f in Path(golden[name].location).rglob("*") if f.is_file()]
     puffins = [f for f in files if f.read_bytes()[:4] == b"PFA1"]
-    named = {f for f in files if f.suffix in (".puffin", ".stats")}  # by Java; Flink's are named .parquet
+    named = {
+        f for f in files if f.suffix in (".puffin", ".stats")
+    }  # by Java; Flink's are named .parquet
     assert named <= set(puffins) and all(f.read_bytes()[-4:] == b"PFA1" for f in puffins)
     for file in puffins:
         data = file.read_bytes()
@@ -120,7 +134,10 @@ def test_golden_puffin_files_are_read_and_their_vectors_written_back_alike(golde
                 found = decode_vector(content, str(file))
                 assert len(found) == int(blob.properties["cardinality"])
                 assert encode_vector(found) == content
-                assert vector_blob(found, blob.properties["referenced-data-file"]).properties == blob.properties
+                assert (
+                    vector_blob(found, blob.properties["referenced-data-file"]).properties
+                    == blob.properties
+                )
 
 
 def test_some_golden_table_has_vectors_and_some_statistics(golden: Golden) -> None:
@@ -136,7 +153,10 @@ def test_some_golden_table_has_vectors_and_some_statistics(golden: Golden) -> No
 @settings(max_examples=150, deadline=None)
 def test_a_damaged_file_never_causes_a_raw_error(data: st.DataObject) -> None:
     whole, _, _ = encode_puffin(
-        [vector_blob(BitMap64([1, 2]), "s3://b/f.parquet"), Blob(type="x", data=b"abc" * 40, compression_codec="zstd")]
+        [
+            vector_blob(BitMap64([1, 2]), "s3://b/f.parquet"),
+            Blob(type="x", data=b"abc" * 40, compression_codec="zstd"),
+        ]
     )
     damaged = bytearray(whole[: data.draw(st.integers(0, len(whole)))])
     if damaged and data.draw(st.booleans()):
@@ -146,17 +166,32 @@ def test_a_damaged_file_never_causes_a_raw_error(data: st.DataObject) -> None:
         found = [decode_blob(bytes(damaged), blob) for blob in decode_footer(bytes(damaged)).blobs]
     except (CorruptData, Unsupported):
         return
-    assert len(damaged) == len(whole) and all(isinstance(content, bytes) for content in found), "a file that is cut off is refused"
+    assert len(damaged) == len(whole) and all(isinstance(content, bytes) for content in found), (
+        "a file that is cut off is refused"
+    )
 
 
 def footer_of(payload: bytes, size: int | None = None, flags: int = 0) -> bytes:
     import struct
 
-    return b"PFA1PFA1" + payload + struct.pack("<iI4s", len(payload) if size is None else size, flags, b"PFA1")
+    return (
+        b"PFA1PFA1"
+        + payload
+        + struct.pack("<iI4s", len(payload) if size is None else size, flags, b"PFA1")
+    )
 
 
 @pytest.mark.parametrize(
-    "bad", [footer_of(b"{}"), footer_of(b"{", 1), footer_of(b"{}", -5), footer_of(b"{}", 2**31 - 1), footer_of(b"[" * 9000), b"", b"PFA1"]
+    "bad",
+    [
+        footer_of(b"{}"),
+        footer_of(b"{", 1),
+        footer_of(b"{}", -5),
+        footer_of(b"{}", 2**31 - 1),
+        footer_of(b"[" * 9000),
+        b"",
+        b"PFA1",
+    ],
 )
 def test_footers_that_are_none_are_refused(bad: bytes) -> None:
     with pytest.raises(CorruptData):

@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.codec import iso_time
-from frazil.codec.single_value import from_bytes, from_json, human_string, java_float, to_bytes, to_json
+from frazil.codec.single_value import (
+    from_bytes,
+    from_json,
+    human_string,
+    java_float,
+    to_bytes,
+    to_json,
+)
 from frazil.errors import CorruptData, InvalidInput
 from frazil.spec import types as t
 from frazil.spec.transforms import (
@@ -40,7 +47,9 @@ VECTORS: list[tuple[t.IcebergType, Any, str]] = [  # spec, "Appendix D"
 
 
 @pytest.mark.parametrize("type_,value,expected", VECTORS, ids=lambda v: str(v)[:20])
-def test_single_values_have_the_bytes_of_the_specification(type_: t.IcebergType, value: Any, expected: str) -> None:
+def test_single_values_have_the_bytes_of_the_specification(
+    type_: t.IcebergType, value: Any, expected: str
+) -> None:
     assert to_bytes(type_, value).hex() == expected
     assert from_bytes(type_, bytes.fromhex(expected)) == value
 
@@ -92,7 +101,13 @@ def test_text_that_is_no_utf8_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "type_,value", [(t.IntegerType(), 2**31), (t.IntegerType(), "x"), (t.DecimalType(9, 2), Decimal("1.234")), (t.StructType(), {})]
+    "type_,value",
+    [
+        (t.IntegerType(), 2**31),
+        (t.IntegerType(), "x"),
+        (t.DecimalType(9, 2), Decimal("1.234")),
+        (t.StructType(), {}),
+    ],
 )
 def test_a_value_that_is_none_of_the_type_is_refused(type_: t.IcebergType, value: Any) -> None:
     with pytest.raises(InvalidInput):
@@ -100,7 +115,9 @@ def test_a_value_that_is_none_of_the_type_is_refused(type_: t.IcebergType, value
 
 
 def test_nested_defaults_go_by_field_id() -> None:
-    struct_type = t.StructType(t.NestedField(4, "a", t.LongType()), t.NestedField(5, "b", t.StringType()))
+    struct_type = t.StructType(
+        t.NestedField(4, "a", t.LongType()), t.NestedField(5, "b", t.StringType())
+    )
     map_type = t.MapType(6, t.StringType(), 7, struct_type, False)
     value = [("k", {4: 1, 5: "x"}), ("l", {4: 2})]
     obj = to_json(map_type, value)
@@ -120,7 +137,9 @@ JSON = [
 
 
 @pytest.mark.parametrize("type_,value,expected", JSON, ids=lambda v: str(v)[:24])
-def test_json_values_are_those_of_the_specification(type_: t.IcebergType, value: Any, expected: Any) -> None:
+def test_json_values_are_those_of_the_specification(
+    type_: t.IcebergType, value: Any, expected: Any
+) -> None:
     assert to_json(type_, value) == expected
     assert from_json(type_, expected) == value
 
@@ -128,13 +147,30 @@ def test_json_values_are_those_of_the_specification(type_: t.IcebergType, value:
 @pytest.mark.parametrize(
     "type_,obj",
     [
-        (t.IntegerType(), 2**31), (t.IntegerType(), True), (t.IntegerType(), 1.5), (t.LongType(), "1"), (t.DateType(), "2017-02-30"), (t.DateType(), 5),
-        (t.TimestamptzType(), "2017-11-16T22:31:08"), (t.TimestamptzType(), "2017-11-16T22:31:08+01:00"), (t.TimestampType(), "2017-11-16"),
-        (t.TimestampType(), "2017-11-16T22:31:08.1234567"), (t.TimeType(), "24:00:00"), (t.DecimalType(4, 2), "100.00"), (t.DecimalType(4, 2), "1E+999999999"),
-        (t.DecimalType(4, 2), "NaN"), (t.FixedType(2), "00"), (t.BinaryType(), "0g"), (t.UUIDType(), "f79c"), (t.StringType(), 5), (t.BooleanType(), "true"),
-        (t.ListType(1, t.IntegerType()), {}), (t.MapType(1, t.StringType(), 2, t.StringType()), {"keys": ["a"], "values": []}), (t.VariantType(), "{}"),
+        (t.IntegerType(), 2**31),
+        (t.IntegerType(), True),
+        (t.IntegerType(), 1.5),
+        (t.LongType(), "1"),
+        (t.DateType(), "2017-02-30"),
+        (t.DateType(), 5),
+        (t.TimestamptzType(), "2017-11-16T22:31:08"),
+        (t.TimestamptzType(), "2017-11-16T22:31:08+01:00"),
+        (t.TimestampType(), "2017-11-16"),
+        (t.TimestampType(), "2017-11-16T22:31:08.1234567"),
+        (t.TimeType(), "24:00:00"),
+        (t.DecimalType(4, 2), "100.00"),
+        (t.DecimalType(4, 2), "1E+999999999"),
+        (t.DecimalType(4, 2), "NaN"),
+        (t.FixedType(2), "00"),
+        (t.BinaryType(), "0g"),
+        (t.UUIDType(), "f79c"),
+        (t.StringType(), 5),
+        (t.BooleanType(), "true"),
+        (t.ListType(1, t.IntegerType()), {}),
+        (t.MapType(1, t.StringType(), 2, t.StringType()), {"keys": ["a"], "values": []}),
+        (t.VariantType(), "{}"),
     ],
-)  # fmt: skip
+)
 def test_json_that_is_no_value_of_the_type_is_refused(type_: t.IcebergType, obj: Any) -> None:
     with pytest.raises(InvalidInput):
         from_json(type_, obj)
@@ -155,19 +191,33 @@ HUMAN = [
 
 
 @pytest.mark.parametrize("transform,type_,value,expected", HUMAN, ids=lambda v: str(v)[:24])
-def test_partition_values_read_as_java_prints_them(transform: Any, type_: t.IcebergType, value: Any, expected: str) -> None:
+def test_partition_values_read_as_java_prints_them(
+    transform: Any, type_: t.IcebergType, value: Any, expected: str
+) -> None:
     assert human_string(transform, type_, value) == expected
 
 
 @pytest.mark.parametrize(
     "value,single,expected",
     [
-        (1.0, False, "1.0"), (0.001, False, "0.001"), (0.0001, False, "1.0E-4"), (1e7, False, "1.0E7"), (9999999.5, False, "9999999.5"), (-0.0, False, "-0.0"),
-        (1.2345678901234567e300, False, "1.2345678901234567E300"), (math.nan, False, "NaN"), (math.inf, False, "Infinity"), (-math.inf, True, "-Infinity"),
-        (struct.unpack("<f", struct.pack("<f", 0.1))[0], True, "0.1"), (3.4028234663852886e38, True, "3.4028235E38"), (123.0, True, "123.0"),
-        (5e-324, False, "5.0E-324"), (100.0, False, "100.0"), (1234567.0, True, "1234567.0"),
+        (1.0, False, "1.0"),
+        (0.001, False, "0.001"),
+        (0.0001, False, "1.0E-4"),
+        (1e7, False, "1.0E7"),
+        (9999999.5, False, "9999999.5"),
+        (-0.0, False, "-0.0"),
+        (1.2345678901234567e300, False, "1.2345678901234567E300"),
+        (math.nan, False, "NaN"),
+        (math.inf, False, "Infinity"),
+        (-math.inf, True, "-Infinity"),
+        (struct.unpack("<f", struct.pack("<f", 0.1))[0], True, "0.1"),
+        (3.4028234663852886e38, True, "3.4028235E38"),
+        (123.0, True, "123.0"),
+        (5e-324, False, "5.0E-324"),
+        (100.0, False, "100.0"),
+        (1234567.0, True, "1234567.0"),
     ],
-)  # fmt: skip
+)
 def test_floats_read_as_java_prints_them(value: float, single: bool, expected: str) -> None:
     found = java_float(value, single)
     assert found == expected
@@ -187,5 +237,10 @@ def test_dates_of_the_whole_range_survive_their_text(days: int) -> None:
 
 
 @given(LONG, st.sampled_from([6, 9]), st.booleans())
-def test_timestamps_of_the_whole_range_survive_their_text(units: int, digits: int, zone: bool) -> None:
-    assert iso_time.parse_timestamp(iso_time.timestamp_text(units, digits, zone), digits, zone) == units
+def test_timestamps_of_the_whole_range_survive_their_text(
+    units: int, digits: int, zone: bool
+) -> None:
+    assert (
+        iso_time.parse_timestamp(iso_time.timestamp_text(units, digits, zone), digits, zone)
+        == units
+    )

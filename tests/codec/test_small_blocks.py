@@ -1,4 +1,6 @@
-"""Files with one entry in each block, as PyIceberg leaves them: inflated all at once, with the same bounds."""
+"""Files with one entry in each block, as PyIceberg leaves them: inflated all at once, with the same
+bounds.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,17 @@ ENTRIES = [write_long(n) + write_text(s) for n, s in enumerate(TEXTS)]
 
 
 def deflated(data: bytes) -> bytes:
-    return zlib.compress(data)[2:-1]  # as PyIceberg does: three bytes of the checksum stay behind the stream
+    return zlib.compress(data)[
+        2:-1
+    ]  # as PyIceberg does: three bytes of the checksum stay behind the stream
 
 
 def flushed(entries: list[bytes], at: int = -1, packed: bytes = b"") -> bytes:
     """A file of one block an entry; the block `at` is another one."""
     blocks = [packed if n == at else deflated(e) for n, e in enumerate(entries)]
-    return header(SCHEMA, {}, "deflate", SYNC) + b"".join(write_long(1) + write_long(len(b)) + b + SYNC for b in blocks)
+    return header(SCHEMA, {}, "deflate", SYNC) + b"".join(
+        write_long(1) + write_long(len(b)) + b + SYNC for b in blocks
+    )
 
 
 def columns(data: bytes) -> tuple[int, dict[str, pa.Array]]:
@@ -43,7 +49,9 @@ def columns(data: bytes) -> tuple[int, dict[str, pa.Array]]:
 
 @pytest.fixture(params=["its turn", "another's turn"])
 def turn(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Whether this thread may inflate: another may be at it, or may have been when this process was forked."""
+    """Whether this thread may inflate: another may be at it, or may have been when this process was
+    forked.
+    """
     if request.param == "its turn":
         yield request.param
         return
@@ -55,15 +63,25 @@ def test_entries_of_small_blocks_are_all_there_in_their_order(turn: str) -> None
     data = flushed(ENTRIES)
     found = read_container(data)
     count, blocks = avro_arrow._small_blocks(found) or (0, [])
-    assert (count, avro_arrow._inflated(blocks, found)) == (200, b"".join(ENTRIES)) == (found.count, b"".join(b for _, b in found.blocks))
+    assert (
+        (count, avro_arrow._inflated(blocks, found))
+        == (200, b"".join(ENTRIES))
+        == (found.count, b"".join(b for _, b in found.blocks))
+    )
     rows, read = columns(data)
-    assert rows == 200 and read["id"].to_pylist() == list(range(200)) and read["s"].to_pylist() == TEXTS
+    assert (
+        rows == 200
+        and read["id"].to_pylist() == list(range(200))
+        and read["s"].to_pylist() == TEXTS
+    )
 
 
 def test_who_has_no_turn_leaves_the_blocks_as_they_are_to_the_native_reader(turn: str) -> None:
     container = read_container(flushed(ENTRIES))
     _, parts = avro_arrow._entries(container, container.schema) or (0, [])
-    assert (memoryview(container.data)[container.start + 16 :] in parts) == (turn == "another's turn")
+    assert (memoryview(container.data)[container.start + 16 :] in parts) == (
+        turn == "another's turn"
+    )
     _, read = avro_arrow._native(container, container.schema, TYPES) or (0, {})
     assert read["s"].to_pylist() == TEXTS
 
@@ -85,7 +103,10 @@ def test_small_blocks_that_swell_are_stopped(turn: str) -> None:
     swollen = deflated(bytes(8_000_000))
     assert len(swollen) < 1 << 13
     with pytest.raises(CorruptData, match="decompresses to far more"):
-        columns(header(SCHEMA, {}, "deflate", SYNC) + (write_long(1) + write_long(len(swollen)) + swollen + SYNC) * 40)
+        columns(
+            header(SCHEMA, {}, "deflate", SYNC)
+            + (write_long(1) + write_long(len(swollen)) + swollen + SYNC) * 40
+        )
 
 
 def test_threads_that_read_at_once_find_the_same() -> None:

@@ -8,7 +8,9 @@ from frazil.arrow.deletes.position_sets import union, union_of
 from frazil.codec.sorted_numbers import distinct
 
 numbers = st.lists(st.integers(0, 40), max_size=30)
-sets = st.lists(st.integers(0, 2**62), max_size=20, unique=True).map(sorted) | st.lists(st.integers(0, 25), unique=True).map(sorted)
+sets = st.lists(st.integers(0, 2**62), max_size=20, unique=True).map(sorted) | st.lists(
+    st.integers(0, 25), unique=True
+).map(sorted)
 
 
 @given(numbers, st.sampled_from(["int64", "uint64", "int32"]))

@@ -1,4 +1,6 @@
-"""View metadata as JSON: the view specification's own example, everything that a view may hold, and what is none."""
+"""View metadata as JSON: the view specification's own example, everything that a view may hold, and
+what is none.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ from frazil.codec.view_json import decode_view, encode_view
 from frazil.errors import CorruptData, FrazilError, Unsupported
 from frazil.spec.schema import Schema
 from frazil.spec.types import DateType, IntegerType, LongType, NestedField
-from frazil.spec.view import OtherRepresentation, SQLViewRepresentation, ViewHistoryEntry, ViewMetadata, ViewVersion
+from frazil.spec.view import (
+    OtherRepresentation,
+    SQLViewRepresentation,
+    ViewHistoryEntry,
+    ViewMetadata,
+    ViewVersion,
+)
 
 # "Appendix A: An Example" of the view specification
 EXAMPLE: dict[str, Any] = {
@@ -31,7 +39,13 @@ EXAMPLE: dict[str, Any] = {
             "default-catalog": "prod",
             "default-namespace": ["default"],
             "summary": {"engine-name": "Spark", "engine-version": "3.3.2"},
-            "representations": [{"type": "sql", "sql": f"SELECT\n    COUNT(1), CAST(event_ts AS DATE)\nFROM {name}\nGROUP BY 2", "dialect": "spark"}],
+            "representations": [
+                {
+                    "type": "sql",
+                    "sql": f"SELECT\n    COUNT(1), CAST(event_ts AS DATE)\nFROM {name}\nGROUP BY 2",
+                    "dialect": "spark",
+                }
+            ],
         }
         for n, at, name in [(1, 1573518431292, "events"), (2, 1573518981593, "prod.default.events")]
     ],
@@ -40,21 +54,40 @@ EXAMPLE: dict[str, Any] = {
             "schema-id": 1,
             "type": "struct",
             "fields": [
-                {"id": 1, "name": "event_count", "required": False, "type": "int", "doc": "Count of events"},
+                {
+                    "id": 1,
+                    "name": "event_count",
+                    "required": False,
+                    "type": "int",
+                    "doc": "Count of events",
+                },
                 {"id": 2, "name": "event_date", "required": False, "type": "date"},
             ],
         }
     ],
-    "version-log": [{"timestamp-ms": 1573518431292, "version-id": 1}, {"timestamp-ms": 1573518981593, "version-id": 2}],
+    "version-log": [
+        {"timestamp-ms": 1573518431292, "version-id": 1},
+        {"timestamp-ms": 1573518981593, "version-id": 2},
+    ],
 }
 
 
 def test_the_example_of_the_specification_is_read_and_written_as_it_is() -> None:
     view = decode_view(json.dumps(EXAMPLE).encode())
-    assert view.current_version().queries["spark"].sql.endswith("FROM prod.default.events\nGROUP BY 2")
-    assert view.current_version().default_catalog == "prod" and view.current_version().default_namespace == ("default",)
-    fields = NestedField(1, "event_count", IntegerType(), doc="Count of events"), NestedField(2, "event_date", DateType())
-    assert view.schema() == Schema(*fields) and view.version_log[1] == ViewHistoryEntry(1573518981593, 2)
+    assert (
+        view.current_version().queries["spark"].sql.endswith("FROM prod.default.events\nGROUP BY 2")
+    )
+    assert (
+        view.current_version().default_catalog == "prod"
+        and view.current_version().default_namespace == ("default",)
+    )
+    fields = (
+        NestedField(1, "event_count", IntegerType(), doc="Count of events"),
+        NestedField(2, "event_date", DateType()),
+    )
+    assert view.schema() == Schema(*fields) and view.version_log[1] == ViewHistoryEntry(
+        1573518981593, 2
+    )
     assert json.loads(encode_view(view)) == EXAMPLE
     assert json.loads(gzip.decompress(encode_view(view, gzipped=True))) == EXAMPLE
     assert decode_view(encode_view(view, gzipped=True)) == view
@@ -63,9 +96,14 @@ def test_the_example_of_the_specification_is_read_and_written_as_it_is() -> None
 def test_what_a_newer_writer_adds_is_kept() -> None:
     newer = json.loads(json.dumps(EXAMPLE)) | {"later": [1]}
     newer["versions"][1] |= {"storage-table": {"namespace": ["default"], "name": "stored"}}
-    newer["versions"][1]["representations"] += [{"type": "plan", "nodes": [1, 2]}, {"type": "sql", "sql": "x", "dialect": "trino", "hint": 1}]
+    newer["versions"][1]["representations"] += [
+        {"type": "plan", "nodes": [1, 2]},
+        {"type": "sql", "sql": "x", "dialect": "trino", "hint": 1},
+    ]
     view = decode_view(json.dumps(newer).encode())
-    assert view.current_version().representations[1] == OtherRepresentation({"type": "plan", "nodes": [1, 2]})
+    assert view.current_version().representations[1] == OtherRepresentation(
+        {"type": "plan", "nodes": [1, 2]}
+    )
     assert view.current_version().queries.keys() == {"spark", "trino"}
     assert json.loads(encode_view(view)) == newer
 
@@ -85,8 +123,15 @@ _VERSIONS = st.builds(
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(_VERSIONS, min_size=1, max_size=4, unique_by=lambda v: v.version_id), _TEXTS, st.booleans(), st.data())
-def test_every_view_is_read_as_it_was_written(versions: list[ViewVersion], properties: dict[str, str], zipped: bool, data: st.DataObject) -> None:
+@given(
+    st.lists(_VERSIONS, min_size=1, max_size=4, unique_by=lambda v: v.version_id),
+    _TEXTS,
+    st.booleans(),
+    st.data(),
+)
+def test_every_view_is_read_as_it_was_written(
+    versions: list[ViewVersion], properties: dict[str, str], zipped: bool, data: st.DataObject
+) -> None:
     current = data.draw(st.sampled_from(versions)).version_id
     log = tuple(ViewHistoryEntry(v.timestamp_ms, v.version_id) for v in versions)
     schema = Schema(NestedField(1, "id", LongType()), schema_id=3)

@@ -1,8 +1,9 @@
 """A process that lets commits die (tests.forked starts it); it prints a JSON line for each k.
 
-For k = FIRST, FIRST+STEP, … the table is laid out anew, and a forked child carries the operation out until its k-th file operation below
-the table (or SQL statement) fails: FAULT is kill (SIGKILL before it) or the name of an errno, raised in its place. Another child looks at
-what is there then. The parent itself never opens the table: it would have threads, and could not fork.
+For k = FIRST, FIRST+STEP, … the table is laid out anew, and a forked child carries the operation
+out until its k-th file operation below the table (or SQL statement) fails: FAULT is kill (SIGKILL
+before it) or the name of an errno, raised in its place. Another child looks at what is there then.
+The parent itself never opens the table: it would have threads, and could not fork.
 """
 
 from __future__ import annotations
@@ -24,10 +25,30 @@ from frazil.commit.table_commit import commit
 from frazil.errors import CommitStateUnknownException, FrazilError
 from frazil.spec.updates import SetProperties
 from tests.builders.data_files import data_file
-from tests.commit.support import append, avro_files, backend_of, do, live, make_table, name_in, needed, stored
+from tests.commit.support import (
+    append,
+    avro_files,
+    backend_of,
+    do,
+    live,
+    make_table,
+    name_in,
+    needed,
+    stored,
+)
 
 MOST = 150
-EVENTS = {"open", "os.rename", "os.link", "os.remove", "os.mkdir", "os.listdir", "os.scandir", "os.truncate", "sqlite3.connect"}
+EVENTS = {
+    "open",
+    "os.rename",
+    "os.link",
+    "os.remove",
+    "os.mkdir",
+    "os.listdir",
+    "os.scandir",
+    "os.truncate",
+    "sqlite3.connect",
+}
 OPERATIONS: dict[str, list[Any]] = {
     "append": [Append([data_file(8)])],
     "delete": [DeleteFiles(paths=[data_file(1).file_path])],
@@ -53,14 +74,18 @@ class Counter:
 
         def traced(*arguments: Any, **more: Any) -> sqlite3.Connection:
             connection = connect(*arguments, **more)
-            connection.set_trace_callback(lambda statement: self.step(f"sql {statement[:20]}", quiet=True))
+            connection.set_trace_callback(
+                lambda statement: self.step(f"sql {statement[:20]}", quiet=True)
+            )
             return connection
 
         sqlite3.connect = traced  # type: ignore[assignment]
 
     def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event in EVENTS and any(isinstance(a, str) and self.root in a for a in arguments):
-            self.step(event, quiet=event == "sqlite3.connect")  # sqlite itself tells of that as an error of its own
+            self.step(
+                event, quiet=event == "sqlite3.connect"
+            )  # sqlite itself tells of that as an error of its own
 
     def wrapped(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(fd: int, *arguments: Any) -> Any:
@@ -123,11 +148,21 @@ def attempt(kind: str, operation: str, fault: str, k: int, place: Path) -> dict[
     try:
         backend = backend_of(kind, place)
         done = commit(backend, base, OPERATIONS[operation], sleep=lambda _: None)
-        return {"told": "committed", "seen": counter.seen, "fired": counter.fired, "location": done.table.metadata_location}
+        return {
+            "told": "committed",
+            "seen": counter.seen,
+            "fired": counter.fired,
+            "location": done.table.metadata_location,
+        }
     except CommitStateUnknownException:
         return {"told": "unknown", "seen": counter.seen, "fired": counter.fired}
     except FrazilError as e:
-        return {"told": "failed", "seen": counter.seen, "fired": counter.fired, "error": f"{type(e).__name__}: {e}"}
+        return {
+            "told": "failed",
+            "seen": counter.seen,
+            "fired": counter.fired,
+            "error": f"{type(e).__name__}: {e}",
+        }
 
 
 def looked_at(kind: str, place: Path, before: list[str]) -> dict[str, Any]:
@@ -135,7 +170,11 @@ def looked_at(kind: str, place: Path, before: list[str]) -> dict[str, Any]:
     backend = backend_of(kind, place)
     table = backend.load(name_in(backend))
     files = avro_files(stored(table))
-    found = {"live": live(table), "new": table.metadata.properties.get("new"), "snapshots": len(table.metadata.snapshots)}
+    found = {
+        "live": live(table),
+        "new": table.metadata.properties.get("new"),
+        "snapshots": len(table.metadata.snapshots),
+    }
     found["missing"] = sorted(needed(table.metadata, table) - files)
     found["orphans"] = sorted(files - needed(table.metadata, table))
     found["same_files"] = sorted(everything(table)) == before
@@ -154,7 +193,13 @@ def main(kind: str, operation: str, fault: str, first: int, step: int, place: Pa
     work.mkdir()
     in_child(lambda: {"ok": laid_out(kind, work) is not None})
     shutil.copytree(work, pristine)
-    before = in_child(lambda: {"files": sorted(everything(backend_of(kind, work).load(name_in(backend_of(kind, work)))))})["files"]
+    before = in_child(
+        lambda: {
+            "files": sorted(
+                everything(backend_of(kind, work).load(name_in(backend_of(kind, work))))
+            )
+        }
+    )["files"]
     k = first
     while True:
         shutil.rmtree(work)

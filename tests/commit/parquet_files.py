@@ -17,16 +17,35 @@ COLUMNS = pa.schema([
 ])  # fmt: skip
 
 
-def written(location: str, n: int, ids: range, p: str | None = "a", *, spec_id: int = 0, partitioned: bool = True) -> DataFile:
+def written(
+    location: str,
+    n: int,
+    ids: range,
+    p: str | None = "a",
+    *,
+    spec_id: int = 0,
+    partitioned: bool = True,
+) -> DataFile:
     path = Path(f"{location}/data/f{n:05d}.parquet")
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table({"id": list(ids), "p": [p] * len(ids)}, schema=COLUMNS), path)
-    bounds: dict[str, Any] = {"lower_bounds": {1: to_bytes(LongType(), ids[0])}, "upper_bounds": {1: to_bytes(LongType(), ids[-1])}}
+    bounds: dict[str, Any] = {
+        "lower_bounds": {1: to_bytes(LongType(), ids[0])},
+        "upper_bounds": {1: to_bytes(LongType(), ids[-1])},
+    }
     if p is not None:
         for b in bounds.values():
             b[2] = to_bytes(StringType(), p)
     return DataFile(
-        file_path=str(path), file_format="parquet", record_count=len(ids), file_size_in_bytes=path.stat().st_size, spec_id=spec_id,
-        partition=(p,) if partitioned else (), value_counts={1: len(ids), 2: len(ids)}, null_value_counts={1: 0, 2: 0 if p is not None else len(ids)},
-        split_offsets=(4,), sort_order_id=0, **bounds,
-    )  # fmt: skip
+        file_path=str(path),
+        file_format="parquet",
+        record_count=len(ids),
+        file_size_in_bytes=path.stat().st_size,
+        spec_id=spec_id,
+        partition=(p,) if partitioned else (),
+        value_counts={1: len(ids), 2: len(ids)},
+        null_value_counts={1: 0, 2: 0 if p is not None else len(ids)},
+        split_offsets=(4,),
+        sort_order_id=0,
+        **bounds,
+    )

@@ -1,4 +1,6 @@
-"""Row-level changes made by hand: files written, found again, and committed by the actions, for tests that need no verbs."""
+"""Row-level changes made by hand: files written, found again, and committed by the actions, for
+tests that need no verbs.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 import frazil
-from frazil.arrow.deletes.write_deletes import FileDeletes, write_equality_deletes, write_position_deletes
+from frazil.arrow.deletes.write_deletes import (
+    FileDeletes,
+    write_equality_deletes,
+    write_position_deletes,
+)
 from frazil.arrow.deletes.write_vectors import write_vectors
 from frazil.arrow.write.conform import conform
 from frazil.arrow.write.write_options import WriteOptions
@@ -22,7 +28,12 @@ Rows = Sequence[tuple[int, str]]
 
 
 def frame(rows: Rows) -> pa.Table:
-    return pa.table({"id": pa.array([i for i, _ in rows], pa.int64()), "p": pa.array([p for _, p in rows], pa.string())})
+    return pa.table(
+        {
+            "id": pa.array([i for i, _ in rows], pa.int64()),
+            "p": pa.array([p for _, p in rows], pa.string()),
+        }
+    )
 
 
 def context_of(base: LoadedTable, **options: Any) -> WriteContext:
@@ -35,9 +46,16 @@ def data_files(base: LoadedTable, rows: Rows, **options: Any) -> list[DataFile]:
 
 
 def rows_by_file(base: LoadedTable) -> list[tuple[DataFile, list[int], tuple[DataFile, ...]]]:
-    """Live files in the order of their least id, the ids in them by position (deleted ones too), and the deletes that apply."""
+    """Live files in the order of their least id, the ids in them by position (deleted ones too),
+    and the deletes that apply.
+    """
     found = []
-    for task in plan(base.metadata, base.storage, snapshot=base.metadata.current_snapshot(), schema=base.metadata.schema()).tasks():
+    for task in plan(
+        base.metadata,
+        base.storage,
+        snapshot=base.metadata.current_snapshot(),
+        schema=base.metadata.schema(),
+    ).tasks():
         ids = pa.parquet.read_table(task.file.file_path.removeprefix("file://"))["id"].to_pylist()
         found.append((task.file, ids, task.delete_files))
     return sorted(found, key=lambda f: f[1])
@@ -46,7 +64,9 @@ def rows_by_file(base: LoadedTable) -> list[tuple[DataFile, list[int], tuple[Dat
 def deletes_of(
     base: LoadedTable, ids: Iterable[int], granularity: str = "file", **options: Any
 ) -> tuple[list[DataFile], list[DataFile], set[str]]:
-    """Delete files (v2) or vectors (v3) for the rows with these ids: (new ones, those they replace, paths of the data files)."""
+    """Delete files (v2) or vectors (v3) for the rows with these ids: (new ones, those they replace,
+    paths of the data files).
+    """
     wanted = set(ids)
     deletes, replaced = [], []
     for file, here, old in rows_by_file(base):
@@ -73,8 +93,12 @@ def _positions(base: LoadedTable, file: DataFile, delete: DataFile) -> list[int]
     return positions_of(file, [delete], base.storage, DeleteCache(1 << 20)).tolist()
 
 
-def key_deletes(base: LoadedTable, rows: Rows, field_ids: Sequence[int] = (1,), **options: Any) -> list[DataFile]:
-    return write_equality_deletes(conform(frame(rows), base.metadata.schema()), context_of(base, **options), field_ids)
+def key_deletes(
+    base: LoadedTable, rows: Rows, field_ids: Sequence[int] = (1,), **options: Any
+) -> list[DataFile]:
+    return write_equality_deletes(
+        conform(frame(rows), base.metadata.schema()), context_of(base, **options), field_ids
+    )
 
 
 def visible(backend: CatalogBackend, location: str) -> list[tuple[int, str]]:

@@ -29,7 +29,9 @@ def backend_of(kind: str, place: Path) -> CatalogBackend:
     if kind == "path":
         return LocationBackend(str(place / "t"), {})
     if kind == "sqlite":
-        found = load_backend("s", type="sql", uri=f"sqlite:///{place}/c.db", warehouse=str(place / "w"))
+        found = load_backend(
+            "s", type="sql", uri=f"sqlite:///{place}/c.db", warehouse=str(place / "w")
+        )
     else:
         found = load_backend("m", type="memory")
     if not found.namespace_exists(("db",)):
@@ -49,12 +51,18 @@ def make_table(
     schema: Schema = SCHEMA,
 ) -> LoadedTable:
     name = name_in(backend)
-    md = new_metadata(schema, build_spec(schema, partition_by), properties=properties, format_version=version)
+    md = new_metadata(
+        schema, build_spec(schema, partition_by), properties=properties, format_version=version
+    )
     return create(backend, backend.stage_create(name, md)).table
 
 
-def do(backend: CatalogBackend, *actions: Action, base: LoadedTable | None = None, **more: Any) -> CommitOutcome:
-    return commit(backend, base or backend.load(name_in(backend)), actions, sleep=lambda _: None, **more)
+def do(
+    backend: CatalogBackend, *actions: Action, base: LoadedTable | None = None, **more: Any
+) -> CommitOutcome:
+    return commit(
+        backend, base or backend.load(name_in(backend)), actions, sleep=lambda _: None, **more
+    )
 
 
 def entries(table: LoadedTable, snapshot: Snapshot | None = None) -> list[dict[str, Any]]:
@@ -69,7 +77,11 @@ def entries(table: LoadedTable, snapshot: Snapshot | None = None) -> list[dict[s
 
 def live(table: LoadedTable, snapshot: Snapshot | None = None) -> list[str]:
     """Names of the live data files, sorted: a file that is there twice shows twice."""
-    return sorted(short(e["file_path"]) for e in entries(table, snapshot) if e["status"] != 2 and e["content"] == 0)
+    return sorted(
+        short(e["file_path"])
+        for e in entries(table, snapshot)
+        if e["status"] != 2 and e["content"] == 0
+    )
 
 
 def short(path: str) -> str:
@@ -103,7 +115,9 @@ def append(*numbers: int, **more: Any) -> Append:
     return Append([data_file(n, **more) for n in numbers])
 
 
-def start(backend: CatalogBackend, *files: DataFile, version: int = 2, partition_by: tuple[str, ...] = ()) -> int:
+def start(
+    backend: CatalogBackend, *files: DataFile, version: int = 2, partition_by: tuple[str, ...] = ()
+) -> int:
     """A table of these files, and its snapshot's id."""
     make_table(backend, version, partition_by)
     return do(backend, Append(list(files))).table.metadata.current_snapshot_id or 0

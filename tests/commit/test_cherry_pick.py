@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from frazil.catalog import CatalogBackend
-from frazil.commit.actions import Append, DeleteFiles, MetadataChange, OverwriteFiles, ReplacePartitions
+from frazil.commit.actions import (
+    Append,
+    DeleteFiles,
+    MetadataChange,
+    OverwriteFiles,
+    ReplacePartitions,
+)
 from frazil.commit.cherry_pick import CherryPick
 from frazil.errors import ValidationException
 from frazil.spec import updates as u
@@ -48,8 +54,19 @@ def test_a_staged_append_is_made_again_on_top_of_what_came_between(backend: Cata
     picked = staged(backend, 2)
     do(backend, append(3, p="b"))
     done = do(backend, CherryPick(picked))
-    assert live(done.table) == ["1", "2", "3"] and done.snapshot is not None and nothing_left_over(done.table)
-    assert done.snapshot.summary.items() >= {"source-snapshot-id": str(picked), "published-wap-id": "w", "operation": "append"}.items()
+    assert (
+        live(done.table) == ["1", "2", "3"]
+        and done.snapshot is not None
+        and nothing_left_over(done.table)
+    )
+    assert (
+        done.snapshot.summary.items()
+        >= {
+            "source-snapshot-id": str(picked),
+            "published-wap-id": "w",
+            "operation": "append",
+        }.items()
+    )
 
 
 def test_nothing_is_picked_twice(backend: CatalogBackend) -> None:
@@ -68,13 +85,20 @@ def test_nothing_is_picked_twice(backend: CatalogBackend) -> None:
 
 def test_a_pick_that_loses_a_race_checks_again(backend: CatalogBackend) -> None:
     picked = staged(backend, 2)
-    other = FlakyBackend(backend, before_swap=lambda turn: do(backend, append(10 + turn, p="c")) if turn == 1 else None)
+    other = FlakyBackend(
+        backend,
+        before_swap=lambda turn: do(backend, append(10 + turn, p="c")) if turn == 1 else None,
+    )
     done = do(other, CherryPick(picked))
     assert done.attempts == 2 and live(done.table) == ["1", "11", "2"] and done.snapshot is not None
-    assert done.snapshot.snapshot_id != picked and done.snapshot.summary["source-snapshot-id"] == str(picked)
+    assert done.snapshot.snapshot_id != picked and done.snapshot.summary[
+        "source-snapshot-id"
+    ] == str(picked)
 
 
-def test_a_dynamic_overwrite_is_picked_when_its_partitions_did_not_change(backend: CatalogBackend) -> None:
+def test_a_dynamic_overwrite_is_picked_when_its_partitions_did_not_change(
+    backend: CatalogBackend,
+) -> None:
     made = do(backend, ReplacePartitions([data_file(2, p="a")], stage_only=True)).snapshot
     assert made is not None
     do(backend, append(3, p="b"))
@@ -90,7 +114,10 @@ def test_a_dynamic_overwrite_of_a_changed_partition_is_refused(backend: CatalogB
 
 
 def test_other_changes_are_only_fast_forwarded(backend: CatalogBackend) -> None:
-    made = do(backend, OverwriteFiles(removed=[data_file(1, p="a")], added=[data_file(2, p="a")], stage_only=True)).snapshot
+    made = do(
+        backend,
+        OverwriteFiles(removed=[data_file(1, p="a")], added=[data_file(2, p="a")], stage_only=True),
+    ).snapshot
     assert made is not None
     do(backend, append(3, p="b"))
     with pytest.raises(ValidationException, match="not append, dynamic overwrite, or fast-forward"):
@@ -105,7 +132,9 @@ def test_a_pick_of_removed_files_is_refused_when_they_are_gone(backend: CatalogB
         do(backend, CherryPick(made.snapshot_id))
 
 
-def test_a_rollback_moves_main_and_the_next_append_goes_on_from_there(backend: CatalogBackend) -> None:
+def test_a_rollback_moves_main_and_the_next_append_goes_on_from_there(
+    backend: CatalogBackend,
+) -> None:
     first = do(backend, append(2, p="a")).table.metadata.current_snapshot_id or 0
     do(backend, append(3, p="a"))
     do(backend, MetadataChange(lambda md: [u.SetSnapshotRef("main", SnapshotRef(first))]))

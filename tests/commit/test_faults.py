@@ -1,6 +1,8 @@
-"""Commits that die or fail at any file operation: the table is as before or as after, readable, and the next commit works.
+"""Commits that die or fail at any file operation: the table is as before or as after, readable, and
+the next commit works.
 
-The short form takes every 5th file operation, another first one for each operation; FRAZIL_SOAK=1 takes all.
+The short form takes every 5th file operation, another first one for each operation; FRAZIL_SOAK=1
+takes all.
 """
 
 from __future__ import annotations
@@ -31,29 +33,42 @@ OPERATIONS = list(AFTER) if SOAK else ["append", "transaction"]
 
 def swept(kind: str, operation: str, fault: str, place: Path) -> list[dict[str, Any]]:
     first = 1 if SOAK else 1 + (list(AFTER).index(operation) + len(fault)) % STEP
-    lines = printed_by(main, kind, operation, fault, first, STEP, place, place=place, timeout=1800 if SOAK else 120)
+    lines = printed_by(
+        main, kind, operation, fault, first, STEP, place, place=place, timeout=1800 if SOAK else 120
+    )
     return [json.loads(line) for line in lines]
 
 
 @pytest.mark.parametrize("kind", ["path", "sqlite"])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_writer_killed_at_any_file_operation_leaves_all_or_nothing(kind: str, operation: str, tmp_path: Path) -> None:
+def test_a_writer_killed_at_any_file_operation_leaves_all_or_nothing(
+    kind: str, operation: str, tmp_path: Path
+) -> None:
     found = swept(kind, operation, "kill", tmp_path)
     killed = [f for f in found if f.get("killed")]
-    assert len(killed) >= (2 if STEP > 1 else 10) and found[-1]["told"] == "committed", "the fault fired"
+    assert len(killed) >= (2 if STEP > 1 else 10) and found[-1]["told"] == "committed", (
+        "the fault fired"
+    )
     for f in found:
         state = (f["live"], f["new"])
         assert state in (BEFORE, AFTER[operation]) and f["missing"] == [] and f["next"], f
         assert f["snapshots"] == 1 or state == AFTER[operation], f
-    assert {tuple(f["live"]) for f in killed} >= {("1", "2")} and (found[-1]["live"], found[-1]["new"]) == AFTER[operation]
+    assert {tuple(f["live"]) for f in killed} >= {("1", "2")} and (
+        found[-1]["live"],
+        found[-1]["new"],
+    ) == AFTER[operation]
 
 
 @pytest.mark.parametrize("kind", ["path", "sqlite"])
 @pytest.mark.parametrize(
     ("operation", "fault"),
-    [(o, f) for o in OPERATIONS for f in ("ENOSPC", "EIO")] if SOAK else [("append", "ENOSPC"), ("transaction", "EIO")],
+    [(o, f) for o in OPERATIONS for f in ("ENOSPC", "EIO")]
+    if SOAK
+    else [("append", "ENOSPC"), ("transaction", "EIO")],
 )
-def test_an_error_of_any_file_operation_is_told_and_undone(kind: str, operation: str, fault: str, tmp_path: Path) -> None:
+def test_an_error_of_any_file_operation_is_told_and_undone(
+    kind: str, operation: str, fault: str, tmp_path: Path
+) -> None:
     found = swept(kind, operation, fault, tmp_path)
     fired = [f for f in found if f["fired"]]
     assert len(fired) >= 2 and found[-1]["told"] == "committed", "the fault fired"

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from frazil.catalog.path import LocationBackend
-from frazil.commit.actions import Append, DeleteFiles, MetadataChange, OverwriteFiles, ReplacePartitions, ReplaceTable, RewriteFiles
+from frazil.commit.actions import (
+    Append,
+    DeleteFiles,
+    MetadataChange,
+    OverwriteFiles,
+    ReplacePartitions,
+    ReplaceTable,
+    RewriteFiles,
+)
 from frazil.commit.cherry_pick import CherryPick
 from frazil.expr.nodes import EqualTo, LessThan, Reference
 from frazil.spec import updates as u
@@ -25,29 +33,60 @@ def history(place: Path, version: int) -> str:
     """A table with every kind of commit."""
     backend = LocationBackend(str(place / f"all_v{version}"), {})
     at = backend.location
-    props = {"commit.manifest.min-count-to-merge": "3", "write.wap.enabled": "true", "write.summary.partition-limit": "10"}
+    props = {
+        "commit.manifest.min-count-to-merge": "3",
+        "write.wap.enabled": "true",
+        "write.summary.partition-limit": "10",
+    }
     make_table(backend, version, ["p"], props)
-    one = [written(at, n, range(n * 10, n * 10 + 10), p) for n, p in enumerate(["a", "b", "c", None])]
+    one = [
+        written(at, n, range(n * 10, n * 10 + 10), p) for n, p in enumerate(["a", "b", "c", None])
+    ]
     do(backend, Append(one[:2]), environment={"engine-name": "frazil"})
     do(backend, Append(one[2:]))
     do(backend, Append([written(at, 10, range(100, 110), "a")]))
     do(backend, Append([written(at, 11, range(110, 120), "a")], branch="dev"))
-    do(backend, MetadataChange(lambda md: [u.SetSnapshotRef("v1", SnapshotRef(md.current_snapshot_id or 0, "tag"))]))
+    do(
+        backend,
+        MetadataChange(
+            lambda md: [u.SetSnapshotRef("v1", SnapshotRef(md.current_snapshot_id or 0, "tag"))]
+        ),
+    )
     do(backend, DeleteFiles(row_filter=EqualTo(Reference("p"), "b")))
     head = backend.load(()).metadata.current_snapshot_id
     do(
         backend,
-        OverwriteFiles(added=[written(at, 12, range(20, 29), "c")], removed=[one[2]], isolation="serializable", starting_snapshot_id=head),
+        OverwriteFiles(
+            added=[written(at, 12, range(20, 29), "c")],
+            removed=[one[2]],
+            isolation="serializable",
+            starting_snapshot_id=head,
+        ),
     )
-    do(backend, ReplacePartitions([written(at, 13, range(200, 205), "d"), written(at, 14, range(30, 33), None)]))
-    do(backend, RewriteFiles(removed=[one[0], written(at, 10, range(100, 110), "a")], added=[written(at, 15, range(20), "a")], sequence_number=1 if version > 1 else None))  # fmt: skip
+    do(
+        backend,
+        ReplacePartitions(
+            [written(at, 13, range(200, 205), "d"), written(at, 14, range(30, 33), None)]
+        ),
+    )
+    do(
+        backend,
+        RewriteFiles(
+            removed=[one[0], written(at, 10, range(100, 110), "a")],
+            added=[written(at, 15, range(20), "a")],
+            sequence_number=1 if version > 1 else None,
+        ),
+    )
     staged = do(backend, Append([written(at, 16, range(300, 303), "e")], wap_id="w")).snapshot
     do(backend, Append([written(at, 17, range(310, 313), "e")]))
     do(backend, CherryPick(staged.snapshot_id if staged else 0))
     do(
-        backend, Append([written(at, 18, range(400, 403), "x")]), DeleteFiles(row_filter=LessThan(Reference("id"), -5)), Append([]),
+        backend,
+        Append([written(at, 18, range(400, 403), "x")]),
+        DeleteFiles(row_filter=LessThan(Reference("id"), -5)),
+        Append([]),
         MetadataChange(lambda md: [u.SetProperties({"k": "v"})]),
-    )  # fmt: skip
+    )
     return at
 
 
@@ -60,7 +99,12 @@ def evolved(place: Path, version: int) -> str:
     if version > 1:
         do(backend, MetadataChange(lambda md: [u.UpgradeFormatVersion(version)]))
     terms = ["p", "bucket(2, id)"] if version == 1 else []
-    do(backend, MetadataChange(lambda md: [u.AddPartitionSpec(build_spec(md.schema(), terms)), u.SetDefaultSpec()]))
+    do(
+        backend,
+        MetadataChange(
+            lambda md: [u.AddPartitionSpec(build_spec(md.schema(), terms)), u.SetDefaultSpec()]
+        ),
+    )
     if version > 1:
         do(backend, Append([written(at, 3, range(20, 25), "z", spec_id=1, partitioned=False)]))
     do(backend, DeleteFiles(paths=[f"{at}/data/f00001.parquet"]))
@@ -71,7 +115,9 @@ def evolved(place: Path, version: int) -> str:
     return at
 
 
-def test_java_and_pyiceberg_read_and_java_writes_on_what_we_committed(tmp_path: Path, java_check: Any, pyiceberg_check: Any) -> None:
+def test_java_and_pyiceberg_read_and_java_writes_on_what_we_committed(
+    tmp_path: Path, java_check: Any, pyiceberg_check: Any
+) -> None:
     places = [f(tmp_path, v) for v in (1, 2, 3) for f in (history, evolved)]
     rows = dict.fromkeys(places, 0)
     for p in places:

@@ -1,4 +1,6 @@
-"""Delete files and vectors that we wrote: read and written on by Java Iceberg, read by PyIceberg where it can."""
+"""Delete files and vectors that we wrote: read and written on by Java Iceberg, read by PyIceberg
+where it can.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,24 @@ from frazil.arrow.write.write_rows import write
 from frazil.catalog.path import LocationBackend
 from frazil.commit.actions import Append, MetadataChange, OverwriteFiles, RowDelta
 from frazil.spec import updates as u
-from tests.commit.row_changes import context_of, data_files, deletes_of, frame, key_deletes, rows_by_file, visible
+from tests.commit.row_changes import (
+    context_of,
+    data_files,
+    deletes_of,
+    frame,
+    key_deletes,
+    rows_by_file,
+    visible,
+)
 from tests.commit.support import do, make_table
 
 pytestmark = pytest.mark.java
 ROWS = [(i, "ab"[i % 2]) for i in range(40)]
 
 
-def begun(place: Path, name: str, version: int, partition_by: tuple[str, ...] = (), **properties: str) -> LocationBackend:
+def begun(
+    place: Path, name: str, version: int, partition_by: tuple[str, ...] = (), **properties: str
+) -> LocationBackend:
     backend = LocationBackend(str(place / "db" / name), {})
     base = make_table(backend, version, partition_by, properties)
     for part in (ROWS[:20], ROWS[20:]):
@@ -29,16 +41,32 @@ def begun(place: Path, name: str, version: int, partition_by: tuple[str, ...] = 
     return backend
 
 
-def delete(backend: LocationBackend, ids: Any, granularity: str = "file", insert: list[tuple[int, str]] | None = None) -> None:
+def delete(
+    backend: LocationBackend,
+    ids: Any,
+    granularity: str = "file",
+    insert: list[tuple[int, str]] | None = None,
+) -> None:
     base = backend.load(())
     made, replaced, referenced = deletes_of(base, ids, granularity)
     added = data_files(base, insert) if insert else []
-    do(backend, RowDelta(added=added, added_deletes=made, removed_deletes=replaced, referenced=referenced, isolation="serializable",
-                         starting_snapshot_id=base.metadata.current_snapshot_id))  # fmt: skip
+    do(
+        backend,
+        RowDelta(
+            added=added,
+            added_deletes=made,
+            removed_deletes=replaced,
+            referenced=referenced,
+            isolation="serializable",
+            starting_snapshot_id=base.metadata.current_snapshot_id,
+        ),
+    )
 
 
 def positions(place: Path, format_: str, granularity: str) -> tuple[str, set[int]]:
-    backend = begun(place, f"pos_{format_}_{granularity}", 2, ("p",), **{"write.delete.format.default": format_})
+    backend = begun(
+        place, f"pos_{format_}_{granularity}", 2, ("p",), **{"write.delete.format.default": format_}
+    )
     delete(backend, [1, 2, 21, 39], granularity)
     delete(backend, [3, 38], granularity, insert=[(100, "a")])
     return backend.location, {*range(40), 100} - {1, 2, 21, 39, 3, 38}
@@ -57,7 +85,13 @@ def equality(place: Path, version: int) -> tuple[str, set[int]]:
     do(backend, RowDelta(added_deletes=key_deletes(base, [(4, "a"), (5, "b"), (30, "a")])))
     delete(backend, [6, 7])
     base = backend.load(())
-    do(backend, RowDelta(added=data_files(base, [(8, "a")]), added_deletes=key_deletes(base, [(8, "a"), (31, "b")], (1, 2))))
+    do(
+        backend,
+        RowDelta(
+            added=data_files(base, [(8, "a")]),
+            added_deletes=key_deletes(base, [(8, "a"), (31, "b")], (1, 2)),
+        ),
+    )
     return backend.location, set(range(40)) - {4, 5, 30, 6, 7, 31}
 
 
@@ -80,12 +114,22 @@ def rewritten(place: Path) -> tuple[str, set[int]]:
     file, ids, _ = rows_by_file(base)[0]
     kept = [n for n, i in enumerate(ids) if i not in (1, 5)]
     rows = frame([(ids[n] + (1000 if ids[n] == 7 else 0), "ab"[ids[n] % 2]) for n in kept])
-    rows = rows.append_column("_row_id", pa.array([n + (file.first_row_id or 0) for n in kept], pa.int64()))
-    rows = rows.append_column("_last_updated_sequence_number", pa.array([None if ids[n] == 7 else 1 for n in kept], pa.int64()))
+    rows = rows.append_column(
+        "_row_id", pa.array([n + (file.first_row_id or 0) for n in kept], pa.int64())
+    )
+    rows = rows.append_column(
+        "_last_updated_sequence_number",
+        pa.array([None if ids[n] == 7 else 1 for n in kept], pa.int64()),
+    )
     made = write(rows.to_batches(), context_of(base).keeping_lineage())
     do(
         backend,
-        OverwriteFiles(added=made, removed=[file], isolation="serializable", starting_snapshot_id=base.metadata.current_snapshot_id),
+        OverwriteFiles(
+            added=made,
+            removed=[file],
+            isolation="serializable",
+            starting_snapshot_id=base.metadata.current_snapshot_id,
+        ),
     )
     return backend.location, {*range(40), 1007} - {1, 5, 7}
 
@@ -97,7 +141,9 @@ CASES: dict[str, Callable[[Path], tuple[str, set[int]]]] = {
 }  # fmt: skip
 
 
-def test_java_reads_and_goes_on_and_pyiceberg_reads_what_we_deleted(tmp_path: Path, java_check: Any, pyiceberg_check: Any) -> None:
+def test_java_reads_and_goes_on_and_pyiceberg_reads_what_we_deleted(
+    tmp_path: Path, java_check: Any, pyiceberg_check: Any
+) -> None:
     expected: dict[str, set[int]] = {}
     for make in CASES.values():
         place, ids = make(tmp_path)
@@ -125,11 +171,17 @@ def test_java_sees_the_row_ids_that_we_kept(tmp_path: Path, java_check: Any) -> 
     for make in (vectors, upgraded, rewritten):
         make(tmp_path)
     said = dict(
-        json.loads(line) for line in java_check.run(READ, tmp_path, "vectors", "upgraded", "rewritten").splitlines() if line.startswith("[")
+        json.loads(line)
+        for line in java_check.run(READ, tmp_path, "vectors", "upgraded", "rewritten").splitlines()
+        if line.startswith("[")
     )
     for name, theirs in said.items():
-        scan = frazil.load_table(str(tmp_path / "db" / name)).scan(selected_fields=("id", "_row_id", "_last_updated_sequence_number"))
-        ours = sorted(map(list, zip(*(c.to_pylist() for c in scan.to_arrow().columns), strict=True)))
+        scan = frazil.load_table(str(tmp_path / "db" / name)).scan(
+            selected_fields=("id", "_row_id", "_last_updated_sequence_number")
+        )
+        ours = sorted(
+            map(list, zip(*(c.to_pylist() for c in scan.to_arrow().columns), strict=True))
+        )
         assert ours == theirs, name
     by_id = {row[0]: row[1:] for row in said["rewritten"]}
     assert by_id[0] == [0, 1] and by_id[1007] == [7, 4] and by_id[20] == [20, 2]

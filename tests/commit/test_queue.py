@@ -1,4 +1,6 @@
-"""The queue for commits to one table: whose turn it is, and that nobody who hangs, dies or forks holds the others up."""
+"""The queue for commits to one table: whose turn it is, and that nobody who hangs, dies or forks
+holds the others up.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,16 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import SetProperties, Update
 from frazil.testing import FlakyBackend
 from tests.builders.data_files import data_file
-from tests.commit.support import append, backend_of, do, live, make_table, name_in, nothing_left_over, stored
+from tests.commit.support import (
+    append,
+    backend_of,
+    do,
+    live,
+    make_table,
+    name_in,
+    nothing_left_over,
+    stored,
+)
 from tests.forked import Child, started
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "path", "sqlite"])
@@ -104,7 +115,9 @@ def turn_comes(table: LoadedTable, patience: float = 2 * MOMENT) -> tuple[bool, 
 
 
 @KINDS
-def test_threads_have_their_turn_one_by_one_in_the_order_in_which_they_came(table: LoadedTable) -> None:
+def test_threads_have_their_turn_one_by_one_in_the_order_in_which_they_came(
+    table: LoadedTable,
+) -> None:
     order: list[int] = []
     inside, came = threading.Semaphore(), threading.Semaphore(0)
 
@@ -181,7 +194,9 @@ def test_who_is_interrupted_while_waiting_leaves_the_queue(table: LoadedTable) -
 
 @SHARED
 @pytest.mark.disk
-def test_processes_wait_for_each_other_and_the_place_of_a_killed_one_is_free_at_once(kind: str, table: LoadedTable, tmp_path: Path) -> None:
+def test_processes_wait_for_each_other_and_the_place_of_a_killed_one_is_free_at_once(
+    kind: str, table: LoadedTable, tmp_path: Path
+) -> None:
     child = holder(kind, tmp_path)
     waits = threading.Event()
 
@@ -200,7 +215,9 @@ def test_processes_wait_for_each_other_and_the_place_of_a_killed_one_is_free_at_
 
 @SHARED
 @pytest.mark.disk
-def test_a_process_that_is_stopped_in_its_turn_is_passed_by_and_loses_nothing(kind: str, table: LoadedTable, tmp_path: Path) -> None:
+def test_a_process_that_is_stopped_in_its_turn_is_passed_by_and_loses_nothing(
+    kind: str, table: LoadedTable, tmp_path: Path
+) -> None:
     child = holder(kind, tmp_path)
     assert child.process.pid is not None
     os.kill(child.process.pid, signal.SIGSTOP)
@@ -216,7 +233,9 @@ def test_a_process_that_is_stopped_in_its_turn_is_passed_by_and_loses_nothing(ki
 
 @SHARED
 @pytest.mark.disk
-def test_what_a_process_forked_in_its_turn_holds_nobody_up_when_it_is_dead(kind: str, table: LoadedTable, tmp_path: Path) -> None:
+def test_what_a_process_forked_in_its_turn_holds_nobody_up_when_it_is_dead(
+    kind: str, table: LoadedTable, tmp_path: Path
+) -> None:
     child = started(forks_in_its_turn, kind, tmp_path, place=tmp_path)
     wait_until(tmp_path / "holds", child)
     forked = int((tmp_path / "forked").read_text())
@@ -229,8 +248,12 @@ def test_what_a_process_forked_in_its_turn_holds_nobody_up_when_it_is_dead(kind:
 
 
 @KINDS
-def test_who_waited_begins_from_the_state_that_others_left(backend: CatalogBackend, table: LoadedTable) -> None:
-    """With one attempt, and so also where none may be repeated; the manifest of its file is written while it waits."""
+def test_who_waited_begins_from_the_state_that_others_left(
+    backend: CatalogBackend, table: LoadedTable
+) -> None:
+    """With one attempt, and so also where none may be repeated; the manifest of its file is written
+    while it waits.
+    """
     base = with_properties(backend, num_retries="0")
     waits = threading.Event()
     outcomes: list[CommitOutcome] = []
@@ -245,11 +268,15 @@ def test_who_waited_begins_from_the_state_that_others_left(backend: CatalogBacke
         do(backend, append(1)), do(backend, append(2))
     thread.join(MOMENT)
     (done,) = outcomes
-    assert done.attempts == 1 and live(done.table) == ["1", "2", "9"] and nothing_left_over(done.table)
+    assert (
+        done.attempts == 1 and live(done.table) == ["1", "2", "9"] and nothing_left_over(done.table)
+    )
 
 
 @KINDS
-def test_what_speaks_against_a_commit_that_waits_is_told_when_its_turn_has_come(backend: CatalogBackend, table: LoadedTable) -> None:
+def test_what_speaks_against_a_commit_that_waits_is_told_when_its_turn_has_come(
+    backend: CatalogBackend, table: LoadedTable
+) -> None:
     before, errors = stored(table), list[Exception]()
     gone, waits = RewriteFiles(removed=[data_file(1)], added=[data_file(2)]), threading.Event()
 
@@ -264,7 +291,9 @@ def test_what_speaks_against_a_commit_that_waits_is_told_when_its_turn_has_come(
         thread.start()
         assert waits.wait(MOMENT)
     thread.join(MOMENT)
-    assert "Missing required files" in str(errors) and stored(table) == before, "the manifest written meanwhile is taken back"
+    assert "Missing required files" in str(errors) and stored(table) == before, (
+        "the manifest written meanwhile is taken back"
+    )
 
 
 @KINDS
@@ -276,7 +305,9 @@ def test_no_retries_means_none(backend: CatalogBackend, table: LoadedTable) -> N
 
 
 @KINDS
-def test_pauses_follow_what_an_attempt_takes_and_the_properties_bound_them(backend: CatalogBackend, table: LoadedTable) -> None:
+def test_pauses_follow_what_an_attempt_takes_and_the_properties_bound_them(
+    backend: CatalogBackend, table: LoadedTable
+) -> None:
     def pauses(**limits: str) -> list[float]:
         base, slept = with_properties(backend, **limits), list[float]()
         flaky = FlakyBackend(backend, ["conflict"] * 9, before_swap=lambda turn: time.sleep(0.05))
@@ -286,28 +317,37 @@ def test_pauses_follow_what_an_attempt_takes_and_the_properties_bound_them(backe
 
     free = pauses(min_wait_ms="600000", max_wait_ms="600000")
     assert len(free) == 3, "the first retry begins at once: what was loaded is old, as a rule"
-    assert all(0.05 * 4**n <= seconds for n, seconds in enumerate(free)) and sum(free) < MOMENT, "far below what the properties allow"
+    assert all(0.05 * 4**n <= seconds for n, seconds in enumerate(free)) and sum(free) < MOMENT, (
+        "far below what the properties allow"
+    )
     assert pauses(min_wait_ms="3", max_wait_ms="8") == [0.006, 0.008, 0.008]
     assert pauses(min_wait_ms="0", max_wait_ms="8") == [0.0, 0.0, 0.0]
 
 
 @KINDS
-def test_pauses_are_not_cut_to_what_is_too_short_for_a_slow_store(backend: CatalogBackend, table: LoadedTable) -> None:
+def test_pauses_are_not_cut_to_what_is_too_short_for_a_slow_store(
+    backend: CatalogBackend, table: LoadedTable
+) -> None:
     slept = list[float]()
     flaky = FlakyBackend(backend, ["conflict"] * 9, before_swap=lambda turn: time.sleep(0.15))
     with pytest.raises(CommitFailedException, match="after 5 attempts"):
         commit(flaky, table, [append(1)], sleep=slept.append)
-    assert len(slept) == 3 and all(0.15 * 4**n <= seconds for n, seconds in enumerate(slept)), "the default of min-wait-ms is no bound"
+    assert len(slept) == 3 and all(0.15 * 4**n <= seconds for n, seconds in enumerate(slept)), (
+        "the default of min-wait-ms is no bound"
+    )
 
 
-# The lock file ------------------------------------------------------------------------------------------------------------------------
+# The lock file
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 def in_a_bucket(kind: str, place: Path) -> LoadedTable:
     """A table that does not lie on a local disk, as far as the queue can see."""
     table = table_of(kind, place)
     metadata = replace(table.metadata, location="s3://bucket/t")
-    return replace(table, metadata=metadata, metadata_location="s3://bucket/t/metadata/v1.metadata.json")
+    return replace(
+        table, metadata=metadata, metadata_location="s3://bucket/t/metadata/v1.metadata.json"
+    )
 
 
 def holds_the_turn_of_a_table_in_a_bucket(kind: str, place: Path) -> None:
@@ -339,18 +379,24 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_however_many_tables_there_are_one_empty_file_is_left(temporary: Path, tmp_path: Path) -> None:
+def test_however_many_tables_there_are_one_empty_file_is_left(
+    temporary: Path, tmp_path: Path
+) -> None:
     table = make_table(backend_of("memory", tmp_path))
     open_before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
         with turn(replace(table, metadata=replace(table.metadata, table_uuid=str(uuid.uuid4())))):
             (lock,) = [f for f in temporary.rglob("*") if f.is_file()]
-            assert lock.stat().st_mode & 0o777 == 0o600 and lock.parent.stat().st_mode & 0o777 == 0o700
+            assert (
+                lock.stat().st_mode & 0o777 == 0o600 and lock.parent.stat().st_mode & 0o777 == 0o700
+            )
     assert lock.stat().st_size == 0 and len(os.listdir("/proc/self/fd")) == open_before
 
 
 @pytest.mark.parametrize("trap", ["link", "file", "writable", "link to a file"])
-def test_what_others_have_prepared_in_the_temporary_folder_is_not_used(trap: str, temporary: Path, tmp_path: Path) -> None:
+def test_what_others_have_prepared_in_the_temporary_folder_is_not_used(
+    trap: str, temporary: Path, tmp_path: Path
+) -> None:
     table, name = make_table(backend_of("memory", tmp_path)), temporary / f"frazil-{os.geteuid()}"
     theirs = tmp_path / "theirs"
     theirs.mkdir()
@@ -371,7 +417,9 @@ def test_what_others_have_prepared_in_the_temporary_folder_is_not_used(trap: str
     assert not name.is_file() or name.read_text() == "theirs"
 
 
-def test_without_a_temporary_folder_the_commit_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_temporary_folder_the_commit_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = make_table(backend_of("memory", tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
     with turn(table) as others:

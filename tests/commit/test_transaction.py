@@ -1,4 +1,6 @@
-"""The commit loop: lost races, lost answers, interrupts, clocks; rows and files are looked at after each."""
+"""The commit loop: lost races, lost answers, interrupts, clocks; rows and files are looked at after
+each.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,19 @@ from frazil.errors import (
 from frazil.spec import updates as u
 from frazil.testing import FlakyBackend, FlakyStorage
 from tests.builders.data_files import data_file
-from tests.commit.support import SCHEMA, append, avro_files, backend_of, do, live, make_table, name_in, needed, nothing_left_over, stored
+from tests.commit.support import (
+    SCHEMA,
+    append,
+    avro_files,
+    backend_of,
+    do,
+    live,
+    make_table,
+    name_in,
+    needed,
+    nothing_left_over,
+    stored,
+)
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "path", "sqlite"])
 
@@ -32,7 +46,9 @@ KINDS = pytest.mark.parametrize("kind", ["memory", "path", "sqlite"])
 @pytest.fixture
 def backend(kind: str, tmp_path: Path) -> CatalogBackend:
     found = backend_of(kind, tmp_path)
-    make_table(found, properties={"commit.retry.num-retries": "3", "commit.status-check.num-retries": "2"})
+    make_table(
+        found, properties={"commit.retry.num-retries": "3", "commit.status-check.num-retries": "2"}
+    )
     do(found, append(1))
     return found
 
@@ -45,28 +61,43 @@ def current(backend: CatalogBackend) -> LoadedTable:
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_lost_race_is_retried_on_fresh_metadata(backend: CatalogBackend, times: int) -> None:
     others = iter(range(100, 200))
-    flaky = FlakyBackend(backend, before_swap=lambda turn: do(backend, append(next(others))) if turn <= times else None)
+    flaky = FlakyBackend(
+        backend,
+        before_swap=lambda turn: do(backend, append(next(others))) if turn <= times else None,
+    )
     done = do(flaky, append(2))
     assert flaky.fired == ["ok"] * (times + 1) and done.attempts == times + 1
-    assert live(done.table) == sorted(["1", "2", *(str(n) for n in range(100, 100 + times))]) and nothing_left_over(done.table)
+    assert live(done.table) == sorted(
+        ["1", "2", *(str(n) for n in range(100, 100 + times))]
+    ) and nothing_left_over(done.table)
     numbers = [s.sequence_number for s in done.table.metadata.snapshots]
-    assert numbers == sorted(set(numbers)) and done.snapshot is not None and done.snapshot.summary["total-data-files"] == str(2 + times)
+    assert (
+        numbers == sorted(set(numbers))
+        and done.snapshot is not None
+        and done.snapshot.summary["total-data-files"] == str(2 + times)
+    )
 
 
 @KINDS
-def test_retries_keep_the_snapshot_id_and_the_manifests_and_redo_only_the_list(backend: CatalogBackend) -> None:
+def test_retries_keep_the_snapshot_id_and_the_manifests_and_redo_only_the_list(
+    backend: CatalogBackend,
+) -> None:
     flaky = FlakyBackend(backend, ["conflict", "conflict"])
     table = current(backend)
     seen = stored(table)
     done = do(flaky, append(2))
     new = avro_files(stored(table) - seen)
     assert flaky.fired == ["conflict", "conflict", "ok"] and done.snapshot is not None
-    assert len([f for f in new if "/snap-" not in f]) == 1 and [f for f in new if "/snap-" in f] == [done.snapshot.manifest_list]
+    assert len([f for f in new if "/snap-" not in f]) == 1 and [
+        f for f in new if "/snap-" in f
+    ] == [done.snapshot.manifest_list]
     assert f"snap-{done.snapshot.snapshot_id}-3-" in str(done.snapshot.manifest_list)
 
 
 @KINDS
-def test_after_the_last_retry_it_fails_and_leaves_the_store_as_it_was(backend: CatalogBackend) -> None:
+def test_after_the_last_retry_it_fails_and_leaves_the_store_as_it_was(
+    backend: CatalogBackend,
+) -> None:
     table = current(backend)
     before = stored(table)
     table.storage.write(f"{table.metadata.location}/data/mine.parquet", b"x")
@@ -74,16 +105,24 @@ def test_after_the_last_retry_it_fails_and_leaves_the_store_as_it_was(backend: C
     with pytest.raises(CommitFailedException, match="after 4 attempts") as e:
         do(flaky, append(2), written=[f"{table.metadata.location}/data/mine.parquet"])
     assert flaky.fired == ["conflict"] * 4 and e.value.retryable and e.value.facts["attempts"] == 4
-    assert stored(table) == before and not table.storage.exists(f"{table.metadata.location}/data/mine.parquet")
+    assert stored(table) == before and not table.storage.exists(
+        f"{table.metadata.location}/data/mine.parquet"
+    )
     assert live(current(backend)) == ["1"]
 
 
 @KINDS
 @pytest.mark.parametrize("word", ["applied", "applied-conflict", "applied-raise"])
-def test_a_commit_that_landed_without_an_answer_is_recognised(backend: CatalogBackend, word: str) -> None:
+def test_a_commit_that_landed_without_an_answer_is_recognised(
+    backend: CatalogBackend, word: str
+) -> None:
     flaky = FlakyBackend(backend, [word])
     done = do(flaky, append(2), written=["/keep"])
-    assert flaky.fired == [word] and live(done.table) == ["1", "2"] == live(current(backend)) and nothing_left_over(done.table)
+    assert (
+        flaky.fired == [word]
+        and live(done.table) == ["1", "2"] == live(current(backend))
+        and nothing_left_over(done.table)
+    )
     assert done.snapshot == done.table.metadata.current_snapshot()
 
 
@@ -99,12 +138,18 @@ def test_a_landed_commit_is_found_below_what_others_put_on_top(backend: CatalogB
 
     flaky.load = load  # type: ignore[method-assign]
     done = do(flaky, append(2), base=current(backend))
-    assert live(done.table) == ["1", "2", "3"] and done.snapshot is not None and done.snapshot.sequence_number == 2
+    assert (
+        live(done.table) == ["1", "2", "3"]
+        and done.snapshot is not None
+        and done.snapshot.sequence_number == 2
+    )
 
 
 @KINDS
 @pytest.mark.parametrize("word", ["lost", "raise"])
-def test_when_nothing_tells_the_outcome_is_unknown_and_every_file_stays(backend: CatalogBackend, word: str) -> None:
+def test_when_nothing_tells_the_outcome_is_unknown_and_every_file_stays(
+    backend: CatalogBackend, word: str
+) -> None:
     table = current(backend)
     mine = f"{table.metadata.location}/data/mine.parquet"
     table.storage.write(mine, b"x")
@@ -118,13 +163,19 @@ def test_when_nothing_tells_the_outcome_is_unknown_and_every_file_stays(backend:
 
 
 @KINDS
-def test_an_unclear_commit_is_looked_up_again_while_the_catalog_is_away(backend: CatalogBackend) -> None:
+def test_an_unclear_commit_is_looked_up_again_while_the_catalog_is_away(
+    backend: CatalogBackend,
+) -> None:
     flaky = FlakyBackend(backend, ["applied"], unreachable_loads=2)
-    assert live(do(flaky, append(2), base=current(backend)).table) == ["1", "2"] and flaky.loads == 3
+    assert (
+        live(do(flaky, append(2), base=current(backend)).table) == ["1", "2"] and flaky.loads == 3
+    )
     away = FlakyBackend(backend, ["applied"], unreachable_loads=9)
     with pytest.raises(CommitStateUnknownException):
         do(away, append(3), base=current(backend))
-    assert live(current(backend)) == ["1", "2", "3"], "it did land, and none of its files was taken away"
+    assert live(current(backend)) == ["1", "2", "3"], (
+        "it did land, and none of its files was taken away"
+    )
 
 
 @KINDS
@@ -138,12 +189,16 @@ def test_a_stale_answer_right_after_the_commit_does_no_harm(backend: CatalogBack
 @KINDS
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])
 @pytest.mark.parametrize("word", ["raise", "applied-raise"])
-def test_an_interrupt_in_the_swap_deletes_nothing(backend: CatalogBackend, error: BaseException, word: str) -> None:
+def test_an_interrupt_in_the_swap_deletes_nothing(
+    backend: CatalogBackend, error: BaseException, word: str
+) -> None:
     flaky = FlakyBackend(backend, [word], error=error)
     with pytest.raises(type(error)):
         do(flaky, append(2))
     after = current(backend)
-    assert flaky.fired == [word] and live(after) == (["1", "2"] if word == "applied-raise" else ["1"])
+    assert flaky.fired == [word] and live(after) == (
+        ["1", "2"] if word == "applied-raise" else ["1"]
+    )
     assert avro_files(stored(after)) >= needed(after.metadata, after)
 
 
@@ -184,7 +239,12 @@ def test_an_unknown_outcome_deletes_nothing_whatever_is_wrong_with_the_propertie
 ) -> None:
     with monkeypatch.context() as patched:  # as another writer may set it, who asks nobody
         patched.setattr(apply, "check_values", lambda _: None)
-        do(backend, MetadataChange(lambda _: [u.SetProperties({"commit.status-check.num-retries": "many"})]))
+        do(
+            backend,
+            MetadataChange(
+                lambda _: [u.SetProperties({"commit.status-check.num-retries": "many"})]
+            ),
+        )
     with pytest.raises(CommitStateUnknownException):
         do(FlakyBackend(backend, ["applied"]), append(2), base=current(backend))
     after = current(backend)
@@ -213,7 +273,9 @@ def test_an_interrupt_before_the_swap_takes_the_files_back(backend: CatalogBacke
 
 @KINDS
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_a_store_that_fails_at_any_write_leaves_the_table_and_its_files_as_they_were(backend: CatalogBackend, number: int) -> None:
+def test_a_store_that_fails_at_any_write_leaves_the_table_and_its_files_as_they_were(
+    backend: CatalogBackend, number: int
+) -> None:
     base = current(backend)
     before, step = stored(base), 0
     while True:
@@ -232,17 +294,31 @@ def test_a_store_that_fails_at_any_write_leaves_the_table_and_its_files_as_they_
                 backend.storage = inner  # type: ignore[attr-defined]
         if done is not None:
             break
-        assert flaky.fired and live(current(backend)) == ["1"] and stored(base) == before, (step, flaky.fired)
-    assert not flaky.fired or "version-hint" in flaky.fired[0][1], "only the hint, written after the commit, may fail unnoticed"
-    assert step > 2 and done is not None and live(done.table) == ["1", "2"] and nothing_left_over(done.table)
+        assert flaky.fired and live(current(backend)) == ["1"] and stored(base) == before, (
+            step,
+            flaky.fired,
+        )
+    assert not flaky.fired or "version-hint" in flaky.fired[0][1], (
+        "only the hint, written after the commit, may fail unnoticed"
+    )
+    assert (
+        step > 2
+        and done is not None
+        and live(done.table) == ["1", "2"]
+        and nothing_left_over(done.table)
+    )
 
 
 @KINDS
-def test_files_that_cannot_be_removed_after_a_success_are_no_failure(backend: CatalogBackend) -> None:
+def test_files_that_cannot_be_removed_after_a_success_are_no_failure(
+    backend: CatalogBackend,
+) -> None:
     base = current(backend)
     storage = FlakyStorage(base.storage, fail_at=1, operations=["delete_many"], lasting=True)
     flaky = FlakyBackend(backend, ["conflict"])
-    done = do(flaky, DeleteFiles(paths=[data_file(1).file_path]), base=replace(base, storage=storage))
+    done = do(
+        flaky, DeleteFiles(paths=[data_file(1).file_path]), base=replace(base, storage=storage)
+    )
     assert storage.fired and live(done.table) == []
 
 
@@ -270,16 +346,25 @@ def test_a_table_made_again_under_the_same_name_is_left_alone(backend: CatalogBa
 
 
 @KINDS
-def test_a_metadata_change_that_landed_without_an_answer_is_recognised_by_its_effect(backend: CatalogBackend) -> None:
-    done = do(FlakyBackend(backend, ["applied"]), MetadataChange(lambda md: [u.SetProperties({"a": "b"})]))
+def test_a_metadata_change_that_landed_without_an_answer_is_recognised_by_its_effect(
+    backend: CatalogBackend,
+) -> None:
+    done = do(
+        FlakyBackend(backend, ["applied"]), MetadataChange(lambda md: [u.SetProperties({"a": "b"})])
+    )
     assert done.table.metadata.properties["a"] == "b"
     with pytest.raises(CommitStateUnknownException):
-        do(FlakyBackend(backend, ["lost"]), MetadataChange(lambda md: [u.SetProperties({"a": "c"})]))
+        do(
+            FlakyBackend(backend, ["lost"]),
+            MetadataChange(lambda md: [u.SetProperties({"a": "c"})]),
+        )
     assert current(backend).metadata.properties["a"] == "b"
 
 
 @KINDS
-def test_a_creation_that_landed_without_an_answer_is_recognised(backend: CatalogBackend, tmp_path: Path) -> None:
+def test_a_creation_that_landed_without_an_answer_is_recognised(
+    backend: CatalogBackend, tmp_path: Path
+) -> None:
     other = backend_of("path", tmp_path / "other") if name_in(backend) == () else backend
     name = () if name_in(backend) == () else ("db", "u")
     staged = other.stage_create(name, new_metadata(SCHEMA))
@@ -302,16 +387,29 @@ def test_filtered_and_merged_manifests_are_used_again_by_the_next_attempt(tmp_pa
     make_table(backend, properties={"commit.manifest.min-count-to-merge": "3"})
     for n in range(1, 3):
         do(backend, append(n, n + 10))
-    others = FlakyBackend(backend, before_swap=lambda turn: do(backend, append(50 + turn)) if turn < 3 else None)
+    others = FlakyBackend(
+        backend, before_swap=lambda turn: do(backend, append(50 + turn)) if turn < 3 else None
+    )
     done = do(others, DeleteFiles(paths=[data_file(1).file_path]), append(9))
-    assert done.attempts == 3 and live(done.table) == ["11", "12", "2", "51", "52", "9"] and nothing_left_over(done.table)
+    assert (
+        done.attempts == 3
+        and live(done.table) == ["11", "12", "2", "51", "52", "9"]
+        and nothing_left_over(done.table)
+    )
 
 
-def test_a_rewrite_whose_files_went_away_meanwhile_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_rewrite_whose_files_went_away_meanwhile_is_refused_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
     backend = backend_of("memory", tmp_path)
     make_table(backend)
     do(backend, append(1, 2))
-    other = FlakyBackend(backend, before_swap=lambda turn: do(backend, DeleteFiles(paths=[data_file(1).file_path])) if turn == 1 else None)
+    other = FlakyBackend(
+        backend,
+        before_swap=lambda turn: (
+            do(backend, DeleteFiles(paths=[data_file(1).file_path])) if turn == 1 else None
+        ),
+    )
     with pytest.raises(ValidationException, match="Missing required files to delete: /data/f00001"):
         do(other, RewriteFiles(removed=[data_file(1), data_file(2)], added=[data_file(3, rows=20)]))
     after = current(backend)
@@ -331,7 +429,11 @@ def test_a_retry_in_v3_takes_a_new_range_of_row_ids(tmp_path: Path) -> None:
     base = make_table(backend, 3)
     do(backend, append(1))
     done = do(backend, append(2), base=base)
-    assert done.snapshot is not None and done.snapshot.first_row_id == 10 and done.table.metadata.next_row_id == 20
+    assert (
+        done.snapshot is not None
+        and done.snapshot.first_row_id == 10
+        and done.table.metadata.next_row_id == 20
+    )
 
 
 def test_a_format_upgrade_that_comes_first_is_written_for(tmp_path: Path) -> None:
@@ -340,7 +442,12 @@ def test_a_format_upgrade_that_comes_first_is_written_for(tmp_path: Path) -> Non
     do(backend, append(1))
     do(backend, MetadataChange(lambda md: [u.UpgradeFormatVersion(3)]))
     done = do(backend, append(2), base=base)
-    assert done.attempts == 2 and live(done.table) == ["1", "2"] and done.table.metadata.next_row_id == 20 and nothing_left_over(done.table)
+    assert (
+        done.attempts == 2
+        and live(done.table) == ["1", "2"]
+        and done.table.metadata.next_row_id == 20
+        and nothing_left_over(done.table)
+    )
 
 
 @pytest.mark.parametrize("skew", [-30_000, -600_000])
@@ -354,7 +461,10 @@ def test_a_clock_behind_the_last_writers_never_writes_times_that_go_back(
     table = backend.load(name_in(backend))
     done = commit(backend, table, [Append([data_file(2)])])
     times = [e.timestamp_ms for e in done.table.metadata.snapshot_log]
-    assert times == sorted(times) and done.table.metadata.last_updated_ms >= times[-1] >= first.last_updated_ms
+    assert (
+        times == sorted(times)
+        and done.table.metadata.last_updated_ms >= times[-1] >= first.last_updated_ms
+    )
 
 
 def test_a_failed_commit_can_be_tried_again_with_the_same_actions(tmp_path: Path) -> None:
@@ -381,13 +491,23 @@ def test_overwrites_of_the_same_file_by_two_writers_let_one_win(tmp_path: Path) 
     start = base.metadata.current_snapshot_id
     do(
         backend,
-        OverwriteFiles(removed=[data_file(1)], added=[data_file(2)], starting_snapshot_id=start, isolation="serializable"),
+        OverwriteFiles(
+            removed=[data_file(1)],
+            added=[data_file(2)],
+            starting_snapshot_id=start,
+            isolation="serializable",
+        ),
         base=base,
     )
     with pytest.raises(ValidationException):
         do(
             backend,
-            OverwriteFiles(removed=[data_file(1)], added=[data_file(3)], starting_snapshot_id=start, isolation="serializable"),
+            OverwriteFiles(
+                removed=[data_file(1)],
+                added=[data_file(3)],
+                starting_snapshot_id=start,
+                isolation="serializable",
+            ),
             base=base,
         )
     assert live(current(backend)) == ["2"]

@@ -1,4 +1,6 @@
-"""A writer process of the tests (tests.forked starts it): each acknowledged commit is a line of PLACE/ack-WHO."""
+"""A writer process of the tests (tests.forked starts it): each acknowledged commit is a line of
+PLACE/ack-WHO.
+"""
 
 from __future__ import annotations
 

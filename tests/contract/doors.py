@@ -1,4 +1,6 @@
-"""The ways in: each reads a table with the same words and gives Arrow, so that one test can ask all of them."""
+"""The ways in: each reads a table with the same words and gives Arrow, so that one test can ask all
+of them.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,19 @@ import frazil
 from tests.golden import GoldenTable
 from tests.peers.rowsum import rowsum
 
-SPARK_LACKS = ("timestamp_ns", "timestamptz_ns", "geometry", "geography", "time")  # may be refused at Spark doors, by name
-OPTION = {"snapshot_id": "snapshot-id", "branch": "branch", "tag": "tag", "as_of": "as-of-timestamp"}
+SPARK_LACKS = (
+    "timestamp_ns",
+    "timestamptz_ns",
+    "geometry",
+    "geography",
+    "time",
+)  # may be refused at Spark doors, by name
+OPTION = {
+    "snapshot_id": "snapshot-id",
+    "branch": "branch",
+    "tag": "tag",
+    "as_of": "as-of-timestamp",
+}
 
 
 @dataclass(frozen=True)
@@ -26,7 +39,9 @@ class Ask:
     travel: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
-    def of(cls, where: str | None = None, select: Sequence[str] | None = None, **travel: Any) -> Ask:
+    def of(
+        cls, where: str | None = None, select: Sequence[str] | None = None, **travel: Any
+    ) -> Ask:
         return cls(where, None if select is None else tuple(select), tuple(travel.items()))
 
 
@@ -74,7 +89,9 @@ def _readable(frame: Any) -> Any:
     if "variant" not in frame.schema.simpleString():
         return frame
     columns = [
-        F.to_json(F.col(f"`{f.name}`")).alias(f.name) if f.dataType.simpleString() == "variant" else F.col(f"`{f.name}`")
+        F.to_json(F.col(f"`{f.name}`")).alias(f.name)
+        if f.dataType.simpleString() == "variant"
+        else F.col(f"`{f.name}`")
         for f in frame.schema
     ]
     return frame.select(*columns)
@@ -90,7 +107,8 @@ def collect_all(frames: Sequence[Any]) -> list[pa.Table]:
     found: list[pa.Table | None] = [None] * len(frames)
     for members in groups.values():
         tagged = [_readable(frames[i]).withColumn("__which", F.lit(i)) for i in members]
-        # One task: each task of a union is sent the plans of all its frames, which for many small frames is most of the work.
+        # One task: each task of a union is sent the plans of all its frames, which for many small
+        # frames is most of the work.
         rows = functools.reduce(lambda a, b: a.union(b), tagged).coalesce(1).toArrow()
         which = rows.column(rows.num_columns - 1)
         for i in members:
@@ -117,6 +135,8 @@ def _lacking(t: Any) -> str | None:
         name = t.split("(")[0]
         return name if name in SPARK_LACKS else None
     inner: Sequence[Any] = (
-        [f["type"] for f in t["fields"]] if t["type"] == "struct" else [t[k] for k in ("element", "key", "value") if k in t]
+        [f["type"] for f in t["fields"]]
+        if t["type"] == "struct"
+        else [t[k] for k in ("element", "key", "value") if k in t]
     )
     return next(filter(None, map(_lacking, inner)), None)

@@ -56,7 +56,10 @@ def recompressed(data: bytes, codec: str) -> bytes:
     meta[b"avro.codec"] = codec.encode()
     pairs = b"".join(_zigzag(len(k)) + k + _zigzag(len(v)) + v for k, v in meta.items())
     head = b"Obj\x01" + _zigzag(len(meta)) + pairs + b"\x00" + sync
-    return head + b"".join(_zigzag(n) + _zigzag(len(p)) + p + sync for n, p in ((n, _pack(b, codec)) for n, b in blocks))
+    return head + b"".join(
+        _zigzag(n) + _zigzag(len(p)) + p + sync
+        for n, p in ((n, _pack(b, codec)) for n, b in blocks)
+    )
 
 
 def _pack(block: bytes, codec: str) -> bytes:
@@ -67,7 +70,9 @@ def _pack(block: bytes, codec: str) -> bytes:
             packer = zlib.compressobj(wbits=-15)
             return packer.compress(block) + packer.flush()
         case "snappy":
-            return pa.compress(block, codec="snappy", asbytes=True) + zlib.crc32(block).to_bytes(4, "big")
+            return pa.compress(block, codec="snappy", asbytes=True) + zlib.crc32(block).to_bytes(
+                4, "big"
+            )
         case "zstandard":
             return pa.compress(block, codec="zstd", asbytes=True)
     raise ValueError(codec)

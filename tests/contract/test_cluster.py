@@ -90,13 +90,30 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> object:
 
 
 @pytest.fixture(scope="module")
-def told(cluster: object, worker_python: Path, java_check: JavaCheck, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What one application saw with each Python of its workers: counts of rows, or the error. The tables lie in `lake/<name>`."""
+def told(
+    cluster: object,
+    worker_python: Path,
+    java_check: JavaCheck,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, Any]:
+    """What one application saw with each Python of its workers: counts of rows, or the error. The
+    tables lie in `lake/<name>`.
+    """
     place = tmp_path_factory.mktemp("job")
     place.chmod(0o777)
-    # The one that serves is the last: Frazil checks the workers of an application until they have been found right.
-    pythons = {"without": java_check.environment.python, "other": other_version(place, worker_python), "packed": worker_python}
-    env = {**os.environ, "PYSPARK_PYTHON": str(worker_python), "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT / "src")}
+    # The one that serves is the last: Frazil checks the workers of an application until they have
+    # been found right.
+    pythons = {
+        "without": java_check.environment.python,
+        "other": other_version(place, worker_python),
+        "packed": worker_python,
+    }
+    env = {
+        **os.environ,
+        "PYSPARK_PYTHON": str(worker_python),
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT / "src"),
+    }
     names = json.dumps({name: str(python) for name, python in pythons.items()})
     command = [sys.executable, "-c", JOB, str(cluster), str(place / "lake"), names]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, cwd=place)
@@ -123,7 +140,10 @@ def test_workers_with_a_packed_environment_read_and_write(told: dict[str, Any]) 
 
 
 def test_a_worker_without_frazil_is_one_clear_error(told: dict[str, Any]) -> None:
-    assert told["without"].startswith("frazil.errors.NotInstalledError") and "frazil" in told["without"].partition(": ")[2].lower()
+    assert (
+        told["without"].startswith("frazil.errors.NotInstalledError")
+        and "frazil" in told["without"].partition(": ")[2].lower()
+    )
     assert not list((told["lake"] / "without").rglob("*.parquet"))
 
 
@@ -131,11 +151,17 @@ def test_a_worker_with_another_version_is_one_clear_error(told: dict[str, Any]) 
     assert told["other"].startswith("frazil.errors.") and "9.9.9" in told["other"]
 
 
-def test_a_stream_on_workers_without_frazil_or_with_another_version_ends_with_the_same_error(told: dict[str, Any]) -> None:
+def test_a_stream_on_workers_without_frazil_or_with_another_version_ends_with_the_same_error(
+    told: dict[str, Any],
+) -> None:
     for name, word in (("without", "cannot import Frazil"), ("other", "9.9.9")):
         read, written = told[f"{name} streams"]
-        assert read.startswith("frazil.errors.NotInstalledError") and word in read, "the source is refused before the query starts"
-        assert "NotInstalledError" in written and word in written, "the first batch of a sink fails with the reason"
+        assert read.startswith("frazil.errors.NotInstalledError") and word in read, (
+            "the source is refused before the query starts"
+        )
+        assert "NotInstalledError" in written and word in written, (
+            "the first batch of a sink fails with the reason"
+        )
         assert not list((told["lake"] / f"{name}-streams/db/target").rglob("*.parquet"))
     assert told["packed streams"] == [100]
 
@@ -145,9 +171,27 @@ def speculated(job: str, cluster: object, place: Path) -> dict[str, Any]:
     late, marks = ROOT / "tests/contract/late", place / "marks"
     marks.mkdir()
     path = os.pathsep.join([str(late), str(ROOT / "src")])
-    env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": path}
-    command = [sys.executable, str(late / job), str(cluster), str(place / "lake"), f"spark.executorEnv.PYTHONPATH={path}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**env, "FRAZIL_TEST_LATE": str(marks)}, cwd=place)
+    env = {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": path,
+    }
+    command = [
+        sys.executable,
+        str(late / job),
+        str(cluster),
+        str(place / "lake"),
+        f"spark.executorEnv.PYTHONPATH={path}",
+    ]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**env, "FRAZIL_TEST_LATE": str(marks)},
+        cwd=place,
+    )
     line = next((x for x in done.stdout.splitlines() if x.startswith("FOUND ")), None)
     assert line is not None, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(line.removeprefix("FOUND "))
@@ -155,7 +199,9 @@ def speculated(job: str, cluster: object, place: Path) -> dict[str, Any]:
 
 
 @pytest.mark.soak
-def test_copies_of_slow_tasks_that_speculation_starts_leave_no_row_twice_and_no_file(cluster: object, tmp_path: Path) -> None:
+def test_copies_of_slow_tasks_that_speculation_starts_leave_no_row_twice_and_no_file(
+    cluster: object, tmp_path: Path
+) -> None:
     """The slow attempts write as well, after Spark has killed them."""
     found = speculated("job.py", cluster, tmp_path)
     states = [{n: n for n in range(100)}]
@@ -165,24 +211,35 @@ def test_copies_of_slow_tasks_that_speculation_starts_leave_no_row_twice_and_no_
     assert len(found["steps"]) == 6
     for n, (name, seen) in enumerate(found["steps"].items()):
         assert seen["copies"] > 0, (name, "speculation did not happen", found["marks"])
-        assert seen["rows"] == sorted([k, v] for k, v in states[n % 3].items()) and seen["told"] == told[n % 3], name
+        assert (
+            seen["rows"] == sorted([k, v] for k, v in states[n % 3].items())
+            and seen["told"] == told[n % 3]
+        ), name
         assert seen["orphans"] == [], name
     assert any(m.endswith("-late") for m in found["marks"])
     assert found["later"] == []
 
 
 @pytest.mark.soak
-def test_copies_of_slow_tasks_of_a_stream_leave_each_batch_once_and_no_file(cluster: object, tmp_path: Path) -> None:
-    """Of appends by Spark's own writer, of upserts that look up their keys, and of upserts by equality deletes."""
+def test_copies_of_slow_tasks_of_a_stream_leave_each_batch_once_and_no_file(
+    cluster: object, tmp_path: Path
+) -> None:
+    """Of appends by Spark's own writer, of upserts that look up their keys, and of upserts by
+    equality deletes.
+    """
     found = speculated("stream_job.py", cluster, tmp_path)
     first, second = [[n, n] for n in range(100)], [[n, n * 10] for n in range(90, 110)]
     assert set(found["streams"]) == {"append", "lookup", "equality-deletes"}
     for name, seen in found["streams"].items():
         assert seen["copies"] > 0, (name, "speculation did not happen", found["marks"])
-        assert seen["rows"] == (sorted([*first, *second]) if name == "append" else [*first[:90], *second]), name
+        assert seen["rows"] == (
+            sorted([*first, *second]) if name == "append" else [*first[:90], *second]
+        ), name
         assert [n for n, *_ in seen["told"]] == [0, 1] and seen["snapshots"] == 2, name
         assert seen["orphans"] == [], name
     told = [found["streams"][name]["told"] for name in ("append", "lookup")]
     assert told == [[[0, 100, 0], [1, 20, 0]], [[0, 100, 0], [1, 10, 10]]]
-    assert any(m.startswith("stream-") and m.endswith("-late") for m in found["marks"]), "a slow attempt has written after its copy"
+    assert any(m.startswith("stream-") and m.endswith("-late") for m in found["marks"]), (
+        "a slow attempt has written after its copy"
+    )
     assert found["later"] == [] and found["staged"] == []

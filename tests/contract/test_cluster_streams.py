@@ -1,4 +1,6 @@
-"""A stream between two tables on a standalone cluster, of which a worker dies, and then the driver: each row arrives once (`make soak`)."""
+"""A stream between two tables on a standalone cluster, of which a worker dies, and then the driver:
+each row arrives once (`make soak`).
+"""
 
 from __future__ import annotations
 
@@ -32,15 +34,29 @@ class Driver:
     """Run the stream; `batches` are those that it has told of."""
 
     def __init__(self, master: str, place: Path, number: int):
-        env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT / "src")}
+        env = {
+            **os.environ,
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PYTHONPATH": str(ROOT / "src"),
+        }
         self._out, self._err = place / f"out{number}", place / f"err{number}"
-        command = [sys.executable, str(Path(__file__).with_name("cluster_stream.py")), master, str(place)]
+        command = [
+            sys.executable,
+            str(Path(__file__).with_name("cluster_stream.py")),
+            master,
+            str(place),
+        ]
         with self._out.open("w") as out, self._err.open("w") as err:
             self.process = subprocess.Popen(command, stdout=out, stderr=err, env=env, cwd=place)
 
     @property
     def batches(self) -> list[list[object]]:
-        return [json.loads(line) for line in self._out.read_text().splitlines() if line.startswith("[") and line.endswith("]")]
+        return [
+            json.loads(line)
+            for line in self._out.read_text().splitlines()
+            if line.startswith("[") and line.endswith("]")
+        ]
 
     @property
     def problems(self) -> str:
@@ -49,14 +65,21 @@ class Driver:
     def until(self, reached: Callable[[], bool]) -> None:
         end = time.monotonic() + 240
         while not reached():
-            assert time.monotonic() < end and self.process.poll() is None, (self.batches, self.problems[-3000:])
+            assert time.monotonic() < end and self.process.poll() is None, (
+                self.batches,
+                self.problems[-3000:],
+            )
             time.sleep(0.05)
 
 
-def test_rows_arrive_once_though_a_worker_and_then_the_driver_die_on_the_way(tmp_path: Path) -> None:
+def test_rows_arrive_once_though_a_worker_and_then_the_driver_die_on_the_way(
+    tmp_path: Path,
+) -> None:
     catalog = frazil.load_catalog("lake", type="path", warehouse=str(tmp_path / "wh"))
     catalog.create_namespace("db")
-    source, target = (catalog.create_table(f"db.{name}", "id bigint, v bigint") for name in ("source", "target"))
+    source, target = (
+        catalog.create_table(f"db.{name}", "id bigint, v bigint") for name in ("source", "target")
+    )
     for n in range(BATCHES):
         source.append(pa.table({"id": list(keys_of(n)), "v": [n] * len(keys_of(n))}))
     cluster, env = tmp_path / "cluster", {**os.environ, "PYTHON": sys.executable}
@@ -66,11 +89,21 @@ def test_rows_arrive_once_though_a_worker_and_then_the_driver_die_on_the_way(tmp
     try:
         drivers[0].until(lambda: len(drivers[0].batches) >= 5)
         group = (cluster / "worker1.pid").read_text().split()[0]
-        executors = subprocess.run(["pgrep", "-g", group, "-f", "CoarseGrainedExecutorBackend"], capture_output=True, text=True).stdout.split()
+        executors = subprocess.run(
+            ["pgrep", "-g", group, "-f", "CoarseGrainedExecutorBackend"],
+            capture_output=True,
+            text=True,
+        ).stdout.split()
         assert executors, "the worker runs a part of the stream"
-        os.killpg(int(group), signal.SIGKILL)  # the worker and its executor, as when a machine is gone
+        os.killpg(
+            int(group), signal.SIGKILL
+        )  # the worker and its executor, as when a machine is gone
         killed_at = len(drivers[0].batches)
-        drivers[0].until(lambda: len(drivers[0].batches) >= killed_at + 5 and "Lost executor" in drivers[0].problems)
+        drivers[0].until(
+            lambda: (
+                len(drivers[0].batches) >= killed_at + 5 and "Lost executor" in drivers[0].problems
+            )
+        )
         drivers[0].process.kill()
         assert drivers[0].process.wait(60) == -signal.SIGKILL and len(drivers[0].batches) < BATCHES
         drivers.append(Driver(run.stdout.strip(), tmp_path, 1))
@@ -80,7 +113,9 @@ def test_rows_arrive_once_though_a_worker_and_then_the_driver_die_on_the_way(tmp
             driver.process.kill()
         subprocess.run([SCRIPT, "stop", cluster], check=False, env=env)
     assert held(target) == sorted({key: n for n in range(BATCHES) for key in keys_of(n)}.items())
-    of_batches = [s for s in target.snapshots() if s.operation != "replace"]  # the others compact what look-ups have left
+    of_batches = [
+        s for s in target.snapshots() if s.operation != "replace"
+    ]  # the others compact what look-ups have left
     epochs = [int(str(s.summary["spark.sql.streaming.epochId"])) for s in of_batches]
     assert sorted(epochs) == list(range(BATCHES)), "one snapshot for each batch"
     assert all(Path(f).exists() for f in known_files(target))

@@ -1,4 +1,6 @@
-"""Spark Connect: the client has no JVM to ask, so files are opened, and deletes found, in other ways than in a classic session."""
+"""Spark Connect: the client has no JVM to ask, so files are opened, and deletes found, in other
+ways than in a classic session.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,12 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What `connect/job.py` saw."""
     folder = tmp_path_factory.mktemp("connect")
     path = os.pathsep.join([str(ROOT / "tests/builders/preloaded"), str(ROOT / "src"), str(ROOT)])
-    env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": path}
+    env = {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": path,
+    }
     command = [sys.executable, str(ROOT / "tests/contract/connect/job.py"), str(folder / "lake")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=env, cwd=folder)
     line = next((x for x in done.stdout.splitlines() if x.startswith("STEPS ")), None)
@@ -29,7 +36,11 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def appended() -> dict[int, list[Any]]:
-    rows = {n * 10 + i: [n * 10 + i, float(i), f"s{i}", f"p{i % 2}"] for n in range(3) for i in range(10)}
+    rows = {
+        n * 10 + i: [n * 10 + i, float(i), f"s{i}", f"p{i % 2}"]
+        for n in range(3)
+        for i in range(10)
+    }
     return rows | {n: [n, -0.0, "new", "p0"] for n in range(30, 34)}
 
 
@@ -57,7 +68,11 @@ def test_rows_are_right_after_every_change(steps: dict[str, Any], version: int) 
         expect(steps, f"{version} {mode}", rows)
     rows = rows | {0: [0, rows[0][1], "zero", "p0"], 100: [100, None, "hundred", "p0"]}
     expect(steps, f"{version} merged", rows)
-    assert steps[f"{version} changes"] == [["DELETE", 0, "s0"], ["INSERT", 0, "zero"], ["INSERT", 100, "hundred"]]
+    assert steps[f"{version} changes"] == [
+        ["DELETE", 0, "s0"],
+        ["INSERT", 0, "zero"],
+        ["INSERT", 100, "hundred"],
+    ]
 
 
 def expect(steps: dict[str, Any], name: str, rows: dict[int, list[Any]]) -> None:
@@ -65,18 +80,28 @@ def expect(steps: dict[str, Any], name: str, rows: dict[int, list[Any]]) -> None
     assert of_spark == of_arrow == json.loads(json.dumps(sorted(rows.values(), key=repr))), name
 
 
-def test_tables_are_loaded_made_and_appended_to_by_the_words_of_spark(steps: dict[str, Any]) -> None:
+def test_tables_are_loaded_made_and_appended_to_by_the_words_of_spark(
+    steps: dict[str, Any],
+) -> None:
     assert steps["load"] == 1
     assert steps["table"] == [[0, "b"], [1, "b"], [2, "b"], [3, "c"], [4, "c"]]
 
 
 def test_changes_are_checked_in_the_words_of_a_classic_session(steps: dict[str, Any]) -> None:
     refused = steps["refused"]
-    assert "ParseError" in refused["alias"] and "Column x: Cannot read the filter at position 3" in refused["alias"]
+    assert (
+        "ParseError" in refused["alias"]
+        and "Column x: Cannot read the filter at position 3" in refused["alias"]
+    )
     assert "Column x: aggregate functions are not allowed" in refused["aggregate"]
-    assert "the condition of WHEN MATCHED: non-deterministic functions are not allowed" in refused["random"]
+    assert (
+        "the condition of WHEN MATCHED: non-deterministic functions are not allowed"
+        in refused["random"]
+    )
     assert "MERGE: ON: non-deterministic functions are not allowed" in refused["random on"]
-    assert "Cannot find column 'hello'" in refused["unknown"] and "__frazil" not in refused["unknown"]
+    assert (
+        "Cannot find column 'hello'" in refused["unknown"] and "__frazil" not in refused["unknown"]
+    )
 
 
 def test_streams_read_tables_and_go_on_from_their_checkpoints(steps: dict[str, Any]) -> None:
@@ -84,4 +109,6 @@ def test_streams_read_tables_and_go_on_from_their_checkpoints(steps: dict[str, A
     assert steps["stream method"] == [[1, 2, 3, 4], [1, 2, 3, 4, 5]]
     changed = [0, 1, 1, 2, 3, 4, 5, 6]
     assert steps["stream changes"] == [changed, [*changed, 6]]
-    assert "Unsupported" in steps["refused"]["sink"] and "classic session" in steps["refused"]["sink"]
+    assert (
+        "Unsupported" in steps["refused"]["sink"] and "classic session" in steps["refused"]["sink"]
+    )

@@ -37,7 +37,9 @@ def test_rows_are_those_that_their_writer_reads(golden: Golden, name: str) -> No
 
 
 @pytest.mark.parametrize("name", [n for n in names(deletes=None) if n != "geo_v3"])
-def test_every_snapshot_ref_and_moment_is_read_with_its_own_schema(golden: Golden, name: str) -> None:
+def test_every_snapshot_ref_and_moment_is_read_with_its_own_schema(
+    golden: Golden, name: str
+) -> None:
     table = golden[name]
     assert wrong(table, [*questions.travels(table), *questions.times(table)]) == []
 
@@ -52,8 +54,15 @@ def test_filters_keep_exactly_the_rows_for_which_sql_says_true(golden: Golden, n
 def test_planned_files_are_the_live_files(golden: Golden, name: str) -> None:
     table = golden[name]
     tasks = list(frazil.load_table(table.metadata_file).scan().plan_files())
-    want = {(str(table.root / f["file_path"]), f["record_count"]) for f in table.expected["files"] if f.get("content", 0) == 0}
-    assert {(t.file.file_path.removeprefix("file://").removeprefix("file:"), t.file.record_count) for t in tasks} == want
+    want = {
+        (str(table.root / f["file_path"]), f["record_count"])
+        for f in table.expected["files"]
+        if f.get("content", 0) == 0
+    }
+    assert {
+        (t.file.file_path.removeprefix("file://").removeprefix("file:"), t.file.record_count)
+        for t in tasks
+    } == want
     if not table.has_deletes:
         assert sum(t.file.record_count for t in tasks) == table.expected["rows"]
 
@@ -63,7 +72,11 @@ def test_files_planned_for_a_filter_hold_every_row_it_keeps(golden: Golden, name
     table, opened = golden[name], frazil.load_table(golden[name].metadata_file)
     for q in questions.filters(table):
         planned = {t.file.file_path for t in opened.scan(row_filter=q.ask.where).plan_files()}
-        holding = set(opened.scan(row_filter=q.ask.where, selected_fields=("_file",)).to_arrow()["_file"].to_pylist())
+        holding = set(
+            opened.scan(row_filter=q.ask.where, selected_fields=("_file",))
+            .to_arrow()["_file"]
+            .to_pylist()
+        )
         assert holding <= planned, q.label
 
 
@@ -85,10 +98,15 @@ def test_splits_keep_their_deletes(golden: Golden, name: str) -> None:
     table, opened = golden[name], frazil.load_table(golden[name].metadata_file)
     scan = opened.scan()
     found = scan.plan()
-    context = ReadContext.of(found, scan.projection(), scan.source.storage, ReadOptions(batch_size=7, workers=1))
+    context = ReadContext.of(
+        found, scan.projection(), scan.source.storage, ReadOptions(batch_size=7, workers=1)
+    )
     parts = [t for c in combine(found.tasks(), split_size=300, open_file_cost=1) for t in c.tasks]
     tasks, context = pickle.loads(pickle.dumps((parts, context)))
-    assert sum(batch.num_rows for t in tasks for batch in read_task(t, context)) == table.expected["rows"]
+    assert (
+        sum(batch.num_rows for t in tasks for batch in read_task(t, context))
+        == table.expected["rows"]
+    )
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -103,6 +121,10 @@ def test_count_agrees_with_the_rows(golden: Golden, name: str) -> None:
 def test_row_lineage_is_what_java_gives(golden: Golden, name: str) -> None:
     table = golden[name]
     want = table.parquet("lineage")
-    got = frazil.load_table(table.metadata_file).scan(selected_fields=tuple(want.column_names)).to_arrow()
+    got = (
+        frazil.load_table(table.metadata_file)
+        .scan(selected_fields=tuple(want.column_names))
+        .to_arrow()
+    )
     key = want.column_names
     assert sorted(map(repr, got.select(key).to_pylist())) == sorted(map(repr, want.to_pylist()))

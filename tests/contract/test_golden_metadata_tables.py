@@ -1,4 +1,6 @@
-"""Metadata tables of every golden table, with and without deletes, compared with those of Java Iceberg."""
+"""Metadata tables of every golden table, with and without deletes, compared with those of Java
+Iceberg.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,11 @@ def plain(value: Any) -> Any:
 
 
 def relative(table: GoldenTable, path: str | None) -> str | None:
-    return None if path is None else path.removeprefix("file://").removeprefix("file:").removeprefix(f"{table.root}/")
+    return (
+        None
+        if path is None
+        else path.removeprefix("file://").removeprefix("file:").removeprefix(f"{table.root}/")
+    )
 
 
 def rows(table: GoldenTable, name: str) -> list[dict[str, Any]]:
@@ -53,7 +59,9 @@ def expected(table: GoldenTable, name: str) -> list[dict[str, Any]]:
 def same(got: Mapping[str, Any], want: Mapping[str, Any], keys: list[str]) -> list[str]:
     """Keys whose values differ; an empty map and none are alike."""
     bare = lambda value: None if value in ({}, []) else value
-    return [f"{k}: {got.get(k)!r} for {want[k]!r}" for k in keys if bare(got.get(k)) != bare(want[k])]
+    return [
+        f"{k}: {got.get(k)!r} for {want[k]!r}" for k in keys if bare(got.get(k)) != bare(want[k])
+    ]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -64,9 +72,14 @@ def test_files_are_those_java_lists(golden: Golden, name: str) -> None:
     want = {key(f): f for f in expected(table, "files")}
     assert got.keys() == want.keys()
     for path, f in want.items():
-        mine = {**got[path], "referenced_data_file": relative(table, got[path]["referenced_data_file"])}
+        mine = {
+            **got[path],
+            "referenced_data_file": relative(table, got[path]["referenced_data_file"]),
+        }
         if "readable_metrics" in f:
-            mine["readable_metrics"] = {k: v for k, v in mine["readable_metrics"].items() if k in f["readable_metrics"]}
+            mine["readable_metrics"] = {
+                k: v for k, v in mine["readable_metrics"].items() if k in f["readable_metrics"]
+            }
         keys = [k for k in f if k not in ("file_path", "sequence_number", "partition")]
         assert same(mine, f, keys) == [], path
         if "partition" in f:
@@ -93,7 +106,10 @@ def test_partitions_are_those_java_lists(golden: Golden, name: str) -> None:
         assert isinstance(rows(table, "partitions"), list)
         return
     order = lambda p: repr((p.get("spec_id"), sorted((p.get("partition") or {}).items(), key=repr)))
-    got, want = sorted(rows(table, "partitions"), key=order), sorted(expected(table, "partitions"), key=order)
+    got, want = (
+        sorted(rows(table, "partitions"), key=order),
+        sorted(expected(table, "partitions"), key=order),
+    )
     assert len(got) == len(want)
     for mine, theirs in zip(got, want, strict=True):
         assert same(mine, theirs, list(theirs)) == [], theirs.get("partition")
@@ -107,15 +123,22 @@ def test_snapshots_refs_and_history_are_the_metadatas(golden: Golden, name: str)
     for s in table.snapshots():
         mine = got[s["snapshot_id"]]
         assert (mine["parent_id"], mine["operation"]) == (s["parent_id"], s["operation"])
-        assert {k: v for k, v in mine["summary"].items() if k != "operation"} == {k: v for k, v in s["summary"].items() if k != "operation"}
+        assert {k: v for k, v in mine["summary"].items() if k != "operation"} == {
+            k: v for k, v in s["summary"].items() if k != "operation"
+        }
     refs = {r["name"]: r for r in rows(table, "refs")}
     assert refs.keys() == table.expected["refs"].keys()
     for ref, e in table.expected["refs"].items():
-        assert (refs[ref]["type"].lower(), refs[ref]["snapshot_id"]) == (e["type"], e["snapshot_id"])
+        assert (refs[ref]["type"].lower(), refs[ref]["snapshot_id"]) == (
+            e["type"],
+            e["snapshot_id"],
+        )
         assert refs[ref]["min_snapshots_to_keep"] == e.get("min_snapshots_to_keep")
         assert refs[ref]["max_snapshot_age_in_ms"] == e.get("max_snapshot_age_ms")
         assert refs[ref]["max_reference_age_in_ms"] == e.get("max_ref_age_ms")
-    assert [h["snapshot_id"] for h in rows(table, "history")] == [e["snapshot-id"] for e in metadata.get("snapshot-log", ())]
+    assert [h["snapshot_id"] for h in rows(table, "history")] == [
+        e["snapshot-id"] for e in metadata.get("snapshot-log", ())
+    ]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -124,7 +147,10 @@ def test_every_metadata_table_of_every_table_opens(golden: Golden, name: str) ->
     sizes = {what: getattr(table.inspect, what)().num_rows for what in METADATA_TABLES}
     live = golden[name].expected["counts"]
     assert sizes["data_files"] == live["data_files"]
-    assert sizes["delete_files"] == live["position_delete_files"] + live["dvs"] + live["equality_delete_files"]
+    assert (
+        sizes["delete_files"]
+        == live["position_delete_files"] + live["dvs"] + live["equality_delete_files"]
+    )
     assert sizes["files"] == sizes["data_files"] + sizes["delete_files"]
     assert sizes["all_files"] == sizes["all_data_files"] + sizes["all_delete_files"]
     assert sizes["entries"] >= sizes["files"]
@@ -132,20 +158,38 @@ def test_every_metadata_table_of_every_table_opens(golden: Golden, name: str) ->
 
 METADATA_TABLES = """history snapshots metadata_log_entries refs files data_files delete_files all_files all_data_files all_delete_files
 entries all_entries manifests all_manifests partitions position_deletes""".split()
-SOME = ["plain_v1", "part_multi", "spec_evolution_v2", "part_bucket_each", "dv_v3", "pos_deletes_part", "upsert_v2", "branches_tags"]
+SOME = [
+    "plain_v1",
+    "part_multi",
+    "spec_evolution_v2",
+    "part_bucket_each",
+    "dv_v3",
+    "pos_deletes_part",
+    "upsert_v2",
+    "branches_tags",
+]
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("session", ["prepared", "bare"])
 @pytest.mark.parametrize("name", sampled(SOME, 3))
-def test_metadata_tables_are_the_same_through_spark(spark: Any, plain_spark: Any, golden: Golden, session: str, name: str) -> None:
-    table, reader = golden[name], (spark if session == "prepared" else plain_spark).read.format("iceberg")
+def test_metadata_tables_are_the_same_through_spark(
+    spark: Any, plain_spark: Any, golden: Golden, session: str, name: str
+) -> None:
+    table, reader = (
+        golden[name],
+        (spark if session == "prepared" else plain_spark).read.format("iceberg"),
+    )
     inspect = frazil.load_table(table.metadata_file).inspect
     for what in METADATA_TABLES:
         got = reader.load(f"{table.location}#{what}").toArrow()
         want = getattr(inspect, what)()
         assert got.column_names == want.column_names, what
         assert got.num_rows == want.num_rows, what
-        simple = [c for c in want.column_names if c in ("file_path", "path", "snapshot_id", "record_count", "name", "file", "pos")]
+        simple = [
+            c
+            for c in want.column_names
+            if c in ("file_path", "path", "snapshot_id", "record_count", "name", "file", "pos")
+        ]
         text = lambda t, columns: sorted(map(repr, t.select(columns).to_pylist()))
         assert text(got, simple) == text(want, simple), what

@@ -1,4 +1,6 @@
-"""Every golden table through Spark: `to_spark`, `format("iceberg")` in a prepared session and in a bare one."""
+"""Every golden table through Spark: `to_spark`, `format("iceberg")` in a prepared session and in a
+bare one.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,19 @@ DOORS = ("to_spark", "prepared", "bare")
 
 
 def by_door(everywhere: Iterable[str], *but: str) -> list[Any]:
-    """List (door, table) as cases: each table is tried at one of the doors, in turns, those of `everywhere` at all of them. `make soak` tries
-    all tables at all doors; the short form is that of the older Sparks."""
+    """List (door, table) as cases: each table is tried at one of the doors, in turns, those of
+    `everywhere` at all of them. `make soak` tries all tables at all doors; the short form is that
+    of the older Sparks."""
     cases = []
-    for n, name in enumerate(n for n in [*CHOSEN, *(n for n in names(deletes=True) if n not in DELETING)] if n not in but):
+    for n, name in enumerate(
+        n for n in [*CHOSEN, *(n for n in names(deletes=True) if n not in DELETING)] if n not in but
+    ):
         for turn, door in enumerate(DOORS):
-            tried = name in SHORT or name in everywhere or (name in CHOSEN and (n + turn) % len(DOORS) == 0)
+            tried = (
+                name in SHORT
+                or name in everywhere
+                or (name in CHOSEN and (n + turn) % len(DOORS) == 0)
+            )
             marks = [pytest.mark.versions] if name in SHORT else [] if tried else [pytest.mark.soak]
             cases.append(pytest.param(door, name, marks=marks))
     return cases
@@ -53,7 +62,9 @@ def ask(request: pytest.FixtureRequest, plain_spark: Any) -> Any:
     """`ask[door]`: a function (table, ask) -> DataFrame. `to_spark` needs no prepared session."""
     return {
         "to_spark": lambda table, what: doors.to_spark(plain_spark, table, what),
-        "prepared": lambda table, what: doors.data_source(request.getfixturevalue("spark"), table, what),
+        "prepared": lambda table, what: doors.data_source(
+            request.getfixturevalue("spark"), table, what
+        ),
         "bare": lambda table, what: doors.data_source(plain_spark, table, what),
     }
 
@@ -86,8 +97,12 @@ def refusal_is_named(read: Any, table: GoldenTable, lacking: str) -> None:
 
 
 @pytest.mark.parametrize(("door", "name"), by_door(DELETING))
-def test_rows_and_filters_are_those_of_the_table(ask: Any, golden: Golden, door: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(narrow, "FEW", 0)  # `prepared`: filters come after `load()`, and prune the smallest tables too
+def test_rows_and_filters_are_those_of_the_table(
+    ask: Any, golden: Golden, door: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        narrow, "FEW", 0
+    )  # `prepared`: filters come after `load()`, and prune the smallest tables too
     table = golden[name]
     if lacking := doors.spark_refuses(table.schema()):
         return refusal_is_named(ask[door], table, lacking)
@@ -99,29 +114,48 @@ def test_rows_and_filters_are_those_of_the_table(ask: Any, golden: Golden, door:
 
 
 @pytest.mark.parametrize(("door", "name"), by_door((), "geo_v3"))
-def test_time_travel_and_refs_use_their_own_schema(ask: Any, golden: Golden, door: str, name: str) -> None:
+def test_time_travel_and_refs_use_their_own_schema(
+    ask: Any, golden: Golden, door: str, name: str
+) -> None:
     table = golden[name]
     asked = [q for q in questions.travels(table) if not doors.spark_refuses(q.schema)]
     if door != "to_spark":
-        asked = [*asked[:1], *asked[-1:], *(() if doors.spark_refuses(table.schema()) else list(questions.times(table))[-1:])]
+        asked = [
+            *asked[:1],
+            *asked[-1:],
+            *(() if doors.spark_refuses(table.schema()) else list(questions.times(table))[-1:]),
+        ]
     assert answers(ask[door], table, asked) == []
 
 
 @pytest.mark.parametrize("name", ["dv_v3", "eq_partitioned", "eq_pos_dv_mix", "upsert_bucket_v3"])
-def test_deleted_rows_are_shown_to_who_asks_for_them(plain_spark: Any, golden: Golden, name: str) -> None:
-    scan = frazil.load_table(golden[name].metadata_file).scan(selected_fields=("_file", "_pos", "_deleted"))
+def test_deleted_rows_are_shown_to_who_asks_for_them(
+    plain_spark: Any, golden: Golden, name: str
+) -> None:
+    scan = frazil.load_table(golden[name].metadata_file).scan(
+        selected_fields=("_file", "_pos", "_deleted")
+    )
     want = scan.to_arrow().to_pylist()
     assert any(r["_deleted"] for r in want)
     key = lambda r: (r["_file"], r["_pos"])
-    assert sorted(scan.to_spark(plain_spark).toArrow().to_pylist(), key=key) == sorted(want, key=key)
+    assert sorted(scan.to_spark(plain_spark).toArrow().to_pylist(), key=key) == sorted(
+        want, key=key
+    )
     gone = scan.select("_pos").filter("_deleted").to_spark(plain_spark).count()
     assert gone == sum(r["_deleted"] for r in want)
-    assert scan.select("_pos").filter("'_deleted' = '_deleted'").to_spark(plain_spark).count() == golden[name].expected["rows"]
+    assert (
+        scan.select("_pos").filter("'_deleted' = '_deleted'").to_spark(plain_spark).count()
+        == golden[name].expected["rows"]
+    )
 
 
-@pytest.mark.parametrize("name", ["plain_v2", "part_special", "schema_evolution", "append_v2", "mixed_formats"])
+@pytest.mark.parametrize(
+    "name", ["plain_v2", "part_special", "schema_evolution", "append_v2", "mixed_formats"]
+)
 @pytest.mark.parametrize("door", DOORS)
-def test_columns_come_in_the_order_they_were_asked_for(ask: Any, golden: Golden, door: str, name: str) -> None:
+def test_columns_come_in_the_order_they_were_asked_for(
+    ask: Any, golden: Golden, door: str, name: str
+) -> None:
     table = golden[name]
     wanted = [f["name"] for f in table.schema()["fields"]][::-1][:2]
     frame = ask[door](table, Ask.of(select=wanted))
@@ -131,11 +165,22 @@ def test_columns_come_in_the_order_they_were_asked_for(ask: Any, golden: Golden,
 
 
 @pytest.mark.parametrize("door", DOORS[1:])
-def test_incremental_appends_give_the_rows_added_between_two_snapshots(request: pytest.FixtureRequest, golden: Golden, door: str) -> None:
-    table, session = golden["incremental"], request.getfixturevalue("spark" if door == "prepared" else "plain_spark")
+def test_incremental_appends_give_the_rows_added_between_two_snapshots(
+    request: pytest.FixtureRequest, golden: Golden, door: str
+) -> None:
+    table, session = (
+        golden["incremental"],
+        request.getfixturevalue("spark" if door == "prepared" else "plain_spark"),
+    )
     for r in table.expected["incremental_appends"]:
         options = {"start-snapshot-id": r["start_exclusive"], "end-snapshot-id": r["end_inclusive"]}
-        rows = session.read.format("iceberg").options(**options).load(table.metadata_file).select("id").toArrow()
+        rows = (
+            session.read.format("iceberg")
+            .options(**options)
+            .load(table.metadata_file)
+            .select("id")
+            .toArrow()
+        )
         assert sorted(rows["id"].to_pylist()) == sorted(r["ids"]), options
 
 

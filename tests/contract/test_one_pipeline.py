@@ -1,7 +1,8 @@
-"""One pipeline, unchanged over every catalog and store: create, append, merge, upsert stream, compact, read, while the network fails between.
+"""One pipeline, unchanged over every catalog and store: create, append, merge, upsert stream,
+compact, read, while the network fails between.
 
-Then another engine goes on with the table: Java Iceberg, or PyIceberg where Java has no driver of the store (in Azure neither). The short
-form is one row of the matrix; FRAZIL_SOAK=1 runs all.
+Then another engine goes on with the table: Java Iceberg, or PyIceberg where Java has no driver of
+the store (in Azure neither). The short form is one row of the matrix; FRAZIL_SOAK=1 runs all.
 """
 
 from __future__ import annotations
@@ -20,15 +21,32 @@ import pytest
 
 from frazil.catalog import Catalog
 from frazil.table import Table
-from tests.builders.behind_proxies import REQUESTS, Behind, behind_proxies, one_state, rest_server_over, there
+from tests.builders.behind_proxies import (
+    REQUESTS,
+    Behind,
+    behind_proxies,
+    one_state,
+    rest_server_over,
+    there,
+)
 from tests.fault_proxy import Fired
 
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
 PLACES = [
-    p for p in (
-        "path-s3", "sqlite-s3", "rest-s3", "path-hdfs", "hive2-hdfs", "hive2-s3", "hive4-hdfs", "mariadb-s3", "postgres-azurite",
-    ) if there(p)
-]  # fmt: skip
+    p
+    for p in (
+        "path-s3",
+        "sqlite-s3",
+        "rest-s3",
+        "path-hdfs",
+        "hive2-hdfs",
+        "hive2-s3",
+        "hive4-hdfs",
+        "mariadb-s3",
+        "postgres-azurite",
+    )
+    if there(p)
+]
 pytestmark = [pytest.mark.spark, *([pytest.mark.soak] if SOAK else [])]
 WANTED = {
     **dict.fromkeys(range(100), "appended"),
@@ -61,21 +79,31 @@ print("ANSWER" + json.dumps(rows))
 
 @contextlib.contextmanager
 def opened(place: str, folder: Path) -> Iterator[Behind]:
-    """The catalog and its store behind proxies. Java's reference server has its warehouse in the store."""
+    """The catalog and its store behind proxies. Java's reference server has its warehouse in the
+    store.
+    """
     catalog, store = place.split("-")
-    with rest_server_over(store, folder / "rest") if catalog == "rest" else contextlib.nullcontext() as address:
+    with (
+        rest_server_over(store, folder / "rest")
+        if catalog == "rest"
+        else contextlib.nullcontext() as address
+    ):
         behind = behind_proxies(place, folder, **({"rest": address} if address else {}))
         yield behind
         behind.close()
 
 
 class Network:
-    """Faults at the requests of a catalog and its store; each must have happened when its step has ended."""
+    """Faults at the requests of a catalog and its store; each must have happened when its step has
+    ended.
+    """
 
     def __init__(self, behind: Behind):
         self.behind = behind
         catalog, self.store = behind.kind.split("-")
-        self.decides = catalog if catalog in behind.proxies else self.store if catalog == "path" else ""
+        self.decides = (
+            catalog if catalog in behind.proxies else self.store if catalog == "path" else ""
+        )
         self.wanted: dict[str, list[Fired]] = {name: [] for name in behind.proxies}
 
     def commit(self, kind: str) -> None:
@@ -98,7 +126,9 @@ def run(catalog: Catalog, db: str, spark: Any, folder: Path, network: Network) -
     """The pipeline."""
     catalog.create_namespace(db)
     properties = {"write.merge.mode": "merge-on-read", "write.parquet.compression-codec": "zstd"}
-    table = catalog.create_table(f"{db}.t", "id bigint, v string", partition_by=["bucket(2, id)"], properties=properties)
+    table = catalog.create_table(
+        f"{db}.t", "id bigint, v string", partition_by=["bucket(2, id)"], properties=properties
+    )
 
     network.commit("answer")
     network.files("rows", "reset")
@@ -108,7 +138,12 @@ def run(catalog: Catalog, db: str, spark: Any, folder: Path, network: Network) -
     network.commit("slow close")
     network.files("read", "truncated")
     source = spark.range(90, 110).selectExpr("id", "'merged' v")
-    result = table.merge(source, "target.id = source.id").when_matched_update_all().when_not_matched_insert_all().execute()
+    result = (
+        table.merge(source, "target.id = source.id")
+        .when_matched_update_all()
+        .when_not_matched_insert_all()
+        .execute()
+    )
     assert (result.rows_updated, result.rows_inserted) == (10, 10)
     network.all_fired()
 
@@ -116,34 +151,58 @@ def run(catalog: Catalog, db: str, spark: Any, folder: Path, network: Network) -
     arriving.mkdir()
     for batch, first in enumerate((0, 5, 105)):
         ids = pa.array(range(first, first + 10), pa.int64())
-        pq.write_table(pa.table({"id": ids, "v": [f"batch {batch}"] * 10}), arriving / f"{batch}.parquet")
+        pq.write_table(
+            pa.table({"id": ids, "v": [f"batch {batch}"] * 10}), arriving / f"{batch}.parquet"
+        )
         os.utime(arriving / f"{batch}.parquet", (batch, batch))
     network.commit("answer")
     network.files("rows", "answer")
-    changes = spark.readStream.schema("id long, v string").option("maxFilesPerTrigger", 1).parquet(str(arriving))
-    writer = table.write_stream(changes, mode="upsert", key_columns="id").option("checkpointLocation", str(folder / "checkpoint"))
+    changes = (
+        spark.readStream.schema("id long, v string")
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(arriving))
+    )
+    writer = table.write_stream(changes, mode="upsert", key_columns="id").option(
+        "checkpointLocation", str(folder / "checkpoint")
+    )
     writer.trigger(availableNow=True).start().awaitTermination()
     network.all_fired()
 
     network.commit("answer")
     network.files("read", "reset")
     table.refresh()
-    assert table.maintenance.rewrite_data_files(options={"rewrite-all": True}).added_data_files_count == 2
+    assert (
+        table.maintenance.rewrite_data_files(options={"rewrite-all": True}).added_data_files_count
+        == 2
+    )
     network.all_fired()
     return table
 
 
-def rows_by_other(behind: Behind, db: str, table: Table, java: Any, pyiceberg_check: Any) -> tuple[str, list[list[Any]]]:
+def rows_by_other(
+    behind: Behind, db: str, table: Table, java: Any, pyiceberg_check: Any
+) -> tuple[str, list[list[Any]]]:
     """Let another engine read the table, and append a row to it where it can."""
     kind, settings = behind.kind, behind.properties
-    # PyIceberg knows no path catalogs, and here it has no drivers of databases: it is given the metadata file, which it only reads.
+    # PyIceberg knows no path catalogs, and here it has no drivers of databases: it is given the
+    # metadata file, which it only reads.
     alone = table._loaded.metadata_location if kind in ("path-s3", "mariadb-s3") else ""
     if kind.endswith("hdfs"):
-        own = {"": "org.apache.iceberg.spark.SparkCatalog", ".cache-enabled": "false", ".warehouse": settings["warehouse"]}
-        own |= {".type": "hive", ".uri": settings["uri"]} if kind.startswith("hive") else {".type": "hadoop"}
+        own = {
+            "": "org.apache.iceberg.spark.SparkCatalog",
+            ".cache-enabled": "false",
+            ".warehouse": settings["warehouse"],
+        }
+        own |= (
+            {".type": "hive", ".uri": settings["uri"]}
+            if kind.startswith("hive")
+            else {".type": "hadoop"}
+        )
         told = java.run(JAVA, settings["warehouse"], json.dumps(own), db)
     else:
-        told = pyiceberg_check.run(PYICEBERG, json.dumps(settings | {"s3.region": "us-east-1"}), db, alone)
+        told = pyiceberg_check.run(
+            PYICEBERG, json.dumps(settings | {"s3.region": "us-east-1"}), db, alone
+        )
     return ("" if alone else "theirs"), json.loads(told.rpartition("ANSWER")[2].splitlines()[0])
 
 
@@ -160,12 +219,22 @@ def test_one_pipeline_gives_the_same_rows_over_every_catalog_and_store(
         network.all_fired()
         network.files("read", "truncated")
         rows = table.scan().to_arrow()
-        assert dict(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True)) == WANTED and len(rows) == len(WANTED)
+        assert dict(
+            zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True)
+        ) == WANTED and len(rows) == len(WANTED)
         network.all_fired()
-        assert len(table.snapshots()) == 6, "an append, a merge, three batches, a compaction: none twice"
+        assert len(table.snapshots()) == 6, (
+            "an append, a merge, three batches, a compaction: none twice"
+        )
         one_state(table, [])
         if SOAK and not place.endswith("azurite"):  # of which neither has a driver here
-            engines = [request.getfixturevalue(f) for f in ("java_of_hive4" if place.startswith("hive4") else "java_check", "pyiceberg_check")]
+            engines = [
+                request.getfixturevalue(f)
+                for f in (
+                    "java_of_hive4" if place.startswith("hive4") else "java_check",
+                    "pyiceberg_check",
+                )
+            ]
             theirs, seen = rows_by_other(behind, db, table, *engines)
             assert dict(seen) == WANTED and len(seen) == len(WANTED)  # type: ignore[arg-type]
             table.refresh().append([{"id": 1001, "v": "ours"}])

@@ -1,6 +1,8 @@
-"""Every option is honoured or refused by an error that names it, at every verb: a table of all of them, which fails for one that is missing.
+"""Every option is honoured or refused by an error that names it, at every verb: a table of all of
+them, which fails for one that is missing.
 
-An option that is added to the code needs a row in `EFFECTS` (what it does) and a place in `MEANS` (to which verbs it means something).
+An option that is added to the code needs a row in `EFFECTS` (what it does) and a place in `MEANS`
+(to which verbs it means something).
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from tests.docs.test_options import TEXT, listed
 
 ROWS = pa.table({"id": list(range(6)), "p": ["a", "a", "a", "b", "b", "b"]})
 NEWER = pa.table({"id": [1, 4, 9], "p": ["b", "z", "a"]})
-MANY = pa.table({"id": pa.array(range(60_000)), "p": [f"{n * 2654435761 % 2**32:x}" for n in range(60_000)]})
+MANY = pa.table(
+    {"id": pa.array(range(60_000)), "p": [f"{n * 2654435761 % 2**32:x}" for n in range(60_000)]}
+)
 
 
 @pytest.fixture
@@ -44,7 +48,9 @@ VERBS = {
     "overwrite": lambda t, **o: t.overwrite(ROWS, "id = 1", **o),
     "dynamic_partition_overwrite": lambda t, **o: t.dynamic_partition_overwrite(ROWS, **o),
     "delete": lambda t, **o: t.delete("id = 1", mode="merge-on-read", runner="in-process", **o),
-    "update": lambda t, **o: t.update({"p": "'z'"}, "id = 1", mode="merge-on-read", runner="in-process", **o),
+    "update": lambda t, **o: t.update(
+        {"p": "'z'"}, "id = 1", mode="merge-on-read", runner="in-process", **o
+    ),
     "merge": lambda t, **o: t.upsert(NEWER, ["id"], mode="merge-on-read", runner="in-process", **o),
 }
 EVERY, DELETING = set(VERBS), {"overwrite", "delete", "update", "merge"}
@@ -62,7 +68,11 @@ MEANS = {  # a value that counts, and the verbs without Spark to which it means 
 
 
 def test_the_table_of_options_is_complete():
-    known = {f.name.replace("_", "-") for f in fields(WriteOptions)} - {"snapshot-properties", "of-session", "named-for"}
+    known = {f.name.replace("_", "-") for f in fields(WriteOptions)} - {
+        "snapshot-properties",
+        "of-session",
+        "named-for",
+    }
     assert known == set(MEANS) == set(EFFECTS)
 
 
@@ -79,19 +89,30 @@ def rows_at(t: Any, snapshot: Any) -> list[tuple[Any, ...]]:
 def added(t: Any, *, deletes: bool) -> list[dict[str, Any]]:
     """Data files (or delete files) of the last snapshot."""
     entries = (*t.inspect.entries(snapshot_id=newest(t).snapshot_id).to_pylist(),)
-    here = [e["data_file"] for e in entries if e["snapshot_id"] == newest(t).snapshot_id and e["status"] == 1]
+    here = [
+        e["data_file"]
+        for e in entries
+        if e["snapshot_id"] == newest(t).snapshot_id and e["status"] == 1
+    ]
     return [f for f in here if (f["content"] != 0) == deletes]
 
 
 def columns_compressed(t: Any) -> set[str]:
     found = set()
-    for file in (f for deletes in (False, True) for f in added(t, deletes=deletes) if f["file_format"].upper() == "PARQUET"):
+    for file in (
+        f
+        for deletes in (False, True)
+        for f in added(t, deletes=deletes)
+        if f["file_format"].upper() == "PARQUET"
+    ):
         with t.io.open_input(file["file_path"]) as f:
             found.add(pq.read_metadata(f).row_group(0).column(0).compression)
     return found
 
 
-SEEN = {  # what can be seen of an option at every verb; the others must leave the rows that the verb leaves without them
+# what can be seen of an option at every verb; the others must leave the rows that the verb leaves
+# without them
+SEEN = {
     "write-format": lambda t: {f["file_format"].upper() for f in added(t, deletes=False)} <= {"ORC"},
     "compression-codec": lambda t: columns_compressed(t) == {"GZIP"},
     "branch": lambda t: t.refs()["audit"].snapshot_id == newest(t).snapshot_id != t.current_snapshot().snapshot_id,
@@ -102,7 +123,9 @@ SEEN = {  # what can be seen of an option at every verb; the others must leave t
 
 @pytest.mark.parametrize("verb", sorted(VERBS))
 def test_a_write_option_means_something_to_a_verb_or_is_refused_by_name(catalog, verb):
-    bare = new(catalog, len(MEANS), partition_by=["p"], properties={"write.delete.mode": "merge-on-read"})
+    bare = new(
+        catalog, len(MEANS), partition_by=["p"], properties={"write.delete.mode": "merge-on-read"}
+    )
     VERBS[verb](bare)
     assert SEEN["write-format"](bare) is (verb == "delete"), "ORC is the option's doing"
     for number, (name, (value, means)) in enumerate(MEANS.items()):
@@ -116,7 +139,9 @@ def test_a_write_option_means_something_to_a_verb_or_is_refused_by_name(catalog,
         for spelling in (name, name.replace("-", "_")):
             if verb in means:
                 result = VERBS[verb](t, **{spelling: value})
-                assert result.snapshot_id == newest(t).snapshot_id and rows_at(t, newest(t)) == rows_at(bare, newest(bare)), name
+                assert result.snapshot_id == newest(t).snapshot_id and rows_at(
+                    t, newest(t)
+                ) == rows_at(bare, newest(bare)), name
                 assert SEEN.get(name, lambda t: True)(t), name
                 break  # the second spelling would find other rows
             with pytest.raises(InvalidInput, match=name):
@@ -154,7 +179,8 @@ def test_unknown_options_are_refused_and_near_ones_suggested(catalog):
             t.append(ROWS, **{name: True})
 
 
-# What each does -------------------------------------------------------------------------------------------------------------------------
+# What each does
+# -------------------------------------------------------------------------------------------------------------------------
 
 
 def files(t: Any) -> Any:
@@ -167,7 +193,11 @@ def deletes(t: Any) -> Any:
 
 def last_codec(t: Any) -> str:
     newest = t.current_snapshot().snapshot_id
-    path = next(r["data_file"]["file_path"] for r in t.inspect.entries().to_pylist() if r["snapshot_id"] == newest)
+    path = next(
+        r["data_file"]["file_path"]
+        for r in t.inspect.entries().to_pylist()
+        if r["snapshot_id"] == newest
+    )
     with t.io.open_input(path) as f:
         return str(pq.read_metadata(f).row_group(0).column(0).compression)
 
@@ -178,7 +208,9 @@ def write_format(t: Any) -> None:
 
 
 def target_size(t: Any) -> None:
-    assert t.append(MANY, target_file_size_bytes=100_000).files_added > 2 > t.append(MANY).files_added
+    assert (
+        t.append(MANY, target_file_size_bytes=100_000).files_added > 2 > t.append(MANY).files_added
+    )
 
 
 def codec(t: Any) -> None:
@@ -196,7 +228,10 @@ def level(t: Any) -> None:
 
 
 def strategy(t: Any) -> None:
-    sizes = [size_of(t, write_format="orc", compression_codec="zlib", compression_strategy=s) for s in ("speed", "compression")]
+    sizes = [
+        size_of(t, write_format="orc", compression_codec="zlib", compression_strategy=s)
+        for s in ("speed", "compression")
+    ]
     assert sizes[0] != sizes[1]
 
 
@@ -236,7 +271,13 @@ def conflicts(t: Any) -> None:
         t.overwrite(ROWS, isolation_level="serializable", validate_from_snapshot_id=start)
     with pytest.raises(ValidationException, match="conflicting"):
         t.update({"p": "'q'"}, "id = 1", validate_from_snapshot_id=start, runner="in-process")
-    t.update({"p": "'q'"}, "id = 1", validate_from_snapshot_id=start, isolation_level="snapshot", runner="in-process")
+    t.update(
+        {"p": "'q'"},
+        "id = 1",
+        validate_from_snapshot_id=start,
+        isolation_level="snapshot",
+        runner="in-process",
+    )
     assert [row for row in rows_at(t, newest(t)) if row[0] == 1] == [(1, "q"), (1, "q")]
     t.overwrite(ROWS, isolation_level="serializable")
     assert rows_at(t, newest(t)) == [(n, "aaabbb"[n]) for n in range(6)]
@@ -250,7 +291,10 @@ def branch(t: Any) -> None:
 def wap(t: Any) -> None:
     t.set_properties({"write.wap.enabled": "true"})
     t.append(ROWS, wap_id="w7")
-    assert [s.summary.get("wap.id") for s in t.snapshots()] == [None, "w7"] and t.scan().to_arrow().num_rows == 6
+    assert [s.summary.get("wap.id") for s in t.snapshots()] == [
+        None,
+        "w7",
+    ] and t.scan().to_arrow().num_rows == 6
 
 
 def delete_files(t: Any) -> None:
@@ -259,7 +303,11 @@ def delete_files(t: Any) -> None:
     assert deletes(t)["file_format"].to_pylist() == ["AVRO"] * 2
     t.delete("id = 2", mode="merge-on-read", delete_granularity="partition", runner="in-process")
     assert deletes(t).num_rows == 3
-    for options in ({"delete_format": "orc"}, {"delete_granularity": "partition"}, {"target_delete_file_size_bytes": 9}):
+    for options in (
+        {"delete_format": "orc"},
+        {"delete_granularity": "partition"},
+        {"target_delete_file_size_bytes": 9},
+    ):
         with pytest.raises(InvalidInput, match=next(iter(options)).replace("_", "-")):
             t.delete("id = 3", mode="copy-on-write", **options)
 
@@ -270,7 +318,10 @@ def delete_files(t: Any) -> None:
 def one_file_a_partition(catalog: Any, **option: Any) -> None:
     t = catalog.create_table("db.t", "id bigint, p string", partition_by=["p"])
     assert t.append(ROWS.take([0, 3, 1, 4, 2, 5]), **option).files_added == 2
-    assert {f["partition"]["p"]: f["record_count"] for f in added(t, deletes=False)} == {"a": 3, "b": 3}
+    assert {f["partition"]["p"]: f["record_count"] for f in added(t, deletes=False)} == {
+        "a": 3,
+        "b": 3,
+    }
 
 
 def columns_by_name(catalog: Any, **option: Any) -> None:
@@ -284,7 +335,10 @@ def no_null_where_required(catalog: Any, **option: Any) -> None:
     t.append(ROWS, **option)  # the columns of the frame may hold nulls, but do not
     with pytest.raises(FrazilError, match="id"):
         t.append(pa.table({"id": pa.array([1, None]), "p": ["a", "b"]}), **option)
-    assert rows_at(t, newest(t)) == [(n, "aaabbb"[n]) for n in range(6)] and len(t.refresh().snapshots()) == 1
+    assert (
+        rows_at(t, newest(t)) == [(n, "aaabbb"[n]) for n in range(6)]
+        and len(t.refresh().snapshots()) == 1
+    )
 
 
 OF_TASKS = {
@@ -308,20 +362,27 @@ EFFECTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("effect", sorted({f.__name__ for name, f in EFFECTS.items() if name not in OF_TASKS}))
+@pytest.mark.parametrize(
+    "effect", sorted({f.__name__ for name, f in EFFECTS.items() if name not in OF_TASKS})
+)
 def test_write_options_do_what_the_documents_say(catalog, effect):
     next(f for f in EFFECTS.values() if f.__name__ == effect)(new(catalog))
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [(n, v) for n in sorted(OF_TASKS) for v in (("none", "hash", "range") if n == "distribution-mode" else (True, False))],
+    [
+        (n, v)
+        for n in sorted(OF_TASKS)
+        for v in (("none", "hash", "range") if n == "distribution-mode" else (True, False))
+    ],
 )
 def test_options_of_sparks_tasks_hold_in_one_process(catalog, name, value):
     OF_TASKS[name](catalog, **{name: value})
 
 
-# Reads, tables, catalogs ----------------------------------------------------------------------------------------------------------------
+# Reads, tables, catalogs
+# ----------------------------------------------------------------------------------------------------------------
 
 BAD_READS = {
     "split-size": "x", "lookback": 0, "file-open-cost": -1, "snapshot-id": "x", "as-of-timestamp": "x", "timestampasof": "yesterday",
@@ -332,17 +393,34 @@ BAD_READS = {
 
 
 def test_read_options_are_complete_and_bad_values_told(tmp_path):
-    t = frazil.load_catalog("c", type="path", warehouse=str(tmp_path)).create_table("db.t", "id bigint, p string")
+    t = frazil.load_catalog("c", type="path", warehouse=str(tmp_path)).create_table(
+        "db.t", "id bigint, p string"
+    )
     t.append(ROWS)
     assert set(read_target._KNOWN) == set(BAD_READS)
 
     def read(options: dict[str, Any]) -> list[str]:
-        found = read_target.locate(read_target.read_request({"path": t.location(), **options}), {}).reading().plan()
+        found = (
+            read_target.locate(read_target.read_request({"path": t.location(), **options}), {})
+            .reading()
+            .plan()
+        )
         return [task.file.file_path for task in found.tasks()]
 
-    for hint, done, other in (("vectorization-enabled", "TRUE", "false"), ("aggregate-push-down-enabled", False, True), ("locality", "false", "true")):
-        assert read({hint: done}) == read({}) == [f.file.file_path for f in t.scan().plan_files()] != [], hint
-        with pytest.raises(Unsupported, match=f"{hint}={str(other).lower()} is not supported.*Leave it out"):
+    for hint, done, other in (
+        ("vectorization-enabled", "TRUE", "false"),
+        ("aggregate-push-down-enabled", False, True),
+        ("locality", "false", "true"),
+    ):
+        assert (
+            read({hint: done})
+            == read({})
+            == [f.file.file_path for f in t.scan().plan_files()]
+            != []
+        ), hint
+        with pytest.raises(
+            Unsupported, match=f"{hint}={str(other).lower()} is not supported.*Leave it out"
+        ):
             read({hint: other})
     with pytest.raises(Unsupported, match="'batch-size'.*columnarReaderBatchSize"):
         read({"batch-size": "17"})
@@ -357,10 +435,14 @@ def test_read_options_are_complete_and_bad_values_told(tmp_path):
     with pytest.raises(InvalidInput, match="streaming-max-files"):
         read({"streaming-max-files-per-micro-batch": 3})
     with pytest.raises(InvalidInput, match=r"split-size.*metadata table"):
-        read_target.locate(read_target.read_request({"path": t.location() + "#files", "split-size": 5}), {})
+        read_target.locate(
+            read_target.read_request({"path": t.location() + "#files", "split-size": 5}), {}
+        )
 
 
-FREE = {  # properties whose values are checked where they are used: names of codecs and columns, and what is refused as such
+# properties whose values are checked where they are used: names of codecs and columns, and what is
+# refused as such
+FREE = {
     "write.parquet.compression-codec", "write.orc.compression-codec", "write.avro.compression-codec", "write.manifest.compression-codec",
     "write.orc.bloom.filter.columns", "write.object-storage.path", "write.folder-storage.path", "write.location-provider.impl",
     "write.py-location-provider.impl", "encryption.key-id",
@@ -369,32 +451,59 @@ FREE = {  # properties whose values are checked where they are used: names of co
 
 def test_a_bad_value_of_a_table_property_is_refused_when_it_is_set(catalog):
     t = new(catalog)
-    documented = {n for n in listed(TEXT.split("<!-- table properties -->")[1]) if "…" not in n and n not in FREE}
+    documented = {
+        n
+        for n in listed(TEXT.split("<!-- table properties -->")[1])
+        if "…" not in n and n not in FREE
+    }
     for name in documented:
         key = name.replace("<c>", "id")
-        for do in (lambda k: t.set_properties({k: "~banana"}), lambda k: new(catalog, 9, properties={k: "~banana"})):
+        for do in (
+            lambda k: t.set_properties({k: "~banana"}),
+            lambda k: new(catalog, 9, properties={k: "~banana"}),
+        ):
             with pytest.raises(InvalidInput) as told:
                 do(key)
             assert key in str(told.value) and "'~banana'" in str(told.value)
-    assert {k for k in TABLE_PROPERTIES if k.startswith(("write.metadata", "read.", "commit."))} <= documented
+    assert {
+        k for k in TABLE_PROPERTIES if k.startswith(("write.metadata", "read.", "commit."))
+    } <= documented
     t.set_properties({"my.own": "~banana"})
     assert t.properties["my.own"] == "~banana"
 
 
 def test_catalog_properties_are_those_of_the_documents_and_others_are_refused(tmp_path):
-    part = TEXT.split("## REST catalogs")[1].split("## Environment")[0]  # two sections, the second that of all catalogs
+    part = TEXT.split("## REST catalogs")[1].split("## Environment")[
+        0
+    ]  # two sections, the second that of all catalogs
     names = {n for n in listed(part) if "<" not in n}
     for kind, catalog_type in load._TYPES.items():
         for name in (*served._COMMON, *catalog_type.properties):
-            assert name in names or name == "py-catalog-impl" or name == "py-io-impl", f"{name} of {kind} is not documented"
+            assert name in names or name == "py-catalog-impl" or name == "py-io-impl", (
+                f"{name} of {kind} is not documented"
+            )
     groups = tuple(n.removesuffix("…") for n in names if n.endswith("…"))
     for name in (*tuning._NAMES, *tuning._BEGINNINGS):
-        assert name in names or name.startswith(groups), f"{name}, which only tunes, is not documented"
+        assert name in names or name.startswith(groups), (
+            f"{name}, which only tunes, is not documented"
+        )
     ready = {"type": "path", "warehouse": str(tmp_path)}
-    for name in ("wherehouse", "lock-impl", "metrics-reporter-impl", "view-default.x", "s3.acess-key-id", "jdbc.user", "token"):
+    for name in (
+        "wherehouse",
+        "lock-impl",
+        "metrics-reporter-impl",
+        "view-default.x",
+        "s3.acess-key-id",
+        "jdbc.user",
+        "token",
+    ):
         with pytest.raises(InvalidInput, match=name):
             frazil.load_catalog("c", **ready, **{name: "x"})
-    taken = {"cache-enabled": "false", "table-default.write.format.default": "orc", "s3.access_key_id": "x"}
+    taken = {
+        "cache-enabled": "false",
+        "table-default.write.format.default": "orc",
+        "s3.access_key_id": "x",
+    }
     t = frazil.load_catalog("c", **ready, **taken).create_table("db.t", "id bigint")
     assert t.properties["write.format.default"] == "orc"
     with pytest.raises(InvalidInput, match=r"warehouse.*location"):
@@ -406,7 +515,11 @@ def test_a_database_tells_the_names_of_the_catalogs_that_it_holds(tmp_path):
     with frazil.load_catalog("one", **place) as one, frazil.load_catalog("two", **place) as two:
         one.create_namespace("db")
         one.create_table("db.events", "id bigint")
-        for ask in (lambda: two.load_table("db.events"), lambda: two.list_tables("db"), lambda: two.create_table("db.x", "id bigint")):
+        for ask in (
+            lambda: two.load_table("db.events"),
+            lambda: two.list_tables("db"),
+            lambda: two.create_table("db.x", "id bigint"),
+        ):
             with pytest.raises(FrazilError, match="but 'one': load the catalog under that name"):
                 ask()
         with pytest.raises(FrazilError, match="Did you mean 'events'"):

@@ -1,4 +1,6 @@
-"""What users of other engines reported of files that other writers made and a table takes as they are: names used again, odd encodings."""
+"""What users of other engines reported of files that other writers made and a table takes as they
+are: names used again, odd encodings.
+"""
 
 from __future__ import annotations
 
@@ -47,14 +49,19 @@ def renamed(t: Table, *pairs: tuple[str, str]) -> None:
             update.rename_column(old, new)
 
 
-def test_a_new_column_with_the_old_name_of_a_renamed_one_takes_no_values_from_files_without_ids(catalog: Catalog, tmp_path: Path) -> None:
+def test_a_new_column_with_the_old_name_of_a_renamed_one_takes_no_values_from_files_without_ids(
+    catalog: Catalog, tmp_path: Path
+) -> None:
     t = imported(catalog, tmp_path, "first string, second string", WORDS)
     renamed(t, ("second", "renamed"))
     with t.update_schema() as update:
         update.add_column("second", StringType())
     old = {"first": "aaa", "renamed": "bbb", "second": None}
     assert rows_of(t) == [old]
-    assert (t.scan("second is null and renamed = 'bbb'").count(), t.scan("second = 'bbb'").count()) == (1, 0)
+    assert (
+        t.scan("second is null and renamed = 'bbb'").count(),
+        t.scan("second = 'bbb'").count(),
+    ) == (1, 0)
     new = {"first": "f", "renamed": "r", "second": "s"}
     t.append([new])
     assert sorted(rows_of(t), key=str) == [old, new]
@@ -63,7 +70,9 @@ def test_a_new_column_with_the_old_name_of_a_renamed_one_takes_no_values_from_fi
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_values_of_files_without_ids_follow_columns_that_swap_names(catalog: Catalog, tmp_path: Path, at_once: bool) -> None:
+def test_values_of_files_without_ids_follow_columns_that_swap_names(
+    catalog: Catalog, tmp_path: Path, at_once: bool
+) -> None:
     t = imported(catalog, tmp_path, "first string, second string", WORDS)
     if at_once:
         with t.update_schema() as update:
@@ -74,7 +83,9 @@ def test_values_of_files_without_ids_follow_columns_that_swap_names(catalog: Cat
     assert rows_of(t) == [{"second": "aaa", "first": "bbb"}]
 
 
-def test_a_name_that_was_dropped_and_added_again_shows_no_values_of_the_dropped_column(catalog: Catalog, tmp_path: Path) -> None:
+def test_a_name_that_was_dropped_and_added_again_shows_no_values_of_the_dropped_column(
+    catalog: Catalog, tmp_path: Path
+) -> None:
     t = imported(catalog, tmp_path, "first string, second string", WORDS)
     with t.update_schema() as update:
         update.delete_column("second")
@@ -83,11 +94,19 @@ def test_a_name_that_was_dropped_and_added_again_shows_no_values_of_the_dropped_
     assert rows_of(t) == [{"first": "aaa", "second": None}]
 
 
-def test_members_of_structs_in_lists_and_maps_keep_their_names_in_files_without_ids(catalog: Catalog, tmp_path: Path) -> None:
+def test_members_of_structs_in_lists_and_maps_keep_their_names_in_files_without_ids(
+    catalog: Catalog, tmp_path: Path
+) -> None:
     point = pa.struct([("x", pa.int64()), ("y", pa.int64())])
     columns = {"s": point, "l": pa.list_(point), "m": pa.map_(pa.string(), point)}
     one = {"x": 1, "y": 2}
-    rows = pa.table({"s": pa.array([one], columns["s"]), "l": pa.array([[one]], columns["l"]), "m": pa.array([[("k", one)]], columns["m"])})
+    rows = pa.table(
+        {
+            "s": pa.array([one], columns["s"]),
+            "l": pa.array([[one]], columns["l"]),
+            "m": pa.array([[("k", one)]], columns["m"]),
+        }
+    )
     inner = "struct<x: bigint, y: bigint>"
     t = imported(catalog, tmp_path, f"s {inner}, l array<{inner}>, m map<string, {inner}>", rows)
     renamed(t, ("s.x", "was"), ("l.element.x", "was"), ("m.value.x", "was"))
@@ -98,7 +117,9 @@ def test_members_of_structs_in_lists_and_maps_keep_their_names_in_files_without_
     assert rows_of(t) == [{"s": now, "l": [now], "m": [("k", now)]}]
 
 
-def test_a_later_file_without_ids_in_which_a_name_would_mean_the_older_column_is_refused(catalog: Catalog, tmp_path: Path) -> None:
+def test_a_later_file_without_ids_in_which_a_name_would_mean_the_older_column_is_refused(
+    catalog: Catalog, tmp_path: Path
+) -> None:
     t = imported(catalog, tmp_path, "first string, second string", WORDS)
     renamed(t, ("second", "renamed"))
     late = str(tmp_path / "late.parquet")
@@ -112,7 +133,9 @@ def test_a_later_file_without_ids_in_which_a_name_would_mean_the_older_column_is
         update.add_column("second", StringType())
     again = str(tmp_path / "again.parquet")
     pq.write_table(WORDS, again)
-    with pytest.raises(SchemaMismatch, match="the name second means the older column, which is renamed now"):
+    with pytest.raises(
+        SchemaMismatch, match="the name second means the older column, which is renamed now"
+    ):
         t.add_files([again])
     assert rows_of(t) == [{"first": "aaa", "renamed": "bbb", "second": None}] * 2
 
@@ -123,7 +146,9 @@ def test_no_argument_adds_a_file_a_second_time(catalog: Catalog, tmp_path: Path)
     adds: list[Callable[[], Any]] = [
         lambda: t.add_files([path], check_duplicate_files=False),
         lambda: t.maintenance.add_files(f"parquet.`{tmp_path}/only`", check_duplicate_files=False),
-        lambda: t.maintenance.add_files(f"parquet.`{tmp_path}/only`", check_duplicate_files=False, dry_run=True),
+        lambda: t.maintenance.add_files(
+            f"parquet.`{tmp_path}/only`", check_duplicate_files=False, dry_run=True
+        ),
     ]
     (tmp_path / "only").mkdir()
     pq.write_table(WORDS, tmp_path / "only" / "x.parquet")
@@ -133,7 +158,10 @@ def test_no_argument_adds_a_file_a_second_time(catalog: Catalog, tmp_path: Path)
             add()
     late = str(tmp_path / "late.parquet")
     pq.write_table(WORDS, late)
-    with pytest.raises(ValidationException, match="already referenced by table"), t.transaction() as transaction:
+    with (
+        pytest.raises(ValidationException, match="already referenced by table"),
+        t.transaction() as transaction,
+    ):
         transaction.add_files([late], check_duplicate_files=False)
         transaction.add_files([late], check_duplicate_files=False)
     assert len(rows_of(t)) == 2
@@ -153,12 +181,21 @@ def test_a_replaced_table_takes_files_without_ids_with_its_new_columns(tmp_path:
     pq.write_table(pa.table({"first": ["a"], "third": ["c"]}), tmp_path / "third.parquet")
     t.add_files([str(tmp_path / "third.parquet")])
     assert rows_of(t) == [{"first": "a", "third": "c"}]
-    assert t.scan(snapshot_id=before.snapshot_id).to_arrow().to_pylist() == [{"first": "aaa", "second": "bbb"}]
+    assert t.scan(snapshot_id=before.snapshot_id).to_arrow().to_pylist() == [
+        {"first": "aaa", "second": "bbb"}
+    ]
 
 
 @pytest.mark.spark
-def test_spark_reads_names_that_were_used_again_as_arrow_does(plain_spark: Any, catalog: Catalog, tmp_path: Path) -> None:
-    t = imported(catalog, tmp_path, "first string, second string, third string", WORDS.append_column("third", pa.array(["ccc"])))
+def test_spark_reads_names_that_were_used_again_as_arrow_does(
+    plain_spark: Any, catalog: Catalog, tmp_path: Path
+) -> None:
+    t = imported(
+        catalog,
+        tmp_path,
+        "first string, second string, third string",
+        WORDS.append_column("third", pa.array(["ccc"])),
+    )
     renamed(t, ("first", "other"), ("second", "first"), ("other", "second"), ("third", "last"))
     with t.update_schema() as update:
         update.add_column("third", StringType())

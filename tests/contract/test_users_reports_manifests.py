@@ -1,4 +1,6 @@
-"""What users of other engines reported of manifests: lists without bounds, records that may be null, lean and foreign metadata."""
+"""What users of other engines reported of manifests: lists without bounds, records that may be
+null, lean and foreign metadata.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,22 @@ import pytest
 from frazil.errors import ValidationException
 from frazil.table import Table
 from tests.builders.catalogs import catalog_of
-from tests.builders.foreign_manifests import Change, Records, avro_files, lengths_corrected, manifest_list, records_changed, rewritten
+from tests.builders.foreign_manifests import (
+    Change,
+    Records,
+    avro_files,
+    lengths_corrected,
+    manifest_list,
+    records_changed,
+    rewritten,
+)
 
-EIGHT = pa.table({"id": pa.array(range(1, 9), pa.int32()), "ts": [dt.datetime(2020 + i // 4, 5, 1) for i in range(8)]})
+EIGHT = pa.table(
+    {
+        "id": pa.array(range(1, 9), pa.int32()),
+        "ts": [dt.datetime(2020 + i // 4, 5, 1) for i in range(8)],
+    }
+)
 
 
 def without_summaries(manifest: dict[str, Any]) -> None:
@@ -39,30 +54,54 @@ PARTITIONS = [
 
 def _deleted(t: Table, where: str, mode: str) -> int:
     t.delete(where, mode=mode)
-    t.delete("id = 8", mode=mode)  # with vectors: the second deletion replaces the first one's where both lie in one file
+    t.delete(
+        "id = 8", mode=mode
+    )  # with vectors: the second deletion replaces the first one's where both lie in one file
     return t.refresh().count() + t.scan("id = 8").count() + t.scan(where).count()
 
 
 CASES = [(*p, DENIED, 3) for p in PARTITIONS]
-CASES += [(*p, change, 2) for p in PARTITIONS[::3] for change in (without_summaries, _blank(contains_null=True, contains_nan=False))]
+CASES += [
+    (*p, change, 2)
+    for p in PARTITIONS[::3]
+    for change in (without_summaries, _blank(contains_null=True, contains_nan=False))
+]
 
 
 @pytest.mark.parametrize(("partition", "where", "rows", "change", "version"), CASES)
 def test_a_manifest_list_whose_summaries_have_no_bounds_hides_no_file_from_any_change(
-    tmp_path: Path, partition: str, where: str, rows: int, change: Callable[[dict[str, Any]], None], version: int
+    tmp_path: Path,
+    partition: str,
+    where: str,
+    rows: int,
+    change: Callable[[dict[str, Any]], None],
+    version: int,
 ) -> None:
     catalog = catalog_of("memory", tmp_path)
 
     def blank(name: str) -> Table:
-        t = catalog.create_table(f"db.{name}", "id int, ts timestamp_ntz", partition_by=[partition], format_version=version)
+        t = catalog.create_table(
+            f"db.{name}",
+            "id int, ts timestamp_ntz",
+            partition_by=[partition],
+            format_version=version,
+        )
         t.append(EIGHT)
         records_changed(manifest_list(t), change)
         return catalog.load_table(f"db.{name}")
 
     read = blank("read")
-    assert (read.scan(where).to_arrow().num_rows, read.scan(where).count(), read.scan("id is null").count()) == (rows, rows, 0)
+    assert (
+        read.scan(where).to_arrow().num_rows,
+        read.scan(where).count(),
+        read.scan("id is null").count(),
+    ) == (rows, rows, 0)
     gone = 8 - rows if where.startswith("ts") else 7 - rows  # id 8 is among the later ones
-    assert _deleted(blank("cow"), where, "copy-on-write") == _deleted(blank("mor"), where, "merge-on-read") == gone
+    assert (
+        _deleted(blank("cow"), where, "copy-on-write")
+        == _deleted(blank("mor"), where, "merge-on-read")
+        == gone
+    )
     updated = blank("updated")
     updated.update(set={"id": "id + 100"}, where=where)
     assert (updated.refresh().scan("id > 100").count(), updated.count()) == (rows, 8)
@@ -83,8 +122,12 @@ def test_a_manifest_list_whose_summaries_have_no_bounds_hides_no_file_from_any_c
     assert (upserted.refresh().count(), upserted.scan(where).count()) == (8, rows)
 
 
-def test_null_partitions_are_found_although_summaries_without_bounds_deny_them(tmp_path: Path) -> None:
-    t = catalog_of("memory", tmp_path).create_table("db.t", "id bigint, p string", partition_by=["p"])
+def test_null_partitions_are_found_although_summaries_without_bounds_deny_them(
+    tmp_path: Path,
+) -> None:
+    t = catalog_of("memory", tmp_path).create_table(
+        "db.t", "id bigint, p string", partition_by=["p"]
+    )
     t.append([{"id": 1, "p": None}, {"id": 2, "p": "a"}])
     records_changed(manifest_list(t), _blank(contains_null=False, contains_nan=False))
     t.refresh()
@@ -94,7 +137,9 @@ def test_null_partitions_are_found_although_summaries_without_bounds_deny_them(t
 
 
 def test_a_second_vector_is_refused_where_wrong_bounds_hide_the_first_one(tmp_path: Path) -> None:
-    t = catalog_of("memory", tmp_path).create_table("db.t", "id bigint, p bigint", partition_by=["p"], format_version=3)
+    t = catalog_of("memory", tmp_path).create_table(
+        "db.t", "id bigint, p bigint", partition_by=["p"], format_version=3
+    )
     t.append([{"id": n, "p": 1} for n in range(9)])
     t.delete("id = 1", mode="merge-on-read")
     wrong = (100).to_bytes(8, "little")
@@ -110,7 +155,8 @@ def test_a_second_vector_is_refused_where_wrong_bounds_hide_the_first_one(tmp_pa
     assert t.refresh().count() == 8
 
 
-# Manifests of other writers ----------------------------------------------------------------------------------------------------------------
+# Manifests of other writers
+# ----------------------------------------------------------------------------------------------------------------
 
 LEFT_OUT = {
     "min_sequence_number", "file_sequence_number", "key_metadata", "sort_order_id", "nan_value_counts", "column_sizes", "split_offsets",
@@ -119,7 +165,9 @@ LEFT_OUT = {
 
 
 def _each_record(schema: Any, change: Callable[[dict[str, Any]], None]) -> None:
-    """Apply a change to each record of an Avro schema, inner ones first; the pairs of maps stay as they are."""
+    """Apply a change to each record of an Avro schema, inner ones first; the pairs of maps stay as
+    they are.
+    """
     if isinstance(schema, list):
         for branch in schema:
             _each_record(branch, change)
@@ -153,16 +201,31 @@ def without_header(records: Records, schema: Any, header: dict[str, str]) -> Any
     return records, schema, {}
 
 
-def with_another_notation_in_its_header(records: Records, schema: Any, header: dict[str, str]) -> Any:
+def with_another_notation_in_its_header(
+    records: Records, schema: Any, header: dict[str, str]
+) -> Any:
     avro = '{"type": "record", "name": "manifest_entry", "fields": [{"name": "id", "type": ["null", "long"]}]}'
-    return records, schema, header | ({"schema": avro, "partition-spec": "[]"} if "schema" in header else {})
+    return (
+        records,
+        schema,
+        header | ({"schema": avro, "partition-spec": "[]"} if "schema" in header else {}),
+    )
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-@pytest.mark.parametrize("change", [nullable, lean, without_header, with_another_notation_in_its_header])
-def test_tables_whose_manifests_other_writers_wrote_in_their_way_are_read_and_changed(tmp_path: Path, change: Change, version: int) -> None:
+@pytest.mark.parametrize(
+    "change", [nullable, lean, without_header, with_another_notation_in_its_header]
+)
+def test_tables_whose_manifests_other_writers_wrote_in_their_way_are_read_and_changed(
+    tmp_path: Path, change: Change, version: int
+) -> None:
     catalog = catalog_of("memory", tmp_path)
-    t = catalog.create_table("db.t", "id bigint, s string, p string", partition_by=["truncate(1, p)"], format_version=version)
+    t = catalog.create_table(
+        "db.t",
+        "id bigint, s string, p string",
+        partition_by=["truncate(1, p)"],
+        format_version=version,
+    )
     t.append([{"id": 1, "s": "a", "p": "xx"}])
     t.append([{"id": 2, "s": "b", "p": "yy"}, {"id": 3, "s": None, "p": None}])
     if version > 1:
@@ -173,8 +236,14 @@ def test_tables_whose_manifests_other_writers_wrote_in_their_way_are_read_and_ch
             lengths_corrected(path)
     t = catalog.load_table("db.t")
     rows = 3 if version == 1 else 2
-    assert (t.scan().to_arrow().num_rows, t.scan("s = 'a'").count(), t.scan("p is null").count()) == (rows, 1, 1)
-    assert t.scan(snapshot_id=t.snapshots()[0].snapshot_id).count() == 1 and t.inspect.files().num_rows
+    assert (
+        t.scan().to_arrow().num_rows,
+        t.scan("s = 'a'").count(),
+        t.scan("p is null").count(),
+    ) == (rows, 1, 1)
+    assert (
+        t.scan(snapshot_id=t.snapshots()[0].snapshot_id).count() == 1 and t.inspect.files().num_rows
+    )
     t.append([{"id": 4, "s": "d", "p": "zz"}])
     t.delete("id = 1")
     assert t.refresh().count() == rows
@@ -182,7 +251,8 @@ def test_tables_whose_manifests_other_writers_wrote_in_their_way_are_read_and_ch
     assert t.refresh().count() == rows
 
 
-# Metadata of other writers -----------------------------------------------------------------------------------------------------------------
+# Metadata of other writers
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def _no_operation(m: dict[str, Any]) -> None:
@@ -196,7 +266,9 @@ def _no_summary(m: dict[str, Any]) -> None:
 
 
 def _lean(m: dict[str, Any]) -> None:
-    first = ("sort-orders", "default-sort-order-id", "table-uuid") if m["format-version"] == 1 else ()
+    first = (
+        ("sort-orders", "default-sort-order-id", "table-uuid") if m["format-version"] == 1 else ()
+    )
     for key in (
         "schema",
         "partition-spec",
@@ -212,7 +284,18 @@ def _lean(m: dict[str, Any]) -> None:
 
 
 def _nulls(m: dict[str, Any]) -> None:
-    m.update(dict.fromkeys(("snapshot-log", "metadata-log", "refs", "properties", "statistics", "partition-statistics")))
+    m.update(
+        dict.fromkeys(
+            (
+                "snapshot-log",
+                "metadata-log",
+                "refs",
+                "properties",
+                "statistics",
+                "partition-statistics",
+            )
+        )
+    )
     for snapshot in m["snapshots"]:
         snapshot.setdefault("parent-snapshot-id")
     for field in m["schemas"][0]["fields"]:
@@ -224,25 +307,41 @@ def _minus_one(m: dict[str, Any]) -> None:
 
 
 def _of_a_vendor(m: dict[str, Any]) -> None:
-    for place in (m, m["snapshots"][0], m["schemas"][0], m["schemas"][0]["fields"][0], m["refs"]["main"]):
+    for place in (
+        m,
+        m["snapshots"][0],
+        m["schemas"][0],
+        m["schemas"][0]["fields"][0],
+        m["refs"]["main"],
+    ):
         place["vendor"] = {"x": [1]}
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-@pytest.mark.parametrize("change", [_no_operation, _no_summary, _lean, _nulls, _minus_one, _of_a_vendor])
+@pytest.mark.parametrize(
+    "change", [_no_operation, _no_summary, _lean, _nulls, _minus_one, _of_a_vendor]
+)
 def test_tables_whose_metadata_other_writers_wrote_in_their_way_are_read_and_changed(
     tmp_path: Path, change: Callable[[dict[str, Any]], None], version: int
 ) -> None:
     catalog = catalog_of("sql", tmp_path)
-    t = catalog.create_table("db.t", "id bigint, p string", partition_by=["p"], format_version=version)
+    t = catalog.create_table(
+        "db.t", "id bigint, p string", partition_by=["p"], format_version=version
+    )
     for n in range(3):
         t.append([{"id": n, "p": "x"}])
     metadata = json.loads(Path(t.metadata_location.removeprefix("file://")).read_text())
     change(metadata)
-    foreign = Path(t.metadata_location.removeprefix("file://")).with_name("90000-foreign.metadata.json")
+    foreign = Path(t.metadata_location.removeprefix("file://")).with_name(
+        "90000-foreign.metadata.json"
+    )
     foreign.write_text(json.dumps(metadata))
     x = catalog.register_table("db.x", str(foreign))
-    assert (x.scan().to_arrow().num_rows, len(x.snapshots()), x.inspect.snapshots().num_rows) == (3, 3, 3)
+    assert (x.scan().to_arrow().num_rows, len(x.snapshots()), x.inspect.snapshots().num_rows) == (
+        3,
+        3,
+        3,
+    )
     assert x.changes().to_arrow().num_rows == 3
     x.maintenance.expire_snapshots(older_than="2099-01-01", dry_run=True)
     x.maintenance.recommend()

@@ -1,4 +1,6 @@
-"""What users of other engines reported of Spark's doors: constants that Spark's push-down cannot hold, structs in maps, zones."""
+"""What users of other engines reported of Spark's doors: constants that Spark's push-down cannot
+hold, structs in maps, zones.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ def agree(t: Table, session: Any, *filters: str) -> None:
     """Spark finds what Arrow finds, with the filter in the scan and above it."""
     for where in filters:
         wanted = ids(type("Read", (), {"toArrow": t.scan(where).to_arrow}))
-        assert ids(t.scan(where).to_spark(session)) == ids(t.scan().to_spark(session).where(where)) == wanted, where
+        assert (
+            ids(t.scan(where).to_spark(session))
+            == ids(t.scan().to_spark(session).where(where))
+            == wanted
+        ), where
 
 
 def misread(t: Table) -> set[str]:
@@ -37,34 +43,63 @@ def misread(t: Table) -> set[str]:
     return {t.schema().find_column_name(i) or "" for i in misread_columns(plan, t.schema())}
 
 
-def test_days_and_instants_that_javas_calendar_lacks_are_found_and_deleted(plain_spark: Any, tmp_path: Path) -> None:
-    t = catalog_of("path", tmp_path).create_table("db.t", "id int, d date, ts timestamp, n timestamp_ntz")
-    moments = [dt.datetime(1582, 10, 4), dt.datetime(1582, 10, 10, 1), dt.datetime(1582, 10, 15), dt.datetime(2026, 1, 1)]
+def test_days_and_instants_that_javas_calendar_lacks_are_found_and_deleted(
+    plain_spark: Any, tmp_path: Path
+) -> None:
+    t = catalog_of("path", tmp_path).create_table(
+        "db.t", "id int, d date, ts timestamp, n timestamp_ntz"
+    )
+    moments = [
+        dt.datetime(1582, 10, 4),
+        dt.datetime(1582, 10, 10, 1),
+        dt.datetime(1582, 10, 15),
+        dt.datetime(2026, 1, 1),
+    ]
     for n, moment in enumerate(moments):
         t.append([{"id": n, "d": moment.date(), "ts": moment.replace(tzinfo=dt.UTC), "n": moment}])
     assert misread(t) == {"d", "ts"}
     agree(
-        t, plain_spark, "d = date '1582-10-10'", "d > date '1582-10-09'", "d <> date '1582-10-10'",
-        "ts > timestamp '1582-10-09 00:00:00Z'", "n >= timestamp_ntz '1582-10-10 01:00:00'",
-    )  # fmt: skip
+        t,
+        plain_spark,
+        "d = date '1582-10-10'",
+        "d > date '1582-10-09'",
+        "d <> date '1582-10-10'",
+        "ts > timestamp '1582-10-09 00:00:00Z'",
+        "n >= timestamp_ntz '1582-10-10 01:00:00'",
+    )
     t.delete(F.expr("d = date '1582-10-10'"), mode="merge-on-read")
     assert ids(type("Read", (), {"toArrow": t.refresh().scan().to_arrow})) == [0, 2, 3]
 
 
-def test_filters_on_dates_and_instants_of_today_are_pushed(plain_spark: Any, tmp_path: Path) -> None:
-    t = catalog_of("path", tmp_path).create_table("db.t", "id int, d date, ts timestamp, s struct<d: date>")
+def test_filters_on_dates_and_instants_of_today_are_pushed(
+    plain_spark: Any, tmp_path: Path
+) -> None:
+    t = catalog_of("path", tmp_path).create_table(
+        "db.t", "id int, d date, ts timestamp, s struct<d: date>"
+    )
     day = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     t.append([{"id": 1, "d": day.date(), "ts": day, "s": {"d": day.date()}}])
     t.append([{"id": 2}])
     assert misread(t) == set()
-    shown = t.scan().to_spark(plain_spark).where("d > date '2025-01-01'")._jdf.queryExecution().executedPlan().toString()
+    shown = (
+        t.scan()
+        .to_spark(plain_spark)
+        .where("d > date '2025-01-01'")
+        ._jdf.queryExecution()
+        .executedPlan()
+        .toString()
+    )
     assert "GreaterThan(d," in shown
     agree(t, plain_spark, "d > date '2025-01-01'", "s.d = date '2026-01-01'")
 
 
-def test_constants_beyond_a_narrower_decimal_of_old_files_lose_no_row(plain_spark: Any, tmp_path: Path) -> None:
+def test_constants_beyond_a_narrower_decimal_of_old_files_lose_no_row(
+    plain_spark: Any, tmp_path: Path
+) -> None:
     t = catalog_of("path", tmp_path).create_table("db.t", "id int, d decimal(9,2)")
-    amounts = pa.array([Decimal("1.00"), Decimal("-5.25"), Decimal("9999999.99")], pa.decimal128(9, 2))
+    amounts = pa.array(
+        [Decimal("1.00"), Decimal("-5.25"), Decimal("9999999.99")], pa.decimal128(9, 2)
+    )
     t.append(pa.table({"id": pa.array([1, 2, 3], pa.int32()), "d": amounts}))
     with t.update_schema() as update:
         update.update_column("d", DecimalType(18, 2))
@@ -72,35 +107,69 @@ def test_constants_beyond_a_narrower_decimal_of_old_files_lose_no_row(plain_spar
     agree(t, plain_spark, "d < 99999999999.99BD", "d > -30000000.00BD")
 
 
-def test_constants_finer_or_wider_than_files_without_ids_lose_no_row(plain_spark: Any, tmp_path: Path) -> None:
+def test_constants_finer_or_wider_than_files_without_ids_lose_no_row(
+    plain_spark: Any, tmp_path: Path
+) -> None:
     t = catalog_of("path", tmp_path).create_table("db.t", "id int, ts timestamp, d decimal(38,2)")
     moments = pa.array([1767225600000, 1767225600001], pa.timestamp("ms", "UTC"))
     amounts = pa.array([Decimal("1.00"), Decimal("-5.25")], pa.decimal128(9, 2))
-    pq.write_table(pa.table({"id": pa.array([1, 2], pa.int32()), "ts": moments, "d": amounts}), tmp_path / "x.parquet")
+    pq.write_table(
+        pa.table({"id": pa.array([1, 2], pa.int32()), "ts": moments, "d": amounts}),
+        tmp_path / "x.parquet",
+    )
     t.add_files([str(tmp_path / "x.parquet")])
-    agree(t, plain_spark, "ts < timestamp '2026-01-01 00:00:00.000500Z'", "d > -123456789012345678901234567.00BD")
+    agree(
+        t,
+        plain_spark,
+        "ts < timestamp '2026-01-01 00:00:00.000500Z'",
+        "d > -123456789012345678901234567.00BD",
+    )
 
 
-def test_structs_in_maps_and_lists_that_gain_members_are_read_from_old_and_new_files(plain_spark: Any, tmp_path: Path) -> None:
-    t = catalog_of("path", tmp_path).create_table("db.t", "id bigint, m map<string, struct<a: bigint>>, l array<struct<a: int>>")
+def test_structs_in_maps_and_lists_that_gain_members_are_read_from_old_and_new_files(
+    plain_spark: Any, tmp_path: Path
+) -> None:
+    t = catalog_of("path", tmp_path).create_table(
+        "db.t", "id bigint, m map<string, struct<a: bigint>>, l array<struct<a: int>>"
+    )
     old = pa.struct([("a", pa.int64())])
-    t.append(pa.table({"id": [1, 2], "m": pa.array([[("k", {"a": 5})], None], pa.map_(pa.string(), old)), "l": [[{"a": 1}, None], []]}))
+    t.append(
+        pa.table(
+            {
+                "id": [1, 2],
+                "m": pa.array([[("k", {"a": 5})], None], pa.map_(pa.string(), old)),
+                "l": [[{"a": 1}, None], []],
+            }
+        )
+    )
     with t.update_schema() as update:
         update.add_column(("m", "value", "o"), StringType())
         update.add_column(("l", "element", "b"), StringType())
     t.append([{"id": 3, "m": {"k": {"a": 6, "o": "x"}}, "l": [{"a": 2, "b": "y"}]}])
     frame = t.refresh().scan().to_spark(plain_spark)
     rows = frame.selectExpr("id", "m['k'].o", "m['k'].a", "l.b").orderBy("id").collect()
-    assert [tuple(r) for r in rows] == [(1, None, 5, [None, None]), (2, None, None, []), (3, "x", 6, ["y"])]
+    assert [tuple(r) for r in rows] == [
+        (1, None, 5, [None, None]),
+        (2, None, None, []),
+        (3, "x", 6, ["y"]),
+    ]
     assert ids(frame.where("m['k'].o is null")) == [1, 2]
 
 
 PARTITIONED_BY = [
-    ("bigint", "truncate(10, x)", ["-9223372036854775808", "-1", "-10", "-11", "0", "9223372036854775807"]),
+    (
+        "bigint",
+        "truncate(10, x)",
+        ["-9223372036854775808", "-1", "-10", "-11", "0", "9223372036854775807"],
+    ),
     ("decimal(9,2)", "truncate(50, x)", ["-9999999.99BD", "-0.01BD", "0.49BD"]),
     ("string", "truncate(2, x)", ["'😀😀b'", "'😀a'", "'é\u0301x'", "''"]),
     ("binary", "truncate(2, x)", ["X'00FFFF'", "X''", "X'FF'"]),
-    ("timestamp", "hours(x)", ["timestamp '0001-01-01 00:00:00Z'", "timestamp '1969-12-31 23:59:59.999999Z'"]),
+    (
+        "timestamp",
+        "hours(x)",
+        ["timestamp '0001-01-01 00:00:00Z'", "timestamp '1969-12-31 23:59:59.999999Z'"],
+    ),
     ("date", "years(x)", ["date '0001-01-01'", "date '1969-12-31'"]),
     ("decimal(38,2)", "bucket(16, x)", ["-0.01BD", "1.27BD", "-1.28BD"]),
 ]
@@ -111,31 +180,59 @@ def test_extreme_values_lie_in_the_partitions_that_arrow_gives_them(
     plain_spark: Any, tmp_path: Path, kind: str, transform: str, values: list[str]
 ) -> None:
     catalog = catalog_of("path", tmp_path)
-    by_spark, by_arrow = (catalog.create_table(f"db.{n}", f"x {kind}", partition_by=[transform]) for n in ("s", "a"))
+    by_spark, by_arrow = (
+        catalog.create_table(f"db.{n}", f"x {kind}", partition_by=[transform]) for n in ("s", "a")
+    )
     literals = [v if v.lstrip("-")[0] not in "0123456789" or "BD" in v else f"{v}L" for v in values]
-    frame = plain_spark.sql("SELECT * FROM VALUES " + ", ".join(f"(cast({v} as {kind}))" for v in [*literals, "null"]) + " AS v(x)")
+    frame = plain_spark.sql(
+        "SELECT * FROM VALUES "
+        + ", ".join(f"(cast({v} as {kind}))" for v in [*literals, "null"])
+        + " AS v(x)"
+    )
     by_spark.append(frame)
     by_arrow.append(frame.toArrow())
-    partitions = [sorted((str(r["partition"]), r["record_count"]) for r in t.inspect.partitions().to_pylist()) for t in (by_spark, by_arrow)]
+    partitions = [
+        sorted((str(r["partition"]), r["record_count"]) for r in t.inspect.partitions().to_pylist())
+        for t in (by_spark, by_arrow)
+    ]
     assert partitions[0] == partitions[1]
-    assert [by_spark.scan(f"x = {v.removesuffix('BD')}").count() for v in values] == [1] * len(values)
+    assert [by_spark.scan(f"x = {v.removesuffix('BD')}").count() for v in values] == [1] * len(
+        values
+    )
     assert by_spark.scan("x is null").count() == 1
 
 
-def test_texts_that_are_too_long_for_the_statistics_of_a_footer_are_found(plain_spark: Any, tmp_path: Path) -> None:
-    properties = {"write.parquet.row-group-size-bytes": "2048", "write.metadata.metrics.column.s": "full"}
-    t = catalog_of("path", tmp_path).create_table("db.long", "id int, s string, b binary", properties=properties)
-    t.append(plain_spark.range(0, 1000, 1, 1).selectExpr(
-        "cast(id as int) id", "case id when 500 then repeat('z', 9000) when 501 then repeat('0', 9000) else concat('m', id) end s",
-        "cast(case id when 500 then repeat('z', 9000) else 'm' end as binary) b",
-    ))  # fmt: skip
-    found = {where: t.scan(where).count() for where in ("s > 'y'", "s < '1'", "s LIKE 'zz%'", "b > X'79'")}
+def test_texts_that_are_too_long_for_the_statistics_of_a_footer_are_found(
+    plain_spark: Any, tmp_path: Path
+) -> None:
+    properties = {
+        "write.parquet.row-group-size-bytes": "2048",
+        "write.metadata.metrics.column.s": "full",
+    }
+    t = catalog_of("path", tmp_path).create_table(
+        "db.long", "id int, s string, b binary", properties=properties
+    )
+    t.append(
+        plain_spark.range(0, 1000, 1, 1).selectExpr(
+            "cast(id as int) id",
+            "case id when 500 then repeat('z', 9000) when 501 then repeat('0', 9000) else concat('m', id) end s",
+            "cast(case id when 500 then repeat('z', 9000) else 'm' end as binary) b",
+        )
+    )
+    found = {
+        where: t.scan(where).count()
+        for where in ("s > 'y'", "s < '1'", "s LIKE 'zz%'", "b > X'79'")
+    }
     assert set(found.values()) == {1}, found
     agree(t, plain_spark, "s > 'y'", "b > X'79'")
 
 
-def test_a_session_in_another_zone_reads_overwrites_and_deletes_by_its_own_days(plain_spark: Any, tmp_path: Path) -> None:
-    t = catalog_of("path", tmp_path).create_table("db.t", "id int, ts timestamp, dt date", partition_by=["days(ts)"])
+def test_a_session_in_another_zone_reads_overwrites_and_deletes_by_its_own_days(
+    plain_spark: Any, tmp_path: Path
+) -> None:
+    t = catalog_of("path", tmp_path).create_table(
+        "db.t", "id int, ts timestamp, dt date", partition_by=["days(ts)"]
+    )
     with temporarily(plain_spark, {"spark.sql.session.timeZone": "Asia/Shanghai"}):
         rows = plain_spark.sql(
             "SELECT * FROM VALUES (1, timestamp '2020-01-01 04:00:00', date '2020-01-01'), "
@@ -145,30 +242,62 @@ def test_a_session_in_another_zone_reads_overwrites_and_deletes_by_its_own_days(
         )
         t.append(rows)
         filters = {
-            "ts >= '2020-01-01 00:00:00' AND ts < '2020-01-02 00:00:00'": [1, 2], "date(ts) = date '2020-01-01'": [1, 2],
-            "ts < timestamp '1582-10-15 00:00:00'": [4], "ts is null": [7], "year(ts) = 1900": [6], "hour(ts) = 4": [1],
-        }  # fmt: skip
+            "ts >= '2020-01-01 00:00:00' AND ts < '2020-01-02 00:00:00'": [1, 2],
+            "date(ts) = date '2020-01-01'": [1, 2],
+            "ts < timestamp '1582-10-15 00:00:00'": [4],
+            "ts is null": [7],
+            "year(ts) = 1900": [6],
+            "hour(ts) = 4": [1],
+        }
         for where, wanted in filters.items():
-            by_scan, above = t.scan(where).to_spark(plain_spark), t.scan().to_spark(plain_spark).where(where)
+            by_scan, above = (
+                t.scan(where).to_spark(plain_spark),
+                t.scan().to_spark(plain_spark).where(where),
+            )
             assert ids(by_scan) == ids(above) == ids(rows.where(where)) == wanted, where
-        t.dynamic_partition_overwrite(plain_spark.sql("SELECT 20 id, timestamp '2020-01-01 12:00:00' ts, date '2020-01-01' dt"))
-        assert ids(t.scan().to_spark(plain_spark)) == [1, 4, 6, 7, 20], "the day of UTC held 2 and 3"
+        t.dynamic_partition_overwrite(
+            plain_spark.sql(
+                "SELECT 20 id, timestamp '2020-01-01 12:00:00' ts, date '2020-01-01' dt"
+            )
+        )
+        assert ids(t.scan().to_spark(plain_spark)) == [1, 4, 6, 7, 20], (
+            "the day of UTC held 2 and 3"
+        )
         assert t.delete("ts = timestamp '2020-01-01 04:00:00'", spark=plain_spark).rows_deleted == 1
-        instants = {r.id: r.u for r in t.scan().to_spark(plain_spark).selectExpr("id", "unix_micros(ts) u").collect()}
+        instants = {
+            r.id: r.u
+            for r in t.scan().to_spark(plain_spark).selectExpr("id", "unix_micros(ts) u").collect()
+        }
     by_arrow = t.scan().to_arrow()
-    assert dict(zip(by_arrow["id"].to_pylist(), by_arrow["ts"].cast(pa.int64()).to_pylist(), strict=True)) == instants
+    assert (
+        dict(
+            zip(
+                by_arrow["id"].to_pylist(), by_arrow["ts"].cast(pa.int64()).to_pylist(), strict=True
+            )
+        )
+        == instants
+    )
 
 
-def test_a_stream_goes_on_where_snapshots_that_it_has_read_have_expired(plain_spark: Any, tmp_path: Path) -> None:
+def test_a_stream_goes_on_where_snapshots_that_it_has_read_have_expired(
+    plain_spark: Any, tmp_path: Path
+) -> None:
     catalog = catalog_of("path", tmp_path)
 
     def source(name: str, **options: Any) -> tuple[Table, Any]:
         t = catalog.create_table(f"db.{name}", "id bigint")
-        places = {"path": str(tmp_path / f"out_{name}"), "checkpointLocation": str(tmp_path / f"ck_{name}")}
+        places = {
+            "path": str(tmp_path / f"out_{name}"),
+            "checkpointLocation": str(tmp_path / f"ck_{name}"),
+        }
 
         def read() -> list[int]:
-            frame = t.read_stream(spark=plain_spark, starting_strategy="TABLE_SCAN_THEN_INCREMENTAL", **options)
-            frame.writeStream.format("parquet").options(**places).trigger(availableNow=True).start().awaitTermination()
+            frame = t.read_stream(
+                spark=plain_spark, starting_strategy="TABLE_SCAN_THEN_INCREMENTAL", **options
+            )
+            frame.writeStream.format("parquet").options(**places).trigger(
+                availableNow=True
+            ).start().awaitTermination()
             return ids(plain_spark.read.schema("id bigint").parquet(places["path"]))
 
         return t, read
@@ -201,8 +330,12 @@ def test_a_stream_goes_on_where_snapshots_that_it_has_read_have_expired(plain_sp
 
 
 @pytest.mark.parametrize("sort_by", ["ts", "id", ()])
-def test_a_load_of_many_days_makes_a_file_for_each_day(plain_spark: Any, tmp_path: Path, sort_by: str) -> None:
-    t = catalog_of("path", tmp_path).create_table("db.t", "id bigint, ts timestamp", partition_by=["days(ts)"], sort_by=sort_by)
+def test_a_load_of_many_days_makes_a_file_for_each_day(
+    plain_spark: Any, tmp_path: Path, sort_by: str
+) -> None:
+    t = catalog_of("path", tmp_path).create_table(
+        "db.t", "id bigint, ts timestamp", partition_by=["days(ts)"], sort_by=sort_by
+    )
     moment = "timestamp_seconds(1767225600 + ((id * 104729) % 300000) * 31 * 86400.0 / 300000) ts"
     with temporarily(plain_spark, {"spark.sql.shuffle.partitions": "200"}):
         t.append(plain_spark.range(300_000).selectExpr("(id * 7919) % 300000 id", moment))

@@ -30,7 +30,11 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory, name: str) -> Any:
 def schema_of(table: Any) -> dict[str, Any]:
     """The current schema as Iceberg JSON, out of the metadata file itself."""
     metadata = read_metadata(table.metadata_location)
-    return next(s for s in metadata.get("schemas") or [metadata["schema"]] if s.get("schema-id", 0) == metadata.get("current-schema-id", 0))
+    return next(
+        s
+        for s in metadata.get("schemas") or [metadata["schema"]]
+        if s.get("schema-id", 0) == metadata.get("current-schema-id", 0)
+    )
 
 
 def want(made: Made, table: Any) -> tuple[int, str]:
@@ -64,7 +68,11 @@ def by_spark(plain_spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Writ
             table = catalog.create_table(f"db.{name}", made.ddl, **made.create)
             for frame in made.frames():
                 if frame.num_rows:
-                    table.append(plain_spark.createDataFrame(frame, schema=table.to_spark(plain_spark).schema))
+                    table.append(
+                        plain_spark.createDataFrame(
+                            frame, schema=table.to_spark(plain_spark).schema
+                        )
+                    )
             found[name] = table
         except Exception as e:
             found[name] = e
@@ -72,11 +80,18 @@ def by_spark(plain_spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Writ
 
 
 def opened(written: Written) -> list[Path]:
-    return [Path(t.metadata_location.removeprefix("file://")) for t in written.values() if not isinstance(t, Exception)]
+    return [
+        Path(t.metadata_location.removeprefix("file://"))
+        for t in written.values()
+        if not isinstance(t, Exception)
+    ]
 
 
 def judged(written: Written, results: Results) -> dict[str, Any]:
-    return {n: t if isinstance(t, Exception) else results[t.metadata_location.removeprefix("file://")] for n, t in written.items()}
+    return {
+        n: t if isinstance(t, Exception) else results[t.metadata_location.removeprefix("file://")]
+        for n, t in written.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -127,13 +142,17 @@ def test_frazil_reads_what_it_wrote(by_arrow: Written, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_java_finds_rows_metrics_totals_and_files_in_order(by_arrow: Written, java_on_arrow: dict[str, Any], name: str) -> None:
+def test_java_finds_rows_metrics_totals_and_files_in_order(
+    by_arrow: Written, java_on_arrow: dict[str, Any], name: str
+) -> None:
     result = sound(java_on_arrow[name])
     assert (result["rows"], result["sum"]) == want(TABLES[name], by_arrow[name])
 
 
 @pytest.mark.parametrize("name", [n for n, made in TABLES.items() if made.pyiceberg])
-def test_pyiceberg_reads_the_same_rows(by_arrow: Written, pyiceberg_on_arrow: dict[str, Any], name: str) -> None:
+def test_pyiceberg_reads_the_same_rows(
+    by_arrow: Written, pyiceberg_on_arrow: dict[str, Any], name: str
+) -> None:
     result = sound(pyiceberg_on_arrow[name])
     assert "cannot" not in result, result["cannot"]
     assert (result["rows"], result["sum"]) == want(TABLES[name], by_arrow[name])
@@ -141,20 +160,29 @@ def test_pyiceberg_reads_the_same_rows(by_arrow: Written, pyiceberg_on_arrow: di
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", BY_SPARK)
-def test_java_finds_tables_written_from_spark_frames_in_order(by_spark: Written, java_on_spark: dict[str, Any], name: str) -> None:
+def test_java_finds_tables_written_from_spark_frames_in_order(
+    by_spark: Written, java_on_spark: dict[str, Any], name: str
+) -> None:
     result = sound(java_on_spark[name])
     assert (result["rows"], result["sum"]) == want(TABLES[name], by_spark[name])
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", BY_SPARK)
-def test_spark_and_arrow_write_the_same_partitions_and_counts(by_spark: Written, by_arrow: Written, name: str) -> None:
-    """Partition values, record counts and null counts; NaN counts and bounds may be less known from Spark's footers."""
+def test_spark_and_arrow_write_the_same_partitions_and_counts(
+    by_spark: Written, by_arrow: Written, name: str
+) -> None:
+    """Partition values, record counts and null counts; NaN counts and bounds may be less known from
+    Spark's footers.
+    """
     for table in (by_spark[name], by_arrow[name]):
         if isinstance(table, Exception):
             raise table
     tables = [t.inspect.partitions().to_pylist() for t in (by_spark[name], by_arrow[name])]
-    first, second = ([(repr(sorted((p.get("partition") or {}).items())), p["record_count"]) for p in t] for t in tables)
+    first, second = (
+        [(repr(sorted((p.get("partition") or {}).items())), p["record_count"]) for p in t]
+        for t in tables
+    )
     assert sorted(first) == sorted(second)
 
 
@@ -177,12 +205,27 @@ for name in sys.argv[3:]:
     out[name] = spark.sql(f"SELECT id, added FROM {t} ORDER BY id, added").toPandas().fillna(-1).astype(int).values.tolist()
 print("RESULT" + json.dumps(out))
 """
-CONTINUED = ["types_v1", "types_v2", "types_v3", "part_v1", "part_v2", "part_v3", "nested_v2", "types_orc", "types_avro", "sorted"]
+CONTINUED = [
+    "types_v1",
+    "types_v2",
+    "types_v3",
+    "part_v1",
+    "part_v2",
+    "part_v3",
+    "nested_v2",
+    "types_orc",
+    "types_avro",
+    "sorted",
+]
 
 
 @pytest.fixture(scope="module")
-def continued(tmp_path_factory: pytest.TempPathFactory, java_check: JavaCheck) -> tuple[Any, dict[str, Any]]:
-    """Tables begun by Frazil that Java appended to, deleted from, compacted, changed and expired; with the rows that Java then saw."""
+def continued(
+    tmp_path_factory: pytest.TempPathFactory, java_check: JavaCheck
+) -> tuple[Any, dict[str, Any]]:
+    """Tables begun by Frazil that Java appended to, deleted from, compacted, changed and expired;
+    with the rows that Java then saw.
+    """
     catalog = warehouse(tmp_path_factory, "continued")
     for name in CONTINUED:
         made = TABLES[name]
@@ -194,22 +237,32 @@ def continued(tmp_path_factory: pytest.TempPathFactory, java_check: JavaCheck) -
 
 
 @pytest.mark.parametrize("name", CONTINUED)
-def test_frazil_reads_what_java_made_of_the_table(continued: tuple[Any, dict[str, Any]], name: str) -> None:
+def test_frazil_reads_what_java_made_of_the_table(
+    continued: tuple[Any, dict[str, Any]], name: str
+) -> None:
     catalog, java = continued
     table = catalog.load_table(f"db.{name}")
     rows = table.scan(selected_fields=("id", "added")).to_arrow().to_pylist()
-    assert sorted([r["id"], -1 if r["added"] is None else r["added"]] for r in rows) == sorted(java[name])
+    assert sorted([r["id"], -1 if r["added"] is None else r["added"]] for r in rows) == sorted(
+        java[name]
+    )
     assert len(table.snapshots()) == 2
 
 
-def test_frazil_goes_on_after_java_and_java_finds_it_in_order(continued: tuple[Any, dict[str, Any]], java_check: JavaCheck) -> None:
+def test_frazil_goes_on_after_java_and_java_finds_it_in_order(
+    continued: tuple[Any, dict[str, Any]], java_check: JavaCheck
+) -> None:
     catalog, java = continued
     tables = {}
     for name in CONTINUED:
         table = tables[name] = catalog.load_table(f"db.{name}")
         fields = table.scan().to_arrow().schema
-        table.append(pa.Table.from_pylist([{"id": 1000 + n, "added": n} for n in range(3)], schema=fields))
-    results = java_check([Path(t.metadata_location.removeprefix("file://")) for t in tables.values()], write=True)
+        table.append(
+            pa.Table.from_pylist([{"id": 1000 + n, "added": n} for n in range(3)], schema=fields)
+        )
+    results = java_check(
+        [Path(t.metadata_location.removeprefix("file://")) for t in tables.values()], write=True
+    )
     for (name, table), result in zip(tables.items(), results.values(), strict=True):
         assert result["problems"] == [], name
         assert result["rows"] == len(java[name]) + 3, name
@@ -217,9 +270,14 @@ def test_frazil_goes_on_after_java_and_java_finds_it_in_order(continued: tuple[A
         assert table.scan().count() == result["rows"], name
 
 
-def test_a_table_made_in_sqlite_opens_in_pyiceberg_and_one_of_pyicebergs_here(tmp_path: Path, pyiceberg_check: PyIcebergCheck) -> None:
+def test_a_table_made_in_sqlite_opens_in_pyiceberg_and_one_of_pyicebergs_here(
+    tmp_path: Path, pyiceberg_check: PyIcebergCheck
+) -> None:
     """The same catalog file serves both: each sees the other's tables and commits."""
-    properties = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": str(tmp_path / "warehouse")}
+    properties = {
+        "uri": f"sqlite:///{tmp_path}/catalog.db",
+        "warehouse": str(tmp_path / "warehouse"),
+    }
     ours = frazil.load_catalog("shared", type="sql", **properties)
     ours.create_namespace("db")
     made = TABLES["part_v2"]

@@ -1,4 +1,6 @@
-"""Traps of the format into which other engines fall, one test each, with and without Spark. SQL's meaning is the judge."""
+"""Traps of the format into which other engines fall, one test each, with and without Spark. SQL's
+meaning is the judge.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,11 @@ def read(request: pytest.FixtureRequest, door: str) -> Read:
 
     def rows(location: str, where: str | None = None, **ask: Any) -> Rows:
         what = Ask.of(where, **ask)
-        found = doors.arrow(location, what) if session is None else doors.collect(doors.to_spark(session, location, what))
+        found = (
+            doors.arrow(location, what)
+            if session is None
+            else doors.collect(doors.to_spark(session, location, what))
+        )
         return found.to_pylist()
 
     return rows
@@ -49,7 +55,9 @@ def read(request: pytest.FixtureRequest, door: str) -> Read:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., str]:
-    """`make(schema, *batches of rows, partition_by=…)`: a path table of one file for each batch and partition; gives its location."""
+    """`make(schema, *batches of rows, partition_by=…)`: a path table of one file for each batch and
+    partition; gives its location.
+    """
     catalog = catalog_of("path", tmp_path, "traps")
 
     def table(schema: str, *batches: Rows, **arguments: Any) -> str:
@@ -77,19 +85,37 @@ def ids(rows: Rows) -> list[int]:
 # --- filters
 
 
-def test_a_filter_on_a_column_that_old_files_lack_sees_its_initial_default(read: Read, golden: Golden) -> None:
+def test_a_filter_on_a_column_that_old_files_lack_sees_its_initial_default(
+    read: Read, golden: Golden
+) -> None:
     every = [f["sql"] for f in golden["defaults_v3"].expected["filters"]]
     golden_filters(read, golden, "defaults_v3", *every)
 
 
-def test_nan_is_greater_than_every_number_though_bounds_leave_it_out(read: Read, golden: Golden) -> None:
-    golden_filters(read, golden, "bounds_nan", "d > 5", "d >= 0", "NOT (f > 1)", "isnan(d)", "NOT isnan(d)", "d = double('NaN')", "d <> 3")
+def test_nan_is_greater_than_every_number_though_bounds_leave_it_out(
+    read: Read, golden: Golden
+) -> None:
+    golden_filters(
+        read,
+        golden,
+        "bounds_nan",
+        "d > 5",
+        "d >= 0",
+        "NOT (f > 1)",
+        "isnan(d)",
+        "NOT isnan(d)",
+        "d = double('NaN')",
+        "d <> 3",
+    )
     golden_filters(read, golden, "part_float", "d > 1", "isnan(d)", "NOT isnan(d)", "f > 1e10")
 
 
 def test_not_greater_leaves_nan_rows_out(read: Read, make: Callable[..., str]) -> None:
     at = make(
-        "id int, d double", [{"id": 1, "d": NAN}], [{"id": 2, "d": 1.0}, {"id": 3, "d": NAN}], [{"id": 4, "d": 9.0}, {"id": 5, "d": None}]
+        "id int, d double",
+        [{"id": 1, "d": NAN}],
+        [{"id": 2, "d": 1.0}, {"id": 3, "d": NAN}],
+        [{"id": 4, "d": 9.0}, {"id": 5, "d": None}],
     )
     assert ids(read(at, "d > 5")) == [1, 3, 4]
     assert ids(read(at, "NOT (d > 5)")) == [2]
@@ -104,14 +130,18 @@ def test_minus_zero_equals_zero_also_in_a_partition(read: Read, golden: Golden) 
 
 
 def test_minus_zero_as_a_bound_does_not_prune_zero(read: Read, make: Callable[..., str]) -> None:
-    at = make("id int, d double", [{"id": 1, "d": -0.0}], [{"id": 2, "d": 0.0}], [{"id": 3, "d": -1.0}])
+    at = make(
+        "id int, d double", [{"id": 1, "d": -0.0}], [{"id": 2, "d": 0.0}], [{"id": 3, "d": -1.0}]
+    )
     assert ids(read(at, "d = 0")) == [1, 2]
     assert ids(read(at, "d = -0.0D")) == [1, 2]
     assert ids(read(at, "d < 0")) == [3]
     assert ids(read(at, "d IN (0, 7)")) == [1, 2]
 
 
-def test_uuids_compare_as_unsigned_bytes(read: Read, golden: Golden, make: Callable[..., str]) -> None:
+def test_uuids_compare_as_unsigned_bytes(
+    read: Read, golden: Golden, make: Callable[..., str]
+) -> None:
     golden_filters(read, golden, "types_all", "u = '80000000-0000-0000-0000-000000000000'")
     low, high = "00000000-0000-0000-0000-000000000001", "ffffffff-ffff-ffff-ffff-ffffffffffff"
     middle = "80000000-0000-0000-0000-000000000000"
@@ -123,50 +153,102 @@ def test_uuids_compare_as_unsigned_bytes(read: Read, golden: Golden, make: Calla
 
 def test_years_months_days_and_hours_before_1970_are_floored(read: Read, golden: Golden) -> None:
     for name in ("part_days", "part_years"):
-        golden_filters(read, golden, name, "dt = DATE'1969-12-31'", "dt < DATE'1970-01-01'", "ts < TIMESTAMP_NTZ'1970-01-01 00:00:00'",
-                       "tz = TIMESTAMP'1969-12-31 23:59:59.999999Z'", "tz < TIMESTAMP'1970-01-01 00:00:00Z'")  # fmt: skip
+        golden_filters(
+            read,
+            golden,
+            name,
+            "dt = DATE'1969-12-31'",
+            "dt < DATE'1970-01-01'",
+            "ts < TIMESTAMP_NTZ'1970-01-01 00:00:00'",
+            "tz = TIMESTAMP'1969-12-31 23:59:59.999999Z'",
+            "tz < TIMESTAMP'1970-01-01 00:00:00Z'",
+        )
 
 
-def test_the_null_of_a_void_partition_says_nothing_about_its_column(read: Read, golden: Golden) -> None:
-    golden_filters(read, golden, "part_void", "s = 'abcdef'", "s IS NULL", "s = ''", "NOT (s LIKE 'a%')", "s <> 'a'", "i < -20")
+def test_the_null_of_a_void_partition_says_nothing_about_its_column(
+    read: Read, golden: Golden
+) -> None:
+    golden_filters(
+        read,
+        golden,
+        "part_void",
+        "s = 'abcdef'",
+        "s IS NULL",
+        "s = ''",
+        "NOT (s LIKE 'a%')",
+        "s <> 'a'",
+        "i < -20",
+    )
     q = questions.current(golden["spec_evolution_v1"])
     assert len(read(golden["spec_evolution_v1"].metadata_file)) == q.answer[0]
 
 
-def test_not_and_unequal_and_not_in_leave_null_rows_out(read: Read, make: Callable[..., str]) -> None:
+def test_not_and_unequal_and_not_in_leave_null_rows_out(
+    read: Read, make: Callable[..., str]
+) -> None:
     at = make(
         "id int, x int, p string",
         [{"id": 1, "x": None, "p": None}, {"id": 2, "x": 1, "p": "a"}, {"id": 3, "x": 2, "p": "b"}],
         partition_by=["p"],
     )
     for where, want in {
-        "x <> 1": [3], "NOT (x = 1)": [3], "x NOT IN (1)": [3], "x NOT IN (1, NULL)": [], "NOT (x IS NULL)": [2, 3], "x IN (1, NULL)": [2],
-        "p <> 'a'": [3], "NOT (p = 'a')": [3], "p NOT IN ('a')": [3], "p NOT IN ('a', NULL)": [], "NOT (x = 1 AND p = 'a')": [3],
-        "NOT (x = 1 OR p = 'b')": [], "x <=> NULL": [1], "NOT (x <=> 1)": [1, 3], "NOT (p LIKE 'a%')": [3], "x = NULL": [], "NOT (x = NULL)": [],
-    }.items():  # fmt: skip
+        "x <> 1": [3],
+        "NOT (x = 1)": [3],
+        "x NOT IN (1)": [3],
+        "x NOT IN (1, NULL)": [],
+        "NOT (x IS NULL)": [2, 3],
+        "x IN (1, NULL)": [2],
+        "p <> 'a'": [3],
+        "NOT (p = 'a')": [3],
+        "p NOT IN ('a')": [3],
+        "p NOT IN ('a', NULL)": [],
+        "NOT (x = 1 AND p = 'a')": [3],
+        "NOT (x = 1 OR p = 'b')": [],
+        "x <=> NULL": [1],
+        "NOT (x <=> 1)": [1, 3],
+        "NOT (p LIKE 'a%')": [3],
+        "x = NULL": [],
+        "NOT (x = NULL)": [],
+    }.items():
         assert ids(read(at, where)) == want, where
 
 
 # --- nulls and nesting
 
 
-def test_a_null_list_or_map_of_structs_stays_null(read: Read, golden: Golden, make: Callable[..., str]) -> None:
+def test_a_null_list_or_map_of_structs_stays_null(
+    read: Read, golden: Golden, make: Callable[..., str]
+) -> None:
     table = golden["nested"]
     want = {r["id"]: r for r in table.rows().to_pylist()}
     for row in read(table.metadata_file):
-        assert {k: row[k] is None for k in row} == {k: v is None for k, v in want[row["id"]].items()}, row["id"]
-    at = make("id int, l array<struct<a: int>>, m map<string, struct<a: int>>",
-              [{"id": 1, "l": None, "m": None}, {"id": 2, "l": [], "m": []}, {"id": 3, "l": [None], "m": [("k", None)]}])  # fmt: skip
+        assert {k: row[k] is None for k in row} == {
+            k: v is None for k, v in want[row["id"]].items()
+        }, row["id"]
+    at = make(
+        "id int, l array<struct<a: int>>, m map<string, struct<a: int>>",
+        [
+            {"id": 1, "l": None, "m": None},
+            {"id": 2, "l": [], "m": []},
+            {"id": 3, "l": [None], "m": [("k", None)]},
+        ],
+    )
     rows = {r["id"]: r for r in read(at)}
     assert (rows[1]["l"], rows[1]["m"]) == (None, None)
     assert (rows[2]["l"], rows[2]["m"]) == ([], [])
     assert (rows[3]["l"], rows[3]["m"]) == ([None], [("k", None)])
 
 
-def test_a_nested_column_added_later_is_null_in_old_files(read: Read, make: Callable[..., str]) -> None:
+def test_a_nested_column_added_later_is_null_in_old_files(
+    read: Read, make: Callable[..., str]
+) -> None:
     at = make("id int", [{"id": 1}])
     with frazil.load_table(at).update_schema() as update:
-        for name, kind in (("l", "array<struct<a: int>>"), ("m", "map<string, struct<a: int>>"), ("s", "struct<a: int>")):
+        for name, kind in (
+            ("l", "array<struct<a: int>>"),
+            ("m", "map<string, struct<a: int>>"),
+            ("s", "struct<a: int>"),
+        ):
             update.add_column(name, parse_type(kind))
     frazil.load_table(at).append(pa.table({"id": pa.array([2], pa.int32())}))
     rows = read(at, "l IS NULL AND m IS NULL AND s IS NULL AND s.a IS NULL")
@@ -176,11 +258,17 @@ def test_a_nested_column_added_later_is_null_in_old_files(read: Read, make: Call
     ]
 
 
-def test_a_null_struct_is_no_struct_of_nulls(read: Read, golden: Golden, make: Callable[..., str]) -> None:
+def test_a_null_struct_is_no_struct_of_nulls(
+    read: Read, golden: Golden, make: Callable[..., str]
+) -> None:
     golden_filters(read, golden, "nested", "st IS NULL", "st.b IS NULL")
     at = make(
         "id int, s struct<a: int, b: struct<c: int>>",
-        [{"id": 1, "s": None}, {"id": 2, "s": {"a": None, "b": None}}, {"id": 3, "s": {"a": 1, "b": {"c": None}}}],
+        [
+            {"id": 1, "s": None},
+            {"id": 2, "s": {"a": None, "b": None}},
+            {"id": 3, "s": {"a": 1, "b": {"c": None}}},
+        ],
     )
     rows = {r["id"]: r["s"] for r in read(at)}
     assert rows == {1: None, 2: {"a": None, "b": None}, 3: {"a": 1, "b": {"c": None}}}
@@ -189,7 +277,9 @@ def test_a_null_struct_is_no_struct_of_nulls(read: Read, golden: Golden, make: C
     assert ids(read(at, "s.b.c IS NULL")) == [1, 2, 3]
 
 
-def test_all_new_fields_of_a_struct_asked_alone_keep_its_null(read: Read, make: Callable[..., str]) -> None:
+def test_all_new_fields_of_a_struct_asked_alone_keep_its_null(
+    read: Read, make: Callable[..., str]
+) -> None:
     at = make("id int, s struct<a: int>", [{"id": 1, "s": None}, {"id": 2, "s": {"a": 1}}])
     with frazil.load_table(at).update_schema() as update:
         update.add_column(("s", "b"), parse_type("int"))
@@ -197,21 +287,36 @@ def test_all_new_fields_of_a_struct_asked_alone_keep_its_null(read: Read, make: 
     assert rows == [{"id": 1, "s": None}, {"id": 2, "s": {"b": None}}]
 
 
-def test_column_names_that_differ_only_in_case_stay_apart(tmp_path: Path, make: Callable[..., str]) -> None:
+def test_column_names_that_differ_only_in_case_stay_apart(
+    tmp_path: Path, make: Callable[..., str]
+) -> None:
     at = make("id int, name string, NAME string", [{"id": 1, "name": "a", "NAME": "B"}])
     got = frazil.load_table(at).scan(row_filter="NAME = 'B'").to_arrow()
     assert got.to_pylist() == [{"id": 1, "name": "a", "NAME": "B"}]
     assert frazil.load_table(at).scan(row_filter="name = 'B'").to_arrow().num_rows == 0
 
 
-def test_a_dropped_name_used_again_is_a_new_column(read: Read, golden: Golden, make: Callable[..., str]) -> None:
-    golden_filters(read, golden, "schema_evolution", "gone IS NULL", "gone = 'back'", "a = 'b3'", "b = 'a3'", "f > 1")
+def test_a_dropped_name_used_again_is_a_new_column(
+    read: Read, golden: Golden, make: Callable[..., str]
+) -> None:
+    golden_filters(
+        read,
+        golden,
+        "schema_evolution",
+        "gone IS NULL",
+        "gone = 'back'",
+        "a = 'b3'",
+        "b = 'a3'",
+        "f > 1",
+    )
     at = make("id int, a int, b int", [{"id": 1, "a": 1, "b": 100}, {"id": 2, "a": 2, "b": 200}])
     with frazil.load_table(at).update_schema(allow_incompatible_changes=True) as update:
         update.delete_column("a")
     with frazil.load_table(at).update_schema() as update:
         update.rename_column("b", "a")
-    frazil.load_table(at).append(pa.table({"id": pa.array([3], pa.int32()), "a": pa.array([300], pa.int32())}))
+    frazil.load_table(at).append(
+        pa.table({"id": pa.array([3], pa.int32()), "a": pa.array([300], pa.int32())})
+    )
     assert ids(read(at, "a > 50")) == [1, 2, 3]
     assert ids(read(at, "a = 1")) == []
     with frazil.load_table(at).update_schema() as update:
@@ -226,7 +331,9 @@ def test_time_travel_shows_the_names_of_that_snapshot(read: Read, golden: Golden
         for s in table.snapshots():
             rows = read(table.metadata_file, snapshot_id=s["snapshot_id"])
             with_rows += bool(rows)
-            assert {tuple(row) for row in rows} <= {tuple(f["name"] for f in table.schema(s["schema_id"])["fields"])}, name
+            assert {tuple(row) for row in rows} <= {
+                tuple(f["name"] for f in table.schema(s["schema_id"])["fields"])
+            }, name
         assert with_rows > 1, name
 
 
@@ -246,17 +353,23 @@ def test_a_null_key_deletes_null_rows_and_empties_nothing(read: Read, golden: Go
     survivors(read, golden, "eq_multi_null", "null_key_v2")
 
 
-def test_several_equality_deletes_of_different_columns_apply_to_one_file(read: Read, golden: Golden) -> None:
+def test_several_equality_deletes_of_different_columns_apply_to_one_file(
+    read: Read, golden: Golden
+) -> None:
     survivors(read, golden, "mixed_keys_v2", "eq_pos_dv_mix")
     tasks = frazil.load_table(golden["mixed_keys_v2"].metadata_file).scan().plan_files()
     assert max(len({d.equality_ids for d in t.delete_files if d.content == 2}) for t in tasks) > 1
 
 
-def test_deletes_reach_their_own_partition_of_their_own_spec_and_global_ones_all(read: Read, golden: Golden) -> None:
+def test_deletes_reach_their_own_partition_of_their_own_spec_and_global_ones_all(
+    read: Read, golden: Golden
+) -> None:
     survivors(read, golden, "eq_partitioned", "evolved_spec_v2", "upsert_part_v2")
 
 
-def test_keys_that_were_widened_renamed_and_dropped_still_delete_also_when_travelling(read: Read, golden: Golden) -> None:
+def test_keys_that_were_widened_renamed_and_dropped_still_delete_also_when_travelling(
+    read: Read, golden: Golden
+) -> None:
     survivors(read, golden, "eq_evolved", "evolved_schema_v2")
     table = golden["eq_evolved"]
     for q in questions.travels(table):
@@ -282,13 +395,21 @@ def test_entries_of_v1_manifests_have_sequence_number_zero(golden: Golden) -> No
     table = golden["v1_to_v2"]
     entries = frazil.load_table(table.metadata_file).inspect.all_entries()
     first = {s["snapshot_id"] for s in table.snapshots() if s["sequence_number"] in (0, None)}
-    numbers = {n for i, n in zip(entries["snapshot_id"].to_pylist(), entries["sequence_number"].to_pylist(), strict=True) if i in first}
+    numbers = {
+        n
+        for i, n in zip(
+            entries["snapshot_id"].to_pylist(), entries["sequence_number"].to_pylist(), strict=True
+        )
+        if i in first
+    }
     assert first
     assert numbers == {0}
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard"])
-def test_manifests_of_every_codec_are_read(read: Read, golden: Golden, writable_copy: Callable[[str], str], codec: str) -> None:
+def test_manifests_of_every_codec_are_read(
+    read: Read, golden: Golden, writable_copy: Callable[[str], str], codec: str
+) -> None:
     at = repacked(Path(writable_copy("part_days")), codec)
     q = questions.current(golden["part_days"])
     assert len(read(at)) == q.answer[0]
@@ -297,21 +418,32 @@ def test_manifests_of_every_codec_are_read(read: Read, golden: Golden, writable_
 
 
 def repacked(table: Path, codec: str) -> str:
-    """Manifest list and manifests of the current snapshot written again with another codec; gives the table's location."""
+    """Manifest list and manifests of the current snapshot written again with another codec; gives
+    the table's location.
+    """
     file = table / "metadata" / "v1.metadata.json"
     metadata = json.loads(file.read_text())
-    snapshot = next(s for s in metadata["snapshots"] if s["snapshot-id"] == metadata["current-snapshot-id"])
+    snapshot = next(
+        s for s in metadata["snapshots"] if s["snapshot-id"] == metadata["current-snapshot-id"]
+    )
     listed = Path(snapshot["manifest-list"].removeprefix("file:"))
     with listed.open("rb") as f:
         reader = fastavro.reader(f)
         entries, schema, extra = list(reader), reader.writer_schema, reader.metadata
     for i, entry in enumerate(entries):
         copy = table / "metadata" / f"m{i}.avro"
-        copy.write_bytes(recompressed(Path(entry["manifest_path"].removeprefix("file:")).read_bytes(), codec))
+        copy.write_bytes(
+            recompressed(Path(entry["manifest_path"].removeprefix("file:")).read_bytes(), codec)
+        )
         entry["manifest_path"], entry["manifest_length"] = str(copy), copy.stat().st_size
     plain = table / "metadata" / "list.avro"
     with plain.open("wb") as f:
-        fastavro.writer(f, schema, entries, metadata={k: v for k, v in extra.items() if not k.startswith("avro.")})
+        fastavro.writer(
+            f,
+            schema,
+            entries,
+            metadata={k: v for k, v in extra.items() if not k.startswith("avro.")},
+        )
     plain.write_bytes(recompressed(plain.read_bytes(), codec))
     snapshot["manifest-list"] = str(plain)
     file.write_text(json.dumps(metadata))
@@ -319,7 +451,9 @@ def repacked(table: Path, codec: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["v1.gz.metadata.json", "v1.metadata.json.gz"])
-def test_gzipped_metadata_is_read_under_both_names(read: Read, golden: Golden, writable_copy: Callable[[str], str], name: str) -> None:
+def test_gzipped_metadata_is_read_under_both_names(
+    read: Read, golden: Golden, writable_copy: Callable[[str], str], name: str
+) -> None:
     folder = Path(writable_copy("plain_v2")) / "metadata"
     (folder / name).write_bytes(gzip.compress((folder / "v1.metadata.json").read_bytes()))
     (folder / "v1.metadata.json").unlink()
@@ -339,7 +473,12 @@ def test_the_files_table_shows_uuid_bounds(golden: Golden) -> None:
 
 def test_the_partitions_table_has_nan_and_both_zeros_once_each(golden: Golden) -> None:
     table = golden["part_float"]
-    values = [p["d"] for p in frazil.load_table(table.metadata_file).inspect.partitions()["partition"].to_pylist()]
+    values = [
+        p["d"]
+        for p in frazil.load_table(table.metadata_file)
+        .inspect.partitions()["partition"]
+        .to_pylist()
+    ]
     assert sum(v is not None and math.isnan(v) for v in values) == 1
     assert sorted(repr(v) for v in values if v == 0) == ["-0.0", "0.0"]
     assert len(values) == len(table.expected["partitions"])
@@ -350,26 +489,54 @@ def test_the_partitions_table_bears_a_snapshot_whose_parent_has_expired(golden: 
     kept = {s["snapshot_id"] for s in table.snapshots()}
     assert any(s["parent_id"] not in kept for s in table.snapshots() if s["parent_id"] is not None)
     got = frazil.load_table(table.metadata_file).inspect.partitions()
-    assert sorted(got["record_count"].to_pylist()) == sorted(p["record_count"] for p in table.expected["partitions"])
+    assert sorted(got["record_count"].to_pylist()) == sorted(
+        p["record_count"] for p in table.expected["partitions"]
+    )
 
 
 def test_files_outside_the_tables_directory_are_read(read: Read, golden: Golden) -> None:
     for name in ("data_path", "py_add_files", "add_files_hive", "object_store"):
         table = golden[name]
         assert len(read(table.metadata_file)) == table.expected["rows"], name
-    assert not any(f["file_path"].startswith(golden["data_path"].index["location"]) for f in golden["data_path"].expected["files"])
+    assert not any(
+        f["file_path"].startswith(golden["data_path"].index["location"])
+        for f in golden["data_path"].expected["files"]
+    )
 
 
-def test_paths_with_odd_characters_are_read_and_only_they(read: Read, make: Callable[..., str]) -> None:
-    odd = ["a*b", "axb", "a?b", "[ab]", "{a,b}", "a b", "a%20b", "a/b", "a\\b", "_hidden", ".dot", "ü", "a=b", "", "a:b", "#"]
-    at = make("id int, p string", [{"id": i, "p": p} for i, p in enumerate(odd)], partition_by=["p"])
+def test_paths_with_odd_characters_are_read_and_only_they(
+    read: Read, make: Callable[..., str]
+) -> None:
+    odd = [
+        "a*b",
+        "axb",
+        "a?b",
+        "[ab]",
+        "{a,b}",
+        "a b",
+        "a%20b",
+        "a/b",
+        "a\\b",
+        "_hidden",
+        ".dot",
+        "ü",
+        "a=b",
+        "",
+        "a:b",
+        "#",
+    ]
+    at = make(
+        "id int, p string", [{"id": i, "p": p} for i, p in enumerate(odd)], partition_by=["p"]
+    )
     assert ids(read(at)) == list(range(len(odd)))
     for i, p in enumerate(odd):
         literal = p.replace("\\", "\\\\").replace("'", "\\'")
         assert ids(read(at, f"p = '{literal}'")) == [i], p
 
 
-def test_a_table_directory_that_was_copied_still_names_its_old_files(golden: Golden, tmp_path: Path) -> None:
+def test_a_table_directory_that_was_copied_still_names_its_old_files(
+    golden: Golden, tmp_path: Path
+) -> None:
     shutil.copytree(golden["plain_v2"].location, tmp_path / "moved")
     files = frazil.load_table(str(tmp_path / "moved")).inspect.files()["file_path"].to_pylist()
     assert all(str(golden["plain_v2"].root) in f for f in files)

@@ -17,31 +17,52 @@ TEXT = (ROOT / "docs/options.md").read_text()
 
 def listed(part: str) -> set[str]:
     """Names in the first column."""
-    return {name for line in part.splitlines() if line.startswith("| `") for name in re.findall(r"`([^`]+)`", line.split("|")[1])}
+    return {
+        name
+        for line in part.splitlines()
+        if line.startswith("| `")
+        for name in re.findall(r"`([^`]+)`", line.split("|")[1])
+    }
 
 
 def test_every_write_option_is_documented_and_every_documented_one_accepted() -> None:
     documented = listed(TEXT.split("<!-- write options -->")[1])
-    known = {f.name.replace("_", "-") for f in fields(WriteOptions)} - {"snapshot-properties", "of-session", "named-for"} | {"snapshot-property.<name>"}
+    known = {f.name.replace("_", "-") for f in fields(WriteOptions)} - {
+        "snapshot-properties",
+        "of-session",
+        "named-for",
+    } | {"snapshot-property.<name>"}
     assert documented == known
     for name in documented - {"snapshot-property.<name>"}:
-        assert write_options({name: None}) == write_options({name.replace("-", "_"): None}) == WriteOptions()
+        assert (
+            write_options({name: None})
+            == write_options({name.replace("-", "_"): None})
+            == WriteOptions()
+        )
 
 
 def test_every_read_option_is_documented_and_every_documented_one_accepted() -> None:
     known = {*read_target._KNOWN, "catalog.<key>"}
     documented = listed(TEXT.split("<!-- read options -->")[1]) - {"db.events.changes"}
     assert {name.lower() for name in documented} == known
-    assert read_target.read_request({"path": "/t", "Snapshot_Id": 3}).selectors == {"snapshot_id": 3}
+    assert read_target.read_request({"path": "/t", "Snapshot_Id": 3}).selectors == {
+        "snapshot_id": 3
+    }
 
 
-_OF_DELETES = tuple(f"write.delete.{format_}." for format_ in ("parquet", "orc", "avro"))  # documented as a whole
+_OF_DELETES = tuple(
+    f"write.delete.{format_}." for format_ in ("parquet", "orc", "avro")
+)  # documented as a whole
 _NOT_SERVED = {"write.orc.block-size-bytes"}  # checked, but without effect: see KNOWN_GAPS.md
 
 
 def test_table_properties_are_those_that_the_code_knows() -> None:
-    documented = {name for name in listed(TEXT.split("<!-- table properties -->")[1]) if "…" not in name}
-    known = {n for n in TABLE_PROPERTIES if not n.startswith(_OF_DELETES)} | {f"{prefix}<c>" for prefix in COLUMN_PROPERTIES}
+    documented = {
+        name for name in listed(TEXT.split("<!-- table properties -->")[1]) if "…" not in name
+    }
+    known = {n for n in TABLE_PROPERTIES if not n.startswith(_OF_DELETES)} | {
+        f"{prefix}<c>" for prefix in COLUMN_PROPERTIES
+    }
     assert documented == known - _NOT_SERVED
 
 
@@ -52,7 +73,9 @@ def test_defaults_of_table_properties_are_the_documented_ones() -> None:
             default, said = TABLE_PROPERTIES[name].default, line.split("|")[2]
             if default is not None:
                 checked += 1
-                assert any(text in said for text in _spellings(default)), f"{name} is {default}, the document says {said}"
+                assert any(text in said for text in _spellings(default)), (
+                    f"{name} is {default}, the document says {said}"
+                )
     assert checked > 30
 
 

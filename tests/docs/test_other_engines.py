@@ -1,4 +1,6 @@
-"""docs/from-flink.md and docs/from-java.md against the code: what is said of each option of these engines' streams is what happens."""
+"""docs/from-flink.md and docs/from-java.md against the code: what is said of each option of these
+engines' streams is what happens.
+"""
 
 from __future__ import annotations
 
@@ -102,22 +104,41 @@ def test_options_of_sinks_are_taken_or_refused_as_the_page_says(page: Path, head
 
 def test_options_of_partition_commit_are_taken_or_refused_as_the_page_says() -> None:
     known = {
-        "sink.partition-commit.trigger": "partition-time", "sink.partition-commit.delay": "1 h",
-        "sink.partition-commit.policy.kind": "custom", "sink.partition-commit.policy.class": "os:getcwd",
-        "sink.partition-commit.policy.class.parameters": "a;b", "partition.time-extractor.kind": "default",
-        "partition.time-extractor.timestamp-pattern": "$dt", "sink.partition-commit.watermark-time-zone": "Europe/Berlin",
-        "partition.default-name": "none", "partition.time-extractor.timestamp-formatter": "yyyy-MM-dd",
-    }  # fmt: skip
+        "sink.partition-commit.trigger": "partition-time",
+        "sink.partition-commit.delay": "1 h",
+        "sink.partition-commit.policy.kind": "custom",
+        "sink.partition-commit.policy.class": "os:getcwd",
+        "sink.partition-commit.policy.class.parameters": "a;b",
+        "partition.time-extractor.kind": "default",
+        "partition.time-extractor.timestamp-pattern": "$dt",
+        "sink.partition-commit.watermark-time-zone": "Europe/Berlin",
+        "partition.default-name": "none",
+        "partition.time-extractor.timestamp-formatter": "yyyy-MM-dd",
+    }
     partition_commit_options(known)
-    partition_commit_options({
-        "sink.partition-commit.trigger": "partition-time", "sink.partition-commit.policy.kind": "success-file,merge",
-        "sink.partition-commit.success-file.name": "_DONE", "compaction.file-size": "128MB", "partition.time-extractor.kind": "custom",
-        "partition.time-extractor.class": "os:getcwd",
-    })  # fmt: skip
-    taken = {*known, "sink.partition-commit.success-file.name", "compaction.file-size", "partition.time-extractor.class"}
+    partition_commit_options(
+        {
+            "sink.partition-commit.trigger": "partition-time",
+            "sink.partition-commit.policy.kind": "success-file,merge",
+            "sink.partition-commit.success-file.name": "_DONE",
+            "compaction.file-size": "128MB",
+            "partition.time-extractor.kind": "custom",
+            "partition.time-extractor.class": "os:getcwd",
+        }
+    )
+    taken = {
+        *known,
+        "sink.partition-commit.success-file.name",
+        "compaction.file-size",
+        "partition.time-extractor.class",
+    }
     for name, there in said(FLINK, "Partition commit").items():
         assert is_partition_option(name), name
         if there == "same":
             assert name in taken
         else:
-            is_refused_by_name(partition_commit_options, name, {name: "true", "sink.partition-commit.policy.kind": "merge"})
+            is_refused_by_name(
+                partition_commit_options,
+                name,
+                {name: "true", "sink.partition-commit.policy.kind": "merge"},
+            )

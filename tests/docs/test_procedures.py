@@ -16,19 +16,30 @@ MARK = "<!-- procedures -->\n"
 def _shown(parameter: Parameter) -> str:
     if parameter.required:
         return f"`{parameter.name}`*"
-    default = {None: "", True: " (true)", False: " (false)"}.get(parameter.default) if parameter.default != {} else ""
+    default = (
+        {None: "", True: " (true)", False: " (false)"}.get(parameter.default)
+        if parameter.default != {}
+        else ""
+    )
     return f"`{parameter.name}`{f' ({parameter.default})' if default is None else default}"
 
 
 def as_markdown() -> str:
-    """The table of procedures. An asterisk marks required parameters; those that only Frazil has stand behind a plus."""
-    lines = ["| procedure | what it does | parameters (defaults) | output columns |", "|---|---|---|---|"]
+    """The table of procedures. An asterisk marks required parameters; those that only Frazil has
+    stand behind a plus.
+    """
+    lines = [
+        "| procedure | what it does | parameters (defaults) | output columns |",
+        "|---|---|---|---|",
+    ]
     for procedure in PROCEDURES:
         of_java = ", ".join(_shown(p) for p in procedure.parameters if not p.ours)
         ours = ", ".join(_shown(p) for p in procedure.parameters if p.ours)
         columns = ", ".join(f"`{c.name}`" for c in procedure.columns)
         text = procedure.text.removesuffix(".") + (" (Frazil's own)" if procedure.ours else "")
-        lines.append(f"| `{procedure.name}` | {text} | {of_java}{f' + {ours}' if ours else ''} | {columns} |")
+        lines.append(
+            f"| `{procedure.name}` | {text} | {of_java}{f' + {ours}' if ours else ''} | {columns} |"
+        )
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -11,13 +11,22 @@ TEXT = (Path(__file__).resolve().parents[2] / "docs/streams.md").read_text()
 
 
 def listed(part: str) -> set[str]:
-    return {name for line in part.splitlines() if line.startswith("| `") for name in re.findall(r"`([^`]+)`", line.split("|")[1])}
+    return {
+        name
+        for line in part.splitlines()
+        if line.startswith("| `")
+        for name in re.findall(r"`([^`]+)`", line.split("|")[1])
+    }
 
 
 def test_every_option_of_streaming_reads_is_documented() -> None:
-    documented = {name.replace("_", "-") for name in listed(TEXT.split("## Options")[1].split("\n## ")[0])}
+    documented = {
+        name.replace("_", "-") for name in listed(TEXT.split("## Options")[1].split("\n## ")[0])
+    }
     assert documented == set(KNOWN)
 
 
 def test_every_starting_strategy_is_documented() -> None:
-    assert listed(TEXT.split("## Where a stream starts")[1].split("\n## ")[0]) == set(FLINK_STRATEGIES)
+    assert listed(TEXT.split("## Where a stream starts")[1].split("\n## ")[0]) == set(
+        FLINK_STRATEGIES
+    )

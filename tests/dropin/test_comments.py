@@ -1,4 +1,6 @@
-"""Comments of a SQL statement never change what it is taken for: the table that it names, its kind, what it uses."""
+"""Comments of a SQL statement never change what it is taken for: the table that it names, its kind,
+what it uses.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,13 @@ def comments(draw: st.DrawFn, depth: int = 2) -> str:
 
 @given(st.sampled_from(STATEMENTS), st.lists(comments(), min_size=16, max_size=16))
 @settings(max_examples=150, deadline=None)
-def test_comments_change_nothing_of_what_a_statement_is_taken_for(words: list[str], between: list[str]) -> None:
-    commented = "".join(f"{comment} {word} " for comment, word in zip(between, words, strict=False)) + between[-1]
+def test_comments_change_nothing_of_what_a_statement_is_taken_for(
+    words: list[str], between: list[str]
+) -> None:
+    commented = (
+        "".join(f"{comment} {word} " for comment, word in zip(between, words, strict=False))
+        + between[-1]
+    )
     taken = SessionStatements(None, None).may_take
     assert taken(commented) == taken(" ".join(words)) == (words[0] in ("DELETE", "EXPLAIN"))
     assert parse_extension(commented) == parse_extension(" ".join(words))
@@ -66,11 +73,15 @@ def test_a_statement_without_its_comments_is_the_same_to_sparks_parser(spark):
     parser = spark._jsparkSession.sessionState().sqlParser()
     for text, without in WITHOUT.items():
         assert without_comments(text).split() == without.split()
-        plan = parser.parsePlan(text).toString().removeprefix("'UnresolvedHint broadcast, ['a]\n+- ")
+        plan = (
+            parser.parsePlan(text).toString().removeprefix("'UnresolvedHint broadcast, ['a]\n+- ")
+        )
         assert parser.parsePlan(without).toString().split() == plan.split()
 
 
-@pytest.mark.parametrize("comment", ["/* /* a */ or true */", "-- or true", "-- \\\n or true", "/* /*+ a */"])
+@pytest.mark.parametrize(
+    "comment", ["/* /* a */ or true */", "-- or true", "-- \\\n or true", "/* /*+ a */"]
+)
 def test_comments_of_predicates_are_those_of_spark(comment: str) -> None:
     assert parse(f"id = 1 {comment}") == parse("id = 1")
     assert parse("id = 1 -- one \r or id = 2") == parse("id = 1 or id = 2")

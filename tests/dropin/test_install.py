@@ -1,4 +1,6 @@
-"""What users of the Java jar type, in a prepared session: it goes to Frazil; the rest, and other sessions, stay Spark's."""
+"""What users of the Java jar type, in a prepared session: it goes to Frazil; the rest, and other
+sessions, stay Spark's.
+"""
 
 import os
 import subprocess
@@ -36,7 +38,11 @@ spark.range(4, 6).mergeInto("db.t", frazil.load_table("db.t").to_spark().id == 9
 print("rows", spark.table("db.t").count(), frazil.load_table("db.t").scan().count())
 """
     told = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, env=os.environ | {"FRAZIL_HOME": str(tmp_path)}, capture_output=True, text=True
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=os.environ | {"FRAZIL_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
     )
     assert "rows 5 5" in told.stdout, told.stderr[-3000:]
     with pytest.raises(InvalidInput, match="configure takes a builder"):
@@ -48,15 +54,23 @@ print("rows", spark.table("db.t").count(), frazil.load_table("db.t").scan().coun
 def test_create_append_and_read_in_every_spelling(spark, home, frame):
     from pyspark.sql import functions as F
 
-    frame.writeTo("db.t").using("iceberg").partitionedBy(F.partitioning.bucket(2, "id"), "p").tableProperty("k", "v").create()
+    frame.writeTo("db.t").using("iceberg").partitionedBy(
+        F.partitioning.bucket(2, "id"), "p"
+    ).tableProperty("k", "v").create()
     t = frazil.load_table("db.t")
-    assert [str(f.transform) for f in t.spec().fields] == ["bucket[2]", "identity"] and t.properties["k"] == "v"
+    assert [str(f.transform) for f in t.spec().fields] == [
+        "bucket[2]",
+        "identity",
+    ] and t.properties["k"] == "v"
     frame.writeTo("db.t").append()
     frame.write.format("iceberg").mode("append").save("default.db.t")
     reads = (
-        spark.table("db.t"), spark.read.table("default.db.t"), spark.read.format("iceberg").load("db.t"), spark.read.load(frazil.load_table("db.t").metadata_location, "iceberg"),
+        spark.table("db.t"),
+        spark.read.table("default.db.t"),
+        spark.read.format("iceberg").load("db.t"),
+        spark.read.load(frazil.load_table("db.t").metadata_location, "iceberg"),
         spark.read.format("iceberg").option("path", "db.t").load(),
-    )  # fmt: skip
+    )
     assert [df.count() for df in reads] == [30] * 5
     with pytest.raises(TableAlreadyExistsError):
         frame.writeTo("db.t").using("iceberg").create()
@@ -68,7 +82,9 @@ def test_overwrites_static_dynamic_and_by_condition(spark, home, frame):
     from pyspark.sql import functions as F
 
     frame.writeTo("db.o").using("iceberg").partitionedBy("p").create()
-    frame.where("id = 2").write.format("iceberg").option("overwrite-mode", "dynamic").mode("overwrite").save("db.o")
+    frame.where("id = 2").write.format("iceberg").option("overwrite-mode", "dynamic").mode(
+        "overwrite"
+    ).save("db.o")
     assert ids(spark.table("db.o")) == [1, 2, 3, 5, 7, 9]
     frame.where("id = 5").writeTo("db.o").overwritePartitions()
     assert ids(spark.table("db.o")) == [2, 5]
@@ -118,14 +134,19 @@ def test_time_travel_branches_and_metadata_tables_by_option_and_name(spark, home
     with t.manage_snapshots() as manage:
         manage.create_branch(first, "audit").create_tag(first, "v1")
     frame.where("id = 5").writeTo("db.h.branch_audit").append()
-    for writer in (frame.writeTo("db.h.branch_audit").option("Branch", "v2"), frame.write.format("iceberg").mode("append").option("branch", "v2")):
+    for writer in (
+        frame.writeTo("db.h.branch_audit").option("Branch", "v2"),
+        frame.write.format("iceberg").mode("append").option("branch", "v2"),
+    ):
         with pytest.raises(InvalidInput, match="says branch 'audit', the option branch 'v2'"):
             writer.append() if hasattr(writer, "append") else writer.save("db.h.branch_audit")
     frame.where("id = 6").writeTo("db.h.branch_audit").option("branch", "audit").append()
     read = spark.read.format("iceberg")
     assert ids(spark.read.option("snapshot-id", first).format("iceberg").load("db.h")) == [0, 1]
     assert ids(spark.read.option("branch", "audit").table("db.h")) == [0, 1, 5, 6]
-    assert ids(spark.table("db.h.tag_v1")) == [0, 1] and ids(spark.table(f"db.h.snapshot_id_{first}")) == [0, 1]
+    assert ids(spark.table("db.h.tag_v1")) == [0, 1] and ids(
+        spark.table(f"db.h.snapshot_id_{first}")
+    ) == [0, 1]
     assert spark.read.format("iceberg").option("start-snapshot-id", first).load("db.h").count() == 2
     assert spark.table("db.h.files").count() == 2 and read.load("db.h.snapshots").count() == 4
     with pytest.raises(InvalidInput, match="no-such"):
@@ -137,7 +158,9 @@ def test_time_travel_branches_and_metadata_tables_by_option_and_name(spark, home
 def test_what_is_not_there_yet_is_refused_by_name(spark, home, frame):
     home.create_table("db.r", frame)
     for what, call in {
-        "bucketBy": lambda: frame.write.format("iceberg").bucketBy(2, "id").mode("append").saveAsTable("db.r"),
+        "bucketBy": lambda: (
+            frame.write.format("iceberg").bucketBy(2, "id").mode("append").saveAsTable("db.r")
+        ),
     }.items():
         with pytest.raises(Unsupported, match=what.replace(".", r"\.")):
             call()
@@ -145,11 +168,18 @@ def test_what_is_not_there_yet_is_refused_by_name(spark, home, frame):
 
 def test_sparks_own_reads_and_writes_are_untouched(spark, home, frame, tmp_path):
     frame.createOrReplaceTempView("plain_view")
-    assert spark.table("plain_view").count() == 10 and spark.sql("select sum(id) from plain_view").first()[0] == 45
+    assert (
+        spark.table("plain_view").count() == 10
+        and spark.sql("select sum(id) from plain_view").first()[0] == 45
+    )
     frame.write.mode("overwrite").partitionBy("p").parquet(str(tmp_path / "plain"))
     assert spark.read.schema("id bigint").parquet(str(tmp_path / "plain")).count() == 10
     frame.write.option("header", True).csv(str(tmp_path / "csv"))
-    assert spark.read.option("header", True).format("csv").load(str(tmp_path / "csv")).columns == ["id", "s", "p"]
+    assert spark.read.option("header", True).format("csv").load(str(tmp_path / "csv")).columns == [
+        "id",
+        "s",
+        "p",
+    ]
     assert spark.catalog.tableExists("plain_view") and not spark.catalog.tableExists("db.nope")
     with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
         spark.table("nothing.here")
@@ -158,17 +188,23 @@ def test_sparks_own_reads_and_writes_are_untouched(spark, home, frame, tmp_path)
 
 def test_catalog_questions_about_our_tables_are_answered(spark, home, frame):
     home.create_table("db.c", frame)
-    assert spark.catalog.tableExists("default.db.c") and not spark.catalog.tableExists("default.db.d")
+    assert spark.catalog.tableExists("default.db.c") and not spark.catalog.tableExists(
+        "default.db.d"
+    )
     assert spark.table("default.db.c").count() == 0
     frazil.load_table("db.c").append(frame)
     spark.catalog.refreshTable("default.db.c")
     assert ids(spark.table("default.db.c")) == list(range(10))
 
 
-def test_views_over_the_drop_in_doors_follow_and_refresh_table_asks_for_what_others_wrote(spark, home, frame, monkeypatch):
+def test_views_over_the_drop_in_doors_follow_and_refresh_table_asks_for_what_others_wrote(
+    spark, home, frame, monkeypatch
+):
     frame.limit(2).writeTo("db.follow").using("iceberg").create()
     spark.table("db.follow").createOrReplaceTempView("by_name")
-    spark.read.format("iceberg").load("db.follow").where("id >= 0").createOrReplaceTempView("by_load")
+    spark.read.format("iceberg").load("db.follow").where("id >= 0").createOrReplaceTempView(
+        "by_load"
+    )
     spark.table("db.follow.files").createOrReplaceTempView("its_files")
     first = frazil.load_table("db.follow").current_snapshot().snapshot_id
     spark.read.option("snapshot-id", first).table("db.follow").createOrReplaceTempView("fixed")
@@ -177,11 +213,15 @@ def test_views_over_the_drop_in_doors_follow_and_refresh_table_asks_for_what_oth
         frame.where("id = 5").writeTo("db.follow").append()
         assert ids(spark.table("by_name")) == ids(spark.sql("SELECT * FROM by_load")) == [0, 1, 5]
         assert spark.table("its_files").count() == 2 and ids(spark.table("fixed")) == [0, 1]
-        monkeypatch.setattr("frazil.table.handle.refresh_views", lambda loaded: None)  # as if another process wrote
+        monkeypatch.setattr(
+            "frazil.table.handle.refresh_views", lambda loaded: None
+        )  # as if another process wrote
         frame.where("id = 7").writeTo("db.follow").append()
         assert ids(spark.table("by_name")) == [0, 1, 5]
         spark.catalog.refreshTable("db.follow")
-        assert ids(spark.table("by_name")) == ids(spark.sql("SELECT * FROM by_load")) == [0, 1, 5, 7]
+        assert (
+            ids(spark.table("by_name")) == ids(spark.sql("SELECT * FROM by_load")) == [0, 1, 5, 7]
+        )
         with pytest.raises(NoSuchTableError):
             spark.catalog.refreshTable("default.db.nowhere")
     finally:
@@ -196,10 +236,14 @@ def test_a_catalog_of_the_session_is_used_by_its_name(spark, tmp_path, frame):
     try:
         frame.writeTo("prod.db.t").create()
         assert ids(spark.table("prod.db.t")) == list(range(10))
-        assert frazil.load_catalog("prod", type="path", warehouse=str(tmp_path / "prod")).list_tables("db") == [("db", "t")]
+        assert frazil.load_catalog(
+            "prod", type="path", warehouse=str(tmp_path / "prod")
+        ).list_tables("db") == [("db", "t")]
         assert [row.tableName for row in spark.sql("SHOW TABLES IN prod.db").collect()] == ["t"]
         spark.sql("CREATE NAMESPACE prod.other")
-        assert sorted(row.namespace for row in spark.sql("SHOW NAMESPACES IN `prod`").collect()) == ["db", "other"]
+        assert sorted(
+            row.namespace for row in spark.sql("SHOW NAMESPACES IN `prod`").collect()
+        ) == ["db", "other"]
         spark.sql("USE prod.db")
         assert spark.sql("SELECT count(*) FROM t").first()[0] == 10
         spark.sql("USE spark_catalog.default")
@@ -237,7 +281,11 @@ def test_every_door_reads_back_quotes_alike(spark, home, frame):
         frame.write.format("iceberg").mode("append").save(name)
         frame.write.insertInto(name)
         assert spark.catalog.tableExists("default.db.`a.b`")
-        assert spark.table(name).count() == frazil.load_table(name).scan().count() == spark.read.format("iceberg").load(name).count()
+        assert (
+            spark.table(name).count()
+            == frazil.load_table(name).scan().count()
+            == spark.read.format("iceberg").load(name).count()
+        )
         assert spark.table(f"{name}.files").count() == len(frazil.load_table(f"{name}.files"))
     assert home.load_table(("db", "a.b")).scan().count() == 60
     assert home.list_tables("db") == [("db", "a.b")], "no door made a table of another name"

@@ -1,4 +1,6 @@
-"""`df.mergeInto` of a prepared session: PySpark's own API on Frazil's tables, by the grammar where that is enough, by Spark's SQL elsewhere."""
+"""`df.mergeInto` of a prepared session: PySpark's own API on Frazil's tables, by the grammar where
+that is enough, by Spark's SQL elsewhere.
+"""
 
 import itertools
 from decimal import Decimal
@@ -36,8 +38,18 @@ def catalog(spark, tmp_path):
 
 @pytest.fixture
 def table(catalog):
-    t = catalog[1].create_table("db.t", "id bigint, name string, v int", properties={"write.merge.mode": "merge-on-read"})
-    t.append(pa.table({"id": pa.array(range(10), pa.int64()), "name": [f"n{i}" for i in range(10)], "v": pa.array(range(10), pa.int32())}))
+    t = catalog[1].create_table(
+        "db.t", "id bigint, name string, v int", properties={"write.merge.mode": "merge-on-read"}
+    )
+    t.append(
+        pa.table(
+            {
+                "id": pa.array(range(10), pa.int64()),
+                "name": [f"n{i}" for i in range(10)],
+                "v": pa.array(range(10), pa.int32()),
+            }
+        )
+    )
     return t
 
 
@@ -48,7 +60,9 @@ def name(catalog, table):
 
 @pytest.fixture
 def source(spark):
-    return spark.range(8, 12).selectExpr("id", "concat('s', id) as name", "cast(id * 10 as int) as v")
+    return spark.range(8, 12).selectExpr(
+        "id", "concat('s', id) as name", "cast(id * 10 as int) as v"
+    )
 
 
 @pytest.fixture
@@ -74,7 +88,9 @@ def start(n=10):
 
 
 def test_an_upsert_by_columns_is_done_by_tasks(table, source, by_spark, name):
-    source.mergeInto(name, source.id == F.col(f"{name}.id")).whenMatched().updateAll().whenNotMatched().insertAll().merge()
+    source.mergeInto(
+        name, source.id == F.col(f"{name}.id")
+    ).whenMatched().updateAll().whenNotMatched().insertAll().merge()
     assert state(table) == {**start(8), **{i: (f"s{i}", i * 10) for i in range(8, 12)}}
     assert by_spark == [] and len(table.snapshots()) == 2
 
@@ -116,8 +132,12 @@ def test_what_the_grammar_lacks_is_sparks(table, source, by_spark, name):
         .merge()
     )
     assert state(table) == {
-        **{i: ("N000", i) for i in range(8)}, 8: ("n8", 160), 9: ("n9", 180), 10: (None, 1), 11: (None, 1),
-    }  # fmt: skip
+        **{i: ("N000", i) for i in range(8)},
+        8: ("n8", 160),
+        9: ("n9", 180),
+        10: (None, 1),
+        11: (None, 1),
+    }
     assert len(by_spark) == 1
 
 
@@ -130,8 +150,18 @@ def test_a_frame_made_of_the_target_itself_may_be_the_source(spark, table, name)
 def test_schema_evolution_adds_columns_of_the_source(table, source, name):
     wide = source.withColumn("extra", F.lit(Decimal("1.50")))
     with pytest.raises(Exception, match="extra|column"):
-        wide.mergeInto(name, F.expr("t.id = wide.id")).whenMatched().update({"extra": F.lit(1)}).merge()
-    (wide.mergeInto(name, wide.id == F.col("t.id")).whenMatched().updateAll().whenNotMatched().insertAll().withSchemaEvolution().merge())
+        wide.mergeInto(name, F.expr("t.id = wide.id")).whenMatched().update(
+            {"extra": F.lit(1)}
+        ).merge()
+    (
+        wide.mergeInto(name, wide.id == F.col("t.id"))
+        .whenMatched()
+        .updateAll()
+        .whenNotMatched()
+        .insertAll()
+        .withSchemaEvolution()
+        .merge()
+    )
     rows = {r["id"]: r["extra"] for r in table.refresh().scan().to_arrow().to_pylist()}
     assert rows[9] == Decimal("1.50") and rows[11] == Decimal("1.50") and rows[1] is None
     assert len(table.snapshots()) == 2
@@ -140,7 +170,9 @@ def test_schema_evolution_adds_columns_of_the_source(table, source, name):
 def test_a_branch_takes_a_merge(table, source, name):
     with table.manage_snapshots() as manage:
         manage.create_branch(table.current_snapshot().snapshot_id, "audit")
-    source.mergeInto(f"{name}.branch_audit", source.id == F.col("t.id")).whenMatched().delete().merge()
+    source.mergeInto(
+        f"{name}.branch_audit", source.id == F.col("t.id")
+    ).whenMatched().delete().merge()
     assert state(table) == start()
     assert sorted(table.scan(branch="audit").to_arrow().column("id").to_pylist()) == list(range(8))
 
@@ -150,7 +182,12 @@ def test_ambiguous_matches_and_idle_merges_are_refused(table, source, spark, nam
     with pytest.raises(InvalidInput, match="ambiguous.*id = 8"):
         twice.mergeInto(name, twice.id == F.col("t.id")).whenMatched().updateAll().merge()
     with pytest.raises(InvalidInput, match="ambiguous.*id = 8"):
-        (twice.mergeInto(name, (twice.id == F.col("t.id")) & (F.soundex("t.name") == "N000")).whenMatched().updateAll().merge())
+        (
+            twice.mergeInto(name, (twice.id == F.col("t.id")) & (F.soundex("t.name") == "N000"))
+            .whenMatched()
+            .updateAll()
+            .merge()
+        )
     with pytest.raises(InvalidInput, match="clause"):
         source.mergeInto(name, source.id == F.col("t.id")).merge()
     with pytest.raises(Unsupported, match="updateAll"):
@@ -164,17 +201,25 @@ def test_merges_into_other_tables_stay_sparks(spark, source, tmp_path):
     spark.range(3).write.mode("overwrite").saveAsTable("plain_target")
     try:
         with pytest.raises(Exception, match="(?i)merge|unsupported"):
-            source.mergeInto("plain_target", source.id == F.col("plain_target.id")).whenMatched().delete().merge()
+            source.mergeInto(
+                "plain_target", source.id == F.col("plain_target.id")
+            ).whenMatched().delete().merge()
     finally:
         spark.sql("drop table plain_target")
 
 
 def test_names_of_assigned_columns_may_be_quoted_and_led_by_the_target():
     schema = Schema(
-        NestedField(1, "a.b", LongType(), False), NestedField(2, "s", StructType(NestedField(3, "x y", LongType(), False)), False)
+        NestedField(1, "a.b", LongType(), False),
+        NestedField(2, "s", StructType(NestedField(3, "x y", LongType(), False)), False),
     )
     table: Any = SimpleNamespace(schema=lambda: schema)
-    names = {"`a.b`": "`a.b`", "db.t.`a.b`": "`a.b`", "t.`s`.`x y`": "s.`x y`", "s.`x y`": "s.`x y`"}
+    names = {
+        "`a.b`": "`a.b`",
+        "db.t.`a.b`": "`a.b`",
+        "t.`s`.`x y`": "s.`x y`",
+        "s.`x y`": "s.`x y`",
+    }
     for given, meant in names.items():
         clause = _plain(matched_update({given: 1}), ["cat", "db", "t"], table)
         assert clause.assignments == ((meant, 1),)

@@ -80,20 +80,46 @@ POOLS: dict[IcebergType, list[Any]] = {
     BooleanType(): [True, False],
     IntegerType(): [0, 1, -1, 5, 9, 10, -10, -11, 2**31 - 1, -(2**31), 3],
     LongType(): [0, 1, -1, 5, 10, -10, 2**53 + 1, 2**53, 2**63 - 1, -(2**63), 34],
-    FloatType(): [0.0, -0.0, 1.0, -1.5, 2.5, 3.0, math.inf, -math.inf, math.nan, 0.10000000149011612],
+    FloatType(): [
+        0.0,
+        -0.0,
+        1.0,
+        -1.5,
+        2.5,
+        3.0,
+        math.inf,
+        -math.inf,
+        math.nan,
+        0.10000000149011612,
+    ],
     DoubleType(): FLOATS,
     DecimalType(9, 2): [
-        Decimal(x).quantize(Decimal("0.01")) for x in ("0", "1.5", "-1.5", "9999999.99", "-9999999.99", "10.65", "14.20", "-0.01", "2.5")
+        Decimal(x).quantize(Decimal("0.01"))
+        for x in ("0", "1.5", "-1.5", "9999999.99", "-9999999.99", "10.65", "14.20", "-0.01", "2.5")
     ],
     DateType(): [0, -1, 1, 365, -365, -366, 11016, -719162, 2932896, 31, 59, 2**31 - 1, -(2**31)],
     TimeType(): [0, 1, 81_068_000_000, DAY - 1],
     TimestampType(): MOMENTS,
     TimestamptzType(): MOMENTS,
-    TimestampNanoType(): [0, -1, 1, -1000, 999, 1_510_871_468_000_000_001, -86_400_000_000_001, 2**63 - 1, -(2**63)],
+    TimestampNanoType(): [
+        0,
+        -1,
+        1,
+        -1000,
+        999,
+        1_510_871_468_000_000_001,
+        -86_400_000_000_001,
+        2**63 - 1,
+        -(2**63),
+    ],
     StringType(): TEXTS,
     UUIDType(): [
         uuid.UUID(x).bytes
-        for x in ("80000000-0000-0000-0000-000000000000", "7fffffff-ffff-ffff-ffff-ffffffffffff", "00000000-0000-0000-0000-000000000001")
+        for x in (
+            "80000000-0000-0000-0000-000000000000",
+            "7fffffff-ffff-ffff-ffff-ffffffffffff",
+            "00000000-0000-0000-0000-000000000001",
+        )
     ],
     FixedType(2): [b"\x00\x00", b"\xff\xff", b"\x80\x00", b"ab"],
     BinaryType(): [b"", b"\x00", b"\xff", b"\xff\xff", b"\x80", b"ab", b"abc", b"abcd", b"ab\xff"],
@@ -133,13 +159,17 @@ def tests_of(draw: st.DrawFn, type_: IcebergType) -> n.Expression:
     """One test of a column of this type."""
     column = n.Reference(f"c{ID_OF[type_]}")
     beside = [type_] * 3 + _BESIDE.get(type(type_), [])
-    kind = draw(st.sampled_from(["compare", "compare", "compare", "in", "null", "special", "column"]))
+    kind = draw(
+        st.sampled_from(["compare", "compare", "compare", "in", "null", "special", "column"])
+    )
     if kind == "null":
         return draw(st.sampled_from([n.IsNull(column), n.NotNull(column)]))
     if kind == "in":
         values = draw(st.lists(st.sampled_from(POOLS[type_]), min_size=1, max_size=16))
         nulls = draw(st.sampled_from([[], [], [n.Literal(None)]]))
-        return draw(st.sampled_from([n.In, n.NotIn]))(column, [*(literal(v, type_) for v in values), *nulls])
+        return draw(st.sampled_from([n.In, n.NotIn]))(
+            column, [*(literal(v, type_) for v in values), *nulls]
+        )
     if kind == "special" and isinstance(type_, FloatType | DoubleType):
         return n.IsNaN(column)
     if kind == "special" and isinstance(type_, StringType):
@@ -147,14 +177,22 @@ def tests_of(draw: st.DrawFn, type_: IcebergType) -> n.Expression:
         pattern = draw(st.sampled_from(["a%", "%b", "a_c%", "ab%", "%", "_", "abc", "é%", "𝄞%"]))
         return draw(
             st.sampled_from(
-                [n.StartsWith(column, prefix), n.Like(column, pattern), n.NotLike(column, pattern), n.NotStartsWith(column, prefix)]
+                [
+                    n.StartsWith(column, prefix),
+                    n.Like(column, pattern),
+                    n.NotLike(column, pattern),
+                    n.NotStartsWith(column, prefix),
+                ]
             )
         )
     if kind == "special" and isinstance(type_, DateType | TimestampType | TimestamptzType):
         op = draw(st.sampled_from(_COMPARISONS))
         if draw(st.booleans()):
             return op(n.Call("year", (column,)), draw(st.sampled_from([1969, 1970, 2000, 1, 9999])))
-        return op(n.Cast(column, DateType()), literal(draw(st.sampled_from(POOLS[DateType()])), DateType()))
+        return op(
+            n.Cast(column, DateType()),
+            literal(draw(st.sampled_from(POOLS[DateType()])), DateType()),
+        )
     op = draw(st.sampled_from(_COMPARISONS))
     other = draw(st.sampled_from(beside))
     if kind == "column":

@@ -31,7 +31,14 @@ from frazil.expr.literals import typed_literal
 from frazil.expr.parse import parse
 from frazil.spec.ddl import parse_schema
 from frazil.spec.schema import Schema
-from frazil.spec.types import NestedField, StringType, StructType, TimestampNanoType, TimestampType, TimestamptzNanoType
+from frazil.spec.types import (
+    NestedField,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+)
 
 SCHEMA = parse_schema(
     "i int, l bigint, f float, d double, dec decimal(9,2), s string, b boolean, dt date, ts timestamp, tn timestamp_ntz, u uuid, bin binary,"
@@ -121,7 +128,10 @@ def test_columns_are_found_by_path_and_case() -> None:
 
 
 def test_a_dot_inside_a_name_is_told_from_a_step_into_a_struct() -> None:
-    schema = Schema(NestedField(1, "a.b", StringType()), NestedField(2, "a", StructType(NestedField(3, "b", StringType()))))
+    schema = Schema(
+        NestedField(1, "a.b", StringType()),
+        NestedField(2, "a", StructType(NestedField(3, "b", StringType()))),
+    )
     assert list(references(bind(parse("`a.b` = 'x'"), schema))) == [1]
     assert list(references(bind(parse("a.b = 'x'"), schema))) == [3]
     only = Schema(NestedField(1, "a.b", StringType()))
@@ -151,7 +161,10 @@ def test_python_values_are_literals_of_their_own_type() -> None:
 
 def test_literals_without_zone_are_in_the_zone_that_is_given() -> None:
     assert str(_bound("ts = TIMESTAMP'1970-01-01 00:00:00'")) == "(ts = 0)"
-    assert str(_bound("ts = TIMESTAMP'1970-01-01 00:00:00'", zone="Europe/Berlin")) == "(ts = -3600000000)"
+    assert (
+        str(_bound("ts = TIMESTAMP'1970-01-01 00:00:00'", zone="Europe/Berlin"))
+        == "(ts = -3600000000)"
+    )
     assert str(_bound("ts = '1970-01-01 00:00:00'", zone="+02:00")) == "(ts = -7200000000)"
     with pytest.raises(InvalidInput, match="Mars"):
         _bound("i = 1", zone="Mars/Olympus")
@@ -178,7 +191,9 @@ def test_literals_without_zone_are_in_the_zone_that_is_given() -> None:
         ("case when b then 1 else dt end = 1", InvalidInput, "values of one type"),
     ],
 )
-def test_what_does_not_go_together_is_refused_by_name(text: str, error: type[Exception], says: str) -> None:
+def test_what_does_not_go_together_is_refused_by_name(
+    text: str, error: type[Exception], says: str
+) -> None:
     with pytest.raises(error, match=says.replace("(", r"\(")):
         _bound(text)
 
@@ -187,7 +202,11 @@ def test_the_shapes_that_pruning_knows() -> None:
     assert isinstance(_bound("startswith(s, 'a')"), PrefixTest)
     assert isinstance(_bound("i IN (1, 2)"), Membership)
     found = _bound("1 < i")
-    assert found == Comparison("gt", BoundReference(1, SCHEMA.find_type("i"), ("i",), (1,)), BoundLiteral(1, SCHEMA.find_type("i")))
+    assert found == Comparison(
+        "gt",
+        BoundReference(1, SCHEMA.find_type("i"), ("i",), (1,)),
+        BoundLiteral(1, SCHEMA.find_type("i")),
+    )
     assert len(conjuncts(_bound("i = 1 AND (l = 2 AND d > 3)"))) == 3  # type: ignore[arg-type]
 
 
@@ -197,10 +216,20 @@ def test_nanoseconds_of_a_moment_are_kept_without_a_warning(given: str) -> None:
     text = "2026-01-01T00:00:00.000000"
     for end, count in (("001", 1), ("000", 0)):
         scalar = pa.scalar(1_767_225_600_000_000_000 + count, pa.timestamp("ns"))
-        value = {"pandas": pd.Timestamp(text + end), "numpy": np.datetime64(text + end, "ns"), "arrow": scalar}[given]
+        value = {
+            "pandas": pd.Timestamp(text + end),
+            "numpy": np.datetime64(text + end, "ns"),
+            "arrow": scalar,
+        }[given]
         found = typed_literal(value)
         want = TimestampNanoType() if count else TimestampType()
-        assert (found.type, found.value) == (want, 1_767_225_600_000_000_001 if count else 1_767_225_600_000_000)
+        assert (found.type, found.value) == (
+            want,
+            1_767_225_600_000_000_001 if count else 1_767_225_600_000_000,
+        )
     zoned = typed_literal(pd.Timestamp(text + "001", tz="Europe/Berlin"))
-    assert (zoned.type, zoned.value) == (TimestamptzNanoType(), 1_767_225_600_000_000_001 - 3_600_000_000_000)
+    assert (zoned.type, zoned.value) == (
+        TimestamptzNanoType(),
+        1_767_225_600_000_000_001 - 3_600_000_000_000,
+    )
     assert typed_literal(np.datetime64("NaT", "ns")).value is None

@@ -45,12 +45,18 @@ def test_columns_are_as_pyarrow_makes_them(made):
 
 
 @settings(deadline=None)
-@given(st.lists(st.lists(st.tuples(VALUES[pa.int32()], VALUES[pa.binary()])) | st.none(), max_size=8))
+@given(
+    st.lists(st.lists(st.tuples(VALUES[pa.int32()], VALUES[pa.binary()])) | st.none(), max_size=8)
+)
 def test_lists_of_pairs_are_as_pyarrow_makes_them(values):
     type_ = pa.list_(pa.field("item", PAIR))
     found = column(values, type_)
     found.validate(full=True)
-    assert found.equals(pa.array([None if v is None else [{"key": a, "value": b} for a, b in v] for v in values], type_))
+    assert found.equals(
+        pa.array(
+            [None if v is None else [{"key": a, "value": b} for a, b in v] for v in values], type_
+        )
+    )
 
 
 @settings(deadline=None)
@@ -67,13 +73,22 @@ def test_numbers_and_booleans_come_back_as_numpy_also_from_a_slice(made, begin, 
 def test_numpy_values_get_the_type_and_the_nulls_they_are_given():
     missing = np.array([False, True, False])
     assert from_numpy(np.array([1, 2, 3]), missing=missing).equals(pa.array([1, None, 3]))
-    assert from_numpy(np.array([True, False, True]), missing=missing).equals(pa.array([True, None, True]))
-    assert from_numpy(np.array([1, 2, 3], np.int32), pa.date32()).equals(pa.array([1, 2, 3], pa.int32()).cast(pa.date32()))
+    assert from_numpy(np.array([True, False, True]), missing=missing).equals(
+        pa.array([True, None, True])
+    )
+    assert from_numpy(np.array([1, 2, 3], np.int32), pa.date32()).equals(
+        pa.array([1, 2, 3], pa.int32()).cast(pa.date32())
+    )
     assert from_numpy(np.arange(6)[::2]).equals(pa.array([0, 2, 4]))
-    assert scalar(decimal.Decimal("1.50"), pa.decimal128(9, 2)) == pa.scalar(decimal.Decimal("1.50"), pa.decimal128(9, 2))
+    assert scalar(decimal.Decimal("1.50"), pa.decimal128(9, 2)) == pa.scalar(
+        decimal.Decimal("1.50"), pa.decimal128(9, 2)
+    )
 
 
-@pytest.mark.parametrize(("value", "type_"), [(2**31, pa.int32()), (2**63, pa.int64()), (-1, pa.uint8()), ("x", pa.int32())])
+@pytest.mark.parametrize(
+    ("value", "type_"),
+    [(2**31, pa.int32()), (2**63, pa.int64()), (-1, pa.uint8()), ("x", pa.int32())],
+)
 def test_what_does_not_fit_is_an_error(value, type_):
     with pytest.raises((OverflowError, TypeError)):
         column([value], type_)
@@ -107,5 +122,10 @@ def test_a_table_is_opened_and_planned_without_pandas(tmp_path):
         "price": pa.array([decimal.Decimal(i) for i in range(40)], pa.decimal128(9, 2)),
     }
     table.append(pa.table({**rows, "id": pa.array(rows["id"], pa.int64())}))
-    done = subprocess.run([sys.executable, "-c", PLANNING, table.location()], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PLANNING, table.location()],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stdout == "planned\n", done.stderr

@@ -50,7 +50,10 @@ ONE = n.Literal(1, IntegerType())
         ("a IS TRUE", n.NullSafeEqualTo(A, n.AlwaysTrue())),
         ("a IS DISTINCT FROM b", n.Not(n.NullSafeEqualTo(A, B))),
         ("a NOT IN (1, NULL)", n.NotIn(A, [ONE, n.Literal(None)])),
-        ("a BETWEEN 1 AND b AND c", n.And(n.GreaterThanOrEqual(A, ONE), n.LessThanOrEqual(A, B), C)),
+        (
+            "a BETWEEN 1 AND b AND c",
+            n.And(n.GreaterThanOrEqual(A, ONE), n.LessThanOrEqual(A, B), C),
+        ),
         ("a NOT BETWEEN 1 AND 1", n.Not(n.Between(A, ONE, ONE))),
         ("a LIKE 'x%'", n.Like(A, "x%")),
         ("a NOT ILIKE 'x!%' ESCAPE '!'", n.NotLike(A, "x!%", "!", True)),
@@ -107,7 +110,9 @@ def test_text_means_these_nodes(text: str, expected: n.Expression) -> None:
         ("TIME'22:31:08'", 81_068_000_000, TimeType()),
     ],
 )
-def test_constants_have_the_type_that_spark_gives_them(text: str, value: object, type_: object) -> None:
+def test_constants_have_the_type_that_spark_gives_them(
+    text: str, value: object, type_: object
+) -> None:
     found = parse(f"a = {text}")
     assert isinstance(found, n.EqualTo)
     assert found.literal == n.Literal(value, type_)  # type: ignore[arg-type]
@@ -150,7 +155,9 @@ def test_a_float_literal_is_a_cast() -> None:
         ("a IS 3", 6, "expected NULL"),
     ],
 )
-def test_what_is_no_predicate_is_refused_with_its_place(text: str, position: int | None, says: str) -> None:
+def test_what_is_no_predicate_is_refused_with_its_place(
+    text: str, position: int | None, says: str
+) -> None:
     with pytest.raises(ParseError, match=says) as caught:
         parse(text)
     if position is not None:
@@ -161,11 +168,17 @@ def test_what_is_no_predicate_is_refused_with_its_place(text: str, position: int
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("a IN (SELECT b FROM t)", "sub-queries"), ("exists(select 1)", "sub-queries"), ("(a, b) = (1, 2)", "tuples"),
-        ("c2 = array(1, 2)", "array"), ("array_contains(array(1, 2), c2)", "array"), ("map('a', 1) IS NULL", "map"),
-        ("struct(1, 2) IS NULL", "struct"), ("a[0] = 1", "elements"), ("a > INTERVAL '1' DAY", "intervals"),
+        ("a IN (SELECT b FROM t)", "sub-queries"),
+        ("exists(select 1)", "sub-queries"),
+        ("(a, b) = (1, 2)", "tuples"),
+        ("c2 = array(1, 2)", "array"),
+        ("array_contains(array(1, 2), c2)", "array"),
+        ("map('a', 1) IS NULL", "map"),
+        ("struct(1, 2) IS NULL", "struct"),
+        ("a[0] = 1", "elements"),
+        ("a > INTERVAL '1' DAY", "intervals"),
     ],
-)  # fmt: skip
+)
 def test_what_spark_can_is_refused_by_name_and_says_so(text: str, names: str) -> None:
     with pytest.raises(InvalidInput, match=names) as caught:
         bind(parse(text), SCHEMA)
@@ -254,4 +267,8 @@ def test_nodes_are_combined_by_operators_and_never_by_truth() -> None:
 
 def test_parsing_needs_neither_pyarrow_nor_numpy() -> None:
     code = "import sys, frazil.expr.parse; assert not {'pyarrow', 'numpy'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(p for p in sys.path if p)})
+    subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        env={"PYTHONPATH": ":".join(p for p in sys.path if p)},
+    )

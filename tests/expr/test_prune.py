@@ -71,11 +71,16 @@ def _check(bound: Any, files: list[Rows], ranges: Any) -> None:
         for answer in set(answers):
             assert found[i] & _BIT[answer], (str(bound), rows, answer, found[i])
         rest = residual_of_file(bound, ranges, i, len(files))
-        assert [a is True for a in truth(rest, rows)] == [a is True for a in answers], (str(bound), str(rest))
+        assert [a is True for a in truth(rest, rows)] == [a is True for a in answers], (
+            str(bound),
+            str(rest),
+        )
 
 
 def _statistics(type_: IcebergType, files: list[Rows], drop: list[int]) -> Range:
-    """What a writer would note, with bounds cut to two characters; `drop[i]` bits leave statistics out, 16 exchanges the bounds."""
+    """What a writer would note, with bounds cut to two characters; `drop[i]` bits leave statistics
+    out, 16 exchanges the bounds.
+    """
     lower, upper, counts, nulls, nans = [], [], [], [], []
     for rows, dropped in zip(files, drop, strict=True):
         values = [r.get(ID_OF[type_]) for r in rows]
@@ -92,7 +97,12 @@ def _statistics(type_: IcebergType, files: list[Rows], drop: list[int]) -> Range
         nans.append(None if dropped & 8 else sum(1 for v in values if v is not None and v != v))
     number = pa.int64()
     return from_statistics(
-        type_, array(lower, type_), array(upper, type_), pa.array(counts, number), pa.array(nulls, number), pa.array(nans, number)
+        type_,
+        array(lower, type_),
+        array(upper, type_),
+        pa.array(counts, number),
+        pa.array(nulls, number),
+        pa.array(nans, number),
     )
 
 
@@ -108,7 +118,13 @@ def test_column_statistics_never_hide_what_a_row_answers(data: st.DataObject) ->
     types = data.draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True))
     bound = bind(data.draw(predicates(types)), SCHEMA)
     files = data.draw(_files(types))
-    drop = data.draw(st.lists(st.sampled_from([0, 0, 0, 1, 2, 4, 8, 15, 16, 20]), min_size=len(files), max_size=len(files)))
+    drop = data.draw(
+        st.lists(
+            st.sampled_from([0, 0, 0, 1, 2, 4, 8, 15, 16, 20]),
+            min_size=len(files),
+            max_size=len(files),
+        )
+    )
     ranges = {ID_OF[t]: _statistics(t, files, drop) for t in types}
     others = constant(None, IntegerType())  # columns that no file has read as null
     _check(bound, files, lambda field_id: [ranges.get(field_id, others)])
@@ -119,7 +135,9 @@ def stored(values: list[Any], type_: IcebergType) -> pa.Array:
     if not isinstance(type_, DecimalType):
         return array(values, type_)
     wide = pa.array(values, pa.decimal128(38, type_.scale))
-    return pa.Array.from_buffers(pa.decimal128(type_.precision, type_.scale), len(wide), wide.buffers())
+    return pa.Array.from_buffers(
+        pa.decimal128(type_.precision, type_.scale), len(wide), wide.buffers()
+    )
 
 
 @given(st.data())
@@ -141,11 +159,18 @@ def test_partition_values_and_summaries_never_hide_what_a_row_answers(data: st.D
     bounds = [stored([f(plain) if plain else None], result) for f in (min, max)]
     if data.draw(st.integers(0, 3)) == 3:
         bounds.reverse()  # a writer that had them the wrong way round
-    flags = [pa.array([any(k is None for k in keys)]), pa.array([any(k is not None and k != k for k in keys)])]
+    flags = [
+        pa.array([any(k is None for k in keys)]),
+        pa.array([any(k is not None and k != k for k in keys)]),
+    ]
     if data.draw(st.booleans()):
         flags[1] = pa.array([None], pa.bool_())
     manifest = range_of_summaries(transform, type_, bounds[0], bounds[1], flags[0], flags[1])
-    _check(bound, [[r for rows in files for r in rows]], lambda field_id: [manifest] if field_id == ID_OF[type_] else [absent])
+    _check(
+        bound,
+        [[r for rows in files for r in rows]],
+        lambda field_id: [manifest] if field_id == ID_OF[type_] else [absent],
+    )
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
@@ -158,7 +183,11 @@ def test_bounds_the_wrong_way_round_say_nothing(type_: IcebergType) -> None:
     rows: Rows = [{ID_OF[type_]: v} for v in (values[0], values[-1])]
     for value in (values[0], values[-1]):
         for test in (n.EqualTo, n.GreaterThan, n.GreaterThanOrEqual, n.LessThan, n.LessThanOrEqual):
-            _check(bind(test(n.Reference(f"c{ID_OF[type_]}"), n.Literal(value, type_)), SCHEMA), [rows], lambda i: [found])
+            _check(
+                bind(test(n.Reference(f"c{ID_OF[type_]}"), n.Literal(value, type_)), SCHEMA),
+                [rows],
+                lambda i: [found],
+            )
 
 
 @given(st.data())
@@ -166,7 +195,9 @@ def test_bounds_the_wrong_way_round_say_nothing(type_: IcebergType) -> None:
 def test_a_zone_with_summer_time_never_hides_a_row(data: st.DataObject) -> None:
     types: list[IcebergType] = [TimestampType(), TimestamptzType(), DateType()]
     bound = bind(
-        data.draw(predicates(types)), SCHEMA, zone=data.draw(st.sampled_from(["Europe/Berlin", "America/St_Johns", "Pacific/Apia"]))
+        data.draw(predicates(types)),
+        SCHEMA,
+        zone=data.draw(st.sampled_from(["Europe/Berlin", "America/St_Johns", "Pacific/Apia"])),
     )
     files = data.draw(_files(types))
     ranges = {ID_OF[t]: _statistics(t, files, [0] * len(files)) for t in types}
@@ -175,9 +206,12 @@ def test_a_zone_with_summer_time_never_hides_a_row(data: st.DataObject) -> None:
 
 
 SMALL = Schema(
-    NestedField(1, "i", LongType()), NestedField(2, "s", StringType()), NestedField(3, "d", DoubleType()), NestedField(4, "ts", TimestampType()),
+    NestedField(1, "i", LongType()),
+    NestedField(2, "s", StringType()),
+    NestedField(3, "d", DoubleType()),
+    NestedField(4, "ts", TimestampType()),
     NestedField(5, "st", IntegerType()),
-)  # fmt: skip
+)
 
 
 def _mask(text: str, **ranges: Range) -> int:
@@ -188,7 +222,14 @@ def _mask(text: str, **ranges: Range) -> int:
 
 def _longs(low: int, high: int, nulls: int = 0) -> Range:
     number = pa.int64()
-    return from_statistics(LongType(), pa.array([low], number), pa.array([high], number), pa.array([10]), pa.array([nulls]), None)
+    return from_statistics(
+        LongType(),
+        pa.array([low], number),
+        pa.array([high], number),
+        pa.array([10]),
+        pa.array([nulls]),
+        None,
+    )
 
 
 def test_bounds_decide_comparisons_to_none_some_or_all() -> None:
@@ -218,7 +259,14 @@ def test_nulls_keep_a_file_from_matching_wholly() -> None:
 
 def test_nan_hides_above_the_upper_bound_unless_its_count_is_known_to_be_zero() -> None:
     def doubles(nans: int | None) -> Range:
-        return from_statistics(DoubleType(), pa.array([1.0]), pa.array([3.0]), pa.array([10]), pa.array([0]), pa.array([nans], pa.int64()))
+        return from_statistics(
+            DoubleType(),
+            pa.array([1.0]),
+            pa.array([3.0]),
+            pa.array([10]),
+            pa.array([0]),
+            pa.array([nans], pa.int64()),
+        )
 
     assert _mask("d > 5", d=doubles(None)) == TRUE | FALSE
     assert _mask("d > 5", d=doubles(1)) == TRUE | FALSE
@@ -230,7 +278,14 @@ def test_nan_hides_above_the_upper_bound_unless_its_count_is_known_to_be_zero() 
 
 
 def test_a_bound_that_is_nan_bounds_nothing() -> None:
-    r = from_statistics(DoubleType(), pa.array([math.nan]), pa.array([math.nan]), pa.array([1]), pa.array([0]), pa.array([0]))
+    r = from_statistics(
+        DoubleType(),
+        pa.array([math.nan]),
+        pa.array([math.nan]),
+        pa.array([1]),
+        pa.array([0]),
+        pa.array([0]),
+    )
     assert _mask("d = 7", d=r) == TRUE | FALSE
 
 
@@ -243,7 +298,9 @@ _UUIDS = st.lists(
 
 
 def _halves(value: bytes) -> tuple[int, int]:
-    return int.from_bytes(value[:8], "big", signed=True), int.from_bytes(value[8:], "big", signed=True)
+    return int.from_bytes(value[:8], "big", signed=True), int.from_bytes(
+        value[8:], "big", signed=True
+    )
 
 
 @given(values=_UUIDS, signed=st.booleans())
@@ -262,7 +319,14 @@ def test_bounds_of_uuids_hold_in_javas_order_too(values: list[bytes], signed: bo
 
 
 def test_negative_zero_is_zero() -> None:
-    r = from_statistics(DoubleType(), pa.array([-0.0]), pa.array([-0.0]), pa.array([1]), pa.array([0]), pa.array([0]))
+    r = from_statistics(
+        DoubleType(),
+        pa.array([-0.0]),
+        pa.array([-0.0]),
+        pa.array([1]),
+        pa.array([0]),
+        pa.array([0]),
+    )
     assert _mask("d = 0", d=r) == TRUE
     assert _mask("d < 0", d=r) == FALSE
     assert _mask("d IN (0, 3)", d=r) == TRUE
@@ -293,16 +357,28 @@ def test_buckets_answer_equality_and_membership_only() -> None:
 
 def test_days_before_1970_allow_what_old_writers_wrote_there() -> None:
     day = range_of_values(DayTransform(), TimestampType(), pa.array([-1], pa.int32()))
-    assert _mask("ts < TIMESTAMP_NTZ'1969-12-30 12:00:00'", ts=day) & TRUE  # truncated towards zero by Iceberg before 0.12
+    assert (
+        _mask("ts < TIMESTAMP_NTZ'1969-12-30 12:00:00'", ts=day) & TRUE
+    )  # truncated towards zero by Iceberg before 0.12
     assert not _mask("ts < TIMESTAMP_NTZ'1969-12-30 00:00:00'", ts=day) & TRUE
     day = range_of_values(DayTransform(), TimestampType(), pa.array([10], pa.int32()))
-    assert _mask("ts >= TIMESTAMP_NTZ'1970-01-11 00:00:00' AND ts < TIMESTAMP_NTZ'1970-01-12 00:00:00'", ts=day) == TRUE
+    assert (
+        _mask(
+            "ts >= TIMESTAMP_NTZ'1970-01-11 00:00:00' AND ts < TIMESTAMP_NTZ'1970-01-12 00:00:00'",
+            ts=day,
+        )
+        == TRUE
+    )
     assert not _mask("ts < TIMESTAMP_NTZ'1970-01-11 00:00:00'", ts=day) & TRUE
 
 
-@pytest.mark.parametrize(("least", "type_"), [(-(2**31), IntegerType()), (-(2**63), LongType()), (-(2**31), LongType())])
+@pytest.mark.parametrize(
+    ("least", "type_"), [(-(2**31), IntegerType()), (-(2**63), LongType()), (-(2**31), LongType())]
+)
 def test_truncated_numbers_that_wrapped_around_hide_no_rows(least: int, type_: Any) -> None:
-    written_as = IntegerType() if least == -(2**31) else LongType()  # an int may have been widened since
+    written_as = (
+        IntegerType() if least == -(2**31) else LongType()
+    )  # an int may have been widened since
     wrapped = apply(TruncateTransform(3), written_as, least)
     assert wrapped > 0
     name, kind = ("st", pa.int32()) if type_ == IntegerType() else ("i", pa.int64())
@@ -311,15 +387,24 @@ def test_truncated_numbers_that_wrapped_around_hide_no_rows(least: int, type_: A
         range_of_values(TruncateTransform(3), type_, value),
         range_of_summaries(TruncateTransform(3), type_, pa.array([0], kind), value),
     ):
-        assert _mask(f"{name} <= {least + 1}", **{name: r}) & TRUE and _mask(f"{name} > 0", **{name: r}) & FALSE
+        assert (
+            _mask(f"{name} <= {least + 1}", **{name: r}) & TRUE
+            and _mask(f"{name} > 0", **{name: r}) & FALSE
+        )
     ordinary = range_of_values(TruncateTransform(3), type_, pa.array([6], kind))
-    assert not _mask(f"{name} < 6", **{name: ordinary}) & TRUE and _mask(f"{name} > 5", **{name: ordinary}) == TRUE
+    assert (
+        not _mask(f"{name} < 6", **{name: ordinary}) & TRUE
+        and _mask(f"{name} > 5", **{name: ordinary}) == TRUE
+    )
 
 
 _HOUR = 3_600_000_000
 
 
-@pytest.mark.parametrize("micros", [2**63 - 1, 2**31 * _HOUR, 2**31 * _HOUR - 1, -(2**31) * _HOUR, -(2**31) * _HOUR - 1, -(2**63)])
+@pytest.mark.parametrize(
+    "micros",
+    [2**63 - 1, 2**31 * _HOUR, 2**31 * _HOUR - 1, -(2**31) * _HOUR, -(2**31) * _HOUR - 1, -(2**63)],
+)
 def test_hours_that_wrapped_around_hide_no_rows(micros: int) -> None:
     hour = pa.array([as_java_writes(HourTransform(), TimestampType(), micros)], pa.int32())
     other = pa.array([as_java_writes(HourTransform(), TimestampType(), 0)], pa.int32())
@@ -339,10 +424,15 @@ def test_hours_that_wrapped_around_hide_no_rows(micros: int) -> None:
 
 @pytest.mark.parametrize("days", [2**31 - 1, 2**31 - 400, -(2**31), -(2**31) + 400, 1_826_000_000])
 @pytest.mark.parametrize("transform", [YearTransform(), MonthTransform(), DayTransform()], ids=str)
-def test_the_first_and_last_dates_that_there_are_hide_no_rows(transform: Transform, days: int) -> None:
+def test_the_first_and_last_dates_that_there_are_hide_no_rows(
+    transform: Transform, days: int
+) -> None:
     value = pa.array([apply(transform, DateType(), days)], pa.int32())
     schema = Schema(NestedField(1, "day", DateType()))
-    for r in (range_of_values(transform, DateType(), value), range_of_summaries(transform, DateType(), value, value)):
+    for r in (
+        range_of_values(transform, DateType(), value),
+        range_of_summaries(transform, DateType(), value, value),
+    ):
         for test in (n.EqualTo, n.GreaterThanOrEqual, n.LessThanOrEqual):
             bound = bind(test(n.Reference("day"), n.Literal(days, DateType())), schema)
             assert outcomes(bound, lambda i, r=r: [r], 1)[0] & TRUE, bound
@@ -351,14 +441,22 @@ def test_the_first_and_last_dates_that_there_are_hide_no_rows(transform: Transfo
 def test_year_and_casts_to_date_prune_by_timestamps() -> None:
     year = 365 * 86_400_000_000
     number = pa.int64()
-    r = from_statistics(TimestampType(), pa.array([0], number), pa.array([year - 1], number), pa.array([3]), pa.array([0]))
+    r = from_statistics(
+        TimestampType(),
+        pa.array([0], number),
+        pa.array([year - 1], number),
+        pa.array([3]),
+        pa.array([0]),
+    )
     assert _mask("year(ts) = 1970", ts=r) == TRUE
     assert _mask("year(ts) > 1970", ts=r) == FALSE
     assert _mask("CAST(ts AS date) >= DATE'1971-01-01'", ts=r) == FALSE
 
 
 def test_prefixes_prune_strings() -> None:
-    r = from_statistics(StringType(), pa.array(["abc"]), pa.array(["abd"]), pa.array([3]), pa.array([0]))
+    r = from_statistics(
+        StringType(), pa.array(["abc"]), pa.array(["abd"]), pa.array([3]), pa.array([0])
+    )
     assert _mask("s LIKE 'ab%'", s=r) == TRUE
     assert _mask("s LIKE 'b%'", s=r) == FALSE
     assert _mask("s LIKE 'b_x%y'", s=r) == FALSE
@@ -381,10 +479,20 @@ def test_hundred_thousand_files_are_judged_quickly() -> None:
     counts, zeros = pa.array(np.full(rows, 10)), pa.array(np.zeros(rows, np.int64))
     numbers = from_statistics(LongType(), low, pa.array(np.arange(rows) + 5), counts, zeros)
     texts = from_statistics(
-        StringType(), pa.array([f"k{i:06d}" for i in range(rows)]), pa.array([f"k{i + 3:06d}" for i in range(rows)]), counts, zeros
+        StringType(),
+        pa.array([f"k{i:06d}" for i in range(rows)]),
+        pa.array([f"k{i + 3:06d}" for i in range(rows)]),
+        counts,
+        zeros,
     )
     bound = bind(parse("i > 50000 AND s < 'k070000'"), SMALL)
-    best = min(_timed(lambda: outcomes(bound, lambda i: [numbers if i == 1 else texts], rows), time.perf_counter) for _ in range(5))
+    best = min(
+        _timed(
+            lambda: outcomes(bound, lambda i: [numbers if i == 1 else texts], rows),
+            time.perf_counter,
+        )
+        for _ in range(5)
+    )
     assert best < 0.1  # some 5 ms; slow machines get room
 
 
@@ -405,12 +513,21 @@ def test_what_comes_after_a_prefix_is_above_all_that_begin_with_it(prefix: str) 
 
 
 def test_what_contradicts_itself_proves_nothing():
-    """A writer was wrong about the file, as Java's ORC writer is about times before 1970: its rows must be asked."""
-    schema, type_ = Schema(NestedField(1, "i", IntegerType()), NestedField(2, "n", IntegerType())), IntegerType()
+    """A writer was wrong about the file, as Java's ORC writer is about times before 1970: its rows
+    must be asked.
+    """
+    schema, type_ = (
+        Schema(NestedField(1, "i", IntegerType()), NestedField(2, "n", IntegerType())),
+        IntegerType(),
+    )
     known = {1: [constant(1, type_), constant(2, type_)], 2: [constant(5, type_)]}
     for text in ("i = 1", "not i = 1", "i in (1, 7)", "i = 1 or n = 5", "n = 5 and i = 1"):
         assert may_match(outcomes(bind(parse(text), schema), known.__getitem__, 1)).all(), text
     assert all_match(outcomes(bind(parse("i = 1 or n = 5"), schema), known.__getitem__, 1)).all()
-    assert not may_match(outcomes(bind(parse("n = 6 and i = 1"), schema), known.__getitem__, 1)).any()
+    assert not may_match(
+        outcomes(bind(parse("n = 6 and i = 1"), schema), known.__getitem__, 1)
+    ).any()
     empty = {1: [replace(constant(1, type_), values=False), constant(2, type_)]}
-    assert not may_match(outcomes(bind(parse("i = 2"), schema), empty.__getitem__, 1)).any()  # a file without rows
+    assert not may_match(
+        outcomes(bind(parse("i = 2"), schema), empty.__getitem__, 1)
+    ).any()  # a file without rows

@@ -1,10 +1,12 @@
-"""The golden tables: Iceberg tables written by other engines, and what is in them. README.md lists them.
+"""The golden tables: Iceberg tables written by other engines, and what is in them. README.md lists
+them.
 
     from tests.golden import names, tables
     @pytest.mark.parametrize("name", names(has_deletes=False))
     def test_…(golden, name): table = golden[name]
 
-The index is read at once; the tables are unpacked and put where their metadata says they are by the fixture `golden`.
+The index is read at once; the tables are unpacked and put where their metadata says they are by the
+fixture `golden`.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ PLACES = {"java": Path("/tmp/golden/java/open"), "flink": Path("/tmp/golden/flin
 
 @dataclass(frozen=True)
 class GoldenTable:
-    """One table. `index` is its line of the index, `expected` all that is known of it; paths in both are relative to `root`."""
+    """One table. `index` is its line of the index, `expected` all that is known of it; paths in
+    both are relative to `root`.
+    """
 
     name: str
     origin: str  # java (and PyIceberg) or flink
@@ -43,7 +47,9 @@ class GoldenTable:
 
     @property
     def location(self) -> str:
-        """The table's directory: a path table, but for those under `py/`, which have no version hint."""
+        """The table's directory: a path table, but for those under `py/`, which have no version
+        hint.
+        """
         return str(self.root / self.index["location"])
 
     @property
@@ -56,12 +62,18 @@ class GoldenTable:
         return has_deletes(self.index)
 
     def snapshots(self) -> list[dict[str, Any]]:
-        """Retained snapshots with `rows` and `sum` (absent where nobody read it), `data_files`, `delete_files`."""
+        """Retained snapshots with `rows` and `sum` (absent where nobody read it), `data_files`,
+        `delete_files`.
+        """
         return self.expected["snapshots"]
 
     def schema(self, schema_id: int | None = None) -> dict[str, Any]:
         """Iceberg JSON; None: the current schema."""
-        return self.expected["schema"] if schema_id is None else self.expected["schemas"][str(schema_id)]
+        return (
+            self.expected["schema"]
+            if schema_id is None
+            else self.expected["schemas"][str(schema_id)]
+        )
 
     def rows(self) -> Any:
         """The expected rows as a pyarrow.Table, for seeing what differs."""
@@ -92,20 +104,34 @@ class Golden(Mapping[str, GoldenTable]):
 
 def index() -> list[dict[str, Any]]:
     """Lines of both indexes, each with its `origin`."""
-    return [{"origin": origin, **line} for origin in PLACES for line in json.loads((HERE / f"{origin}.json").read_text())]
+    return [
+        {"origin": origin, **line}
+        for origin in PLACES
+        for line in json.loads((HERE / f"{origin}.json").read_text())
+    ]
 
 
 def has_deletes(line: Mapping[str, Any]) -> bool:
-    return any(line["delete_files"].values()) if "delete_files" in line else bool(line["has_deletes"])
+    return (
+        any(line["delete_files"].values()) if "delete_files" in line else bool(line["has_deletes"])
+    )
 
 
 def names(*, deletes: bool | None = False, **equal: Any) -> list[str]:
-    """Names for parametrize: without delete files by default (`deletes=None`: all); `equal` compares keys of the index."""
-    return [x["name"] for x in index() if deletes in (None, has_deletes(x)) and all(x.get(k) == v for k, v in equal.items())]
+    """Names for parametrize: without delete files by default (`deletes=None`: all); `equal`
+    compares keys of the index.
+    """
+    return [
+        x["name"]
+        for x in index()
+        if deletes in (None, has_deletes(x)) and all(x.get(k) == v for k, v in equal.items())
+    ]
 
 
 def unpack(origin: str, cache: Path) -> Path:
-    """The archive's contents (expected/, warehouse/) under `cache`; cheap when they are there, safe in parallel processes."""
+    """The archive's contents (expected/, warehouse/) under `cache`; cheap when they are there, safe
+    in parallel processes.
+    """
     archive = HERE / f"{origin}.tar.xz"
     target = cache / f"{origin}-{_digest(archive.read_bytes())[:16]}"
     if target.is_dir():
@@ -121,9 +147,15 @@ def unpack(origin: str, cache: Path) -> Path:
 
 
 def place(origin: str, unpacked: Path) -> Path:
-    """Copies a warehouse to where its metadata says it is. What is there is kept when nothing is missing or changed, else replaced."""
+    """Copies a warehouse to where its metadata says it is. What is there is kept when nothing is
+    missing or changed, else replaced.
+    """
     target, source = PLACES[origin], unpacked / "warehouse"
-    listing = {str(p.relative_to(source)): p.stat().st_size for p in sorted(source.rglob("*")) if p.is_file()}
+    listing = {
+        str(p.relative_to(source)): p.stat().st_size
+        for p in sorted(source.rglob("*"))
+        if p.is_file()
+    }
     if _sound(target, source, listing):
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +174,14 @@ def load(cache: Path) -> Golden:
     """Every table, unpacked and placed."""
     homes = {origin: unpack(origin, cache) for origin in PLACES}
     roots = {origin: place(origin, home) for origin, home in homes.items()}
-    return Golden({x["name"]: GoldenTable(x["name"], x["origin"], x, homes[x["origin"]], roots[x["origin"]]) for x in index()})
+    return Golden(
+        {
+            x["name"]: GoldenTable(
+                x["name"], x["origin"], x, homes[x["origin"]], roots[x["origin"]]
+            )
+            for x in index()
+        }
+    )
 
 
 def read_metadata(metadata_file: str | Path) -> dict[str, Any]:
@@ -152,15 +191,22 @@ def read_metadata(metadata_file: str | Path) -> dict[str, Any]:
 
 
 def writable_copy(metadata_file: str | Path, directory: Path) -> Path:
-    """A path table in `directory` that goes on from a golden one: new files go there, the golden files are only referred to.
+    """A path table in `directory` that goes on from a golden one: new files go there, the golden
+    files are only referred to.
 
-    They belong to the golden table, so gc.enabled is false: upkeep of the copy deletes none of them, however old its snapshots have become.
+    They belong to the golden table, so gc.enabled is false: upkeep of the copy deletes none of
+    them, however old its snapshots have become.
     """
     metadata, folder = read_metadata(metadata_file), Path(directory) / "metadata"
     folder.mkdir(parents=True)
     metadata["location"] = str(directory)
     metadata.setdefault("properties", {})["gc.enabled"] = "false"
-    for key in ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path"):
+    for key in (
+        "write.data.path",
+        "write.metadata.path",
+        "write.object-storage.path",
+        "write.folder-storage.path",
+    ):
         metadata["properties"].pop(key, None)
     (folder / "v1.metadata.json").write_text(json.dumps(metadata))
     (folder / "version-hint.text").write_text("1")
@@ -170,8 +216,12 @@ def writable_copy(metadata_file: str | Path, directory: Path) -> Path:
 def _sound(target: Path, source: Path, listing: Mapping[str, int]) -> bool:
     """Every file there with its size, and the version hints as they were."""
     try:
-        return all((target / name).stat().st_size == size for name, size in listing.items()) and all(
-            (target / name).read_bytes() == (source / name).read_bytes() for name in listing if name.endswith("version-hint.text")
+        return all(
+            (target / name).stat().st_size == size for name, size in listing.items()
+        ) and all(
+            (target / name).read_bytes() == (source / name).read_bytes()
+            for name in listing
+            if name.endswith("version-hint.text")
         )
     except OSError:
         return False

@@ -35,7 +35,9 @@ def test_the_expected_rows_have_the_expected_checksum(golden: Golden, name: str)
     assert (got["rows"], got["sum"]) == (e["rows"], e["checksum"])
 
 
-def test_a_changed_warehouse_is_replaced(golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_warehouse_is_replaced(
+    golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(tables.PLACES, "flink", tmp_path / "open")
     source = golden["append_v2"].unpacked
     root = tables.place("flink", source)
@@ -47,7 +49,9 @@ def test_a_changed_warehouse_is_replaced(golden: Golden, tmp_path: Path, monkeyp
     assert len(list((root / "db" / "append_v2" / "data").glob("*.parquet"))) == 16
 
 
-def test_a_writable_copy_goes_on_in_its_own_directory(golden: Golden, writable_copy: object) -> None:
+def test_a_writable_copy_goes_on_in_its_own_directory(
+    golden: Golden, writable_copy: object
+) -> None:
     location = Path(writable_copy("plain_v2"))  # type: ignore[operator]
     copied = json.loads((location / "metadata" / "v1.metadata.json").read_text())
     assert copied["location"] == str(location)
@@ -58,7 +62,10 @@ def test_a_writable_copy_goes_on_in_its_own_directory(golden: Golden, writable_c
 def test_the_judges_tell_sound_tables_from_damaged_ones(
     golden: Golden, writable_copy: object, java_check: JavaCheck, pyiceberg_check: PyIcebergCheck
 ) -> None:
-    sound, damaged = golden["plain_v2"].metadata_file, Path(writable_copy("plain_v3")) / "metadata" / "v1.metadata.json"  # type: ignore[operator]
+    sound, damaged = (
+        golden["plain_v2"].metadata_file,
+        Path(writable_copy("plain_v3")) / "metadata" / "v1.metadata.json",
+    )  # type: ignore[operator]
     metadata = json.loads(damaged.read_text())
     for snapshot in metadata["snapshots"]:
         if snapshot["snapshot-id"] == metadata["current-snapshot-id"]:

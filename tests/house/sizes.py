@@ -1,4 +1,6 @@
-"""Report the sizes of the house: files, functions and folders that outgrew their idea. Sizes are advice, so nothing fails here."""
+"""Report the sizes of the house: files, functions and folders that outgrew their idea. Sizes are
+advice, so nothing fails here.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,17 @@ def report() -> str:
     ]
     folders = Counter(str(path.parent) for path in lines)
     wide = sum(len(line) > 100 for text in files.values() for line in text.splitlines())
-    said = [f"{sum(lines.values())} lines, {len(lines)} files, median {statistics.median(lines.values()):.0f} lines, {wide} lines over 100 characters"]
-    said += [f"{count} lines: {path}" for path, count in sorted(lines.items(), key=lambda item: -item[1])[:5] if count > 400]
-    said += [f"{size} lines: {place}" for size, place in sorted(functions, reverse=True)[:5] if size > 60]
+    said = [
+        f"{sum(lines.values())} lines, {len(lines)} files, median {statistics.median(lines.values()):.0f} lines, {wide} lines over 100 characters"
+    ]
+    said += [
+        f"{count} lines: {path}"
+        for path, count in sorted(lines.items(), key=lambda item: -item[1])[:5]
+        if count > 400
+    ]
+    said += [
+        f"{size} lines: {place}" for size, place in sorted(functions, reverse=True)[:5] if size > 60
+    ]
     said += [f"{count} files: {folder}" for folder, count in folders.most_common(5) if count > 20]
     return "\n".join(said)
 

@@ -1,4 +1,6 @@
-"""Check that docstrings begin with a verb, so that each says what its module, class or function does."""
+"""Check that docstrings begin with a verb, so that each says what its module, class or function
+does.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ VERBS = frozenset(
     View Wait Walk Warn Withhold Wrap Write Yield
     """.split()
 )
-"""Verbs that docstrings begin with. A new verb is added here; a noun, a pronoun, an article or a third person is not."""
+"""Verbs that docstrings begin with. A new verb is added here; a noun, a pronoun, an article or a
+third person is not.
+"""
 
 
 def first_words(name: str) -> list[tuple[str, str]]:
@@ -38,4 +42,7 @@ def first_words(name: str) -> list[tuple[str, str]]:
 
 def test_every_docstring_begins_with_a_verb() -> None:
     words = [found for name in MODULES for found in first_words(name)]
-    assert len(words) > 1000 and [f"{place}: {word}" for place, word in words if word not in VERBS] == []
+    assert (
+        len(words) > 1000
+        and [f"{place}: {word}" for place, word in words if word not in VERBS] == []
+    )

@@ -10,7 +10,9 @@ HAZARDS = 17
 
 
 def test_every_hazard_of_streams_has_tests_and_each_of_them_is_there() -> None:
-    rows = re.findall(r"^\| (\d+) \|(.*)$", (ROOT / "tests" / "README.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| (\d+) \|(.*)$", (ROOT / "tests" / "README.md").read_text(), re.MULTILINE
+    )
     assert [int(number) for number, _ in rows] == list(range(1, HAZARDS + 1))
     files: dict[str, str] = {}
     for number, row in rows:

@@ -1,6 +1,8 @@
-"""The names that users type, and their arguments in order: they stay. `public_names.txt` lists them.
+"""The names that users type, and their arguments in order: they stay. `public_names.txt` lists
+them.
 
-After a change that is meant: `python -m tests.house.test_public_names > tests/house/public_names.txt`.
+After a change that is meant: `python -m tests.house.test_public_names >
+tests/house/public_names.txt`.
 """
 
 from __future__ import annotations
@@ -28,7 +30,12 @@ from frazil.maintain.imports.add_files import AddFilesResult
 from frazil.maintain.imports.move_tables import MoveTablesResult
 from frazil.maintain.imports.new_tables import MigrateTableResult, SnapshotTableResult
 from frazil.maintain.imports.register import RegisterTableResult
-from frazil.maintain.move_snapshots import AncestorsResult, FastForwardResult, MovedSnapshotResult, PickedSnapshotResult
+from frazil.maintain.move_snapshots import (
+    AncestorsResult,
+    FastForwardResult,
+    MovedSnapshotResult,
+    PickedSnapshotResult,
+)
 from frazil.maintain.relocate.table_path import RewriteTablePathResult
 from frazil.maintain.remove_orphan_files import OrphanFilesResult
 from frazil.maintain.rewrite_manifests import RewriteManifestsResult
@@ -43,7 +50,11 @@ from frazil.storage import FileIO
 from frazil.stream.engine import StreamWriter
 from frazil.stream.sink.many_tables import SetAside, TablesResult
 from frazil.table.catalog import Catalog
-from frazil.table.catalog_transaction import CatalogTransaction, CreateTableTransaction, TransactionPart
+from frazil.table.catalog_transaction import (
+    CatalogTransaction,
+    CreateTableTransaction,
+    TransactionPart,
+)
 from frazil.table.changelog import ChangesScan
 from frazil.table.evolve import ManageSnapshots, UpdateSchema, Updating
 from frazil.table.handed.actions import RewriteDataFiles
@@ -89,8 +100,12 @@ def arguments(function: Any) -> str:
 
 
 def members(cls: type[Any]) -> Iterator[str]:
-    """Of classes that users make or refine (dataclasses) also the fields; tables and transactions are made by functions."""
-    for name in sorted(n for n in dir(cls) if not n.startswith("_") or (n == "__init__" and is_dataclass(cls))):
+    """Of classes that users make or refine (dataclasses) also the fields; tables and transactions
+    are made by functions.
+    """
+    for name in sorted(
+        n for n in dir(cls) if not n.startswith("_") or (n == "__init__" and is_dataclass(cls))
+    ):
         found = inspect.getattr_static(cls, name)
         value = found.__func__ if isinstance(found, classmethod | staticmethod) else found
         kind = type(found).__name__ if isinstance(found, classmethod | staticmethod) else ""
@@ -115,16 +130,25 @@ def is_made_elsewhere(cls: type[Any]) -> bool:
 
 
 def of_exported_classes() -> Iterator[str]:
-    """How the classes are made that the package and PyIceberg's modules export (schemas, fields, predicates, snapshots), and the members of
-    enums. Not of those whose members are listed anyway, nor of errors."""
+    """How the classes are made that the package and PyIceberg's modules export (schemas, fields,
+    predicates, snapshots), and the members of enums. Not of those whose members are listed anyway,
+    nor of errors."""
     exported: dict[str, type[Any]] = {}
     for module in ("frazil", *PYICEBERG_MODULES):
         found = importlib.import_module(module)
-        exported |= {value.__name__: value for name in found.__all__ if inspect.isclass(value := getattr(found, name, None))}
+        exported |= {
+            value.__name__: value
+            for name in found.__all__
+            if inspect.isclass(value := getattr(found, name, None))
+        }
     for name, cls in sorted(exported.items()):
         if issubclass(cls, Enum):
             yield from (f"{name}.{member} = {cls[member].value!r}" for member in cls.__members__)
-        elif inspect.isfunction(cls.__init__) and cls not in (*CLASSES, *RESULTS) and not is_made_elsewhere(cls):
+        elif (
+            inspect.isfunction(cls.__init__)
+            and cls not in (*CLASSES, *RESULTS)
+            and not is_made_elsewhere(cls)
+        ):
             yield f"{name}.__init__{arguments(cls.__init__)}"
 
 
@@ -139,11 +163,23 @@ def of_errors() -> Iterator[str]:
     """The errors, with the classes by which an `except` catches them, and what each of them tells."""
     for name, value in sorted(vars(errors).items()):
         if inspect.isclass(value) and issubclass(value, errors.FrazilError):
-            caught_as = [c.__name__ for c in value.__mro__[1:] if issubclass(c, Exception) and c not in (Exception,)]
+            caught_as = [
+                c.__name__
+                for c in value.__mro__[1:]
+                if issubclass(c, Exception) and c not in (Exception,)
+            ]
             yield f"frazil.errors.{name}({', '.join(caught_as)}) retryable={value.retryable}"
     yield f"FrazilError.__init__{arguments(errors.FrazilError.__init__)}"
-    yield from (f"FrazilError.{name}" for name in sorted(vars(errors.FrazilError)) if not name.startswith("_"))
-    yield from (f"FrazilError.{name}" for name in sorted(vars(errors.FrazilError("text"))) if not name.startswith("_"))
+    yield from (
+        f"FrazilError.{name}"
+        for name in sorted(vars(errors.FrazilError))
+        if not name.startswith("_")
+    )
+    yield from (
+        f"FrazilError.{name}"
+        for name in sorted(vars(errors.FrazilError("text")))
+        if not name.startswith("_")
+    )
 
 
 def public_names() -> list[str]:
@@ -152,20 +188,37 @@ def public_names() -> list[str]:
         value = getattr(frazil, name)
         own.append(f"frazil.{name}{arguments(value) if inspect.isfunction(value) else ''}")
     by_path = [line for module in PYICEBERG_MODULES for line in of_module(module)]
-    return [*own, *by_path, *of_exported_classes(), *(line for cls in (*CLASSES, *RESULTS) for line in members(cls)), *of_testing(), *of_errors()]
+    return [
+        *own,
+        *by_path,
+        *of_exported_classes(),
+        *(line for cls in (*CLASSES, *RESULTS) for line in members(cls)),
+        *of_testing(),
+        *of_errors(),
+    ]
 
 
 def test_public_names_and_their_arguments_are_those_that_were_promised() -> None:
     promised, found = LISTED.read_text().splitlines(), public_names()
     assert [line for line in promised if line not in found] == [], "gone, or changed"
-    assert [line for line in found if line not in promised] == [], "new: add them to public_names.txt when they are meant"
+    assert [line for line in found if line not in promised] == [], (
+        "new: add them to public_names.txt when they are meant"
+    )
 
 
 def test_every_result_that_a_procedure_returns_is_listed() -> None:
     """A procedure's annotation names its result, so that a new procedure cannot be forgotten here."""
     listed = {cls.__name__ for cls in (*RESULTS, *CLASSES)}
-    procedures = [m for n, m in vars(MaintenanceTable).items() if inspect.isfunction(m) and not n.startswith("_")]
-    returned = {part.strip() for m in procedures for part in inspect.signature(m).return_annotation.split("|")}
+    procedures = [
+        m
+        for n, m in vars(MaintenanceTable).items()
+        if inspect.isfunction(m) and not n.startswith("_")
+    ]
+    returned = {
+        part.strip()
+        for m in procedures
+        for part in inspect.signature(m).return_annotation.split("|")
+    }
     assert len(procedures) > 15 and returned - listed == set()
 
 

@@ -1,4 +1,6 @@
-"""The walls of the house: imports one way, a light `import frazil`, rooms that say what they do. Sizes are advice: `sizes.py` reports them."""
+"""The walls of the house: imports one way, a light `import frazil`, rooms that say what they do.
+Sizes are advice: `sizes.py` reports them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 
-# Lower rooms first; a room imports rooms before it only. Rooms of one line do not import each other.
+# Lower rooms first; a room imports rooms before it only. Rooms of one line do not import each
+# other.
 LAYERS = [
     ["errors"],
     ["spec"],
@@ -40,11 +43,39 @@ LAYERS = [
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 INSIDE = {  # rooms within a room, lower ones first; modules that stand in none of them may use all
     "arrow": ["footers", "values", "files", "write", "deletes", "read", "changelog"],
-    "spark": ["host", "types", "tasks", "scan", "deletes", "read", "write", "dml", "streams", "door", "catalog"],
+    "spark": [
+        "host",
+        "types",
+        "tasks",
+        "scan",
+        "deletes",
+        "read",
+        "write",
+        "dml",
+        "streams",
+        "door",
+        "catalog",
+    ],
     "stream": ["hooks", "source", "partitions", "sink", "engine"],
 }
-FRONT = {"__init__", "expressions", "schema", "types", "partitioning", "transforms", "exceptions", "io", "metrics", "manifest", "typedef", "view"}  # names users import, gathered
-MODULES = {".".join(p.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"): p for p in SRC.rglob("*.py")}
+FRONT = {
+    "__init__",
+    "expressions",
+    "schema",
+    "types",
+    "partitioning",
+    "transforms",
+    "exceptions",
+    "io",
+    "metrics",
+    "manifest",
+    "typedef",
+    "view",
+}  # names users import, gathered
+MODULES = {
+    ".".join(p.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"): p
+    for p in SRC.rglob("*.py")
+}
 SPARK_ROOMS = {"spark", "sql", "dropin", "testing"}
 TREES = {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
 
@@ -56,12 +87,19 @@ def imported(name: str, node: ast.AST) -> list[str]:
     if not isinstance(node, ast.ImportFrom):
         return []
     base = name.split(".") if MODULES[name].name == "__init__.py" else name.split(".")[:-1]
-    stem = ".".join([*(base[: len(base) - node.level + 1] if node.level else []), *([node.module] if node.module else [])])
+    stem = ".".join(
+        [
+            *(base[: len(base) - node.level + 1] if node.level else []),
+            *([node.module] if node.module else []),
+        ]
+    )
     return [f"{stem}.{a.name}" if f"{stem}.{a.name}" in MODULES else stem for a in node.names]
 
 
 def typing_only(tree: ast.AST) -> set[int]:
-    guarded = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n.test)]
+    guarded = [
+        n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n.test)
+    ]
     return {id(inner) for n in guarded for statement in n.body for inner in ast.walk(statement)}
 
 
@@ -96,7 +134,12 @@ def test_rooms_within_a_room_import_only_rooms_below_them(outer: str) -> None:
     wrong = []
     for source, target in edges():
         a, b = source.split(".")[1:3], target.split(".")[1:3]
-        if len(a) == len(b) == 2 and a[0] == b[0] == outer and a[1] != b[1] and order.index(b[1]) > order.index(a[1]):
+        if (
+            len(a) == len(b) == 2
+            and a[0] == b[0] == outer
+            and a[1] != b[1]
+            and order.index(b[1]) > order.index(a[1])
+        ):
             wrong.append(f"{source} imports {target}")
     assert wrong == []
 
@@ -104,7 +147,11 @@ def test_rooms_within_a_room_import_only_rooms_below_them(outer: str) -> None:
 def door(room: str) -> set[str]:
     """What a room's `__init__` names in `__all__`: modules and names that other rooms may import."""
     for node in TREES[room].body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and node.targets[0].id == "__all__"
+        ):
             return set(ast.literal_eval(node.value))
     return set()
 
@@ -116,7 +163,12 @@ def test_rooms_are_entered_by_their_doors() -> None:
         parts = target.split(".")
         for depth in range(2, len(parts)):
             room = ".".join(parts[:depth])
-            if room in packages and source != room and not source.startswith(f"{room}.") and parts[depth] not in door(room):
+            if (
+                room in packages
+                and source != room
+                and not source.startswith(f"{room}.")
+                and parts[depth] not in door(room)
+            ):
                 wrong.append(f"{source} imports {target}, which the door of {room} does not name")
     assert wrong == []
 
@@ -130,7 +182,9 @@ def imported_names(name: str) -> Iterator[str]:
                 yield from (f"{module}.{a.name}" for a in node.names)
 
 
-FOR_USERS = {  # doors, and modules at them, that users import by these paths; so they do what `public_names.txt` lists
+# doors, and modules at them, that users import by these paths; so they do what `public_names.txt`
+# lists
+FOR_USERS = {
     "pyspark_frazil.DefaultSource", "frazil.cli.main", "frazil.io.pyarrow", "frazil.table.refs", "frazil.table.metadata", "frazil.table.snapshots",
     "frazil.table.sorting", "frazil.table.update",
     "frazil.table.statistics", "frazil.table.views", "frazil.table.views.SQLViewRepresentation", "frazil.table.views.View",
@@ -148,48 +202,86 @@ def test_doors_name_only_what_is_asked_for_from_outside() -> None:
             for depth in range(2, len(parts) + 1):
                 importers.setdefault(".".join(parts[:depth]), set()).add(source)
     unused = []
-    for room in (name for name, path in MODULES.items() if path.name == "__init__.py" and name != "frazil"):
+    for room in (
+        name for name, path in MODULES.items() if path.name == "__init__.py" and name != "frazil"
+    ):
         for item in (f"{room}.{one}" for one in door(room)):
-            outside = {s for s in importers.get(item, ()) if s != room and not s.startswith(f"{room}.")}
+            outside = {
+                s for s in importers.get(item, ()) if s != room and not s.startswith(f"{room}.")
+            }
             if not outside and item not in for_users:
                 unused.append(item)
     assert unused == []
 
 
 def looked_up(module: str) -> dict[str, str]:
-    """What a room shows at its door of a room above (`_FROM_ABOVE`), and the module that it is looked up in."""
+    """What a room shows at its door of a room above (`_FROM_ABOVE`), and the module that it is
+    looked up in.
+    """
     for node in TREES[module].body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "_FROM_ABOVE":
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and node.targets[0].id == "_FROM_ABOVE"
+        ):
             found: dict[str, str] = ast.literal_eval(node.value)
             return found
     return {}
 
 
 def test_what_is_looked_up_above_is_there_and_stays_little() -> None:
-    """PyIceberg's nouns and its `catalog` know more than a low room may (docs/adr/0028): few modules ask for it by name."""
+    """PyIceberg's nouns and its `catalog` know more than a low room may (docs/adr/0028): few
+    modules ask for it by name.
+    """
     users = {source for source, target in edges() if target == "frazil.spec.above"}
     of_catalogs = {f"frazil.catalog{one}" for one in ("", ".hive", ".memory", ".rest", ".sql")}
     assert users == of_catalogs | {"frazil.spec.json_model", "frazil.spec.schema"}
     for name, module in looked_up("frazil.catalog").items():
-        assert getattr(importlib.import_module("frazil.catalog"), name) is getattr(importlib.import_module(f"frazil.{module}"), name)
+        assert getattr(importlib.import_module("frazil.catalog"), name) is getattr(
+            importlib.import_module(f"frazil.{module}"), name
+        )
 
 
 def test_doors_name_what_is_there() -> None:
     gone = []
     for name, path in MODULES.items():
         if path.name == "__init__.py" and name != "frazil":
-            given = {a.asname or a.name for n in TREES[name].body if isinstance(n, ast.ImportFrom) for a in n.names}
-            given |= {n.name for n in TREES[name].body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
-            given |= {t.id for n in TREES[name].body if isinstance(n, ast.Assign) for e in n.targets for t in ast.walk(e) if isinstance(t, ast.Name)}
+            given = {
+                a.asname or a.name
+                for n in TREES[name].body
+                if isinstance(n, ast.ImportFrom)
+                for a in n.names
+            }
+            given |= {
+                n.name for n in TREES[name].body if isinstance(n, ast.FunctionDef | ast.ClassDef)
+            }
+            given |= {
+                t.id
+                for n in TREES[name].body
+                if isinstance(n, ast.Assign)
+                for e in n.targets
+                for t in ast.walk(e)
+                if isinstance(t, ast.Name)
+            }
             given |= set(looked_up(name))
-            gone += [f"{name}.{item}" for item in door(name) if item not in given and f"{name}.{item}" not in MODULES]
+            gone += [
+                f"{name}.{item}"
+                for item in door(name)
+                if item not in given and f"{name}.{item}" not in MODULES
+            ]
     assert gone == []
 
 
 def type_aliases(tree: ast.Module) -> Iterator[str]:
     """Names in CamelCase that a module gives to something at its top."""
     for node in tree.body:
-        target = node.targets[0] if isinstance(node, ast.Assign) else node.target if isinstance(node, ast.AnnAssign) else None
+        target = (
+            node.targets[0]
+            if isinstance(node, ast.Assign)
+            else node.target
+            if isinstance(node, ast.AnnAssign)
+            else None
+        )
         if isinstance(target, ast.Name) and re.fullmatch(r"_?[A-Z]\w*[a-z]\w*", target.id):
             yield target.id
 
@@ -218,7 +310,12 @@ def test_modules_do_not_import_each_other_in_circles() -> None:
     for source, target in edges():
         while target and target not in MODULES:
             target = target.rpartition(".")[0]
-        if target and target != source and not target.startswith(source + ".") and not source.startswith(target + "."):
+        if (
+            target
+            and target != source
+            and not target.startswith(source + ".")
+            and not source.startswith(target + ".")
+        ):
             graph.setdefault(source, set()).add(target)
     state: dict[str, int] = {}
 
@@ -241,7 +338,13 @@ def test_only_spark_rooms_know_pyspark() -> None:
         if room(name) in SPARK_ROOMS or name.startswith("pyspark_frazil"):
             continue
         skipped = typing_only(tree)
-        wrong += [name for n in ast.walk(tree) if id(n) not in skipped for t in imported(name, n) if t.split(".")[0] in ("pyspark", "py4j")]
+        wrong += [
+            name
+            for n in ast.walk(tree)
+            if id(n) not in skipped
+            for t in imported(name, n)
+            if t.split(".")[0] in ("pyspark", "py4j")
+        ]
     assert wrong == []
 
 
@@ -252,21 +355,48 @@ TO_THE_JVM = {
 
 
 def test_the_jvm_is_touched_in_its_files_only() -> None:
-    """What leads to the JVM, as an attribute or as the text of one (`hasattr`), stands in `spark/host/jvm*.py`; so do the names of
-    Catalyst's classes, and those of packages, to which other modules could join the name of a class."""
-    texts = {n.id for n in ast.walk(TREES["frazil.spark.host.jvm"]) if isinstance(n, ast.Name) and n.id.isupper()}
-    packages = {n for n in texts if str(getattr(importlib.import_module("frazil.spark.host.jvm"), n, "")).endswith(".")}
+    """What leads to the JVM, as an attribute or as the text of one (`hasattr`), stands in
+    `spark/host/jvm*.py`; so do the names of Catalyst's classes, and those of packages, to which
+    other modules could join the name of a class."""
+    texts = {
+        n.id
+        for n in ast.walk(TREES["frazil.spark.host.jvm"])
+        if isinstance(n, ast.Name) and n.id.isupper()
+    }
+    packages = {
+        n
+        for n in texts
+        if str(getattr(importlib.import_module("frazil.spark.host.jvm"), n, "")).endswith(".")
+    }
     kinds = set(importlib.import_module("frazil.spark.host.jvm_plans").NodeKind)
     assert len(packages) == 3 and len(kinds) > 20
     inside, outside = 0, []
     for name, tree in TREES.items():
         if not name.startswith("frazil.spark.host.jvm"):
-            joined = [a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for a in n.names if a.name in packages]
-            named = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and room(name) == "spark" and n.value in kinds]
+            joined = [
+                a.name
+                for n in ast.walk(tree)
+                if isinstance(n, ast.ImportFrom)
+                for a in n.names
+                if a.name in packages
+            ]
+            named = [
+                n.value
+                for n in ast.walk(tree)
+                if isinstance(n, ast.Constant) and room(name) == "spark" and n.value in kinds
+            ]
             outside += [f"{name} {text}" for text in joined + named]
         for node in ast.walk(tree):
-            touched = node.attr if isinstance(node, ast.Attribute) else node.value if isinstance(node, ast.Constant) else None
-            java_class = isinstance(touched, str) and re.match(r"(org\.apache\.(spark|hadoop)|java|scala|com\.fasterxml)\.[\w.$]+$", touched)
+            touched = (
+                node.attr
+                if isinstance(node, ast.Attribute)
+                else node.value
+                if isinstance(node, ast.Constant)
+                else None
+            )
+            java_class = isinstance(touched, str) and re.match(
+                r"(org\.apache\.(spark|hadoop)|java|scala|com\.fasterxml)\.[\w.$]+$", touched
+            )
             if not (java_class and room(name) == "spark") and touched not in TO_THE_JVM:
                 continue
             if name.startswith("frazil.spark.host.jvm"):
@@ -281,18 +411,36 @@ def test_own_imports_stand_at_the_top() -> None:
     for name, tree in TREES.items():
         for f in ast.walk(tree):
             if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef):
-                inner += [f"{name}.{f.name}" for n in ast.walk(f) for t in imported(name, n) if t.startswith("frazil")]
+                inner += [
+                    f"{name}.{f.name}"
+                    for n in ast.walk(f)
+                    for t in imported(name, n)
+                    if t.startswith("frazil")
+                ]
     assert len(inner) <= 3, inner  # the lazy doors: frazil/__init__ and the one that opens spark/
 
 
 def test_tests_that_start_spark_in_a_process_of_their_own_are_marked() -> None:
-    """Those that take a session of the process are held to it when they are collected (tests/conftest.py)."""
+    """Those that take a session of the process are held to it when they are collected
+    (tests/conftest.py).
+    """
     starts = re.compile(r"SparkSession\.builder|spark_session\(")
     unmarked = []
     for path in (p for p in (ROOT / "tests").rglob("test_*.py") if p != Path(__file__)):
-        text, room_of_tests = path.read_text(), ROOT / "tests" / path.relative_to(ROOT / "tests").parts[0]
-        scripts = [q.read_text() for q in room_of_tests.rglob("*.py") if f'"{q.name}"' in text or f'/{q.name}"' in text]
-        if "subprocess" in text and any(map(starts.search, [text, *scripts])) and "mark.spark" not in text:
+        text, room_of_tests = (
+            path.read_text(),
+            ROOT / "tests" / path.relative_to(ROOT / "tests").parts[0],
+        )
+        scripts = [
+            q.read_text()
+            for q in room_of_tests.rglob("*.py")
+            if f'"{q.name}"' in text or f'/{q.name}"' in text
+        ]
+        if (
+            "subprocess" in text
+            and any(map(starts.search, [text, *scripts]))
+            and "mark.spark" not in text
+        ):
             unmarked.append(str(path.relative_to(ROOT)))
     assert unmarked == []
 
@@ -318,7 +466,9 @@ def run_at_import(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def test_tests_ask_no_clock_when_they_are_imported() -> None:
-    """An hour after that time is over before a long run comes to the test. What is to lie in the future lies in 2099 or later."""
+    """An hour after that time is over before a long run comes to the test. What is to lie in the
+    future lies in 2099 or later.
+    """
     asked = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
@@ -329,22 +479,45 @@ def test_tests_ask_no_clock_when_they_are_imported() -> None:
 
 
 def test_four_doors_open_modules_of_ours_by_name() -> None:
-    """`frazil.<name>` loads what it names, `table.engines` opens `spark/`, `spec.above` what PyIceberg's nouns are asked for, and `frazil.sql`,
-    which is a room and a function, the function's module; everything else is imported where one can see it."""
+    """`frazil.<name>` loads what it names, `table.engines` opens `spark/`, `spec.above` what
+    PyIceberg's nouns are asked for, and `frazil.sql`, which is a room and a function, the
+    function's module; everything else is imported where one can see it."""
     of_ours = re.compile(r"import_module\((?![\"']pyspark)|__import__\(")
     by_name = {name for name, path in MODULES.items() if of_ours.search(path.read_text())}
-    # functions that run in Spark's workers must not need Frazil before they have looked for it there
-    in_workers = {"frazil.spark.host.workers", "frazil.spark.tasks.numbered_groups", "frazil.spark.write.catalyst_transforms"}
-    # and what a streaming query's processes get pickled imports in each of them only what that one does
+    # functions that run in Spark's workers must not need Frazil before they have looked for it
+    # there
+    in_workers = {
+        "frazil.spark.host.workers",
+        "frazil.spark.tasks.numbered_groups",
+        "frazil.spark.write.catalyst_transforms",
+    }
+    # and what a streaming query's processes get pickled imports in each of them only what that one
+    # does
     in_workers.add("frazil.spark.streams.stream_reader")
-    of_users = {"frazil.stream.partitions.extractor", "frazil.catalog.reporting"}  # options that name a class or function of the user's
-    command_line = {"frazil.cli", "frazil.cli.app", "frazil.cli.query"}  # each command opens what it needs, so that `frazil --help` answers at once
-    assert by_name - in_workers - of_users - command_line == {"frazil", "frazil.sql", "frazil.table.engines", "frazil.spec.above"}
+    of_users = {
+        "frazil.stream.partitions.extractor",
+        "frazil.catalog.reporting",
+    }  # options that name a class or function of the user's
+    command_line = {
+        "frazil.cli",
+        "frazil.cli.app",
+        "frazil.cli.query",
+    }  # each command opens what it needs, so that `frazil --help` answers at once
+    assert by_name - in_workers - of_users - command_line == {
+        "frazil",
+        "frazil.sql",
+        "frazil.table.engines",
+        "frazil.spec.above",
+    }
 
 
 def test_every_module_and_room_says_what_it_is() -> None:
     silent = [name for name, tree in TREES.items() if tree.body and ast.get_docstring(tree) is None]
-    empty = [name for name, path in MODULES.items() if path.name == "__init__.py" and not ast.get_docstring(TREES[name])]
+    empty = [
+        name
+        for name, path in MODULES.items()
+        if path.name == "__init__.py" and not ast.get_docstring(TREES[name])
+    ]
     assert silent + empty == []
 
 
@@ -358,7 +531,9 @@ def python(code: str) -> tuple[str, float]:
 
 def test_import_frazil_loads_nothing_heavy() -> None:
     heavy = "pyspark pyarrow numpy pandas polars datafusion deflate fastavro sqlalchemy obstore msgspec".split()
-    found, _ = python(f"import json, sys; import frazil; print(json.dumps([m for m in {heavy!r} if m in sys.modules]))")
+    found, _ = python(
+        f"import json, sys; import frazil; print(json.dumps([m for m in {heavy!r} if m in sys.modules]))"
+    )
     assert json.loads(found) == []
 
 
@@ -368,7 +543,18 @@ def test_import_frazil_takes_less_than_150_milliseconds() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["load_catalog", "load_table", "spark_session", "configure", "install", "Schema", "errors", "expressions", "__version__"]
+    "name",
+    [
+        "load_catalog",
+        "load_table",
+        "spark_session",
+        "configure",
+        "install",
+        "Schema",
+        "errors",
+        "expressions",
+        "__version__",
+    ],
 )
 def test_the_public_names_are_there(name: str) -> None:
     import frazil

@@ -10,35 +10,61 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = "https://github.com/frazil-py/frazil/blob/main"  # as the package's page at a registry needs links
+# as the package's page at a registry needs links
+OURS = "https://github.com/frazil-py/frazil/blob/main"
 TEXT = {".py", ".md", ".toml", ".sh", ".json", ".yml", ".yaml", ".cfg", ".txt", ""}
 
 
 def tracked() -> list[Path]:
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     if listed.returncode == 0:
-        return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+        return [
+            ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()
+        ]
     skipped = {".git", ".venv", ".cache"}
-    return [p for p in ROOT.rglob("*") if p.is_file() and not skipped & set(p.relative_to(ROOT).parts)]
+    return [
+        p for p in ROOT.rglob("*") if p.is_file() and not skipped & set(p.relative_to(ROOT).parts)
+    ]
 
 
 def texts() -> list[tuple[str, str]]:
     return [
-        (str(p.relative_to(ROOT)), p.read_text(errors="replace")) for p in tracked() if p.suffix in TEXT and p.stat().st_size < 1_000_000
+        (str(p.relative_to(ROOT)), p.read_text(errors="replace"))
+        for p in tracked()
+        if p.suffix in TEXT and p.stat().st_size < 1_000_000
     ]
 
 
 def test_no_paths_of_somebodys_machine() -> None:
-    pattern = re.compile(r"/(?:wor" + r"k/(?:main|shared)|ho" + r"me/\w+|tmp/(?:envs|peer|notes|contract)|roo" + r"t/)")
-    found = [f"{name}: {m[0]}" for name, text in texts() for m in pattern.finditer(text) if not name.startswith("tests/golden/")]
+    pattern = re.compile(
+        r"/(?:wor"
+        + r"k/(?:main|shared)|ho"
+        + r"me/\w+|tmp/(?:envs|peer|notes|contract)|roo"
+        + r"t/)"
+    )
+    found = [
+        f"{name}: {m[0]}"
+        for name, text in texts()
+        for m in pattern.finditer(text)
+        if not name.startswith("tests/golden/")
+    ]
     assert found == []
 
 
 def test_no_keys_and_no_work_left_undone() -> None:
-    pattern = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX)\b|AKIA[0-9A-Z]{16}|BEGIN [A-Z ]*PRIVATE KEY")
-    ours = [(name, text) for name, text in texts() if not name.startswith(("tests/peers/", "tests/services/", "LICENSE"))]
+    pattern = re.compile(
+        r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX)\b|AKIA[0-9A-Z]{16}|BEGIN [A-Z ]*PRIVATE KEY"
+    )
+    ours = [
+        (name, text)
+        for name, text in texts()
+        if not name.startswith(("tests/peers/", "tests/services/", "LICENSE"))
+    ]
     assert [f"{name}: {m[0]}" for name, text in ours for m in pattern.finditer(text)] == []
 
 
@@ -60,9 +86,15 @@ def test_the_package_is_typed_and_small() -> None:
 
 def test_the_lock_file_holds_every_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *(d for extra in project["optional-dependencies"].values() for d in extra)]
+    wanted = [
+        *project["dependencies"],
+        *(d for extra in project["optional-dependencies"].values() for d in extra),
+    ]
     locked = set(re.findall(r"^([a-z0-9._-]+)==", (ROOT / "requirements.lock").read_text(), re.M))
-    names = {re.split(r"[<>=\[ ;]", d)[0].lower() for d in wanted} - {"frazil", "gssapi"}  # that is built against the system's Kerberos, which not every machine has
+    names = {re.split(r"[<>=\[ ;]", d)[0].lower() for d in wanted} - {
+        "frazil",
+        "gssapi",
+    }  # that is built against the system's Kerberos, which not every machine has
     assert names - locked == set()
 
 
@@ -88,4 +120,10 @@ def test_links_between_documents_lead_somewhere() -> None:
 def test_the_files_that_architecture_names_are_there() -> None:
     named = re.findall(r"`((?:[a-z_]+/)+[a-z_]*(?:\.py)?)`", (ROOT / "ARCHITECTURE.md").read_text())
     places = [(ROOT / "src/frazil" / n, ROOT / "src/frazil" / f"{n}.py", ROOT / n) for n in named]
-    assert len(named) > 10 and [n for n, where in zip(named, places, strict=True) if not any(p.exists() for p in where)] == []
+    assert (
+        len(named) > 10
+        and [
+            n for n, where in zip(named, places, strict=True) if not any(p.exists() for p in where)
+        ]
+        == []
+    )

@@ -1,4 +1,6 @@
-"""Helpers for tests of compaction: tables of many small files, their rows, and a runner that lets another writer commit meanwhile."""
+"""Helpers for tests of compaction: tables of many small files, their rows, and a runner that lets
+another writer commit meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from frazil.tasks.runner import InProcess, Runner
 
 G = TypeVar("G")
 R = TypeVar("R")
-SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("x", pa.float64()), ("s", pa.string())])
+SCHEMA = pa.schema(
+    [("id", pa.int64()), ("p", pa.string()), ("x", pa.float64()), ("s", pa.string())]
+)
 ALL = {"rewrite-all": True}
 STRATEGIES: tuple[dict[str, Any], ...] = (
     {"strategy": "binpack"},
@@ -27,19 +31,30 @@ STRATEGIES: tuple[dict[str, Any], ...] = (
 def rows_of_file(begin: int, count: int, seed: int = 0) -> pa.Table:
     """Rows with ids from `begin` on, few different texts, and nulls and NaN among the values."""
     chance = random.Random(begin * 31 + seed)
-    values = [chance.choice([None, float("nan"), -0.0, chance.random() * 10, float(chance.randrange(5))]) for _ in range(count)]
+    values = [
+        chance.choice([None, float("nan"), -0.0, chance.random() * 10, float(chance.randrange(5))])
+        for _ in range(count)
+    ]
     return pa.table(
         {
-            "id": list(range(begin, begin + count)), "p": [f"p{i % 3}" for i in range(begin, begin + count)], "x": values,
+            "id": list(range(begin, begin + count)),
+            "p": [f"p{i % 3}" for i in range(begin, begin + count)],
+            "x": values,
             "s": [chance.choice([None, "", "ä", "b" * chance.randrange(12)]) for _ in range(count)],
-        }, schema=SCHEMA,
-    )  # fmt: skip
+        },
+        schema=SCHEMA,
+    )
 
 
-def table_of(catalog: Any, name: str, version: int, files: int = 6, rows: int = 40, **arguments: Any) -> Table:
+def table_of(
+    catalog: Any, name: str, version: int, files: int = 6, rows: int = 40, **arguments: Any
+) -> Table:
     """A table of some small files, whose deletes are merge-on-read where the version has it."""
     mode = "merge-on-read" if version > 1 else "copy-on-write"
-    properties = {"format-version": str(version), **{f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")}}
+    properties = {
+        "format-version": str(version),
+        **{f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")},
+    }
     table: Table = catalog.create_table(f"db.{name}", SCHEMA, properties=properties, **arguments)
     for n in range(files):
         table.append(rows_of_file(n * rows, rows))
@@ -57,7 +72,9 @@ LINEAGE = ("id", "_row_id", "_last_updated_sequence_number")
 
 @dataclass
 class Meanwhile:
-    """A runner that lets others commit once its tasks are done, before the compaction commits, for the first `times` plans. `inner`: does the work."""
+    """A runner that lets others commit once its tasks are done, before the compaction commits, for
+    the first `times` plans. `inner`: does the work.
+    """
 
     then: Callable[[], object]
     inner: Runner = InProcess(2)

@@ -1,4 +1,6 @@
-"""Tables with deletes of every kind, and functions that inspect them, for tests of the maintenance of delete files."""
+"""Tables with deletes of every kind, and functions that inspect them, for tests of the maintenance
+of delete files.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,19 @@ from tests.spark.deleting import take_keys, take_positions
 PARTS = ("a", "b", None)
 
 
-def made(folder: Path, version: int = 2, spec: Sequence[str] = (), name: str = "t", **properties: str) -> Table:
+def made(
+    folder: Path, version: int = 2, spec: Sequence[str] = (), name: str = "t", **properties: str
+) -> Table:
     """An empty table: id, p (in which the tests partition), n."""
     catalog = frazil.load_catalog("test", type="path", warehouse=str(folder / "wh"))
     catalog.create_namespace_if_not_exists("db")
     given = {k.replace("__", ".").replace("_", "-"): v for k, v in properties.items()}
     return catalog.create_table(
-        f"db.{name}", "id bigint, p string, n int", partition_by=list(spec), format_version=version, properties=given
+        f"db.{name}",
+        "id bigint, p string, n int",
+        partition_by=list(spec),
+        format_version=version,
+        properties=given,
     )
 
 
@@ -44,7 +52,15 @@ def filled(t: Table, count: int = 3, each: int = 40) -> Table:
 
 def append(t: Table, ids: Iterable[int]) -> None:
     ids = list(ids)
-    t.refresh().append(pa.table({"id": ids, "p": pa.array([PARTS[i % 3] for i in ids]), "n": pa.array([i % 7 for i in ids], pa.int32())}))
+    t.refresh().append(
+        pa.table(
+            {
+                "id": ids,
+                "p": pa.array([PARTS[i % 3] for i in ids]),
+                "n": pa.array([i % 7 for i in ids], pa.int32()),
+            }
+        )
+    )
 
 
 def by_keys(t: Table, ids: Iterable[int], *, columns: Sequence[str] = ("id",), **more: Any) -> None:
@@ -53,10 +69,18 @@ def by_keys(t: Table, ids: Iterable[int], *, columns: Sequence[str] = ("id",), *
 
 
 def by_bounded_keys(t: Table, ids: Iterable[int]) -> None:
-    """Equality deletes by id as Frazil and Flink write them: by partition, with bounds, which tell what they cannot apply to."""
+    """Equality deletes by id as Frazil and Flink write them: by partition, with bounds, which tell
+    what they cannot apply to.
+    """
     t.refresh()
     found = list(ids)
-    frame = pa.table({"id": found, "p": pa.array([PARTS[i % 3] for i in found]), "n": pa.array([i % 7 for i in found], pa.int32())})
+    frame = pa.table(
+        {
+            "id": found,
+            "p": pa.array([PARTS[i % 3] for i in found]),
+            "n": pa.array([i % 7 for i in found], pa.int32()),
+        }
+    )
     context = WriteContext.of(t.metadata, t._loaded.storage)
     files = write_equality_deletes(conform(frame, t.schema()), context, [1])
     commit(t._writable(), t._loaded, [RowDelta(added_deletes=files)])
@@ -82,7 +106,11 @@ def delete_files(t: Table) -> dict[str, int]:
     """How many live delete files there are of each kind, by the snapshot's manifests."""
     kinds = {1: "position", 2: "equality"}
     found = t.refresh().inspect.delete_files().to_pylist()
-    return dict(Counter("vector" if f["file_format"].lower() == "puffin" else kinds[f["content"]] for f in found))
+    return dict(
+        Counter(
+            "vector" if f["file_format"].lower() == "puffin" else kinds[f["content"]] for f in found
+        )
+    )
 
 
 def applied(t: Table) -> int:
@@ -91,7 +119,9 @@ def applied(t: Table) -> int:
 
 
 def while_committing(t: Table, *others: Callable[[Table], object]) -> FlakyBackend:
-    """Let others commit right before the table's own swaps: the first before the first swap, and so on."""
+    """Let others commit right before the table's own swaps: the first before the first swap, and so
+    on.
+    """
     inner = t._backend
 
     def before(turn: int) -> None:

@@ -1,4 +1,6 @@
-"""Tables with small files, deletes of every kind and snapshots to expire, from which tests begin again and again."""
+"""Tables with small files, deletes of every kind and snapshots to expire, from which tests begin
+again and again.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ APART = {"commit.manifest-merge.enabled": "false"}
 
 
 def mixed(place: Path, version: int) -> Any:
-    """Deletes of both kinds. Version 3: upgraded, so that there are position delete files beside vectors."""
+    """Deletes of both kinds. Version 3: upgraded, so that there are position delete files beside
+    vectors.
+    """
     more = {**APART, "write.delete.granularity": "partition", "write.merge.mode": "merge-on-read"}
     t = table_in(place, "path", format_version=2, properties=more)
     add(t, 0, 10, 12)
@@ -41,7 +45,12 @@ def plain(place: Path) -> Any:
 
 def positions(place: Path, granularity: str) -> Any:
     """Position delete files, some of which apply to one data file, some to none any more."""
-    t = table_in(place, "path", format_version=2, properties={**APART, "write.delete.granularity": granularity})
+    t = table_in(
+        place,
+        "path",
+        format_version=2,
+        properties={**APART, "write.delete.granularity": granularity},
+    )
     appended(t)
     for number in (1, 2, 13, 24, 35):
         t.delete(f"id = {number}", mode="merge-on-read", runner="in-process")
@@ -63,7 +72,9 @@ def equality(place: Path) -> Any:
 
 def vectors(place: Path) -> Any:
     """Vectors of format version 3, one of which was replaced, and equality deletes beside them."""
-    t = table_in(place, "path", format_version=3, properties={**APART, "write.delete.mode": "merge-on-read"})
+    t = table_in(
+        place, "path", format_version=3, properties={**APART, "write.delete.mode": "merge-on-read"}
+    )
     appended(t)
     for number in (1, 2, 13, 35):
         t.delete(f"id = {number}", runner="in-process")
@@ -72,13 +83,22 @@ def vectors(place: Path) -> Any:
 
 
 def branched(place: Path, version: int) -> Any:
-    """Files and deletes on main and on the branch dev, which share a past; and a tag on a snapshot that main has left."""
-    t = table_in(place, "path", format_version=version, properties={**APART, "write.delete.mode": "merge-on-read"})
+    """Files and deletes on main and on the branch dev, which share a past; and a tag on a snapshot
+    that main has left.
+    """
+    t = table_in(
+        place,
+        "path",
+        format_version=version,
+        properties={**APART, "write.delete.mode": "merge-on-read"},
+    )
     appended(t)
     staged = t.append(frame_of([(50, "a", 0)])).snapshot_id
     t.maintenance.rollback_to_snapshot(t.metadata.snapshot_by_id(staged).parent_snapshot_id)
     with t.manage_snapshots() as ms:
-        ms.create_branch(t.refresh().current_snapshot().snapshot_id, "dev").create_tag(staged, "left")
+        ms.create_branch(t.refresh().current_snapshot().snapshot_id, "dev").create_tag(
+            staged, "left"
+        )
     t.delete("id = 1", runner="in-process")
     for number in (2, 13):
         t.delete(f"id = {number}", branch="dev", runner="in-process")
@@ -87,7 +107,9 @@ def branched(place: Path, version: int) -> Any:
 
 
 def evolved(place: Path, version: int) -> Any:
-    """Files and deletes of three partition specs, and equality deletes of the unpartitioned one, which apply to all."""
+    """Files and deletes of three partition specs, and equality deletes of the unpartitioned one,
+    which apply to all.
+    """
     more = {**APART, "write.delete.granularity": "partition", "write.delete.mode": "merge-on-read"}
     t = table_in(place, "path", format_version=version, partition_by=[], properties=more)
     appended(t)
@@ -130,7 +152,9 @@ class Laid:
     """A table, and a copy of it to begin from; beside its files lies one that no snapshot names."""
 
     def __init__(self, place: Path, filled: int | Filled):
-        """`filled`: makes the table in a folder; a number stands for mixed deletes in this format version."""
+        """`filled`: makes the table in a folder; a number stands for mixed deletes in this format
+        version.
+        """
         self.place, self.pristine = place / "now", place / "pristine"
         self.place.mkdir()
         t = mixed(self.place, filled) if isinstance(filled, int) else filled(self.place)

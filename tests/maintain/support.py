@@ -20,7 +20,9 @@ DAY = 86_400
 
 def table_in(place: Path, kind: str = "sql", **more: Any) -> Table:
     """An empty table (id, p, v) partitioned by p."""
-    return catalog_of(kind, place).create_table("db.t", "id bigint, p string, v bigint", **{"partition_by": ["p"], **more})
+    return catalog_of(kind, place).create_table(
+        "db.t", "id bigint, p string, v bigint", **{"partition_by": ["p"], **more}
+    )
 
 
 def add(t: Table, *ids: int, p: str = "a", **more: Any) -> int:
@@ -52,12 +54,19 @@ def files_of(t: Table) -> set[str]:
 
 
 def named_files(t: Table) -> set[str]:
-    """The files that some snapshot of the table reaches, relative to its location, but metadata files."""
+    """The files that some snapshot of the table reaches, relative to its location, but metadata
+    files.
+    """
     root = str(root_of(t))
     inspect = t.inspect
-    paths = set(inspect.all_files()["file_path"].to_pylist()) | set(inspect.all_manifests()["path"].to_pylist())
+    paths = set(inspect.all_files()["file_path"].to_pylist()) | set(
+        inspect.all_manifests()["path"].to_pylist()
+    )
     paths |= {s.manifest_list for s in t.snapshots() if s.manifest_list}
-    paths |= {str(s["statistics-path"]) for s in (*t.metadata.statistics, *t.metadata.partition_statistics)}
+    paths |= {
+        str(s["statistics-path"])
+        for s in (*t.metadata.statistics, *t.metadata.partition_statistics)
+    }
     return {os.path.relpath(p.removeprefix("file://"), root) for p in paths}
 
 
@@ -71,5 +80,11 @@ def age(place: Path, days: float = 5) -> None:
 
 def numbers(result: Any) -> dict[str, Any]:
     """What a dry run and the real run must agree on."""
-    found = {k: v.to_pylist() if isinstance(v, pa.Array) else v for k, v in result.to_dict().items()}
-    return {k: sorted(v) if isinstance(v, list) else v for k, v in found.items() if k not in ("seconds", "dry_run")}
+    found = {
+        k: v.to_pylist() if isinstance(v, pa.Array) else v for k, v in result.to_dict().items()
+    }
+    return {
+        k: sorted(v) if isinstance(v, list) else v
+        for k, v in found.items()
+        if k not in ("seconds", "dry_run")
+    }

@@ -1,4 +1,6 @@
-"""Z-order and Hilbert curves: box queries read about what they must, whatever the types, ranges and spread of the columns."""
+"""Z-order and Hilbert curves: box queries read about what they must, whatever the types, ranges and
+spread of the columns.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ ROWS = 20_000
 
 def of_one_site(shares: Any) -> pa.Array:
     """Texts that differ behind 32 bytes, but for a null, an outlier before them, and one behind."""
-    texts: list[str | None] = [f"https://example.org/articles/2026{int(v * 1e7):08d}" for v in shares]
+    texts: list[str | None] = [
+        f"https://example.org/articles/2026{int(v * 1e7):08d}" for v in shares
+    ]
     order = np.argsort(shares)
     texts[order[0]], texts[order[1]], texts[order[-1]] = None, "file:/tmp/x", "s3://bucket/x"
     return pa.array(texts)
@@ -44,17 +48,33 @@ KINDS: dict[str, Any] = {
 
 def files_of(curve: str, kinds: tuple[str, ...], shares: list[Any], files: int) -> list[Any]:
     """The rows of each file, as their numbers in the input, after sorting along a curve."""
-    fields = [NestedField(n, f"c{n}", KINDS[kind][0], required=False) for n, kind in enumerate(kinds)]
-    sorting = Sorting(Schema(*fields, NestedField(99, "row", LongType())), curve=curve, columns=tuple(range(len(kinds))), text_bytes=48)
-    columns = {f"c{n}": KINDS[kind][1](share) for n, (kind, share) in enumerate(zip(kinds, shares, strict=True))}
+    fields = [
+        NestedField(n, f"c{n}", KINDS[kind][0], required=False) for n, kind in enumerate(kinds)
+    ]
+    sorting = Sorting(
+        Schema(*fields, NestedField(99, "row", LongType())),
+        curve=curve,
+        columns=tuple(range(len(kinds))),
+        text_bytes=48,
+    )
+    columns = {
+        f"c{n}": KINDS[kind][1](share)
+        for n, (kind, share) in enumerate(zip(kinds, shares, strict=True))
+    }
     batch = pa.RecordBatch.from_pydict({**columns, "row": np.arange(len(shares[0]))})
     found: dict[int, list[Any]] = {}
-    for number, rows in sorted_batches([batch], SortedGroup(sorting, batch.num_rows, lambda: sorting, FileSizes(files, most=1.4)), 1 << 40):
+    for number, rows in sorted_batches(
+        [batch],
+        SortedGroup(sorting, batch.num_rows, lambda: sorting, FileSizes(files, most=1.4)),
+        1 << 40,
+    ):
         found.setdefault(number, []).append(rows.column("row").to_numpy())
     return [np.concatenate(parts) for _, parts in sorted(found.items())]
 
 
-def read_by_boxes(files: list[Any], shares: list[Any], percent: int, random: np.random.Generator) -> float:
+def read_by_boxes(
+    files: list[Any], shares: list[Any], percent: int, random: np.random.Generator
+) -> float:
     """The share of the rows in files that meet boxes with this percentage of the area, on average."""
     side = (percent / 100) ** 0.5
     ends = [(s[rows].min(), s[rows].max()) for s in shares for rows in files]
@@ -62,29 +82,40 @@ def read_by_boxes(files: list[Any], shares: list[Any], percent: int, random: np.
     sizes, found = np.array([len(f) for f in files]), 0.0
     for _ in range(200):
         corner = random.uniform(0, 1 - side, 2)
-        hit = ((boxes[:, :, 0] <= corner[:, None] + side) & (boxes[:, :, 1] >= corner[:, None])).all(axis=0)
+        hit = (
+            (boxes[:, :, 0] <= corner[:, None] + side) & (boxes[:, :, 1] >= corner[:, None])
+        ).all(axis=0)
         found += float(sizes[hit].sum())
     return found / 200 / sizes.sum()
 
 
 @settings(max_examples=12, deadline=None)
 @given(
-    curve=st.sampled_from(["zorder", "hilbert"]), kinds=st.tuples(*[st.sampled_from(sorted(KINDS))] * 2), files=st.integers(4, 90),
-    percent=st.sampled_from([1, 5, 20]), seed=st.integers(0, 10**6),
-)  # fmt: skip
-def test_boxes_read_about_what_square_tiles_would(curve: str, kinds: tuple[str, str], files: int, percent: int, seed: int) -> None:
+    curve=st.sampled_from(["zorder", "hilbert"]),
+    kinds=st.tuples(*[st.sampled_from(sorted(KINDS))] * 2),
+    files=st.integers(4, 90),
+    percent=st.sampled_from([1, 5, 20]),
+    seed=st.integers(0, 10**6),
+)
+def test_boxes_read_about_what_square_tiles_would(
+    curve: str, kinds: tuple[str, str], files: int, percent: int, seed: int
+) -> None:
     random = np.random.default_rng(seed)
     shares = [random.random(ROWS), random.random(ROWS)]
     found = files_of(curve, kinds, shares, files)
     assert sorted(np.concatenate(found).tolist()) == list(range(ROWS))
     assert max(map(len, found)) <= 1.4 * ROWS / files and len(found) <= 2 * files
     tile = len(found) ** -0.5
-    ideal = ((percent / 100) ** 0.5 + tile) ** 2  # of tiles as wide as high, a box reads those that it touches
+    ideal = (
+        (percent / 100) ** 0.5 + tile
+    ) ** 2  # of tiles as wide as high, a box reads those that it touches
     assert read_by_boxes(found, shares, percent, random) <= 1.25 * ideal
 
 
 def test_cuts_at_even_sizes_would_read_more() -> None:
-    """The measure of the property above tells files that hold whole quarters of the curve from files of the same size."""
+    """The measure of the property above tells files that hold whole quarters of the curve from
+    files of the same size.
+    """
     random = np.random.default_rng(5)
     shares = [random.random(ROWS), random.random(ROWS)]
     found = files_of("zorder", ("long", "long"), shares, 100)
@@ -95,7 +126,9 @@ def test_cuts_at_even_sizes_would_read_more() -> None:
 
 @pytest.mark.parametrize("curve", ["zorder", "hilbert"])
 def test_a_wide_and_a_narrow_column_are_both_skipped_by(curve: str) -> None:
-    """Java mixes the bits of the values themselves: of columns below 10^12 and below 40,000, only the first would be sorted by."""
+    """Java mixes the bits of the values themselves: of columns below 10^12 and below 40,000, only
+    the first would be sorted by.
+    """
     random = np.random.default_rng(7)
     shares = [random.random(ROWS), random.random(ROWS)]
     for rows in files_of(curve, ("long", "few bits"), shares, 16):
@@ -115,8 +148,13 @@ def test_a_z_order_takes_one_bit_of_each_column_in_turn(columns: int) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(values=st.lists(st.none() | st.floats(width=64), min_size=1, max_size=60), sample=st.integers(1, 60))
-def test_ranks_keep_the_order_of_values_whatever_the_sample_saw(values: list[float | None], sample: int) -> None:
+@given(
+    values=st.lists(st.none() | st.floats(width=64), min_size=1, max_size=60),
+    sample=st.integers(1, 60),
+)
+def test_ranks_keep_the_order_of_values_whatever_the_sample_saw(
+    values: list[float | None], sample: int
+) -> None:
     words = ordered_words(pa.array(values, pa.float64()), DoubleType(), 8)
     ranks = ColumnScale.of([w[:sample] for w in words]).ranks(words, 20)
     order = np.argsort(words[0], kind="stable")
@@ -124,25 +162,44 @@ def test_ranks_keep_the_order_of_values_whatever_the_sample_saw(values: list[flo
 
 
 STARTS = [b"", b"ab", b"abcdefgh", b"abcdefghijk", b"abcdefghijklmnopqrst"]
-TEXTS = st.none() | st.binary(max_size=3) | st.tuples(st.sampled_from(STARTS), st.binary(max_size=9)).map(b"".join)
+TEXTS = (
+    st.none()
+    | st.binary(max_size=3)
+    | st.tuples(st.sampled_from(STARTS), st.binary(max_size=9)).map(b"".join)
+)
 
 
 @settings(max_examples=200, deadline=None)
-@given(most=st.sampled_from(STARTS), ends=st.lists(st.binary(max_size=9), max_size=300), others=st.lists(TEXTS, max_size=9), data=st.data())
+@given(
+    most=st.sampled_from(STARTS),
+    ends=st.lists(st.binary(max_size=9), max_size=300),
+    others=st.lists(TEXTS, max_size=9),
+    data=st.data(),
+)
 def test_ranks_of_texts_keep_their_order_whatever_nulls_and_outliers_the_sample_has(
     most: bytes, ends: list[bytes], others: list[bytes | None], data: st.DataObject
-) -> None:  # fmt: skip
+) -> None:
     texts = [*(most + end for end in ends), *others, b"", b"zzzzzzzzz", None]
-    length, sample = data.draw(st.integers(1, 30), "bytes that count"), data.draw(st.integers(0, len(texts)), "rows of the sample")
+    length, sample = (
+        data.draw(st.integers(1, 30), "bytes that count"),
+        data.draw(st.integers(0, len(texts)), "rows of the sample"),
+    )
     words = ordered_words(pa.array(texts, pa.binary()), StringType(), length)
     ranks = ColumnScale.of([w[:sample] for w in words]).ranks(words, 20)
     order = sorted(range(len(texts)), key=lambda n: (texts[n] or b"")[:length].rstrip(b"\0"))
     assert (np.diff(ranks[order].astype(np.int64)) >= 0).all() and ranks.max() < 1 << 20
 
 
-@pytest.mark.parametrize("others", [[], [None], ["a"], ["zzz"], ["https://example.com/x"], [None, "", "a", "zzz", "https://f"]])
-@pytest.mark.parametrize("start", ["", "item-", "https://example.org/", "https://example.org/articles/2026/11/"])
-def test_texts_are_told_apart_behind_their_common_start_whatever_else_is_in_the_column(start: str, others: list[str | None]) -> None:
+@pytest.mark.parametrize(
+    "others",
+    [[], [None], ["a"], ["zzz"], ["https://example.com/x"], [None, "", "a", "zzz", "https://f"]],
+)
+@pytest.mark.parametrize(
+    "start", ["", "item-", "https://example.org/", "https://example.org/articles/2026/11/"]
+)
+def test_texts_are_told_apart_behind_their_common_start_whatever_else_is_in_the_column(
+    start: str, others: list[str | None]
+) -> None:
     texts = [*(f"{start}{n:06d}" for n in range(2_000)), *others]
     words = ordered_words(pa.array(texts), StringType(), 48)
     ranks = ColumnScale.of(words).ranks(words, 20)[:2_000].astype(np.float64)
@@ -162,8 +219,13 @@ def test_a_column_of_one_value_or_of_nulls_leaves_the_order_to_the_others() -> N
 
 
 @settings(max_examples=50, deadline=None)
-@given(places=st.lists(st.lists(st.integers(0, 255), max_size=30), min_size=1, max_size=3), most=st.floats(1, 40))
-def test_files_along_a_curve_hold_all_rows_and_no_more_than_they_may(places: list[list[int]], most: float) -> None:
+@given(
+    places=st.lists(st.lists(st.integers(0, 255), max_size=30), min_size=1, max_size=3),
+    most=st.floats(1, 40),
+)
+def test_files_along_a_curve_hold_all_rows_and_no_more_than_they_may(
+    places: list[list[int]], most: float
+) -> None:
     ordered = [np.sort(np.array(p, np.uint64)) for p in places]
     every = np.sort(np.concatenate(ordered))
     ends = ends_along_curve(ordered, 8, most)
@@ -179,7 +241,10 @@ def test_a_stream_is_cut_where_files_end(sizes: list[int], files: int) -> None:
     rows = sum(sizes)
     ends = even_ends(rows, files)
     starts = np.cumsum([0, *sizes])
-    batches = [pa.RecordBatch.from_pydict({"n": np.arange(a, a + size)}) for a, size in zip(starts, sizes, strict=False)]
+    batches = [
+        pa.RecordBatch.from_pydict({"n": np.arange(a, a + size)})
+        for a, size in zip(starts, sizes, strict=False)
+    ]
     found: dict[int, list[int]] = {}
     for file, batch in cut(batches, ends):
         found.setdefault(file, []).extend(batch.column(0).to_pylist())
@@ -194,21 +259,32 @@ def clustered(place: Path, curve: str) -> Table:
         table.append(pa.table({"a": random.integers(0, 1000, 500), "b": random.random(500)}))
     table.delete("a % 7 = 3")
     size = sum(table.inspect.data_files().column("file_size_in_bytes").to_pylist())
-    table.maintenance.rewrite_data_files(sort_order=f"{curve}(a, b)", options={"rewrite-all": True, "target-file-size-bytes": size // 8})
+    table.maintenance.rewrite_data_files(
+        sort_order=f"{curve}(a, b)",
+        options={"rewrite-all": True, "target-file-size-bytes": size // 8},
+    )
     return table
 
 
 @pytest.mark.parametrize("targets", [2.9, 5.9, 8.3, 11.6, 11.8])
 @pytest.mark.parametrize("curve", ["zorder", "hilbert"])
-def test_a_table_along_a_curve_is_not_rewritten_again(tmp_path: Path, curve: str, targets: float) -> None:
+def test_a_table_along_a_curve_is_not_rewritten_again(
+    tmp_path: Path, curve: str, targets: float
+) -> None:
     table = catalog_of("memory", tmp_path).create_table("db.t", "a bigint, b bigint")
     random = np.random.default_rng(3)
     for _ in range(6):
         table.append(pa.table({name: random.integers(0, 1 << 60, 12_000) for name in ("a", "b")}))
     size = sum(table.inspect.data_files().column("file_size_in_bytes").to_pylist())
     options = {"target-file-size-bytes": int(size / targets)}
-    first = table.maintenance.rewrite_data_files(sort_order=f"{curve}(a, b)", options={**options, "rewrite-all": True})
-    sizes = np.array(table.inspect.data_files().column("file_size_in_bytes").to_pylist()) * targets / size
+    first = table.maintenance.rewrite_data_files(
+        sort_order=f"{curve}(a, b)", options={**options, "rewrite-all": True}
+    )
+    sizes = (
+        np.array(table.inspect.data_files().column("file_size_in_bytes").to_pylist())
+        * targets
+        / size
+    )
     assert first.rewritten_data_files_count == 6 and 0.75 < sizes.min() <= sizes.max() < 1.45
     again = table.maintenance.rewrite_data_files(sort_order=f"{curve}(a, b)", options=options)
     assert again.rewritten_data_files_count == 0
@@ -217,7 +293,7 @@ def test_a_table_along_a_curve_is_not_rewritten_again(tmp_path: Path, curve: str
 @pytest.mark.parametrize("curve", ["zorder", "hilbert"])
 def test_files_of_a_group_beyond_memory_end_where_those_in_memory_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, curve: str
-) -> None:  # fmt: skip
+) -> None:
     whole = clustered(tmp_path / "whole", curve)
     spilled, spill = list[int](), external_sort._spilled
 
@@ -238,6 +314,10 @@ def test_max_output_size_takes_the_first_bytes_of_a_z_order(bytes_: int) -> None
     batch = pa.RecordBatch.from_pydict({"a": np.arange(1000), "b": np.arange(1000)[::-1]})
     schema = Schema(NestedField(1, "a", LongType()), NestedField(2, "b", LongType()))
     whole = Sorting(schema, curve="zorder", columns=(1, 2)).with_sample([batch], 1000)
-    short = Sorting(schema, curve="zorder", columns=(1, 2), key_bytes=bytes_).with_sample([batch], 1000)
+    short = Sorting(schema, curve="zorder", columns=(1, 2), key_bytes=bytes_).with_sample(
+        [batch], 1000
+    )
     places, few = (s.keys(batch).columns["k0"].to_numpy() for s in (whole, short))
-    assert (few == places >> np.uint64(max(0, 40 - 8 * bytes_))).all() and short.curve_bits == min(40, 8 * bytes_)
+    assert (few == places >> np.uint64(max(0, 40 - 8 * bytes_))).all() and short.curve_bits == min(
+        40, 8 * bytes_
+    )

@@ -1,4 +1,6 @@
-"""A dry run of each procedure changes nothing, and promises the numbers of the real run, whatever kind of table it is run on."""
+"""A dry run of each procedure changes nothing, and promises the numbers of the real run, whatever
+kind of table it is run on.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,20 @@ from tests.maintain.laid import KINDS, Laid
 from tests.maintain.support import LATER, numbers
 
 ALL = {"rewrite-all": "true"}
-MADE = {"statistics_file", "ndv", "partition_statistics_file", "file_list_location", "staging_location"}
+MADE = {
+    "statistics_file",
+    "ndv",
+    "partition_statistics_file",
+    "file_list_location",
+    "staging_location",
+}
 """Names of files, and what is known only when they are made."""
 
 
 def files(options: dict[str, str], *order: str, **more: Any) -> Callable[..., Any]:
-    return lambda t, **dry: t.maintenance.rewrite_data_files(*order, options={**ALL, **options}, runner="in-process", **more, **dry)
+    return lambda t, **dry: t.maintenance.rewrite_data_files(
+        *order, options={**ALL, **options}, runner="in-process", **more, **dry
+    )
 
 
 def deletes(verb: str, **more: Any) -> Callable[..., Any]:
@@ -67,8 +77,12 @@ PROCEDURES: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 ON_BRANCHES: dict[str, Callable[..., Any]] = {
     "rewrite_data_files": files({}, branch="dev"),
-    "rewrite_data_files, dangling": files({"remove-dangling-deletes": "true"}, where="p = 'a'", branch="dev"),
-    "rewrite_position_delete_files": deletes("rewrite_position_delete_files", options=ALL, branch="dev"),
+    "rewrite_data_files, dangling": files(
+        {"remove-dangling-deletes": "true"}, where="p = 'a'", branch="dev"
+    ),
+    "rewrite_position_delete_files": deletes(
+        "rewrite_position_delete_files", options=ALL, branch="dev"
+    ),
     "convert_equality_deletes": deletes("convert_equality_deletes", branch="dev"),
 }
 CHANGES = {
@@ -91,18 +105,28 @@ def promised(result: Any) -> dict[str, Any]:
 FEW = ("v2 mixed deletes", "v3 evolved")
 
 
-@pytest.mark.parametrize("kind", [kind if kind in FEW else pytest.param(kind, marks=pytest.mark.soak) for kind in KINDS])
+@pytest.mark.parametrize(
+    "kind", [kind if kind in FEW else pytest.param(kind, marks=pytest.mark.soak) for kind in KINDS]
+)
 def test_dry_runs_promise_what_real_runs_do(tmp_path: Path, kind: str) -> None:
     laid, changing = Laid(tmp_path, KINDS[kind]), CHANGES.get(kind, "").split()
     refs = laid.rows_of_refs()
-    for name, procedure in {**PROCEDURES, **({f"{n}, dev": p for n, p in ON_BRANCHES.items()} if "dev" in refs else {})}.items():
+    for name, procedure in {
+        **PROCEDURES,
+        **({f"{n}, dev": p for n, p in ON_BRANCHES.items()} if "dev" in refs else {}),
+    }.items():
         t = laid.again()
         before = files_below(laid.root)
         planned = promised(procedure(t, dry_run=True))
         assert files_below(laid.root) == before, name
         done = promised(procedure(t))
-        if "evolved" in kind and "added_data_files_count" in done and name != "rewrite_data_files, first spec":
-            # The rows of an earlier spec tell only when they are read how many partitions of the present one they belong to.
+        if (
+            "evolved" in kind
+            and "added_data_files_count" in done
+            and name != "rewrite_data_files, first spec"
+        ):
+            # The rows of an earlier spec tell only when they are read how many partitions of the
+            # present one they belong to.
             assert done.pop("added_data_files_count") >= planned.pop("added_data_files_count"), name
         assert done == planned, name
         assert laid.rows_of_refs() == refs, name
@@ -110,14 +134,25 @@ def test_dry_runs_promise_what_real_runs_do(tmp_path: Path, kind: str) -> None:
 
 
 def test_dry_runs_of_imports_promise_what_real_runs_do(home: Catalog, tmp_path: Path) -> None:
-    frame = pa.table({"id": range(30), "day": [dt.date(2026, 1, 1 + i % 3) for i in range(30)], "k": [None if i % 5 == 0 else i % 2 for i in range(30)]})
+    frame = pa.table(
+        {
+            "id": range(30),
+            "day": [dt.date(2026, 1, 1 + i % 3) for i in range(30)],
+            "k": [None if i % 5 == 0 else i % 2 for i in range(30)],
+        }
+    )
     pq.write_to_dataset(frame, tmp_path / "source", partition_cols=["day", "k"])
-    source, t = str(tmp_path / "source"), home.create_table("db.t", "id bigint, day date, k int", partition_by=["day", "k"])
+    source, t = (
+        str(tmp_path / "source"),
+        home.create_table("db.t", "id bigint, day date, k int", partition_by=["day", "k"]),
+    )
     calls: list[Callable[..., Any]] = [
         lambda **dry: t.maintenance.add_files(source, {"day": "2026-01-02"}, **dry),
         lambda **dry: home.add_files("db.t", source, {"day": "2026-01-03"}, **dry),
         lambda **dry: home.snapshot(source, "db.snap", **dry),
-        lambda **dry: home.register_table("db.again", metadata_file=t.refresh().metadata_location, **dry),
+        lambda **dry: home.register_table(
+            "db.again", metadata_file=t.refresh().metadata_location, **dry
+        ),
         lambda **dry: home.migrate(source, "db.moved", **dry),
     ]
     for number, call in enumerate(calls):

@@ -1,4 +1,6 @@
-"""Tables that Java, PyIceberg and Flink wrote return their rows after each procedure, and no file that they need is deleted."""
+"""Tables that Java, PyIceberg and Flink wrote return their rows after each procedure, and no file
+that they need is deleted.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,24 @@ def rows(t: Any) -> list[str]:
 
 def needed(t: Any) -> set[str]:
     """What the snapshots of a table reach, without scheme."""
-    found = set(t.inspect.all_files()["file_path"].to_pylist()) | set(t.inspect.all_manifests()["path"].to_pylist())
-    return {p.removeprefix("file://").removeprefix("file:") for p in found | {s.manifest_list for s in t.snapshots() if s.manifest_list}}
+    found = set(t.inspect.all_files()["file_path"].to_pylist()) | set(
+        t.inspect.all_manifests()["path"].to_pylist()
+    )
+    return {
+        p.removeprefix("file://").removeprefix("file:")
+        for p in found | {s.manifest_list for s in t.snapshots() if s.manifest_list}
+    }
 
 
 @pytest.mark.parametrize("name", sampled(names(deletes=None), 4))
-def test_golden_tables_keep_their_rows(name: str, writable_copy: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_golden_tables_keep_their_rows(
+    name: str, writable_copy: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     doomed: list[str] = []
 
-    def delete(storage: Any, paths: Any, *_: Any) -> list[str]:  # the files are shared with other tests
+    def delete(
+        storage: Any, paths: Any, *_: Any
+    ) -> list[str]:  # the files are shared with other tests
         doomed.extend(str(p).removeprefix("file://").removeprefix("file:") for p in paths)
         return []
 
@@ -58,8 +69,12 @@ def test_golden_tables_keep_their_rows(name: str, writable_copy: Callable[[str],
 
 
 @pytest.mark.parametrize("name", sampled(names(deletes=None), 12))
-def test_golden_tables_keep_their_rows_under_statistics_and_upkeep(name: str, writable_copy: Callable[[str], str]) -> None:
-    t = frazil.load_table(writable_copy(name))  # gc.enabled is false: files are shared with other tests
+def test_golden_tables_keep_their_rows_under_statistics_and_upkeep(
+    name: str, writable_copy: Callable[[str], str]
+) -> None:
+    t = frazil.load_table(
+        writable_copy(name)
+    )  # gc.enabled is false: files are shared with other tests
     before, here = rows(t), needed(t)
     t.maintenance.compute_table_stats(runner="in-process")
     assert rows(t) == before

@@ -1,7 +1,9 @@
-"""Each procedure beside each writer and each other procedure, under both isolation levels, against tables of the expected outcomes.
+"""Each procedure beside each writer and each other procedure, under both isolation levels, against
+tables of the expected outcomes.
 
-One of the two has read the table and is about to commit; the other commits then. Whatever the outcome, no row is lost or comes back, no file
-that the table needs is gone, and the one that fails leaves nothing.
+One of the two has read the table and is about to commit; the other commits then. Whatever the
+outcome, no row is lost or comes back, no file that the table needs is gone, and the one that fails
+leaves nothing.
 """
 
 from __future__ import annotations
@@ -24,14 +26,22 @@ from tests.maintain.laid import Laid
 from tests.maintain.support import LATER, add, files_of, named_files, root_of
 
 VERSIONS = pytest.mark.parametrize("version", [2, 3])
-PARTS = pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, 16))])
+PARTS = pytest.mark.parametrize(
+    "part", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, 16))]
+)
 """Every sixteenth cell of each table is tested always, the others in the soak."""
 ALL = {"rewrite-all": "true"}
 Verb = Callable[..., object]
 PROCEDURES: dict[str, Verb] = {
-    "rewrite_data_files": lambda t: t.maintenance.rewrite_data_files(options=ALL, runner="in-process"),
-    "rewrite_position_deletes": lambda t: t.maintenance.rewrite_position_delete_files(options=ALL, runner="in-process"),
-    "convert_equality_deletes": lambda t: t.maintenance.convert_equality_deletes(runner="in-process"),
+    "rewrite_data_files": lambda t: t.maintenance.rewrite_data_files(
+        options=ALL, runner="in-process"
+    ),
+    "rewrite_position_deletes": lambda t: t.maintenance.rewrite_position_delete_files(
+        options=ALL, runner="in-process"
+    ),
+    "convert_equality_deletes": lambda t: t.maintenance.convert_equality_deletes(
+        runner="in-process"
+    ),
     "rewrite_manifests": lambda t: t.maintenance.rewrite_manifests(),
     "expire_snapshots": lambda t: t.maintenance.expire_snapshots(older_than=LATER),
     "remove_orphan_files": lambda t: t.maintenance.remove_orphan_files(),
@@ -76,7 +86,9 @@ class Cells(Laid):
         return self.known[name]
 
     def outcome(self, first: Verb, then: Verb) -> str:
-        """Run `then` right before `first` commits (or deletes its orphan files); return what becomes of the latter."""
+        """Run `then` right before `first` commits (or deletes its orphan files); return what
+        becomes of the latter.
+        """
         t, turns = self.again(), list[int]()
 
         def meanwhile(_: object = None) -> None:
@@ -87,7 +99,11 @@ class Cells(Laid):
         real = remove_orphan_files.refuse_other_tables
         t._backend = FlakyBackend(t._backend, before_swap=meanwhile)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(remove_orphan_files, "refuse_other_tables", lambda *given: (meanwhile(), real(*given)))
+            patched.setattr(
+                remove_orphan_files,
+                "refuse_other_tables",
+                lambda *given: (meanwhile(), real(*given)),
+            )
             try:
                 first(t)
                 found = "done"
@@ -101,19 +117,28 @@ class Cells(Laid):
         t = frazil.load_table(str(self.root))
         assert self.rows() == rows, cell
         there, named = files_of(t), named_files(t)
-        assert named <= there and {f for f in there - named if f.startswith("data/")} <= {"data/left.parquet"}, cell
+        assert named <= there and {f for f in there - named if f.startswith("data/")} <= {
+            "data/left.parquet"
+        }, cell
 
 
 @pytest.fixture(scope="module")
 def laid(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Cells]:
     found: dict[int, Cells] = {}
-    return lambda version: found.get(version) or found.setdefault(version, Cells(tmp_path_factory.mktemp(f"v{version}"), version))
+    return lambda version: (
+        found.get(version)
+        or found.setdefault(version, Cells(tmp_path_factory.mktemp(f"v{version}"), version))
+    )
 
 
 EVERYONE = {**WRITERS, **PROCEDURES}
+
+
 @VERSIONS
 @PARTS
-def test_procedures_succeed_beside_whoever_commits_meanwhile(laid: Callable[[int], Cells], part: int, version: int) -> None:
+def test_procedures_succeed_beside_whoever_commits_meanwhile(
+    laid: Callable[[int], Cells], part: int, version: int
+) -> None:
     table = laid(version)
     for n, (name, procedure) in enumerate(PROCEDURES.items()):
         for m, (other, commit) in enumerate(EVERYONE.items()):
@@ -126,13 +151,18 @@ def test_procedures_succeed_beside_whoever_commits_meanwhile(laid: Callable[[int
 
 @VERSIONS
 @PARTS
-def test_writers_succeed_beside_whatever_procedure_commits_meanwhile(laid: Callable[[int], Cells], part: int, version: int) -> None:
+def test_writers_succeed_beside_whatever_procedure_commits_meanwhile(
+    laid: Callable[[int], Cells], part: int, version: int
+) -> None:
     table = laid(version)
     for n, (name, write) in enumerate(WRITERS.items()):
         for m, (other, procedure) in enumerate(PROCEDURES.items()):
             for k, level in enumerate(("serializable", "snapshot")):
                 if ((n * len(PROCEDURES) + m) * 2 + k + version) % 16 == part:
                     rows = table.rows_after(name)
-                    outcome = table.outcome(lambda t, write=write, level=level: write(t, isolation_level=level), procedure)
+                    outcome = table.outcome(
+                        lambda t, write=write, level=level: write(t, isolation_level=level),
+                        procedure,
+                    )
                     assert outcome == "done", (name, other, level)
                     table.check(rows, (name, other, level))

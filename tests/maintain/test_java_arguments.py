@@ -1,7 +1,9 @@
-"""Java Iceberg's procedures, argument by argument: names, positions and defaults of arguments and options, and the columns of results.
+"""Java Iceberg's procedures, argument by argument: names, positions and defaults of arguments and
+options, and the columns of results.
 
-The lists are those of Java Iceberg's Spark module (procedures/*.java, actions/*.java, version 1.12). Where a default of ours differs, the
-reason stands beside it, and docs/maintenance.md tells users.
+The lists are those of Java Iceberg's Spark module (procedures/*.java, actions/*.java, version
+1.12). Where a default of ours differs, the reason stands beside it, and docs/maintenance.md tells
+users.
 """
 
 from __future__ import annotations
@@ -31,7 +33,12 @@ from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
 from frazil.maintain.imports.add_files import AddFilesResult
 from frazil.maintain.imports.new_tables import MigrateTableResult, SnapshotTableResult
 from frazil.maintain.imports.register import RegisterTableResult
-from frazil.maintain.move_snapshots import AncestorsResult, FastForwardResult, MovedSnapshotResult, PickedSnapshotResult
+from frazil.maintain.move_snapshots import (
+    AncestorsResult,
+    FastForwardResult,
+    MovedSnapshotResult,
+    PickedSnapshotResult,
+)
 from frazil.maintain.procedure import ProcedureResult
 from frazil.maintain.relocate.table_path import RewriteTablePathResult
 from frazil.maintain.remove_orphan_files import OrphanFilesResult
@@ -49,8 +56,9 @@ UNSET = None
 
 @dataclass(frozen=True)
 class Procedure:
-    """`arguments`: Java's after `table`, in their order, with our defaults. `differs`: our default where Java has another, as Java's value.
-    `named`: our name of an argument, where it is another one."""
+    """`arguments`: Java's after `table`, in their order, with our defaults. `differs`: our default
+    where Java has another, as Java's value. `named`: our name of an argument, where it is another
+    one."""
 
     call: Callable[..., Any]
     arguments: dict[str, Any]
@@ -60,7 +68,9 @@ class Procedure:
     named: dict[str, str] | None = None
 
 
-ONE_PER_CORE = {"parallelism": 1}  # ours: None, one thread for each core; Java's one thread reads footers one after the other
+ONE_PER_CORE = {
+    "parallelism": 1
+}  # ours: None, one thread for each core; Java's one thread reads footers one after the other
 M = MaintenanceTable
 PROCEDURES: dict[str, Procedure] = {
     "rollback_to_snapshot": Procedure(
@@ -117,7 +127,8 @@ PROCEDURES: dict[str, Procedure] = {
          "ignore_missing_files": False},
         ("imported_files_count",), SnapshotTableResult, differs=ONE_PER_CORE, named={"table": "identifier"},
     ),
-    "migrate": Procedure(  # the table keeps its name in Java; ours may give the new table another one, after the old one's
+    # the table keeps its name in Java; ours may give the new table another one, after the old one's
+    "migrate": Procedure(
         Catalog.migrate,
         {"table": REQUIRED, "identifier": UNSET, "properties": {}, "drop_backup": False, "backup_table_name": UNSET, "parallelism": UNSET,
          "ignore_missing_files": False},
@@ -127,7 +138,8 @@ PROCEDURES: dict[str, Procedure] = {
         M.add_files, {"source_table": REQUIRED, "partition_filter": UNSET, "check_duplicate_files": True, "parallelism": UNSET},
         ("added_files_count", "changed_partition_count"), AddFilesResult, differs=ONE_PER_CORE,
     ),
-    "register_table": Procedure(  # PyIceberg's metadata_location and overwrite are positional before it
+    # PyIceberg's metadata_location and overwrite are positional before it
+    "register_table": Procedure(
         Catalog.register_table, {"table": REQUIRED, "metadata_location": UNSET, "overwrite": False, "metadata_file": UNSET},
         ("current_snapshot_id", "total_records_count", "total_data_files_count"), RegisterTableResult, named={"table": "identifier"},
     ),
@@ -154,11 +166,15 @@ def test_arguments_have_the_names_the_order_and_the_defaults_of_javas(name: str)
     wanted = PROCEDURES[name]
     parameters = list(inspect.signature(wanted.call).parameters.values())[1:]
     found = {p.name: p.default for p in parameters[: len(wanted.arguments)]}
-    assert found == {(wanted.named or {}).get(n, n): default for n, default in wanted.arguments.items()}
+    assert found == {
+        (wanted.named or {}).get(n, n): default for n, default in wanted.arguments.items()
+    }
     assert list(found) == [(wanted.named or {}).get(n, n) for n in wanted.arguments]
     names = {p.name: p for p in parameters}
     assert "progress" in names or name == "register_table"
-    assert "dry_run" in names and (name == "remove_orphan_files" or names["dry_run"].kind is inspect.Parameter.KEYWORD_ONLY)
+    assert "dry_run" in names and (
+        name == "remove_orphan_files" or names["dry_run"].kind is inspect.Parameter.KEYWORD_ONLY
+    )
     for argument, of_java in (wanted.differs or {}).items():
         assert names[argument].default != of_java
 
@@ -169,7 +185,11 @@ def test_results_have_the_columns_of_javas_in_their_order(name: str) -> None:
 
 
 def test_every_procedure_is_in_the_table() -> None:
-    public = {n for n, f in vars(MaintenanceTable).items() if inspect.isfunction(f) and not n.startswith("_")}
+    public = {
+        n
+        for n, f in vars(MaintenanceTable).items()
+        if inspect.isfunction(f) and not n.startswith("_")
+    }
     of_tables = {n for n, p in PROCEDURES.items() if not p.call.__qualname__.startswith("Catalog.")}
     assert public == of_tables | OURS
 
@@ -192,8 +212,14 @@ SIZES = {
     "min-input-files": ("min_input_files", 5),
     "rewrite-all": ("rewrite_all", False),
     "max-file-group-size-bytes": ("group_bytes", 100 * GB),
-    "max-file-group-input-files": ("group_files", MOST),  # Java: Long.MAX_VALUE, which is as unlimited
-    "max-concurrent-file-group-rewrites": ("most_at_once", 5),  # ours: None, all slots of the runner
+    "max-file-group-input-files": (
+        "group_files",
+        MOST,
+    ),  # Java: Long.MAX_VALUE, which is as unlimited
+    "max-concurrent-file-group-rewrites": (
+        "most_at_once",
+        5,
+    ),  # ours: None, all slots of the runner
     "partial-progress.enabled": ("commits", False),  # None: not enabled
     "partial-progress.max-commits": ("commits", 10),
     "rewrite-job-order": ("job_order", "none"),
@@ -210,14 +236,24 @@ OF_DATA_FILES = {
 }
 OF_SORTS = {"compression-factor": ("compression", 1.0), "shuffle-partitions-per-file": (None, 1)}
 OF_CURVES = {"max-output-size": ("key_bytes", MOST), "var-length-contribution": ("text_bytes", 8)}
-APART = {"max-concurrent-file-group-rewrites", "partial-progress.enabled", "partial-progress.max-commits"}
+APART = {
+    "max-concurrent-file-group-rewrites",
+    "partial-progress.enabled",
+    "partial-progress.max-commits",
+}
 
 
-def compared(options: CompactionOptions | DeleteRewriteOptions, known: dict[str, Any], target: int) -> None:
+def compared(
+    options: CompactionOptions | DeleteRewriteOptions, known: dict[str, Any], target: int
+) -> None:
     for name, (field, default) in known.items():
         if field is None or name in APART or default is None:
             continue
-        wanted = int(default * target) if name in ("min-file-size-bytes", "max-file-size-bytes") else default
+        wanted = (
+            int(default * target)
+            if name in ("min-file-size-bytes", "max-file-size-bytes")
+            else default
+        )
         assert getattr(options, field) == wanted, name
     assert options.most_at_once is None and options.commits is None
 
@@ -225,11 +261,17 @@ def compared(options: CompactionOptions | DeleteRewriteOptions, known: dict[str,
 def test_options_of_rewrite_data_files_have_javas_names_and_defaults(home: Catalog) -> None:
     t = home.create_table("db.t", "id bigint", properties={"write.target-file-size-bytes": "1000"})
     for strategy, known in (
-        ("binpack", OF_DATA_FILES), ("sort", OF_DATA_FILES | OF_SORTS), ("zorder", OF_DATA_FILES | OF_SORTS | OF_CURVES)
-    ):  # fmt: skip
+        ("binpack", OF_DATA_FILES),
+        ("sort", OF_DATA_FILES | OF_SORTS),
+        ("zorder", OF_DATA_FILES | OF_SORTS | OF_CURVES),
+    ):
         found = compaction_options({}, t.metadata, strategy)
         compared(found, known, 1000)
-        assert (found.target, found.output_spec_id, found.most_files) == (1000, t.metadata.default_spec_id, None)
+        assert (found.target, found.output_spec_id, found.most_files) == (
+            1000,
+            t.metadata.default_spec_id,
+            None,
+        )
         with pytest.raises(InvalidInput, match="Unknown option") as caught:
             compaction_options({"no-such-option": 1}, t.metadata, strategy)
         listed = str(caught.value)
@@ -237,25 +279,48 @@ def test_options_of_rewrite_data_files_have_javas_names_and_defaults(home: Catal
         for name in (OF_DATA_FILES | OF_SORTS | OF_CURVES).keys() - known.keys():
             with pytest.raises(InvalidInput, match=f"{name}.* means nothing to {strategy}"):
                 compaction_options({name: 1}, t.metadata, strategy)
-    partial = compaction_options({"partial-progress.enabled": True, "partial-progress.max-commits": 4}, t.metadata, "binpack")
+    partial = compaction_options(
+        {"partial-progress.enabled": True, "partial-progress.max-commits": 4}, t.metadata, "binpack"
+    )
     assert (partial.commits, partial.failed_commits) == (4, 4)
 
 
-def test_options_of_rewrite_position_delete_files_have_javas_names_and_defaults(home: Catalog) -> None:
-    t = home.create_table("db.t", "id bigint", properties={"write.delete.target-file-size-bytes": "1000"}, format_version=2)
+def test_options_of_rewrite_position_delete_files_have_javas_names_and_defaults(
+    home: Catalog,
+) -> None:
+    t = home.create_table(
+        "db.t",
+        "id bigint",
+        properties={"write.delete.target-file-size-bytes": "1000"},
+        format_version=2,
+    )
     compared(delete_rewrite_options({}, t.metadata), SIZES, 1000)
     with pytest.raises(InvalidInput, match="Unknown option") as caught:
         delete_rewrite_options({"output-spec-id": 0}, t.metadata)
     assert set(str(caught.value).split("Known: ")[1].rstrip(".").split(", ")) == set(SIZES)
     newest = home.create_table("db.v3", "id bigint", format_version=3)
-    assert delete_rewrite_options({}, newest.metadata).rewrite_all, "Java's sizes count there, too; ours take all that is left of version 2"
+    assert delete_rewrite_options({}, newest.metadata).rewrite_all, (
+        "Java's sizes count there, too; ours take all that is left of version 2"
+    )
 
 
-@pytest.mark.parametrize("name, value", [
-    ("min-input-files", 0), ("max-file-group-size-bytes", 0), ("max-file-group-input-files", 0), ("delete-file-threshold", -1),
-    ("delete-ratio-threshold", 0), ("delete-ratio-threshold", 1.5), ("max-files-to-rewrite", 0), ("max-concurrent-file-group-rewrites", 0),
-    ("target-file-size-bytes", 0), ("min-file-size-bytes", -1), ("rewrite-job-order", "name"), ("output-spec-id", 7),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("min-input-files", 0),
+        ("max-file-group-size-bytes", 0),
+        ("max-file-group-input-files", 0),
+        ("delete-file-threshold", -1),
+        ("delete-ratio-threshold", 0),
+        ("delete-ratio-threshold", 1.5),
+        ("max-files-to-rewrite", 0),
+        ("max-concurrent-file-group-rewrites", 0),
+        ("target-file-size-bytes", 0),
+        ("min-file-size-bytes", -1),
+        ("rewrite-job-order", "name"),
+        ("output-spec-id", 7),
+    ],
+)
 def test_values_that_java_refuses_are_refused(home: Catalog, name: str, value: Any) -> None:
     t = home.create_table("db.t", "id bigint")
     with pytest.raises((InvalidInput, frazil.errors.ValidationError)):
@@ -291,7 +356,9 @@ def test_numbers_may_be_given_as_text(home: Catalog) -> None:
     ids = [s.snapshot_id for s in t.snapshots()]
     later = {"older_than": "2099-01-01", "dry_run": True}
     assert t.maintenance.expire_snapshots(retain_last="2", **later).snapshot_ids == (ids[0],)  # type: ignore[call-overload]
-    assert t.maintenance.expire_snapshots(snapshot_ids=[str(ids[1])], dry_run=True).snapshot_ids == (ids[1],)  # type: ignore[list-item]
+    assert t.maintenance.expire_snapshots(
+        snapshot_ids=[str(ids[1])], dry_run=True
+    ).snapshot_ids == (ids[1],)  # type: ignore[list-item]
 
 
 def test_manifests_are_not_sorted_by_nothing(home: Catalog) -> None:
@@ -320,11 +387,19 @@ def test_register_table_reports_what_java_does(home: Catalog) -> None:
     planned = home.register_table("db.again", metadata_file=file, dry_run=True)
     assert not home.table_exists("db.again") and planned.dry_run
     done = home.register_table("db.again", metadata_file=file)
-    wanted = {"current_snapshot_id": [t.current_snapshot().snapshot_id], "total_records_count": [6], "total_data_files_count": [3]}  # type: ignore[union-attr]
+    wanted = {
+        "current_snapshot_id": [t.current_snapshot().snapshot_id],
+        "total_records_count": [6],
+        "total_data_files_count": [3],
+    }  # type: ignore[union-attr]
     assert done.to_arrow().to_pydict() == planned.to_arrow().to_pydict() == wanted
     assert home.load_table("db.again").to_arrow().num_rows == 6
-    assert {f.name: getattr(done, f.name) for f in fields(done) if f.name not in ("seconds", "dry_run")} == {
-        f.name: getattr(planned, f.name) for f in fields(planned) if f.name not in ("seconds", "dry_run")
+    assert {
+        f.name: getattr(done, f.name) for f in fields(done) if f.name not in ("seconds", "dry_run")
+    } == {
+        f.name: getattr(planned, f.name)
+        for f in fields(planned)
+        if f.name not in ("seconds", "dry_run")
     }
 
 
@@ -335,7 +410,9 @@ def test_an_empty_table_is_registered_without_numbers(home: Catalog) -> None:
     ]
 
 
-def test_the_dry_run_of_register_table_refuses_what_the_real_run_does(home: Catalog, tmp_path: Any) -> None:
+def test_the_dry_run_of_register_table_refuses_what_the_real_run_does(
+    home: Catalog, tmp_path: Any
+) -> None:
     t, file = registered(home)
     for dry_run in (True, False):
         with pytest.raises(TableAlreadyExistsError):
@@ -343,16 +420,27 @@ def test_the_dry_run_of_register_table_refuses_what_the_real_run_does(home: Cata
         with pytest.raises(NoSuchNamespaceError):
             home.register_table("none.t", metadata_file=file, dry_run=dry_run)
         with pytest.raises(InvalidInput, match="no metadata file"):
-            home.register_table("db.x", metadata_file=f"{t.location()}/data/x.parquet", dry_run=dry_run)
+            home.register_table(
+                "db.x", metadata_file=f"{t.location()}/data/x.parquet", dry_run=dry_run
+            )
         with pytest.raises(frazil.errors.FrazilError, match="none"):
-            home.register_table("db.x", metadata_file=f"{t.location()}/metadata/none.metadata.json", dry_run=dry_run)
+            home.register_table(
+                "db.x", metadata_file=f"{t.location()}/metadata/none.metadata.json", dry_run=dry_run
+            )
         paths = frazil.load_catalog("p", type="path", warehouse=str(tmp_path / "p"))
         if dry_run:
             paths.create_namespace("db")
         with pytest.raises(Unsupported, match="cannot be registered in path catalog"):
             paths.register_table("db.x", metadata_file=file, dry_run=dry_run)
-    assert home.register_table("db.t", metadata_file=file, overwrite=True, dry_run=True).total_records_count == 6
-    assert home.register_table("db.t", file, overwrite=True, dry_run=True).dry_run, "also with PyIceberg's name"
+    assert (
+        home.register_table(
+            "db.t", metadata_file=file, overwrite=True, dry_run=True
+        ).total_records_count
+        == 6
+    )
+    assert home.register_table("db.t", file, overwrite=True, dry_run=True).dry_run, (
+        "also with PyIceberg's name"
+    )
     with pytest.raises(InvalidInput, match="once"):
         home.register_table("db.x", file, metadata_file=file)  # type: ignore[call-overload]
     with pytest.raises(NamespaceAlreadyExistsError):

@@ -1,6 +1,8 @@
-"""A process that dies at any file operation of a procedure leaves the table right, and the next run cleans up what it left.
+"""A process that dies at any file operation of a procedure leaves the table right, and the next run
+cleans up what it left.
 
-The short form kills each procedure at a few of its operations, FRAZIL_SOAK=1 at every one of them, on both kinds of catalogs.
+The short form kills each procedure at a few of its operations, FRAZIL_SOAK=1 at every one of them,
+on both kinds of catalogs.
 """
 
 from __future__ import annotations
@@ -53,11 +55,20 @@ class Killed(BaseException):
 
 
 class Life:
-    """Counts the operations on files below `root`; from the k-th on all of them fail, and the k-th leaves half of the file it writes."""
+    """Counts the operations on files below `root`; from the k-th on all of them fail, and the k-th
+    leaves half of the file it writes.
+    """
 
     def __init__(self, root: Path, k: int, patched: pytest.MonkeyPatch):
         self.root, self.k, self.seen = str(root), k, 0
-        for module, name in ((local, "_create"), (local, "_write_new"), (local, "_link"), (local, "sync"), (os, "unlink"), (os, "rename")):
+        for module, name in (
+            (local, "_create"),
+            (local, "_write_new"),
+            (local, "_link"),
+            (local, "sync"),
+            (os, "unlink"),
+            (os, "rename"),
+        ):
             patched.setattr(module, name, self.counted(getattr(module, name), name))
 
     @property
@@ -66,7 +77,9 @@ class Life:
 
     def counted(self, real: Any, name: str) -> Any:
         def call(*arguments: Any, **more: Any) -> Any:
-            if any(isinstance(a, str) and a.startswith(self.root) for a in arguments) and not (name == "_create" and self.ended):
+            if any(isinstance(a, str) and a.startswith(self.root) for a in arguments) and not (
+                name == "_create" and self.ended
+            ):
                 self.seen += 1
                 if self.seen == self.k and name == "_write_new":
                     Path(arguments[0]).write_bytes(arguments[1][: len(arguments[1]) // 2])
@@ -85,7 +98,14 @@ class Laid:
     def __init__(self, place: Path, kind: str):
         self.place, self.kind, self.pristine = place / "now", kind, place / "pristine"
         self.place.mkdir()
-        t = table_in(self.place, kind, properties={"commit.manifest-merge.enabled": "false", "write.delete.granularity": "partition"})
+        t = table_in(
+            self.place,
+            kind,
+            properties={
+                "commit.manifest-merge.enabled": "false",
+                "write.delete.granularity": "partition",
+            },
+        )
         add(t, 0, 1, 10)
         t.dynamic_partition_overwrite(frame_of([(7, "b", 0), (8, "b", 0)]))
         add(t, 2, 11)
@@ -112,7 +132,12 @@ class Laid:
         clear_caches()
         if self.kind == "path":
             return frazil.load_table(str(self.root))
-        return frazil.load_catalog("test", type="sql", warehouse=str(self.place / "wh"), uri=f"sqlite:///{self.place}/catalog.db").load_table("db.t")
+        return frazil.load_catalog(
+            "test",
+            type="sql",
+            warehouse=str(self.place / "wh"),
+            uri=f"sqlite:///{self.place}/catalog.db",
+        ).load_table("db.t")
 
     def operations(self, run: Run) -> int:
         """How many operations a run has that nobody kills."""
@@ -131,11 +156,17 @@ class Laid:
         assert life.ended
 
     def check(self, when: object) -> Any:
-        """Each snapshot has the rows that it always had, the table those of before, and no file is missing."""
+        """Each snapshot has the rows that it always had, the table those of before, and no file is
+        missing.
+        """
         t = self.load()
         found = states(t)
-        assert {i: rows for i, rows in found.items() if i in self.states} == {i: self.states[i] for i in found if i in self.states}, when
-        assert found[t.current_snapshot().snapshot_id] == self.rows and named_files(t) <= files_of(t), when
+        assert {i: rows for i, rows in found.items() if i in self.states} == {
+            i: self.states[i] for i in found if i in self.states
+        }, when
+        assert found[t.current_snapshot().snapshot_id] == self.rows and named_files(t) <= files_of(
+            t
+        ), when
         return t
 
     def check_clean(self, t: Any, when: object) -> None:
@@ -144,7 +175,9 @@ class Laid:
         age(self.root)
         t.maintenance.remove_orphan_files()
         t = self.check(when)
-        known = named_files(t) | {os.path.relpath(e.metadata_file, self.root) for e in t.metadata.metadata_log}
+        known = named_files(t) | {
+            os.path.relpath(e.metadata_file, self.root) for e in t.metadata.metadata_log
+        }
         known |= {os.path.relpath(t.metadata_location, self.root), "metadata/version-hint.text"}
         assert {os.path.relpath(f, self.root) for f in files_below(self.root)} <= known, when
 
@@ -161,9 +194,15 @@ def some(count: int) -> list[int]:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [(name, kind) for n, name in enumerate(PROCEDURES) for kind in (KINDS if SOAK else KINDS[n % 2 : n % 2 + 1])],
+    [
+        (name, kind)
+        for n, name in enumerate(PROCEDURES)
+        for kind in (KINDS if SOAK else KINDS[n % 2 : n % 2 + 1])
+    ],
 )
-def test_a_kill_at_any_file_operation_leaves_the_table_right(laid: dict[str, Laid], name: str, kind: str) -> None:
+def test_a_kill_at_any_file_operation_leaves_the_table_right(
+    laid: dict[str, Laid], name: str, kind: str
+) -> None:
     run, table = PROCEDURES[name], laid[kind]
     count = table.operations(run)
     assert count > 1
@@ -196,12 +235,21 @@ class Imported:
     def catalog(self) -> Any:
         """The catalog, as a new process sees it."""
         clear_caches()
-        return frazil.load_catalog("test", type="sql", warehouse=str(self.place / "wh"), uri=f"sqlite:///{self.place}/catalog.db")
+        return frazil.load_catalog(
+            "test",
+            type="sql",
+            warehouse=str(self.place / "wh"),
+            uri=f"sqlite:///{self.place}/catalog.db",
+        )
 
     def rows(self) -> list[Any] | None:
         """The rows of the table that is the outcome; None: there is none."""
         name, catalog = ("db.t" if self.name == "add_files" else "db.new"), self.catalog
-        return sorted(tuple(r.values()) for r in catalog.load_table(name).to_arrow().to_pylist()) if catalog.table_exists(name) else None
+        return (
+            sorted(tuple(r.values()) for r in catalog.load_table(name).to_arrow().to_pylist())
+            if catalog.table_exists(name)
+            else None
+        )
 
     def run(self, k: int) -> int:
         """Run the import until its k-th file operation; returns how many there were."""
@@ -216,7 +264,9 @@ class Imported:
 
 
 @pytest.mark.parametrize("name", IMPORTS)
-def test_a_kill_at_any_file_operation_of_an_import_leaves_it_done_or_not_begun(tmp_path: Path, name: str) -> None:
+def test_a_kill_at_any_file_operation_of_an_import_leaves_it_done_or_not_begun(
+    tmp_path: Path, name: str
+) -> None:
     (tmp_path / "whole").mkdir()
     whole = Imported(tmp_path / "whole", name)
     count = whole.run(10**6)

@@ -1,7 +1,9 @@
-"""Expiry and orphan removal of tables of a million files: memory stays small, and time grows no faster than the table (`make soak`).
+"""Expiry and orphan removal of tables of a million files: memory stays small, and time grows no
+faster than the table (`make soak`).
 
-The table's files are entries of manifests, and for the orphan removal empty files on disk. Each measurement runs in a process of its own;
-seconds are those of the processor, since others may use the machine meanwhile.
+The table's files are entries of manifests, and for the orphan removal empty files on disk. Each
+measurement runs in a process of its own; seconds are those of the processor, since others may use
+the machine meanwhile.
 """
 
 from __future__ import annotations
@@ -30,11 +32,22 @@ PARTS = ("gone", "kept")
 
 def build(place: str, files: int) -> None:
     """Append `files` entries, half of them in each partition, in commits of ten thousand."""
-    t = catalog_of("sql", Path(place)).create_table("db.t", "id bigint, p string", partition_by=["p"])
+    t = catalog_of("sql", Path(place)).create_table(
+        "db.t", "id bigint, p string", partition_by=["p"]
+    )
     for number in range(files // OF_A_COMMIT):
         part = PARTS[number % 2]
         paths = [path_of(t.location(), number, n) for n in range(OF_A_COMMIT)]
-        entries = [DataFile(file_path=f, file_format="parquet", record_count=9, file_size_in_bytes=99, partition=(part,)) for f in paths]
+        entries = [
+            DataFile(
+                file_path=f,
+                file_format="parquet",
+                record_count=9,
+                file_size_in_bytes=99,
+                partition=(part,),
+            )
+            for f in paths
+        ]
         with t.maintenance._table("in-process").begin(t.refresh()._loaded) as operation:
             operation.stage(Append(tuple(entries)))
 
@@ -60,19 +73,29 @@ def build_on_disk(place: str, files: int) -> None:
 
 
 def opened(place: str) -> Table:
-    return frazil.load_catalog("test", type="sql", uri=f"sqlite:///{place}/catalog.db", warehouse=f"{place}/wh").load_table("db.t")
+    return frazil.load_catalog(
+        "test", type="sql", uri=f"sqlite:///{place}/catalog.db", warehouse=f"{place}/wh"
+    ).load_table("db.t")
 
 
 def expire(place: str) -> int:
-    return opened(place).maintenance.expire_snapshots(older_than=LATER, retain_last=1).deleted_data_files_count
+    return (
+        opened(place)
+        .maintenance.expire_snapshots(older_than=LATER, retain_last=1)
+        .deleted_data_files_count
+    )
 
 
 def remove_orphans(place: str) -> int:
-    return len(opened(place).maintenance.remove_orphan_files(older_than=LATER, allow_short_interval=True))
+    return len(
+        opened(place).maintenance.remove_orphan_files(older_than=LATER, allow_short_interval=True)
+    )
 
 
 def measured(place: str, work: Callable[[str], int]) -> None:
-    """Print what the work returns, the processor seconds that it takes, and the most memory that its process has held."""
+    """Print what the work returns, the processor seconds that it takes, and the most memory that
+    its process has held.
+    """
     started = time.process_time()
     found = work(place)
     seconds = time.process_time() - started
@@ -86,7 +109,9 @@ WORK: dict[str, tuple[Callable[[str, int], None], Callable[[str], int]]] = {
 
 
 @pytest.mark.parametrize("name", sorted(WORK))
-def test_a_million_files_take_little_memory_and_ten_times_the_time_of_a_tenth(name: str, tmp_path: Path, record_property: Any) -> None:
+def test_a_million_files_take_little_memory_and_ten_times_the_time_of_a_tenth(
+    name: str, tmp_path: Path, record_property: Any
+) -> None:
     made, work = WORK[name]
     seconds: dict[int, float] = {}
     for files in (FEW, MANY):
@@ -100,4 +125,6 @@ def test_a_million_files_take_little_memory_and_ten_times_the_time_of_a_tenth(na
         print(f"{name} of {files:,} files: {float(took):.1f} s, {int(peak) >> 20} MB")
         assert int(found) == files // 2
         assert int(peak) < MOST_BYTES, f"{int(peak) >> 20} MB for {files:,} files"
-    assert seconds[MANY] < 15 * seconds[FEW] + 5, f"{seconds[FEW]:.1f} s for {FEW:,} files, {seconds[MANY]:.1f} s for {MANY:,}"
+    assert seconds[MANY] < 15 * seconds[FEW] + 5, (
+        f"{seconds[FEW]:.1f} s for {FEW:,} files, {seconds[MANY]:.1f} s for {MANY:,}"
+    )

@@ -34,15 +34,22 @@ def test_a_callback_that_fails_does_not_stop_the_work(caplog: pytest.LogCaptureF
         shown.advance()
         shown.advance()
     assert calls == [1] and shown.done == 2
-    assert [r.message for r in caplog.records] == ["The progress callback failed, and is not called again"]
+    assert [r.message for r in caplog.records] == [
+        "The progress callback failed, and is not called again"
+    ]
 
 
-def test_work_that_takes_long_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_that_takes_long_is_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shown_by, "_QUIET_SECONDS", 0.0)
     with caplog.at_level(logging.INFO, "frazil.maintain"), progress(2000, "files", None) as shown:
         shown.advance(1000)
         shown.advance(1000)  # within the seconds between two lines
-    assert [r.message.split(" after ")[0] for r in caplog.records] == ["files: 1,000 of 2,000", "files: 2,000 of 2,000"]
+    assert [r.message.split(" after ")[0] for r in caplog.records] == [
+        "files: 1,000 of 2,000",
+        "files: 2,000 of 2,000",
+    ]
 
 
 def test_work_that_is_done_at_once_shows_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -51,7 +58,9 @@ def test_work_that_is_done_at_once_shows_nothing(caplog: pytest.LogCaptureFixtur
     assert caplog.records == []
 
 
-def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_terminal_gets_a_bar(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     class Bar:
         seen: list[Any] = []
 
@@ -106,7 +115,9 @@ def test_procedures_over_files_that_are_there_show_their_progress(tmp_path: Path
     catalog.add_files("db.t", str(folder), progress=told)
     assert taken() == footers
     t.refresh().maintenance.rewrite_table_path(str(tmp_path), "/elsewhere", progress=told)
-    assert taken() == [(n, 4, "files staged") for n in (1, 2, 3, 4)]  # manifest, list, two versions of the metadata
+    assert taken() == [
+        (n, 4, "files staged") for n in (1, 2, 3, 4)
+    ]  # manifest, list, two versions of the metadata
     t.maintenance.rewrite_table_path(str(tmp_path), "/elsewhere", dry_run=True, progress=told)
     assert taken() == [(1, 1, "manifests read")]
     for n in range(5):
@@ -131,10 +142,17 @@ def test_procedures_that_move_branches_call_back_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [{"sort_order": "id"}, {"sort_order": "zorder(id, n)"}, {}])
-def test_one_large_group_tells_of_each_of_its_files(tmp_path: Path, arguments: dict[str, str]) -> None:
+def test_one_large_group_tells_of_each_of_its_files(
+    tmp_path: Path, arguments: dict[str, str]
+) -> None:
     t = catalog_of("sql", tmp_path).create_table("db.t", "id bigint, n bigint")
     for n in range(12):
         t.append(pa.table({"id": range(12 - n, 1000, 12), "n": range(12 - n, 1000, 12)}))
     steps: list[tuple[int, int | None, str]] = []
-    done = t.maintenance.rewrite_data_files(options={"rewrite-all": "true"}, progress=lambda *step: steps.append(step), runner="in-process", **arguments)
+    done = t.maintenance.rewrite_data_files(
+        options={"rewrite-all": "true"},
+        progress=lambda *step: steps.append(step),
+        runner="in-process",
+        **arguments,
+    )
     assert done.groups == 1 and steps == [(n + 1, 12, "files rewritten") for n in range(12)]

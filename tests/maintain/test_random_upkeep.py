@@ -1,4 +1,6 @@
-"""Random scripts of writes and procedures: after each step every kept snapshot has the rows that it always had, and no file is missing."""
+"""Random scripts of writes and procedures: after each step every kept snapshot has the rows that it
+always had, and no file is missing.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,17 @@ from frazil.errors import FrazilError
 from frazil.scan.manifests import clear_caches
 from frazil.table import Table
 from tests.builders.frames import frame_of
-from tests.maintain.support import LATER, add, age, files_of, named_files, numbers, root_of, rows_at, table_in
+from tests.maintain.support import (
+    LATER,
+    add,
+    age,
+    files_of,
+    named_files,
+    numbers,
+    root_of,
+    rows_at,
+    table_in,
+)
 from tests.spark.deleting import take_keys
 
 STEPS = 16
@@ -27,7 +39,10 @@ class Script:
     def __init__(self, seed: int, place: Path):
         self.rng = random.Random(seed)
         kind, version = self.rng.choice(["sql", "path"]), self.rng.choice([2, 2, 3])
-        merging = {"commit.manifest-merge.enabled": self.rng.choice(["true", "false"]), "commit.manifest.min-count-to-merge": "2"}
+        merging = {
+            "commit.manifest-merge.enabled": self.rng.choice(["true", "false"]),
+            "commit.manifest.min-count-to-merge": "2",
+        }
         self.t: Table = table_in(place, kind, format_version=version, properties=merging)
         self.known: dict[int, list[Any]] = {}
         self.next_id, self.names = 0, 0
@@ -90,10 +105,15 @@ class Script:
         heads = {r.snapshot_id for r in self.t.refs().values()}
         others = [s.snapshot_id for s in self.t.snapshots() if s.snapshot_id not in heads]
         ids = self.rng.sample(others, min(len(others), self.rng.randrange(3)))
-        arguments: dict[str, Any] = self.rng.choice([
-            {"older_than": LATER}, {"older_than": LATER, "retain_last": 3}, {"snapshot_ids": ids}, {"retain_last": 2, "clean_expired_metadata": True},
-            {"older_than": LATER, "snapshot_ids": ids, "clean_expired_metadata": True},
-        ])  # fmt: skip
+        arguments: dict[str, Any] = self.rng.choice(
+            [
+                {"older_than": LATER},
+                {"older_than": LATER, "retain_last": 3},
+                {"snapshot_ids": ids},
+                {"retain_last": 2, "clean_expired_metadata": True},
+                {"older_than": LATER, "snapshot_ids": ids, "clean_expired_metadata": True},
+            ]
+        )
         self.agreed("expire_snapshots", **arguments)
 
     def rewrite(self) -> None:
@@ -105,17 +125,28 @@ class Script:
         assert files_of(self.t) == named_files(self.t), "orphans are left"
 
     def compact(self) -> None:
-        ways: list[dict[str, Any]] = [{}, {"strategy": "sort", "sort_order": "id DESC"}, {"options": {"delete-ratio-threshold": "0.1"}}]
+        ways: list[dict[str, Any]] = [
+            {},
+            {"strategy": "sort", "sort_order": "id DESC"},
+            {"options": {"delete-ratio-threshold": "0.1"}},
+        ]
         self.same_rows("rewrite_data_files", **self.rng.choice(ways))
 
     def compact_all(self) -> None:
-        self.same_rows("rewrite_data_files", options={"rewrite-all": "true", "remove-dangling-deletes": "true"})
+        self.same_rows(
+            "rewrite_data_files", options={"rewrite-all": "true", "remove-dangling-deletes": "true"}
+        )
 
     def rewrite_positions(self) -> None:
         self.same_rows("rewrite_position_delete_files", options={"rewrite-all": "true"})
 
     def delete_by_key(self) -> None:
-        take_keys(self.t.refresh(), ("id",), [{"id": self.rng.randrange(1, self.next_id + 1)}], partition=(self.rng.choice("abc"),))
+        take_keys(
+            self.t.refresh(),
+            ("id",),
+            [{"id": self.rng.randrange(1, self.next_id + 1)}],
+            partition=(self.rng.choice("abc"),),
+        )
         self.t.refresh()
 
     def convert(self) -> None:
@@ -132,7 +163,9 @@ class Script:
         before = [] if head is None else rows_at(self.t, head.snapshot_id)
         self.agreed(verb, **arguments)
         head = self.t.refresh().current_snapshot()
-        assert before == ([] if head is None else rows_at(self.t, head.snapshot_id)), f"rows after {verb}"
+        assert before == ([] if head is None else rows_at(self.t, head.snapshot_id)), (
+            f"rows after {verb}"
+        )
 
     def agreed(self, verb: str, **arguments: Any) -> None:
         before = files_of(self.t)
@@ -150,20 +183,45 @@ class Script:
         assert named_files(self.t) <= files_of(self.t), "files are missing"
         for s in self.t.snapshots():
             rows = rows_at(self.t, s.snapshot_id)
-            assert self.known.setdefault(s.snapshot_id, rows) == rows, f"rows of snapshot {s.snapshot_id}"
+            assert self.known.setdefault(s.snapshot_id, rows) == rows, (
+                f"rows of snapshot {s.snapshot_id}"
+            )
 
     def run(self, steps: int = STEPS) -> None:
         self.append()
-        writes: list[Callable[[], None]] = [self.append, self.on_branch, self.stage, self.delete, self.overwrite, self.refer, self.unrefer,
-                                            self.move, self.pick, self.orphan, self.delete_by_key]  # fmt: skip
-        upkeep = [self.expire, self.expire, self.rewrite, self.orphans, self.compact, self.compact_all, self.rewrite_positions, self.convert,
-                  self.table_stats, self.partition_stats]  # fmt: skip
+        writes: list[Callable[[], None]] = [
+            self.append,
+            self.on_branch,
+            self.stage,
+            self.delete,
+            self.overwrite,
+            self.refer,
+            self.unrefer,
+            self.move,
+            self.pick,
+            self.orphan,
+            self.delete_by_key,
+        ]
+        upkeep = [
+            self.expire,
+            self.expire,
+            self.rewrite,
+            self.orphans,
+            self.compact,
+            self.compact_all,
+            self.rewrite_positions,
+            self.convert,
+            self.table_stats,
+            self.partition_stats,
+        ]
         for _ in range(steps):
             step = self.rng.choice([*writes, *upkeep])
             self.done.append(step.__name__)
             try:
                 step()
-            except FrazilError as e:  # what the chance asked for cannot be done; the table must be as it was
+            except (
+                FrazilError
+            ) as e:  # what the chance asked for cannot be done; the table must be as it was
                 self.done[-1] += f" ({type(e).__name__})"
                 if step in upkeep:
                     raise
@@ -174,7 +232,9 @@ class Script:
         self.check()
 
 
-@pytest.mark.parametrize("seed", [*range(14), 120])  # 120: equality deletes as old as all data files
+@pytest.mark.parametrize(
+    "seed", [*range(14), 120]
+)  # 120: equality deletes as old as all data files
 def test_random_scripts_lose_no_row_and_no_file(tmp_path: Path, seed: int) -> None:
     assert run(tmp_path, seed, STEPS) > 3
 

@@ -8,11 +8,22 @@ import pyarrow as pa
 
 from frazil.maintain.compact.procedure import RewriteDataFilesResult
 from frazil.maintain.imports.register import RegisterTableResult
-from frazil.maintain.move_snapshots import FastForwardResult, MovedSnapshotResult, PickedSnapshotResult
+from frazil.maintain.move_snapshots import (
+    FastForwardResult,
+    MovedSnapshotResult,
+    PickedSnapshotResult,
+)
 from frazil.maintain.relocate.table_path import RewriteTablePathResult
 from tests.maintain.support import add, table_in
 
-KINDS = (RewriteDataFilesResult, RegisterTableResult, FastForwardResult, MovedSnapshotResult, PickedSnapshotResult, RewriteTablePathResult)
+KINDS = (
+    RewriteDataFilesResult,
+    RegisterTableResult,
+    FastForwardResult,
+    MovedSnapshotResult,
+    PickedSnapshotResult,
+    RewriteTablePathResult,
+)
 
 
 def test_no_column_is_of_type_null() -> None:
@@ -26,7 +37,10 @@ def test_a_branch_that_is_created_has_a_null_of_the_type_of_snapshot_ids(tmp_pat
     add(t, 1)
     created, moved = (t.maintenance.fast_forward("b", "main").to_arrow() for _ in range(2))
     assert created["previous_ref"].to_pylist() == [None] and created.schema == moved.schema
-    assert created.schema.field("previous_ref").type == pa.int64() and created.schema.field("branch_updated").type == pa.string()
+    assert (
+        created.schema.field("previous_ref").type == pa.int64()
+        and created.schema.field("branch_updated").type == pa.string()
+    )
 
 
 def test_ids_of_snapshots_are_shown_as_they_are_typed(tmp_path: Path) -> None:

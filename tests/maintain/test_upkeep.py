@@ -34,7 +34,9 @@ def table(tmp_path):
 
 def maintained(table) -> MaintainedTable:
     table.refresh()
-    return MaintainedTable(table._backend, table._loaded, "db.t", IN_PROCESS, InProcess(), table._show)
+    return MaintainedTable(
+        table._backend, table._loaded, "db.t", IN_PROCESS, InProcess(), table._show
+    )
 
 
 def add(table, *ids):
@@ -47,9 +49,13 @@ def task(name="rewrite", **limits):
 
 def test_options_are_parted_from_those_of_the_stream():
     given = {
-        "maintenance.rewrite.every-commits": "10", "maintenance.rewrite.min-input-files": 2, "maintenance.expire.enabled": "true",
-        "maintenance.orphans.enabled": "false", "maintenance.lease-duration": "10 min", "write-mode": "upsert",
-    }  # fmt: skip
+        "maintenance.rewrite.every-commits": "10",
+        "maintenance.rewrite.min-input-files": 2,
+        "maintenance.expire.enabled": "true",
+        "maintenance.orphans.enabled": "false",
+        "maintenance.lease-duration": "10 min",
+        "write-mode": "upsert",
+    }
     options, rest = upkeep_options(given)
     assert rest == {"write-mode": "upsert"} and options is not None and options.lease_seconds == 600
     assert [(t.task, dict(t.limits), dict(t.arguments)) for t in options.tasks] == [
@@ -62,13 +68,19 @@ def test_options_are_parted_from_those_of_the_stream():
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"maintenance.compact.every-commits": 3}, "Unknown option of maintenance: .*<task>.every-commits.* of convert, expire, manifests, orphans, rewrite"),
+        (
+            {"maintenance.compact.every-commits": 3},
+            "Unknown option of maintenance: .*<task>.every-commits.* of convert, expire, manifests, orphans, rewrite",
+        ),
         ({"maintenance.rewrite.every-moons": 3}, "Unknown option of maintenance"),
         ({"maintenance.rewrite.every-commits": 0}, "at least 1"),
         ({"maintenance.rewrite.enabled": "perhaps"}, "true or false"),
         ({"maintenance.rewrite.every-interval": "soon"}, "must be a duration"),
         ({"maintenance.rewrite.every-interval": "0 s"}, "must be a duration above 0"),
-        ({"maintenance.rewrite.every-commits": 3, "maintenance.rewrite.every_commits": 4}, "given twice"),
+        (
+            {"maintenance.rewrite.every-commits": 3, "maintenance.rewrite.every_commits": 4},
+            "given twice",
+        ),
         ({"maintenance.rewrite.strategy": "sort"}, "Nothing says when"),
     ],
 )
@@ -82,9 +94,18 @@ def test_options_that_cannot_be_are_refused_by_name(given, told):
     [
         ({"maintenance.rewrite.every-commits": 3, "maintenance.rewrite.no-such": 1}, "no-such"),
         ({"maintenance.expire.every-commits": 3, "maintenance.expire.older-than": 1}, "older-than"),
-        ({"maintenance.expire.every-commits": 3, "maintenance.expire.retain-last": 0}, "at least 1"),
-        ({"maintenance.orphans.every-commits": 3, "maintenance.orphans.min-age": "1 h"}, "at least a day"),
-        ({"maintenance.convert.every-commits": 3, "maintenance.convert.strategy": 1}, "no argument"),
+        (
+            {"maintenance.expire.every-commits": 3, "maintenance.expire.retain-last": 0},
+            "at least 1",
+        ),
+        (
+            {"maintenance.orphans.every-commits": 3, "maintenance.orphans.min-age": "1 h"},
+            "at least a day",
+        ),
+        (
+            {"maintenance.convert.every-commits": 3, "maintenance.convert.strategy": 1},
+            "no argument",
+        ),
     ],
 )
 def test_arguments_of_tasks_are_checked_before_the_query_starts(table, given, told):
@@ -98,7 +119,11 @@ def test_what_others_commit_counts_and_maintenance_does_not(table):
     for n in range(4):
         add(table, n)
     counted = counted.up_to(table.metadata, "main")
-    assert counted.counts["commits"] == 4 and counted.counts["data-files"] == 4 and counted.counts["data-file-size"] > 0
+    assert (
+        counted.counts["commits"] == 4
+        and counted.counts["data-files"] == 4
+        and counted.counts["data-file-size"] > 0
+    )
     assert counted.up_to(table.metadata, "main").counts == counted.counts
     table.maintenance.rewrite_data_files(options={"min-input-files": 2})
     assert table.current_snapshot().operation == "replace"
@@ -106,11 +131,15 @@ def test_what_others_commit_counts_and_maintenance_does_not(table):
     counted = counted.up_to(table.metadata, "main")
     assert counted.counts["commits"] == 5
     assert counted.is_due(task(commits=5), 0) and counted.is_due(task(commits=6), 0) is None
-    assert counted.is_due(task(interval=1000), counted.since_ms + 1000) and not counted.is_due(task(interval=1001), counted.since_ms + 1000)
+    assert counted.is_due(task(interval=1000), counted.since_ms + 1000) and not counted.is_due(
+        task(interval=1001), counted.since_ms + 1000
+    )
 
 
 def test_a_conversion_of_equality_deletes_does_not_count(tmp_path):
-    """It is an overwrite, since compactions of others must notice it, but it changes no row: counted, it would call for the next one."""
+    """It is an overwrite, since compactions of others must notice it, but it changes no row:
+    counted, it would call for the next one.
+    """
     t = deletes.filled(deletes.made(tmp_path, 3), count=2)
     deletes.by_keys(t, [2, 3])
     before = Counted(0).up_to(t.refresh().metadata, "main")
@@ -125,7 +154,9 @@ def test_a_conversion_of_equality_deletes_does_not_count(tmp_path):
 
 
 def test_a_task_runs_after_its_number_of_commits_and_then_counts_anew(table):
-    options, _ = upkeep_options({"maintenance.rewrite.every-commits": 3, "maintenance.rewrite.min-input-files": 2})
+    options, _ = upkeep_options(
+        {"maintenance.rewrite.every-commits": 3, "maintenance.rewrite.min-input-files": 2}
+    )
     told = []
     running = upkeep(options, table.metadata, lambda name, result: told.append((name, result)))
     files = []
@@ -135,9 +166,14 @@ def test_a_task_runs_after_its_number_of_commits_and_then_counts_anew(table):
         table.refresh()
         files.append(table.inspect.files().num_rows)
     assert files == [1, 2, 1, 2, 3, 1, 2]
-    assert [(name, r.rewritten_data_files_count) for name, r in told] == [("rewrite", 3), ("rewrite", 4)]
+    assert [(name, r.rewritten_data_files_count) for name, r in told] == [
+        ("rewrite", 3),
+        ("rewrite", 4),
+    ]
     assert sorted(table.to_arrow()["id"].to_pylist()) == list(range(7))
-    assert not is_held(table.metadata) and "at" in json.loads(table.metadata.properties[f"{MAINTENANCE.prefix}rewrite"])
+    assert not is_held(table.metadata) and "at" in json.loads(
+        table.metadata.properties[f"{MAINTENANCE.prefix}rewrite"]
+    )
 
 
 def test_tasks_keep_the_distance_that_the_rate_limit_asks_for(table, monkeypatch):
@@ -145,12 +181,23 @@ def test_tasks_keep_the_distance_that_the_rate_limit_asks_for(table, monkeypatch
     monkeypatch.setattr("frazil.maintain.upkeep.time.monotonic", lambda: now[0])
     ran = []
     options, _ = upkeep_options(
-        {"maintenance.rewrite.every-commits": 1, "maintenance.expire.every-commits": 2, "maintenance.rate-limit": "60 s"}
+        {
+            "maintenance.rewrite.every-commits": 1,
+            "maintenance.expire.every-commits": 2,
+            "maintenance.rate-limit": "60 s",
+        }
     )
-    assert options.rest_seconds == 60 and upkeep_options({"maintenance.rewrite.every-commits": 1})[0].rest_seconds == 0
+    assert (
+        options.rest_seconds == 60
+        and upkeep_options({"maintenance.rewrite.every-commits": 1})[0].rest_seconds == 0
+    )
     running = Upkeep(
-        options, {name: lambda *_, name=name: ran.append(name) or ProcedureResult() for name in ("rewrite", "expire")}
-    )  # fmt: skip
+        options,
+        {
+            name: lambda *_, name=name: ran.append(name) or ProcedureResult()
+            for name in ("rewrite", "expire")
+        },
+    )
     for seconds in (0, 59, 1, 30, 31):  # after the first, the third and the fifth commit
         now[0] += seconds
         add(table, 1)
@@ -160,7 +207,9 @@ def test_tasks_keep_the_distance_that_the_rate_limit_asks_for(table, monkeypatch
 
 
 def test_a_query_that_starts_again_counts_from_the_last_run(table):
-    options, _ = upkeep_options({"maintenance.rewrite.every-commits": 3, "maintenance.rewrite.min-input-files": 2})
+    options, _ = upkeep_options(
+        {"maintenance.rewrite.every-commits": 3, "maintenance.rewrite.min-input-files": 2}
+    )
     first = upkeep(options, table.metadata)
     for n in range(3):
         add(table, n)
@@ -190,7 +239,9 @@ def test_short_runs_of_a_query_add_up_for_a_task_that_never_ran(table):
         assert len(runs) == (1 if number >= 9 else 0), number
 
 
-def test_a_catalog_that_does_not_answer_after_a_task_does_not_stop_the_stream(table, monkeypatch, caplog):
+def test_a_catalog_that_does_not_answer_after_a_task_does_not_stop_the_stream(
+    table, monkeypatch, caplog
+):
     options, _ = upkeep_options({"maintenance.rewrite.every-commits": 1})
     told: list[str] = []
 
@@ -258,9 +309,13 @@ def test_one_task_at_a_time_works_on_a_table(table):
 @pytest.mark.parametrize("how", ["ended", "too late", "no lease at all"])
 def test_a_lease_ends_with_its_owner_or_its_time(table, how):
     mark = {
-        "task": "rewrite", "until": int(time.time() * 1000) + (60_000 if how == "ended" else -1), "host": socket.gethostname(),
-        "process": os.getpid() if how == "too late" else 2**22 + 1, "started": "1", "token": "x",
-    }  # fmt: skip
+        "task": "rewrite",
+        "until": int(time.time() * 1000) + (60_000 if how == "ended" else -1),
+        "host": socket.gethostname(),
+        "process": os.getpid() if how == "too late" else 2**22 + 1,
+        "started": "1",
+        "token": "x",
+    }
     with table.transaction() as tx:
         tx.set_properties(**{LEASE: json.dumps(mark) if how != "no lease at all" else "{}"})
     table.refresh()
@@ -273,7 +328,14 @@ def test_a_lease_ends_with_its_owner_or_its_time(table, how):
 
 
 def test_a_lease_of_another_machine_counts_until_its_time(table):
-    mark = {"task": "rewrite", "until": int(time.time() * 1000) + 60_000, "host": "elsewhere", "process": 1, "started": "1", "token": "x"}
+    mark = {
+        "task": "rewrite",
+        "until": int(time.time() * 1000) + 60_000,
+        "host": "elsewhere",
+        "process": 1,
+        "started": "1",
+        "token": "x",
+    }
     table.transaction().set_properties(**{LEASE: json.dumps(mark)}).commit_transaction()
     table.refresh()
     assert is_held(table.metadata)

@@ -1,4 +1,6 @@
-"""Clocks that are wrong: what is reachable stays, and files of writers at work are not taken for old ones."""
+"""Clocks that are wrong: what is reachable stays, and files of writers at work are not taken for
+old ones.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +45,19 @@ def test_a_clock_that_is_ahead_of_the_stores_stops_the_removal_of_orphans(
     before = names_below(t)
     clock_off_by(5, monkeypatch)
     assert len(t.maintenance.remove_orphan_files(dry_run=True)) == 1
-    with pytest.raises(ValidationException, match=r"the clock of this machine is 7,\d\d\d minutes ahead of that of the store"):
+    with pytest.raises(
+        ValidationException,
+        match=r"the clock of this machine is 7,\d\d\d minutes ahead of that of the store",
+    ):
         t.maintenance.remove_orphan_files()
     assert names_below(t) == before
     clock_off_by(0.03, monkeypatch)
     assert len(t.maintenance.remove_orphan_files()) == 0 and names_below(t) == before
 
 
-def test_a_clock_that_is_behind_removes_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_is_behind_removes_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     t = with_work_in_progress(tmp_path, "sql")
     left = root_of(t) / "data" / "at-work.parquet"
     os.utime(left, (time.time() - 4 * DAY,) * 2)
@@ -73,11 +80,15 @@ def test_a_store_that_takes_no_file_is_cleaned_up_all_the_same(
 
     monkeypatch.setattr(type(t._loaded.storage), "write", write)
     assert len(t.maintenance.remove_orphan_files()) == 1 and len(refused) == 1
-    assert "cannot be compared with ours: the quota is used up" in caplog.text and files_of(t) == named_files(t)
+    assert "cannot be compared with ours: the quota is used up" in caplog.text and files_of(
+        t
+    ) == named_files(t)
 
 
 @pytest.mark.parametrize("days", [-10, 10])
-def test_an_expiry_by_a_wrong_clock_keeps_what_is_reachable(tmp_path: Path, days: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expiry_by_a_wrong_clock_keeps_what_is_reachable(
+    tmp_path: Path, days: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     t = table_in(tmp_path)
     for n in range(5):
         add(t, n)
@@ -90,5 +101,9 @@ def test_an_expiry_by_a_wrong_clock_keeps_what_is_reachable(tmp_path: Path, days
     done = t.maintenance.expire_snapshots(dry_run=False)
     assert len(done.snapshot_ids) == len(planned.snapshot_ids) == (4 if days > 0 else 0)
     after = states(t.refresh())
-    assert {s: before[s] for s in after} == after and len(after) == len(before) - len(done.snapshot_ids)
-    assert {r.snapshot_id for r in t.refs().values()} <= set(after) and named_files(t) <= files_of(t)
+    assert {s: before[s] for s in after} == after and len(after) == len(before) - len(
+        done.snapshot_ids
+    )
+    assert {r.snapshot_id for r in t.refs().values()} <= set(after) and named_files(t) <= files_of(
+        t
+    )

@@ -68,7 +68,10 @@ class RenameColumn:
     def apply(self, work: Work) -> None:
         found = find(work.columns, self.path)
         keeps_names(work)
-        if self.path == "k" or any(c.name.lower() == self.name.lower() for c in (found[-2].members if len(found) > 1 else work.columns)):
+        if self.path == "k" or any(
+            c.name.lower() == self.name.lower()
+            for c in (found[-2].members if len(found) > 1 else work.columns)
+        ):
             raise Invalid("the name is taken")
         work.columns = changed(work.columns, self.path, name=self.name)
 

@@ -15,7 +15,17 @@ from tests.model.merge import merge
 from tests.model.play import CATALOG, Player, Script
 from tests.model.sql import moved, new_value, predicate
 from tests.model.state import Refused, State, Work
-from tests.model.values import KINDS, TRANSFORMS, WIDER, Column, Invalid, evolving, find, leaves, shown
+from tests.model.values import (
+    KINDS,
+    TRANSFORMS,
+    WIDER,
+    Column,
+    Invalid,
+    evolving,
+    find,
+    leaves,
+    shown,
+)
 
 PROPERTIES: tuple[dict[str, str], ...] = (
     {"write.delete.mode": "merge-on-read"}, {"write.update.mode": "merge-on-read"}, {"write.merge.mode": "merge-on-read"},
@@ -42,9 +52,25 @@ def opening(rng: random.Random, catalog: str = CATALOG) -> Script:
     for n, kind in enumerate(kinds):
         columns.append(Column(2 + n, {"int": "i", "string": "s"}.get(kind, f"{kind[0]}{n}"), kind))
     if rng.random() < 0.5:
-        columns.append(Column(20, "p", "struct", None, (Column(21, "x", "int"), Column(22, "y", "string"), Column(23, "z", "double"))))
+        columns.append(
+            Column(
+                20,
+                "p",
+                "struct",
+                None,
+                (Column(21, "x", "int"), Column(22, "y", "string"), Column(23, "z", "double")),
+            )
+        )
     if rng.random() < 0.4:
-        columns.append(Column(30, "l", "list", None, (Column(31, "x", "int"), Column(32, "y", "string"), Column(33, "z", "float"))))
+        columns.append(
+            Column(
+                30,
+                "l",
+                "list",
+                None,
+                (Column(31, "x", "int"), Column(32, "y", "string"), Column(33, "z", "float")),
+            )
+        )
     by = []
     for _ in range(rng.choice([0, 0, 1, 1, 2])):
         path, column = rng.choice(list(leaves(tuple(columns))))
@@ -121,17 +147,36 @@ def update(rng: random.Random, state: State) -> Any:
                 sets[path] = moved("k", 10_000)
         else:
             sets[path] = new_value(rng, column, state.columns, top=max(state.keys, 3))
-    return s.Update(tuple(sets.items()), where(rng, state), branch_of(rng, state), mode_of(rng, state)) if sets else None
+    return (
+        s.Update(tuple(sets.items()), where(rng, state), branch_of(rng, state), mode_of(rng, state))
+        if sets
+        else None
+    )
 
 
 def upsert(rng: random.Random, state: State) -> Any:
     branch = branch_of(rng, state)
     there = list(state.head(branch).rows.values())
-    named = [n for n in (shown(row, state.columns) for row in rng.sample(there, min(len(there), rng.randrange(4)))) if n]
-    also = rng.choice([x.name for x in state.columns if x.kind in ("int", "string", "date")] or [""]) if rng.random() < 0.2 else ""
+    named = [
+        n
+        for n in (
+            shown(row, state.columns)
+            for row in rng.sample(there, min(len(there), rng.randrange(4)))
+        )
+        if n
+    ]
+    also = (
+        rng.choice([x.name for x in state.columns if x.kind in ("int", "string", "date")] or [""])
+        if rng.random() < 0.2
+        else ""
+    )
     changed = [n if rng.random() < 0.3 else {**new_rows(rng, state, 1, [n["k"]])[0]} for n in named]
     if also:  # a key of two columns: rows are told apart by `k`, so the other stays
-        changed = [{**new, also: old[also]} for new, old in zip(changed, named, strict=True) if old[also] is not None]
+        changed = [
+            {**new, also: old[also]}
+            for new, old in zip(changed, named, strict=True)
+            if old[also] is not None
+        ]
     rows = (*changed, *new_rows(rng, state, rng.randrange(3)))
     if rows and rng.random() < 0.05:
         rows = (*rows, {**rows[0]})
@@ -141,8 +186,12 @@ def upsert(rng: random.Random, state: State) -> Any:
 
 def new_column(rng: random.Random, state: State, name: str) -> Column:
     kind = rng.choice(list(KINDS))
-    finite = [v for v in KINDS[kind][1] if not isinstance(v, float) or abs(v) < 1e300]  # others have no JSON form
-    return Column(0, name, kind, rng.choice(finite) if state.version >= 3 and rng.random() < 0.5 else None)
+    finite = [
+        v for v in KINDS[kind][1] if not isinstance(v, float) or abs(v) < 1e300
+    ]  # others have no JSON form
+    return Column(
+        0, name, kind, rng.choice(finite) if state.version >= 3 and rng.random() < 0.5 else None
+    )
 
 
 def add_column(rng: random.Random, state: State) -> Any:
@@ -184,7 +233,11 @@ def widen(rng: random.Random, state: State) -> Any:
 
 def add_partition_field(rng: random.Random, state: State) -> Any:
     path, column = rng.choice(list(leaves(state.columns)))
-    return c.AddPartitionField(rng.choice(TRANSFORMS[column.kind]), path) if TRANSFORMS[column.kind] else None
+    return (
+        c.AddPartitionField(rng.choice(TRANSFORMS[column.kind]), path)
+        if TRANSFORMS[column.kind]
+        else None
+    )
 
 
 def drop_partition_field(rng: random.Random, state: State) -> Any:
@@ -219,7 +272,9 @@ def fast_forward(rng: random.Random, state: State) -> Any:
 
 
 def roll_back(rng: random.Random, state: State) -> Any:
-    return r.RollBack(state.order.index(rng.choice(state.ancestors(state.head().snapshot_id)).snapshot_id or 0))
+    return r.RollBack(
+        state.order.index(rng.choice(state.ancestors(state.head().snapshot_id)).snapshot_id or 0)
+    )
 
 
 def set_current(rng: random.Random, state: State) -> Any:
@@ -242,9 +297,14 @@ def transaction(rng: random.Random, state: State) -> Any:
     """Up to three steps that do not rely on each other's names; a key is given out once."""
     branch, made = branch_of(rng, state), []
     keys = state.keys
-    for maker in rng.choices([append, delete, update, overwrite, upsert, merge, add_column], k=rng.randrange(2, 4)):
+    for maker in rng.choices(
+        [append, delete, update, overwrite, upsert, merge, add_column], k=rng.randrange(2, 4)
+    ):
         step = maker(rng, replace(state, keys=keys))
-        if step is None or (maker is add_column and (any(isinstance(m, c.AddColumn) for m in made) or branch != "main")):
+        if step is None or (
+            maker is add_column
+            and (any(isinstance(m, c.AddColumn) for m in made) or branch != "main")
+        ):
             continue
         keys += 10
         made.append(replace(step, branch=branch) if hasattr(step, "branch") else step)
@@ -252,30 +312,52 @@ def transaction(rng: random.Random, state: State) -> Any:
 
 
 def race(rng: random.Random, state: State) -> Any:
-    """An overwrite is never the second: as in Java it validates nothing unless isolation-level is given. After a new column only an append
-    is, whose frame lacks it."""
+    """An overwrite is never the second: as in Java it validates nothing unless isolation-level is
+    given. After a new column only an append is, whose frame lacks it."""
     makers = [append, delete, update, upsert, merge]
     chosen = rng.choice([*makers, overwrite, add_column])
     first, second = (
         chosen(rng, state),
-        rng.choice([*makers, compact] if chosen is not add_column else [append, compact])(rng, replace(state, keys=state.keys + 10)),
+        rng.choice([*makers, compact] if chosen is not add_column else [append, compact])(
+            rng, replace(state, keys=state.keys + 10)
+        ),
     )
     if not first or not second:
         return None
-    return s.Race(tuple(replace(step, branch="main") if hasattr(step, "branch") else step for step in (first, second)))
+    return s.Race(
+        tuple(
+            replace(step, branch="main") if hasattr(step, "branch") else step
+            for step in (first, second)
+        )
+    )
 
 
 def compact(rng: random.Random, state: State) -> Any:
-    strategy, order = rng.choice([(None, None), (None, None), ("sort", "k DESC"), ("sort", "zorder(k)"), ("hilbert", "k")])
-    options: dict[str, Any] = {"rewrite-all": True} if rng.random() < 0.7 else {"min-input-files": 2, "delete-ratio-threshold": 0.1}
-    options |= rng.choice([{}, {"remove-dangling-deletes": True}, {"partial-progress.enabled": True}, {"max-files-to-rewrite": 2}])
+    strategy, order = rng.choice(
+        [(None, None), (None, None), ("sort", "k DESC"), ("sort", "zorder(k)"), ("hilbert", "k")]
+    )
+    options: dict[str, Any] = (
+        {"rewrite-all": True}
+        if rng.random() < 0.7
+        else {"min-input-files": 2, "delete-ratio-threshold": 0.1}
+    )
+    options |= rng.choice(
+        [
+            {},
+            {"remove-dangling-deletes": True},
+            {"partial-progress.enabled": True},
+            {"max-files-to-rewrite": 2},
+        ]
+    )
     return s.Compact(strategy, order, tuple(options.items()), branch_of(rng, state))
 
 
 def look(rng: random.Random, state: State) -> Any:
     if rng.random() < 0.3:
         number = some_snapshot(rng, state)
-        return s.Look(predicate(rng, state.snapshot(number).columns, top=max(state.keys, 3)), snapshot=number)
+        return s.Look(
+            predicate(rng, state.snapshot(number).columns, top=max(state.keys, 3)), snapshot=number
+        )
     return s.Look(where(rng, state), branch_of(rng, state))
 
 

@@ -53,14 +53,22 @@ class ModelMerge:
     def code(self, on: str = "t") -> str:
         more = {"branch": self.branch, "isolation_level": self.isolation}
         start = call(on, "merge", frame(on, self.rows, self.names), f"on={self.on.text!r}", **more)
-        return start + "".join(c.code() for c in self.clauses) + f".execute({'' if self.mode is None else f'mode={self.mode!r}'})"
+        return (
+            start
+            + "".join(c.code() for c in self.clauses)
+            + f".execute({'' if self.mode is None else f'mode={self.mode!r}'})"
+        )
 
     def of(self, kinds: tuple[str, ...]) -> list[ModelClause]:
         return [c for c in self.clauses if c.kind in kinds]
 
     def apply(self, work: Work) -> None:
         columns = tuple(find(work.columns, n)[0] for n in self.names)
-        source = [row for named in self.rows if (row := stored({n: named.get(n) for n in self.names}, columns)) is not None]
+        source = [
+            row
+            for named in self.rows
+            if (row := stored({n: named.get(n) for n in self.names}, columns)) is not None
+        ]
         self.check({"target": (None, work.columns), "source": (None, columns)})
         if len(columns) < len(work.columns) and any(c.kind.endswith("_all") for c in self.clauses):
             raise Refused("the source lacks columns")
@@ -68,7 +76,10 @@ class ModelMerge:
         deleted: list[int] = []
         unmatched = set(range(len(source)))
         for i, row in work.rows.items():
-            envs = {n: {"target": (row, work.columns), "source": (s, columns)} for n, s in enumerate(source)}
+            envs = {
+                n: {"target": (row, work.columns), "source": (s, columns)}
+                for n, s in enumerate(source)
+            }
             found = [n for n, env in envs.items() if self.on.holds(env)]
             unmatched -= set(found)
             chosen = (
@@ -80,7 +91,11 @@ class ModelMerge:
                 deleted.append(i)
             elif chosen:
                 updated[i] = self.version(row, work.columns, *chosen)
-        inserted = [new for n in sorted(unmatched) if (new := self.inserted(source[n], columns, work.columns))]
+        inserted = [
+            new
+            for n in sorted(unmatched)
+            if (new := self.inserted(source[n], columns, work.columns))
+        ]
         work.delete(deleted)
         work.update(updated)
         work.insert(inserted)
@@ -95,8 +110,14 @@ class ModelMerge:
 
     def matched(self, envs: list[Env]) -> tuple[ModelClause, Env] | None:
         clauses = self.of(MATCHED)
-        acting = [(c, env) for env in envs if (c := next((c for c in clauses if c.acts(env)), None))]
-        lone = len(clauses) == 1 and clauses[0].kind == "matched_delete" and clauses[0].condition is None
+        acting = [
+            (c, env) for env in envs if (c := next((c for c in clauses if c.acts(env)), None))
+        ]
+        lone = (
+            len(clauses) == 1
+            and clauses[0].kind == "matched_delete"
+            and clauses[0].condition is None
+        )
         if len(acting) > 1 and not lone:
             raise Refused("more than one source row changes a row")
         return acting[0] if acting else None
@@ -115,7 +136,11 @@ class ModelMerge:
         clause = next((c for c in self.of(NOT_MATCHED) if c.acts(env)), None)
         if clause is None or clause.kind.endswith("_all"):
             return dict(row) if clause else None
-        return assigned({c.number: c.default for c in columns}, columns, [(unsided(path), e.value(env)) for path, e in clause.sets])
+        return assigned(
+            {c.number: c.default for c in columns},
+            columns,
+            [(unsided(path), e.value(env)) for path, e in clause.sets],
+        )
 
 
 def unsided(path: str) -> str:
@@ -129,8 +154,16 @@ def unsided(path: str) -> str:
 def merge(rng: random.Random, state: State) -> Any:
     branch = branch_of(rng, state)
     there = list(state.head(branch).rows.values())
-    known = [n["k"] for row in rng.sample(there, min(len(there), rng.randrange(5))) if (n := shown(row, state.columns))]
-    keys = known + [state.keys + n + 1 for n in range(rng.randrange(3))] + (known[:1] if rng.random() < 0.1 else [])
+    known = [
+        n["k"]
+        for row in rng.sample(there, min(len(there), rng.randrange(5)))
+        if (n := shown(row, state.columns))
+    ]
+    keys = (
+        known
+        + [state.keys + n + 1 for n in range(rng.randrange(3))]
+        + (known[:1] if rng.random() < 0.1 else [])
+    )
     rows = new_rows(rng, state, len(keys), keys)
     if not rows:
         return None
@@ -139,14 +172,20 @@ def merge(rng: random.Random, state: State) -> Any:
     if not whole:
         names = ("k", *(n for n in names if n != "k" and rng.random() < 0.6))
     source = tuple(c for c in state.columns if c.name in names)
-    clauses = tuple(c for kinds in (MATCHED, NOT_MATCHED, BY_SOURCE) for c in some_clauses(rng, state, kinds, source, whole))
+    clauses = tuple(
+        c
+        for kinds in (MATCHED, NOT_MATCHED, BY_SOURCE)
+        for c in some_clauses(rng, state, kinds, source, whole)
+    )
     if not clauses:
         return None
     return ModelMerge(rows, names, joined(rng, state, source), clauses, branch, mode_of(rng, state))
 
 
 def joined(rng: random.Random, state: State, source: Columns) -> Expr:
-    equal = compare(column("k", "target"), rng.choice(["=", "=", "=", "<=>"]), column("k", "source"))
+    equal = compare(
+        column("k", "target"), rng.choice(["=", "=", "=", "<=>"]), column("k", "source")
+    )
     same = [path for path, _ in leaves(source)]
     match rng.randrange(8):
         case 0:
@@ -154,7 +193,14 @@ def joined(rng: random.Random, state: State, source: Columns) -> Expr:
             return compare(column(path, "target"), rng.choice(["=", "<=>"]), column(path, "source"))
         case 1:
             path = rng.choice(same)
-            return both(equal, compare(column(path, "target"), rng.choice(["<", "<=", "<>", "="]), column(path, "source")))
+            return both(
+                equal,
+                compare(
+                    column(path, "target"),
+                    rng.choice(["<", "<=", "<>", "="]),
+                    column(path, "source"),
+                ),
+            )
         case 2:
             return both(equal, predicate(rng, state.columns, "target", max(state.keys, 3)))
         case 3:
@@ -164,7 +210,9 @@ def joined(rng: random.Random, state: State, source: Columns) -> Expr:
     return equal
 
 
-def some_clauses(rng: random.Random, state: State, kinds: tuple[str, ...], source: Columns, whole: bool) -> list[ModelClause]:
+def some_clauses(
+    rng: random.Random, state: State, kinds: tuple[str, ...], source: Columns, whole: bool
+) -> list[ModelClause]:
     """Up to two of a kind; only the last may have no condition."""
     count = rng.choice([0, 1, 1, 2]) if kinds is not BY_SOURCE else rng.choice([0, 0, 0, 1, 2])
     found: list[ModelClause] = []
@@ -183,11 +231,17 @@ def some_clauses(rng: random.Random, state: State, kinds: tuple[str, ...], sourc
     return found
 
 
-def sets_of(rng: random.Random, state: State, kind: str, sides: list[tuple[str, Columns]]) -> tuple[tuple[str, Expr], ...]:
+def sets_of(
+    rng: random.Random, state: State, kind: str, sides: list[tuple[str, Columns]]
+) -> tuple[tuple[str, Expr], ...]:
     if kind.endswith(("_all", "delete")):
         return ()
     inserts = kind == "not_matched_insert"
-    targets = [(c.name, c) for c in state.columns if not c.members] if inserts else list(leaves(state.columns))
+    targets = (
+        [(c.name, c) for c in state.columns if not c.members]
+        if inserts
+        else list(leaves(state.columns))
+    )
     targets = [(p, c) for p, c in targets if p != "k"]
     sets = {
         p: new_value(rng, c, state.columns, sides, max(state.keys, 3))

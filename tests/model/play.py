@@ -57,7 +57,9 @@ class Script:
 
     def opening(self) -> str:
         create = f"t = catalog.create_table('db.t', {ddl(self.columns)!r}, partition_by={list(self.partition_by)!r},\n"
-        return create + f"    format_version={self.version}, properties={dict(self.properties)!r})\n"
+        return (
+            create + f"    format_version={self.version}, properties={dict(self.properties)!r})\n"
+        )
 
     def code(self) -> str:
         """A program that does the same."""
@@ -87,7 +89,9 @@ class Player:
         self.refused = self.played = 0
         self.known: dict[Any, tuple[dict[int, Row], dict[int, Facts]]] = {}
         exec(PRELUDE + script.catalog + script.opening(), self.names)
-        self.state = State(script.columns, script.version, {"main": Snap(columns=script.columns)}, keys=0)
+        self.state = State(
+            script.columns, script.version, {"main": Snap(columns=script.columns)}, keys=0
+        )
         self.state.schemas[self.table.schema().schema_id] = script.columns
 
     @property
@@ -131,8 +135,13 @@ class Player:
         return True
 
     def race(self, race: Any) -> None:
-        """The second step was made from the table as it was before the first: it is refused, or some order of the two explains the rows."""
-        orders = [race.outcome(Work.of(self.state), order, self.replaced) for order in ((0,), (0, 1), (1, 0))]
+        """The second step was made from the table as it was before the first: it is refused, or
+        some order of the two explains the rows.
+        """
+        orders = [
+            race.outcome(Work.of(self.state), order, self.replaced)
+            for order in ((0,), (0, 1), (1, 0))
+        ]
         orders.append(self.read_before(race))
         if not self.run(race, None):
             return
@@ -146,13 +155,21 @@ class Player:
                 self.committed(race, work, self.state.head())
                 self.look_around()
                 return
-        outcomes = [work and as_set(shown(row, work.columns) for row in work.rows.values()) for work in orders]
-        raise Mismatch("race", f"{'lost' if raced else 'won'}: {raced}; {found} is none of {outcomes}")
+        outcomes = [
+            work and as_set(shown(row, work.columns) for row in work.rows.values())
+            for work in orders
+        ]
+        raise Mismatch(
+            "race", f"{'lost' if raced else 'won'}: {raced}; {found} is none of {outcomes}"
+        )
 
     def read_before(self, race: Any) -> Work | None:
-        """The first step's deletes after the second one: as in Java, a merge does not conflict with deletes of rows that it matched and left
-        as they are (so it does not insert them)."""
-        first, before = race.outcome(Work.of(self.state), (0,), self.replaced), self.state.head().rows
+        """The first step's deletes after the second one: as in Java, a merge does not conflict with
+        deletes of rows that it matched and left as they are (so it does not insert them)."""
+        first, before = (
+            race.outcome(Work.of(self.state), (0,), self.replaced),
+            self.state.head().rows,
+        )
         if first is None or not isinstance(race.steps[1], ModelMerge | s.Upsert):
             return None
         gone = {i: row for i, row in before.items() if i not in first.rows}
@@ -170,9 +187,14 @@ class Player:
         state.schemas.setdefault(self.table.schema().schema_id, work.columns)
         match step:
             case s.Look():
-                self.same(self.names["looked"][0].to_pylist(), step.found, f"rows where {step.where.text}")
+                self.same(
+                    self.names["looked"][0].to_pylist(), step.found, f"rows where {step.where.text}"
+                )
                 if self.names["looked"][1] != len(step.found):
-                    raise Mismatch("count", f"{self.names['looked'][1]} where {step.where.text}, not {len(step.found)}")
+                    raise Mismatch(
+                        "count",
+                        f"{self.names['looked'][1]} where {step.where.text}, not {len(step.found)}",
+                    )
                 return
             case c.Upgrade():
                 state.version = step.version
@@ -186,9 +208,13 @@ class Player:
                 state.heads["main"] = state.snapshot(step.snapshot)
             case r.Stage():
                 self.staged(work)
-            case r.CherryPick() if self.table.current_snapshot().snapshot_id == state.order[step.snapshot]:
+            case r.CherryPick() if (
+                self.table.current_snapshot().snapshot_id == state.order[step.snapshot]
+            ):
                 state.heads["main"] = state.snapshot(step.snapshot)
-                state.row_ids |= {f.row_id for f in state.head().facts.values() if f.row_id is not None}
+                state.row_ids |= {
+                    f.row_id for f in state.head().facts.values() if f.row_id is not None
+                }
             case _:
                 self.committed(step, work, before)
         self.look_around()
@@ -196,7 +222,13 @@ class Player:
     def staged(self, work: Work) -> None:
         """A snapshot that no branch has; what it adds gets row ids once it is picked."""
         found = self.table.snapshot_by_id(self.names["result"].snapshot_id)
-        snap = Snap(work.rows, self.state.schemas[found.schema_id], {}, found.snapshot_id, found.parent_snapshot_id)
+        snap = Snap(
+            work.rows,
+            self.state.schemas[found.schema_id],
+            {},
+            found.snapshot_id,
+            found.parent_snapshot_id,
+        )
         snap = replace(snap, facts=self.read(snap, snap.columns, snapshot_id=found.snapshot_id))
         self.state.snaps[found.snapshot_id] = snap
         self.state.staged.append(found.snapshot_id)
@@ -207,13 +239,18 @@ class Player:
         head = refs[work.branch].snapshot_id if work.branch in refs else None
         if head == before.snapshot_id:
             if work.changes:
-                raise Mismatch("no snapshot", f"but {work.inserted} rows inserted, {work.updated} updated, {work.deleted} deleted")
+                raise Mismatch(
+                    "no snapshot",
+                    f"but {work.inserted} rows inserted, {work.updated} updated, {work.deleted} deleted",
+                )
         else:
             if isinstance(step, s.Delete | s.Update | s.Upsert | ModelMerge) and not work.changes:
                 raise Mismatch("a snapshot of nothing", self.table.snapshot_by_id(head).operation)
             found = self.table.snapshot_by_id(head)
             self.on_the_way(step, work, before, found)
-            snap = Snap(work.rows, self.state.schemas[found.schema_id], {}, head, found.parent_snapshot_id)
+            snap = Snap(
+                work.rows, self.state.schemas[found.schema_id], {}, head, found.parent_snapshot_id
+            )
             snap = replace(snap, facts=self.read(snap, work.columns, branch=work.branch))
             self.follow(work, before, snap, found.sequence_number or 0)
             self.state.snaps[head] = self.state.heads[work.branch] = snap
@@ -228,16 +265,27 @@ class Player:
             at = self.table.snapshot_by_id(at.parent_snapshot_id)
             if at is None or at.snapshot_id == before.snapshot_id:
                 raise Mismatch("no snapshot", "for a step of a transaction")
-            snap = Snap(rows, self.state.schemas[at.schema_id], {}, at.snapshot_id, at.parent_snapshot_id)
-            self.state.snaps[at.snapshot_id] = replace(snap, facts=self.read(snap, snap.columns, snapshot_id=at.snapshot_id))
+            snap = Snap(
+                rows, self.state.schemas[at.schema_id], {}, at.snapshot_id, at.parent_snapshot_id
+            )
+            self.state.snaps[at.snapshot_id] = replace(
+                snap, facts=self.read(snap, snap.columns, snapshot_id=at.snapshot_id)
+            )
             self.summary(at, snap)
         if isinstance(step, s.Transaction) and at.parent_snapshot_id != before.snapshot_id:
-            raise Mismatch("a snapshot of nothing", f"between {before.snapshot_id} and {at.snapshot_id}")
+            raise Mismatch(
+                "a snapshot of nothing", f"between {before.snapshot_id} and {at.snapshot_id}"
+            )
 
     def summary(self, snapshot: Any, snap: Snap) -> None:
         """The total of rows, where no deletes lie beside them."""
-        if snapshot.summary["total-position-deletes"] == "0" and int(snapshot.summary["total-records"]) != len(snap.rows):
-            raise Mismatch("summary", f"total-records is {snapshot.summary['total-records']}, not {len(snap.rows)}")
+        if snapshot.summary["total-position-deletes"] == "0" and int(
+            snapshot.summary["total-records"]
+        ) != len(snap.rows):
+            raise Mismatch(
+                "summary",
+                f"total-records is {snapshot.summary['total-records']}, not {len(snap.rows)}",
+            )
 
     def metrics(self, step: Any, work: Work) -> None:
         result = self.names.get("result")
@@ -249,7 +297,11 @@ class Player:
             case s.Update():
                 want = {"rows_updated": work.updated}
             case s.Upsert() | ModelMerge():
-                want = {"rows_inserted": work.inserted, "rows_updated": work.updated, "rows_deleted": work.deleted}
+                want = {
+                    "rows_inserted": work.inserted,
+                    "rows_updated": work.updated,
+                    "rows_deleted": work.deleted,
+                }
             case _:
                 return
         got = {name: getattr(result, name) for name in want}
@@ -257,15 +309,23 @@ class Player:
             raise Mismatch("metrics", f"{got}, not {want}")
 
     def follow(self, work: Work, before: Snap, now: Snap, sequence: int) -> None:
-        """Row ids stay, new ones were never used before; sequence numbers move with changed rows only."""
+        """Row ids stay, new ones were never used before; sequence numbers move with changed rows
+        only.
+        """
         if self.state.version < 3:
             return
         ids = [f.row_id for f in now.facts.values()]
         if len(set(ids)) != len(ids) or None in ids:
             raise Mismatch("row ids", f"not unique, or null: {ids}")
         if ids and max(ids) >= self.table.metadata.next_row_id:  # type: ignore[type-var]
-            raise Mismatch("row ids", f"{max(ids)} is not below next-row-id {self.table.metadata.next_row_id}")  # type: ignore[type-var]
-        least = self.table.snapshot_by_id(before.snapshot_id).sequence_number if before.snapshot_id else 0
+            raise Mismatch(
+                "row ids", f"{max(ids)} is not below next-row-id {self.table.metadata.next_row_id}"
+            )  # type: ignore[type-var]
+        least = (
+            self.table.snapshot_by_id(before.snapshot_id).sequence_number
+            if before.snapshot_id
+            else 0
+        )
         for i, f in now.facts.items():
             old, key = before.facts.get(i, Facts()), work.key(now.rows[i])
             if old.row_id is not None and f.row_id != old.row_id:
@@ -275,7 +335,10 @@ class Player:
             if i in work.touched and not least < (f.sequence or 0) <= sequence:
                 raise Mismatch("sequence", f"of changed row {key} is {f.sequence}, not {sequence}")
             if i not in work.touched and old.sequence is not None and f.sequence != old.sequence:
-                raise Mismatch("sequence", f"of row {key}, which did not change, was {old.sequence}, is {f.sequence}")
+                raise Mismatch(
+                    "sequence",
+                    f"of row {key}, which did not change, was {old.sequence}, is {f.sequence}",
+                )
             if f.sequence is None or f.sequence > sequence:
                 raise Mismatch("sequence", f"of row {key} is {f.sequence} in snapshot {sequence}")
         self.state.row_ids |= {i for i in ids if i is not None}
@@ -283,23 +346,41 @@ class Player:
     # --- comparing
 
     def read(self, snap: Snap, columns: Columns, **where: Any) -> dict[int, Facts]:
-        """Compares the rows, and gives what the table says about each. What was read of this version of the table is not read again."""
+        """Compares the rows, and gives what the table says about each. What was read of this
+        version of the table is not read again.
+        """
         asked = (self.table.metadata_location, *where.items())
         if self.known.get(asked, (None,))[0] is snap.rows:
             return self.known[asked][1]
         extra = (*LINEAGE, "_spec_id") if self.table.format_version >= 3 else ("_spec_id",)
-        found = self.table.scan(selected_fields=(*(column.name for column in columns), *extra), **where).to_arrow().to_pylist()
-        facts = [Facts(row.pop("_row_id", None), row.pop("_last_updated_sequence_number", None), row.pop("_spec_id")) for row in found]
+        found = (
+            self.table.scan(selected_fields=(*(column.name for column in columns), *extra), **where)
+            .to_arrow()
+            .to_pylist()
+        )
+        facts = [
+            Facts(
+                row.pop("_row_id", None),
+                row.pop("_last_updated_sequence_number", None),
+                row.pop("_spec_id"),
+            )
+            for row in found
+        ]
         self.same(found, [shown(row, columns) for row in snap.rows.values()], f"rows at {where}")
         key = find(columns, "k")[0].number
         identities = {row.get(key): i for i, row in snap.rows.items()}
-        self.known[asked] = (snap.rows, {identities[row["k"]]: f for row, f in zip(found, facts, strict=True)})
+        self.known[asked] = (
+            snap.rows,
+            {identities[row["k"]]: f for row, f in zip(found, facts, strict=True)},
+        )
         return self.known[asked][1]
 
     def same(self, got: Iterable[Any], want: Iterable[Any], what: str, kind: str = "rows") -> None:
         got, want = as_set(got), as_set(want)
         if got != want:
-            lines = [f"missing {w}" for w in want if w not in got][:5] + [f"extra {g}" for g in got if g not in want][:5]
+            lines = [f"missing {w}" for w in want if w not in got][:5] + [
+                f"extra {g}" for g in got if g not in want
+            ][:5]
             raise Mismatch(kind, f"{what}: {len(got)}, not {len(want)}\n" + "\n".join(lines))
 
     def look_around(self) -> None:
@@ -311,8 +392,14 @@ class Player:
             name, tagged = list(state.tags.items())[self.played % len(state.tags)]
             self.read(state.snaps[tagged], state.snaps[tagged].columns, tag=name)
         for name, head in state.heads.items():
-            if head.snapshot_id is not None and self.table.refs()[name].snapshot_id != head.snapshot_id:
-                raise Mismatch("refs", f"{name} is at {self.table.refs()[name].snapshot_id}, not {head.snapshot_id}")
+            if (
+                head.snapshot_id is not None
+                and self.table.refs()[name].snapshot_id != head.snapshot_id
+            ):
+                raise Mismatch(
+                    "refs",
+                    f"{name} is at {self.table.refs()[name].snapshot_id}, not {head.snapshot_id}",
+                )
         name = list(state.heads)[self.played % len(state.heads)]
         if state.heads[name].snapshot_id is not None:
             self.read(state.heads[name], state.columns, branch=name)
@@ -321,7 +408,10 @@ class Player:
         facts = self.read(snap, snap.columns, snapshot_id=snap.snapshot_id)
         known = {i: f for i, f in snap.facts.items() if f.row_id is not None}
         if changed := [i for i, f in known.items() if f != facts[i]]:
-            raise Mismatch("row ids", f"in snapshot {snap.snapshot_id} were {known[changed[0]]}, are {facts[changed[0]]}")
+            raise Mismatch(
+                "row ids",
+                f"in snapshot {snap.snapshot_id} were {known[changed[0]]}, are {facts[changed[0]]}",
+            )
 
     def finish(self) -> None:
         for snap in self.state.snaps.values():
@@ -353,15 +443,30 @@ class Player:
     def difference(self, old: Snap, new: Snap) -> tuple[list[Any], list[Any]]:
         """Rows that only the new (only the old) one has, in the columns of today."""
         columns = self.state.columns
-        before, after = ({repr(plain(n)): n for row in snap.rows.values() if (n := shown(row, columns))} for snap in (old, new))
-        return [n for text, n in after.items() if text not in before], [n for text, n in before.items() if text not in after]
+        before, after = (
+            {repr(plain(n)): n for row in snap.rows.values() if (n := shown(row, columns))}
+            for snap in (old, new)
+        )
+        return [n for text, n in after.items() if text not in before], [
+            n for text, n in before.items() if text not in after
+        ]
 
-    def changed(self, came: list[Any], gone: list[Any], arguments: dict[str, Any], pairs: Iterable[Any] = ()) -> None:
+    def changed(
+        self, came: list[Any], gone: list[Any], arguments: dict[str, Any], pairs: Iterable[Any] = ()
+    ) -> None:
         pairs, names = set(pairs), ["_change_type", *(column.name for column in self.state.columns)]
-        want = [{**row, "_change_type": "UPDATE_AFTER" if row["k"] in pairs else "INSERT"} for row in came]
-        want += [{**row, "_change_type": "UPDATE_BEFORE" if row["k"] in pairs else "DELETE"} for row in gone]
+        want = [
+            {**row, "_change_type": "UPDATE_AFTER" if row["k"] in pairs else "INSERT"}
+            for row in came
+        ]
+        want += [
+            {**row, "_change_type": "UPDATE_BEFORE" if row["k"] in pairs else "DELETE"}
+            for row in gone
+        ]
         found = self.table.changes(**arguments).to_arrow().to_pylist()
-        self.same([{n: row[n] for n in names} for row in found], want, f"changes {arguments}", "changelog")
+        self.same(
+            [{n: row[n] for n in names} for row in found], want, f"changes {arguments}", "changelog"
+        )
 
     def files(self) -> None:
         """What lies in the table's folder of data is what its snapshots name."""
@@ -375,21 +480,30 @@ class Player:
             raise Mismatch("missing files", ", ".join(sorted(missing)))
 
     def inspected(self) -> None:
-        """The metadata tables agree with one another, and with the rows where no deletes lie beside them."""
+        """The metadata tables agree with one another, and with the rows where no deletes lie beside
+        them.
+        """
         inspect = self.table.inspect
         if self.state.head().snapshot_id is None:
             return
         files, partitions = inspect.files().to_pylist(), inspect.partitions().to_pylist()
         data = [f for f in files if f["content"] == 0]
         totals = {
-            "files": sum(f["record_count"] for f in data), "partitions": sum(p["record_count"] for p in partitions),
-            "entries": sum(e["data_file"]["record_count"] for e in inspect.entries().to_pylist() if e["status"] < 2 and not e["data_file"]["content"]),
-        }  # fmt: skip
+            "files": sum(f["record_count"] for f in data),
+            "partitions": sum(p["record_count"] for p in partitions),
+            "entries": sum(
+                e["data_file"]["record_count"]
+                for e in inspect.entries().to_pylist()
+                if e["status"] < 2 and not e["data_file"]["content"]
+            ),
+        }
         rows = len(self.state.head().rows) if len(data) == len(files) else totals["files"]
         if set(totals.values()) != {rows}:
             raise Mismatch("metadata tables", f"{totals}, not {rows} rows")
         if inspect.history().to_pylist()[-1]["snapshot_id"] != self.state.head().snapshot_id:
-            raise Mismatch("metadata tables", "the last line of history is not the current snapshot")
+            raise Mismatch(
+                "metadata tables", "the last line of history is not the current snapshot"
+            )
 
     # --- partitions
 
@@ -398,21 +512,36 @@ class Player:
         if spec.is_unpartitioned:
             return list(work.rows)
         gone = {self.partition(row, work.columns) for row in new}
-        return [i for i, row in work.rows.items() if work.facts[i].spec_id == spec.spec_id and self.partition(row, work.columns) in gone]
+        return [
+            i
+            for i, row in work.rows.items()
+            if work.facts[i].spec_id == spec.spec_id and self.partition(row, work.columns) in gone
+        ]
 
     def partition(self, row: Row, columns: Columns) -> Any:
         """Under the current spec."""
         schema, found = self.table.schema(), []
         for f in self.table.spec().fields:
-            name, type_ = schema.find_column_name(f.source_id), schema.find_field(f.source_id).field_type
+            name, type_ = (
+                schema.find_column_name(f.source_id),
+                schema.find_field(f.source_id).field_type,
+            )
             value: Any = row
             for column in find(columns, name):
                 value = value_of(value, column)
-            found.append(None if value is None else transformed(f.transform, type_, internal_value(type_, value)))
+            found.append(
+                None
+                if value is None
+                else transformed(f.transform, type_, internal_value(type_, value))
+            )
         return plain(found)
 
 
-def play(script: Script, steps: Iterable[Any] | Callable[[Player], Iterable[Any]], kind: type[Player] = Player) -> Player:
+def play(
+    script: Script,
+    steps: Iterable[Any] | Callable[[Player], Iterable[Any]],
+    kind: type[Player] = Player,
+) -> Player:
     """Plays all steps; the Mismatch that ends it has the script so far."""
     player = kind(script)
     try:

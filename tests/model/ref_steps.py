@@ -1,4 +1,6 @@
-"""Steps on branches, tags and the snapshots they name; a snapshot is told by its place in the table's list."""
+"""Steps on branches, tags and the snapshots they name; a snapshot is told by its place in the
+table's list.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,11 @@ class FastForward:
         return managed(on, "fast_forward", "'main'", repr(self.source))
 
     def apply(self, work: Work) -> None:
-        snaps, at, main = work.state.snaps, work.state.head(self.source).snapshot_id, work.state.head().snapshot_id
+        snaps, at, main = (
+            work.state.snaps,
+            work.state.head(self.source).snapshot_id,
+            work.state.head().snapshot_id,
+        )
         while at is not None and at != main:
             at = snaps[at].parent if at in snaps else None
         if at is None or main is None:
@@ -62,7 +68,9 @@ class RollBack:
         return managed(on, "rollback_to_snapshot", named(on, self.snapshot))
 
     def apply(self, work: Work) -> None:
-        if work.state.snapshot(self.snapshot) not in work.state.ancestors(work.state.head().snapshot_id):
+        if work.state.snapshot(self.snapshot) not in work.state.ancestors(
+            work.state.head().snapshot_id
+        ):
             raise Invalid("no ancestor")
 
 

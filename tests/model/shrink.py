@@ -1,4 +1,6 @@
-"""A failing script made small: steps, rows, parts of conditions, partitions and properties are left out as long as it fails alike."""
+"""A failing script made small: steps, rows, parts of conditions, partitions and properties are left
+out as long as it fails alike.
+"""
 
 from __future__ import annotations
 
@@ -55,12 +57,22 @@ def smaller(script: Script) -> Iterator[Script]:
     if script.partition_by:
         yield replace(script, partition_by=())
         yield from (
-            replace(script, partition_by=script.partition_by[:n] + script.partition_by[n + 1 :]) for n in range(len(script.partition_by))
+            replace(script, partition_by=script.partition_by[:n] + script.partition_by[n + 1 :])
+            for n in range(len(script.partition_by))
         )
-    yield from (replace(script, properties=script.properties[:n] + script.properties[n + 1 :]) for n in range(len(script.properties)))
-    yield from (replace(script, columns=script.columns[:n] + script.columns[n + 1 :]) for n in range(1, len(script.columns)))
+    yield from (
+        replace(script, properties=script.properties[:n] + script.properties[n + 1 :])
+        for n in range(len(script.properties))
+    )
+    yield from (
+        replace(script, columns=script.columns[:n] + script.columns[n + 1 :])
+        for n in range(1, len(script.columns))
+    )
     for n, step in enumerate(steps):
-        yield from (replace(script, steps=(*steps[:n], simpler, *steps[n + 1 :])) for simpler in simpler_steps(step))
+        yield from (
+            replace(script, steps=(*steps[:n], simpler, *steps[n + 1 :]))
+            for simpler in simpler_steps(step)
+        )
 
 
 def named(step: Any) -> Iterator[str]:
@@ -79,7 +91,9 @@ def only(step: Any, names: set[str]) -> Any:
         return replace(step, steps=tuple(only(inner, names) for inner in step.steps))
     if not hasattr(step, "rows"):
         return step
-    return replace(step, rows=tuple({k: v for k, v in row.items() if k in names} for row in step.rows))
+    return replace(
+        step, rows=tuple({k: v for k, v in row.items() if k in names} for row in step.rows)
+    )
 
 
 def simpler_steps(step: Any) -> Iterator[Any]:
@@ -95,7 +109,10 @@ def simpler_steps(step: Any) -> Iterator[Any]:
                     yield replace(step, **{f.name: held[:n] + held[n + 1 :]})
                 if f.name in ("steps", "clauses"):
                     for n, inner in enumerate(held):
-                        yield from (replace(step, **{f.name: (*held[:n], one, *held[n + 1 :])}) for one in simpler_steps(inner))
+                        yield from (
+                            replace(step, **{f.name: (*held[:n], one, *held[n + 1 :])})
+                            for one in simpler_steps(inner)
+                        )
             case str() if f.name == "mode" or (f.name == "branch" and held != "main"):
                 yield replace(step, **{f.name: None if f.name == "mode" else "main"})
             case _ if is_dataclass(held):

@@ -1,4 +1,6 @@
-"""Random expressions: their Spark SQL text, and their values on a row of the model (None is null, as in SQL)."""
+"""Random expressions: their Spark SQL text, and their values on a row of the model (None is null,
+as in SQL).
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ Env = Mapping[str, tuple[Row | None, Columns]]  # side ("" for the only one) -> 
 
 @dataclass(frozen=True)
 class Expr:
-    """`parts`: simpler ones that may stand in its place when a failure shrinks. `uses`: the columns, as (side, path). `given`: a new value
-    that is handed over as a Python value, not as text."""
+    """`parts`: simpler ones that may stand in its place when a failure shrinks. `uses`: the
+    columns, as (side, path). `given`: a new value that is handed over as a Python value, not as
+    text."""
 
     text: str
     value: Callable[[Env], Any]
@@ -86,7 +89,9 @@ def given(value: Any) -> Expr:
 
 
 def of(text: str, function: Callable[..., Any], *terms: Expr, nulls: bool = False) -> Expr:
-    """Any text, with what it is worth as a function of its terms; `nulls`: the function takes nulls, else they make it null."""
+    """Any text, with what it is worth as a function of its terms; `nulls`: the function takes
+    nulls, else they make it null.
+    """
 
     def value(env: Env) -> Any:
         found = [term.value(env) for term in terms]
@@ -105,7 +110,14 @@ def column(path: str, side: str = "") -> Expr:
     return Expr(f"{side}.{text}" if side else text, value, (), frozenset({(side, path)}))
 
 
-TESTS = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+TESTS = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def compare(left: Expr, word: str, right: Expr) -> Expr:
@@ -178,7 +190,9 @@ def true() -> Expr:
 # --- at random
 
 
-def predicate(rng: random.Random, columns: Columns, side: str = "", top: int = 20, depth: int = 0) -> Expr:
+def predicate(
+    rng: random.Random, columns: Columns, side: str = "", top: int = 20, depth: int = 0
+) -> Expr:
     """`top`: the greatest key that may be there."""
     if depth < 2 and rng.random() < 0.3:
         a, b = (predicate(rng, columns, side, top, depth + 1) for _ in range(2))
@@ -187,7 +201,12 @@ def predicate(rng: random.Random, columns: Columns, side: str = "", top: int = 2
     if rng.random() < 0.25:
         path, c = "k", find(columns, "k")[-1]
     term = column(path, side)
-    literals = [literal(v, c.kind) for v in ([rng.randrange(1, top + 1) for _ in range(3)] if path == "k" else KINDS[c.kind][1])]
+    literals = [
+        literal(v, c.kind)
+        for v in (
+            [rng.randrange(1, top + 1) for _ in range(3)] if path == "k" else KINDS[c.kind][1]
+        )
+    ]
     match rng.randrange(9):
         case 0:
             return is_null(term)
@@ -207,15 +226,25 @@ def predicate(rng: random.Random, columns: Columns, side: str = "", top: int = 2
     return compare(term, rng.choice([*TESTS, "=", "=", "<=>"]), rng.choice(literals))
 
 
-def new_value(rng: random.Random, c: Column, columns: Columns, sides: Sequence[tuple[str, Columns]] = (), top: int = 20) -> Expr:
+def new_value(
+    rng: random.Random,
+    c: Column,
+    columns: Columns,
+    sides: Sequence[tuple[str, Columns]] = (),
+    top: int = 20,
+) -> Expr:
     """A value for a column; `sides`: (name, columns) that it may be taken from."""
     sides = sides or [("", columns)]
-    same = [column(path, side) for side, there in sides for path, o in leaves(there) if o.kind == c.kind]
+    same = [
+        column(path, side) for side, there in sides for path, o in leaves(there) if o.kind == c.kind
+    ]
     constant = literal(rng.choice(KINDS[c.kind][1]), c.kind)
     match rng.randrange(6):
         case 0:
             return (
-                literal(None, c.kind) if rng.random() < 0.7 or c.kind == "string" else given(rng.choice(KINDS[c.kind][1]))
+                literal(None, c.kind)
+                if rng.random() < 0.7 or c.kind == "string"
+                else given(rng.choice(KINDS[c.kind][1]))
             )  # texts are expressions
         case 1 | 2 if same:
             return rng.choice(same)
@@ -243,7 +272,12 @@ def coalesce(a: Expr, b: Expr) -> Expr:
 
 def case(test: Expr, a: Expr, b: Expr) -> Expr:
     text = f"CASE WHEN {test.text} THEN {a.text} ELSE {b.text} END"
-    return Expr(text, lambda env: a.value(env) if test.holds(env) else b.value(env), (a, b), test.uses | a.uses | b.uses)
+    return Expr(
+        text,
+        lambda env: a.value(env) if test.holds(env) else b.value(env),
+        (a, b),
+        test.uses | a.uses | b.uses,
+    )
 
 
 def concat(a: Expr, end: str) -> Expr:

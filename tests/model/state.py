@@ -1,4 +1,5 @@
-"""The table as plain Python: branches and snapshots as rows by an identity of ours, so that row ids can be followed.
+"""The table as plain Python: branches and snapshots as rows by an identity of ours, so that row ids
+can be followed.
 
 Tests that need rows only, not a whole history, take `begun` or `rows_after`.
 """
@@ -19,7 +20,9 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Facts:
-    """What the table said about a row in one snapshot; None before v3 and for rows that have no id yet."""
+    """What the table said about a row in one snapshot; None before v3 and for rows that have no id
+    yet.
+    """
 
     row_id: int | None = None
     sequence: int | None = None
@@ -39,8 +42,9 @@ class Snap:
 
 @dataclass
 class State:
-    """`snaps`: the snapshots whose rows are known, `order`: all snapshots in the order of the table. `key`: the column that rows are told
-    apart by (None: they are not). `adopted`: files without field ids were added, so that columns keep their names."""
+    """`snaps`: the snapshots whose rows are known, `order`: all snapshots in the order of the
+    table. `key`: the column that rows are told apart by (None: they are not). `adopted`: files
+    without field ids were added, so that columns keep their names."""
 
     columns: Columns
     version: int
@@ -95,8 +99,12 @@ class Work:
     updated: int = 0
     deleted: int = 0
     adopts: bool = False
-    states: list[dict[int, Row]] = field(default_factory=list)  # the rows of each snapshot that the step makes, but for the last
-    replaced: Callable[[Work, list[Row]], list[int]] = lambda work, rows: []  # rows in the partitions of these
+    states: list[dict[int, Row]] = field(
+        default_factory=list
+    )  # the rows of each snapshot that the step makes, but for the last
+    replaced: Callable[[Work, list[Row]], list[int]] = (
+        lambda work, rows: []
+    )  # rows in the partitions of these
 
     @classmethod
     def of(cls, state: State, branch: str = "main") -> Work:
@@ -129,7 +137,9 @@ class Work:
 
     def named(self) -> list[dict[str, Any]]:
         """The rows as a reader sees them."""
-        return [named for row in self.rows.values() if (named := shown(row, self.columns)) is not None]
+        return [
+            named for row in self.rows.values() if (named := shown(row, self.columns)) is not None
+        ]
 
     def where(self, holds: Callable[[Row], bool]) -> list[int]:
         return [i for i, row in self.rows.items() if holds(row)]
@@ -150,7 +160,9 @@ class Work:
 
 
 def assigned(row: Row, columns: Columns, sets: Iterable[tuple[str, Any]]) -> Row:
-    """A row with new values for some columns ("s.x": of a member, which makes a struct that was null)."""
+    """A row with new values for some columns ("s.x": of a member, which makes a struct that was
+    null).
+    """
     new = dict(row)
     for path, value in sets:
         found = find(columns, path)
@@ -170,7 +182,10 @@ def value(rng: random.Random, c: Column, values: dict[str, tuple[str, tuple[Any,
     if rng.random() < 0.15:
         return None
     if c.kind == "list":
-        return [{m.name: value(rng, m, values) for m in c.members} if rng.random() < 0.9 else None for _ in range(rng.randrange(3))]
+        return [
+            {m.name: value(rng, m, values) for m in c.members} if rng.random() < 0.9 else None
+            for _ in range(rng.randrange(3))
+        ]
     if c.members:
         return {m.name: value(rng, m, values) for m in c.members}
     return rng.choice(values[c.kind][1])
@@ -179,10 +194,14 @@ def value(rng: random.Random, c: Column, values: dict[str, tuple[str, tuple[Any,
 def begun(columns: Columns, rows: Iterable[dict[str, Any]], key: str | None = None) -> Work:
     """A table that holds `rows` (by name), for steps to be applied to."""
     found = {n: row for n, named in enumerate(rows) if (row := stored(named, columns)) is not None}
-    return Work.of(State(columns, 2, {"main": Snap(found, columns)}, identities=len(found), key=key))
+    return Work.of(
+        State(columns, 2, {"main": Snap(found, columns)}, identities=len(found), key=key)
+    )
 
 
-def rows_after(columns: Columns, rows: Iterable[dict[str, Any]], steps: Iterable[Any]) -> list[dict[str, Any]]:
+def rows_after(
+    columns: Columns, rows: Iterable[dict[str, Any]], steps: Iterable[Any]
+) -> list[dict[str, Any]]:
     """The rows of a table that held `rows` after some steps. Raises Refused where a step must fail."""
     work = begun(columns, rows)
     for step in steps:

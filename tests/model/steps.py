@@ -1,4 +1,6 @@
-"""The steps of a script: each is Python code for the table, and the same done to the model. Here those that change and read rows."""
+"""The steps of a script: each is Python code for the table, and the same done to the model. Here
+those that change and read rows.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ Rows = tuple[dict[str, Any], ...]
 
 
 class Step(Protocol):
-    """A frozen dataclass. `code`: Python statements on the variable `on`. `apply` changes `work`, or raises Refused or Invalid."""
+    """A frozen dataclass. `code`: Python statements on the variable `on`. `apply` changes `work`,
+    or raises Refused or Invalid.
+    """
 
     def code(self, on: str = "t") -> str: ...
 
@@ -23,7 +27,9 @@ class Step(Protocol):
 
 def call(on: str, verb: str, *arguments: str, **named: Any) -> str:
     """`named` that are None (or main, of branches) are left out."""
-    shown = [f"{k}={v!r}" for k, v in named.items() if v is not None and (k, v) != ("branch", "main")]
+    shown = [
+        f"{k}={v!r}" for k, v in named.items() if v is not None and (k, v) != ("branch", "main")
+    ]
     return f"{'' if on == 'tx' else 'result = '}{on}.{verb}({', '.join([*arguments, *shown])})"
 
 
@@ -57,10 +63,16 @@ class AppendWider:
         return call(on, "append", wider, "merge_schema=True", branch=self.branch)
 
     def apply(self, work: Work) -> None:
-        if any(c.name.lower() == self.name.lower() for c in work.columns) or len(self.values) != len(self.rows):
+        if any(c.name.lower() == self.name.lower() for c in work.columns) or len(
+            self.values
+        ) != len(self.rows):
             raise Invalid("the name is taken")
         work.columns = (*work.columns, Column(work.state.column_number(), self.name, "double"))
-        work.insert(work.frame({**row, self.name: value} for row, value in zip(self.rows, self.values, strict=True)))
+        work.insert(
+            work.frame(
+                {**row, self.name: value} for row, value in zip(self.rows, self.values, strict=True)
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -73,7 +85,12 @@ class AddFile:
     maybe = True
 
     def code(self, on: str = "t") -> str:
-        return call(on, "add_files", f"[parquet({frame(on, self.rows)}, {on}, {self.name!r})]", branch=self.branch)
+        return call(
+            on,
+            "add_files",
+            f"[parquet({frame(on, self.rows)}, {on}, {self.name!r})]",
+            branch=self.branch,
+        )
 
     def apply(self, work: Work) -> None:
         if not self.rows:
@@ -84,7 +101,9 @@ class AddFile:
 
 @dataclass(frozen=True)
 class Overwrite:
-    """`where` None: everything. `isolation`: None is the default, which validates nothing, as in Java."""
+    """`where` None: everything. `isolation`: None is the default, which validates nothing, as in
+    Java.
+    """
 
     rows: Rows
     where: Expr | None = None
@@ -93,7 +112,14 @@ class Overwrite:
 
     def code(self, on: str = "t") -> str:
         where = () if self.where is None else (repr(self.where.text),)
-        return call(on, "overwrite", frame(on, self.rows), *where, branch=self.branch, isolation_level=self.isolation)
+        return call(
+            on,
+            "overwrite",
+            frame(on, self.rows),
+            *where,
+            branch=self.branch,
+            isolation_level=self.isolation,
+        )
 
     def apply(self, work: Work) -> None:
         where, columns = self.where or true(), work.columns
@@ -104,7 +130,9 @@ class Overwrite:
 
 @dataclass(frozen=True)
 class OverwritePartitions:
-    """Replaces the partitions of the current spec that the rows fall into; without partitions, everything."""
+    """Replaces the partitions of the current spec that the rows fall into; without partitions,
+    everything.
+    """
 
     rows: Rows
     branch: str = "main"
@@ -126,7 +154,14 @@ class Delete:
     isolation: str | None = None
 
     def code(self, on: str = "t") -> str:
-        return call(on, "delete", repr(self.where.text), mode=self.mode, branch=self.branch, isolation_level=self.isolation)
+        return call(
+            on,
+            "delete",
+            repr(self.where.text),
+            mode=self.mode,
+            branch=self.branch,
+            isolation_level=self.isolation,
+        )
 
     def apply(self, work: Work) -> None:
         columns = work.columns
@@ -158,7 +193,9 @@ class Update:
         work.update({i: self.version(work.rows[i], columns) for i in found})
 
     def version(self, row: Row, columns: Columns) -> Row:
-        return assigned(row, columns, [(path, e.value(over(row, columns))) for path, e in self.sets])
+        return assigned(
+            row, columns, [(path, e.value(over(row, columns))) for path, e in self.sets]
+        )
 
 
 @dataclass(frozen=True)
@@ -171,11 +208,18 @@ class Compact:
     branch: str = "main"
 
     def code(self, on: str = "t") -> str:
-        named = {"strategy": self.strategy, "sort_order": self.sort_order, "options": dict(self.options), "branch": self.branch}
+        named = {
+            "strategy": self.strategy,
+            "sort_order": self.sort_order,
+            "options": dict(self.options),
+            "branch": self.branch,
+        }
         return call(on, "maintenance.rewrite_data_files", **named)
 
     def apply(self, work: Work) -> None:
-        if self.sort_order and not any(c.name in self.sort_order for c in work.columns if c.name == "k"):
+        if self.sort_order and not any(
+            c.name in self.sort_order for c in work.columns if c.name == "k"
+        ):
             raise Invalid("the key has another name")
 
 
@@ -191,8 +235,18 @@ class Upsert:
 
     def code(self, on: str = "t") -> str:
         flags = {"when_matched_update_all": self.update, "when_not_matched_insert_all": self.insert}
-        named = {k: v for k, v in flags.items() if not v} | {"mode": self.mode, "isolation_level": self.isolation}
-        return call(on, "upsert", frame(on, self.rows), f"join_cols={list(self.keys)!r}", **named, branch=self.branch)
+        named = {k: v for k, v in flags.items() if not v} | {
+            "mode": self.mode,
+            "isolation_level": self.isolation,
+        }
+        return call(
+            on,
+            "upsert",
+            frame(on, self.rows),
+            f"join_cols={list(self.keys)!r}",
+            **named,
+            branch=self.branch,
+        )
 
     def apply(self, work: Work) -> None:
         keys = [find(work.columns, k)[0] for k in self.keys]
@@ -208,7 +262,13 @@ class Upsert:
         matched = {i: source[key(row)] for i, row in work.rows.items() if key(row) in source}
         there = {key(work.rows[i]) for i in matched}
         if self.update:
-            work.update({i: row for i, row in matched.items() if not alike(shown(work.rows[i], work.columns), shown(row, work.columns))})
+            work.update(
+                {
+                    i: row
+                    for i, row in matched.items()
+                    if not alike(shown(work.rows[i], work.columns), shown(row, work.columns))
+                }
+            )
         if self.insert:
             work.insert([*without_key, *(row for k, row in source.items() if k not in there)])
 
@@ -226,7 +286,9 @@ class Transaction:
 
     def code(self, on: str = "t") -> str:
         inner = "\n".join(s.code("tx") for s in self.steps) or "pass"
-        return f"with {on}.transaction() as tx:\n" + "\n".join("    " + line for line in inner.splitlines())
+        return f"with {on}.transaction() as tx:\n" + "\n".join(
+            "    " + line for line in inner.splitlines()
+        )
 
     def apply(self, work: Work) -> None:
         states = []
@@ -240,7 +302,9 @@ class Transaction:
 
 @dataclass(frozen=True)
 class Look:
-    """A filter over the head of a branch, or over a snapshot told by its place in the table's list, and how many rows it gives."""
+    """A filter over the head of a branch, or over a snapshot told by its place in the table's list,
+    and how many rows it gives.
+    """
 
     where: Expr
     branch: str = "main"
@@ -249,7 +313,11 @@ class Look:
 
     def code(self, on: str = "t") -> str:
         at = "" if self.branch == "main" else f", branch={self.branch!r}"
-        at = at if self.snapshot is None else f", snapshot_id={on}.snapshots()[{self.snapshot}].snapshot_id"
+        at = (
+            at
+            if self.snapshot is None
+            else f", snapshot_id={on}.snapshots()[{self.snapshot}].snapshot_id"
+        )
         scan = f"{on}.scan({self.where.text!r}{at})"
         return f"looked = {scan}.to_arrow(), {scan}.count()"
 
@@ -259,12 +327,16 @@ class Look:
             snap = work.state.snapshot(self.snapshot)
             rows, columns = snap.rows, snap.columns
         self.where.check(over({}, columns))
-        self.found[:] = [shown(row, columns) for row in rows.values() if self.where.holds(over(row, columns))]
+        self.found[:] = [
+            shown(row, columns) for row in rows.values() if self.where.holds(over(row, columns))
+        ]
 
 
 @dataclass(frozen=True)
 class Race:
-    """Two steps on main, the second by a handle that has not seen the first. `raced` is the error of the second."""
+    """Two steps on main, the second by a handle that has not seen the first. `raced` is the error
+    of the second.
+    """
 
     steps: tuple[Any, ...]
     branch: str = "main"

@@ -1,4 +1,6 @@
-"""The model test through other doors: changes made by Spark's tasks, and real Java Iceberg and PyIceberg reading what came of scripts."""
+"""The model test through other doors: changes made by Spark's tasks, and real Java Iceberg and
+PyIceberg reading what came of scripts.
+"""
 
 import json
 import random
@@ -30,24 +32,34 @@ def in_spark(spark, table):
 
 
 class SparkPlayer(Player):
-    """The session is active, so deletes, updates, upserts and merges run as its tasks; frames come from it as well."""
+    """The session is active, so deletes, updates, upserts and merges run as its tasks; frames come
+    from it as well.
+    """
 
     spark = None
 
     def __init__(self, script):
         super().__init__(script)
         rows, parquet = self.names["rows"], self.names["parquet"]
-        self.names["rows"] = lambda *arguments, **named: in_spark(self.spark, rows(*arguments, **named))
+        self.names["rows"] = lambda *arguments, **named: in_spark(
+            self.spark, rows(*arguments, **named)
+        )
         self.names["parquet"] = lambda frame, *arguments: parquet(frame.toArrow(), *arguments)
 
     def finish(self):
         super().finish()
         rows = [r.asDict(recursive=True) for r in self.table.to_spark(self.spark).collect()]
-        self.same(rows, [shown(r, self.state.columns) for r in self.state.head().rows.values()], "rows on Spark")
+        self.same(
+            rows,
+            [shown(r, self.state.columns) for r in self.state.head().rows.values()],
+            "rows on Spark",
+        )
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(n, marks=pytest.mark.soak) for n in range(3, 103))])
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(n, marks=pytest.mark.soak) for n in range(3, 103))]
+)
 def test_random_scripts_on_spark_agree_with_a_model(spark, tmp_path, seed):
     SparkPlayer.spark = spark
     assert played(seed, 6, tmp_path, SparkPlayer).state.snaps
@@ -69,6 +81,12 @@ def test_java_and_pyiceberg_read_what_random_scripts_leave(java_check, pyiceberg
         for found in (java[location], pyiceberg[location]):
             if found is java[location] or "cannot" not in found:
                 assert found["ok"], (found["problems"], script.code())
-                if found is pyiceberg[location] and found["rows"] == want["rows"] and location in with_null_lists:
-                    continue  # PyIceberg makes empty lists of null ones, where a file's structs lack members of the table's
+                if (
+                    found is pyiceberg[location]
+                    and found["rows"] == want["rows"]
+                    and location in with_null_lists
+                ):
+                    # PyIceberg makes empty lists of null ones, where a file's structs lack members
+                    # of the table's
+                    continue
                 assert {"rows": found["rows"], "sum": found["sum"]} == want, script.code()

@@ -1,4 +1,6 @@
-"""Random scripts of changes agree with a plain Python model after every step: rows, row ids, counts, time travel, branches, tags, files."""
+"""Random scripts of changes agree with a plain Python model after every step: rows, row ids,
+counts, time travel, branches, tags, files.
+"""
 
 import os
 import random
@@ -21,7 +23,9 @@ def check(seed, steps, catalog=CATALOG):
         pytest.fail(f"seed {seed}, {told(shrunk(failure))}", pytrace=False)
 
 
-@pytest.mark.parametrize("part", [*range(6), *(pytest.param(n, marks=pytest.mark.soak) for n in range(6, 10))])
+@pytest.mark.parametrize(
+    "part", [*range(6), *(pytest.param(n, marks=pytest.mark.soak) for n in range(6, 10))]
+)
 def test_random_scripts_agree_with_a_model(part):
     for seed in range(part * 5, part * 5 + 5):
         check(seed, 7)

@@ -1,4 +1,5 @@
-"""Columns and values of the model: a row is a dict by the number of a column, a struct a dict by the numbers of its members.
+"""Columns and values of the model: a row is a dict by the number of a column, a struct a dict by
+the numbers of its members.
 
 A list is a list of structs.
 """
@@ -26,13 +27,29 @@ KINDS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "long": ("bigint", (0, 1, -1, 3, 2**40, -(2**63), 2**63 - 1)),
     "float": ("float", (0.0, -0.0, 1.5, -2.25, nan, math.inf)),
     "double": ("double", (0.0, -0.0, -0.5, 2.0, nan, -math.inf)),
-    "decimal": ("decimal(9,2)", (Decimal("0.00"), Decimal("-0.01"), Decimal("12.50"), Decimal("9999999.99"))),
+    "decimal": (
+        "decimal(9,2)",
+        (Decimal("0.00"), Decimal("-0.01"), Decimal("12.50"), Decimal("9999999.99")),
+    ),
     "wide": ("decimal(18,2)", (Decimal("0.00"), Decimal("12.50"), Decimal("123456789012.99"))),
     "string": ("string", ("", "a", "ab", "aß𝔘", "b/c=d %", "zzzzzzzzzzzzzzzzzzzz")),
-    "date": ("date", (dt.date(1970, 1, 1), dt.date(1969, 12, 31), dt.date(2024, 2, 29), dt.date(2024, 3, 1), dt.date(1, 1, 1))),
+    "date": (
+        "date",
+        (
+            dt.date(1970, 1, 1),
+            dt.date(1969, 12, 31),
+            dt.date(2024, 2, 29),
+            dt.date(2024, 3, 1),
+            dt.date(1, 1, 1),
+        ),
+    ),
     "timestamp": (
         "timestamp_ntz",
-        (dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2024, 2, 29, 1), dt.datetime(2024, 2, 29, 2, 0, 0, 7)),
+        (
+            dt.datetime(1969, 12, 31, 23, 59, 59),
+            dt.datetime(2024, 2, 29, 1),
+            dt.datetime(2024, 2, 29, 2, 0, 0, 7),
+        ),
     ),
     "boolean": ("boolean", (True, False)),
 }
@@ -46,8 +63,8 @@ TRANSFORMS = {
 
 @dataclass(frozen=True)
 class Column:
-    """`default`: what rows have that were written before it came, and inserts that do not name it. `members`: of a struct, or of the structs
-    in a list (kind "list")."""
+    """`default`: what rows have that were written before it came, and inserts that do not name it.
+    `members`: of a struct, or of the structs in a list (kind "list")."""
 
     number: int
     name: str
@@ -74,7 +91,9 @@ def ddl(columns: Columns) -> str:
 
 
 def find(columns: Columns, path: str) -> tuple[Column, ...]:
-    """The columns along a dotted path; the "element" of a list stands for its struct and is no column. Raises Invalid."""
+    """The columns along a dotted path; the "element" of a list stands for its struct and is no
+    column. Raises Invalid.
+    """
     found: tuple[Column, ...] = ()
     inside = columns
     for name in path.split("."):
@@ -112,7 +131,11 @@ def changed(columns: Columns, path: str, **changes: Any) -> Columns:
     def one(c: Column, rest: tuple[Column, ...]) -> Column:
         if c != rest[0]:
             return c
-        return replace(c, **changes) if len(rest) == 1 else replace(c, members=tuple(one(m, rest[1:]) for m in c.members))
+        return (
+            replace(c, **changes)
+            if len(rest) == 1
+            else replace(c, members=tuple(one(m, rest[1:]) for m in c.members))
+        )
 
     return tuple(one(c, target) for c in columns)
 
@@ -123,7 +146,9 @@ def without(columns: Columns, path: str) -> Columns:
     def some(inside: Columns, rest: tuple[Column, ...]) -> Columns:
         if len(rest) == 1:
             return tuple(c for c in inside if c != rest[0])
-        return tuple(replace(c, members=some(c.members, rest[1:])) if c == rest[0] else c for c in inside)
+        return tuple(
+            replace(c, members=some(c.members, rest[1:])) if c == rest[0] else c for c in inside
+        )
 
     return some(columns, target)
 
@@ -146,8 +171,12 @@ def shown(row: Row | None, columns: Columns) -> dict[str, Any] | None:
 
 
 def stored(named: dict[str, Any] | None, columns: Columns) -> Row | None:
-    """What a frame holds, by number; columns that it lacks are null, those that the table lacks are dropped."""
-    return None if named is None else {c.number: _each(named.get(c.name), c, stored) for c in columns}
+    """What a frame holds, by number; columns that it lacks are null, those that the table lacks are
+    dropped.
+    """
+    return (
+        None if named is None else {c.number: _each(named.get(c.name), c, stored) for c in columns}
+    )
 
 
 def _each(value: Any, c: Column, turned: Callable[[Any, Columns], Any]) -> Any:

@@ -24,5 +24,7 @@ def backend() -> Iterator[CatalogBackend]:
 
 @pytest.fixture
 def place(backend: CatalogBackend) -> Place:
-    create_empty(backend, PARTS, table_metadata("", parse_schema(ID_P_V), None, None, {}), "mem.db.t")
+    create_empty(
+        backend, PARTS, table_metadata("", parse_schema(ID_P_V), None, None, {}), "mem.db.t"
+    )
     return Place(backend)

@@ -20,7 +20,14 @@ def test_an_error_without_a_table_gets_its_name() -> None:
     assert isinstance(found, FrazilError) and found.facts["table"] == "cat.db.t"
 
 
-@pytest.mark.parametrize("error", [NoSuchTableError("gone", table="other.t"), InvalidInput("cat.db.t is read-only."), InvalidInput("at memory://t")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        NoSuchTableError("gone", table="other.t"),
+        InvalidInput("cat.db.t is read-only."),
+        InvalidInput("at memory://t"),
+    ],
+)
 def test_an_error_that_names_a_table_keeps_its_text(error: FrazilError) -> None:
     text = str(error)
     assert str(raised(error)) == text

@@ -1,4 +1,6 @@
-"""One operation from its first staged write to its end: commit, nothing to commit, done before, given up."""
+"""One operation from its first staged write to its end: commit, nothing to commit, done before,
+given up.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,15 @@ def test_what_a_block_stages_is_one_commit_at_its_end(place: Place) -> None:
     with place.operation(on_commit=states.append) as operation:
         operation.run(appended(1, 2))
         operation.stage(metadata_changes.set_properties({"k": "v"}))
-        assert operation.metadata.properties["k"] == "v" and "k" not in place.load().metadata.properties
+        assert (
+            operation.metadata.properties["k"] == "v"
+            and "k" not in place.load().metadata.properties
+        )
         operation.run(appended(3))
     metadata = place.load().metadata
-    assert rows_of(place) == 3 and metadata.properties["k"] == "v" and len(metadata.metadata_log) == 1
+    assert (
+        rows_of(place) == 3 and metadata.properties["k"] == "v" and len(metadata.metadata_log) == 1
+    )
     assert [state.metadata for state in states] == [metadata]
     assert (operation.result.rows_inserted, operation.result.attempts) == (3, 1)
 
@@ -38,7 +45,11 @@ def test_an_operation_without_changes_commits_nothing(place: Place) -> None:
     before = place.load().metadata_location
     with place.operation() as operation:
         pass
-    assert (place.load().metadata_location, operation.result.snapshot_id, operation.result.attempts) == (before, None, 0)
+    assert (
+        place.load().metadata_location,
+        operation.result.snapshot_id,
+        operation.result.attempts,
+    ) == (before, None, 0)
 
 
 def test_after_an_error_nothing_is_committed_and_the_files_are_removed(place: Place) -> None:
@@ -58,7 +69,10 @@ def test_files_stay_where_it_is_not_known_whether_a_commit_was_applied(place: Pl
 
 
 def test_an_error_names_the_table(place: Place) -> None:
-    with pytest.raises(InvalidInput, match=r"^Table mem\.db\.t: branch is empty"), place.operation() as operation:
+    with (
+        pytest.raises(InvalidInput, match=r"^Table mem\.db\.t: branch is empty"),
+        place.operation() as operation,
+    ):
         operation.run(appended(1, branch=""))
 
 
@@ -66,7 +80,11 @@ def test_an_error_names_the_table(place: Place) -> None:
 def test_an_operation_that_has_ended_takes_nothing_more(place: Place, end: str) -> None:
     operation = place.operation()
     operation.commit() if end == "commit" else operation.abandon(ValueError())
-    for again in (operation.commit, lambda: operation.run(appended(1)), lambda: operation.stage(metadata_changes.set_location("memory://x"))):
+    for again in (
+        operation.commit,
+        lambda: operation.run(appended(1)),
+        lambda: operation.stage(metadata_changes.set_location("memory://x")),
+    ):
         with pytest.raises(InvalidInput, match="has been committed or has failed already"):
             again()
     assert rows_of(place) == 0
@@ -74,13 +92,20 @@ def test_an_operation_that_has_ended_takes_nothing_more(place: Place, end: str) 
 
 def test_a_table_that_was_opened_from_a_metadata_file_is_not_written(place: Place) -> None:
     held = place.files()
-    with pytest.raises(ValidationError, match="is read-only"), TableOperation(None, place.load(), "t") as operation:
+    with (
+        pytest.raises(ValidationError, match="is read-only"),
+        TableOperation(None, place.load(), "t") as operation,
+    ):
         operation.run(appended(1))
     assert place.files() == held
 
 
 def test_close_tells_whether_there_is_anything_to_commit(place: Place) -> None:
-    nothing, something, marked = place.operation(), place.operation(), place.operation(txn=Txn("app", 1))
+    nothing, something, marked = (
+        place.operation(),
+        place.operation(),
+        place.operation(txn=Txn("app", 1)),
+    )
     something.run(appended(1))
     assert (nothing.close(), something.close(), marked.close()) == (False, True, True)
     something.abandon(ValueError())  # has no effect after the end
@@ -108,7 +133,9 @@ def test_files_of_a_txn_that_another_writer_commits_meanwhile_are_removed(place:
     assert late.written and not set(late.written) & place.files()
 
 
-def test_a_step_reads_what_was_staged_before_it_and_its_preview_leaves_no_files(place: Place) -> None:
+def test_a_step_reads_what_was_staged_before_it_and_its_preview_leaves_no_files(
+    place: Place,
+) -> None:
     with place.operation() as operation:
         operation.run(appended(1, 2, 3))
         step = operation.step(WriteArguments("delete"), IN_PROCESS, InProcess())
@@ -117,7 +144,9 @@ def test_a_step_reads_what_was_staged_before_it_and_its_preview_leaves_no_files(
     assert rows_of(place) == 2 and operation.result.rows_deleted == 1
     metadata, storage = place.load().metadata, place.load().storage
     lists = {s.manifest_list for s in metadata.snapshots}
-    assert {f for f in place.files() if "/snap-" in f} == lists and all(storage.exists(path) for path in lists if path)
+    assert {f for f in place.files() if "/snap-" in f} == lists and all(
+        storage.exists(path) for path in lists if path
+    )
 
 
 def test_operations_on_several_tables_are_committed_as_one_or_not_at_all(place: Place) -> None:

@@ -21,26 +21,55 @@ def no_spark(_: Any) -> Schema:
     raise AssertionError("this schema is not Spark's")
 
 
-@pytest.mark.parametrize("given", ["id bigint, `a``b` string", {"id": "bigint", "a`b": "string"}, pa.schema({"id": pa.int64(), "a`b": pa.string()})])
+@pytest.mark.parametrize(
+    "given",
+    [
+        "id bigint, `a``b` string",
+        {"id": "bigint", "a`b": "string"},
+        pa.schema({"id": pa.int64(), "a`b": pa.string()}),
+    ],
+)
 def test_a_schema_may_be_text_a_mapping_or_arrow_s(given: Any) -> None:
     found = schema_of(given, no_spark)
-    assert [(f.name, str(f.field_type)) for f in found.fields] == [("id", "long"), ("a`b", "string")]
+    assert [(f.name, str(f.field_type)) for f in found.fields] == [
+        ("id", "long"),
+        ("a`b", "string"),
+    ]
 
 
-def test_columns_of_a_frame_of_spark_become_optional_at_every_depth_and_those_of_a_type_stay() -> None:
-    told = parse_schema("a bigint not null, s struct<x: int not null>, l array<int>, m map<string, int>")
+def test_columns_of_a_frame_of_spark_become_optional_at_every_depth_and_those_of_a_type_stay() -> (
+    None
+):
+    told = parse_schema(
+        "a bigint not null, s struct<x: int not null>, l array<int>, m map<string, int>"
+    )
     DataFrame = type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})
-    StructType = type("StructType", (type("DataType", (), {"__module__": "pyspark.sql.types"}),), {})
+    StructType = type(
+        "StructType", (type("DataType", (), {"__module__": "pyspark.sql.types"}),), {}
+    )
     of_frame = schema_of(DataFrame(), lambda _: told)
-    assert not any(of_frame.find_field(name).required for name in ("a", "s", "s.x", "l.element", "m.value"))
+    assert not any(
+        of_frame.find_field(name).required for name in ("a", "s", "s.x", "l.element", "m.value")
+    )
     assert schema_of(StructType(), lambda _: told) is told
 
 
-def test_the_columns_that_define_a_table_are_sources_of_partitions_and_order_and_identifiers() -> None:
+def test_the_columns_that_define_a_table_are_sources_of_partitions_and_order_and_identifiers() -> (
+    None
+):
     made = table_metadata(
-        "memory://t", COLUMNS, None, None, None, partition_by=["days(ts)", "bucket(4, s.x)"], sort_by="p desc", identifier_fields="id"
+        "memory://t",
+        COLUMNS,
+        None,
+        None,
+        None,
+        partition_by=["days(ts)", "bucket(4, s.x)"],
+        sort_by="p desc",
+        identifier_fields="id",
     )
-    assert defining_columns(made) == {"id", "p", "ts", "s"} and made.schema().find_field("id").required
+    assert (
+        defining_columns(made) == {"id", "p", "ts", "s"} and made.schema().find_field("id").required
+    )
     assert defining_columns(table_metadata("memory://t", COLUMNS, None, None, {})) == frozenset()
 
 
@@ -55,9 +84,12 @@ def test_partitioning_and_order_are_given_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argument", "stored", "version"), [(None, None, 2), (3, None, 3), (None, "1", 1), (2, "2", 2), (None, 3, 3)]
+    ("argument", "stored", "version"),
+    [(None, None, 2), (3, None, 3), (None, "1", 1), (2, "2", 2), (None, 3, 3)],
 )
-def test_the_format_version_is_an_argument_or_a_property(argument: int | None, stored: Any, version: int) -> None:
+def test_the_format_version_is_an_argument_or_a_property(
+    argument: int | None, stored: Any, version: int
+) -> None:
     properties = {} if stored is None else {"format-version": stored}
     made = table_metadata("memory://t", COLUMNS, None, None, properties, format_version=argument)
     assert made.format_version == version and "format-version" not in made.properties
@@ -65,9 +97,17 @@ def test_the_format_version_is_an_argument_or_a_property(argument: int | None, s
 
 @pytest.mark.parametrize(
     ("argument", "stored", "error"),
-    [(2, "3", InvalidInput), ("2", None, InvalidInput), (None, "two", InvalidInput), (9, None, ValidationError), (None, "0", ValidationError)],
+    [
+        (2, "3", InvalidInput),
+        ("2", None, InvalidInput),
+        (None, "two", InvalidInput),
+        (9, None, ValidationError),
+        (None, "0", ValidationError),
+    ],
 )
-def test_a_format_version_that_is_none_is_refused(argument: Any, stored: Any, error: type[Exception]) -> None:
+def test_a_format_version_that_is_none_is_refused(
+    argument: Any, stored: Any, error: type[Exception]
+) -> None:
     properties = {} if stored is None else {"format-version": stored}
     with pytest.raises(error):
         table_metadata("memory://t", COLUMNS, None, None, properties, format_version=argument)

@@ -23,7 +23,12 @@ from frazil.spec.view import ViewVersion, new_view
 PARTS, NAME = ("db", "v"), "mem.db.v"
 
 
-def version(sql: str | None = "SELECT 1 AS id", namespace: Any = None, catalog: str | None = None, given: Any = None) -> ViewVersion:
+def version(
+    sql: str | None = "SELECT 1 AS id",
+    namespace: Any = None,
+    catalog: str | None = None,
+    given: Any = None,
+) -> ViewVersion:
     return version_of(given, sql, namespace, catalog, PARTS)
 
 
@@ -68,24 +73,44 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_name_in_a_query_means_a_table_of_the_version_s_catalog_unless_it_tells_one(
     parts: tuple[str, ...], default_catalog: str | None, means: tuple[str, tuple[str, ...]]
 ) -> None:
-    assert named_in_query(parts, version(namespace="ns", catalog=default_catalog), NAME, "mem", ["other"]) == means
+    assert (
+        named_in_query(
+            parts, version(namespace="ns", catalog=default_catalog), NAME, "mem", ["other"]
+        )
+        == means
+    )
 
 
 def test_a_catalog_that_is_not_configured_is_told() -> None:
-    with pytest.raises(NoSuchTableError, match=r"view mem\.db\.v names ns\.t in catalog 'gone', which is not configured"):
+    with pytest.raises(
+        NoSuchTableError,
+        match=r"view mem\.db\.v names ns\.t in catalog 'gone', which is not configured",
+    ):
         named_in_query(("t",), version(namespace="ns", catalog="gone"), NAME, "mem", ["other"])
 
 
 def test_the_version_is_that_of_the_arguments() -> None:
     made = version_of(None, {"spark": "SELECT 1", "trino": "SELECT 2"}, None, "cat", PARTS)
-    assert (made.default_namespace, made.default_catalog, set(made.queries)) == (("db",), "cat", {"spark", "trino"})
-    assert version(namespace="a.b").default_namespace == ("a", "b") and version(namespace=("a.b",)).default_namespace == ("a.b",)
+    assert (made.default_namespace, made.default_catalog, set(made.queries)) == (
+        ("db",),
+        "cat",
+        {"spark", "trino"},
+    )
+    assert version(namespace="a.b").default_namespace == ("a", "b") and version(
+        namespace=("a.b",)
+    ).default_namespace == ("a.b",)
     assert version(None, given=made) is made
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"sql": None}, {"given": version()}, {"sql": None, "given": "SELECT 1"}, {"sql": " "}, {"sql": None, "given": version(), "namespace": "a"}],
+    [
+        {"sql": None},
+        {"given": version()},
+        {"sql": None, "given": "SELECT 1"},
+        {"sql": " "},
+        {"sql": None, "given": version(), "namespace": "a"},
+    ],
 )
 def test_arguments_that_contradict_each_other_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
@@ -97,21 +122,35 @@ def test_a_name_is_taken_once(backend: CatalogBackend, view: LoadedView) -> None
         create_view(backend, PARTS, view.metadata, NAME)
 
 
-def test_a_change_is_made_again_when_another_writer_was_first(backend: CatalogBackend, view: LoadedView) -> None:
+def test_a_change_is_made_again_when_another_writer_was_first(
+    backend: CatalogBackend, view: LoadedView
+) -> None:
     rival: Any = Rival(backend, Conflict("a"), Conflict("b"))
     changed = replace_view(rival, PARTS, version("SELECT 2 AS id"), None, {"k": "v"}, NAME)
-    assert rival.given == 2 and changed.metadata.properties["k"] == "v" and len(changed.metadata.versions) == 2
+    assert (
+        rival.given == 2
+        and changed.metadata.properties["k"] == "v"
+        and len(changed.metadata.versions) == 2
+    )
     assert changed.metadata.current_version().queries["spark"].sql == "SELECT 2 AS id"
 
 
-def test_a_change_that_always_loses_and_one_without_an_answer_are_told_apart(backend: CatalogBackend, view: LoadedView) -> None:
+def test_a_change_that_always_loses_and_one_without_an_answer_are_told_apart(
+    backend: CatalogBackend, view: LoadedView
+) -> None:
     loser: Any = Rival(backend, *[Conflict(f"writer {n}") for n in range(9)])
-    with pytest.raises(CommitFailedException, match=r"could not be changed in 5 attempts: writer 4"):
+    with pytest.raises(
+        CommitFailedException, match=r"could not be changed in 5 attempts: writer 4"
+    ):
         replace_view(loser, PARTS, version("SELECT 2 AS id"), None, {}, NAME)
     unknown: Any = Rival(backend, Unknown(OSError("reset")))
-    with pytest.raises(CommitStateUnknownException, match="not known whether view mem.db.v was changed: reset"):
+    with pytest.raises(
+        CommitStateUnknownException, match="not known whether view mem.db.v was changed: reset"
+    ):
         replace_view(unknown, PARTS, version("SELECT 2 AS id"), None, {}, NAME)
-    assert (loser.given, unknown.given) == (5, 1) and len(backend.load_view(PARTS).metadata.versions) == 1  # type: ignore[attr-defined]
+    assert (loser.given, unknown.given) == (5, 1) and len(
+        backend.load_view(PARTS).metadata.versions
+    ) == 1  # type: ignore[attr-defined]
 
 
 def test_a_materialized_view_is_not_replaced(backend: CatalogBackend) -> None:

@@ -1,6 +1,8 @@
-"""Runs the checkers beside this file in the environments of the engines they ask. `environment` makes those on first use.
+"""Runs the checkers beside this file in the environments of the engines they ask. `environment`
+makes those on first use.
 
-An engine starts with the first question and stays up (server.py) for all tests of the run: a JVM's start costs more than most answers.
+An engine starts with the first question and stays up (server.py) for all tests of the run: a JVM's
+start costs more than most answers.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ def environment(name: str, folder: Path) -> Environment:
 
 
 class PeerProcess:
-    """One process of another engine: started by the first question, again after one that killed it; `close` ends it."""
+    """One process of another engine: started by the first question, again after one that killed it;
+    `close` ends it.
+    """
 
     def __init__(self, environment: Environment, *arguments: str | Path) -> None:
         self.environment = environment
@@ -47,9 +51,19 @@ class PeerProcess:
 
     def ask(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
         if self._process is None:
-            clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_", "PYTHONPATH"))}
+            clean = {
+                k: v
+                for k, v in os.environ.items()
+                if not k.startswith(("PYSPARK_", "SPARK_", "PYTHONPATH"))
+            }
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, bufsize=1, env=clean
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                text=True,
+                bufsize=1,
+                env=clean,
             )
         assert self._process.stdin is not None and self._process.stdout is not None
         line = ""
@@ -63,10 +77,14 @@ class PeerProcess:
             if not line:
                 self.close()
         if not line:
-            raise RuntimeError(f"{self._command} gave no answer within {timeout} s or died:\n{self._told()}")
+            raise RuntimeError(
+                f"{self._command} gave no answer within {timeout} s or died:\n{self._told()}"
+            )
         answer: dict[str, Any] = json.loads(line)
         if "failed" in answer:
-            raise RuntimeError(f"failed:\n{answer['out'][-1000:]}\n{answer['failed'][-4000:]}\n{self._told()}")
+            raise RuntimeError(
+                f"failed:\n{answer['out'][-1000:]}\n{answer['failed'][-4000:]}\n{self._told()}"
+            )
         return answer
 
     def _told(self) -> str:
@@ -79,8 +97,12 @@ class PeerProcess:
             self._process.communicate()
             self._process = None
 
-    def _check(self, locations: Sequence[str | Path], flags: Sequence[str], timeout: float) -> Results:
-        """Results in the order of the locations. The scripts end with 1 when they found problems; anything else is a failure of the check."""
+    def _check(
+        self, locations: Sequence[str | Path], flags: Sequence[str], timeout: float
+    ) -> Results:
+        """Results in the order of the locations. The scripts end with 1 when they found problems;
+        anything else is a failure of the check.
+        """
         named = [str(location) for location in locations]
         for path in named:
             if not Path(path).exists():
@@ -88,27 +110,45 @@ class PeerProcess:
         answer = self.ask({"check": [*named, *flags]}, timeout)
         start = answer["out"].find("{")
         if answer["code"] not in (0, 1) or start < 0:
-            raise RuntimeError(f"the check ended with {answer['code']}:\n{answer['out'][-1000:]}\n{self._told()}")
+            raise RuntimeError(
+                f"the check ended with {answer['code']}:\n{answer['out'][-1000:]}\n{self._told()}"
+            )
         found = json.loads(answer["out"][start:])["results"]
         return dict(zip(named, found, strict=True))
 
     def _run(self, code: str, arguments: Sequence[str | Path], timeout: float) -> str:
-        return str(self.ask({"code": code, "arguments": [str(a) for a in arguments]}, timeout)["out"])
+        return str(
+            self.ask({"code": code, "arguments": [str(a) for a in arguments]}, timeout)["out"]
+        )
 
 
 class JavaCheck(PeerProcess):
     def __init__(self, environment: Environment, class_path: str = "") -> None:
         """`class_path` comes before Spark's own jars."""
-        super().__init__(environment, "java", environment.jar, *([class_path] if class_path else []))
+        super().__init__(
+            environment, "java", environment.jar, *([class_path] if class_path else [])
+        )
 
     def __call__(
-        self, locations: Sequence[str | Path], *, write: bool = False, light: bool = False, newest: int = 0, timeout: float = 900
+        self,
+        locations: Sequence[str | Path],
+        *,
+        write: bool = False,
+        light: bool = False,
+        newest: int = 0,
+        timeout: float = 900,
     ) -> Results:
         """`newest`: how many snapshots are read, the latest ones; 0 for all."""
-        return self._check(locations, ["--write"] * write + ["--light"] * light + [f"--newest={newest}"] * (newest > 0), timeout)
+        return self._check(
+            locations,
+            ["--write"] * write + ["--light"] * light + [f"--newest={newest}"] * (newest > 0),
+            timeout,
+        )
 
     def run(self, code: str, *arguments: str | Path, timeout: float = 600) -> str:
-        """Runs Python beside Java Iceberg: `spark` is a new session whose catalog `j` is Hadoop's over sys.argv[2]. Gives stdout."""
+        """Runs Python beside Java Iceberg: `spark` is a new session whose catalog `j` is Hadoop's
+        over sys.argv[2]. Gives stdout.
+        """
         return self._run(code, arguments, timeout)
 
 

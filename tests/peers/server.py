@@ -1,7 +1,9 @@
-"""Another engine that stays up: `python server.py java JAR [CLASS_PATH]` or `python server.py pyiceberg`, in that engine's environment.
+"""Another engine that stays up: `python server.py java JAR [CLASS_PATH]` or `python server.py
+pyiceberg`, in that engine's environment.
 
-A line of JSON in: {"check": arguments of java_check.py or pyiceberg_check.py} or {"code": Python text, "arguments": sys.argv[1:]}.
-A line of JSON out: {"out": what it printed, "code": exit code} or {"failed": traceback, "out": …}. Whatever else writes to stdout goes to stderr.
+A line of JSON in: {"check": arguments of java_check.py or pyiceberg_check.py} or {"code": Python
+text, "arguments": sys.argv[1:]}. A line of JSON out: {"out": what it printed, "code": exit code} or
+{"failed": traceback, "out": …}. Whatever else writes to stdout goes to stderr.
 """
 
 import contextlib
@@ -47,11 +49,18 @@ class JavaEngine:
 
     def session(self, catalog, warehouse):
         made = self.root.newSession()
-        for key, value in (("", ICEBERG), (".type", "hadoop"), (".warehouse", warehouse), (".cache-enabled", "false")):
+        for key, value in (
+            ("", ICEBERG),
+            (".type", "hadoop"),
+            (".warehouse", warehouse),
+            (".cache-enabled", "false"),
+        ):
             made.conf.set(f"spark.sql.catalog.{catalog}{key}", value)
         made.stop = lambda: None  # the checker stops its session when it is done
         for role in ("setActiveSession", "setDefaultSession"):
-            getattr(self.root._jvm.org.apache.spark.sql.classic.SparkSession, role)(made._jsparkSession)
+            getattr(self.root._jvm.org.apache.spark.sql.classic.SparkSession, role)(
+                made._jsparkSession
+            )
         return made
 
     def check(self, arguments):
@@ -62,7 +71,10 @@ class JavaEngine:
 
     def run(self, code, arguments):
         sys.argv = ["-c", self.jar, *arguments]
-        exec(compile(code, "<code of the test>", "exec"), {"__name__": "__main__", "sys": sys, "spark": self.session("j", arguments[0])})
+        exec(
+            compile(code, "<code of the test>", "exec"),
+            {"__name__": "__main__", "sys": sys, "spark": self.session("j", arguments[0])},
+        )
 
 
 class PyIceberg:

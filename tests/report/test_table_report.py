@@ -20,7 +20,9 @@ VOID = {"meta", "br", "line", "circle", "rect", "path", "polyline", "polygon"}
 
 
 class Page(HTMLParser):
-    """Check that every element is closed in order, and collect headings, labels and what is asked of the network."""
+    """Check that every element is closed in order, and collect headings, labels and what is asked
+    of the network.
+    """
 
     def __init__(self, text: str):
         super().__init__()
@@ -56,33 +58,67 @@ def table() -> Iterator[Table]:
     with frazil.load_catalog("health", type="memory") as catalog:
         catalog.create_namespace("d")
         made = catalog.create_table(
-            "d.<b>events", "id bigint, day date, s string", partition_by=["day"], sort_by=["id"],
+            "d.<b>events",
+            "id bigint, day date, s string",
+            partition_by=["day"],
+            sort_by=["id"],
             properties={"write.delete.mode": "merge-on-read", "frazil.scan-log.enabled": "true"},
-        )  # fmt: skip
+        )
         for i in range(12):
             ids = pa.array(range(i * 100, i * 100 + 50), pa.int64())
-            made.append(pa.table({"id": ids, "day": [dt.date(2026, 1, 1 + i % 2)] * 50, "s": [f"<i>{n}</i>" for n in range(50)]}))
+            made.append(
+                pa.table(
+                    {
+                        "id": ids,
+                        "day": [dt.date(2026, 1, 1 + i % 2)] * 50,
+                        "s": [f"<i>{n}</i>" for n in range(50)],
+                    }
+                )
+            )
         made.delete("id < 10")
         with made.manage_snapshots() as manage:
             manage.create_tag(made.snapshots()[1].snapshot_id, "first-week")
             manage.create_branch(made.snapshots()[2].snapshot_id, "audit")
-        made.append(pa.table({"id": pa.array([7], pa.int64()), "day": [dt.date(2026, 1, 1)], "s": ["x"]}), branch="audit")
+        made.append(
+            pa.table({"id": pa.array([7], pa.int64()), "day": [dt.date(2026, 1, 1)], "s": ["x"]}),
+            branch="audit",
+        )
         yield made
 
 
 def test_the_facts_are_those_of_the_table(table: Table) -> None:
     health = table.report().health
-    assert dict(health.facts)["data files"] == "12" and dict(health.facts)["rows in data files"] == "600"
-    assert health.moments[-1].rows is not None and [m.files for m in health.moments][:12] == list(range(1, 13))
-    assert sum(c.files for c in health.sizes) == 12 and sum(c.bytes for c in health.sizes) == sum(table.inspect.data_files()["file_size_in_bytes"].to_pylist())
+    assert (
+        dict(health.facts)["data files"] == "12"
+        and dict(health.facts)["rows in data files"] == "600"
+    )
+    assert health.moments[-1].rows is not None and [m.files for m in health.moments][:12] == list(
+        range(1, 13)
+    )
+    assert sum(c.files for c in health.sizes) == 12 and sum(c.bytes for c in health.sizes) == sum(
+        table.inspect.data_files()["file_size_in_bytes"].to_pylist()
+    )
     worst = health.partitions[0]
-    assert (worst.name, worst.rows, worst.deleted_rows, health.partition_count) == ("day=2026-01-01", 300, 10, 2)
+    assert (worst.name, worst.rows, worst.deleted_rows, health.partition_count) == (
+        "day=2026-01-01",
+        300,
+        10,
+        2,
+    )
     by_name = {c.name: c for c in health.columns}
-    assert by_name["id"].is_sorted_by and (by_name["id"].least, by_name["id"].greatest) == ("0", "1149")
-    assert by_name["id"].skipped is not None and by_name["id"].skipped > 0.8, "files of separate ranges"
+    assert by_name["id"].is_sorted_by and (by_name["id"].least, by_name["id"].greatest) == (
+        "0",
+        "1149",
+    )
+    assert by_name["id"].skipped is not None and by_name["id"].skipped > 0.8, (
+        "files of separate ranges"
+    )
     assert "2026-01-01" in by_name["day"].least
     refs = {name: node for node in health.snapshots for name in node.refs}
-    assert set(refs) == {"main", "audit", "first-week"} and refs["audit"].parent_id == table.snapshots()[2].snapshot_id
+    assert (
+        set(refs) == {"main", "audit", "first-week"}
+        and refs["audit"].parent_id == table.snapshots()[2].snapshot_id
+    )
     assert health.manifests[0][3] == 12 and health.manifests[1][1] == 1
     assert [f.kind for f in health.findings] == [f.kind for f in table.maintenance.recommend()]
 
@@ -92,12 +128,28 @@ def test_the_page_stands_alone_and_is_sound(table: Table, tmp_path: Path) -> Non
     report = table.report(tmp_path / "x.html")
     text = (tmp_path / "x.html").read_text()
     page = Page(text)
-    assert page.asked == [] and "script" not in page.tags and "http" not in text.replace("http-equiv", "")
+    assert (
+        page.asked == []
+        and "script" not in page.tags
+        and "http" not in text.replace("http-equiv", "")
+    )
     assert "<b>events" in page.headings[0]
-    wanted = {"What to do", "Growth", "File sizes", "Deletes by partition", "Snapshots, branches, tags", "Manifests"}
+    wanted = {
+        "What to do",
+        "Growth",
+        "File sizes",
+        "Deletes by partition",
+        "Snapshots, branches, tags",
+        "Manifests",
+    }
     assert wanted <= set(page.headings)
-    assert any(label.startswith("Size: ") for label in page.labels) and "prefers-color-scheme:dark" in text
-    assert "<b>events" not in text.split("<body>")[1] and "<i>" not in text, "names and values are escaped"
+    assert (
+        any(label.startswith("Size: ") for label in page.labels)
+        and "prefers-color-scheme:dark" in text
+    )
+    assert "<b>events" not in text.split("<body>")[1] and "<i>" not in text, (
+        "names and values are escaped"
+    )
     assert 'srcdoc="&lt;!doctype html' in report._repr_html_() and "small_files" in repr(report)
 
 
@@ -118,7 +170,11 @@ def test_many_snapshots_and_partitions_make_no_large_page(table: Table) -> None:
             many.append(pa.table({"id": pa.array([1], pa.int64())}))
         health = many.report().health
         text = page_of(health)
-        assert len(health.partitions) == 25 and health.partition_count == 200 and "175 more partitions" in text
+        assert (
+            len(health.partitions) == 25
+            and health.partition_count == 200
+            and "175 more partitions" in text
+        )
         assert len(health.snapshots) == 40 and "21 older snapshots" in text and len(text) < 150_000
 
 
@@ -135,7 +191,11 @@ def test_a_namespace_has_a_page_with_those_first_that_need_the_most(table: Table
     with frazil.load_catalog("two", type="memory") as catalog:
         catalog.create_namespace("d")
         idle = catalog.create_table("d.idle", "id bigint")
-        text = overview_of("two.d", [(idle.report().health, ""), (table.report().health, "events.html")], [("two.d.gone", "no <file>")])
+        text = overview_of(
+            "two.d",
+            [(idle.report().health, ""), (table.report().health, "events.html")],
+            [("two.d.gone", "no <file>")],
+        )
     page = Page(text)
     assert page.asked == ["events.html"] and text.index("events.html") < text.index("two.d.idle")
     assert "Could not be opened" in page.headings and "no &lt;file&gt;" in text

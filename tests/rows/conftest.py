@@ -1,4 +1,6 @@
-"""Row-level verbs work in this process here, also when an earlier test has left a Spark session behind."""
+"""Row-level verbs work in this process here, also when an earlier test has left a Spark session
+behind.
+"""
 
 from tests.builders.sessions import no_session_is_active
 

@@ -1,4 +1,6 @@
-"""Groups of files: every slot has work, groups are as near to the split size as whole files allow, partitions stay together."""
+"""Groups of files: every slot has work, groups are as near to the split size as whole files allow,
+partitions stay together.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,20 @@ def test_eight_files_on_two_slots_make_four_groups():
 
 def test_small_files_go_together():
     assert len(grouped([task(MB)] * 4, 8, SplitOptions())) == 1
-    assert len(grouped([task(1)] * 64, 1, SplitOptions())) == 2  # 64 times the cost of opening a file
+    assert (
+        len(grouped([task(1)] * 64, 1, SplitOptions())) == 2
+    )  # 64 times the cost of opening a file
 
 
 def test_many_small_files_make_few_groups_where_a_stream_changes_them_again_and_again():
     few = in_few_groups(SplitOptions())
-    assert len(grouped([task(MB // 8)] * 64, 2, SplitOptions())) == 4 and len(grouped([task(MB // 8)] * 64, 2, few)) == 1
-    assert [len(g) for g in grouped([task(41 * MB)] * 8, 2, few)] == [2, 2, 2, 2], "large files are spread as ever"
+    assert (
+        len(grouped([task(MB // 8)] * 64, 2, SplitOptions())) == 4
+        and len(grouped([task(MB // 8)] * 64, 2, few)) == 1
+    )
+    assert [len(g) for g in grouped([task(41 * MB)] * 8, 2, few)] == [2, 2, 2, 2], (
+        "large files are spread as ever"
+    )
     assert len(grouped([task(1)] * 640, 2, few)) == 4, "and so are very many"
     assert in_few_groups(SplitOptions(open_file_cost=1)).open_file_cost == 1
 
@@ -42,7 +51,9 @@ def test_files_of_a_partition_lie_in_neighbouring_groups():
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 600 * MB), max_size=60), st.integers(1, 64))
 @example([0, 130_023_425, 0], 1)
-def test_every_file_is_in_one_group_and_of_several_less_than_half_a_file_is_beyond_the_split_size(sizes, slots):
+def test_every_file_is_in_one_group_and_of_several_less_than_half_a_file_is_beyond_the_split_size(
+    sizes, slots
+):
     tasks = [task(s) for s in sizes]
     found = grouped(tasks, slots, SplitOptions())
     assert sorted(map(id, (t for g in found for t in g))) == sorted(map(id, tasks))

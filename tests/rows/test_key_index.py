@@ -1,4 +1,6 @@
-"""The index over a source's keys against a loop: in memory and on disk, duplicates, nulls, NaN, several columns."""
+"""The index over a source's keys against a loop: in memory and on disk, duplicates, nulls, NaN,
+several columns.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from frazil.rows.key_index import KeyIndex, comparable_key, every_pair
 from tests.builders.examples import examples
 
 values = {
-    pa.int64(): st.one_of(st.none(), st.integers(-3, 3), st.sampled_from([2**62, -(2**63), 2**63 - 1])),
+    pa.int64(): st.one_of(
+        st.none(), st.integers(-3, 3), st.sampled_from([2**62, -(2**63), 2**63 - 1])
+    ),
     pa.int32(): st.one_of(st.none(), st.integers(-2, 2), st.sampled_from([-(2**31), 2**31 - 1])),
     pa.string(): st.sampled_from([None, "", "a", "b", "ab"]),
     pa.float64(): st.sampled_from([None, 0.0, -0.0, math.nan, 1.5, math.inf]),
@@ -39,7 +43,12 @@ def sides(draw: st.DrawFn) -> Any:
     size = draw(st.integers(0, 12))
     source = columns()
     size = draw(st.integers(0, 12))
-    return types, source, columns(), draw(st.lists(st.booleans(), min_size=len(types), max_size=len(types)))
+    return (
+        types,
+        source,
+        columns(),
+        draw(st.lists(st.booleans(), min_size=len(types), max_size=len(types))),
+    )
 
 
 @settings(max_examples=examples(300), deadline=None)
@@ -53,20 +62,33 @@ def test_it_finds_the_pairs_that_a_loop_finds(given_: Any, in_memory: bool) -> N
     else:
         parts = [[k.slice(0, 5) for k in keys], [k.slice(5) for k in keys]]
         index = on_disk(parts, safe, lambda rows: [k.take(pa.array(rows)) for k in keys])
-    found = sorted((int(a), int(b)) for at, rows in index.pairs(asked) for a, b in zip(at, rows, strict=True))
+    found = sorted(
+        (int(a), int(b)) for at, rows in index.pairs(asked) for a, b in zip(at, rows, strict=True)
+    )
     wanted = sorted(
-        (i, j) for i in range(len(target[0])) for j in range(len(source[0]))
+        (i, j)
+        for i in range(len(target[0]))
+        for j in range(len(source[0]))
         if all(same(t[i], s[j], n) for t, s, n in zip(target, source, safe, strict=True))
-    )  # fmt: skip
+    )
     assert found == wanted
 
 
 def test_hashes_that_meet_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (key_index, index_on_disk):
-        monkeypatch.setattr(module, "hash_columns", lambda columns: np.full(len(columns[0]), 7, np.uint64))
+        monkeypatch.setattr(
+            module, "hash_columns", lambda columns: np.full(len(columns[0]), 7, np.uint64)
+        )
     keys, asked = [pa.array(["a", "b", "a"])], [pa.array(["b", "x", "a"])]
-    for index in (KeyIndex.of(keys, [False]), on_disk([keys], [False], lambda rows: [keys[0].take(pa.array(rows))])):
-        found = [(a, b) for at, rows in index.pairs(asked) for a, b in zip(at.tolist(), rows.tolist(), strict=True)]
+    for index in (
+        KeyIndex.of(keys, [False]),
+        on_disk([keys], [False], lambda rows: [keys[0].take(pa.array(rows))]),
+    ):
+        found = [
+            (a, b)
+            for at, rows in index.pairs(asked)
+            for a, b in zip(at.tolist(), rows.tolist(), strict=True)
+        ]
         assert sorted(found) == [(0, 1), (2, 0), (2, 2)]
 
 
@@ -79,7 +101,11 @@ def test_one_key_in_every_row_comes_in_portions(monkeypatch: pytest.MonkeyPatch)
 
 def test_every_pair_comes_once_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_index, "PAIRS", 6)
-    found = [(a, b) for at, rows in every_pair([0, 2, 5], 4) for a, b in zip(at.tolist(), rows.tolist(), strict=True)]
+    found = [
+        (a, b)
+        for at, rows in every_pair([0, 2, 5], 4)
+        for a, b in zip(at.tolist(), rows.tolist(), strict=True)
+    ]
     assert sorted(found) == [(a, b) for a in (0, 2, 5) for b in range(4)]
     assert list(every_pair([], 4)) == [] == list(every_pair([1], 0))
 

@@ -1,4 +1,6 @@
-"""MERGE against the model: random tables, sources, ON conditions and clauses, every mode and format version; no column tells rows apart."""
+"""MERGE against the model: random tables, sources, ON conditions and clauses, every mode and format
+version; no column tells rows apart.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,12 @@ from tests.model.sql import Expr, both, column, compare, literal, of
 from tests.model.state import Refused, begun
 from tests.model.values import Column, as_set, ddl
 
-COLUMNS = (Column(1, "id", "long"), Column(2, "k", "string"), Column(3, "x", "double"), Column(4, "v", "int"))
+COLUMNS = (
+    Column(1, "id", "long"),
+    Column(2, "k", "string"),
+    Column(3, "x", "double"),
+    Column(4, "v", "int"),
+)
 NAMES = tuple(c.name for c in COLUMNS)
 SCHEMA = to_arrow_schema(parse_schema(ddl(COLUMNS)))
 _names = itertools.count()
@@ -46,9 +53,22 @@ ON: list[Expr] = [
     of("false", lambda: False),
 ]
 CONDITIONS: dict[tuple[str, ...], list[Expr | None]] = {
-    MATCHED: [None, of("source.v > target.v", lambda s, t: s > t, S_V, T_V), compare(S_K, "=", literal("b", "string")), sql.is_null(T_K)],
-    NOT_MATCHED: [None, of("source.v > 1", lambda v: v > 1, S_V), of("k = 'b'", lambda k: k == "b", S_K)],
-    BY_SOURCE: [None, of("target.v > 1", lambda v: v > 1, T_V), of("k is not null", lambda k: k is not None, T_K, nulls=True)],
+    MATCHED: [
+        None,
+        of("source.v > target.v", lambda s, t: s > t, S_V, T_V),
+        compare(S_K, "=", literal("b", "string")),
+        sql.is_null(T_K),
+    ],
+    NOT_MATCHED: [
+        None,
+        of("source.v > 1", lambda v: v > 1, S_V),
+        of("k = 'b'", lambda k: k == "b", S_K),
+    ],
+    BY_SOURCE: [
+        None,
+        of("target.v > 1", lambda v: v > 1, T_V),
+        of("k is not null", lambda k: k is not None, T_K, nulls=True),
+    ],
 }
 Sets = tuple[tuple[str, Expr], ...]
 SETS: dict[tuple[str, ...], list[Sets]] = {
@@ -62,14 +82,21 @@ SETS: dict[tuple[str, ...], list[Sets]] = {
         (("id", S_ID), ("v", of("v", lambda v: v, S_V))),
         (("id", of("id", lambda i: i, S_ID)), ("k", literal("new", "string")), ("x", S_X)),
     ],
-    BY_SOURCE: [(("v", of("v + 1", lambda v: v + 1, T_V)),), (("k", literal("gone", "string")), ("x", T_X))],
+    BY_SOURCE: [
+        (("v", of("v + 1", lambda v: v + 1, T_V)),),
+        (("k", literal("gone", "string")), ("x", T_X)),
+    ],
 }
 
 
 @st.composite
 def clause(draw: st.DrawFn, kinds: tuple[str, ...]) -> ModelClause:
     condition, kind = draw(st.sampled_from(CONDITIONS[kinds])), draw(st.sampled_from(kinds))
-    return ModelClause(kind, condition, () if kind.endswith(("_all", "delete")) else draw(st.sampled_from(SETS[kinds])))
+    return ModelClause(
+        kind,
+        condition,
+        () if kind.endswith(("_all", "delete")) else draw(st.sampled_from(SETS[kinds])),
+    )
 
 
 @st.composite
@@ -100,12 +127,21 @@ def catalog() -> Any:
     return made
 
 
-@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
-    target=st.lists(rows, max_size=9), source=st.lists(rows, max_size=6).map(tuple), on=st.sampled_from(ON), some=clauses(),
-    version=st.sampled_from([2, 3]), mode=st.sampled_from(["copy-on-write", "merge-on-read"]),
-    spec=st.sampled_from([[], ["k"], ["bucket(2, id)"]]), deleted=st.sampled_from([None, "v = 0", "id = 2"]),
-)  # fmt: skip
+    target=st.lists(rows, max_size=9),
+    source=st.lists(rows, max_size=6).map(tuple),
+    on=st.sampled_from(ON),
+    some=clauses(),
+    version=st.sampled_from([2, 3]),
+    mode=st.sampled_from(["copy-on-write", "merge-on-read"]),
+    spec=st.sampled_from([[], ["k"], ["bucket(2, id)"]]),
+    deleted=st.sampled_from([None, "v = 0", "id = 2"]),
+)
 def test_a_merge_does_what_a_plain_loop_over_both_sides_does(
     catalog: Any,
     target: list[dict[str, Any]],
@@ -119,7 +155,9 @@ def test_a_merge_does_what_a_plain_loop_over_both_sides_does(
 ) -> None:
     if not some:
         return
-    t = catalog.create_table(f"db.t{next(_names)}", SCHEMA, partition_by=spec, format_version=version)
+    t = catalog.create_table(
+        f"db.t{next(_names)}", SCHEMA, partition_by=spec, format_version=version
+    )
     half = len(target) // 2
     for part in (target[:half], target[half:]):
         t.append(pa.Table.from_pylist(part, schema=SCHEMA))
@@ -140,8 +178,14 @@ def test_a_merge_does_what_a_plain_loop_over_both_sides_does(
     exec(merge.code(), names)
     result = names["result"]
     assert as_set(t.to_arrow().to_pylist()) == as_set(model.named())
-    assert (result.rows_inserted, result.rows_updated, result.rows_deleted) == (model.inserted, model.updated, model.deleted)
+    assert (result.rows_inserted, result.rows_updated, result.rows_deleted) == (
+        model.inserted,
+        model.updated,
+        model.deleted,
+    )
     if version == 3:
         after = [r["_row_id"] for r in t.scan(selected_fields=("_row_id",)).to_arrow().to_pylist()]
         assert len(set(after)) == len(after), "row ids are unique"
-        assert len(set(after) & ids) == len(target) - result.rows_deleted, "rows that stay keep their ids"
+        assert len(set(after) & ids) == len(target) - result.rows_deleted, (
+            "rows that stay keep their ids"
+        )

@@ -1,4 +1,6 @@
-"""The parts of a MERGE by themselves: what the source's keys reach, ON taken apart, rows compared, sources by number."""
+"""The parts of a MERGE by themselves: what the source's keys reach, ON taken apart, rows compared,
+sources by number.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,13 @@ from frazil.expr.bound import TRUE
 from frazil.expr.parse import parse
 from frazil.rows import source as rows_source
 from frazil.rows.bound_merge import bind_merge
-from frazil.rows.clauses import Merge, matched_delete, matched_update, matched_update_all, not_matched_by_source_delete
+from frazil.rows.clauses import (
+    Merge,
+    matched_delete,
+    matched_update,
+    matched_update_all,
+    not_matched_by_source_delete,
+)
 from frazil.rows.equal_rows import equal_rows
 from frazil.rows.pairing import Pairing
 from frazil.rows.reach import reach
@@ -26,7 +34,14 @@ from frazil.rows.sides import sides_of
 from frazil.rows.source import MergeSource, SourceFiles, open_source, stage
 from frazil.storage import storage_for
 
-TARGET = pa.schema([("id", pa.int64()), ("k", pa.string()), ("x", pa.float64()), ("s", pa.struct([("a", pa.int32()), ("b", pa.string())]))])
+TARGET = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("k", pa.string()),
+        ("x", pa.float64()),
+        ("s", pa.struct([("a", pa.int32()), ("b", pa.string())])),
+    ]
+)
 
 
 def bound(on: str, source: pa.Table, *clauses: Any) -> Any:
@@ -59,8 +74,10 @@ def of_table(predicate: Any) -> Any:
         ("target.x = source.id", [1], "x in (1.0)"),
         ("false", [1], "false"),
     ],
-)  # fmt: skip
-def test_the_reach_of_the_source_is_what_its_keys_allow(on: str, ids: list[Any], wanted: str) -> None:
+)
+def test_the_reach_of_the_source_is_what_its_keys_allow(
+    on: str, ids: list[Any], wanted: str
+) -> None:
     assert reached(on, pa.table({"id": pa.array(ids, pa.int64())})) == of_table(parse(wanted))
 
 
@@ -70,27 +87,44 @@ def test_not_a_number_among_the_keys_reaches_everything() -> None:
 
 def test_rows_that_nothing_matches_widen_the_reach() -> None:
     source = pa.table({"id": [1]})
-    assert reached("target.id = source.id", source, matched_delete(), not_matched_by_source_delete("k = 'b'")) == of_table(
-        parse("id in (1) or k = 'b'")
-    )
+    assert reached(
+        "target.id = source.id", source, matched_delete(), not_matched_by_source_delete("k = 'b'")
+    ) == of_table(parse("id in (1) or k = 'b'"))
     assert reached("target.id = source.id", source, not_matched_by_source_delete()) == TRUE
-    assert reached("target.id = source.id", source, not_matched_by_source_delete("10 / id > 2")) == TRUE  # it may fail where rows do match
+    assert (
+        reached("target.id = source.id", source, not_matched_by_source_delete("10 / id > 2"))
+        == TRUE
+    )  # it may fail where rows do match
 
 
 def test_on_is_taken_apart_by_side() -> None:
     source = pa.table({"id": [1], "y": ["a"]})
-    on = bound("source.id = target.id and k = y and target.x > 1 and y <> 'q' and (target.x < source.id or k is null)", source).on
+    on = bound(
+        "source.id = target.id and k = y and target.x > 1 and y <> 'q' and (target.x < source.id or k is null)",
+        source,
+    ).on
     assert [str(k.target) for k in on.keys] == ["target.id", "target.k"]
-    assert "target.x" in str(on.of_target) and "source.y" in str(on.of_source) and "source.id" in str(on.rest)
+    assert (
+        "target.x" in str(on.of_target)
+        and "source.y" in str(on.of_source)
+        and "source.id" in str(on.rest)
+    )
 
 
 def test_columns_are_read_late_only_when_something_needs_them() -> None:
     source = pa.table({"id": [1], "k": ["a"], "x": [1.0], "s": [{"a": 1, "b": "x"}]}, TARGET)
     whole = bound("target.id = source.id", source, matched_update_all())
     assert whole.tested == {1} and whole.needed_to_update == set()
-    part = bound("target.id = source.id", source, matched_update({"s.a": "source.id", "k": "concat(target.k, 'x')"}))
+    part = bound(
+        "target.id = source.id",
+        source,
+        matched_update({"s.a": "source.id", "k": "concat(target.k, 'x')"}),
+    )
     names = {f.name for f in from_arrow_schema(TARGET).project(part.needed_to_update).fields}
-    assert names == {"id", "k", "x", "s"} and from_arrow_schema(TARGET).find_field("s.a").field_id not in part.needed_to_update
+    assert (
+        names == {"id", "k", "x", "s"}
+        and from_arrow_schema(TARGET).find_field("s.a").field_id not in part.needed_to_update
+    )
 
 
 values = st.recursive(
@@ -105,21 +139,36 @@ def same(a: Any, b: Any) -> bool:
         return all(same(a[k], b[k]) for k in a)
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(same, a, b))
-    return a == b or (isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b))
+    return a == b or (
+        isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b)
+    )
 
 
 NESTED = pa.struct(
-    [("l", pa.list_(pa.list_(pa.float64()))), ("m", pa.map_(pa.string(), pa.int32())), ("s", pa.struct([("d", pa.float64())]))]
+    [
+        ("l", pa.list_(pa.list_(pa.float64()))),
+        ("m", pa.map_(pa.string(), pa.int32())),
+        ("s", pa.struct([("d", pa.float64())])),
+    ]
 )
 floats = st.sampled_from([None, 0.0, -0.0, 1.5, math.nan])
 row = st.one_of(
     st.none(),
-    st.fixed_dictionaries({
-        "l": st.one_of(st.none(), st.lists(st.one_of(st.none(), st.lists(floats, max_size=2)), max_size=2)),
-        "m": st.one_of(st.none(), st.lists(st.tuples(st.sampled_from(["a", "b"]), st.sampled_from([None, 1])), max_size=2)),
-        "s": st.one_of(st.none(), st.fixed_dictionaries({"d": floats})),
-    }),
-)  # fmt: skip
+    st.fixed_dictionaries(
+        {
+            "l": st.one_of(
+                st.none(), st.lists(st.one_of(st.none(), st.lists(floats, max_size=2)), max_size=2)
+            ),
+            "m": st.one_of(
+                st.none(),
+                st.lists(
+                    st.tuples(st.sampled_from(["a", "b"]), st.sampled_from([None, 1])), max_size=2
+                ),
+            ),
+            "s": st.one_of(st.none(), st.fixed_dictionaries({"d": floats})),
+        }
+    ),
+)
 
 
 @settings(max_examples=200, deadline=None)
@@ -131,20 +180,41 @@ def test_rows_are_compared_whatever_their_type(pairs: list[Any], cut: int) -> No
 
 
 def _lists(value: Any) -> Any:
-    return None if value is None else {**value, "m": None if value["m"] is None else [list(p) for p in value["m"]]}
+    return (
+        None
+        if value is None
+        else {**value, "m": None if value["m"] is None else [list(p) for p in value["m"]]}
+    )
 
 
 def test_rows_are_taken_by_number_over_many_files(tmp_path: Any) -> None:
     storage, locations = storage_for(str(tmp_path), {}), []
     for part in range(3):
-        table = pa.table({"n": range(part * 10, part * 10 + 10), "t": [f"t{i}" for i in range(part * 10, part * 10 + 10)]})
+        table = pa.table(
+            {
+                "n": range(part * 10, part * 10 + 10),
+                "t": [f"t{i}" for i in range(part * 10, part * 10 + 10)],
+            }
+        )
         locations.append(f"{tmp_path}/{part}.arrow")
-        with storage.open_output(locations[-1]) as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        with (
+            storage.open_output(locations[-1]) as sink,
+            pa.ipc.new_file(sink, table.schema) as writer,
+        ):
             writer.write_table(table, max_chunksize=4)
     source = open_source(SourceFiles(tuple(locations), storage))
     rows = np.array([29, 0, 17, 0, 12])
-    assert source.take(rows, ["t", "n"]).to_pydict() == {"t": ["t29", "t0", "t17", "t0", "t12"], "n": [29, 0, 17, 0, 12]}
-    assert [v for b in source.batches(["n"], 8, 5) for v in b.column(0).to_pylist()] == [8, 9, 10, 11, 12]
+    assert source.take(rows, ["t", "n"]).to_pydict() == {
+        "t": ["t29", "t0", "t17", "t0", "t12"],
+        "n": [29, 0, 17, 0, 12],
+    }
+    assert [v for b in source.batches(["n"], 8, 5) for v in b.column(0).to_pylist()] == [
+        8,
+        9,
+        10,
+        11,
+        12,
+    ]
     assert pickle.loads(pickle.dumps(source)) is source and source.num_rows == 30
     rows_source.forget(source)
 
@@ -153,5 +223,7 @@ def test_a_source_in_memory_is_opened_once_where_it_arrives() -> None:
     with stage(pa.table({"a": pa.chunked_array([[1], [2, 3]])})) as source:
         first, second = pickle.loads(pickle.dumps(source)), pickle.loads(pickle.dumps(source))
         assert first is second and first.num_rows == 3
-        assert len(pickle.dumps(MergeSource(pa.table({"a": range(100_000)}).slice(5, 2)))) < 3000  # not what it is cut from
+        assert (
+            len(pickle.dumps(MergeSource(pa.table({"a": range(100_000)}).slice(5, 2)))) < 3000
+        )  # not what it is cut from
         assert first.fact("x", lambda: [1]) is first.fact("x", lambda: [2])

@@ -1,4 +1,6 @@
-"""Random scripts of append, delete, update and overwrite, in both modes, against the model; in v3 the lineage of every row as well."""
+"""Random scripts of append, delete, update and overwrite, in both modes, against the model; in v3
+the lineage of every row as well.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ BY = st.sampled_from([(), ("p",), ("bucket(2, id)",), ("truncate(1, s)", "p")])
 
 
 class RowsOnly(Player):
-    """Compares rows, lineage, metrics and files after each step; what earlier snapshots and the changelog show is asked in tests/model."""
+    """Compares rows, lineage, metrics and files after each step; what earlier snapshots and the
+    changelog show is asked in tests/model.
+    """
 
     def look_around(self):
         pass
@@ -98,13 +102,30 @@ def with_keys(steps):
         yield step
 
 
-@settings(max_examples=400 if LONG else 25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.sampled_from([1, 2, 3]), BY, PROPERTIES, ROWS(2, 6), ROWS(2, 6), st.lists(STEP, min_size=1, max_size=6))
-def test_random_changes_leave_the_rows_and_lineage_of_the_model(version, by, properties, first, second, steps):
+@settings(
+    max_examples=400 if LONG else 25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+@given(
+    st.sampled_from([1, 2, 3]),
+    BY,
+    PROPERTIES,
+    ROWS(2, 6),
+    ROWS(2, 6),
+    st.lists(STEP, min_size=1, max_size=6),
+)
+def test_random_changes_leave_the_rows_and_lineage_of_the_model(
+    version, by, properties, first, second, steps
+):
     if version == 1:  # has no merge-on-read
         properties = {**properties, "write.delete.mode": "copy-on-write"}
-        steps = [replace(step, mode="copy-on-write") if hasattr(step, "mode") else step for step in steps]
-    every = [look for step in (s.Append(first), s.Append(second), *steps) for look in (step, s.Look(sql.true()))]
+        steps = [
+            replace(step, mode="copy-on-write") if hasattr(step, "mode") else step for step in steps
+        ]
+    every = [
+        look
+        for step in (s.Append(first), s.Append(second), *steps)
+        for look in (step, s.Look(sql.true()))
+    ]
     with tempfile.TemporaryDirectory() as home:
         script = Script(COLUMNS, version, by, tuple(properties.items()), catalog=PATH.format(home))
         assert play(script, with_keys(every), RowsOnly).played == len(every)

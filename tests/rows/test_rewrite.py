@@ -1,4 +1,6 @@
-"""A file rewritten as a stream: new versions in the places of the old ones, whatever the batches are; a file without a hit stays."""
+"""A file rewritten as a stream: new versions in the places of the old ones, whatever the batches
+are; a file without a hit stays.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ SCHEMA = pa.schema([("v", pa.int64())])
 
 
 def run(monkeypatch, count, fates, copy_size, change_size, with_places=True):
-    """`fates[i]`: 0 stays, 1 goes, 2 gets the new value -i. Returns the values written and how many were copied."""
+    """`fates[i]`: 0 stays, 1 goes, 2 gets the new value -i. Returns the values written and how many
+    were copied.
+    """
 
     def rows_without(task, positions, context):
         left = np.setdiff1d(np.arange(count), positions)
@@ -39,13 +43,17 @@ def run(monkeypatch, count, fates, copy_size, change_size, with_places=True):
                 yield pa.RecordBatch.from_arrays(columns, names=names)
 
     monkeypatch.setattr(rewrite, "rows_without", rows_without)
-    context = SimpleNamespace(projection=SimpleNamespace(fields=()), sharing_deletes=lambda projection: None)
+    context = SimpleNamespace(
+        projection=SimpleNamespace(fields=()), sharing_deletes=lambda projection: None
+    )
     pieces = list(rewrite.rewritten(None, changes(), found, context, SCHEMA))
     return [v for b, _ in pieces for v in b.column(0).to_pylist()], sum(c for _, c in pieces)
 
 
 @settings(deadline=None)
-@given(st.lists(st.sampled_from([0, 0, 0, 1, 2]), max_size=40), st.integers(1, 9), st.integers(1, 9))
+@given(
+    st.lists(st.sampled_from([0, 0, 0, 1, 2]), max_size=40), st.integers(1, 9), st.integers(1, 9)
+)
 def test_new_versions_stand_where_the_old_ones_stood(fates, copy_size, change_size):
     with pytest.MonkeyPatch.context() as patch:
         found, copied = run(patch, len(fates), fates, copy_size, change_size)
@@ -57,7 +65,9 @@ def test_new_versions_stand_where_the_old_ones_stood(fates, copy_size, change_si
 
 
 @settings(deadline=None)
-@given(st.lists(st.sampled_from([0, 0, 0, 1, 2]), max_size=40), st.integers(1, 9), st.integers(1, 9))
+@given(
+    st.lists(st.sampled_from([0, 0, 0, 1, 2]), max_size=40), st.integers(1, 9), st.integers(1, 9)
+)
 def test_new_versions_without_a_place_come_too(fates, copy_size, change_size):
     with pytest.MonkeyPatch.context() as patch:
         found, copied = run(patch, len(fates), fates, copy_size, change_size, with_places=False)

@@ -1,4 +1,6 @@
-"""Small tables made in memory for the tests of this room: rows in, manifests and table metadata out, no data files."""
+"""Small tables made in memory for the tests of this room: rows in, manifests and table metadata
+out, no data files.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,15 @@ from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot, SnapshotLogEntry, Snapshots
 from frazil.spec.transform_values import apply
 from frazil.spec.transforms import HourTransform, Transform
-from frazil.spec.types import DoubleType, FloatType, IcebergType, StructType, TimestampType, TimestamptzType, UUIDType
+from frazil.spec.types import (
+    DoubleType,
+    FloatType,
+    IcebergType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    UUIDType,
+)
 
 Row = dict[int, Any]  # field id of a leaf -> internal value
 
@@ -45,9 +55,11 @@ class DictStorage:
 
 @dataclass(frozen=True)
 class MadeFile:
-    """Rows of one file; `keep` are the metrics that its writer kept: a subset of "vcnbN" (sizes aside): values, nulls, NaNs, bounds.
+    """Rows of one file; `keep` are the metrics that its writer kept: a subset of "vcnbN" (sizes
+    aside): values, nulls, NaNs, bounds.
 
-    `exchanged`: lower bounds stand for upper ones and the other way round. `row_groups`: that many; uuid bounds are then joined as Java does.
+    `exchanged`: lower bounds stand for upper ones and the other way round. `row_groups`: that many;
+    uuid bounds are then joined as Java does.
     """
 
     rows: tuple[Row, ...]
@@ -71,18 +83,28 @@ def is_nan(value: Any) -> bool:
 
 
 def partition_of(row: Row, spec: PartitionSpec, schema: Schema) -> tuple[Any, ...]:
-    return tuple(as_java_writes(f.transform, schema.by_id[f.source_id].field_type, row.get(f.source_id)) for f in spec.fields)
+    return tuple(
+        as_java_writes(f.transform, schema.by_id[f.source_id].field_type, row.get(f.source_id))
+        for f in spec.fields
+    )
 
 
 def as_java_writes(transform: Transform, type_: IcebergType, value: Any) -> Any:
     """The partition value; Java's hours wrap around where Frazil refuses the row."""
-    if isinstance(transform, HourTransform) and isinstance(type_, TimestampType | TimestamptzType) and value is not None:
+    if (
+        isinstance(transform, HourTransform)
+        and isinstance(type_, TimestampType | TimestamptzType)
+        and value is not None
+    ):
         return (value // 3_600_000_000 + 2**31) % 2**32 - 2**31
     return apply(transform, type_, value)
 
 
 def partition_key(values: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(("nan" if is_nan(v) else struct.pack(">d", v)) if isinstance(v, float) else v for v in values)
+    return tuple(
+        ("nan" if is_nan(v) else struct.pack(">d", v)) if isinstance(v, float) else v
+        for v in values
+    )
 
 
 def leaves(schema: Schema) -> list[int]:
@@ -96,12 +118,19 @@ def _bound_bytes(type_: Any, value: Any, made: MadeFile, upper: bool) -> bytes |
             value = value[:-1] + chr(ord(value[-1]) + 1)
     if made.narrow and str(type_) == "long" and -(2**31) <= value < 2**31:
         return struct.pack("<i", value)
-    if made.narrow and str(type_) == "double" and abs(value) < 1e30 and struct.unpack("<f", struct.pack("<f", value))[0] == value:
+    if (
+        made.narrow
+        and str(type_) == "double"
+        and abs(value) < 1e30
+        and struct.unpack("<f", struct.pack("<f", value))[0] == value
+    ):
         return struct.pack("<f", value)
     return single_value.to_bytes(type_, value)
 
 
-def data_file(path: str, made: MadeFile, spec: PartitionSpec, schema: Schema, partition: tuple[Any, ...]) -> DataFile:
+def data_file(
+    path: str, made: MadeFile, spec: PartitionSpec, schema: Schema, partition: tuple[Any, ...]
+) -> DataFile:
     values, nulls, nans, lower, upper = {}, {}, {}, {}, {}
     for i in leaves(schema):
         if i in made.lacks:
@@ -114,7 +143,14 @@ def data_file(path: str, made: MadeFile, spec: PartitionSpec, schema: Schema, pa
         real = [v for v in column if v is not None and not is_nan(v)]
         if real:
             order = sorted(
-                real, key=lambda v: v.encode() if isinstance(v, str) else (v, math.copysign(1, v)) if isinstance(v, float) else v
+                real,
+                key=lambda v: (
+                    v.encode()
+                    if isinstance(v, str)
+                    else (v, math.copysign(1, v))
+                    if isinstance(v, float)
+                    else v
+                ),
             )
             if isinstance(type_, UUIDType):
                 order = joined_by_java(column, made.row_groups)
@@ -123,40 +159,93 @@ def data_file(path: str, made: MadeFile, spec: PartitionSpec, schema: Schema, pa
     if made.exchanged:
         lower, upper = upper, lower
     return DataFile(
-        file_path=path, file_format="parquet", partition=partition, record_count=len(made.rows), file_size_in_bytes=100 + len(made.rows),
-        value_counts=values if "v" in made.keep else None, null_value_counts=nulls if "n" in made.keep else None,
-        nan_value_counts=nans if "N" in made.keep else None, lower_bounds=lower if "b" in made.keep else None,
-        upper_bounds=upper if "b" in made.keep else None, split_offsets=tuple(range(4, 4 + made.row_groups)), spec_id=spec.spec_id,
-    )  # fmt: skip
+        file_path=path,
+        file_format="parquet",
+        partition=partition,
+        record_count=len(made.rows),
+        file_size_in_bytes=100 + len(made.rows),
+        value_counts=values if "v" in made.keep else None,
+        null_value_counts=nulls if "n" in made.keep else None,
+        nan_value_counts=nans if "N" in made.keep else None,
+        lower_bounds=lower if "b" in made.keep else None,
+        upper_bounds=upper if "b" in made.keep else None,
+        split_offsets=tuple(range(4, 4 + made.row_groups)),
+        spec_id=spec.spec_id,
+    )
 
 
 def joined_by_java(values: Sequence[bytes | None], row_groups: int) -> list[bytes]:
-    """Least and greatest uuid as Java has them: the range of each row group unsigned, the ranges joined by signed halves."""
+    """Least and greatest uuid as Java has them: the range of each row group unsigned, the ranges
+    joined by signed halves.
+    """
     size = -(-len(values) // row_groups)
-    groups = [real for i in range(0, len(values), size) if (real := [v for v in values[i : i + size] if v is not None])]
+    groups = [
+        real
+        for i in range(0, len(values), size)
+        if (real := [v for v in values[i : i + size] if v is not None])
+    ]
     return [min(map(min, groups), key=signed_halves), max(map(max, groups), key=signed_halves)]
 
 
 def signed_halves(value: bytes) -> tuple[int, int]:
-    return int.from_bytes(value[:8], "big", signed=True), int.from_bytes(value[8:], "big", signed=True)
+    return int.from_bytes(value[:8], "big", signed=True), int.from_bytes(
+        value[8:], "big", signed=True
+    )
 
 
-def summaries(entries: Sequence[ManifestEntry], spec: PartitionSpec, schema: Schema, exchanged: bool = False) -> tuple[FieldSummary, ...]:
+def summaries(
+    entries: Sequence[ManifestEntry], spec: PartitionSpec, schema: Schema, exchanged: bool = False
+) -> tuple[FieldSummary, ...]:
     found = []
     for place, typed in enumerate(spec.partition_type(schema).fields):
         values = [e.data_file.partition[place] for e in entries]
         real = [v for v in values if v is not None and not is_nan(v)]
-        real.sort(key=lambda v: v.encode() if isinstance(v, str) else (v, math.copysign(1, v)) if isinstance(v, float) else v)
-        low, high = (single_value.to_bytes(typed.field_type, v) for v in (real[0], real[-1])) if real else (None, None)
-        found.append(FieldSummary(None in values, any(map(is_nan, values)), *((high, low) if exchanged else (low, high))))
+        real.sort(
+            key=lambda v: (
+                v.encode()
+                if isinstance(v, str)
+                else (v, math.copysign(1, v))
+                if isinstance(v, float)
+                else v
+            )
+        )
+        low, high = (
+            (single_value.to_bytes(typed.field_type, v) for v in (real[0], real[-1]))
+            if real
+            else (None, None)
+        )
+        found.append(
+            FieldSummary(
+                None in values,
+                any(map(is_nan, values)),
+                *((high, low) if exchanged else (low, high)),
+            )
+        )
     return tuple(found)
 
 
 def manifest(
-    storage: DictStorage, path: str, entries: Sequence[ManifestEntry], spec: PartitionSpec, schema: Schema, *, snapshot_id: int = 1,
-    sequence_number: int = 1, format_version: int = 2, content: int = 0, counts: bool = True, exchanged: bool = False,
-) -> ManifestFile:  # fmt: skip
-    data = encode_manifest(entries, spec=spec, schema=schema, format_version=format_version, content=content, snapshot_id=snapshot_id)
+    storage: DictStorage,
+    path: str,
+    entries: Sequence[ManifestEntry],
+    spec: PartitionSpec,
+    schema: Schema,
+    *,
+    snapshot_id: int = 1,
+    sequence_number: int = 1,
+    format_version: int = 2,
+    content: int = 0,
+    counts: bool = True,
+    exchanged: bool = False,
+) -> ManifestFile:
+    data = encode_manifest(
+        entries,
+        spec=spec,
+        schema=schema,
+        format_version=format_version,
+        content=content,
+        snapshot_id=snapshot_id,
+    )
     storage.files[path] = data
     by_status = [[e for e in entries if e.status == s] for s in (1, 0, 2)]
     rows = [sum(e.data_file.record_count for e in some) for some in by_status]
@@ -166,12 +255,21 @@ def manifest(
         known = {f"{n}_files_count": len(some) for n, some in zip(names, by_status, strict=True)}
         known |= {f"{n}_rows_count": r for n, r in zip(names, rows, strict=True)}
     return ManifestFile(
-        manifest_path=path, manifest_length=len(data), partition_spec_id=spec.spec_id, content=content, sequence_number=sequence_number,
-        min_sequence_number=sequence_number, added_snapshot_id=snapshot_id, partitions=summaries(entries, spec, schema, exchanged), **known,
-    )  # fmt: skip
+        manifest_path=path,
+        manifest_length=len(data),
+        partition_spec_id=spec.spec_id,
+        content=content,
+        sequence_number=sequence_number,
+        min_sequence_number=sequence_number,
+        added_snapshot_id=snapshot_id,
+        partitions=summaries(entries, spec, schema, exchanged),
+        **known,
+    )
 
 
-def split_by_partition(rows: Iterable[Row], spec: PartitionSpec, schema: Schema) -> list[tuple[tuple[Any, ...], tuple[Row, ...]]]:
+def split_by_partition(
+    rows: Iterable[Row], spec: PartitionSpec, schema: Schema
+) -> list[tuple[tuple[Any, ...], tuple[Row, ...]]]:
     groups: dict[tuple[Any, ...], tuple[tuple[Any, ...], list[Row]]] = {}
     for row in rows:
         values = partition_of(row, spec, schema)
@@ -187,9 +285,11 @@ def make_table(
     schemas: tuple[Schema, ...] = (),
     exchanged: bool = False,
 ) -> Made:
-    """A table of one snapshot; rows of a file that fall into several partitions become several files.
+    """A table of one snapshot; rows of a file that fall into several partitions become several
+    files.
 
-    `exchanged`: the lower bounds of partition summaries stand for the upper ones and the other way round.
+    `exchanged`: the lower bounds of partition summaries stand for the upper ones and the other way
+    round.
     """
     storage = DictStorage()
     rows_of: dict[str, tuple[Row, ...]] = {}
@@ -204,24 +304,55 @@ def make_table(
                 entries.append(ManifestEntry(1, data_file(path, part, spec, schema, values), 1))
         if entries:
             path = f"/t/metadata/{id(storage)}-m{m}.avro"
-            listed.append(manifest(storage, path, entries, spec, schema, format_version=format_version, exchanged=exchanged))
-    return Made(table_metadata(storage, schema, listed, [s for s, _ in manifests], format_version, schemas), storage, rows_of)
+            listed.append(
+                manifest(
+                    storage,
+                    path,
+                    entries,
+                    spec,
+                    schema,
+                    format_version=format_version,
+                    exchanged=exchanged,
+                )
+            )
+    return Made(
+        table_metadata(storage, schema, listed, [s for s, _ in manifests], format_version, schemas),
+        storage,
+        rows_of,
+    )
 
 
 def table_metadata(
-    storage: DictStorage, schema: Schema, listed: Sequence[ManifestFile], specs: Iterable[PartitionSpec], format_version: int = 2,
+    storage: DictStorage,
+    schema: Schema,
+    listed: Sequence[ManifestFile],
+    specs: Iterable[PartitionSpec],
+    format_version: int = 2,
     schemas: tuple[Schema, ...] = (),
-) -> TableMetadata:  # fmt: skip
+) -> TableMetadata:
     path = f"/t/metadata/snap-{id(storage)}.avro"
     storage.files[path] = encode_manifest_list(
-        listed, snapshot_id=1, parent_snapshot_id=None, sequence_number=1, first_row_id=0 if format_version == 3 else None,
+        listed,
+        snapshot_id=1,
+        parent_snapshot_id=None,
+        sequence_number=1,
+        first_row_id=0 if format_version == 3 else None,
         format_version=format_version,
-    )  # fmt: skip
+    )
     by_id = {s.spec_id: s for s in specs}
     return TableMetadata(
-        format_version=format_version, table_uuid="u", location="/t", last_updated_ms=1, last_column_id=schema.highest_field_id,
-        schemas=(*schemas, schema), current_schema_id=schema.schema_id, partition_specs=tuple(by_id.values()),
-        default_spec_id=max(by_id), current_snapshot_id=1,
-        snapshots=Snapshots.of([Snapshot(1, 1, path, summary={"operation": "append"}, sequence_number=1)]),
+        format_version=format_version,
+        table_uuid="u",
+        location="/t",
+        last_updated_ms=1,
+        last_column_id=schema.highest_field_id,
+        schemas=(*schemas, schema),
+        current_schema_id=schema.schema_id,
+        partition_specs=tuple(by_id.values()),
+        default_spec_id=max(by_id),
+        current_snapshot_id=1,
+        snapshots=Snapshots.of(
+            [Snapshot(1, 1, path, summary={"operation": "append"}, sequence_number=1)]
+        ),
         snapshot_log=(SnapshotLogEntry(1, 1),),
-    )  # fmt: skip
+    )

@@ -37,7 +37,10 @@ def decoded(type_, *values):
     return decode_bounds(pa.array(values, type=pa.binary()), type_).to_pylist()
 
 
-ROWS = st.lists(st.one_of(st.none(), st.dictionaries(st.integers(1, 6), st.binary(max_size=9), max_size=5)), max_size=30)
+ROWS = st.lists(
+    st.one_of(st.none(), st.dictionaries(st.integers(1, 6), st.binary(max_size=9), max_size=5)),
+    max_size=30,
+)
 
 
 @given(ROWS, st.integers(0, 5))
@@ -46,11 +49,18 @@ def test_a_map_column_gives_the_value_of_an_id_on_every_row(rows, skip):
     array = pa.array(pairs, type=COLUMN).slice(min(skip, len(rows)))
     column = MapColumn(array)
     for field_id in range(1, 8):
-        assert column.at(field_id).to_pylist() == [None if r is None else r.get(field_id) for r in rows[min(skip, len(rows)) :]]
+        assert column.at(field_id).to_pylist() == [
+            None if r is None else r.get(field_id) for r in rows[min(skip, len(rows)) :]
+        ]
 
 
 def test_a_map_column_of_several_chunks_is_one():
-    chunks = pa.chunked_array([pa.array([[{"key": 1, "value": b"a"}]], COLUMN), pa.array([None, [{"key": 1, "value": b"b"}]], COLUMN)])
+    chunks = pa.chunked_array(
+        [
+            pa.array([[{"key": 1, "value": b"a"}]], COLUMN),
+            pa.array([None, [{"key": 1, "value": b"b"}]], COLUMN),
+        ]
+    )
     assert MapColumn(chunks).at(1).to_pylist() == [b"a", None, b"b"]
     assert MapColumn(pa.chunked_array([], COLUMN)).at(1).to_pylist() == []
 
@@ -77,24 +87,40 @@ VALUES = {
 @given(st.data())
 def test_every_value_is_read_back_from_its_bytes(type_, data):
     values = data.draw(st.lists(st.one_of(st.none(), VALUES[type_]), max_size=12))
-    assert decoded(type_, *(None if v is None else single_value.to_bytes(type_, v) for v in values)) == values
+    assert (
+        decoded(type_, *(None if v is None else single_value.to_bytes(type_, v) for v in values))
+        == values
+    )
 
 
 def test_bounds_keep_the_width_they_were_written_with():
     four, eight = struct.pack("<i", -7), struct.pack("<q", -8)
     assert decoded(LongType(), four, eight, None) == [-7, -8, None]
     assert decoded(DoubleType(), struct.pack("<f", 0.5), struct.pack("<d", 0.1)) == [0.5, 0.1]
-    assert decoded(TimestampType(), struct.pack("<i", -1), struct.pack("<q", 5)) == [-86_400_000_000, 5]
+    assert decoded(TimestampType(), struct.pack("<i", -1), struct.pack("<q", 5)) == [
+        -86_400_000_000,
+        5,
+    ]
     assert decoded(TimestampNanoType(), struct.pack("<i", 1)) == [86_400_000_000_000]
-    assert decoded(DecimalType(20, 2), b"\x05\x8c", b"\xff" * 9, b"\x00\x80") == [Decimal("14.20"), Decimal("-0.01"), Decimal("1.28")]
+    assert decoded(DecimalType(20, 2), b"\x05\x8c", b"\xff" * 9, b"\x00\x80") == [
+        Decimal("14.20"),
+        Decimal("-0.01"),
+        Decimal("1.28"),
+    ]
 
 
 def test_a_date_that_does_not_fit_nanoseconds_is_unknown():
-    assert decoded(TimestampNanoType(), struct.pack("<i", 2**31 - 1), struct.pack("<i", -(2**31))) == [None, None]
+    assert decoded(
+        TimestampNanoType(), struct.pack("<i", 2**31 - 1), struct.pack("<i", -(2**31))
+    ) == [None, None]
 
 
 def test_bytes_that_cannot_be_of_the_type_are_unknown():
-    assert decoded(IntegerType(), b"abc", struct.pack("<q", 2**40), struct.pack("<q", 9)) == [None, None, 9]
+    assert decoded(IntegerType(), b"abc", struct.pack("<q", 2**40), struct.pack("<q", 9)) == [
+        None,
+        None,
+        9,
+    ]
     assert decoded(LongType(), b"", b"123456789") == [None, None]
     assert decoded(TimestamptzType(), struct.pack("<i", 1)) == [None]
     assert decoded(UUIDType(), b"short", b"x" * 16) == [None, b"x" * 16]
@@ -103,7 +129,10 @@ def test_bytes_that_cannot_be_of_the_type_are_unknown():
 
 
 def test_nan_is_no_bound():
-    assert decoded(DoubleType(), struct.pack("<d", float("nan")), struct.pack("<d", 1.0)) == [None, 1.0]
+    assert decoded(DoubleType(), struct.pack("<d", float("nan")), struct.pack("<d", 1.0)) == [
+        None,
+        1.0,
+    ]
     assert decoded(FloatType(), struct.pack("<f", float("nan"))) == [None]
 
 
@@ -113,14 +142,26 @@ def test_sliced_bounds_are_read_from_where_the_slice_begins():
 
 
 def test_bounds_of_timestamps_count_only_where_their_unit_is_sure():
-    """Java's `add_files` takes the bounds of a column of milliseconds as microseconds; its files have no split offsets."""
+    """Java's `add_files` takes the bounds of a column of milliseconds as microseconds; its files
+    have no split offsets.
+    """
     may_2021 = 1_620_183_840_000  # milliseconds
     low = pa.array([may_2021, may_2021 * 1000, may_2021, may_2021 * 10**6, None], pa.int64())
-    files = pa.table({"split_offsets": pa.array([None, None, [4], None, None], pa.list_(pa.int64()))})
+    files = pa.table(
+        {"split_offsets": pa.array([None, None, [4], None, None], pa.list_(pa.int64()))}
+    )
     for type_ in (TimestampType(), TimestamptzType()):
         for lower, upper in ((low, low), (low, pa.array([may_2021 * 1000] * 5, pa.int64()))):
             found = trusted(lower, upper, type_, files)
             assert found[0].to_pylist() == [None, may_2021 * 1000, may_2021, None, None]
-            assert [found[1][i].as_py() for i in (0, 3)] == [None, None] and found[1][1].as_py() == may_2021 * 1000
-        assert trusted(low, low, type_, pa.table({"x": low}))[0].to_pylist() == [None, may_2021 * 1000, None, None, None]
+            assert [found[1][i].as_py() for i in (0, 3)] == [None, None] and found[1][
+                1
+            ].as_py() == may_2021 * 1000
+        assert trusted(low, low, type_, pa.table({"x": low}))[0].to_pylist() == [
+            None,
+            may_2021 * 1000,
+            None,
+            None,
+            None,
+        ]
     assert trusted(low, low, LongType(), files)[0].equals(low)

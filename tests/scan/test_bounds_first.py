@@ -1,4 +1,6 @@
-"""A large manifest pruned by bounds before its counts are read: the same files, one read of the manifest, no counts of files that go."""
+"""A large manifest pruned by bounds before its counts are read: the same files, one read of the
+manifest, no counts of files that go.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,15 @@ SCHEMA = Schema(NestedField(1, "id", LongType(), False), NestedField(2, "s", Str
 
 @pytest.fixture
 def made(monkeypatch):
-    """One manifest of 400 files in many blocks; file n holds the ids 10 n and 10 n + 1, and every fifth a null."""
+    """One manifest of 400 files in many blocks; file n holds the ids 10 n and 10 n + 1, and every
+    fifth a null.
+    """
     monkeypatch.setattr(avro_write, "BLOCK_BYTES", 2000)
     monkeypatch.setattr(manifests, "_SMALL", 0)
-    files = [MadeFile(({1: 10 * n, 2: f"s{n}"}, {1: None if n % 5 == 0 else 10 * n + 1})) for n in range(400)]
+    files = [
+        MadeFile(({1: 10 * n, 2: f"s{n}"}, {1: None if n % 5 == 0 else 10 * n + 1}))
+        for n in range(400)
+    ]
     return make_table(SCHEMA, [(PartitionSpec(), files)])
 
 
@@ -35,8 +42,17 @@ def planned(made, text, least=0):
     made.storage.reads.clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bounds_first, "LEAST_BYTES", least)
-        found = plan(made.metadata, made.storage, snapshot=made.metadata.current_snapshot(), row_filter=parse(text), schema=SCHEMA)
-    return [(repr(t.file), t.residual is None) for t in found.tasks()], (found.report.skipped_by_statistics, found.report.result_data_files)
+        found = plan(
+            made.metadata,
+            made.storage,
+            snapshot=made.metadata.current_snapshot(),
+            row_filter=parse(text),
+            schema=SCHEMA,
+        )
+    return [(repr(t.file), t.residual is None) for t in found.tasks()], (
+        found.report.skipped_by_statistics,
+        found.report.result_data_files,
+    )
 
 
 @pytest.fixture
@@ -89,7 +105,11 @@ def test_a_manifest_that_was_read_before_is_read_whole(made, asked):
         patch.setattr(bounds_first, "LEAST_BYTES", 0)
         for _ in range(2):
             found = plan(
-                made.metadata, made.storage, snapshot=made.metadata.current_snapshot(), row_filter=parse("id = 1240"), schema=SCHEMA
+                made.metadata,
+                made.storage,
+                snapshot=made.metadata.current_snapshot(),
+                row_filter=parse("id = 1240"),
+                schema=SCHEMA,
             )
             assert len(found) == 1
     assert [rows for _, rows in asked[3:]] == [400]

@@ -49,11 +49,17 @@ def test_a_file_is_cut_at_its_row_groups_and_neighbours_are_joined_again():
 
 def test_a_file_without_sound_offsets_is_cut_by_size():
     for offsets in (None, [], [4, 4], [4, 900], [200, 100]):
-        assert spans(combine(tasks((250, offsets)), 100, open_file_cost=0)) == [[("f0", 0, 100)], [("f0", 100, 200)], [("f0", 200, 250)]]
+        assert spans(combine(tasks((250, offsets)), 100, open_file_cost=0)) == [
+            [("f0", 0, 100)],
+            [("f0", 100, 200)],
+            [("f0", 200, 250)],
+        ]
 
 
 def test_avro_files_are_not_cut():
-    assert spans(combine(tasks((250, None), file_format="avro"), 100, open_file_cost=0)) == [[("f0", 0, 250)]]
+    assert spans(combine(tasks((250, None), file_format="avro"), 100, open_file_cost=0)) == [
+        [("f0", 0, 250)]
+    ]
 
 
 def test_a_whole_file_keeps_its_task():
@@ -67,16 +73,27 @@ def test_the_heaviest_bin_leaves_first_when_lookback_is_exceeded():
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 500), st.lists(st.integers(0, 499), max_size=4, unique=True).map(sorted)), max_size=25),
-    st.integers(1, 600), st.integers(1, 12), st.integers(0, 50),
-)  # fmt: skip
+    st.lists(
+        st.tuples(
+            st.integers(1, 500), st.lists(st.integers(0, 499), max_size=4, unique=True).map(sorted)
+        ),
+        max_size=25,
+    ),
+    st.integers(1, 600),
+    st.integers(1, 12),
+    st.integers(0, 50),
+)
 def test_every_byte_is_read_once(files, split_size, lookback, cost):
     found = spans(combine(tasks(*files), split_size, lookback, cost))
     covered = sorted(s for task in found for s in task)
     for i, (size, _) in enumerate(files):
         mine = [(a, b) for name, a, b in covered if name == f"f{i}"]
         mine.sort()
-        assert mine[0][0] == 0 and mine[-1][1] == size and all(a[1] == b[0] for a, b in zip(mine, mine[1:], strict=False))
+        assert (
+            mine[0][0] == 0
+            and mine[-1][1] == size
+            and all(a[1] == b[0] for a, b in zip(mine, mine[1:], strict=False))
+        )
 
 
 def test_splits_shrink_to_use_all_slots_but_not_below_16_mb():
@@ -90,13 +107,20 @@ def test_splits_shrink_to_use_all_slots_but_not_below_16_mb():
 
 
 def test_read_options_win_over_table_properties():
-    properties = {"read.split.target-size": "1000", "read.split.planning-lookback": "3", "read.split.open-file-cost": "7"}
+    properties = {
+        "read.split.target-size": "1000",
+        "read.split.planning-lookback": "3",
+        "read.split.open-file-cost": "7",
+    }
     assert split_options(properties) == SplitOptions(1000, 3, 7, True)
     assert split_options(properties, {"Split-Size": "5"}) == SplitOptions(5, 3, 7, False)
     assert not split_options({"read.split.adaptive-size.enabled": "false"}).adaptive
 
 
-@pytest.mark.parametrize("options", [{"split-size": "0"}, {"lookback": "0"}, {"file-open-cost": "-1"}, {"split-size": "x"}])
+@pytest.mark.parametrize(
+    "options",
+    [{"split-size": "0"}, {"lookback": "0"}, {"file-open-cost": "-1"}, {"split-size": "x"}],
+)
 def test_sizes_that_make_no_sense_are_refused(options):
     with pytest.raises(InvalidInput):
         split_options({}, options)

@@ -1,4 +1,6 @@
-"""Why one data file is read or skipped: held against planning itself on tables of other engines, and against the rows of small files."""
+"""Why one data file is read or skipped: held against planning itself on tables of other engines,
+and against the rows of small files.
+"""
 
 from __future__ import annotations
 
@@ -26,25 +28,38 @@ def test_a_file_of_another_engine_is_explained_as_planning_decides(golden: Any, 
     table = golden[name]
     metadata = decode_metadata(Path(table.metadata_file).read_bytes(), table.metadata_file)
     storage, snapshot = storage_for(metadata.location, {}), metadata.current_snapshot()
-    scans = lambda text: plan(metadata, storage, snapshot=snapshot, schema=metadata.schema(), row_filter=parse(text))
+    scans = lambda text: plan(
+        metadata, storage, snapshot=snapshot, schema=metadata.schema(), row_filter=parse(text)
+    )
     every = scans("TRUE").paths()[:20]
     for text in ("TRUE", *(f["sql"] for f in table.expected.get("filters", [])[:6])):
         found = scans(text)
         tasks = {t.file.file_path: t for t in found.tasks()}
         for path in every:
             why = found.explain().why(path)
-            assert (why.is_read, why.skipped_by is None) == (path in tasks, path in tasks), (text, str(why))
+            assert (why.is_read, why.skipped_by is None) == (path in tasks, path in tasks), (
+                text,
+                str(why),
+            )
             assert all("TRUE" in c.outcomes for c in why.conditions) or not why.is_read, str(why)
-            assert not why.matches_wholly or all(c.outcomes == ("TRUE",) for c in why.conditions), str(why)
+            assert not why.matches_wholly or all(c.outcomes == ("TRUE",) for c in why.conditions), (
+                str(why)
+            )
 
 
 def made(path: str, ids: range, s: str, spec: Any = PLAIN) -> File:
     rows = tuple({1: i, 2: float(i), 3: s} for i in ids)
-    return File(data_file(path, MadeFile(rows), spec, SCHEMA, (s,) if spec is BY_S else ()), 1, spec, rows)
+    return File(
+        data_file(path, MadeFile(rows), spec, SCHEMA, (s,) if spec is BY_S else ()), 1, spec, rows
+    )
 
 
 def test_the_text_names_each_condition_its_outcomes_and_what_is_known() -> None:
-    found = planned([made("/t/data/a", range(1, 6), "a"), made("/t/data/b", range(50, 60), "b")], [], "id > 3 AND s IN ('a', 'c')").explain()
+    found = planned(
+        [made("/t/data/a", range(1, 6), "a"), made("/t/data/b", range(50, 60), "b")],
+        [],
+        "id > 3 AND s IN ('a', 'c')",
+    ).explain()
     assert str(found.why("file:///t/data/a")).splitlines() == [
         "/t/data/a (5 rows) is read: nothing that the metadata says excludes that the filter is TRUE for some row",
         "  (id > 3L) can be TRUE or FALSE: id between 1 and 5, without nulls (counts and bounds)",
@@ -76,18 +91,26 @@ def test_appended_files_are_explained_even_if_they_are_gone_since(tmp_path: Path
     catalog = frazil.load_catalog("c", type="path", warehouse=str(tmp_path))
     table = catalog.create_table("db.t", "id bigint")
     start = table.append([{"id": 1}]).snapshot_id
-    path = table.append([{"id": 7}]) and next(t.file.file_path for t in table.scan(row_filter="id = 7").plan_files())
+    path = table.append([{"id": 7}]) and next(
+        t.file.file_path for t in table.scan(row_filter="id = 7").plan_files()
+    )
     end = table.current_snapshot().snapshot_id  # type: ignore[union-attr]
     table.delete("id = 7")
-    scan = table.incremental_append_scan(from_snapshot_id_exclusive=start, to_snapshot_id_inclusive=end, row_filter="id > 8")
+    scan = table.incremental_append_scan(
+        from_snapshot_id_exclusive=start, to_snapshot_id_inclusive=end, row_filter="id > 8"
+    )
     assert scan.explain().why(path).skipped_by == BY_STATISTICS
     with pytest.raises(InvalidInput):
         table.scan().explain().why(path)
 
 
-def test_a_file_from_before_the_range_is_not_explained_though_its_manifest_was_merged(tmp_path: Path) -> None:
+def test_a_file_from_before_the_range_is_not_explained_though_its_manifest_was_merged(
+    tmp_path: Path,
+) -> None:
     catalog = frazil.load_catalog("c", type="path", warehouse=str(tmp_path))
-    table = catalog.create_table("db.t", "id bigint", properties={"commit.manifest.min-count-to-merge": "2"})
+    table = catalog.create_table(
+        "db.t", "id bigint", properties={"commit.manifest.min-count-to-merge": "2"}
+    )
     start = table.append([{"id": 1}]).snapshot_id
     (before,) = [t.file.file_path for t in table.scan().plan_files()]
     table.append([{"id": 7}])

@@ -1,4 +1,6 @@
-"""Plans and metadata tables of tables that Java, PyIceberg and Flink wrote, against what Java said of them."""
+"""Plans and metadata tables of tables that Java, PyIceberg and Flink wrote, against what Java said
+of them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ from decimal import Decimal
 import pytest
 
 from frazil.expr.parse import parse
-from frazil.scan.inspect import METADATA_TABLES, TIME_TRAVEL_TABLES, metadata_table, metadata_table_schema
+from frazil.scan.inspect import (
+    METADATA_TABLES,
+    TIME_TRAVEL_TABLES,
+    metadata_table,
+    metadata_table_schema,
+)
 from frazil.scan.manifests import clear_caches
 from frazil.scan.plan import plan
 from tests.builders.golden_metadata import opened
@@ -81,7 +88,10 @@ def close(got, want):
         return got.keys() == want.keys() and all(close(got[k], want[k]) for k in want)
     if got == want or (got is None and want == {}) or (got == [] and want == {}):
         return True
-    texts = [json.dumps(v).strip('"').replace("T", " ").replace("+00:00", "").removesuffix("Z") for v in (got, want)]
+    texts = [
+        json.dumps(v).strip('"').replace("T", " ").replace("+00:00", "").removesuffix("Z")
+        for v in (got, want)
+    ]
     texts = [t.rstrip("0").rstrip(".") if "." in t else t for t in texts]
     if texts[0] == texts[1]:
         return True
@@ -94,12 +104,16 @@ def close(got, want):
 @pytest.mark.parametrize("name", names(deletes=None))
 def test_manifests_are_those_that_java_lists(golden, name):
     table, metadata, storage = opened(golden, name)
-    if "manifests" not in table.expected or "metadata table manifests" in (table.expected.get("java_fails_on") or ()):
+    if "manifests" not in table.expected or "metadata table manifests" in (
+        table.expected.get("java_fails_on") or ()
+    ):
         pytest.skip("Java could not list them")
     found = metadata_table("manifests", metadata, storage).to_pylist()
     for row in found:
         row["path"] = relative(row["path"], table.root)
-    assert sorted(found, key=lambda r: r["path"]) == sorted(table.expected["manifests"], key=lambda r: r["path"])
+    assert sorted(found, key=lambda r: r["path"]) == sorted(
+        table.expected["manifests"], key=lambda r: r["path"]
+    )
 
 
 @pytest.mark.parametrize("name", names(deletes=None))
@@ -109,7 +123,10 @@ def test_partitions_are_those_that_java_lists(golden, name):
     if expected is None:
         pytest.skip("Java could not list them")
     found = [shown(r) for r in metadata_table("partitions", metadata, storage).to_pylist()]
-    key = lambda r: (json.dumps(r.get("partition"), sort_keys=True, default=str), r.get("spec_id", 0))
+    key = lambda r: (
+        json.dumps(r.get("partition"), sort_keys=True, default=str),
+        r.get("spec_id", 0),
+    )
     found, expected = sorted(found, key=key), sorted(expected, key=key)
     assert len(found) == len(expected), (found, expected)
     for got, want in zip(found, expected, strict=True):
@@ -124,7 +141,14 @@ def test_every_metadata_table_opens_with_the_columns_it_promises(golden, name):
         found.validate(full=True)
         assert found.schema.equals(metadata_table_schema(kind, metadata)), kind
     for snapshot in metadata.snapshots:
-        counts = next((s for s in table.snapshots() if s.get("snapshot_id", s.get("id")) == snapshot.snapshot_id), {})
+        counts = next(
+            (
+                s
+                for s in table.snapshots()
+                if s.get("snapshot_id", s.get("id")) == snapshot.snapshot_id
+            ),
+            {},
+        )
         for kind in TIME_TRAVEL_TABLES:
             found = metadata_table(kind, metadata, storage, snapshot_id=snapshot.snapshot_id)
             if kind in ("data_files", "delete_files") and kind in counts:
@@ -135,7 +159,13 @@ def test_every_metadata_table_opens_with_the_columns_it_promises(golden, name):
 def test_no_filter_loses_rows_and_wholly_matching_files_hold_no_others(golden, name):
     table, metadata, storage = opened(golden, name)
     for wanted in table.expected.get("filters", []):
-        found = plan(metadata, storage, snapshot=metadata.current_snapshot(), row_filter=parse(wanted["sql"]), schema=metadata.schema())
+        found = plan(
+            metadata,
+            storage,
+            snapshot=metadata.current_snapshot(),
+            row_filter=parse(wanted["sql"]),
+            schema=metadata.schema(),
+        )
         assert found.matched_records <= wanted["count"] <= found.total_records, wanted
         assert not found.has_deletes
 
@@ -148,8 +178,12 @@ def test_a_snapshot_with_deletes_says_so(golden, name):
     assert found.has_deletes and len(found) == counts["data_files"]
     report = found.report
     assert (report.positional_delete_files, report.equality_delete_files, report.dvs) == (
-        counts["position_delete_files"], counts["equality_delete_files"], counts["dvs"],
-    )  # fmt: skip
-    assert report.indexed_delete_files == sum(counts[k] for k in ("position_delete_files", "equality_delete_files", "dvs"))
+        counts["position_delete_files"],
+        counts["equality_delete_files"],
+        counts["dvs"],
+    )
+    assert report.indexed_delete_files == sum(
+        counts[k] for k in ("position_delete_files", "equality_delete_files", "dvs")
+    )
     assert report.result_delete_files == sum(len(t.delete_files) for t in found.tasks())
     assert "delete files" in str(found.explain())

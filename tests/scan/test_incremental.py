@@ -12,7 +12,11 @@ from tests.builders.golden_metadata import opened
 
 
 def ids_of(found):
-    return sorted(i for path in found.paths() for i in pq.read_table(path.removeprefix("file:"), columns=["id"]).column("id").to_pylist())
+    return sorted(
+        i
+        for path in found.paths()
+        for i in pq.read_table(path.removeprefix("file:"), columns=["id"]).column("id").to_pylist()
+    )
 
 
 def test_only_appended_files_of_the_range_are_planned(golden):
@@ -20,7 +24,10 @@ def test_only_appended_files_of_the_range_are_planned(golden):
     assert len(table.expected["incremental_appends"]) > 5
     for wanted in table.expected["incremental_appends"]:
         found = plan_appends(
-            metadata, storage, from_snapshot_id_exclusive=wanted["start_exclusive"], to_snapshot_id_inclusive=wanted["end_inclusive"]
+            metadata,
+            storage,
+            from_snapshot_id_exclusive=wanted["start_exclusive"],
+            to_snapshot_id_inclusive=wanted["end_inclusive"],
         )
         assert ids_of(found) == wanted["ids"]
         assert not found.has_deletes
@@ -46,7 +53,10 @@ def test_a_range_that_is_no_history_is_refused(golden):
 def test_the_range_may_begin_at_a_snapshot_that_has_expired(golden):
     _, metadata, _ = opened(golden, "many_snapshots")
     oldest = list(metadata.ancestors(metadata.current_snapshot()))[-1]
-    assert oldest.parent_snapshot_id is not None and metadata.snapshots.by_id(oldest.parent_snapshot_id) is None
+    assert (
+        oldest.parent_snapshot_id is not None
+        and metadata.snapshots.by_id(oldest.parent_snapshot_id) is None
+    )
     between = snapshots_between(metadata, oldest.parent_snapshot_id, None)
     assert between[0] == oldest and between[-1] == metadata.current_snapshot()
     assert snapshots_between(metadata, metadata.current_snapshot_id, None) == []

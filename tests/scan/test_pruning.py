@@ -1,4 +1,6 @@
-"""A plan never leaves out a row: any filter over generated tables, against a row-by-row oracle that knows nothing of the pruner."""
+"""A plan never leaves out a row: any filter over generated tables, against a row-by-row oracle that
+knows nothing of the pruner.
+"""
 
 from __future__ import annotations
 
@@ -76,9 +78,15 @@ FIELDS = [
 
 @st.composite
 def specs(draw, spec_id):
-    chosen = draw(st.lists(st.sampled_from(FIELDS), max_size=2, unique_by=lambda f: (f[0], str(f[1]))))
+    chosen = draw(
+        st.lists(st.sampled_from(FIELDS), max_size=2, unique_by=lambda f: (f[0], str(f[1])))
+    )
     return PartitionSpec(
-        *(PartitionField(i, 1000 + 10 * spec_id + k, t, f"p{spec_id}{k}") for k, (i, t) in enumerate(chosen)), spec_id=spec_id
+        *(
+            PartitionField(i, 1000 + 10 * spec_id + k, t, f"p{spec_id}{k}")
+            for k, (i, t) in enumerate(chosen)
+        ),
+        spec_id=spec_id,
     )
 
 
@@ -99,15 +107,20 @@ FILE = st.builds(
 @st.composite
 def tables(draw):
     count = draw(st.integers(1, 3))
-    manifests = [(draw(specs(i)), draw(st.lists(FILE, min_size=1, max_size=3))) for i in range(count)]
+    manifests = [
+        (draw(specs(i)), draw(st.lists(FILE, min_size=1, max_size=3))) for i in range(count)
+    ]
     return make_table(SCHEMA, manifests, exchanged=draw(st.integers(0, 3)) == 3)
 
 
-# --- the oracle: three-valued, Spark's order of floats --------------------------------------------------------
+# --- the oracle: three-valued, Spark's order of floats
+# --------------------------------------------------------
 
 
 def rank(value):
-    """Comparable with <, ==: NaN above all and equal to itself, -0.0 equal to 0.0, text and bytes by bytes."""
+    """Comparable with <, ==: NaN above all and equal to itself, -0.0 equal to 0.0, text and bytes
+    by bytes.
+    """
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
     return (0, value.encode() if isinstance(value, str) else value)
@@ -187,12 +200,21 @@ def combine(inner):
 PREDICATES = st.recursive(leaf(), combine, max_leaves=4)
 
 
-@settings(max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(120),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(tables(), st.lists(PREDICATES, min_size=1, max_size=6))
 def test_no_filter_loses_a_row_and_wholly_matching_files_match_wholly(made, predicates):
     clear_caches()
     for predicate, oracle in predicates:
-        found = plan(made.metadata, made.storage, snapshot=made.metadata.current_snapshot(), row_filter=predicate, schema=SCHEMA)
+        found = plan(
+            made.metadata,
+            made.storage,
+            snapshot=made.metadata.current_snapshot(),
+            row_filter=predicate,
+            schema=SCHEMA,
+        )
         planned = {t.file.file_path: t for t in found.tasks()}
         for path, rows in made.rows_of.items():
             answers = [oracle(r) for r in rows]
@@ -200,24 +222,35 @@ def test_no_filter_loses_a_row_and_wholly_matching_files_match_wholly(made, pred
                 assert path in planned, f"{predicate} loses {rows} of {path}"
             if path in planned and planned[path].residual is None:
                 assert set(answers) == {True}, f"{predicate} does not take all of {rows}"
-        assert found.matched_records == sum(len(made.rows_of[p]) for p, t in planned.items() if t.residual is None)
-        assert len(found) == len(planned) and len(found.undecided_tasks()) == sum(t.residual is not None for t in planned.values())
+        assert found.matched_records == sum(
+            len(made.rows_of[p]) for p, t in planned.items() if t.residual is None
+        )
+        assert len(found) == len(planned) and len(found.undecided_tasks()) == sum(
+            t.residual is not None for t in planned.values()
+        )
 
 
 @settings(max_examples=examples(60))
 @given(tables())
 def test_without_filter_every_file_is_planned_and_none_is_tested(made):
     clear_caches()
-    found = plan(made.metadata, made.storage, snapshot=made.metadata.current_snapshot(), schema=SCHEMA)
+    found = plan(
+        made.metadata, made.storage, snapshot=made.metadata.current_snapshot(), schema=SCHEMA
+    )
     assert sorted(found.paths()) == sorted(made.rows_of)
     assert all(t.residual is None for t in found.tasks())
     assert found.total_records == sum(map(len, made.rows_of.values()))
 
 
-planning = importlib.import_module("frazil.scan.plan")  # the room's door has a function of that name
+planning = importlib.import_module(
+    "frazil.scan.plan"
+)  # the room's door has a function of that name
 
 
-@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(60),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(tables(), st.lists(PREDICATES, min_size=1, max_size=4))
 def test_bounds_read_before_the_counts_change_nothing_that_is_found(made, predicates):
     def found(predicate, many, least=1 << 30):
@@ -226,8 +259,16 @@ def test_bounds_read_before_the_counts_change_nothing_that_is_found(made, predic
             patch.setattr(planning, "_MANY_MANIFESTS", many)
             patch.setattr(bounds_first, "LEAST_BYTES", least)
             patch.setattr(bounds_first, "FEW", 1)
-            plan_ = plan(made.metadata, made.storage, snapshot=made.metadata.current_snapshot(), row_filter=predicate, schema=SCHEMA)
-        return [(repr(t.file), t.residual is None) for t in plan_.tasks()], replace(plan_.report, total_planning_duration=0)
+            plan_ = plan(
+                made.metadata,
+                made.storage,
+                snapshot=made.metadata.current_snapshot(),
+                row_filter=predicate,
+                schema=SCHEMA,
+            )
+        return [(repr(t.file), t.residual is None) for t in plan_.tasks()], replace(
+            plan_.report, total_planning_duration=0
+        )
 
     for predicate, _ in predicates:
         assert found(predicate, 1) == found(predicate, 1000) == found(predicate, 1000, 0)

@@ -1,4 +1,6 @@
-"""The scan log: what scans note of their filters, where, and what they never note; a reader never fails because of it."""
+"""The scan log: what scans note of their filters, where, and what they never note; a reader never
+fails because of it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,10 @@ from frazil.types import BinaryType, DoubleType, LongType, NestedField, StringTy
 
 ON = {"frazil.scan-log.enabled": "true"}
 SCHEMA = Schema(
-    NestedField(1, "id", LongType()), NestedField(2, "s", StringType()), NestedField(3, "x", DoubleType()), NestedField(4, "b", BinaryType())
+    NestedField(1, "id", LongType()),
+    NestedField(2, "s", StringType()),
+    NestedField(3, "x", DoubleType()),
+    NestedField(4, "b", BinaryType()),
 )
 
 
@@ -47,7 +52,14 @@ def a_log_that_is_empty() -> Iterator[None]:
 def filled(catalog: Catalog, name: str = "t", properties: dict[str, str] = ON) -> Table:
     t = catalog.create_table(f"db.{name}", "id bigint, s string", properties=properties)
     for n in range(3):
-        t.append(pa.table({"id": pa.array(range(10 * n, 10 * n + 10), pa.int64()), "s": [f"secret-of-somebody-{n}"] * 10}))
+        t.append(
+            pa.table(
+                {
+                    "id": pa.array(range(10 * n, 10 * n + 10), pa.int64()),
+                    "s": [f"secret-of-somebody-{n}"] * 10,
+                }
+            )
+        )
     return t
 
 
@@ -97,10 +109,33 @@ def test_a_filter_of_two_engines_is_noted_once() -> None:
 
 
 def test_records_come_back_from_their_lines() -> None:
-    scan = LoggedScan(1, 2, 3, 4, None, 6, (LoggedPart(1, "in", (1, 2)), LoggedPart(2, "range", low="a", high="b"), LoggedPart(3, "other")))
+    scan = LoggedScan(
+        1,
+        2,
+        3,
+        4,
+        None,
+        6,
+        (
+            LoggedPart(1, "in", (1, 2)),
+            LoggedPart(2, "range", low="a", high="b"),
+            LoggedPart(3, "other"),
+        ),
+    )
     assert scan_of(line_of(scan)) == scan
-    raw = LoggedScan(1, 2, 3, 4, 5, 6, (LoggedPart(4, "equal", (b"\xff\0",)), LoggedPart(3, "range", low=float("nan"))))
-    assert scan_of(line_of(raw)).parts == (LoggedPart(4, "equal", ("ff00",)), LoggedPart(3, "range"))
+    raw = LoggedScan(
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        (LoggedPart(4, "equal", (b"\xff\0",)), LoggedPart(3, "range", low=float("nan"))),
+    )
+    assert scan_of(line_of(raw)).parts == (
+        LoggedPart(4, "equal", ("ff00",)),
+        LoggedPart(3, "range"),
+    )
 
 
 def test_scans_note_their_columns_files_and_bytes(home: Catalog) -> None:
@@ -109,9 +144,20 @@ def test_scans_note_their_columns_files_and_bytes(home: Catalog) -> None:
     t.scan("id = 15").to_arrow()
     t.scan().to_arrow()
     first, second = logged(t)
-    assert (first.files, first.table_files, first.table_bytes) == (1, 3, size) and 0 < first.bytes < size
-    assert first.parts == (LoggedPart(1, "equal", (15,)),) and first.snapshot_id == t.current_snapshot().snapshot_id
-    assert (second.files, second.bytes, second.parts) == (3, size, ()) and second.time_ms >= first.time_ms
+    assert (first.files, first.table_files, first.table_bytes) == (
+        1,
+        3,
+        size,
+    ) and 0 < first.bytes < size
+    assert (
+        first.parts == (LoggedPart(1, "equal", (15,)),)
+        and first.snapshot_id == t.current_snapshot().snapshot_id
+    )
+    assert (second.files, second.bytes, second.parts) == (
+        3,
+        size,
+        (),
+    ) and second.time_ms >= first.time_ms
 
 
 def test_a_count_notes_only_the_files_that_it_read(home: Catalog) -> None:
@@ -129,8 +175,18 @@ def test_explain_and_reads_with_a_limit_note_nothing(home: Catalog) -> None:
     assert logged(t) == [] and not log_folder(t).exists()
 
 
-@pytest.mark.parametrize("switch", [{}, {"frazil.scan-log.enabled": "false"}, {"FRAZIL_SCAN_LOG": "off"}, {"FRAZIL_SCAN_LOG": "perhaps"}])
-def test_a_log_that_is_switched_off_writes_nothing(home: Catalog, switch: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "switch",
+    [
+        {},
+        {"frazil.scan-log.enabled": "false"},
+        {"FRAZIL_SCAN_LOG": "off"},
+        {"FRAZIL_SCAN_LOG": "perhaps"},
+    ],
+)
+def test_a_log_that_is_switched_off_writes_nothing(
+    home: Catalog, switch: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in switch.keys() & {"FRAZIL_SCAN_LOG"}:
         monkeypatch.setenv(name, switch[name])
     t = filled(home, properties=ON if "FRAZIL_SCAN_LOG" in switch else switch)
@@ -161,29 +217,52 @@ def test_texts_are_cut_as_bounds_are(home: Catalog) -> None:
 # --- the files
 
 
-def test_the_log_is_bounded_and_the_oldest_files_go_first(home: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_is_bounded_and_the_oldest_files_go_first(
+    home: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     t = filled(home)
     monkeypatch.setattr(files, "MOST_FILES", 4)
     for n in range(9):
-        write_lines(t._loaded.storage, directory_of(t.metadata), [line_of(LoggedScan(n, 1, 1, 1, 1, 1))])
+        write_lines(
+            t._loaded.storage, directory_of(t.metadata), [line_of(LoggedScan(n, 1, 1, 1, 1, 1))]
+        )
         time.sleep(0.002)
-    assert [s.time_ms for s in logged(t)] == [5, 6, 7, 8] and len(list(log_folder(t).iterdir())) == 4
+    assert [s.time_ms for s in logged(t)] == [5, 6, 7, 8] and len(
+        list(log_folder(t).iterdir())
+    ) == 4
 
 
 def test_many_records_go_into_several_files_of_bounded_size(home: Catalog) -> None:
     t = filled(home)
-    lines = [line_of(LoggedScan(n, 1, 1, 1, 1, 1, (LoggedPart(2, "equal", ("x" * 50,)),))) for n in range(2000)]
+    lines = [
+        line_of(LoggedScan(n, 1, 1, 1, 1, 1, (LoggedPart(2, "equal", ("x" * 50,)),)))
+        for n in range(2000)
+    ]
     write_lines(t._loaded.storage, directory_of(t.metadata), lines)
-    assert all(f.stat().st_size <= files.MOST_BYTES for f in log_folder(t).iterdir()) and len(logged(t)) == 2000
+    assert (
+        all(f.stat().st_size <= files.MOST_BYTES for f in log_folder(t).iterdir())
+        and len(logged(t)) == 2000
+    )
 
 
-def test_damaged_records_are_ignored_with_a_warning(home: Catalog, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_records_are_ignored_with_a_warning(
+    home: Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
     t = filled(home)
     t.scan("id = 15").to_arrow()
     (good,) = logged(t)
     (whole,) = log_folder(t).iterdir()
     line = whole.read_bytes()
-    bad = [line[:40], b"", b"\xff\xfe\n", b"[1]\n", b"{}\n", b"[" * 5000, line.replace(b'"equal"', b'"what"'), json.dumps({"time_ms": "1"}).encode()]
+    bad = [
+        line[:40],
+        b"",
+        b"\xff\xfe\n",
+        b"[1]\n",
+        b"{}\n",
+        b"[" * 5000,
+        line.replace(b'"equal"', b'"what"'),
+        json.dumps({"time_ms": "1"}).encode(),
+    ]
     for n, content in enumerate(bad):
         (log_folder(t) / f"000000000000{n}-a.jsonl").write_bytes(content)
     (log_folder(t) / "9-huge.jsonl").write_bytes(line * 1000)
@@ -202,9 +281,13 @@ t = frazil.load_catalog().load_table("db.t")
 for n in range(20): t.scan(f"id = {n}").plan()
 """
     env = {**os.environ, "FRAZIL_HOME": str(tmp_path / "home")}
-    started = [subprocess.Popen([sys.executable, "-c", code], env=env, cwd=tmp_path) for _ in range(3)]
+    started = [
+        subprocess.Popen([sys.executable, "-c", code], env=env, cwd=tmp_path) for _ in range(3)
+    ]
     assert [p.wait(120) for p in started] == [0, 0, 0]
-    assert sorted(s.parts[0].points[0] for s in logged(t)) == sorted(list(range(20)) * 3), "also what a process noted just before its end"
+    assert sorted(s.parts[0].points[0] for s in logged(t)) == sorted(list(range(20)) * 3), (
+        "also what a process noted just before its end"
+    )
 
 
 def test_threads_that_scan_while_the_log_is_written_lose_nothing(home: Catalog) -> None:
@@ -225,10 +308,16 @@ def test_threads_that_scan_while_the_log_is_written_lose_nothing(home: Catalog) 
     assert len(read_log(t.metadata, t._loaded.storage)) == 800
 
 
-def test_the_background_writes_without_being_asked_and_ends_when_nothing_is_left(home: Catalog) -> None:
+def test_the_background_writes_without_being_asked_and_ends_when_nothing_is_left(
+    home: Catalog,
+) -> None:
     t = filled(home)
     log = ScanLogBuffer(seconds=0.02)
-    log.add(PendingScan(directory_of(t.metadata), t._loaded.storage, None, lambda: LoggedScan(1, 1, 1, 1, 1, 1)))
+    log.add(
+        PendingScan(
+            directory_of(t.metadata), t._loaded.storage, None, lambda: LoggedScan(1, 1, 1, 1, 1, 1)
+        )
+    )
     end = time.monotonic() + 20
     while log._thread is not None and time.monotonic() < end:
         time.sleep(0.01)
@@ -272,11 +361,15 @@ def test_a_store_that_cannot_be_written_costs_a_line_in_the_log(
         for _ in range(3):
             assert t.scan("id = 15").to_arrow().num_rows == 1
             BUFFER.flush()
-    assert len(refused) == 1 == len(caplog.records) and "cannot be written" in caplog.text, "and it is not tried again at once"
+    assert len(refused) == 1 == len(caplog.records) and "cannot be written" in caplog.text, (
+        "and it is not tried again at once"
+    )
     assert not log_folder(t).exists()
 
 
-def test_a_property_that_is_no_boolean_fails_no_scan(home: Catalog, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_property_that_is_no_boolean_fails_no_scan(
+    home: Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
     t = filled(home)
     t.metadata.properties["frazil.scan-log.enabled"] = "sometimes"  # another engine's
     with caplog.at_level(logging.WARNING, "frazil.scan"):
@@ -301,16 +394,23 @@ def test_clean_ups_leave_the_log_and_a_purge_removes_it(kind: str, tmp_path: Pat
     more = {"uri": f"sqlite:///{tmp_path}/c.db"} if kind == "sql" else {}
     catalog = frazil.load_catalog("c", type=kind, warehouse=str(tmp_path / "w"), **more)
     catalog.create_namespace("db")
-    t = filled(catalog, properties={**ON, "write.metadata.path": str(tmp_path / "m")} if kind == "sql" else ON)
+    t = filled(
+        catalog,
+        properties={**ON, "write.metadata.path": str(tmp_path / "m")} if kind == "sql" else ON,
+    )
     t.scan("id = 15").to_arrow()
     assert len(logged(t)) == 1
-    found = t.maintenance.remove_orphan_files(older_than=int(time.time() * 1000) + 9_999, allow_short_interval=True)
+    found = t.maintenance.remove_orphan_files(
+        older_than=int(time.time() * 1000) + 9_999, allow_short_interval=True
+    )
     t.maintenance.expire_snapshots(older_than=int(time.time() * 1000))
     assert len(found) == 0 and len(logged(t)) == 1 and t.refresh().scan().count() == 30
     t.scan("id = 5").plan()
     assert catalog.purge_table("db.t") == ()
     BUFFER.flush()
-    assert not log_folder(t).exists() or list(log_folder(t).iterdir()) == [], "nor does what was noted before come back"
+    assert not log_folder(t).exists() or list(log_folder(t).iterdir()) == [], (
+        "nor does what was noted before come back"
+    )
 
 
 def test_a_catalog_in_memory_keeps_a_log_too() -> None:

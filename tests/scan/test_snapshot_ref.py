@@ -7,7 +7,13 @@ from datetime import UTC, date, datetime
 import pytest
 
 from frazil.errors import InvalidInput, NoSuchRefError, NoSuchSnapshotError
-from frazil.scan.snapshot_ref import resolve, resolve_read, selector_options, selector_suffix, to_milliseconds
+from frazil.scan.snapshot_ref import (
+    resolve,
+    resolve_read,
+    selector_options,
+    selector_suffix,
+    to_milliseconds,
+)
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot, SnapshotLogEntry, SnapshotRef, Snapshots
@@ -19,11 +25,26 @@ FIRST = Snapshot(10, 1000, schema_id=0)
 SECOND = Snapshot(20, 2000, parent_snapshot_id=10, schema_id=0)
 THIRD = Snapshot(30, 3000, parent_snapshot_id=20, schema_id=1)
 TABLE = TableMetadata(
-    format_version=2, table_uuid="u", location="/t", last_updated_ms=3000, last_column_id=1, schemas=(OLD, NEW), current_schema_id=1,
-    current_snapshot_id=30, snapshots=Snapshots.of([FIRST, SECOND, THIRD]),
-    snapshot_log=tuple(SnapshotLogEntry(s.timestamp_ms, s.snapshot_id) for s in (FIRST, SECOND, THIRD)),
-    refs={"main": SnapshotRef(30), "dev": SnapshotRef(10), "v1": SnapshotRef(20, "tag"), "10": SnapshotRef(30, "tag"), "77": SnapshotRef(20)},
-)  # fmt: skip
+    format_version=2,
+    table_uuid="u",
+    location="/t",
+    last_updated_ms=3000,
+    last_column_id=1,
+    schemas=(OLD, NEW),
+    current_schema_id=1,
+    current_snapshot_id=30,
+    snapshots=Snapshots.of([FIRST, SECOND, THIRD]),
+    snapshot_log=tuple(
+        SnapshotLogEntry(s.timestamp_ms, s.snapshot_id) for s in (FIRST, SECOND, THIRD)
+    ),
+    refs={
+        "main": SnapshotRef(30),
+        "dev": SnapshotRef(10),
+        "v1": SnapshotRef(20, "tag"),
+        "10": SnapshotRef(30, "tag"),
+        "77": SnapshotRef(20),
+    },
+)
 
 
 def test_without_selector_it_is_the_current_snapshot_with_the_current_schema():
@@ -72,7 +93,14 @@ def test_two_selectors_are_refused_and_a_tag_is_no_branch():
 
 
 def test_a_table_without_snapshot_is_read_as_empty():
-    empty = TableMetadata(format_version=2, table_uuid="u", location="/t", last_updated_ms=0, last_column_id=1, schemas=(OLD,))
+    empty = TableMetadata(
+        format_version=2,
+        table_uuid="u",
+        location="/t",
+        last_updated_ms=0,
+        last_column_id=1,
+        schemas=(OLD,),
+    )
     assert resolve(empty) == (None, OLD) and resolve(empty, branch="main") == (None, OLD)
 
 

@@ -1,7 +1,9 @@
-"""gcs_xml.py HOST PORT SERVER: the writes of Google's XML interface, told to a server that knows them in JSON alone (fake-gcs-server).
+"""gcs_xml.py HOST PORT SERVER: the writes of Google's XML interface, told to a server that knows
+them in JSON alone (fake-gcs-server).
 
-Both interfaces are of one store: an object that is put, and its condition (x-goog-if-generation-match), become an upload in JSON with
-ifGenerationMatch, which the server decides. The parts of an upload are kept here until it is complete. Everything else is passed on.
+Both interfaces are of one store: an object that is put, and its condition
+(x-goog-if-generation-match), become an upload in JSON with ifGenerationMatch, which the server
+decides. The parts of an upload are kept here until it is complete. Everything else is passed on.
 """
 
 import hashlib

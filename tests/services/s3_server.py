@@ -1,6 +1,7 @@
 """s3_server.py HOST PORT: moto's S3 for clients of other processes.
 
-Requests are answered one at a time: moto looks at If-Match and If-None-Match first and writes then, so two at a time could both win.
+Requests are answered one at a time: moto looks at If-Match and If-None-Match first and writes then,
+so two at a time could both win.
 """
 import sys
 import threading
@@ -10,7 +11,8 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 
 class Handler(WSGIRequestHandler):
-    protocol_version = "HTTP/1.1"  # connections end with their answer all the same: werkzeug says so
+    # connections end with their answer all the same: werkzeug says so
+    protocol_version = "HTTP/1.1"
 
     def log_request(self, *_):
         pass

@@ -11,12 +11,16 @@ _names = itertools.count()
 
 @pytest.fixture
 def session(plain_spark):
-    """A new session of the process's Spark (`frazil.install` was not called on it), active while the test runs."""
+    """A new session of the process's Spark (`frazil.install` was not called on it), active while
+    the test runs.
+    """
     made = plain_spark.newSession()
     made.conf.set("spark.sql.timeType.enabled", "true")
     plain_spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(made._jsparkSession)
     yield made
-    plain_spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(plain_spark._jsparkSession)
+    plain_spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(
+        plain_spark._jsparkSession
+    )
 
 
 @pytest.fixture

@@ -1,4 +1,6 @@
-"""Deletes made by hand in a table of a test: positions or vectors, and keys, each a commit of its own."""
+"""Deletes made by hand in a table of a test: positions or vectors, and keys, each a commit of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from frazil.spec.schema import Schema
 _numbers = itertools.count()
 
 
-def take_positions(t: Any, gone: Callable[[dict[str, Any]], bool], granularity: str = "file") -> None:
+def take_positions(
+    t: Any, gone: Callable[[dict[str, Any]], bool], granularity: str = "file"
+) -> None:
     """Deletes the rows for which `gone` is true; v2 by position delete files, v3 by vectors."""
     t.refresh()
     found: dict[str, list[int]] = {}
@@ -38,26 +42,44 @@ def take_positions(t: Any, gone: Callable[[dict[str, Any]], bool], granularity: 
         if positions := found.get(task.file.file_path):
             if t.format_version >= 3 and (old := [d for d in task.delete_files if d.is_dv]):
                 shown = t.scan(selected_fields=("_file", "_pos", "_deleted")).to_arrow().to_pylist()
-                positions += [r["_pos"] for r in shown if r["_deleted"] and r["_file"] == task.file.file_path]
+                positions += [
+                    r["_pos"] for r in shown if r["_deleted"] and r["_file"] == task.file.file_path
+                ]
                 replaced += old
             deletes.append(FileDeletes(task.file, np.unique(np.array(positions, np.int64))))
     if deletes:
         made = (
-            write_vectors(deletes, context) if t.format_version >= 3 else write_position_deletes(deletes, context, granularity=granularity)
+            write_vectors(deletes, context)
+            if t.format_version >= 3
+            else write_position_deletes(deletes, context, granularity=granularity)
         )
         commit(
             t._writable(),
             t._loaded,
-            [RowDelta(added_deletes=made, removed_deletes=replaced, starting_snapshot_id=t.current_snapshot().snapshot_id)],
+            [
+                RowDelta(
+                    added_deletes=made,
+                    removed_deletes=replaced,
+                    starting_snapshot_id=t.current_snapshot().snapshot_id,
+                )
+            ],
         )
     t.refresh()
 
 
 def take_keys(
-    t: Any, columns: Sequence[str], keys: Sequence[dict[str, Any]], *, kind: str = "parquet", spec_id: int | None = None,
-    partition: tuple[Any, ...] = (), name: str | None = None,
-) -> None:  # fmt: skip
-    """Commits an equality delete file with these keys (by the names that the columns have now). Floats are taken, too."""
+    t: Any,
+    columns: Sequence[str],
+    keys: Sequence[dict[str, Any]],
+    *,
+    kind: str = "parquet",
+    spec_id: int | None = None,
+    partition: tuple[Any, ...] = (),
+    name: str | None = None,
+) -> None:
+    """Commits an equality delete file with these keys (by the names that the columns have now).
+    Floats are taken, too.
+    """
     t.refresh()
     own = t.schema()
     schema = Schema(*(own.get_field(c) for c in columns))
@@ -72,8 +94,14 @@ def take_keys(
     else:
         pq.write_table(table, path)
     file = DataFile(
-        content=2, file_path=str(path), file_format=kind, record_count=len(keys), file_size_in_bytes=path.stat().st_size,
-        equality_ids=tuple(f.field_id for f in schema.fields), spec_id=t.spec().spec_id if spec_id is None else spec_id, partition=partition,
-    )  # fmt: skip
+        content=2,
+        file_path=str(path),
+        file_format=kind,
+        record_count=len(keys),
+        file_size_in_bytes=path.stat().st_size,
+        equality_ids=tuple(f.field_id for f in schema.fields),
+        spec_id=t.spec().spec_id if spec_id is None else spec_id,
+        partition=partition,
+    )
     commit(t._writable(), t._loaded, [RowDelta(added_deletes=[file])])
     t.refresh()

@@ -1,4 +1,6 @@
-"""Tables in S3 whose REST catalog vends credentials, for s3_job.py: by a small server in this process, and by Java's reference server."""
+"""Tables in S3 whose REST catalog vends credentials, for s3_job.py: by a small server in this
+process, and by Java's reference server.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,21 @@ KINDS = pa.schema([("id", pa.int64()), ("kind", pa.string())])
 
 def written(catalog: frazil.Catalog, name: str) -> frazil.Table:
     """A table of six rows, of which a deletion vector takes one."""
-    table = catalog.create_table(name, "id bigint, kind string", format_version=3, properties={"write.delete.mode": "merge-on-read"})
+    table = catalog.create_table(
+        name,
+        "id bigint, kind string",
+        format_version=3,
+        properties={"write.delete.mode": "merge-on-read"},
+    )
     table.append(pa.table({"id": range(6), "kind": ["a", "b"] * 3}, KINDS))
     table.delete("id = 1")
     return table
 
 
 def vending(properties: dict[str, str], table: frazil.Table) -> frazil.Catalog:
-    """A REST catalog without keys of its own that shows one table under each name of VENDED, and vends what stands there for its location."""
+    """A REST catalog without keys of its own that shows one table under each name of VENDED, and
+    vends what stands there for its location.
+    """
     server = Server()
     http = ThreadingHTTPServer(("127.0.0.1", 0), handler(server))
     threading.Thread(target=http.serve_forever, daemon=True).start()
@@ -44,7 +53,15 @@ def vending(properties: dict[str, str], table: frazil.Table) -> frazil.Catalog:
     place = table.metadata_location
     shown = {"metadata-location": place, "metadata": json.loads(table._loaded.storage.read(place))}
     for name, config in VENDED.items():
-        credentials = [{"prefix": prefix, "config": c} for prefix, c in (("s3://", {"s3.access-key-id": "wrong"}), (table.location(), config))]
-        server.on(f"GET /v1/namespaces/db/tables/{name}", (200, {**shown, "storage-credentials": credentials}))
+        credentials = [
+            {"prefix": prefix, "config": c}
+            for prefix, c in (("s3://", {"s3.access-key-id": "wrong"}), (table.location(), config))
+        ]
+        server.on(
+            f"GET /v1/namespaces/db/tables/{name}",
+            (200, {**shown, "storage-credentials": credentials}),
+        )
     more = {"rest-metrics-reporting-enabled": "false", **properties}
-    return frazil.load_catalog("vending", type="rest", uri=f"http://127.0.0.1:{http.server_port}", **more)
+    return frazil.load_catalog(
+        "vending", type="rest", uri=f"http://127.0.0.1:{http.server_port}", **more
+    )

@@ -17,20 +17,40 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def table(catalog):
-    t = catalog.create_table("db.t", "id bigint, name string, s struct<a int, b array<int>>", partition_by=["bucket(2, id)"])
-    t.append(pa.Table.from_pylist([{"id": n, "name": f"n{n}", "s": {"a": n, "b": [n, None]} if n % 2 else None} for n in range(6)]))
+    t = catalog.create_table(
+        "db.t",
+        "id bigint, name string, s struct<a int, b array<int>>",
+        partition_by=["bucket(2, id)"],
+    )
+    t.append(
+        pa.Table.from_pylist(
+            [
+                {"id": n, "name": f"n{n}", "s": {"a": n, "b": [n, None]} if n % 2 else None}
+                for n in range(6)
+            ]
+        )
+    )
     return t
 
 
 def test_rows_come_through_the_python_data_source(session, table, rows):
-    assert rows(session.read.format("iceberg").load(table.location())) == sorted(table.to_arrow().to_pylist(), key=repr)
+    assert rows(session.read.format("iceberg").load(table.location())) == sorted(
+        table.to_arrow().to_pylist(), key=repr
+    )
 
 
 def test_a_variant_is_handed_over_as_a_variant(catalog, session):
     schema = Schema(i.NestedField(1, "v", i.VariantType()), i.NestedField(2, "n", i.UnknownType()))
-    t = catalog.create_table("db.v", Schema(i.NestedField(3, "id", i.LongType()), *schema.fields), format_version=3)
+    t = catalog.create_table(
+        "db.v", Schema(i.NestedField(3, "id", i.LongType()), *schema.fields), format_version=3
+    )
     t.append(pa.table({"id": [1, 2], "v": ['{"a":1}', None]}))
-    found = session.read.format("iceberg").load(t.location()).selectExpr("id", "to_json(v) v", "n").collect()
+    found = (
+        session.read.format("iceberg")
+        .load(t.location())
+        .selectExpr("id", "to_json(v) v", "n")
+        .collect()
+    )
     assert sorted(tuple(r) for r in found) == [(1, '{"a":1}', None), (2, None, None)]
 
 
@@ -42,10 +62,17 @@ def test_a_catalog_is_given_by_options_and_called_by_its_name(session, tmp_path)
     options = {f"catalog.{k}": v for k, v in where.items()}
     session.range(2, 5).write.format("iceberg").mode("append").options(**options).save("named.db.t")
     assert session.read.format("iceberg").options(**options).load("named.db.t").count() == 5
-    assert session.read.format("iceberg").options(**options).load("named.db.t.snapshots").count() == 2
+    assert (
+        session.read.format("iceberg").options(**options).load("named.db.t.snapshots").count() == 2
+    )
     assert frazil.load_table("named.db.t", **where).scan().count() == 5
-    for attempt in (session.read.format("iceberg").load, session.range(1).write.format("iceberg").mode("append").save):
-        with pytest.raises(Exception, match=r"NoSuchTableError.*frazil\.install\(spark\), or give .*catalog\.type"):
+    for attempt in (
+        session.read.format("iceberg").load,
+        session.range(1).write.format("iceberg").mode("append").save,
+    ):
+        with pytest.raises(
+            Exception, match=r"NoSuchTableError.*frazil\.install\(spark\), or give .*catalog\.type"
+        ):
             attempt("named.db.t")
 
 
@@ -54,27 +81,51 @@ def test_snapshots_are_chosen_by_options(session, table, rows):
     table.append(pa.table({"id": [100]}))
     read = session.read.format("iceberg")
     assert read.load(table.location()).count() == 7
-    assert session.read.format("iceberg").option("snapshot-id", first).load(table.location()).count() == 6
-    assert session.read.format("iceberg").option("start-snapshot-id", first).load(table.location()).select("id").collect()[0].id == 100
-    assert session.read.format("iceberg").load(f"{table.location()}#snapshot_id_{first}").count() == 6
+    assert (
+        session.read.format("iceberg").option("snapshot-id", first).load(table.location()).count()
+        == 6
+    )
+    assert (
+        session.read.format("iceberg")
+        .option("start-snapshot-id", first)
+        .load(table.location())
+        .select("id")
+        .collect()[0]
+        .id
+        == 100
+    )
+    assert (
+        session.read.format("iceberg").load(f"{table.location()}#snapshot_id_{first}").count() == 6
+    )
 
 
 def test_metadata_tables_are_read_by_suffix(session, table):
     snapshots = session.read.format("iceberg").load(f"{table.location()}#snapshots")
     assert [r.snapshot_id for r in snapshots.collect()] == [table.current_snapshot().snapshot_id]
-    files = session.read.format("iceberg").load(f"{table.location()}#files").select("record_count", "partition.id_bucket").collect()
+    files = (
+        session.read.format("iceberg")
+        .load(f"{table.location()}#files")
+        .select("record_count", "partition.id_bucket")
+        .collect()
+    )
     assert sum(r.record_count for r in files) == 6
 
 
 def test_append_and_overwrite_are_one_commit_each(session, table, rows):
     frame = session.sql("select 50L id, 'new' name")
-    frame.write.format("iceberg").mode("append").option("snapshot-property.job", "7").save(table.location())
+    frame.write.format("iceberg").mode("append").option("snapshot-property.job", "7").save(
+        table.location()
+    )
     assert table.refresh().current_snapshot().summary["job"] == "7"
     assert table.to_spark(session).count() == 7
-    frame.write.format("iceberg").mode("overwrite").option("overwrite-mode", "dynamic").save(table.location())
+    frame.write.format("iceberg").mode("overwrite").option("overwrite-mode", "dynamic").save(
+        table.location()
+    )
     assert table.refresh().to_spark(session).filter("id = 50").count() == 1
     frame.write.format("iceberg").mode("overwrite").save(table.location())
-    assert rows(table.refresh().to_spark(session).select("id", "name")) == [{"id": 50, "name": "new"}]
+    assert rows(table.refresh().to_spark(session).select("id", "name")) == [
+        {"id": 50, "name": "new"}
+    ]
 
 
 def test_a_failed_write_leaves_no_file(session, table):
@@ -95,30 +146,50 @@ def test_a_write_stages_under_its_wap_id_and_checks_what_it_read(session, table)
     table.refresh()
     staged = next(s for s in table.snapshots() if s.summary.get("wap.id") == "w1")
     assert staged.summary["engine-name"] == "spark" and table.scan().count() == before
-    frame.write.format("iceberg").mode("overwrite").option("isolation-level", "serializable").save(table.location())
+    frame.write.format("iceberg").mode("overwrite").option("isolation-level", "serializable").save(
+        table.location()
+    )
     assert table.refresh().scan().count() == 3
 
 
 def test_a_write_is_refused_for_what_a_tables_own_verbs_refuse(session, table):
-    """The data source's writes are the same operations: what a verb refuses is refused before a task starts."""
+    """The data source's writes are the same operations: what a verb refuses is refused before a
+    task starts.
+    """
     frame = session.range(3)
     for how in ({}, {"overwrite-mode": "dynamic"}):
         with pytest.raises(Exception, match=r"'delete-format' means nothing"):
-            frame.write.format("iceberg").mode("overwrite").options(**how).option("delete-format", "avro").save(table.location())
+            frame.write.format("iceberg").mode("overwrite").options(**how).option(
+                "delete-format", "avro"
+            ).save(table.location())
     with pytest.raises(Exception, match="read-only"):
         frame.write.format("iceberg").mode("append").save(table.metadata_location)
     before = table.refresh().metadata_location
-    frame.where("id < 0").write.format("iceberg").mode("overwrite").option("overwrite-mode", "dynamic").save(table.location())
-    assert table.refresh().metadata_location == before, "no rows, no partitions: nothing is committed"
+    frame.where("id < 0").write.format("iceberg").mode("overwrite").option(
+        "overwrite-mode", "dynamic"
+    ).save(table.location())
+    assert table.refresh().metadata_location == before, (
+        "no rows, no partitions: nothing is committed"
+    )
 
 
-@pytest.mark.parametrize(("option", "value"), [("snapshot-idd", "1"), ("end-snapshot-id", "1"), ("snapshot-id", "x")])
+@pytest.mark.parametrize(
+    ("option", "value"), [("snapshot-idd", "1"), ("end-snapshot-id", "1"), ("snapshot-id", "x")]
+)
 def test_options_that_mean_nothing_are_refused(option, value):
     with pytest.raises(InvalidInput):
         read_request({"path": "/x", option: value})
 
 
-@pytest.mark.parametrize("option", ["streaming-max-files-per-micro-batch", "stream-from-timestamp", "start-timestamp", "scan-task-set-id"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        "streaming-max-files-per-micro-batch",
+        "stream-from-timestamp",
+        "start-timestamp",
+        "scan-task-set-id",
+    ],
+)
 def test_options_of_javas_that_are_not_served_are_refused_by_name(option):
     with pytest.raises(Unsupported, match=option):
         read_request({"path": "/x", option: "1"})
@@ -142,12 +213,26 @@ def test_times_pass_where_spark_holds_them(catalog, session):
 
 
 def test_metadata_tables_show_nanoseconds_and_decimals_as_spark_can_hold_them(catalog, session):
-    t = catalog.create_table("db.odd", "n timestamp_ns, d decimal(5,5)", format_version=3, partition_by=["truncate(100, d)"])
-    row = {"n": pa.array([-1001], pa.timestamp("ns")), "d": pa.array([Decimal("-0.99999")], pa.decimal128(5, 5))}
+    t = catalog.create_table(
+        "db.odd",
+        "n timestamp_ns, d decimal(5,5)",
+        format_version=3,
+        partition_by=["truncate(100, d)"],
+    )
+    row = {
+        "n": pa.array([-1001], pa.timestamp("ns")),
+        "d": pa.array([Decimal("-0.99999")], pa.decimal128(5, 5)),
+    }
     t.append(pa.table(row))
     for read in (
         session.read.format("iceberg").load(f"{t.location()}#files"),
         frazil.load_table(f"{t.location()}#files").to_spark(session),
     ):
-        found = read.selectExpr("readable_metrics.n.lower_bound n", "partition.d_trunc p", "readable_metrics.d.lower_bound d").collect()
-        assert [tuple(r) for r in found] == [(dt.datetime(1969, 12, 31, 23, 59, 59, 999998), None, Decimal("-0.99999"))]
+        found = read.selectExpr(
+            "readable_metrics.n.lower_bound n",
+            "partition.d_trunc p",
+            "readable_metrics.d.lower_bound d",
+        ).collect()
+        assert [tuple(r) for r in found] == [
+            (dt.datetime(1969, 12, 31, 23, 59, 59, 999998), None, Decimal("-0.99999"))
+        ]

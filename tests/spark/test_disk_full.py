@@ -1,4 +1,6 @@
-"""A disk that is full under Spark: StorageError with the path, whether the JVM or a task in Python met it."""
+"""A disk that is full under Spark: StorageError with the path, whether the JVM or a task in Python
+met it.
+"""
 
 import contextlib
 import errno
@@ -32,11 +34,18 @@ def no_file_larger_than(size, spark):
 
 def test_files_that_spark_has_no_room_for_are_a_storage_error(catalog, session, tmp_path):
     table = catalog.create_table("db.t", "id bigint, v double")
-    table.append(session.sql("select 1L id, 0.5D v"))  # what Spark unpacks for its writers, it unpacks now
+    table.append(
+        session.sql("select 1L id, 0.5D v")
+    )  # what Spark unpacks for its writers, it unpacks now
     before = files_below(tmp_path)
-    with no_file_larger_than(50_000, session), pytest.raises(StorageError, match="File too large") as refused:
+    with (
+        no_file_larger_than(50_000, session),
+        pytest.raises(StorageError, match="File too large") as refused,
+    ):
         table.append(session.range(200_000).selectExpr("id", "rand() v"))
-    assert refused.value.facts["errno"] == "EFBIG" and refused.value.facts["file"].startswith(table.location())
+    assert refused.value.facts["errno"] == "EFBIG" and refused.value.facts["file"].startswith(
+        table.location()
+    )
     assert files_below(tmp_path) == before
     assert table.refresh().to_arrow()["id"].to_pylist() == [1]
 
@@ -64,26 +73,69 @@ def test_a_place_that_cannot_be_written_is_an_error_of_frazil_with_the_path(cata
 @pytest.mark.parametrize(
     ("text", "file", "code"),
     [
-        ("Caused by: java.lang.ExceptionInInitializerError: Cannot unpack libzstd: File too large", "/w/t/data", "EFBIG"),
-        ("org.apache.hadoop.fs.FSError: java.io.IOException: No space left on device", "/w/t/data", "ENOSPC"),
-        ("Caused by: java.io.FileNotFoundException: /w/t/data/x/.part-0.crc (Permission denied)", "/w/t/data/x/.part-0.crc", "EACCES"),
-        ("java.nio.file.FileSystemException: /tmp/blockmgr-1/0c/temp: Read-only file system", "/tmp/blockmgr-1/0c/temp", "EROFS"),
-        ("java.io.IOException: Mkdirs failed to create file:/w/t/data/p=1 (exists=false, cwd=file:/)", "file:/w/t/data/p=1", None),
-        ("frazil.errors.StorageError: Could not write the temporary file /tmp/k: Disk quota exceeded. The quota …", "/tmp/k", "EDQUOT"),
-        ("frazil.errors.StorageError: Could not look at s3://b/t: the store answered with Generic.", "s3://b/t", None),
-        ("frazil.storage.base.AccessRefused: Could not open s3://b/t: the store answered with OSError (ACCESS_DENIED).", "s3://b/t", None),
-        ("frazil.storage.signed.SignedAccessError: Could not read s3://b/t: the store answered with HTTP 403.", "s3://b/t", None),
+        (
+            "Caused by: java.lang.ExceptionInInitializerError: Cannot unpack libzstd: File too large",
+            "/w/t/data",
+            "EFBIG",
+        ),
+        (
+            "org.apache.hadoop.fs.FSError: java.io.IOException: No space left on device",
+            "/w/t/data",
+            "ENOSPC",
+        ),
+        (
+            "Caused by: java.io.FileNotFoundException: /w/t/data/x/.part-0.crc (Permission denied)",
+            "/w/t/data/x/.part-0.crc",
+            "EACCES",
+        ),
+        (
+            "java.nio.file.FileSystemException: /tmp/blockmgr-1/0c/temp: Read-only file system",
+            "/tmp/blockmgr-1/0c/temp",
+            "EROFS",
+        ),
+        (
+            "java.io.IOException: Mkdirs failed to create file:/w/t/data/p=1 (exists=false, cwd=file:/)",
+            "file:/w/t/data/p=1",
+            None,
+        ),
+        (
+            "frazil.errors.StorageError: Could not write the temporary file /tmp/k: Disk quota exceeded. The quota …",
+            "/tmp/k",
+            "EDQUOT",
+        ),
+        (
+            "frazil.errors.StorageError: Could not look at s3://b/t: the store answered with Generic.",
+            "s3://b/t",
+            None,
+        ),
+        (
+            "frazil.storage.base.AccessRefused: Could not open s3://b/t: the store answered with OSError (ACCESS_DENIED).",
+            "s3://b/t",
+            None,
+        ),
+        (
+            "frazil.storage.signed.SignedAccessError: Could not read s3://b/t: the store answered with HTTP 403.",
+            "s3://b/t",
+            None,
+        ),
     ],
 )
 def test_the_texts_of_the_jvm_and_of_tasks_are_understood(text, file, code):
     found = storage_failure(
-        f"An error occurred while calling o1.save.\n: org.apache.spark.SparkException: Job aborted.\n{text}\n\tat x.y", "/w/t/data"
+        f"An error occurred while calling o1.save.\n: org.apache.spark.SparkException: Job aborted.\n{text}\n\tat x.y",
+        "/w/t/data",
     )
     assert (found.facts["file"], found.facts.get("errno")) == (file, code)
 
 
 @pytest.mark.parametrize(
-    "text", ["PermissionError: [Errno 13] Permission denied: '/of/a/users/udf'", "the text No space left on device in a row"]
+    "text",
+    [
+        "PermissionError: [Errno 13] Permission denied: '/of/a/users/udf'",
+        "the text No space left on device in a row",
+    ],
 )
 def test_errors_of_users_functions_stay_theirs(text):
-    assert storage_failure(f"pyspark.errors.PythonException: Traceback\n{text}", "/w/t/data") is None
+    assert (
+        storage_failure(f"pyspark.errors.PythonException: Traceback\n{text}", "/w/t/data") is None
+    )

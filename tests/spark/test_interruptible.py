@@ -1,4 +1,6 @@
-"""A Ctrl-C in a write by Spark: its jobs have ended, its files are gone, the next write starts at once."""
+"""A Ctrl-C in a write by Spark: its jobs have ended, its files are gone, the next write starts at
+once.
+"""
 
 import json
 import os
@@ -67,7 +69,13 @@ print("told", json.dumps(told))
 
 def test_a_ctrl_c_in_a_write_leaves_no_job_no_task_and_no_file(tmp_path):
     environment = os.environ | {"FRAZIL_HOME": str(tmp_path / "home")}
-    run = subprocess.run([sys.executable, "-c", SCRIPT], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
     told = [line for line in run.stdout.splitlines() if line.startswith("told ")]
     assert told, run.stderr[-3000:]
     found = json.loads(told[0][5:])
@@ -80,13 +88,23 @@ def test_a_job_gives_its_result_or_its_own_error_and_keeps_what_the_thread_had_s
     context.setLocalProperty("frazil.test", "mine")
     seen = []
     try:
-        assert interruptible(session, lambda: seen.append(context.getLocalProperty("frazil.test")) or session.range(3).count()) == 3
+        assert (
+            interruptible(
+                session,
+                lambda: (
+                    seen.append(context.getLocalProperty("frazil.test")) or session.range(3).count()
+                ),
+            )
+            == 3
+        )
         with pytest.raises(ZeroDivisionError):
             interruptible(session, lambda: 1 / 0)
     finally:
         context.setLocalProperty("frazil.test", None)
     assert seen == ["mine"]
-    others = threading.Thread(target=lambda: seen.append(interruptible(session, threading.current_thread)))
+    others = threading.Thread(
+        target=lambda: seen.append(interruptible(session, threading.current_thread))
+    )
     others.start()
     others.join()
     assert seen[1] is others

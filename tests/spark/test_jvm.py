@@ -1,4 +1,6 @@
-"""Spark's inside as Frazil calls it: every name of the `spark.host.jvm` files is there in this Spark, and where one is gone rows are the same."""
+"""Spark's inside as Frazil calls it: every name of the `spark.host.jvm` files is there in this
+Spark, and where one is gone rows are the same.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,15 @@ from pyspark.sql import types as s
 
 from frazil.spark.deletes import one_array
 from frazil.spark.dml.collected import collect
-from frazil.spark.host import fall_back, frame_size, jvm, jvm_hadoop, jvm_plans, jvm_reads, jvm_views
+from frazil.spark.host import (
+    fall_back,
+    frame_size,
+    jvm,
+    jvm_hadoop,
+    jvm_plans,
+    jvm_reads,
+    jvm_views,
+)
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.read import view_refresh
 from frazil.spark.scan import file_index, pushed
@@ -38,7 +48,11 @@ def warnings(monkeypatch, caplog):
     """Return the warnings about parts of Spark that differ from what Frazil expects."""
     monkeypatch.setattr(fall_back, "_WARNED", set())
     caplog.set_level(logging.WARNING, "frazil")
-    return lambda: [r.getMessage() for r in caplog.records if "differs from what Frazil expects" in r.getMessage()]
+    return lambda: [
+        r.getMessage()
+        for r in caplog.records
+        if "differs from what Frazil expects" in r.getMessage()
+    ]
 
 
 HOST = Path(jvm.__file__).parent
@@ -46,7 +60,8 @@ LEADS_TO = {  # by the name of a package or class, a class that must be there
     "jvm.SPARK": jvm.SPARK + "sql.SparkSession", "jvm.CATALYST": jvm.CATALYST + "InternalRow", "jvm.EXPRESSIONS": jvm.EXPRESSIONS + "Cast",
     "jvm_reads.FILE_INDEX": jvm_reads.FILE_INDEX,
 }  # fmt: skip
-# What serves SQL is called by Spark, on threads of its own: the statements of tests/sql run it, on each Spark.
+# What serves SQL is called by Spark, on threads of its own: the statements of tests/sql run it, on
+# each Spark.
 OF_SQL = {
     "jvm_catalog", "jvm_changes", "jvm_errors", "jvm_functions", "jvm_parser", "jvm_procedures", "jvm_relations", "jvm_statements",
     "jvm_stars", "jvm_view_statements",
@@ -56,18 +71,32 @@ BY_SQL = {
     "jvm_views.Rule.apply", "jvm_views.Rule.applyOrElse", "jvm_views.Rule.isDefinedAt",
 }  # fmt: skip
 # Tests of partition commit and of rewound streams have these.
-IN_A_RUNNING_QUERY = {"jvm_plans.batch_watermark_ms", "jvm_plans.checkpoint_of", "jvm_plans.has_read_all", "jvm_hadoop.read_text"}
-OF_HADOOP_AWS = {f"jvm_hadoop.{name}" for name in ("S3A_FILE_SYSTEM", "S3A_ANONYMOUS", "S3A_KEYS", "S3A_SESSION_KEYS")}
+IN_A_RUNNING_QUERY = {
+    "jvm_plans.batch_watermark_ms",
+    "jvm_plans.checkpoint_of",
+    "jvm_plans.has_read_all",
+    "jvm_hadoop.read_text",
+}
+OF_HADOOP_AWS = {
+    f"jvm_hadoop.{name}"
+    for name in ("S3A_FILE_SYSTEM", "S3A_ANONYMOUS", "S3A_KEYS", "S3A_SESSION_KEYS")
+}
 
 
 def names_of_the_jvm_files():
-    """List the public functions, methods and properties of the files that touch the JVM, and the names of packages and classes there."""
+    """List the public functions, methods and properties of the files that touch the JVM, and the
+    names of packages and classes there.
+    """
     functions, places = set(), set()
     for file in (f for f in HOST.glob("jvm*.py") if f.stem not in OF_SQL):
         for node in ast.parse(file.read_text()).body:
             inside = node.body if isinstance(node, ast.ClassDef) else []
             named = [(node, ""), *((n, f"{node.name}.") for n in inside)]
-            functions |= {f"{file.stem}.{prefix}{n.name}" for n, prefix in named if isinstance(n, ast.FunctionDef)}
+            functions |= {
+                f"{file.stem}.{prefix}{n.name}"
+                for n, prefix in named
+                if isinstance(n, ast.FunctionDef)
+            }
             if isinstance(node, ast.Assign) and not isinstance(node.value, ast.Tuple):
                 places |= {f"{file.stem}.{t.id}" for t in node.targets if isinstance(t, ast.Name)}
     return [{name for name in names if "._" not in name} for names in (functions, places)]
@@ -95,7 +124,9 @@ def test_every_name_of_the_jvm_files_is_called_and_is_there_in_this_spark(sessio
     functions, places = names_of_the_jvm_files()
     jvm.classic_column.cache_clear()
     held = jvm.jvm_of(session)
-    for name in [n for n, value in vars(type(held)).items() if isinstance(value, functools.cached_property)]:
+    for name in [
+        n for n, value in vars(type(held)).items() if isinstance(value, functools.cached_property)
+    ]:
         vars(held).pop(name, None)  # an earlier test may have looked it up
     with recording_calls_of_the_jvm_files() as called:
         call_the_session(session)
@@ -104,35 +135,65 @@ def test_every_name_of_the_jvm_files_is_called_and_is_there_in_this_spark(sessio
         call_temporary_views(session)
         call_reads(session, tmp_path)
     assert len(functions) > 70 and sorted(functions - called - BY_SQL) == sorted(IN_A_RUNNING_QUERY)
-    assert {*LEADS_TO, *OF_HADOOP_AWS} == places and all(jvm.class_is_loaded(session, name) for name in LEADS_TO.values())
+    assert {*LEADS_TO, *OF_HADOOP_AWS} == places and all(
+        jvm.class_is_loaded(session, name) for name in LEADS_TO.values()
+    )
 
 
 def call_the_session(session):
     host = jvm.jvm_of(session)
     assert jvm.context_of(session) is session.sparkContext
-    assert host is jvm.jvm_of(session) and jvm.is_classic(session.range(1)) and not jvm.is_stopped(session)
+    assert (
+        host is jvm.jvm_of(session)
+        and jvm.is_classic(session.range(1))
+        and not jvm.is_stopped(session)
+    )
     assert isinstance(host, jvm.Jvm) and host.view is session._jvm
-    assert jvm.default_parallelism(session) == 2 and jvm.running_tasks(session) == 0 and jvm.largest_heap(session) > 0
-    assert jvm.class_is_loaded(session, "org.apache.spark.sql.SparkSession") and not jvm.class_is_loaded(session, "org.nowhere.Thing")
-    assert jvm_hadoop.has_file_system(session, "file") and not jvm_hadoop.has_file_system(session, "spork")
-    assert jvm_hadoop.hadoop_settings(session, ["fs.defaultFS", "fs.none"]) == {"fs.defaultFS": "file:///"}
+    assert (
+        jvm.default_parallelism(session) == 2
+        and jvm.running_tasks(session) == 0
+        and jvm.largest_heap(session) > 0
+    )
+    assert jvm.class_is_loaded(
+        session, "org.apache.spark.sql.SparkSession"
+    ) and not jvm.class_is_loaded(session, "org.nowhere.Thing")
+    assert jvm_hadoop.has_file_system(session, "file") and not jvm_hadoop.has_file_system(
+        session, "spork"
+    )
+    assert jvm_hadoop.hadoop_settings(session, ["fs.defaultFS", "fs.none"]) == {
+        "fs.defaultFS": "file:///"
+    }
     assert jvm_hadoop.hadoop_version(session).startswith("3.")
-    # hadoop-aws does not come with PySpark: its names are tried where it is on the class path (tests/spark/test_s3_scan.py)
+    # hadoop-aws does not come with PySpark: its names are tried where it is on the class path
+    # (tests/spark/test_s3_scan.py)
     assert not jvm.class_is_loaded(session, jvm_hadoop.S3A_FILE_SYSTEM)
     assert (
-        list(host.texts(["a", "b"])) == ["a", "b"] and host.map({"k": "v"}).get("k") == "v" and host.map({"k": "v"}) is host.map({"k": "v"})
+        list(host.texts(["a", "b"])) == ["a", "b"]
+        and host.map({"k": "v"}).get("k") == "v"
+        and host.map({"k": "v"}) is host.map({"k": "v"})
     )
-    assert jvm.texts_of_seq(jvm.scala_seq(session, ["a", "b"])) == ("a", "b") and jvm.texts_of_seq(jvm.scala_seq(session, [])) == ()
-    assert jvm.text_pairs(session._jvm, host.map({"k": "v", "l": ""})) == {"k": "v", "l": ""} and jvm.text_pairs(session._jvm, host.map({})) == {}
+    assert (
+        jvm.texts_of_seq(jvm.scala_seq(session, ["a", "b"])) == ("a", "b")
+        and jvm.texts_of_seq(jvm.scala_seq(session, [])) == ()
+    )
+    assert (
+        jvm.text_pairs(session._jvm, host.map({"k": "v", "l": ""})) == {"k": "v", "l": ""}
+        and jvm.text_pairs(session._jvm, host.map({})) == {}
+    )
     assert host.thread_id() > 0 and str(host.skip.toString()) == "SKIP"
     assert host.extends(jvm.EXPRESSIONS + "Nvl", jvm.EXPRESSIONS + "RuntimeReplaceable")
     assert not host.extends(jvm.EXPRESSIONS + "Coalesce", jvm.EXPRESSIONS + "RuntimeReplaceable")
-    assert jvm.no_option(session).isEmpty() and list(jvm.each(jvm.scala_seq(session, ["a", "b"]))) == ["a", "b"]
+    assert jvm.no_option(session).isEmpty() and list(
+        jvm.each(jvm.scala_seq(session, ["a", "b"]))
+    ) == ["a", "b"]
     set_here = session.conf.getAll() if callable(session.conf.getAll) else session.conf.getAll
     assert jvm.settings_of(session) == set_here
     copies = jvm.SessionCopies(session, host)
     copy = copies.with_settings({"spark.sql.shuffle.partitions": "7"})
-    assert copy.sessionState().conf().numShufflePartitions() == 7 and copies.with_settings({"spark.sql.shuffle.partitions": "7"}) is copy
+    assert (
+        copy.sessionState().conf().numShufflePartitions() == 7
+        and copies.with_settings({"spark.sql.shuffle.partitions": "7"}) is copy
+    )
     assert copies.are_current(session)
     session.conf.set("spark.sql.frazil.test", "1")
     assert not copies.are_current(session)
@@ -141,7 +202,11 @@ def call_the_session(session):
     fewest = "spark.sql.adaptive.coalescePartitions.minPartitionNum"
     assert jvm.put_setting(session, fewest, "7") and session.conf.get(fewest, None) == "7"
     assert jvm.put_setting(session, fewest, None) and session.conf.get(fewest, None) is None
-    assert jvm.has_jvm() and jvm.jvm_property("java.version") and jvm.jvm_property("frazil.none") is None
+    assert (
+        jvm.has_jvm()
+        and jvm.jvm_property("java.version")
+        and jvm.jvm_property("frazil.none") is None
+    )
     assert jvm.running_context() is session.sparkContext and (jvm.spark_home() / "jars").is_dir()
 
 
@@ -152,74 +217,159 @@ def call_plans(session):
     for kind in jvm_plans.NodeKind:
         assert any(jvm.class_is_loaded(session, package + kind) for package in packages), kind
     assert jvm_plans.frame_of(session, jvm_plans.analysed_plan(frame)).count() == 3
-    assert jvm_plans.frame_of(session, jvm_plans.written_plan(frame)).count() == 3 and jvm_plans.estimated_bytes(frame) == 24
+    assert (
+        jvm_plans.frame_of(session, jvm_plans.written_plan(frame)).count() == 3
+        and jvm_plans.estimated_bytes(frame) == 24
+    )
     assert not jvm_plans.has_watermark(frame)
     (id_,) = jvm_plans.selected_expressions(frame.select("id"))
     assert jvm_plans.kind_of(id_) == "AttributeReference"
-    assert frame.select((jvm_plans.column_of(session, id_) + 1).alias("n")).agg(F.sum("n")).first()[0] == 6
-    assert isinstance(F.col("id"), jvm.classic_column()) and frame.select(jvm_plans.output_column(frame, 0)).columns == ["id"]
+    assert (
+        frame.select((jvm_plans.column_of(session, id_) + 1).alias("n")).agg(F.sum("n")).first()[0]
+        == 6
+    )
+    assert isinstance(F.col("id"), jvm.classic_column()) and frame.select(
+        jvm_plans.output_column(frame, 0)
+    ).columns == ["id"]
     assert jvm_plans.aliased(frame, ["db", "t"]).select("db.t.id").columns == ["id"]
     like, wider = frame.toDF("n"), session.range(4).selectExpr("id", "id + 1 as m")
     renamed = jvm_plans.with_columns_of(wider, like)
-    assert renamed.columns == ["n", "m"] and jvm_plans.output_ids(renamed)[:1] == jvm_plans.output_ids(like)
+    assert renamed.columns == ["n", "m"] and jvm_plans.output_ids(renamed)[
+        :1
+    ] == jvm_plans.output_ids(like)
     assert renamed.select(like.n).count() == 4
-    named = frame.select(jvm.jvm_of(session).named_column("`id`", "i", False), jvm.jvm_of(session).named_column("`id`", "d", True))
+    named = frame.select(
+        jvm.jvm_of(session).named_column("`id`", "i", False),
+        jvm.jvm_of(session).named_column("`id`", "d", True),
+    )
     assert frame.select(jvm.jvm_of(session).renamed(F.col("id") + 1, "x")).columns == ["x"]
     none = jvm_plans.empty_plan(session, frame.schema)
-    assert jvm_plans.empty_plan(session, frame.schema) is none and jvm_plans.frame_of(session, none).count() == 0
-    assert jvm_plans.frame_of(session, jvm_plans.aliased_plan(session, none, ["db", "t"])).select("db.t.id").schema == frame.schema
+    assert (
+        jvm_plans.empty_plan(session, frame.schema) is none
+        and jvm_plans.frame_of(session, none).count() == 0
+    )
+    assert (
+        jvm_plans.frame_of(session, jvm_plans.aliased_plan(session, none, ["db", "t"]))
+        .select("db.t.id")
+        .schema
+        == frame.schema
+    )
     assert len(jvm_plans.plan_ids(session, jvm_plans.analysed_plan(wider))) == 2
-    assert named.columns == ["i", "d"] and [tuple(r) for r in named.collect()] == [(0, 0.0), (1, 1.0), (2, 2.0)]
+    assert named.columns == ["i", "d"] and [tuple(r) for r in named.collect()] == [
+        (0, 0.0),
+        (1, 1.0),
+        (2, 2.0),
+    ]
 
     selected = frame.selectExpr("id + 1 as a", "rand() as b", "hash(id)")
-    assert jvm_plans.are_deterministic(selected) == [True, False, True] and jvm_plans.is_row_by_row(selected, frame)
+    assert jvm_plans.are_deterministic(selected) == [True, False, True] and jvm_plans.is_row_by_row(
+        selected, frame
+    )
     assert not jvm_plans.is_row_by_row(frame.selectExpr("sum(id)"), frame)
     plus, random, _ = jvm_plans.selected_expressions(selected)
-    assert jvm_plans.is_builtin(plus) and jvm_plans.has_references(plus) and not jvm_plans.has_references(random)
-    (function,) = jvm_plans.selected_expressions(frame.select(F.udf(lambda v: str(v), useArrow=False)("id")))
+    assert (
+        jvm_plans.is_builtin(plus)
+        and jvm_plans.has_references(plus)
+        and not jvm_plans.has_references(random)
+    )
+    (function,) = jvm_plans.selected_expressions(
+        frame.select(F.udf(lambda v: str(v), useArrow=False)("id"))
+    )
     assert not jvm_plans.is_builtin(function) and jvm_plans.full_text(session, function) is None
     (number,) = jvm_plans.output_ids(frame)
-    assert jvm_plans.full_text(session, plus) == jvm_plans.expression_sql(plus) == "(id + CAST(1 AS BIGINT))"
+    assert (
+        jvm_plans.full_text(session, plus)
+        == jvm_plans.expression_sql(plus)
+        == "(id + CAST(1 AS BIGINT))"
+    )
     assert jvm_plans.full_text(session, plus, {number: "side"}) == "(side.id + CAST(1 AS BIGINT))"
     assert jvm_plans.full_text(session, random) is None
-    both_sides = frame.alias("a").join(frame.alias("b")).selectExpr("a.id + b.id + length('a.id b.id') + nvl(a.id, 1)", "a.id > b.id")
+    both_sides = (
+        frame.alias("a")
+        .join(frame.alias("b"))
+        .selectExpr("a.id + b.id + length('a.id b.id') + nvl(a.id, 1)", "a.id > b.id")
+    )
     total, greater = jvm_plans.selected_expressions(both_sides)
-    sides = dict(zip(jvm_plans.plan_ids(session, jvm_plans.analysed_plan(both_sides).child()), ("x", "y"), strict=True))
+    sides = dict(
+        zip(
+            jvm_plans.plan_ids(session, jvm_plans.analysed_plan(both_sides).child()),
+            ("x", "y"),
+            strict=True,
+        )
+    )
     assert jvm_plans.full_text(session, greater, sides) == "(x.id > y.id)"
-    assert jvm_plans.full_text(session, total, sides).startswith("(((x.id + y.id) + CAST(length('a.id b.id') AS BIGINT)) + coalesce(x.id")
+    assert jvm_plans.full_text(session, total, sides).startswith(
+        "(((x.id + y.id) + CAST(length('a.id b.id') AS BIGINT)) + coalesce(x.id"
+    )
     both = jvm_plans.filter_condition(frame.where("id > 1 and id < 3"))
     assert [jvm_plans.kind_of(e) for e in jvm_plans.conjuncts(both)] == ["GreaterThan", "LessThan"]
     narrower = session.range(3).selectExpr("id", "id + 1 as m")
     assert jvm_plans.filter_condition(narrower.select("id").where(narrower.m > 1)) is None
     other = session.range(3).selectExpr("cast(id as int) as n", "cast(id as string) as t")
-    joined = frame.join(other, (frame.id == other.n) & F.col("id").eqNullSafe(F.col("id")) & (F.col("t") == "1"))
+    joined = frame.join(
+        other, (frame.id == other.n) & F.col("id").eqNullSafe(F.col("id")) & (F.col("t") == "1")
+    )
     n, _ = jvm_plans.output_ids(other)
-    assert list(jvm_plans.equalities(jvm_plans.join_condition(joined))) == [(number, n, False), (number, number, True)]
-    (condition,) = jvm.each(jvm_plans.analysed_plan(session.range(1).where("exists (select 1)")).expressions())
+    assert list(jvm_plans.equalities(jvm_plans.join_condition(joined))) == [
+        (number, n, False),
+        (number, number, True),
+    ]
+    (condition,) = jvm.each(
+        jvm_plans.analysed_plan(session.range(1).where("exists (select 1)")).expressions()
+    )
     assert jvm_plans.is_subquery(session, condition) and not jvm_plans.is_subquery(session, plus)
-    assert jvm_plans.can_up_cast(session, '"integer"', '"long"') and not jvm_plans.can_up_cast(session, '"long"', '"integer"')
-    assert [jvm_plans.parsed_kind(session, x) for x in ("id + 1", "id n", "explode(m) as (k, v)")] == ["Add", "Alias", "MultiAlias"]
+    assert jvm_plans.can_up_cast(session, '"integer"', '"long"') and not jvm_plans.can_up_cast(
+        session, '"long"', '"integer"'
+    )
+    assert [
+        jvm_plans.parsed_kind(session, x) for x in ("id + 1", "id n", "explode(m) as (k, v)")
+    ] == ["Add", "Alias", "MultiAlias"]
 
 
 def call_filters_and_the_text_of_queries(session):
-    rows = session.sql("select 1 as n, named_struct('m', 2) as s, timestamp'2026-01-02 03:04:05' as t")
-    where = jvm_plans.filter_condition(rows.where("s.m = 2 and cast(t as date) > date'1970-01-03' and n is not null"))
+    rows = session.sql(
+        "select 1 as n, named_struct('m', 2) as s, timestamp'2026-01-02 03:04:05' as t"
+    )
+    where = jvm_plans.filter_condition(
+        rows.where("s.m = 2 and cast(t as date) > date'1970-01-03' and n is not null")
+    )
     member, day, _ = jvm_plans.conjuncts(where)
     nodes = jvm_plans.filter_nodes(member)
     assert [n.kind for n in nodes] == ["EqualTo", "GetStructField", "AttributeReference", "Literal"]
     assert isinstance(nodes[0], jvm_plans.FilterNode)
-    assert [n.children for n in nodes] == [2, 1, 0, 0] and (nodes[1].member, nodes[2].column) == ("m", "s")
+    assert [n.children for n in nodes] == [2, 1, 0, 0] and (nodes[1].member, nodes[2].column) == (
+        "m",
+        "s",
+    )
     assert (nodes[3].type, nodes[3].value) == ("integer", "2")
     _, cast, _, _ = jvm_plans.filter_nodes(day)
-    assert (cast.kind, cast.type, cast.zone) == ("Cast", "date", session.conf.get("spark.sql.session.timeZone"))
-    assert jvm_plans.literal_value(jvm_plans.descendant(day, [1])) == 2 and jvm_plans.descendant(day, []) is day
-    in_list = session.range(30).where(F.col("id").isin(*range(20)))._jdf.queryExecution().optimizedPlan()
+    assert (cast.kind, cast.type, cast.zone) == (
+        "Cast",
+        "date",
+        session.conf.get("spark.sql.session.timeZone"),
+    )
+    assert (
+        jvm_plans.literal_value(jvm_plans.descendant(day, [1])) == 2
+        and jvm_plans.descendant(day, []) is day
+    )
+    in_list = (
+        session.range(30).where(F.col("id").isin(*range(20)))._jdf.queryExecution().optimizedPlan()
+    )
     (in_set,) = jvm.each(in_list.expressions())
     type_, texts = jvm_plans.in_set_values(in_set, ("long",), 20)
-    assert jvm_plans.kind_of(in_set) == "InSet" and type_ == "long" and sorted(map(int, texts)) == list(range(20))
-    assert jvm_plans.in_set_values(in_set, ("long",), 19) is None and jvm_plans.in_set_values(in_set, ("date",), 20) is None
+    assert (
+        jvm_plans.kind_of(in_set) == "InSet"
+        and type_ == "long"
+        and sorted(map(int, texts)) == list(range(20))
+    )
+    assert (
+        jvm_plans.in_set_values(in_set, ("long",), 19) is None
+        and jvm_plans.in_set_values(in_set, ("date",), 20) is None
+    )
 
-    sql = "with x as (select * from db.a) select * from x join b as c on exists (select 1 from `d.e`)"
+    sql = (
+        "with x as (select * from db.a) select * from x join b as c on exists (select 1 from `d.e`)"
+    )
     tables = set(jvm_plans.named_tables(session, jvm_plans.parsed_query(session, sql)))
     assert tables == {
         jvm_plans.NamedTable(sql.index("db.a"), ("db", "a"), False),
@@ -239,11 +389,16 @@ def call_temporary_views(session):
     frame.createOrReplaceTempView("jvm_view")
     views = jvm_views.TemporaryViews(session, host)
     (view,) = [v for v in views if v.name == "jvm_view"]
-    assert isinstance(view, jvm_views.TemporaryView) and view.plan.getClass() == jvm_plans.written_plan(frame).getClass()
+    assert (
+        isinstance(view, jvm_views.TemporaryView)
+        and view.plan.getClass() == jvm_plans.written_plan(frame).getClass()
+    )
     assert (view.quoted, views.cached(view)) == ("`jvm_view`", None)
     session.catalog.cacheTable("jvm_view")
     cached = views.cached(view)
-    assert isinstance(cached, jvm_views.CachedView) and cached.by_name and not views.nothing_is_cached
+    assert (
+        isinstance(cached, jvm_views.CachedView) and cached.by_name and not views.nothing_is_cached
+    )
     assert jvm_plans.kind_of(cached.plan) == "SubqueryAlias"
     views.uncache(cached)
     views.replace(view, jvm_plans.written_plan(session.range(5)))
@@ -258,59 +413,100 @@ def call_temporary_views(session):
     jvm.listen(session)
     tags.set(session, plan, Seven(7))
     assert tags.number(plan) == Seven(7).getAsInt() == 7
-    assert jvm_views.NumberedTag.Java.implements == jvm.implementing("java.util.function.IntSupplier").implements
+    assert (
+        jvm_views.NumberedTag.Java.implements
+        == jvm.implementing("java.util.function.IntSupplier").implements
+    )
     under = tags.under_columns_of(plan, jvm_plans.analysed_plan(session.range(2)))
     assert jvm_plans.output_ids(jvm_plans.frame_of(session, under)) == jvm_plans.output_ids(frame)
     with pytest.raises(ValueError, match="column id is gone"):
         tags.under_columns_of(plan, jvm_plans.analysed_plan(session.range(2).toDF("other")))
     filtered = jvm_plans.analysed_plan(frame.where("id > 0"))
-    exchanged = jvm_views.rewritten(filtered, lambda node: under if tags.number(node) == 7 else node)
+    exchanged = jvm_views.rewritten(
+        filtered, lambda node: under if tags.number(node) == 7 else node
+    )
     assert jvm_plans.frame_of(session, exchanged).count() == 1
 
 
 def call_reads(session, tmp_path):
     host = jvm.jvm_of(session)
     numbers = jvm_reads.array_frame(
-        session, host, s.StructType([s.StructField("n", s.ArrayType(s.LongType(), False), False)]), np.array([1, -2, 2**62])
+        session,
+        host,
+        s.StructType([s.StructField("n", s.ArrayType(s.LongType(), False), False)]),
+        np.array([1, -2, 2**62]),
     )
     assert numbers.first()["n"] == [1, -2, 2**62]
     assert jvm.class_is_loaded(session, jvm_reads.FILE_INDEX)
     relations = jvm_reads.ParquetRelations(host, file_index.FileIndex, "number")
     assert relations.numbers.fieldNames()[0] == "number" and relations.no_columns.length() == 0
-    assert relations.path(f"file:{tmp_path}").apply(0).toString() == f"file:{tmp_path}" and relations.listing([], [], []).size() == 0
+    assert (
+        relations.path(f"file:{tmp_path}").apply(0).toString() == f"file:{tmp_path}"
+        and relations.listing([], [], []).size() == 0
+    )
     pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "a.parquet")
     files = [f"{tmp_path}/a.parquet"], [(tmp_path / "a.parquet").stat().st_size], [9]
     index = file_index.FileIndex(host, str(tmp_path), *files, lambda _: None)
-    scanned = index.relations.scan(session, session._jsparkSession, s.StructType([s.StructField("id", s.LongType())]), index, {})
+    scanned = index.relations.scan(
+        session,
+        session._jsparkSession,
+        s.StructType([s.StructField("id", s.LongType())]),
+        index,
+        {},
+    )
     assert sorted(map(tuple, scanned.collect())) == [(1, 9), (2, 9)]
 
 
 @pytest.mark.versions
-def test_partitions_are_committed_a_batch_later_when_the_watermark_of_a_batch_is_told_otherwise(session, tmp_path, warnings):
+def test_partitions_are_committed_a_batch_later_when_the_watermark_of_a_batch_is_told_otherwise(
+    session, tmp_path, warnings
+):
     for n in range(3):
         (tmp_path / f"{n}.json").write_text(f'{{"t": "2026-01-0{n + 1}T00:00:00Z"}}')
         os.utime(tmp_path / f"{n}.json", (n + 1, n + 1))  # by which Spark orders them
-    stream = session.readStream.schema("t timestamp").option("maxFilesPerTrigger", 1).json(str(tmp_path))
-    assert not jvm_plans.has_watermark(stream) and jvm_plans.has_watermark(stream.withWatermark("t", "0 seconds"))
+    stream = (
+        session.readStream.schema("t timestamp").option("maxFilesPerTrigger", 1).json(str(tmp_path))
+    )
+    assert not jvm_plans.has_watermark(stream) and jvm_plans.has_watermark(
+        stream.withWatermark("t", "0 seconds")
+    )
     known, told = [], []
 
     def at_batch(batch, _):
         query = next(q for q in session.streams.active)
         known.append(jvm_plans.batch_watermark_ms(query))
         assert batch_watermark(session, query.id) == (known[-1] or None)
-        changed = SimpleNamespace(_jsq=session._jvm.java.util.HashMap(), lastProgress=query.lastProgress)
+        changed = SimpleNamespace(
+            _jsq=session._jvm.java.util.HashMap(), lastProgress=query.lastProgress
+        )
         with pytest.raises(jvm.NOT_AS_KNOWN):
             jvm_plans.batch_watermark_ms(changed)
         batch.collect()  # by which Spark sees the times of its rows
-        told.append(batch_watermark(SimpleNamespace(streams=SimpleNamespace(get=lambda _: changed)), query.id))
+        told.append(
+            batch_watermark(
+                SimpleNamespace(streams=SimpleNamespace(get=lambda _: changed)), query.id
+            )
+        )
 
-    write = stream.withWatermark("t", "0 seconds").writeStream.foreachBatch(at_batch).trigger(availableNow=True)
+    write = (
+        stream.withWatermark("t", "0 seconds")
+        .writeStream.foreachBatch(at_batch)
+        .trigger(availableNow=True)
+    )
     write.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
     day = 86_400_000
     assert [b - known[1] for b in known[1:]] == [0, day] and known[0] == 0
-    assert told == [None, None, known[1]]  # asked of another class, it is the one of the batch before
+    assert told == [
+        None,
+        None,
+        known[1],
+    ]  # asked of another class, it is the one of the batch before
     (said,) = warnings()
-    assert said.startswith("The watermark of a batch") and "committed a batch later" in said and "slower" not in said
+    assert (
+        said.startswith("The watermark of a batch")
+        and "committed a batch later" in said
+        and "slower" not in said
+    )
 
 
 def table(catalog, name="db.t", **options):
@@ -331,7 +527,9 @@ EXPECTED = [i for i in range(5, 30) if i % 5 != 2]
 
 @pytest.mark.versions
 @pytest.mark.parametrize("version", [2, 3])
-def test_rows_are_the_same_when_the_file_index_has_a_method_more(session, catalog, warnings, monkeypatch, version):
+def test_rows_are_the_same_when_the_file_index_has_a_method_more(
+    session, catalog, warnings, monkeypatch, version
+):
     t = table(catalog, format_version=version)
     assert rows(t, session) == EXPECTED and not warnings()
     monkeypatch.setattr(file_index, "_KNOWN", {})
@@ -342,13 +540,21 @@ def test_rows_are_the_same_when_the_file_index_has_a_method_more(session, catalo
 
 
 @pytest.mark.versions
-def test_rows_are_the_same_when_local_relations_are_made_otherwise(session, catalog, warnings, monkeypatch):
+def test_rows_are_the_same_when_local_relations_are_made_otherwise(
+    session, catalog, warnings, monkeypatch
+):
     t = table(catalog)
     assert rows(t, session) == EXPECTED and not warnings()
     monkeypatch.setattr(jvm_reads, "CATALYST", "org.nowhere.")
     calls = []
-    monkeypatch.setattr(one_array, "array_frame", lambda *a, real=one_array.array_frame: (calls.append(a), real(*a))[1])
-    assert rows(t, session) == rows(t, session) == EXPECTED and len(calls) == 2  # it was asked for, and went another way
+    monkeypatch.setattr(
+        one_array,
+        "array_frame",
+        lambda *a, real=one_array.array_frame: (calls.append(a), real(*a))[1],
+    )
+    assert (
+        rows(t, session) == rows(t, session) == EXPECTED and len(calls) == 2
+    )  # it was asked for, and went another way
     (said,) = warnings()
     assert "A local relation" in said
 
@@ -368,7 +574,9 @@ def test_rows_are_the_same_when_filters_are_told_otherwise(session, catalog, war
 
 
 @pytest.mark.versions
-def test_rows_are_the_same_and_views_stay_when_plans_are_tagged_otherwise(session, catalog, warnings, monkeypatch):
+def test_rows_are_the_same_and_views_stay_when_plans_are_tagged_otherwise(
+    session, catalog, warnings, monkeypatch
+):
     t = table(catalog)
     assert rows(t, session) == EXPECTED and not warnings()
     monkeypatch.setattr(view_refresh, "_KNOWN", {})
@@ -376,20 +584,31 @@ def test_rows_are_the_same_and_views_stay_when_plans_are_tagged_otherwise(sessio
     t.to_spark(session).createOrReplaceTempView("not_followed")
     assert rows(t, session) == EXPECTED
     t.append(pa.table({"id": [100], "v": ["new"]}))
-    assert rows(t, session) == [*EXPECTED, 100] and ids(session.table("not_followed").where("id >= 5")) == EXPECTED
+    assert (
+        rows(t, session) == [*EXPECTED, 100]
+        and ids(session.table("not_followed").where("id >= 5")) == EXPECTED
+    )
     (said,) = warnings()
-    assert said.startswith("The tag of a plan") and "Temporary views keep the rows" in said and "slower" not in said
+    assert (
+        said.startswith("The tag of a plan")
+        and "Temporary views keep the rows" in said
+        and "slower" not in said
+    )
     session.catalog.dropTempView("not_followed")
 
 
 @pytest.mark.versions
-def test_jobs_run_in_the_calling_thread_when_a_thread_gets_its_session_otherwise(session, catalog, warnings, monkeypatch):
+def test_jobs_run_in_the_calling_thread_when_a_thread_gets_its_session_otherwise(
+    session, catalog, warnings, monkeypatch
+):
     t = table(catalog)
     t.append(session.range(30, 32).selectExpr("id", "'v' as v"))
     assert not warnings()
     monkeypatch.setattr(jvm, "SPARK", "org.nowhere.")  # where the class of sessions is looked for
     ran_in = []
-    assert interruptible(session, lambda: ran_in.append(threading.current_thread()) or 7) == 7 and ran_in == [threading.main_thread()]
+    assert interruptible(
+        session, lambda: ran_in.append(threading.current_thread()) or 7
+    ) == 7 and ran_in == [threading.main_thread()]
     t.append(session.range(32, 34).selectExpr("id", "'v' as v"))
     assert rows(t, session) == [*EXPECTED, 30, 31, 32, 33]
     (said,) = warnings()
@@ -397,9 +616,15 @@ def test_jobs_run_in_the_calling_thread_when_a_thread_gets_its_session_otherwise
 
 
 @pytest.mark.versions
-def test_small_frames_are_treated_as_large_ones_when_sizes_are_told_otherwise(session, tmp_path, warnings, monkeypatch):
+def test_small_frames_are_treated_as_large_ones_when_sizes_are_told_otherwise(
+    session, tmp_path, warnings, monkeypatch
+):
     frame = session.range(4)
-    assert collect(frame, str(tmp_path)).table.num_rows == 4 and key_shuffle._few_tasks(frame) == 2 and not warnings()
+    assert (
+        collect(frame, str(tmp_path)).table.num_rows == 4
+        and key_shuffle._few_tasks(frame) == 2
+        and not warnings()
+    )
     asked = []
 
     def otherwise(frame):
@@ -407,6 +632,10 @@ def test_small_frames_are_treated_as_large_ones_when_sizes_are_told_otherwise(se
         return frame._jdf.queryExecution().noSuchMethod()
 
     monkeypatch.setattr(frame_size, "estimated_bytes", otherwise)
-    assert collect(frame, str(tmp_path)) is None and key_shuffle._few_tasks(frame) is None and len(asked) == 2
+    assert (
+        collect(frame, str(tmp_path)) is None
+        and key_shuffle._few_tasks(frame) is None
+        and len(asked) == 2
+    )
     (said,) = warnings()
     assert said.startswith("The estimated size of a frame") and "as if they were large" in said

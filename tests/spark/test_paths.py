@@ -50,5 +50,10 @@ def test_files_that_spark_leaves_out_are_known(name):
 
 def test_a_file_has_one_key_in_every_spelling_that_hadoop_collapses():
     spellings = ["/d/x/f.parquet", "file:/d/./x/f.parquet", "file:///d//x/./f.parquet"]
-    assert set(FileKeys.of(spellings).numbers.tolist()) == set(FileKeys.of(["/d/x/f.parquet"]).numbers.tolist())
-    assert FileKeys.of([spellings[1], "/d/y/f.parquet"]).numbers.tolist() == FileKeys.of([spellings[0], "/d/y/f.parquet"]).numbers.tolist()
+    assert set(FileKeys.of(spellings).numbers.tolist()) == set(
+        FileKeys.of(["/d/x/f.parquet"]).numbers.tolist()
+    )
+    assert (
+        FileKeys.of([spellings[1], "/d/y/f.parquet"]).numbers.tolist()
+        == FileKeys.of([spellings[0], "/d/y/f.parquet"]).numbers.tolist()
+    )

@@ -1,4 +1,6 @@
-"""Row-level changes by tasks of Spark: the same rows as in process, few jobs, errors in the project's words, nothing left behind."""
+"""Row-level changes by tasks of Spark: the same rows as in process, few jobs, errors in the
+project's words, nothing left behind.
+"""
 
 import importlib
 import sys
@@ -16,7 +18,9 @@ from frazil.spark.tasks.where import RUN_IN
 from tests.builders.files_on_disk import data_files_below, known_files
 
 pytestmark = pytest.mark.spark
-ROWS = pa.table({"id": range(1000), "p": [i % 3 for i in range(1000)], "v": [float(i) for i in range(1000)]})
+ROWS = pa.table(
+    {"id": range(1000), "p": [i % 3 for i in range(1000)], "v": [float(i) for i in range(1000)]}
+)
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +45,9 @@ def test_spark_makes_the_same_changes_as_this_process(session, catalog, mode, ve
     for name, given in (("db.a", {"spark": session}), ("db.b", {"runner": "in-process"})):
         t = made(catalog, name, partition_by=["p"], format_version=version)
         deleted = t.delete("id % 10 = 0 and v < 900", mode=mode, **given)
-        updated = t.update({"v": "v * 2", "p": "p + 1"}, "id < 500 and id % 7 = 1", mode=mode, **given)
+        updated = t.update(
+            {"v": "v * 2", "p": "p + 1"}, "id < 500 and id % 7 = 1", mode=mode, **given
+        )
         extra = ("_row_id", "_last_updated_sequence_number") if version == 3 else ()
         rows = t.scan(selected_fields=("*", *extra)).to_arrow().sort_by("id").to_pylist()
         found.append((deleted.rows_deleted, updated.rows_updated, rows))
@@ -62,11 +68,21 @@ def test_times_without_a_zone_are_in_the_session_s_zone_on_spark_and_in_utc_else
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
     catalog.create_namespace_if_not_exists("db")
     t = catalog.create_table("db.z", "id long, ts timestamp")
-    hours = pa.array([1767225600 + 3600 * n for n in range(10)], pa.int64())  # from 2026-01-01 00:00 UTC on
-    t.append(pa.table({"id": range(10), "ts": pc.multiply(hours, 1_000_000).cast(pa.timestamp("us", "UTC"))}))
+    hours = pa.array(
+        [1767225600 + 3600 * n for n in range(10)], pa.int64()
+    )  # from 2026-01-01 00:00 UTC on
+    t.append(
+        pa.table(
+            {"id": range(10), "ts": pc.multiply(hours, 1_000_000).cast(pa.timestamp("us", "UTC"))}
+        )
+    )
     assert t.delete("ts < '2026-01-01 02:00:00'", runner="in-process").rows_deleted == 2
-    assert t.delete("ts < '2025-12-31 23:00:00'", spark=session).rows_deleted == 2  # before 04:00 UTC
-    t.update({"ts": "timestamp '2025-12-31 23:30:00'"}, "ts >= '2026-01-01 00:00:00'", spark=session)
+    assert (
+        t.delete("ts < '2025-12-31 23:00:00'", spark=session).rows_deleted == 2
+    )  # before 04:00 UTC
+    t.update(
+        {"ts": "timestamp '2025-12-31 23:30:00'"}, "ts >= '2026-01-01 00:00:00'", spark=session
+    )
     assert t.scan("ts = '2026-01-01 04:30:00'").count() == 5
 
 
@@ -107,7 +123,9 @@ def test_a_task_that_is_tried_again_says_so():
 
 @pytest.mark.versions
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-def test_a_spark_frame_replaces_the_rows_of_a_filter_that_cuts_through_files(session, catalog, mode):
+def test_a_spark_frame_replaces_the_rows_of_a_filter_that_cuts_through_files(
+    session, catalog, mode
+):
     t = made(catalog, properties={"write.delete.mode": mode})
     frame = session.range(2000, 2010).selectExpr("id", "id % 3 as p", "cast(id as double) as v")
     result = t.overwrite(frame, "id between 240 and 510")
@@ -118,14 +136,23 @@ def test_a_spark_frame_replaces_the_rows_of_a_filter_that_cuts_through_files(ses
 
 def test_an_overwrite_and_an_update_take_any_sql_and_columns_of_spark(session, catalog):
     t = made(catalog)
-    result = t.overwrite(session.range(2000, 2002).selectExpr("id", "0L as p", "0D as v"), "soundex(cast(id as string)) = '7' and id < 10")
-    assert (result.rows_inserted, result.rows_deleted, t.scan().count()) == (2, 1, 1001) and t.scan("id = 7").count() == 0
-    assert t.update({"v": F.col("v") + F.lit(0.5)}, F.col("id") == 8, spark=session).rows_updated == 1
+    result = t.overwrite(
+        session.range(2000, 2002).selectExpr("id", "0L as p", "0D as v"),
+        "soundex(cast(id as string)) = '7' and id < 10",
+    )
+    assert (result.rows_inserted, result.rows_deleted, t.scan().count()) == (2, 1, 1001) and t.scan(
+        "id = 7"
+    ).count() == 0
+    assert (
+        t.update({"v": F.col("v") + F.lit(0.5)}, F.col("id") == 8, spark=session).rows_updated == 1
+    )
     assert t.scan("v = 8.5").count() == 1 and data_files_below(t) == known_files(t)
 
 
 def test_archives_on_the_path_are_read_again_only_when_they_have_changed(tmp_path, monkeypatch):
-    """PySpark 4.1 has Python forget its import caches before each task; Spark's zip files are large."""
+    """PySpark 4.1 has Python forget its import caches before each task; Spark's zip files are
+    large.
+    """
 
     def archive(*names):
         with zipfile.ZipFile(tmp_path / "mods.zip", "w") as z:
@@ -138,11 +165,17 @@ def test_archives_on_the_path_are_read_again_only_when_they_have_changed(tmp_pat
     finder = sys.path_importer_cache[str(tmp_path / "mods.zip")]
     prepare()
     asked = []
-    monkeypatch.setattr(type(finder), "invalidate_caches", lambda f, real=type(finder).invalidate_caches: (asked.append(f), real(f)))
+    monkeypatch.setattr(
+        type(finder),
+        "invalidate_caches",
+        lambda f, real=type(finder).invalidate_caches: (asked.append(f), real(f)),
+    )
     prepare()
     importlib.invalidate_caches()
     assert asked.count(finder) == 0
     archive("frazil_zip_a", "frazil_zip_b")
     importlib.invalidate_caches()
     importlib.invalidate_caches()
-    assert asked.count(finder) == 1 and importlib.import_module("frazil_zip_b").NAME == "frazil_zip_b"
+    assert (
+        asked.count(finder) == 1 and importlib.import_module("frazil_zip_b").NAME == "frazil_zip_b"
+    )

@@ -1,5 +1,5 @@
-"""Starting Spark: nothing does so unasked, settings count or are refused by name, and what is missing on a machine is told before PySpark
-finds out."""
+"""Starting Spark: nothing does so unasked, settings count or are refused by name, and what is
+missing on a machine is told before PySpark finds out."""
 
 import json
 import os
@@ -14,12 +14,20 @@ from frazil.spark.host.java import check_java, java_version
 from frazil.spec.version import check_pyspark
 
 pytestmark = pytest.mark.spark
-CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("FRAZIL_", "PYICEBERG_", "PYSPARK_", "SPARK_"))}
+CLEAN = {
+    k: v
+    for k, v in os.environ.items()
+    if not k.startswith(("FRAZIL_", "PYICEBERG_", "PYSPARK_", "SPARK_"))
+}
 
 
 def run(script, folder, **environment):
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=folder, env=CLEAN | {"FRAZIL_HOME": str(folder)} | environment, capture_output=True, text=True
+        [sys.executable, "-c", script],
+        cwd=folder,
+        env=CLEAN | {"FRAZIL_HOME": str(folder)} | environment,
+        capture_output=True,
+        text=True,
     )
     told = [line for line in done.stdout.splitlines() if line.startswith("told ")]
     assert told, done.stderr[-3000:]
@@ -64,18 +72,31 @@ print("told", json.dumps(told))
 
 def test_no_read_starts_a_session_and_what_its_user_sets_counts_or_is_refused_by_name(tmp_path):
     told = run(SETTINGS, tmp_path)
-    assert "No Spark session is running" in told["before"] and "frazil.spark_session" in told["before"]
+    assert (
+        "No Spark session is running" in told["before"] and "frazil.spark_session" in told["before"]
+    )
     assert all("No Spark session is running" in text for text in told["after"])
     assert told["same again"] == "none"
     for refused in (
-        "spark.app.name=two (it is one)", "spark.master=local[2] (it is local[1])", "spark.sql.warehouse.dir=/elsewhere",
-        "spark.executor.memory=2g (it is not set)", "spark.hadoop.fs.a=1", "stop()",
-    ):  # fmt: skip
+        "spark.app.name=two (it is one)",
+        "spark.master=local[2] (it is local[1])",
+        "spark.sql.warehouse.dir=/elsewhere",
+        "spark.executor.memory=2g (it is not set)",
+        "spark.hadoop.fs.a=1",
+        "stop()",
+    ):
         assert refused in told["other"]
     assert "ansi" not in told["other"] and told["kept"] == "trueone"
     assert told["running"] == ["4", "memory", "true"] and told["lake"] == []
-    assert "spark.driver.memory=900m (it is 600m)" in told["jvm"] and "restart Python" in told["jvm"]
-    assert told["next"][0] == "7" and told["next"][1].endswith("/tmp/other-place") and told["next"][2] == "local[2]" and told["rows"] == 1
+    assert (
+        "spark.driver.memory=900m (it is 600m)" in told["jvm"] and "restart Python" in told["jvm"]
+    )
+    assert (
+        told["next"][0] == "7"
+        and told["next"][1].endswith("/tmp/other-place")
+        and told["next"][2] == "local[2]"
+        and told["rows"] == 1
+    )
 
 
 WORKERS = """
@@ -103,18 +124,31 @@ print("told", json.dumps(told))
 
 
 @pytest.mark.versions
-def test_workers_of_an_installed_local_session_are_this_python_though_its_environment_is_not_activated(tmp_path):
+def test_workers_of_an_installed_local_session_are_this_python_though_its_environment_is_not_activated(
+    tmp_path,
+):
     bare = tmp_path / "bin" / "python3"
     bare.parent.mkdir()
-    bare.symlink_to(os.path.realpath(sys.executable))  # outside the environment: a Python without its packages
-    told = run(WORKERS, tmp_path, PATH=f"{bare.parent}:/usr/bin:/bin", JAVA_HOME=str(Path(java()).parent.parent))
+    bare.symlink_to(
+        os.path.realpath(sys.executable)
+    )  # outside the environment: a Python without its packages
+    told = run(
+        WORKERS,
+        tmp_path,
+        PATH=f"{bare.parent}:/usr/bin:/bin",
+        JAVA_HOME=str(Path(java()).parent.parent),
+    )
     assert told["before"] == "python3" and "frazil.install(spark)" in told["unprepared"]
     assert told["after"] is True and told["rows"] == 3 and told["chosen"] == "/chosen/python"
 
 
 def java():
     home = os.environ.get("JAVA_HOME")
-    return os.path.realpath(f"{home}/bin/java" if home else subprocess.check_output(["which", "java"], text=True).strip())
+    return os.path.realpath(
+        f"{home}/bin/java"
+        if home
+        else subprocess.check_output(["which", "java"], text=True).strip()
+    )
 
 
 def fake_java(home, script, release=None):
@@ -131,12 +165,23 @@ def test_a_java_that_is_missing_or_too_old_is_told_with_what_is_needed(tmp_path)
     eight = fake_java(tmp_path / "8", "echo 'openjdk version \"1.8.0_392\"' >&2")
     newer = fake_java(tmp_path / "21", "echo 'openjdk version \"21\" 2023-09-19' >&2")
     silent = fake_java(tmp_path / "silent", "exit 1")
-    assert [java_version(str(h / "bin" / "java")) for h in (eleven, eight, newer, silent)] == ["11.0.2", "1.8.0_392", "21", None]
+    assert [java_version(str(h / "bin" / "java")) for h in (eleven, eight, newer, silent)] == [
+        "11.0.2",
+        "1.8.0_392",
+        "21",
+        None,
+    ]
     for environ, what in (
         ({"PATH": str(tmp_path)}, "JAVA_HOME is not set and no java is on the PATH"),
-        ({"JAVA_HOME": str(tmp_path / "gone")}, f"JAVA_HOME is {tmp_path}/gone, where there is no bin/java"),
+        (
+            {"JAVA_HOME": str(tmp_path / "gone")},
+            f"JAVA_HOME is {tmp_path}/gone, where there is no bin/java",
+        ),
         ({"JAVA_HOME": str(eleven)}, f"JAVA_HOME is {eleven}, which is Java 11.0.2"),
-        ({"PATH": str(eight / "bin")}, f"java on the PATH is {eight}/bin/java, which is Java 1.8.0_392"),
+        (
+            {"PATH": str(eight / "bin")},
+            f"java on the PATH is {eight}/bin/java, which is Java 1.8.0_392",
+        ),
     ):
         with pytest.raises(NotInstalledError, match="Spark needs Java 17 or newer") as error:
             check_java(environ, tmp_path)
@@ -148,7 +193,9 @@ def test_a_java_that_is_missing_or_too_old_is_told_with_what_is_needed(tmp_path)
     check_java({"JAVA_HOME": str(eleven)}, tmp_path)  # the script may set another
 
 
-@pytest.mark.parametrize("start", ["frazil.spark_session()", "frazil.configure(SparkSession.builder).getOrCreate()"])
+@pytest.mark.parametrize(
+    "start", ["frazil.spark_session()", "frazil.configure(SparkSession.builder).getOrCreate()"]
+)
 def test_a_wrong_java_home_is_told_by_every_door_that_starts_spark(tmp_path, start):
     script = f"""
 import json, frazil
@@ -171,7 +218,9 @@ def test_a_pyspark_that_is_too_old_is_told_with_those_that_are_not(tmp_path):
     package = tmp_path / "old" / "pyspark"
     (package / "sql").mkdir(parents=True)
     (package / "__init__.py").write_text('__version__ = "3.5.3"\n')
-    (package / "sql" / "__init__.py").write_text("class SparkSession:\n    getActiveSession = staticmethod(lambda: object())\n")
+    (package / "sql" / "__init__.py").write_text(
+        "class SparkSession:\n    getActiveSession = staticmethod(lambda: object())\n"
+    )
     script = """
 import json, frazil
 told = []
@@ -192,4 +241,7 @@ note(lambda: t.delete("id = 1"))
 print("told", json.dumps(told))
 """
     told = run(script, tmp_path, PYTHONPATH=f"{package.parent}:{os.environ.get('PYTHONPATH', '')}")
-    assert len(told) == 5 and all("PySpark 3.5.3 is installed; Frazil works with PySpark 4.1, 4.2 and 4.3." in text for text in told)
+    assert len(told) == 5 and all(
+        "PySpark 3.5.3 is installed; Frazil works with PySpark 4.1, 4.2 and 4.3." in text
+        for text in told
+    )

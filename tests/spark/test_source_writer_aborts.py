@@ -1,4 +1,6 @@
-"""The batch writer of the Python data source: what Spark's abort may remove, before, after and without a commit."""
+"""The batch writer of the Python data source: what Spark's abort may remove, before, after and
+without a commit.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def table(tmp_path: Path) -> frazil.Table:
-    return frazil.load_catalog("c", type="path", warehouse=str(tmp_path)).create_table("db.t", "id bigint")
+    return frazil.load_catalog("c", type="path", warehouse=str(tmp_path)).create_table(
+        "db.t", "id bigint"
+    )
 
 
 def source_writer(table: frazil.Table):
@@ -26,7 +30,9 @@ def source_writer(table: frazil.Table):
 
     from frazil.spark.door.datasource import IcebergSource
 
-    return IcebergSource({"path": table.location()}).writer(StructType([StructField("id", LongType())]), False)
+    return IcebergSource({"path": table.location()}).writer(
+        StructType([StructField("id", LongType())]), False
+    )
 
 
 def written(writer, monkeypatch: pytest.MonkeyPatch, *ids: int):
@@ -41,7 +47,9 @@ def written(writer, monkeypatch: pytest.MonkeyPatch, *ids: int):
 
         partitionId = taskAttemptId = attemptNumber
 
-    monkeypatch.setattr("frazil.spark.tasks.this_task.TaskContext", type("Now", (), {"get": staticmethod(Task)}))
+    monkeypatch.setattr(
+        "frazil.spark.tasks.this_task.TaskContext", type("Now", (), {"get": staticmethod(Task)})
+    )
     return writer.write(iter([pa.record_batch({"id": list(ids)})]))
 
 
@@ -52,7 +60,9 @@ def ids(table: frazil.Table) -> list[int]:
 def test_a_commit_that_was_applied_loses_no_file_to_the_abort_that_follows(table, monkeypatch):
     writer = source_writer(table)
     message = written(writer, monkeypatch, 1, 2)
-    pickle.loads(pickle.dumps(writer)).commit([message])  # in a process of its own, which dies before it answers
+    pickle.loads(pickle.dumps(writer)).commit(
+        [message]
+    )  # in a process of its own, which dies before it answers
     pickle.loads(pickle.dumps(writer)).abort([message])
     assert ids(table) == [1, 2] and unknown_files(table) == set()
 
@@ -64,7 +74,9 @@ def test_a_commit_of_unknown_outcome_loses_no_file_to_the_abort_that_follows(tab
     flaky = FlakyBackend(table._backend, ["applied"], unreachable_loads=9)
     loaded = table.refresh()._loaded
     with monkeypatch.context() as patched:
-        patched.setattr(type(writer), "table", property(lambda _: (flaky, loaded, table.location())))
+        patched.setattr(
+            type(writer), "table", property(lambda _: (flaky, loaded, table.location()))
+        )
         with pytest.raises(CommitStateUnknownException):
             writer.commit([message])
     writer.abort([message])
@@ -95,7 +107,9 @@ def test_a_commit_that_fails_before_it_begins_removes_its_files_itself(table, mo
     assert unknown_files(table) == set() and ids(table) == []
 
 
-def test_spark_aborts_a_write_whose_commit_was_applied_and_raised_and_every_row_stays(plain_spark, table):
+def test_spark_aborts_a_write_whose_commit_was_applied_and_raised_and_every_row_stays(
+    plain_spark, table
+):
     from frazil.spark.door.datasource import IcebergSource, SourceWriter
 
     class AnswerLost(SourceWriter):
@@ -118,6 +132,8 @@ def test_spark_aborts_a_write_whose_commit_was_applied_and_raised_and_every_row_
     where = table.location()
     plain_spark.dataSource.register(LosesAnswer)
     with pytest.raises(Exception, match="the answer was lost"):
-        plain_spark.range(4, numPartitions=2).write.format("loses_answer").mode("append").save(where)
+        plain_spark.range(4, numPartitions=2).write.format("loses_answer").mode("append").save(
+            where
+        )
     assert Path(where, "aborted").read_text() == "2"
     assert ids(table) == [0, 1, 2, 3] and unknown_files(table) == set()

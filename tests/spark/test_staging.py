@@ -23,12 +23,21 @@ def place(tmp_path):
 
 def test_rows_come_back_with_their_numbers_as_often_as_wanted(session, place):
     folder, storage = place
-    frame = session.range(0, 1000, 1, 4).select("id", F.rand().alias("r"), F.expr("if(id % 10 = 0, null, concat('x', id))").alias("t"))
+    frame = session.range(0, 1000, 1, 4).select(
+        "id", F.rand().alias("r"), F.expr("if(id % 10 = 0, null, concat('x', id))").alias("t")
+    )
     staged = staging.stage(frame, folder, storage)
     again = [staging.as_frame(session, staged, "n").orderBy("n").collect() for _ in range(2)]
-    assert again[0] == again[1] and [r["n"] for r in again[0]] == list(range(1000)) and staged.rows == 1000 and len(staged.files) == 4
+    assert (
+        again[0] == again[1]
+        and [r["n"] for r in again[0]] == list(range(1000))
+        and staged.rows == 1000
+        and len(staged.files) == 4
+    )
     held = pa.concat_tables([staging.open_file(staged, n) for n in range(4)])
-    assert held.column("r").to_pylist() == [r["r"] for r in again[0]] and sorted(held.column("id").to_pylist()) == list(range(1000))
+    assert held.column("r").to_pylist() == [r["r"] for r in again[0]] and sorted(
+        held.column("id").to_pylist()
+    ) == list(range(1000))
     remove_folder(staged.storage, staged.folder)
     assert not os.path.exists(staged.folder)
 
@@ -39,9 +48,16 @@ def test_the_values_of_ordered_columns_are_told(session, place):
         "timestamp'2020-01-01 00:00:00' as ts, concat('k', id) as name, cast(id as double) as x, cast(null as int) as none from range(200)"
     )
     values = staging.stage(frame, *place).values
-    assert (values[0].low, values[0].high, values[0].few) == (0, 199, None) and values[1].few == {0, 1, 2}
+    assert (values[0].low, values[0].high, values[0].few) == (0, 199, None) and values[1].few == {
+        0,
+        1,
+        2,
+    }
     assert values[2].high == Decimal("199.00") and values[3].low == datetime.date(2020, 1, 1)
-    assert values[4].few == {datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)} and values[5].high == "k99"
+    assert (
+        values[4].few == {datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)}
+        and values[5].high == "k99"
+    )
     assert 6 not in values and 7 not in values
 
 
@@ -63,7 +79,9 @@ def test_a_frame_without_rows_has_no_files(session, place):
 
 def test_a_failed_evaluation_leaves_nothing(session, place):
     folder, storage = place
-    frame = session.range(0, 100, 1, 4).select(F.expr("if(id = 99, raise_error('no'), id)").alias("x"))
+    frame = session.range(0, 100, 1, 4).select(
+        F.expr("if(id = 99, raise_error('no'), id)").alias("x")
+    )
     with pytest.raises(Exception, match="no"):
         staging.stage(frame, folder, storage)
     assert not os.path.exists(folder) or not os.listdir(folder)

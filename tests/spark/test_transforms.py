@@ -24,13 +24,31 @@ from frazil.spec.types import NestedField
 pytestmark = pytest.mark.spark
 
 HOUR, DAY = 3_600_000_000, 86_400_000_000
-HOURS = [0, -1, 1, -HOUR, -HOUR - 1, 2**31 * HOUR - 1, -(2**31) * HOUR]  # the last ones whose hours are 32-bit numbers
+HOURS = [
+    0,
+    -1,
+    1,
+    -HOUR,
+    -HOUR - 1,
+    2**31 * HOUR - 1,
+    -(2**31) * HOUR,
+]  # the last ones whose hours are 32-bit numbers
 BEYOND = [2**31 * HOUR, -(2**31) * HOUR - 1, 2**63 - 1, -(2**63)]
 TIMES = [*HOURS, *BEYOND, -DAY, -DAY - 1, -(2**63) + 1]
 DATES = [0, -1, 31, 365, -366, 106_751_991, -106_751_992, 2**31 - 1, -(2**31)]
 ORDINALS = [t.YearTransform(), t.MonthTransform(), t.DayTransform(), t.BucketTransform(7)]
-WHOLE = [t.TruncateTransform(1), t.TruncateTransform(10), t.TruncateTransform(2**31 - 1), t.BucketTransform(7)]
-DECIMAL = [t.TruncateTransform(1), t.TruncateTransform(50), t.TruncateTransform(7), t.BucketTransform(7)]
+WHOLE = [
+    t.TruncateTransform(1),
+    t.TruncateTransform(10),
+    t.TruncateTransform(2**31 - 1),
+    t.BucketTransform(7),
+]
+DECIMAL = [
+    t.TruncateTransform(1),
+    t.TruncateTransform(50),
+    t.TruncateTransform(7),
+    t.BucketTransform(7),
+]
 
 
 def whole(bits: int) -> list[int]:
@@ -39,7 +57,10 @@ def whole(bits: int) -> list[int]:
 
 def decimals(precision: int, scale: int) -> list[Decimal]:
     most = 10**precision - 1
-    return [Decimal(f"{n}e-{scale}") for n in (0, 7, -7, most, most - 1, -most + 99 if precision == 38 else -most)]
+    return [
+        Decimal(f"{n}e-{scale}")
+        for n in (0, 7, -7, most, most - 1, -most + 99 if precision == 38 else -most)
+    ]
 
 
 CASES: list[tuple[i.IcebergType, list[Any], list[t.Transform]]] = [
@@ -58,7 +79,9 @@ def column(type_: i.IcebergType, values: list[Any]) -> pa.Array:
 
 
 def spark_type(type_: i.IcebergType) -> str:
-    return {"timestamptz": "timestamp", "timestamp": "timestamp_ntz", "long": "bigint"}.get(str(type_), str(type_))
+    return {"timestamptz": "timestamp", "timestamp": "timestamp_ntz", "long": "bigint"}.get(
+        str(type_), str(type_)
+    )
 
 
 def session(plain_spark: Any, ansi: str) -> Any:
@@ -68,13 +91,22 @@ def session(plain_spark: Any, ansi: str) -> Any:
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
-@pytest.mark.parametrize(("type_", "values", "transforms"), CASES, ids=[f"{k} {len(v)}" for k, v, _ in CASES])
+@pytest.mark.parametrize(
+    ("type_", "values", "transforms"), CASES, ids=[f"{k} {len(v)}" for k, v, _ in CASES]
+)
 def test_catalyst_and_arrow_give_the_values_of_the_specification(
-    plain_spark: Any, ansi: str, type_: i.IcebergType, values: list[Any], transforms: list[t.Transform]
+    plain_spark: Any,
+    ansi: str,
+    type_: i.IcebergType,
+    values: list[Any],
+    transforms: list[t.Transform],
 ) -> None:
     rows = pa.table({"n": pa.array(range(len(values) + 1)), "c": column(type_, [*values, None])})
     frame = session(plain_spark, ansi).createDataFrame(rows, f"n bigint, c {spark_type(type_)}")
-    columns = [transformed(transform, type_, F.col("c")).alias(f"v{k}") for k, transform in enumerate(transforms)]
+    columns = [
+        transformed(transform, type_, F.col("c")).alias(f"v{k}")
+        for k, transform in enumerate(transforms)
+    ]
     found = sorted(frame.select("n", *columns).collect())
     for k, transform in enumerate(transforms):
         expected = [apply(transform, type_, v) for v in [*values, None]]
@@ -84,7 +116,9 @@ def test_catalyst_and_arrow_give_the_values_of_the_specification(
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
-def test_hours_that_are_no_ints_are_refused_at_every_door(plain_spark: Any, tmp_path: Path, ansi: str, kind: str) -> None:
+def test_hours_that_are_no_ints_are_refused_at_every_door(
+    plain_spark: Any, tmp_path: Path, ansi: str, kind: str
+) -> None:
     catalog = frazil.load_catalog("hours", type="path", warehouse=str(tmp_path))
     table = catalog.create_table("db.t", f"id int, ts {kind}", partition_by=["hour(ts)"])
     type_ = i.TimestamptzType() if kind == "timestamp" else i.TimestampType()
@@ -92,7 +126,10 @@ def test_hours_that_are_no_ints_are_refused_at_every_door(plain_spark: Any, tmp_
     for value in BEYOND:
         rows = pa.table({"id": pa.array([1, 2], pa.int32()), "ts": column(type_, [0, value])})
         for frame in (rows, spark.createDataFrame(rows, f"id int, ts {kind}")):
-            with pytest.raises(InvalidInput, match=r"The transform hour takes times of the years -243,014 to 246,953 only: -?\d+ hours"):
+            with pytest.raises(
+                InvalidInput,
+                match=r"The transform hour takes times of the years -243,014 to 246,953 only: -?\d+ hours",
+            ):
                 table.append(frame)
     assert table.scan().count() == 0 and not list(tmp_path.rglob("*.parquet"))
     rows = pa.table({"id": pa.array(range(len(HOURS)), pa.int32()), "ts": column(type_, HOURS)})

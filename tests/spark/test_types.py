@@ -18,7 +18,9 @@ def test_every_type_spark_has_comes_back_as_it_went():
 
 def test_a_uuid_is_shown_as_a_string_and_fixed_as_binary():
     schema = Schema(i.NestedField(1, "u", i.UUIDType()), i.NestedField(2, "f", i.FixedType(4)))
-    assert to_spark(schema) == s.StructType([s.StructField("u", s.StringType()), s.StructField("f", s.BinaryType())])
+    assert to_spark(schema) == s.StructType(
+        [s.StructField("u", s.StringType()), s.StructField("f", s.BinaryType())]
+    )
 
 
 def test_time_needs_sparks_setting():
@@ -28,7 +30,9 @@ def test_time_needs_sparks_setting():
     assert to_spark(schema, time=True).fields[0].dataType == s.TimeType(6)
 
 
-@pytest.mark.parametrize("kind", [i.TimestampNanoType(), i.TimestamptzNanoType(), i.GeometryType(), i.GeographyType()])
+@pytest.mark.parametrize(
+    "kind", [i.TimestampNanoType(), i.TimestamptzNanoType(), i.GeometryType(), i.GeographyType()]
+)
 def test_what_spark_lacks_is_refused_with_its_column(kind):
     inside = i.StructType(i.NestedField(2, "deep", kind))
     with pytest.raises(Unsupported, match=r"'s\.deep'"):
@@ -36,7 +40,12 @@ def test_what_spark_lacks_is_refused_with_its_column(kind):
 
 
 def test_comments_become_docs_and_not_null_required():
-    struct = s.StructType([s.StructField("id", s.LongType(), False, {"comment": "the key"}), s.StructField("n", s.ShortType())])
+    struct = s.StructType(
+        [
+            s.StructField("id", s.LongType(), False, {"comment": "the key"}),
+            s.StructField("n", s.ShortType()),
+        ]
+    )
     found = from_spark(struct)
     assert [(f.name, f.required, f.doc, str(f.field_type)) for f in found.fields] == [
         ("id", True, "the key", "long"),

@@ -46,7 +46,10 @@ DDL = (
 
 
 def texts(frame):
-    return sorted(r[0] for r in frame.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"})).collect())
+    return sorted(
+        r[0]
+        for r in frame.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"})).collect()
+    )
 
 
 def files_below(location):
@@ -54,7 +57,15 @@ def files_below(location):
 
 
 @pytest.mark.parametrize(
-    "partition_by", [[], ["name"], ["tn", "v"], EVERY[:5], EVERY[5:], ["months(tn)", "hours(tn)", "hours(ts)", "bin", "truncate(1, bin)"]]
+    "partition_by",
+    [
+        [],
+        ["name"],
+        ["tn", "v"],
+        EVERY[:5],
+        EVERY[5:],
+        ["months(tn)", "hours(tn)", "hours(ts)", "bin", "truncate(1, bin)"],
+    ],
 )
 def test_rows_come_back_and_every_file_lies_in_its_partition(catalog, session, partition_by):
     t = catalog.create_table("db.t", DDL, partition_by=partition_by)
@@ -63,10 +74,19 @@ def test_rows_come_back_and_every_file_lies_in_its_partition(catalog, session, p
     assert texts(t.to_spark(session)) == texts(frame)
     spec, schema = t.spec(), t.schema()
     for task in t.scan().plan_files():
-        held = pq.ParquetFile(task.file.file_path).read()  # not read_table, which would take p=x in paths for columns
+        held = pq.ParquetFile(
+            task.file.file_path
+        ).read()  # not read_table, which would take p=x in paths for columns
         for field, value in zip(spec.fields, task.file.partition, strict=True):
             source = schema.by_id[field.source_id]
-            values = set(map(repr, apply_arrow(field.transform, source.field_type, held.column(source.name)).to_pylist()))
+            values = set(
+                map(
+                    repr,
+                    apply_arrow(
+                        field.transform, source.field_type, held.column(source.name)
+                    ).to_pylist(),
+                )
+            )
             assert values == {repr(value)}, (field, value)
     assert len(t.scan().plan_files()) == len(files_below(t.location()))
 
@@ -90,7 +110,14 @@ def test_the_folder_way_and_the_arrow_way_write_equal_tables(catalog, session):
     counts = {}
     for name, options in (
         ("folder", {}),
-        ("arrow", {"write-format": "parquet", "target-file-size-bytes": 1000, "distribution-mode": "none"}),
+        (
+            "arrow",
+            {
+                "write-format": "parquet",
+                "target-file-size-bytes": 1000,
+                "distribution-mode": "none",
+            },
+        ),
     ):
         t = catalog.create_table(f"db.{name}", DDL, partition_by=["bucket(2, id)"])
         t.append(frame, **options)
@@ -110,32 +137,58 @@ def _added(files, key):
 
 @pytest.mark.parametrize("format_", ["orc", "avro"])
 def test_other_formats_and_types_go_through_arrow(catalog, session, format_):
-    fields = (i.NestedField(1, "id", i.LongType()), i.NestedField(2, "u", i.UUIDType()), i.NestedField(3, "f", i.FixedType(2)))
-    t = catalog.create_table("db.odd", Schema(*fields), properties={"write.format.default": format_})
-    frame = session.range(4).selectExpr("id", "'f79c3e09-677c-4bbd-a479-3f349cb785e7' as u", "X'0102' as f")
+    fields = (
+        i.NestedField(1, "id", i.LongType()),
+        i.NestedField(2, "u", i.UUIDType()),
+        i.NestedField(3, "f", i.FixedType(2)),
+    )
+    t = catalog.create_table(
+        "db.odd", Schema(*fields), properties={"write.format.default": format_}
+    )
+    frame = session.range(4).selectExpr(
+        "id", "'f79c3e09-677c-4bbd-a479-3f349cb785e7' as u", "X'0102' as f"
+    )
     t.append(frame)
     assert texts(t.to_spark(session)) == texts(frame)
     assert all(p.endswith(f".{format_}") for p in files_below(t.location()))
 
 
 def test_variant_and_unknown_columns_are_written_by_spark(catalog, session):
-    schema = Schema(i.NestedField(1, "id", i.LongType()), i.NestedField(2, "v", i.VariantType()), i.NestedField(3, "n", i.UnknownType()))
+    schema = Schema(
+        i.NestedField(1, "id", i.LongType()),
+        i.NestedField(2, "v", i.VariantType()),
+        i.NestedField(3, "n", i.UnknownType()),
+    )
     t = catalog.create_table("db.variant", schema, format_version=3)
     t.append(session.range(2).selectExpr("id", 'parse_json(\'{"a": [1, null, "x"]}\') v', "null n"))
-    assert [r[0] for r in t.to_spark(session).selectExpr("to_json(v)").collect()] == ['{"a":[1,null,"x"]}'] * 2
+    assert [r[0] for r in t.to_spark(session).selectExpr("to_json(v)").collect()] == [
+        '{"a":[1,null,"x"]}'
+    ] * 2
     assert t.to_arrow().column("v").to_pylist() == ['{"a":[1,null,"x"]}'] * 2
 
 
 @pytest.mark.parametrize(("mode", "files"), [("none", 8), ("hash", 4), ("range", 4)])
 def test_distribution_modes_decide_how_many_tasks_write_a_partition(catalog, session, mode, files):
-    t = catalog.create_table("db.dist", "id bigint, p int", partition_by=["p"], properties={"write.distribution-mode": mode})
+    t = catalog.create_table(
+        "db.dist",
+        "id bigint, p int",
+        partition_by=["p"],
+        properties={"write.distribution-mode": mode},
+    )
     t.append(session.range(0, 400, 1, 2).selectExpr("id", "cast(id % 4 as int) p"))
     assert len(t.scan().plan_files()) == files
 
 
 def test_a_size_of_shuffles_where_nothing_is_shuffled_is_refused(catalog, session):
-    plain, parted = catalog.create_table("db.plain", "id bigint"), catalog.create_table("db.parted", "id bigint", partition_by=["id"])
-    for t, more in ((plain, {}), (plain, {"distribution-mode": "hash"}), (parted, {"distribution-mode": "none"})):
+    plain, parted = (
+        catalog.create_table("db.plain", "id bigint"),
+        catalog.create_table("db.parted", "id bigint", partition_by=["id"]),
+    )
+    for t, more in (
+        (plain, {}),
+        (plain, {"distribution-mode": "hash"}),
+        (parted, {"distribution-mode": "none"}),
+    ):
         with pytest.raises(InvalidInput, match="advisory-partition-size.*not shuffled"):
             t.append(session.range(3), **{"advisory-partition-size": 1 << 20}, **more)
     parted.append(session.range(3), **{"advisory-partition-size": 1 << 20})
@@ -143,8 +196,12 @@ def test_a_size_of_shuffles_where_nothing_is_shuffled_is_refused(catalog, sessio
 
 
 def test_a_sorted_table_has_sorted_files_and_says_so(catalog, session):
-    t = catalog.create_table("db.sorted", "id bigint, p int", partition_by=["p"], sort_by=["id desc nulls last"])
-    t.append(session.range(0, 200, 1, 4).selectExpr("(id * 7919) % 1000 as id", "cast(id % 3 as int) p"))
+    t = catalog.create_table(
+        "db.sorted", "id bigint, p int", partition_by=["p"], sort_by=["id desc nulls last"]
+    )
+    t.append(
+        session.range(0, 200, 1, 4).selectExpr("(id * 7919) % 1000 as id", "cast(id % 3 as int) p")
+    )
     for task in t.scan().plan_files():
         ids = pq.ParquetFile(task.file.file_path).read().column("id").to_pylist()
         assert ids == sorted(ids, reverse=True)
@@ -153,21 +210,30 @@ def test_a_sorted_table_has_sorted_files_and_says_so(catalog, session):
 
 def test_a_small_target_makes_several_files_of_a_task(catalog, session):
     t = catalog.create_table("db.small", "id bigint, x string")
-    t.append(session.range(0, 120_000, 1, 1).selectExpr("id", "sha2(cast(id as string), 256) x"), **{"target-file-size-bytes": 1 << 20})
+    t.append(
+        session.range(0, 120_000, 1, 1).selectExpr("id", "sha2(cast(id as string), 256) x"),
+        **{"target-file-size-bytes": 1 << 20},
+    )
     assert len(t.scan().plan_files()) > 2
     assert t.to_spark(session).count() == 120_000
 
 
 def test_compression_is_the_options_then_the_tables(catalog, session):
-    t = catalog.create_table("db.codec", "id bigint", properties={"write.parquet.compression-codec": "gzip"})
+    t = catalog.create_table(
+        "db.codec", "id bigint", properties={"write.parquet.compression-codec": "gzip"}
+    )
     t.append(session.range(10))
     t.append(session.range(10), **{"compression-codec": "snappy"})
-    codecs = {pq.read_metadata(p).row_group(0).column(0).compression for p in files_below(t.location())}
+    codecs = {
+        pq.read_metadata(p).row_group(0).column(0).compression for p in files_below(t.location())
+    }
     assert codecs == {"GZIP", "SNAPPY"}
 
 
 def test_frames_are_matched_by_name_and_cast_safely(catalog, session, rows):
-    t = catalog.create_table("db.cast", "id bigint, d double, s struct<a bigint, b string>, x string")
+    t = catalog.create_table(
+        "db.cast", "id bigint, d double, s struct<a bigint, b string>, x string"
+    )
     t.append(session.sql("select named_struct('b', 'q', 'a', 1) s, cast(1.5 as float) D, 3 id"))
     assert rows(t.to_spark(session)) == [{"id": 3, "d": 1.5, "s": {"a": 1, "b": "q"}, "x": None}]
 
@@ -175,7 +241,11 @@ def test_frames_are_matched_by_name_and_cast_safely(catalog, session, rows):
 def test_every_mismatch_is_told_and_nothing_is_written(catalog, session):
     t = catalog.create_table("db.bad", "id int, t timestamp, need string not null, s struct<a int>")
     with pytest.raises(SchemaMismatch) as e:
-        t.append(session.sql("select '5' id, timestamp_ntz'2020-01-01 00:00:00' t, named_struct('a', 'text') s, 1 extra"))
+        t.append(
+            session.sql(
+                "select '5' id, timestamp_ntz'2020-01-01 00:00:00' t, named_struct('a', 'text') s, 1 extra"
+            )
+        )
     for part in (
         "id: string cannot be written as int",
         "t: timestamp_ntz",
@@ -190,17 +260,23 @@ def test_every_mismatch_is_told_and_nothing_is_written(catalog, session):
 
 
 @pytest.mark.parametrize("format_", ["parquet", "orc"])
-def test_a_partition_value_too_long_for_a_folder_is_named_and_leaves_no_file(catalog, session, format_):
+def test_a_partition_value_too_long_for_a_folder_is_named_and_leaves_no_file(
+    catalog, session, format_
+):
     t = catalog.create_table("db.t", "id bigint, name string", partition_by=["name"])
     frame = session.range(4).selectExpr("id", "if(id = 3, repeat('x', 300), 'ok') AS name")
-    with pytest.raises(StorageError, match="too long for the name of a folder .partitioned by name"):
+    with pytest.raises(
+        StorageError, match="too long for the name of a folder .partitioned by name"
+    ):
         t.append(frame, write_format=format_)
     assert files_below(t.location()) == [] and t.current_snapshot() is None
 
 
 @pytest.mark.parametrize("format_", ["parquet", "orc"])
 def test_a_null_in_a_required_column_fails_and_leaves_no_file(catalog, session, format_):
-    t = catalog.create_table("db.required", "id bigint not null", properties={"write.format.default": format_})
+    t = catalog.create_table(
+        "db.required", "id bigint not null", properties={"write.format.default": format_}
+    )
     frame = session.range(0, 1000, 1, 4).selectExpr("nullif(id, 999) id")
     with pytest.raises(ValidationError, match="column id is required, and a row has null in it"):
         t.append(frame)
@@ -240,7 +316,12 @@ def test_merge_schema_adds_columns(catalog, session, rows):
 def test_java_reads_what_spark_wrote_and_goes_on(catalog, session, java_check):
     made = {}
     for name, partition_by in (("plain", []), ("many", EVERY[:4]), ("name", ["name"])):
-        t = catalog.create_table(f"db.java_{name}", DDL, partition_by=partition_by, sort_by=["id"] if name == "many" else [])
+        t = catalog.create_table(
+            f"db.java_{name}",
+            DDL,
+            partition_by=partition_by,
+            sort_by=["id"] if name == "many" else [],
+        )
         t.append(frame_of(session))
         made[t.location()] = t.to_spark(session).count()
     found = java_check(list(made), write=True)
@@ -249,8 +330,12 @@ def test_java_reads_what_spark_wrote_and_goes_on(catalog, session, java_check):
         assert found[location]["rows"] == count
 
 
-@pytest.mark.parametrize(("file_format", "second"), [("parquet", "c.d"), ("orc", "c.d"), ("orc", "A.b")])
-def test_names_with_dots_and_names_that_differ_in_case_pass_in_and_out(catalog, session, file_format, second):
+@pytest.mark.parametrize(
+    ("file_format", "second"), [("parquet", "c.d"), ("orc", "c.d"), ("orc", "A.b")]
+)
+def test_names_with_dots_and_names_that_differ_in_case_pass_in_and_out(
+    catalog, session, file_format, second
+):
     ddl = f"`a.b` int, `{second}` string, x struct<`y.z`: int>"
     t = catalog.create_table("db.t", ddl, properties={"write.format.default": file_format})
     frame = session.createDataFrame([(1, "u", (5,)), (2, None, None)], ddl)

@@ -1,5 +1,5 @@
-"""Options are read in one way: names in any spelling, values by their kind, and what is wrong told with the option, its value and what it
-takes."""
+"""Options are read in one way: names in any spelling, values by their kind, and what is wrong told
+with the option, its value and what it takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from frazil.spec import kinds as k
 from frazil.spec.options import Option, OptionTable, did_you_mean, folded
 
 SIZE = Option("target-size", k.SIZE, 100, "target")
-MERGE = Option("merge-schema", k.BOOLEAN, False, verbs=("append", "merge"), why="it has no frame", aliases=("mergeschema",))
+MERGE = Option(
+    "merge-schema",
+    k.BOOLEAN,
+    False,
+    verbs=("append", "merge"),
+    why="it has no frame",
+    aliases=("mergeschema",),
+)
 TABLE = OptionTable(
     "write option",
     (SIZE, MERGE, Option("part.delay", k.DURATION, 0), Option("mode", k.one_of("fast", "Slow", "none"), "fast"), Option("keys", k.NAMES, ())),
@@ -24,14 +31,21 @@ TABLE = OptionTable(
 def test_a_name_is_found_in_every_spelling() -> None:
     for key in ("part.delay", "PART_DELAY", "part-delay", " Part_Delay "):
         assert TABLE.read({key: "1 s"}) == {"part.delay": 1000}
-    assert TABLE.read({"mergeSchema": "true"}) == {"merge-schema": True} and TABLE.find("merg") is None
+    assert (
+        TABLE.read({"mergeSchema": "true"}) == {"merge-schema": True} and TABLE.find("merg") is None
+    )
     assert folded("A.b_C-d") == "a-b-c-d"
 
 
 def test_a_value_that_is_absent_or_none_is_the_default() -> None:
     values = TABLE.read({"target_size": None, "merge_schema": True})
     assert (SIZE.of(values), MERGE.of(values)) == (100, True) and values == {"merge-schema": True}
-    assert TABLE.fields(TABLE.read({"target-size": "1k", "mode": "SLOW"})) == {"target": 1024} != TABLE.fields({}) == {"target": 100}
+    assert (
+        TABLE.fields(TABLE.read({"target-size": "1k", "mode": "SLOW"}))
+        == {"target": 1024}
+        != TABLE.fields({})
+        == {"target": 100}
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,29 +55,60 @@ def test_a_value_that_is_absent_or_none_is_the_default() -> None:
         ({"merge-schema": "yes"}, "Write option 'merge-schema' must be true or false, not 'yes'."),
         ({"merge-schema": 1}, "Write option 'merge-schema' must be true or false, not 1."),
         ({"mode": 3}, "Write option 'mode' must be one of fast, Slow, none, not 3."),
-        ({"part.delay": "soon"}, "Write option 'part.delay' must be a duration such as 30 min, 1 h or 1 d, not 'soon'."),
-        ({"mode": "fast", "MODE": "slow"}, "Write option 'mode' is given twice, as 'fast' and as 'Slow'. Give it once."),
-        ({"merge-shema": True}, "Unknown write option: 'merge-shema'. Did you mean 'merge-schema'? Known: target-size, "
-                                "property.<name>."),
+        (
+            {"part.delay": "soon"},
+            "Write option 'part.delay' must be a duration such as 30 min, 1 h or 1 d, not 'soon'.",
+        ),
+        (
+            {"mode": "fast", "MODE": "slow"},
+            "Write option 'mode' is given twice, as 'fast' and as 'Slow'. Give it once.",
+        ),
+        (
+            {"merge-shema": True},
+            "Unknown write option: 'merge-shema'. Did you mean 'merge-schema'? Known: target-size, "
+            "property.<name>.",
+        ),
     ],
-)  # fmt: skip
-def test_what_is_wrong_is_told_with_the_option_its_value_and_what_it_takes(given: dict[str, Any], told: str) -> None:
+)
+def test_what_is_wrong_is_told_with_the_option_its_value_and_what_it_takes(
+    given: dict[str, Any], told: str
+) -> None:
     with pytest.raises(InvalidInput) as error:
         TABLE.read(given)
-    assert str(error.value) == told and folded(error.value.facts["option"]) in {folded(name) for name in given}
+    assert str(error.value) == told and folded(error.value.facts["option"]) in {
+        folded(name) for name in given
+    }
 
 
 def test_one_value_may_be_given_twice_in_two_spellings() -> None:
-    assert TABLE.read({"target-size": "1k", "target_size": 1024, "part.delay": timedelta(seconds=2), "part_delay": "2 s"}) == {
-        "target-size": 1024, "part.delay": 2000,
-    }  # fmt: skip
+    assert TABLE.read(
+        {
+            "target-size": "1k",
+            "target_size": 1024,
+            "part.delay": timedelta(seconds=2),
+            "part_delay": "2 s",
+        }
+    ) == {
+        "target-size": 1024,
+        "part.delay": 2000,
+    }
 
 
-def test_an_option_that_means_nothing_to_a_verb_is_refused_and_one_of_another_engine_with_the_reason() -> None:
-    assert TABLE.read({"merge-schema": True}, "merge") and TABLE.read({"merge-schema": None}, "delete") == {}
-    with pytest.raises(InvalidInput, match="'merge-schema' means nothing to delete: it has no frame.* it belongs to append, merge"):
+def test_an_option_that_means_nothing_to_a_verb_is_refused_and_one_of_another_engine_with_the_reason() -> (
+    None
+):
+    assert (
+        TABLE.read({"merge-schema": True}, "merge")
+        and TABLE.read({"merge-schema": None}, "delete") == {}
+    )
+    with pytest.raises(
+        InvalidInput,
+        match="'merge-schema' means nothing to delete: it has no frame.* it belongs to append, merge",
+    ):
         TABLE.read({"merge_schema": True}, "delete")
-    with pytest.raises(Unsupported, match="'Shred_Variants' is not supported here: variants are written unshredded"):
+    with pytest.raises(
+        Unsupported, match="'Shred_Variants' is not supported here: variants are written unshredded"
+    ):
         TABLE.read({"Shred_Variants": None})
 
 
@@ -73,7 +118,10 @@ def test_messages_can_call_an_option_by_where_it_was_set() -> None:
 
 
 def test_no_option_is_suggested_for_a_name_that_resembles_none() -> None:
-    assert did_you_mean("zebra", ("mode", "keys")) == "" and did_you_mean("Modee", ("mode",)) == " Did you mean 'mode'?"
+    assert (
+        did_you_mean("zebra", ("mode", "keys")) == ""
+        and did_you_mean("Modee", ("mode",)) == " Did you mean 'mode'?"
+    )
 
 
 READ = [

@@ -30,8 +30,19 @@ from frazil.spec.values import internal_value, milliseconds
 
 NESTED = Schema(
     NestedField(1, "id", LongType(), True),
-    NestedField(2, "s", StructType(NestedField(5, "a", IntegerType()), NestedField(6, "b", StringType()))),
-    NestedField(3, "m", MapType(7, StringType(), 8, StructType(NestedField(9, "x", LongType()), NestedField(10, "y", LongType())))),
+    NestedField(
+        2, "s", StructType(NestedField(5, "a", IntegerType()), NestedField(6, "b", StringType()))
+    ),
+    NestedField(
+        3,
+        "m",
+        MapType(
+            7,
+            StringType(),
+            8,
+            StructType(NestedField(9, "x", LongType()), NestedField(10, "y", LongType())),
+        ),
+    ),
 )
 
 
@@ -53,13 +64,21 @@ def test_a_name_that_is_ambiguous_without_case_is_refused():
 
 
 def test_selection_keeps_the_path_and_a_map_keeps_its_key():
-    assert [str(f) for f in NESTED.select("s.a").fields] == ["2: s: optional struct<5: a: optional int>"]
+    assert [str(f) for f in NESTED.select("s.a").fields] == [
+        "2: s: optional struct<5: a: optional int>"
+    ]
     assert NESTED.select("m.value.x").column_names == ["m", "m.key", "m.value", "m.value.x"]
     assert NESTED.select("*") is NESTED
 
 
 def test_fresh_ids_number_a_level_before_what_is_inside():
-    fresh = assign_fresh_ids(Schema(NestedField(9, "s", NESTED.find_type("s")), NestedField(8, "z", LongType()), identifier_field_ids=[8]))
+    fresh = assign_fresh_ids(
+        Schema(
+            NestedField(9, "s", NESTED.find_type("s")),
+            NestedField(8, "z", LongType()),
+            identifier_field_ids=[8],
+        )
+    )
     assert [f.field_id for f in fresh.fields] == [1, 2]
     assert [f.field_id for f in fresh.fields[0].field_type.fields] == [3, 4]
     assert fresh.identifier_field_ids == (2,)
@@ -83,20 +102,49 @@ def test_ddl_speaks_spark_and_iceberg():
         "id bigint not null comment 'it''s'".replace("''", "\\'")
         + ", ts timestamp, n timestamp_ntz, `a b` decimal(7,2), u uuid, f fixed[16]"
     )
-    assert [type(f.field_type) for f in schema.fields] == [LongType, TimestamptzType, TimestampType, DecimalType, UUIDType, FixedType]
+    assert [type(f.field_type) for f in schema.fields] == [
+        LongType,
+        TimestamptzType,
+        TimestampType,
+        DecimalType,
+        UUIDType,
+        FixedType,
+    ]
     assert schema.fields[0].required and schema.fields[0].doc == "it's"
     nested = parse_type("map<string, array<struct<a: int not null, b: decimal>>>")
-    assert str(nested) == "map<string, list<struct<1: a: required int, 2: b: optional decimal(10, 0)>>>"
+    assert (
+        str(nested)
+        == "map<string, list<struct<1: a: required int, 2: b: optional decimal(10, 0)>>>"
+    )
 
 
-@pytest.mark.parametrize("text", ["id", "id bigint,, x int", "id nosuch", "a array<int", "a int not", "a map<string>", "x decimal(39, 2)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id",
+        "id bigint,, x int",
+        "id nosuch",
+        "a array<int",
+        "a int not",
+        "a map<string>",
+        "x decimal(39, 2)",
+    ],
+)
 def test_ddl_that_makes_no_sense_is_refused(text):
     with pytest.raises((ParseError, ValidationError)):
         parse_schema(text)
 
 
 def test_primitives_read_as_the_spec_writes_them():
-    for text in ("decimal(9, 2)", "fixed[3]", "timestamptz_ns", "geometry", "geography(OGC:CRS84, vincenty)", "unknown", "variant"):
+    for text in (
+        "decimal(9, 2)",
+        "fixed[3]",
+        "timestamptz_ns",
+        "geometry",
+        "geography(OGC:CRS84, vincenty)",
+        "unknown",
+        "variant",
+    ):
         assert str(parse_primitive(text)) == text
     assert parse_primitive("decimal( 9,2 )") == DecimalType(9, 2)
     with pytest.raises(ValidationError, match="Unknown type"):
@@ -105,8 +153,12 @@ def test_primitives_read_as_the_spec_writes_them():
 
 def test_promotions_are_those_of_the_spec():
     assert can_promote(IntegerType(), LongType()) and not can_promote(LongType(), IntegerType())
-    assert can_promote(DecimalType(5, 2), DecimalType(9, 2)) and not can_promote(DecimalType(5, 2), DecimalType(9, 3))
-    assert can_promote(DateType(), TimestampType(), 3) and not can_promote(DateType(), TimestampType(), 2)
+    assert can_promote(DecimalType(5, 2), DecimalType(9, 2)) and not can_promote(
+        DecimalType(5, 2), DecimalType(9, 3)
+    )
+    assert can_promote(DateType(), TimestampType(), 3) and not can_promote(
+        DateType(), TimestampType(), 2
+    )
     assert not can_promote(DateType(), TimestamptzType(), 3)
 
 
@@ -118,7 +170,10 @@ def test_user_values_become_internal_ones():
     assert internal_value(TimestampNanoType(), "1970-01-01T00:00:00.000000001") == 1
     assert internal_value(TimestampNanoType(), "1969-12-31 23:59:59.999999999+00:00") == -1
     assert internal_value(TimestampNanoType(), "1970-01-01T00:00:00.0000012") == 1200
-    assert internal_value(UUIDType(), "f79c3e09-677c-4bbd-a479-3f349cb785e7").hex() == "f79c3e09677c4bbda4793f349cb785e7"
+    assert (
+        internal_value(UUIDType(), "f79c3e09-677c-4bbd-a479-3f349cb785e7").hex()
+        == "f79c3e09677c4bbda4793f349cb785e7"
+    )
     assert milliseconds("2026-01-01 01:00:00+01:00") == 1767225600000
     for type_, bad in (
         (IntegerType(), 2**31),
@@ -135,6 +190,14 @@ def test_user_values_become_internal_ones():
 def test_partition_columns_of_any_name_are_quoted_in_spec_texts(name):
     quoted = "`" + name.replace("`", "``") + "`"
     schema = Schema(NestedField(1, name, IntegerType()))
-    for text in (quoted, f"bucket(4, {quoted})", f"truncate({quoted}, 3)", f"bucket(4, {quoted}) as b"):
+    for text in (
+        quoted,
+        f"bucket(4, {quoted})",
+        f"truncate({quoted}, 3)",
+        f"bucket(4, {quoted}) as b",
+    ):
         assert [f.source_id for f in build_spec(schema, [text]).fields] == [1]
-    assert build_spec(schema, [f"bucket(4, {quoted}) as `p {quoted[1:]}"]).fields[0].name == f"p {name}"
+    assert (
+        build_spec(schema, [f"bucket(4, {quoted}) as `p {quoted[1:]}"]).fields[0].name
+        == f"p {name}"
+    )

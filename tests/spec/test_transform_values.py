@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from frazil.errors import Unsupported, ValidationError
-from frazil.spec.transform_values import apply, bucket, bucket_hash, minimal_bytes, murmur3, year_and_month
+from frazil.spec.transform_values import (
+    apply,
+    bucket,
+    bucket_hash,
+    minimal_bytes,
+    murmur3,
+    year_and_month,
+)
 from frazil.spec.transforms import (
     BucketTransform,
     DayTransform,
@@ -76,7 +83,16 @@ def test_murmur_of_nothing_is_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "expected"), [(0, "00"), (-1, "ff"), (127, "7f"), (128, "0080"), (-128, "80"), (-129, "ff7f"), (1420, "058c")]
+    ("number", "expected"),
+    [
+        (0, "00"),
+        (-1, "ff"),
+        (127, "7f"),
+        (128, "0080"),
+        (-128, "80"),
+        (-129, "ff7f"),
+        (1420, "058c"),
+    ],
 )
 def test_unscaled_numbers_are_as_short_as_can_be(number: int, expected: str) -> None:
     assert minimal_bytes(number).hex() == expected
@@ -115,7 +131,12 @@ def test_truncation_goes_down(type_: IcebergType, width: int, value: Any, expect
 
 
 def test_null_gives_null_and_void_gives_nothing_else() -> None:
-    for transform in (IdentityTransform(), BucketTransform(4), TruncateTransform(4), VoidTransform()):
+    for transform in (
+        IdentityTransform(),
+        BucketTransform(4),
+        TruncateTransform(4),
+        VoidTransform(),
+    ):
         assert apply(transform, LongType(), None) is None
     assert apply(VoidTransform(), LongType(), 7) is None
 

@@ -11,9 +11,16 @@ _names = itertools.count()
 
 @pytest.fixture
 def lake(spark, tmp_path):
-    """The name of a catalog that only this test's session settings know, with the namespace `db`; it is the current one of no session."""
+    """The name of a catalog that only this test's session settings know, with the namespace `db`;
+    it is the current one of no session.
+    """
     name = f"lake{next(_names)}"
-    settings = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "jdbc", ".uri": f"sqlite:///{tmp_path}/lake.db", ".warehouse": f"{tmp_path}/wh"}
+    settings = {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "jdbc",
+        ".uri": f"sqlite:///{tmp_path}/lake.db",
+        ".warehouse": f"{tmp_path}/wh",
+    }
     for key, value in settings.items():
         spark.conf.set(f"spark.sql.catalog.{name}{key}", value)
     spark.sql(f"CREATE NAMESPACE {name}.db")
@@ -27,13 +34,17 @@ def lake(spark, tmp_path):
 @pytest.fixture
 def run(spark, lake):
     """Run a statement in which `lake` stands for the catalog, and return its rows as tuples."""
-    return lambda text: [tuple(row) for row in spark.sql(text.replace("lake.", f"{lake}.")).collect()]
+    return lambda text: [
+        tuple(row) for row in spark.sql(text.replace("lake.", f"{lake}.")).collect()
+    ]
 
 
 @pytest.fixture
 def catalog(lake, tmp_path):
     """The catalog, opened by Frazil's own door."""
-    return frazil.load_catalog(lake, type="jdbc", uri=f"sqlite:///{tmp_path}/lake.db", warehouse=f"{tmp_path}/wh")
+    return frazil.load_catalog(
+        lake, type="jdbc", uri=f"sqlite:///{tmp_path}/lake.db", warehouse=f"{tmp_path}/wh"
+    )
 
 
 @pytest.fixture

@@ -16,7 +16,14 @@ from frazil.table.catalog import Catalog
 from frazil.table.table import Table
 
 _NUMBERS = itertools.count()
-_TYPES = pa.schema([("id", pa.int64()), ("v", pa.int32()), ("s", pa.string()), ("st", pa.struct([("a", pa.int32()), ("b", pa.string())]))])
+_TYPES = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("v", pa.int32()),
+        ("s", pa.string()),
+        ("st", pa.struct([("a", pa.int32()), ("b", pa.string())])),
+    ]
+)
 FOUR = [{"id": n, "v": 10 * n, "s": "abcd"[n - 1], "st": {"a": n, "b": "x"}} for n in range(1, 5)]
 
 
@@ -30,7 +37,9 @@ class Lake:
 
     def table(self, name: str = "db.t", **arguments: Any) -> Table:
         """Make a table with the rows (n, 10 n, letter, {n, "x"}) for n in 1 to 4."""
-        t = self.catalog.create_table(name, "id bigint, v int, s string, st struct<a: int, b: string>", **arguments)
+        t = self.catalog.create_table(
+            name, "id bigint, v int, s string, st struct<a: int, b: string>", **arguments
+        )
         t.append(pa.Table.from_pylist(FOUR, _TYPES))
         return t
 
@@ -38,9 +47,13 @@ class Lake:
         """Run a statement, in which `lake` stands for the catalog."""
         return self.spark.sql(text.replace("lake.", f"{self.name}."), *arguments, **named)
 
-    def rows(self, *columns: str, name: str = "db.t", branch: str = "main") -> list[tuple[Any, ...]]:
+    def rows(
+        self, *columns: str, name: str = "db.t", branch: str = "main"
+    ) -> list[tuple[Any, ...]]:
         """Return the rows of a table, ordered."""
-        scan = self.catalog.load_table(name).scan(selected_fields=columns or ("id", "v"), branch=branch)
+        scan = self.catalog.load_table(name).scan(
+            selected_fields=columns or ("id", "v"), branch=branch
+        )
         return sorted((tuple(r.values()) for r in scan.to_arrow().to_pylist()), key=repr)
 
     def snapshots(self, name: str = "db.t") -> int:
@@ -51,7 +64,10 @@ class Lake:
 def lake_of(spark: Any, folder: Path) -> Iterator[Lake]:
     """Configure a catalog in a session for the time of a block."""
     name = f"lake{next(_NUMBERS)}"
-    settings = {f"spark.sql.catalog.{name}.type": "path", f"spark.sql.catalog.{name}.warehouse": str(folder / "wh")}
+    settings = {
+        f"spark.sql.catalog.{name}.type": "path",
+        f"spark.sql.catalog.{name}.warehouse": str(folder / "wh"),
+    }
     for key, value in settings.items():
         spark.conf.set(key, value)
     catalog = frazil.load_catalog(name, type="path", warehouse=str(folder / "wh"))

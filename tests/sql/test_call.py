@@ -1,4 +1,6 @@
-"""CALL: every procedure, names and positions, types of results, errors in Spark's words; the changelog view."""
+"""CALL: every procedure, names and positions, types of results, errors in Spark's words; the
+changelog view.
+"""
 
 import pytest
 
@@ -28,40 +30,56 @@ def fails(run, text, *words):
 def test_arguments_are_taken_by_name_by_position_mixed_and_left_out(run, table, table_of):
     first, last = (s.snapshot_id for s in table_of("db.t").snapshots())
     calls = [
-        f"CALL lake.system.ancestors_of('db.t', {first})", f"CALL lake.system.ancestors_of(snapshot_id => {first}, table => 'db.t')",
-        f"CALL lake.system.ancestors_of('db.t', snapshot_id => {first})", f"CALL lake.SYSTEM.Ancestors_Of(TABLE => 'db.t', snapshot_id => {first})",
-    ]  # fmt: skip
+        f"CALL lake.system.ancestors_of('db.t', {first})",
+        f"CALL lake.system.ancestors_of(snapshot_id => {first}, table => 'db.t')",
+        f"CALL lake.system.ancestors_of('db.t', snapshot_id => {first})",
+        f"CALL lake.SYSTEM.Ancestors_Of(TABLE => 'db.t', snapshot_id => {first})",
+    ]
     assert [[row[0] for row in run(text)] for text in calls] == [[first]] * 4
     assert [row[0] for row in run("CALL lake.system.ancestors_of('db.t')")] == [last, first]
 
 
 @pytest.mark.versions
-def test_results_have_the_types_that_are_listed_also_for_numbers_that_fit_an_int(spark, run, lake, table):
+def test_results_have_the_types_that_are_listed_also_for_numbers_that_fit_an_int(
+    spark, run, lake, table
+):
     text = f"CALL {lake}.system.rewrite_data_files(table => 'db.t', options => map('rewrite-all', 'true'))"
     answer = spark.sql(text)
     assert [f.simpleString() for f in answer.schema.fields] == [
-        "rewritten_data_files_count:int", "added_data_files_count:int", "rewritten_bytes_count:bigint", "failed_data_files_count:int",
+        "rewritten_data_files_count:int",
+        "added_data_files_count:int",
+        "rewritten_bytes_count:bigint",
+        "failed_data_files_count:int",
         "removed_delete_files_count:int",
-    ]  # fmt: skip
+    ]
     rewritten = answer.first()
     assert rewritten[:2] == (2, 1) and rewritten[2] > 0
     text = f"CALL {lake}.system.expire_snapshots(table => 'db.t', older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1)"
     expired = spark.sql(text)
-    assert {f.dataType.simpleString() for f in expired.schema.fields} == {"bigint"} and expired.first()[0] == 2
+    assert {f.dataType.simpleString() for f in expired.schema.fields} == {
+        "bigint"
+    } and expired.first()[0] == 2
     assert run("SELECT * FROM lake.db.t ORDER BY id") == [(1, "a"), (2, "b")]
 
 
 def test_every_procedure_can_be_found_and_tells_what_it_does(spark, run, lake):
     shown = {row[3] for row in run(f"SHOW PROCEDURES IN {lake}.system")}
     assert shown == {p.name for p in PROCEDURES}
-    assert run(f"DESCRIBE PROCEDURE {lake}.system.expire_snapshots")[0][0].split() == ["Procedure:", "expire_snapshots"]
+    assert run(f"DESCRIBE PROCEDURE {lake}.system.expire_snapshots")[0][0].split() == [
+        "Procedure:",
+        "expire_snapshots",
+    ]
 
 
 @pytest.mark.versions
-def test_the_table_is_named_with_its_catalog_without_it_or_alone_in_the_current_namespace(run, lake, table):
+def test_the_table_is_named_with_its_catalog_without_it_or_alone_in_the_current_namespace(
+    run, lake, table
+):
     snapshots = [row[0] for row in run("CALL lake.system.ancestors_of('db.t')")]
     assert [row[0] for row in run(f"CALL lake.system.ancestors_of('{lake}.db.t')")] == snapshots
-    assert [row[0] for row in run(f"CALL lake.system.ancestors_of('`{lake}`.`db`.`t`')")] == snapshots
+    assert [
+        row[0] for row in run(f"CALL lake.system.ancestors_of('`{lake}`.`db`.`t`')")
+    ] == snapshots
     fails(run, "CALL lake.system.ancestors_of('t')", "Couldn't load table 't'")
     run(f"USE {lake}.db")
     assert [row[0] for row in run("CALL system.ancestors_of('t')")] == snapshots
@@ -71,11 +89,21 @@ def test_the_table_is_named_with_its_catalog_without_it_or_alone_in_the_current_
 @pytest.mark.versions
 def test_what_is_wrong_is_told_in_sparks_words_and_ours_unwrapped(run, table):
     fails(run, "CALL lake.system.ancestors_of()", "REQUIRED_PARAMETER_NOT_FOUND", "`table`")
-    fails(run, "CALL lake.system.ancestors_of('db.t', nope => 1)", "UNRECOGNIZED_PARAMETER_NAME", "`nope`")
+    fails(
+        run,
+        "CALL lake.system.ancestors_of('db.t', nope => 1)",
+        "UNRECOGNIZED_PARAMETER_NAME",
+        "`nope`",
+    )
     fails(run, "CALL lake.system.ancestors_of('db.t', 'abc')", "CAST_INVALID_INPUT")
     fails(run, "CALL lake.system.nope('db.t')", "nope")
     fails(run, "CALL lake.system.ancestors_of('db.nope')", "NoSuchTableError", "db.nope")
-    fails(run, "CALL lake.system.ancestors_of('')", "InvalidInput", "Cannot handle an empty identifier")
+    fails(
+        run,
+        "CALL lake.system.ancestors_of('')",
+        "InvalidInput",
+        "Cannot handle an empty identifier",
+    )
     fails(run, "CALL lake.system.set_current_snapshot('db.t')", "snapshot_id or ref")
     fails(run, "CALL lake.system.rewrite_data_files('db.t', strategy => 'foo')", "foo")
     fails(run, "CALL lake.system.remove_orphan_files('db.t', older_than => now())", "24 hours")
@@ -87,44 +115,74 @@ def test_snapshots_are_moved_and_branches_forwarded(run, table, table_of):
     assert run("SELECT id FROM lake.db.t") == [(1,)]
     assert run(f"CALL lake.system.set_current_snapshot('db.t', {last})") == [(first, last)]
     assert run("CALL lake.system.fast_forward('db.t', 'audit', 'main')") == [("audit", None, last)]
-    dry = run("CALL lake.system.rollback_to_snapshot(table => 'db.t', snapshot_id => " + str(first) + ", dry_run => true)")
+    dry = run(
+        "CALL lake.system.rollback_to_snapshot(table => 'db.t', snapshot_id => "
+        + str(first)
+        + ", dry_run => true)"
+    )
     assert dry == [(last, first)] and run("SELECT count(*) FROM lake.db.t") == [(2,)]
 
 
 def test_lists_and_maps_reach_the_procedure(run, table, table_of):
     first = table_of("db.t").snapshots()[0].snapshot_id
-    row = run(f"CALL lake.system.expire_snapshots(table => 'db.t', older_than => timestamp '2000-01-01', snapshot_ids => array({first}))")[0]
+    row = run(
+        f"CALL lake.system.expire_snapshots(table => 'db.t', older_than => timestamp '2000-01-01', snapshot_ids => array({first}))"
+    )[0]
     assert row[4] == 1 and len(table_of("db.t").snapshots()) == 1
-    path = run("CALL lake.system.compute_table_stats(table => 'db.t', columns => array('id', 's'))")[0][0]
+    path = run(
+        "CALL lake.system.compute_table_stats(table => 'db.t', columns => array('id', 's'))"
+    )[0][0]
     assert path.endswith(".stats")
-    assert run("CALL lake.system.rewrite_manifests('db.t', false, 0)")[0] in [(1, 1), (0, 0), (2, 1)]
+    assert run("CALL lake.system.rewrite_manifests('db.t', false, 0)")[0] in [
+        (1, 1),
+        (0, 0),
+        (2, 1),
+    ]
 
 
 def test_our_own_procedures_answer_in_rows(run, table):
-    assert run("CALL lake.system.recommend('db.t')") == [] or all(row[0] for row in run("CALL lake.system.recommend('db.t')"))
+    assert run("CALL lake.system.recommend('db.t')") == [] or all(
+        row[0] for row in run("CALL lake.system.recommend('db.t')")
+    )
     run("CALL lake.system.auto(table => 'db.t', budget_bytes => 1000000, dry_run => true)")
     assert run("CALL lake.system.convert_equality_deletes('db.t')") == [(0, 0, 0, 0, 0)]
     run("CREATE TABLE lake.db.p (id bigint, dt string) USING iceberg PARTITIONED BY (dt)")
     run("INSERT INTO lake.db.p VALUES (1, '2026-01-01')")
-    assert run("CALL lake.system.mark_partition_done('db.p', map('dt', '2026-01-01'))") == [("dt=2026-01-01",)]
+    assert run("CALL lake.system.mark_partition_done('db.p', map('dt', '2026-01-01'))") == [
+        ("dt=2026-01-01",)
+    ]
 
 
 @pytest.mark.versions
-def test_a_changelog_view_shows_what_snapshots_changed_with_updates_and_net(spark, run, table, table_of):
+def test_a_changelog_view_shows_what_snapshots_changed_with_updates_and_net(
+    spark, run, table, table_of
+):
     first = table_of("db.t").snapshots()[0].snapshot_id
     assert run("CALL lake.system.create_changelog_view(table => 'db.t')") == [("`t_changes`",)]
     shown = spark.table("t_changes")
     assert shown.columns == ["id", "s", "_change_type", "_change_ordinal", "_commit_snapshot_id"]
-    assert sorted((r.id, r._change_type, r._change_ordinal) for r in shown.collect()) == [(1, "INSERT", 0), (2, "INSERT", 1)]
+    assert sorted((r.id, r._change_type, r._change_ordinal) for r in shown.collect()) == [
+        (1, "INSERT", 0),
+        (2, "INSERT", 1),
+    ]
     table_of("db.t").overwrite(spark.sql("SELECT 2L id, 'c' s"), overwrite_filter="id = 2")
     made = run(f"""CALL lake.system.create_changelog_view(table => 'db.t', changelog_view => 'cv', identifier_columns => array('id'),
                    options => map('start-snapshot-id', '{first}'))""")
     assert made == [("cv",)]
     found = sorted((r.s, r._change_type) for r in spark.table("cv").collect())
     assert found == [("b", "INSERT"), ("b", "UPDATE_BEFORE"), ("c", "UPDATE_AFTER")]
-    run("CALL lake.system.create_changelog_view(table => 'db.t', changelog_view => 'net', net_changes => true)")
-    assert sorted((r.s, r._change_type) for r in spark.table("net").collect()) == [("a", "INSERT"), ("c", "INSERT")]
-    fails(run, "CALL lake.system.create_changelog_view('db.t', compute_updates => true)", "identifier columns are not set")
+    run(
+        "CALL lake.system.create_changelog_view(table => 'db.t', changelog_view => 'net', net_changes => true)"
+    )
+    assert sorted((r.s, r._change_type) for r in spark.table("net").collect()) == [
+        ("a", "INSERT"),
+        ("c", "INSERT"),
+    ]
+    fails(
+        run,
+        "CALL lake.system.create_changelog_view('db.t', compute_updates => true)",
+        "identifier columns are not set",
+    )
     both = "CALL lake.system.create_changelog_view('db.t', net_changes => true, identifier_columns => array('id'))"
     with pytest.raises(InvalidInput, match="net changes with update images"):
         run(both)

@@ -1,4 +1,6 @@
-"""What a statement costs: how often Spark and Frazil call each other, and that a plan is given again only while the table is as it was."""
+"""What a statement costs: how often Spark and Frazil call each other, and that a plan is given
+again only while the table is as it was.
+"""
 
 import contextlib
 
@@ -36,11 +38,19 @@ def counted(monkeypatch):
         ("INSERT INTO lake.db.t VALUES (1, 'a')", 150, 55),
         ("DELETE FROM lake.db.t WHERE id = 1", 80, 5),
         ("UPDATE lake.db.t SET s = 'b' WHERE id = 1", 110, 5),
-        ("MERGE INTO lake.db.t t USING src s ON t.id = s.id WHEN MATCHED THEN UPDATE SET s = s.s WHEN NOT MATCHED THEN INSERT *", 190, 5),
+        (
+            "MERGE INTO lake.db.t t USING src s ON t.id = s.id WHEN MATCHED THEN UPDATE SET s = s.s WHEN NOT MATCHED THEN INSERT *",
+            190,
+            5,
+        ),
     ],
 )
-def test_a_small_statement_takes_few_calls(spark, lake, run, monkeypatch, statement, most, most_back):
-    run("CREATE TABLE lake.db.t (id BIGINT, s STRING) USING iceberg TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
+def test_a_small_statement_takes_few_calls(
+    spark, lake, run, monkeypatch, statement, most, most_back
+):
+    run(
+        "CREATE TABLE lake.db.t (id BIGINT, s STRING) USING iceberg TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')"
+    )
     run("INSERT INTO lake.db.t VALUES (1, 'a'), (2, 'b')")
     spark.sql("SELECT 3L AS id, 'c' AS s").createOrReplaceTempView("src")
     text = statement.replace("lake.", f"{lake}.")
@@ -73,7 +83,9 @@ def test_a_table_in_the_place_of_a_dropped_one_is_read_anew(lake, run):
         run("DROP TABLE lake.db.t PURGE")
 
 
-def test_states_of_one_table_stand_beside_each_other_though_their_plans_are_given_again(lake, run, table_of):
+def test_states_of_one_table_stand_beside_each_other_though_their_plans_are_given_again(
+    lake, run, table_of
+):
     run("CREATE TABLE lake.db.t (id BIGINT) USING iceberg")
     run("INSERT INTO lake.db.t VALUES (1)")
     first = table_of("db.t").current_snapshot().snapshot_id
@@ -83,7 +95,9 @@ def test_states_of_one_table_stand_beside_each_other_though_their_plans_are_give
     for _ in range(2):
         assert run(join) == [(1, 1), (2, None)]
         assert run(itself) == [(1, 2)]
-        assert run("SELECT count(*) FROM lake.db.t WHERE id IN (SELECT id + 1 FROM lake.db.t)") == [(1,)]
+        assert run("SELECT count(*) FROM lake.db.t WHERE id IN (SELECT id + 1 FROM lake.db.t)") == [
+            (1,)
+        ]
 
 
 def test_frames_of_two_statements_on_one_table_can_be_joined(spark, lake, run):
@@ -96,7 +110,9 @@ def test_frames_of_two_statements_on_one_table_can_be_joined(spark, lake, run):
 
 
 def test_a_setting_that_changes_what_is_read_is_followed(spark, lake, run, table_of):
-    run("CREATE TABLE lake.db.t (id BIGINT) USING iceberg TBLPROPERTIES ('write.wap.enabled' = 'true')")
+    run(
+        "CREATE TABLE lake.db.t (id BIGINT) USING iceberg TBLPROPERTIES ('write.wap.enabled' = 'true')"
+    )
     run("INSERT INTO lake.db.t VALUES (1)")
     table = table_of("db.t")
     table.append(pa.table({"id": [2]}), branch="audit")
@@ -120,8 +136,12 @@ def test_a_plan_is_given_again_after_spark_has_emptied_its_cache_of_relations(sp
 def test_columns_of_both_sides_keep_their_side_in_a_merge(lake, run):
     run("CREATE TABLE lake.db.t (id BIGINT, s STRUCT<id: BIGINT>, `a.b` STRING) USING iceberg")
     run("CREATE TABLE lake.db.s (id BIGINT, s STRUCT<id: BIGINT>, `a.b` STRING) USING iceberg")
-    run("INSERT INTO lake.db.t VALUES (1, named_struct('id', 10L), 's.id'), (2, named_struct('id', 20L), 't.id')")
-    run("INSERT INTO lake.db.s VALUES (1, named_struct('id', 10L), 't.id = s.id'), (3, named_struct('id', 30L), 'x.db.t.id')")
+    run(
+        "INSERT INTO lake.db.t VALUES (1, named_struct('id', 10L), 's.id'), (2, named_struct('id', 20L), 't.id')"
+    )
+    run(
+        "INSERT INTO lake.db.s VALUES (1, named_struct('id', 10L), 't.id = s.id'), (3, named_struct('id', 30L), 'x.db.t.id')"
+    )
     run(
         "MERGE INTO lake.db.t USING lake.db.s ON t.s.id = s.s.id AND lake.db.t.id = s.id AND t.`a.b` = 's.id' "
         "WHEN MATCHED AND s.`a.b` = 't.id = s.id' THEN UPDATE SET t.`a.b` = concat(s.`a.b`, t.`a.b`), s = s.s "

@@ -1,4 +1,6 @@
-"""The doors of PySpark and of the JVM to the catalogs that Frazil serves: sessions, settings, spark.table, spark.catalog, threads, errors."""
+"""The doors of PySpark and of the JVM to the catalogs that Frazil serves: sessions, settings,
+spark.table, spark.catalog, threads, errors.
+"""
 
 import gc
 import threading
@@ -27,7 +29,9 @@ def t(run, table_of):
 def test_pyspark_methods_answer_for_a_catalog_of_frazils(spark, lake, t):
     name, catalog = f"{lake}.db.t", spark.catalog
     assert spark.table(name).count() == spark.read.table(name).count() == 2
-    if spark.version >= "4.3":  # earlier ones cannot hide columns, and a DataFrame does not tell which it will name
+    if (
+        spark.version >= "4.3"
+    ):  # earlier ones cannot hide columns, and a DataFrame does not tell which it will name
         assert spark.table(name).select("_pos", "id").filter("_pos = 0").count() == 2
     assert [row.name for row in catalog.listTables(f"{lake}.db")] == ["t"]
     assert [column.name for column in catalog.listColumns(name)] == ["id", "s"]
@@ -76,7 +80,9 @@ def test_the_default_catalog_is_served_by_its_name_and_by_those_of_its_namespace
     spark.sql("INSERT INTO db.t VALUES (1)")
     spark.sql("INSERT INTO default.db.t VALUES (2)")
     assert sorted(frazil.load_table("db.t").scan().to_arrow()["id"].to_pylist()) == [1, 2]
-    assert spark.sql("SELECT count(*) FROM db.t a JOIN default.db.t b ON a.id = b.id").collect() == [(2,)]
+    assert spark.sql(
+        "SELECT count(*) FROM db.t a JOIN default.db.t b ON a.id = b.id"
+    ).collect() == [(2,)]
     assert [row.tableName for row in spark.sql("SHOW TABLES IN db").collect()] == ["t"]
     spark.sql("CREATE TABLE default.own (id INT) USING parquet")
     try:
@@ -91,7 +97,9 @@ def test_the_default_catalog_is_served_by_its_name_and_by_those_of_its_namespace
 def test_a_new_session_of_a_prepared_one_knows_its_own_catalogs(spark, lake, t, tmp_path):
     other = spark.newSession()
     for key in ("type", "uri", "warehouse"):
-        other.conf.set(f"spark.sql.catalog.{lake}.{key}", spark.conf.get(f"spark.sql.catalog.{lake}.{key}"))
+        other.conf.set(
+            f"spark.sql.catalog.{lake}.{key}", spark.conf.get(f"spark.sql.catalog.{lake}.{key}")
+        )
     assert other.sql(f"SELECT count(*) FROM {lake}.db.t").collect() == [(2,)]
     other.conf.set(f"spark.sql.catalog.{lake}.uri", f"sqlite:///{tmp_path}/other.db")
     other.sql(f"CREATE NAMESPACE {lake}.db")
@@ -114,7 +122,9 @@ def test_threads_read_and_write_through_sql(spark, lake, t):
     def work(number):
         try:
             spark.sql(f"INSERT INTO {lake}.db.t VALUES ({number}, 'x')")
-            assert spark.sql(f"SELECT count(*) FROM {lake}.db.t WHERE id = {number}").collect() == [(1,)]
+            assert spark.sql(f"SELECT count(*) FROM {lake}.db.t WHERE id = {number}").collect() == [
+                (1,)
+            ]
         except Exception as error:
             failures.append(error)
 
@@ -128,7 +138,9 @@ def test_threads_read_and_write_through_sql(spark, lake, t):
 
 def test_a_thread_of_the_jvm_without_a_python_caller_reads_a_table(spark, lake, t):
     jvm, name = spark._jvm, f"{lake}.db.t"
-    dataset = spark._jsparkSession.sql("SELECT 1")  # java.util.concurrent runs what a Python object cannot start: a Java method by name
+    dataset = spark._jsparkSession.sql(
+        "SELECT 1"
+    )  # java.util.concurrent runs what a Python object cannot start: a Java method by name
     del dataset
     pool = jvm.java.util.concurrent.Executors.newFixedThreadPool(1)
 
@@ -155,11 +167,18 @@ def test_proxies_answer_every_method_of_the_interfaces_that_they_implement(spark
     def classes(of):
         return [of, *(c for sub in of.__subclasses__() for c in classes(sub))]
 
-    find, is_static = spark._jvm.java.lang.Class.forName, spark._jvm.java.lang.reflect.Modifier.isStatic
+    find, is_static = (
+        spark._jvm.java.lang.Class.forName,
+        spark._jvm.java.lang.reflect.Modifier.isStatic,
+    )
     lacking = []
     for proxy in classes(SparkProxy):
         for interface in getattr(getattr(proxy, "Java", None), "implements", ()):
-            methods = {str(m.getName()) for m in find(interface).getMethods() if not is_static(m.getModifiers())}
+            methods = {
+                str(m.getName())
+                for m in find(interface).getMethods()
+                if not is_static(m.getModifiers())
+            }
             lacking += [f"{proxy.__name__}.{m}" for m in sorted(methods) if not hasattr(proxy, m)]
     assert lacking == [] and any(c is ServedCatalog for c in classes(SparkProxy))
 
@@ -182,18 +201,31 @@ def test_objects_of_a_statement_are_collected_after_it(spark, lake, t):
     assert after_statements(20) <= first + 5
 
 
-def test_metadata_columns_that_a_query_does_not_name_add_no_join_and_no_rows_of_structs(spark, run, lake, t, tmp_path):
+def test_metadata_columns_that_a_query_does_not_name_add_no_join_and_no_rows_of_structs(
+    spark, run, lake, t, tmp_path
+):
     run("DELETE FROM lake.db.t WHERE id = 2")
     name = f"{lake}.db.t"
 
     def plan(frame):
         return frame._jdf.queryExecution().executedPlan().toString()
 
-    for frame in (spark.sql(f"SELECT id FROM {name} WHERE id = 1"), spark.table(name).select("id").where("id = 1")):
+    for frame in (
+        spark.sql(f"SELECT id FROM {name} WHERE id = 1"),
+        spark.table(name).select("id").where("id = 1"),
+    ):
         text = plan(frame)
-        assert "Join" not in text and text.count("FileScan parquet") == 1 and "row_index AS" not in text
+        assert (
+            "Join" not in text
+            and text.count("FileScan parquet") == 1
+            and "row_index AS" not in text
+        )
         assert "Batched: true" in text and "PushedFilters: [IsNotNull(id), EqualTo(id,1)]" in text
-        assert "file_size" not in text and "_metadata.row_index" not in text and "_tmp_metadata_row_index" not in text
+        assert (
+            "file_size" not in text
+            and "_metadata.row_index" not in text
+            and "_tmp_metadata_row_index" not in text
+        )
 
 
 def test_locations_of_local_files_are_those_of_the_manifests_without_a_join(spark, run, lake, t):

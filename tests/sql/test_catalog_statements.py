@@ -1,4 +1,6 @@
-"""Statements of Spark SQL over a catalog of Frazil's, each with the rows that it gives; statements without rows are run for what follows."""
+"""Statements of Spark SQL over a catalog of Frazil's, each with the rows that it gives; statements
+without rows are run for what follows.
+"""
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -145,7 +147,11 @@ REFUSED = [
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("statements", [READS, WRITES, HIDDEN_COLUMNS, REPLACED], ids=["reads", "writes", "hidden columns", "replaced"])
+@pytest.mark.parametrize(
+    "statements",
+    [READS, WRITES, HIDDEN_COLUMNS, REPLACED],
+    ids=["reads", "writes", "hidden columns", "replaced"],
+)
 def test_statements_give_the_rows_that_the_table_says(run, statements):
     for text, rows in statements:
         answer = run(text)
@@ -163,8 +169,12 @@ def test_what_spark_refuses_is_refused_in_sparks_own_words(run):
         assert "py4j" not in str(refused.value) and "Traceback" not in str(refused.value)
 
 
-def test_inserts_make_no_branch_and_a_branch_that_is_named_comes_before_that_of_the_session(spark, run, table_of):
-    run("CREATE TABLE lake.db.t (id BIGINT) USING iceberg TBLPROPERTIES ('write.wap.enabled' = 'true')")
+def test_inserts_make_no_branch_and_a_branch_that_is_named_comes_before_that_of_the_session(
+    spark, run, table_of
+):
+    run(
+        "CREATE TABLE lake.db.t (id BIGINT) USING iceberg TBLPROPERTIES ('write.wap.enabled' = 'true')"
+    )
     run("INSERT INTO lake.db.t VALUES (1)")
     for verb in ("INTO", "OVERWRITE"):
         with pytest.raises(NoSuchRefError, match=r"Cannot use branch \(does not exist\): nope"):
@@ -179,7 +189,11 @@ def test_inserts_make_no_branch_and_a_branch_that_is_named_comes_before_that_of_
         spark.conf.unset("spark.wap.branch")
     assert run("SELECT id FROM lake.db.t.branch_own ORDER BY 1") == [(1,), (3,)]
     assert run("SELECT id FROM lake.db.t.branch_audit ORDER BY 1") == [(1,), (4,)]
-    assert run("SELECT id FROM lake.db.t") == [(1,)] and set(table_of("db.t").metadata.refs) == {"main", "own", "audit"}
+    assert run("SELECT id FROM lake.db.t") == [(1,)] and set(table_of("db.t").metadata.refs) == {
+        "main",
+        "own",
+        "audit",
+    }
 
 
 def test_a_statement_is_one_snapshot(run, table_of):
@@ -189,7 +203,9 @@ def test_a_statement_is_one_snapshot(run, table_of):
     assert [s.summary["operation"] for s in table_of("db.t").snapshots()] == ["append", "overwrite"]
 
 
-def test_queries_are_read_by_sparks_own_scan_and_explain_names_table_and_snapshot(run, lake, table_of):
+def test_queries_are_read_by_sparks_own_scan_and_explain_names_table_and_snapshot(
+    run, lake, table_of
+):
     run("CREATE TABLE lake.db.t (id BIGINT, s STRING) USING iceberg")
     run("INSERT INTO lake.db.t VALUES (1, 'a')")
     plan = run("EXPLAIN SELECT s FROM lake.db.t WHERE id = 1")[0][0]
@@ -204,9 +220,21 @@ def test_statements_about_metadata_tables_and_snapshots_show_their_own_columns(r
     run("ALTER TABLE lake.db.t CREATE TAG before")
     run("ALTER TABLE lake.db.t ADD COLUMN later INT")
     described = {row[0]: row[1] for row in run("DESCRIBE lake.db.t.files")}
-    assert described["file_path"] == "string" and described["record_count"] == "bigint" and "s" not in described
-    assert [row[0] for row in run("SHOW COLUMNS IN lake.db.t.history")] == ["made_current_at", "snapshot_id", "parent_id", "is_current_ancestor"]
-    assert [row[:2] for row in run("DESCRIBE lake.db.t.tag_before")] == [("id", "bigint"), ("s", "string")]
+    assert (
+        described["file_path"] == "string"
+        and described["record_count"] == "bigint"
+        and "s" not in described
+    )
+    assert [row[0] for row in run("SHOW COLUMNS IN lake.db.t.history")] == [
+        "made_current_at",
+        "snapshot_id",
+        "parent_id",
+        "is_current_ancestor",
+    ]
+    assert [row[:2] for row in run("DESCRIBE lake.db.t.tag_before")] == [
+        ("id", "bigint"),
+        ("s", "string"),
+    ]
     with pytest.raises((AnalysisException, InvalidInput)):
         run("ALTER TABLE lake.db.t.files ADD COLUMN c INT")
 
@@ -214,6 +242,10 @@ def test_statements_about_metadata_tables_and_snapshots_show_their_own_columns(r
 @pytest.mark.versions
 def test_tables_made_of_a_query_take_nulls(run, table_of):
     run("CREATE TABLE lake.db.c USING iceberg AS SELECT 1 AS one, 'x' AS x")
-    run("CREATE OR REPLACE TABLE lake.db.r USING iceberg AS SELECT 1 AS one, CASE WHEN true THEN 'even' ELSE 'odd' END AS part")
-    assert [field.required for name in ("db.c", "db.r") for field in table_of(name).schema().fields] == [False] * 4
+    run(
+        "CREATE OR REPLACE TABLE lake.db.r USING iceberg AS SELECT 1 AS one, CASE WHEN true THEN 'even' ELSE 'odd' END AS part"
+    )
+    assert [
+        field.required for name in ("db.c", "db.r") for field in table_of(name).schema().fields
+    ] == [False] * 4
     run("INSERT INTO lake.db.c VALUES (NULL, NULL)")

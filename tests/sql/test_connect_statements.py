@@ -1,4 +1,6 @@
-"""Statements of Spark Connect sessions, parsed by sqlglot: the nodes that they become. The session is a stand-in that keeps what it is asked."""
+"""Statements of Spark Connect sessions, parsed by sqlglot: the nodes that they become. The session
+is a stand-in that keeps what it is asked.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,13 @@ def test_delete_and_update_call_columns_without_the_alias(statements):
     text = "DELETE FROM lake.db.t AS x WHERE x.id = 1 AND s LIKE 'a%'"
     assert node(statements, text) == n.DeleteRows(TABLE, "id = 1 AND s LIKE 'a%'", "x")
     assert node(statements, "TRUNCATE TABLE lake.db.t") == n.Truncate(TABLE)
-    update = node(statements, "UPDATE lake.db.t SET t.v = t.v + 1, st.a = 2, `odd name` = DEFAULT WHERE t.id IN (3)")
-    assert update == n.UpdateRows(TABLE, (("v", "v + 1"), ("st.a", "2"), ("`odd name`", "DEFAULT")), "id IN (3)", "t")
+    update = node(
+        statements,
+        "UPDATE lake.db.t SET t.v = t.v + 1, st.a = 2, `odd name` = DEFAULT WHERE t.id IN (3)",
+    )
+    assert update == n.UpdateRows(
+        TABLE, (("v", "v + 1"), ("st.a", "2"), ("`odd name`", "DEFAULT")), "id IN (3)", "t"
+    )
 
 
 def test_merge_has_all_kinds_of_clauses_and_a_source_that_the_session_reads(statements):
@@ -59,7 +66,11 @@ def test_merge_has_all_kinds_of_clauses_and_a_source_that_the_session_reads(stat
         WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = 0""",
         evolves=True,
     )
-    assert statements.spark.texts == ["SELECT 1 AS id", "view `w`", "SELECT * FROM (SELECT * FROM w)"]
+    assert statements.spark.texts == [
+        "SELECT 1 AS id",
+        "view `w`",
+        "SELECT * FROM (SELECT * FROM w)",
+    ]
     assert [(c.when, c.do, c.condition, c.assignments) for c in merge.merge.clauses] == [
         (When.MATCHED, Do.UPDATE, "s.v > 1", (("v", "s.v"),)),
         (When.MATCHED, Do.DELETE, None, ()),
@@ -67,16 +78,27 @@ def test_merge_has_all_kinds_of_clauses_and_a_source_that_the_session_reads(stat
         (When.NOT_MATCHED, Do.INSERT_ALL, None, ()),
         (When.NOT_MATCHED_BY_SOURCE, Do.UPDATE, None, (("v", "0"),)),
     ]
-    assert (merge.merge.target_alias, merge.merge.source_alias, merge.merge.merge_schema) == ("t", "s", True)
+    assert (merge.merge.target_alias, merge.merge.source_alias, merge.merge.merge_schema) == (
+        "t",
+        "s",
+        True,
+    )
 
 
 def test_update_all_is_told_from_an_update_of_columns(statements):
-    merge = node(statements, "MERGE INTO lake.db.t t USING lake2.u s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *")
+    merge = node(
+        statements,
+        "MERGE INTO lake.db.t t USING lake2.u s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
+    )
     assert [c.do for c in merge.merge.clauses] == [Do.UPDATE_ALL]
 
 
 def test_other_statements_about_our_tables_are_refused_and_those_about_others_are_left(statements):
-    for text in ("INSERT INTO lake.db.t VALUES (1)", "CREATE TABLE lake.db.n (id INT) USING iceberg", "DROP TABLE lake.db.t"):
+    for text in (
+        "INSERT INTO lake.db.t VALUES (1)",
+        "CREATE TABLE lake.db.n (id INT) USING iceberg",
+        "DROP TABLE lake.db.t",
+    ):
         with pytest.raises(Unsupported, match="not supported through Spark Connect"):
             statements.run(text)
     with pytest.raises(Unsupported, match="Time travel"):
@@ -86,9 +108,19 @@ def test_other_statements_about_our_tables_are_refused_and_those_about_others_ar
 
 
 def test_parameters_become_constants(statements):
-    tree = statements._glot.parse_one("DELETE FROM lake.db.t WHERE id = :x AND s = :y", dialect="spark")
-    assert statements._node(statements._with_arguments(tree, {"x": 7, "y": "it's"}), False).where == "id = 7 AND s = 'it\\'s'"
-    tree = statements._glot.parse_one("DELETE FROM lake.db.t WHERE id = ? AND v = ?", dialect="spark")
-    assert statements._node(statements._with_arguments(tree, [1, None]), False).where == "id = 1 AND v = NULL"
+    tree = statements._glot.parse_one(
+        "DELETE FROM lake.db.t WHERE id = :x AND s = :y", dialect="spark"
+    )
+    assert (
+        statements._node(statements._with_arguments(tree, {"x": 7, "y": "it's"}), False).where
+        == "id = 7 AND s = 'it\\'s'"
+    )
+    tree = statements._glot.parse_one(
+        "DELETE FROM lake.db.t WHERE id = ? AND v = ?", dialect="spark"
+    )
+    assert (
+        statements._node(statements._with_arguments(tree, [1, None]), False).where
+        == "id = 1 AND v = NULL"
+    )
     with pytest.raises(InvalidInput, match="has no value"):
         statements._with_arguments(tree, [1])

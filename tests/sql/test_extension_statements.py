@@ -1,4 +1,6 @@
-"""Iceberg's extension statements: what texts mean, and what running them does to a table. No Spark here."""
+"""Iceberg's extension statements: what texts mean, and what running them does to a table. No Spark
+here.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.errors import InvalidInput, NoSuchRefError, NoSuchSnapshotError, ParseError, ValidationError
+from frazil.errors import (
+    InvalidInput,
+    NoSuchRefError,
+    NoSuchSnapshotError,
+    ParseError,
+    ValidationError,
+)
 from frazil.spec.transforms import BucketTransform, DayTransform, HourTransform, IdentityTransform
 from frazil.sql import nodes as n
 from frazil.sql.grammar import FORMS, parse_extension
@@ -21,23 +29,31 @@ DAY = 86_400_000
 
 @pytest.fixture
 def table(home):
-    t = home.create_table("db.t", "id bigint not null, category string, ts timestamp, place struct<lon: double not null> not null")
+    t = home.create_table(
+        "db.t",
+        "id bigint not null, category string, ts timestamp, place struct<lon: double not null> not null",
+    )
     t.append(t.schema().as_arrow().empty_table())
     return t
 
 
 def does(table, text, case_sensitive=False):
     """Run a statement about the table."""
-    return run(parse_extension(f"ALTER TABLE db.t {text}"), Target(table.refresh(), None, case_sensitive))
+    return run(
+        parse_extension(f"ALTER TABLE db.t {text}"), Target(table.refresh(), None, case_sensitive)
+    )
 
 
 def rows(table):
     """Append a row, and return the id of its snapshot."""
     schema = table.schema().as_arrow()
-    return table.append(pa.Table.from_pylist([{"id": 1, "place": {"lon": 1.0}}], schema)).snapshot_id
+    return table.append(
+        pa.Table.from_pylist([{"id": 1, "place": {"lon": 1.0}}], schema)
+    ).snapshot_id
 
 
-# Texts --------------------------------------------------------------------------------------------------------------------------------------
+# Texts
+# --------------------------------------------------------------------------------------------------------------------------------------
 
 
 def test_every_form_has_a_node_that_runs():
@@ -53,13 +69,27 @@ def test_every_form_has_a_node_that_runs():
         ("ADD PARTITION FIELD bucket(id, 16)", Term(("id",), "bucket[16]"), None),
         ("ADD PARTITION FIELD truncate(4, a.b)", Term(("a", "b"), "truncate[4]"), None),
         ("ADD PARTITION FIELD `odd name`", Term(("odd name",)), None),
-        *((f"ADD PARTITION FIELD {f}(ts)", Term(("ts",), u), None) for f, u in {
-            "years": "year", "year": "year", "months": "month", "month": "month", "days": "day", "day": "day", "date": "day",
-            "hours": "hour", "hour": "hour", "date_hour": "hour"}.items()),
+        *(
+            (f"ADD PARTITION FIELD {f}(ts)", Term(("ts",), u), None)
+            for f, u in {
+                "years": "year",
+                "year": "year",
+                "months": "month",
+                "month": "month",
+                "days": "day",
+                "day": "day",
+                "date": "day",
+                "hours": "hour",
+                "hour": "hour",
+                "date_hour": "hour",
+            }.items()
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_partition_field_is_a_column_or_a_transform_of_one(text, term, name):
-    assert parse_extension(f"ALTER TABLE c.db.t {text};") == n.AddPartitionField(("c", "db", "t"), term, name)
+    assert parse_extension(f"ALTER TABLE c.db.t {text};") == n.AddPartitionField(
+        ("c", "db", "t"), term, name
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,13 +112,22 @@ def test_write_clauses_come_in_any_order_and_choose_the_distribution(clauses, or
         nulls = {"nulls first": True, "nulls last": False}.get(text.partition(" ")[2])
         return OrderTerm(Term((text.lstrip("-").split()[0],)), text.startswith("-"), nulls)
 
-    assert parse_extension(f"ALTER TABLE t WRITE {clauses}") == n.WriteOrder(("t",), tuple(map(term, order)), mode)
+    assert parse_extension(f"ALTER TABLE t WRITE {clauses}") == n.WriteOrder(
+        ("t",), tuple(map(term, order)), mode
+    )
 
 
 def test_a_branch_takes_a_version_a_retention_and_a_retention_of_snapshots():
     text = "ALTER TABLE t CREATE BRANCH IF NOT EXISTS b AS OF VERSION 7 RETAIN 3 DAYS WITH SNAPSHOT RETENTION 2 SNAPSHOTS 5 HOURS"
-    assert parse_extension(text) == n.SetRef(("t",), "b", "branch", True, False, True, 7, 3 * DAY, 2, 5 * 3_600_000)
-    assert parse_extension("ALTER TABLE t REPLACE BRANCH b WITH SNAPSHOT RETENTION 9 MINUTES").max_snapshot_age_ms == 9 * 60_000
+    assert parse_extension(text) == n.SetRef(
+        ("t",), "b", "branch", True, False, True, 7, 3 * DAY, 2, 5 * 3_600_000
+    )
+    assert (
+        parse_extension(
+            "ALTER TABLE t REPLACE BRANCH b WITH SNAPSHOT RETENTION 9 MINUTES"
+        ).max_snapshot_age_ms
+        == 9 * 60_000
+    )
     tag = parse_extension("ALTER TABLE t CREATE OR REPLACE TAG `v-1` AS OF VERSION 7 RETAIN 1 DAYS")
     assert tag == n.SetRef(("t",), "v-1", "tag", True, True, False, 7, DAY)
 
@@ -114,31 +153,61 @@ def test_a_branch_takes_a_version_a_retention_and_a_retention_of_snapshots():
         ("DROP BRANCH b c", "'c'"),
     ],
 )
-def test_a_text_that_begins_as_one_of_them_and_goes_on_otherwise_is_an_error_with_its_place(text, near):
+def test_a_text_that_begins_as_one_of_them_and_goes_on_otherwise_is_an_error_with_its_place(
+    text, near
+):
     with pytest.raises(ParseError, match=re.escape(f"Syntax error at or near {near}")):
         parse_extension(f"ALTER TABLE t {text}")
 
 
 @pytest.mark.parametrize(
     "text",
-    ["SELECT 1", "ALTER TABLE t ADD COLUMN x int", "ALTER TABLE t DROP COLUMN x", "ALTER TABLE", "ALTER TABLE t", "", ";", "ALTER VIEW v AS SELECT 1",
-     "ALTER TABLE t SET TBLPROPERTIES ('a' = 'b')", "ALTER TABLE t ADD PARTITION (p = 1)", "ALTER TABLE t REPLACE COLUMNS (a int)"],
-)  # fmt: skip
+    [
+        "SELECT 1",
+        "ALTER TABLE t ADD COLUMN x int",
+        "ALTER TABLE t DROP COLUMN x",
+        "ALTER TABLE",
+        "ALTER TABLE t",
+        "",
+        ";",
+        "ALTER VIEW v AS SELECT 1",
+        "ALTER TABLE t SET TBLPROPERTIES ('a' = 'b')",
+        "ALTER TABLE t ADD PARTITION (p = 1)",
+        "ALTER TABLE t REPLACE COLUMNS (a int)",
+    ],
+)
 def test_other_texts_are_not_taken(text):
     assert parse_extension(text) is None
 
 
-_BLANKS = st.sampled_from([" ", "\n", "\t", " /* a `comment' ; */ ", " -- one\n", "/* one /* in */ another */", "\r\n "])
+_BLANKS = st.sampled_from(
+    [" ", "\n", "\t", " /* a `comment' ; */ ", " -- one\n", "/* one /* in */ another */", "\r\n "]
+)
 _WORDS = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
-_PARTS = st.one_of(_WORDS, st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=8))
+_PARTS = st.one_of(
+    _WORDS,
+    st.text(
+        st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=8
+    ),
+)
 
 
 def quoted(part, plain):
-    return part if plain and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", part) else "`" + part.replace("`", "``") + "`"
+    return (
+        part
+        if plain and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", part)
+        else "`" + part.replace("`", "``") + "`"
+    )
 
 
-@given(st.lists(_PARTS, min_size=1, max_size=3), st.lists(_PARTS, min_size=1, max_size=3), _PARTS, st.lists(_BLANKS, min_size=12, max_size=12),
-       st.booleans(), st.integers(1, 10**6))  # fmt: skip
+@given(
+    st.lists(_PARTS, min_size=1, max_size=3),
+    st.lists(_PARTS, min_size=1, max_size=3),
+    _PARTS,
+    st.lists(_BLANKS, min_size=12, max_size=12),
+    st.booleans(),
+    st.integers(1, 10**6),
+)
 def test_names_survive_quotes_keywords_and_comments(parts, column, name, blanks, plain, width):
     between = iter(blanks)
 
@@ -147,8 +216,15 @@ def test_names_survive_quotes_keywords_and_comments(parts, column, name, blanks,
 
     table = ".".join(quoted(p, plain) for p in parts)
     source = ".".join(quoted(p, plain) for p in column)
-    text = spaced("", "aLtEr", "tABLE", table, "ADD", "partition", "FIELD") + f"bucket({width},{source})" + spaced(" AS", quoted(name, plain)) + ";"
-    assert parse_extension(text) == n.AddPartitionField(tuple(parts), Term(tuple(column), f"bucket[{width}]"), name)
+    text = (
+        spaced("", "aLtEr", "tABLE", table, "ADD", "partition", "FIELD")
+        + f"bucket({width},{source})"
+        + spaced(" AS", quoted(name, plain))
+        + ";"
+    )
+    assert parse_extension(text) == n.AddPartitionField(
+        tuple(parts), Term(tuple(column), f"bucket[{width}]"), name
+    )
 
 
 @given(st.text(max_size=40))
@@ -160,7 +236,8 @@ def test_no_text_ends_in_anything_but_a_statement_none_or_a_parse_error(text):
             assert "Syntax error" in str(error)
 
 
-# Partition fields ---------------------------------------------------------------------------------------------------------------------------
+# Partition fields
+# ---------------------------------------------------------------------------------------------------------------------------
 
 
 def fields(table):
@@ -171,7 +248,11 @@ def test_partition_fields_are_added_replaced_and_dropped_by_transform_or_name(ta
     does(table, "ADD PARTITION FIELD category")
     does(table, "ADD PARTITION FIELD days(TS)")
     does(table, "ADD PARTITION FIELD bucket(16, id) AS shard")
-    assert fields(table) == [("category", IdentityTransform()), ("ts_day", DayTransform()), ("shard", BucketTransform(16))]
+    assert fields(table) == [
+        ("category", IdentityTransform()),
+        ("ts_day", DayTransform()),
+        ("shard", BucketTransform(16)),
+    ]
     does(table, "REPLACE PARTITION FIELD days(ts) WITH hours(ts)")
     does(table, "REPLACE PARTITION FIELD shard WITH bucket(8, id) AS shard")
     does(table, "DROP PARTITION FIELD category")
@@ -190,13 +271,17 @@ def test_a_partition_field_is_dropped_by_its_column_or_its_own_name(table):
 
 def test_a_partition_field_that_is_not_there_is_an_error_that_lists_those_that_are(table):
     does(table, "ADD PARTITION FIELD days(ts)")
-    with pytest.raises(ValidationError, match=r"Cannot find partition field to remove: hour\(ts\); fields are: ts_day"):
+    with pytest.raises(
+        ValidationError,
+        match=r"Cannot find partition field to remove: hour\(ts\); fields are: ts_day",
+    ):
         does(table, "DROP PARTITION FIELD hours(ts)")
     with pytest.raises(ValidationError, match="nope"):
         does(table, "ADD PARTITION FIELD nope")
 
 
-# Write order --------------------------------------------------------------------------------------------------------------------------------
+# Write order
+# --------------------------------------------------------------------------------------------------------------------------------
 
 
 def order(table):
@@ -207,7 +292,10 @@ def order(table):
 def test_the_write_order_sets_order_and_distribution_in_one_commit(table):
     versions = len(table.metadata.metadata_log)
     does(table, "WRITE ORDERED BY category DESC, bucket(16, id) NULLS LAST, place.lon")
-    assert order(table) == ("[2 desc nulls last, bucket[16](1) asc nulls last, 5 asc nulls first]", "range")
+    assert order(table) == (
+        "[2 desc nulls last, bucket[16](1) asc nulls last, 5 asc nulls first]",
+        "range",
+    )
     assert len(table.metadata.metadata_log) == versions + 1
     does(table, "WRITE DISTRIBUTED BY PARTITION")
     assert order(table) == ("[]", "hash")
@@ -224,7 +312,8 @@ def test_names_of_columns_are_matched_as_the_session_says(table):
     assert order(table)[0] == "[2 asc nulls first]"
 
 
-# Identifier fields --------------------------------------------------------------------------------------------------------------------------
+# Identifier fields
+# --------------------------------------------------------------------------------------------------------------------------
 
 
 def test_identifier_fields_are_set_and_dropped(table):
@@ -240,7 +329,8 @@ def test_identifier_fields_are_set_and_dropped(table):
     assert table.refresh().schema().identifier_field_names() == set()
 
 
-# Branches and tags --------------------------------------------------------------------------------------------------------------------------
+# Branches and tags
+# --------------------------------------------------------------------------------------------------------------------------
 
 
 def ref(table, name):
@@ -250,14 +340,20 @@ def ref(table, name):
 
 def test_branches_and_tags_are_created_replaced_and_dropped(table):
     first, second = rows(table), rows(table)
-    does(table, f"CREATE BRANCH b AS OF VERSION {first} RETAIN 7 DAYS WITH SNAPSHOT RETENTION 2 SNAPSHOTS 1 DAYS")
+    does(
+        table,
+        f"CREATE BRANCH b AS OF VERSION {first} RETAIN 7 DAYS WITH SNAPSHOT RETENTION 2 SNAPSHOTS 1 DAYS",
+    )
     assert ref(table, "b") == ("branch", first, 7 * DAY, 2, DAY)
     with pytest.raises(ValidationError, match="Ref b already exists"):
         does(table, "CREATE BRANCH b")
     assert does(table, "CREATE BRANCH IF NOT EXISTS b") is None
     does(table, "REPLACE BRANCH b")
     assert ref(table, "b") == ("branch", second, 7 * DAY, 2, DAY)
-    does(table, f"CREATE OR REPLACE BRANCH b AS OF VERSION {first} WITH SNAPSHOT RETENTION 5 SNAPSHOTS")
+    does(
+        table,
+        f"CREATE OR REPLACE BRANCH b AS OF VERSION {first} WITH SNAPSHOT RETENTION 5 SNAPSHOTS",
+    )
     assert ref(table, "b") == ("branch", first, 7 * DAY, 5, DAY)
     does(table, "CREATE OR REPLACE TAG v1 RETAIN 1 DAYS")
     does(table, f"CREATE OR REPLACE TAG v1 AS OF VERSION {first}")
@@ -270,7 +366,12 @@ def test_branches_and_tags_are_created_replaced_and_dropped(table):
 def test_a_statement_for_branches_leaves_tags_alone(table):
     rows(table)
     does(table, "CREATE TAG v1")
-    for text in ("REPLACE BRANCH v1", "DROP BRANCH v1", "DROP BRANCH IF EXISTS v1", "CREATE OR REPLACE BRANCH v1"):
+    for text in (
+        "REPLACE BRANCH v1",
+        "DROP BRANCH v1",
+        "DROP BRANCH IF EXISTS v1",
+        "CREATE OR REPLACE BRANCH v1",
+    ):
         with pytest.raises(ValidationError, match="Ref v1 is a tag not a branch"):
             does(table, text)
 

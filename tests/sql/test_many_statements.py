@@ -20,7 +20,9 @@ def _held(spark):
 
 
 def test_ten_thousand_statements_leave_nothing_behind(spark, lake, run):
-    run("CREATE TABLE lake.db.t (id BIGINT, s STRING) USING iceberg TBLPROPERTIES ('history.expire.max-snapshot-age-ms' = '1')")
+    run(
+        "CREATE TABLE lake.db.t (id BIGINT, s STRING) USING iceberg TBLPROPERTIES ('history.expire.max-snapshot-age-ms' = '1')"
+    )
 
     def statements(count):
         for n in range(count // 4):

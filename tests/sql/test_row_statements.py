@@ -1,4 +1,6 @@
-"""DELETE, UPDATE, MERGE, TRUNCATE and ANALYZE through `spark.sql`, from the statement as Spark has parsed it."""
+"""DELETE, UPDATE, MERGE, TRUNCATE and ANALYZE through `spark.sql`, from the statement as Spark has
+parsed it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ def lake(spark, tmp_path):
         yield lake
 
 
-# DELETE -------------------------------------------------------------------------------------------------------------------------------------
+# DELETE
+# -------------------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.versions
@@ -47,8 +50,14 @@ def test_delete_removes_the_rows_of_its_condition_in_one_snapshot(lake, text, le
     "text, left",
     [
         ("DELETE FROM lake.db.t WHERE id IN (SELECT max(id) FROM lake.db.t)", [1, 2, 3]),
-        ("DELETE FROM lake.db.t WHERE EXISTS (SELECT 1 FROM lake.db.t u WHERE u.id = t.id + 2)", [3, 4]),
-        ("WITH two AS (SELECT 2L AS x) DELETE FROM lake.db.t WHERE id NOT IN (SELECT x FROM two)", [2]),
+        (
+            "DELETE FROM lake.db.t WHERE EXISTS (SELECT 1 FROM lake.db.t u WHERE u.id = t.id + 2)",
+            [3, 4],
+        ),
+        (
+            "WITH two AS (SELECT 2L AS x) DELETE FROM lake.db.t WHERE id NOT IN (SELECT x FROM two)",
+            [2],
+        ),
     ],
 )
 def test_sub_queries_see_our_tables_spark_s_and_the_names_of_with(lake, text, left):
@@ -61,7 +70,11 @@ def test_a_delete_of_whole_partitions_is_a_change_of_metadata(lake):
     lake.table(partition_by=["s"])
     lake.sql("DELETE FROM lake.db.t WHERE s = 'a'")
     summary = lake.catalog.load_table("db.t").current_snapshot().summary
-    assert summary["operation"] == "delete" and summary["deleted-data-files"] == "1" and "added-data-files" not in summary
+    assert (
+        summary["operation"] == "delete"
+        and summary["deleted-data-files"] == "1"
+        and "added-data-files" not in summary
+    )
 
 
 @pytest.mark.versions
@@ -77,7 +90,8 @@ def test_names_are_looked_up_in_the_current_catalog_and_namespace(lake):
     assert lake.rows() == [(2, 0), (3, 30), (4, 40)]
 
 
-# UPDATE -------------------------------------------------------------------------------------------------------------------------------------
+# UPDATE
+# -------------------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.versions
@@ -85,7 +99,9 @@ def test_update_sets_columns_struct_members_and_defaults(lake):
     t = lake.table(format_version=3)
     with t.update_schema() as update:
         update.add_column("d", "string", default_value="new")
-    lake.sql("UPDATE lake.db.t SET v = v + 1, st.a = t.v * 2, s = DEFAULT, d = 'x' WHERE db.t.id >= 3")
+    lake.sql(
+        "UPDATE lake.db.t SET v = v + 1, st.a = t.v * 2, s = DEFAULT, d = 'x' WHERE db.t.id >= 3"
+    )
     lake.sql("UPDATE lake.db.t AS u SET u.d = DEFAULT WHERE u.id = 3")
     assert lake.rows("id", "v", "s", "st", "d") == [
         (1, 10, "a", {"a": 1, "b": "x"}, "new"),
@@ -97,37 +113,68 @@ def test_update_sets_columns_struct_members_and_defaults(lake):
 
 def test_update_takes_values_of_sub_queries(lake):
     lake.table()
-    lake.sql("UPDATE lake.db.t SET v = (SELECT count(*) FROM lake.db.t u), s = (SELECT max(s) FROM lake.db.t) WHERE id = 1")
+    lake.sql(
+        "UPDATE lake.db.t SET v = (SELECT count(*) FROM lake.db.t u), s = (SELECT max(s) FROM lake.db.t) WHERE id = 1"
+    )
     assert lake.rows("id", "v", "s")[0] == (1, 4, "d")
 
 
 @pytest.mark.parametrize(
     "text, error, match",
     [
-        ("UPDATE lake.db.t SET v = nope", AnalysisException, r"(?s)UNRESOLVED_COLUMN.*`nope`.*line 1 pos 2\d"),
+        (
+            "UPDATE lake.db.t SET v = nope",
+            AnalysisException,
+            r"(?s)UNRESOLVED_COLUMN.*`nope`.*line 1 pos 2\d",
+        ),
         ("UPDATE lake.db.t SET nope = 1", AnalysisException, "UNRESOLVED_COLUMN.*`nope`"),
         ("UPDATE lake.db.t SET v = 1, v = 2", InvalidInput, "v"),
         ("UPDATE lake.db.t SET st.a = 1, st = NULL", InvalidInput, "st"),
         ("UPDATE lake.db.t SET v = 'x'", SchemaMismatch, "cannot safely cast STRING to INT"),
-        ("DELETE FROM lake.db.t AS x WHERE t.id = 1", AnalysisException, "UNRESOLVED_COLUMN.*`t`.`id`"),
+        (
+            "DELETE FROM lake.db.t AS x WHERE t.id = 1",
+            AnalysisException,
+            "UNRESOLVED_COLUMN.*`t`.`id`",
+        ),
         ("DELETE FROM lake.db.t WHERE rand() > 2", AnalysisException, "(?i)non.?deterministic"),
-        ("DELETE FROM lake.db.nope WHERE id = 1", AnalysisException, "(?s)TABLE_OR_VIEW_NOT_FOUND.*line 1 pos 12"),
+        (
+            "DELETE FROM lake.db.nope WHERE id = 1",
+            AnalysisException,
+            "(?s)TABLE_OR_VIEW_NOT_FOUND.*line 1 pos 12",
+        ),
         ("DELETE FROM lake.db.t WHERE id ==== 1", ParseException, "PARSE_SYNTAX_ERROR"),
         ("DELETE FROM lake.db.t.tag_x WHERE id = 1", InvalidInput, "only branches take writes"),
         ("DELETE FROM lake.db.t.branch_nope WHERE id = 1", NoSuchRefError, "does not exist"),
-        ("ALTER TABLE lake.db.t ADD PARTITION FIELD foo(id)", InvalidInput, "Syntax error at or near 'foo'"),
+        (
+            "ALTER TABLE lake.db.t ADD PARTITION FIELD foo(id)",
+            InvalidInput,
+            "Syntax error at or near 'foo'",
+        ),
         ("ALTER TABLE lake.db.t CREATE BRANCH main", InvalidInput, "main"),
-        ("MERGE INTO lake.db.t USING (SELECT 1L AS k) q ON t.id = q.nope WHEN MATCHED THEN DELETE", AnalysisException, "`q`.`nope`"),
-        ("MERGE INTO lake.db.t USING (SELECT 1L AS id) q ON t.id = q.id WHEN MATCHED THEN UPDATE SET *", AnalysisException, "UNRESOLVED"),
-        ("MERGE INTO lake.db.t USING (SELECT explode(array(1L, 1L)) AS id) q ON t.id = q.id WHEN MATCHED THEN UPDATE SET v = 0",
-         InvalidInput, "more than one source row"),
+        (
+            "MERGE INTO lake.db.t USING (SELECT 1L AS k) q ON t.id = q.nope WHEN MATCHED THEN DELETE",
+            AnalysisException,
+            "`q`.`nope`",
+        ),
+        (
+            "MERGE INTO lake.db.t USING (SELECT 1L AS id) q ON t.id = q.id WHEN MATCHED THEN UPDATE SET *",
+            AnalysisException,
+            "UNRESOLVED",
+        ),
+        (
+            "MERGE INTO lake.db.t USING (SELECT explode(array(1L, 1L)) AS id) q ON t.id = q.id WHEN MATCHED THEN UPDATE SET v = 0",
+            InvalidInput,
+            "more than one source row",
+        ),
     ],
-)  # fmt: skip
+)
 def test_errors_are_spark_s_own_or_ours_and_nothing_is_written(lake, text, error, match):
     lake.table()
     with pytest.raises(Exception, match=match) as raised:
         lake.sql(text)
-    assert isinstance(raised.value, error) or (error is InvalidInput and isinstance(raised.value, ValueError)), type(raised.value)
+    assert isinstance(raised.value, error) or (
+        error is InvalidInput and isinstance(raised.value, ValueError)
+    ), type(raised.value)
     assert lake.snapshots() == 1 and len(lake.rows()) == 4
 
 
@@ -147,12 +194,15 @@ def test_the_store_assignment_policy_of_the_session_decides_which_types_are_take
     assert lake.rows() == [(1, 2), (2, 3), (3, 4), (4, 5)]
 
 
-# MERGE --------------------------------------------------------------------------------------------------------------------------------------
+# MERGE
+# --------------------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def source(lake):
-    lake.spark.createDataFrame([(3, 300, "z"), (9, 900, "n")], "id long, v int, s string").createOrReplaceTempView("changes")
+    lake.spark.createDataFrame(
+        [(3, 300, "z"), (9, 900, "n")], "id long, v int, s string"
+    ).createOrReplaceTempView("changes")
     yield
     lake.spark.catalog.dropTempView("changes")
 
@@ -189,12 +239,20 @@ def test_merge_runs_all_kinds_of_clauses(lake, source):
 def test_a_source_is_a_query_a_table_or_a_name_of_with(lake, source, using):
     lake.table()
     lake.table("db.source")
-    lake.sql("MERGE INTO lake.db.source s USING changes c ON s.id = c.id WHEN MATCHED THEN UPDATE SET v = c.v, s = c.s, st = NULL")
+    lake.sql(
+        "MERGE INTO lake.db.source s USING changes c ON s.id = c.id WHEN MATCHED THEN UPDATE SET v = c.v, s = c.s, st = NULL"
+    )
     lake.sql("DELETE FROM lake.db.source WHERE id <> 3")
     lake.sql("INSERT INTO lake.db.source VALUES (9, 900, 'n', NULL)")
     text = f"MERGE INTO lake.db.t AS t USING {using} ON t.id = c.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-    lake.sql(f"WITH c AS (SELECT id, v, s, NULL AS st FROM changes) {text}" if using == "c" else text)
-    assert lake.rows("id", "v", "s", "st")[2:] == [(3, 300, "z", None), (4, 40, "d", {"a": 4, "b": "x"}), (9, 900, "n", None)]
+    lake.sql(
+        f"WITH c AS (SELECT id, v, s, NULL AS st FROM changes) {text}" if using == "c" else text
+    )
+    assert lake.rows("id", "v", "s", "st")[2:] == [
+        (3, 300, "z", None),
+        (4, 40, "d", {"a": 4, "b": "x"}),
+        (9, 900, "n", None),
+    ]
 
 
 def test_merge_with_schema_evolution_adds_the_columns_of_the_source(lake):
@@ -203,10 +261,16 @@ def test_merge_with_schema_evolution_adds_the_columns_of_the_source(lake):
         "MERGE WITH SCHEMA EVOLUTION INTO lake.db.t t USING (SELECT 2L AS id, 5 AS v, 'q' AS s, t.st, 3.5D AS extra FROM lake.db.t t WHERE id = 2) n "
         "ON t.id = n.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
     )
-    assert lake.rows("id", "v", "extra") == [(1, 10, None), (2, 5, 3.5), (3, 30, None), (4, 40, None)]
+    assert lake.rows("id", "v", "extra") == [
+        (1, 10, None),
+        (2, 5, 3.5),
+        (3, 30, None),
+        (4, 40, None),
+    ]
 
 
-# Parameters, variables, branches --------------------------------------------------------------------------------------------------------
+# Parameters, variables, branches
+# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.versions
@@ -214,8 +278,13 @@ def test_parameters_variables_and_frames_are_taken(lake):
     lake.table()
     lake.sql("DELETE FROM lake.db.t WHERE id = :x", {"x": 4})
     lake.sql("UPDATE lake.db.t SET v = ? WHERE id = ?", [7, 3])
-    lake.sql("UPDATE IDENTIFIER(:name) SET s = 'by name' WHERE id = 1", {"name": f"{lake.name}.db.t"})
-    lake.sql("MERGE INTO lake.db.t USING {df} AS d ON t.id = d.id WHEN MATCHED THEN UPDATE SET v = 8", df=lake.spark.range(1, 2))
+    lake.sql(
+        "UPDATE IDENTIFIER(:name) SET s = 'by name' WHERE id = 1", {"name": f"{lake.name}.db.t"}
+    )
+    lake.sql(
+        "MERGE INTO lake.db.t USING {df} AS d ON t.id = d.id WHEN MATCHED THEN UPDATE SET v = 8",
+        df=lake.spark.range(1, 2),
+    )
     lake.sql("DECLARE OR REPLACE VARIABLE i BIGINT DEFAULT 2")
     lake.sql("UPDATE lake.db.t SET v = i + 1 WHERE id = i")
     lake.sql("EXECUTE IMMEDIATE 'DELETE FROM lake.db.t WHERE id = ?' USING 3")
@@ -227,7 +296,9 @@ def test_writes_go_to_the_branch_that_the_name_or_the_session_selects(lake):
     t = lake.table(properties={"write.wap.enabled": "true"})
     lake.sql("ALTER TABLE lake.db.t CREATE BRANCH audit")
     lake.sql("UPDATE lake.db.t.branch_audit SET v = 0")
-    lake.sql("MERGE INTO lake.db.t.branch_audit b USING (SELECT 1L AS id) n ON b.id = n.id WHEN MATCHED THEN DELETE")
+    lake.sql(
+        "MERGE INTO lake.db.t.branch_audit b USING (SELECT 1L AS id) n ON b.id = n.id WHEN MATCHED THEN DELETE"
+    )
     assert lake.rows(branch="audit") == [(2, 0), (3, 0), (4, 0)]
     lake.spark.conf.set("spark.wap.branch", "wap")
     try:
@@ -255,7 +326,9 @@ def test_explain_runs_nothing_and_names_the_statement(lake):
 
 def test_tables_of_spark_s_are_left_to_spark(lake):
     lake.spark.sql("CREATE OR REPLACE TEMP VIEW of_spark AS SELECT 1 AS id")
-    with pytest.raises(Exception, match="(?i)not supported|Unexpected table relation|temporary view|cannot") as raised:
+    with pytest.raises(
+        Exception, match="(?i)not supported|Unexpected table relation|temporary view|cannot"
+    ) as raised:
         lake.spark.sql("DELETE FROM of_spark WHERE id = 1")
     assert "frazil" not in str(raised.value)
     lake.spark.catalog.dropTempView("of_spark")

@@ -1,4 +1,6 @@
-"""Statements from inside the JVM: SQL scripts with variables, loops and handlers, EXECUTE IMMEDIATE, and threads that Python did not start."""
+"""Statements from inside the JVM: SQL scripts with variables, loops and handlers, EXECUTE
+IMMEDIATE, and threads that Python did not start.
+"""
 
 from __future__ import annotations
 
@@ -76,13 +78,17 @@ def test_an_error_of_a_script_is_the_error_that_was_raised(lake):
 
 @pytest.mark.versions
 def test_names_of_a_script_are_looked_up_as_it_runs(lake):
-    lake.sql(f"BEGIN USE {lake.name}; DELETE FROM db.t WHERE id = 1; USE {lake.name}.db; UPDATE t SET v = 0 WHERE id = 2; END")
+    lake.sql(
+        f"BEGIN USE {lake.name}; DELETE FROM db.t WHERE id = 1; USE {lake.name}.db; UPDATE t SET v = 0 WHERE id = 2; END"
+    )
     assert lake.rows() == [(2, 0), (3, 30), (4, 40)]
 
 
 @pytest.mark.versions
 def test_extension_statements_are_run_by_execute_immediate(lake):
-    lake.sql(f"EXECUTE IMMEDIATE 'ALTER TABLE {lake.name}.db.t ADD PARTITION FIELD bucket(4, id) AS shard'")
+    lake.sql(
+        f"EXECUTE IMMEDIATE 'ALTER TABLE {lake.name}.db.t ADD PARTITION FIELD bucket(4, id) AS shard'"
+    )
     lake.sql(f"BEGIN EXECUTE IMMEDIATE 'ALTER TABLE {lake.name}.db.t CREATE TAG v1'; END")
     t = lake.catalog.load_table("db.t")
     assert [f.name for f in t.spec().fields] == ["shard"] and "v1" in t.refs()
@@ -131,7 +137,10 @@ def test_a_thread_of_the_jvm_runs_statements_by_the_session(lake):
     pool = view.java.util.concurrent.Executors.newSingleThreadExecutor()
     try:
         view.java.util.concurrent.CompletableFuture.runAsync(
-            Job(lambda: lake.spark._jsparkSession.sql(f"DELETE FROM {lake.name}.db.t WHERE id = 1")), pool
+            Job(
+                lambda: lake.spark._jsparkSession.sql(f"DELETE FROM {lake.name}.db.t WHERE id = 1")
+            ),
+            pool,
         ).get()
     finally:
         pool.shutdown()

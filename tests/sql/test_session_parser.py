@@ -28,7 +28,9 @@ def parser_of(session):
 def test_every_method_of_the_interface_answers_as_spark_s_parser_does(spark, plain_spark):
     view = spark._jvm
     interface = view.java.lang.Class.forName("org.apache.spark.sql.catalyst.parser.ParserInterface")
-    names = {m.getName() for m in interface.getMethods() if "$" not in m.getName()} - {"parsePlanWithParameters"}
+    names = {m.getName() for m in interface.getMethods() if "$" not in m.getName()} - {
+        "parsePlanWithParameters"
+    }
     assert names <= set(TEXTS)
     for name in names:
         own, through = getattr(parser_of(plain_spark), name), getattr(parser_of(spark), name)
@@ -69,19 +71,33 @@ def test_statements_that_are_not_ours_cost_no_look_at_their_plan(spark, monkeypa
 @pytest.mark.parametrize(
     "statement",
     [
-        "ADD PARTITION FIELD id", "DROP PARTITION FIELD id", "REPLACE PARTITION FIELD id WITH bucket(4, id)", "WRITE ORDERED BY id",
-        "WRITE LOCALLY ORDERED BY id", "WRITE DISTRIBUTED BY PARTITION", "WRITE UNORDERED", "SET IDENTIFIER FIELDS id",
-        "DROP IDENTIFIER FIELDS id", "CREATE BRANCH b", "CREATE OR REPLACE BRANCH b", "REPLACE BRANCH b", "DROP BRANCH b", "CREATE TAG v",
-        "REPLACE TAG v", "DROP TAG v",
+        "ADD PARTITION FIELD id",
+        "DROP PARTITION FIELD id",
+        "REPLACE PARTITION FIELD id WITH bucket(4, id)",
+        "WRITE ORDERED BY id",
+        "WRITE LOCALLY ORDERED BY id",
+        "WRITE DISTRIBUTED BY PARTITION",
+        "WRITE UNORDERED",
+        "SET IDENTIFIER FIELDS id",
+        "DROP IDENTIFIER FIELDS id",
+        "CREATE BRANCH b",
+        "CREATE OR REPLACE BRANCH b",
+        "REPLACE BRANCH b",
+        "DROP BRANCH b",
+        "CREATE TAG v",
+        "REPLACE TAG v",
+        "DROP TAG v",
     ],
-)  # fmt: skip
+)
 def test_spark_s_parser_refuses_the_extension_statements(plain_spark, statement):
     """If a Spark takes one, it never reaches Frazil's grammar: then the catalog has to answer it."""
     with pytest.raises(ParseException):
         parser_of(plain_spark).parsePlan(f"ALTER TABLE c.db.t {statement}")
 
 
-def test_where_spark_is_built_otherwise_spark_sql_asks_and_a_warning_says_what_is_lost(plain_spark, tmp_path, monkeypatch, caplog):
+def test_where_spark_is_built_otherwise_spark_sql_asks_and_a_warning_says_what_is_lost(
+    plain_spark, tmp_path, monkeypatch, caplog
+):
     from frazil.dropin import sql
 
     def changed(*_):

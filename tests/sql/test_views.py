@@ -1,4 +1,6 @@
-"""Views by name: created, read, described, changed and dropped by SQL; their definition is Iceberg's."""
+"""Views by name: created, read, described, changed and dropped by SQL; their definition is
+Iceberg's.
+"""
 
 import pytest
 
@@ -14,19 +16,28 @@ def table(run):
 
 
 def test_a_view_is_read_joined_and_nested_and_follows_its_table(run, lake, catalog, table):
-    run("CREATE VIEW lake.db.v (new_id COMMENT 'the id', text) COMMENT 'all' TBLPROPERTIES ('k' = 'v') AS SELECT id, s FROM lake.db.t")
+    run(
+        "CREATE VIEW lake.db.v (new_id COMMENT 'the id', text) COMMENT 'all' TBLPROPERTIES ('k' = 'v') AS SELECT id, s FROM lake.db.t"
+    )
     assert sorted(run("SELECT * FROM lake.db.v")) == [(1, "a"), (2, "b")]
     run("CREATE VIEW lake.db.w AS SELECT * FROM lake.db.v WHERE new_id > 1")
-    assert run("SELECT w.text, t.s FROM lake.db.w JOIN lake.db.t ON w.new_id = t.id") == [("b", "b")]
+    assert run("SELECT w.text, t.s FROM lake.db.w JOIN lake.db.t ON w.new_id = t.id") == [
+        ("b", "b")
+    ]
     run("INSERT INTO lake.db.t VALUES (3, 'c')")
     run("ALTER TABLE lake.db.t ADD COLUMN more int")
     assert sorted(run("SELECT * FROM lake.db.w")) == [(2, "b"), (3, "c")]
     view = catalog.load_view("db.v")
-    assert view.sql_for("spark").sql == "SELECT id, s FROM " + lake + ".db.t" and view.schema().find_field("new_id").doc == "the id"
+    assert (
+        view.sql_for("spark").sql == "SELECT id, s FROM " + lake + ".db.t"
+        and view.schema().find_field("new_id").doc == "the id"
+    )
     assert (view.properties["comment"], view.properties["k"]) == ("all", "v")
 
 
-def test_names_in_a_view_are_those_of_the_catalog_and_namespace_where_it_was_made(spark, run, lake, catalog, table):
+def test_names_in_a_view_are_those_of_the_catalog_and_namespace_where_it_was_made(
+    spark, run, lake, catalog, table
+):
     run(f"USE {lake}.db")
     run("CREATE VIEW here AS SELECT id FROM t")
     spark.sql("USE spark_catalog.default")
@@ -37,15 +48,31 @@ def test_names_in_a_view_are_those_of_the_catalog_and_namespace_where_it_was_mad
 
 
 def test_a_view_is_shown_described_and_listed_apart_from_tables(run, lake, catalog, table):
-    run("CREATE VIEW lake.db.v (new_id COMMENT 'the id') TBLPROPERTIES ('k' = 'v') AS SELECT id FROM lake.db.t")
-    assert run(f"SHOW VIEWS IN {lake}.db") == [("db", "v", False)] == run(f"SHOW VIEWS IN {lake}.db LIKE 'v*|x'")
-    assert run(f"SHOW VIEWS IN {lake}.db LIKE 'x*'") == [] and [row[1] for row in run(f"SHOW TABLES IN {lake}.db")] == ["t"]
+    run(
+        "CREATE VIEW lake.db.v (new_id COMMENT 'the id') TBLPROPERTIES ('k' = 'v') AS SELECT id FROM lake.db.t"
+    )
+    assert (
+        run(f"SHOW VIEWS IN {lake}.db")
+        == [("db", "v", False)]
+        == run(f"SHOW VIEWS IN {lake}.db LIKE 'v*|x'")
+    )
+    assert run(f"SHOW VIEWS IN {lake}.db LIKE 'x*'") == [] and [
+        row[1] for row in run(f"SHOW TABLES IN {lake}.db")
+    ] == ["t"]
     assert run("DESCRIBE lake.db.v") == [("new_id", "bigint", "the id")]
     described = {row[0]: row[1] for row in run("DESCRIBE EXTENDED lake.db.v")}
-    assert described["View Query Output Columns"] == "[id]" and "# Detailed View Information" in described
+    assert (
+        described["View Query Output Columns"] == "[id]"
+        and "# Detailed View Information" in described
+    )
     text = run("SHOW CREATE TABLE lake.db.v")[0][0]
-    assert text.startswith(f"CREATE VIEW {lake}.db.v (\n  new_id COMMENT 'the id')\n") and f"SELECT id FROM {lake}.db.t" in text
-    assert dict(run("SHOW TBLPROPERTIES lake.db.v"))["k"] == "v" and run("SHOW COLUMNS IN lake.db.v") == [("new_id",)]
+    assert (
+        text.startswith(f"CREATE VIEW {lake}.db.v (\n  new_id COMMENT 'the id')\n")
+        and f"SELECT id FROM {lake}.db.t" in text
+    )
+    assert dict(run("SHOW TBLPROPERTIES lake.db.v"))["k"] == "v" and run(
+        "SHOW COLUMNS IN lake.db.v"
+    ) == [("new_id",)]
 
 
 def test_a_view_is_replaced_altered_renamed_and_dropped(run, lake, catalog, table):
@@ -82,8 +109,12 @@ def test_what_is_wrong_with_a_view_is_told(request, spark, run, lake, catalog, t
         with pytest.raises(Exception, match=words):
             run(text)
     run("CREATE VIEW lake.db.v AS SELECT id FROM lake.db.t")
-    for change in ("SET TBLPROPERTIES ('format-version' = '99')", "UNSET TBLPROPERTIES ('format-version')",
-                   "SET TBLPROPERTIES ('spark.query-column-names' = 'a')", "SET TBLPROPERTIES ('provider' = 'x')"):  # fmt: skip
+    for change in (
+        "SET TBLPROPERTIES ('format-version' = '99')",
+        "UNSET TBLPROPERTIES ('format-version')",
+        "SET TBLPROPERTIES ('spark.query-column-names' = 'a')",
+        "SET TBLPROPERTIES ('provider' = 'x')",
+    ):
         with pytest.raises(Exception, match=r"reserved|RESERVED"):
             run(f"ALTER VIEW lake.db.v {change}")
     run("DROP VIEW lake.db.v")

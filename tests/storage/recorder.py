@@ -1,4 +1,6 @@
-"""A store that refuses everything (403) and remembers what it was asked, with the headers, to see what a client sends and where."""
+"""A store that refuses everything (403) and remembers what it was asked, with the headers, to see
+what a client sends and where.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def recorder() -> Iterator[Recorder]:
 
         def refuse(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            kept.asked.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}))
+            kept.asked.append(
+                (self.command, self.path, {k.lower(): v for k, v in self.headers.items()})
+            )
             self.send_response(403)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -40,7 +44,9 @@ def recorder() -> Iterator[Recorder]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     kept.endpoint = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    ).start()
     try:
         yield kept
     finally:

@@ -1,4 +1,6 @@
-"""Azure: the account is that of the location, secrets count for their own account only, and no error shows a signature."""
+"""Azure: the account is that of the location, secrets count for their own account only, and no
+error shows a signature.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +49,14 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]
         {"adls.connection-string": f"https://main.blob.core.windows.net/?{SAS}"},
     ],
 )
-def test_secrets_of_another_account_are_refused_before_anything_is_asked(properties: dict[str, str]) -> None:
+def test_secrets_of_another_account_are_refused_before_anything_is_asked(
+    properties: dict[str, str],
+) -> None:
     storage = storage_for(LOCATION, properties)
     for ask in (storage.read, storage.open_input, storage.delete):
-        with pytest.raises(InvalidInput, match="account main, but the location is in the account archive") as told:
+        with pytest.raises(
+            InvalidInput, match="account main, but the location is in the account archive"
+        ) as told:
             ask(LOCATION)
         assert "adls.sas-token.archive" in str(told.value.hint) and "a2V5" not in str(told.value)
     with pytest.raises(InvalidInput, match="archive"):
@@ -59,19 +65,39 @@ def test_secrets_of_another_account_are_refused_before_anything_is_asked(propert
 
 @pytest.mark.parametrize("name", ["archive", HOST, "archive.blob.core.windows.net"])
 def test_what_is_given_for_the_account_by_name_counts_first(name: str) -> None:
-    others = {"adls.account-name": "main", "adls.account-key": "a2V5", "adls.sas-token.main": "sig=main"}
+    others = {
+        "adls.account-name": "main",
+        "adls.account-key": "a2V5",
+        "adls.sas-token.main": "sig=main",
+    }
     signature = options("abfss", others | {f"adls.sas-token.{name}": SAS}, HOST)
-    assert signature.config == {"account_name": "archive", "sas_key": SAS, "endpoint": "https://archive.blob.core.windows.net"}
-    assert signature.arrow["account_name"] == "archive" and signature.arrow["sas_token"] == "?" + SAS
-    text = options("abfss", others | {f"adls.connection-string.{name}": "AccountName=archive;AccountKey=b3du"}, HOST)
-    assert (text.config["account_name"], text.config["account_key"], text.arrow["account_key"]) == ("archive", "b3du", "b3du")
+    assert signature.config == {
+        "account_name": "archive",
+        "sas_key": SAS,
+        "endpoint": "https://archive.blob.core.windows.net",
+    }
+    assert (
+        signature.arrow["account_name"] == "archive" and signature.arrow["sas_token"] == "?" + SAS
+    )
+    text = options(
+        "abfss",
+        others | {f"adls.connection-string.{name}": "AccountName=archive;AccountKey=b3du"},
+        HOST,
+    )
+    assert (text.config["account_name"], text.config["account_key"], text.arrow["account_key"]) == (
+        "archive",
+        "b3du",
+        "b3du",
+    )
     main = options("abfss", others | {f"adls.sas-token.{name}": SAS}, "main.dfs.core.windows.net")
     assert main.config["sas_key"] == "sig=main" and "account_key" not in main.config
 
 
 def test_a_connection_string_for_an_account_that_is_another_ones_is_refused() -> None:
     with pytest.raises(InvalidInput, match="account main, but"):
-        options("abfss", {"adls.connection-string.archive": "AccountName=main;AccountKey=a2V5"}, HOST)
+        options(
+            "abfss", {"adls.connection-string.archive": "AccountName=main;AccountKey=a2V5"}, HOST
+        )
 
 
 @pytest.mark.parametrize(
@@ -88,8 +114,17 @@ def test_the_servers_are_those_of_the_locations_cloud(host: str, blob: str) -> N
     found = options("abfss", {"adls.account-key": "a2V5"}, host)
     assert found.config["account_name"] == "archive" == found.arrow["account_name"]
     assert found.arrow["blob_storage_authority"] == urlsplit(blob).netloc.removeprefix("archive")
-    assert found.arrow["dfs_storage_authority"] == urlsplit(blob).netloc.removeprefix("archive").replace(".blob.", ".dfs.")
-    address = urlsplit(obstore.sign(client("abfss", f"c@{host}", (("adls.account-key", "a2V5"),)), "GET", "k", timedelta(minutes=1)))
+    assert found.arrow["dfs_storage_authority"] == urlsplit(blob).netloc.removeprefix(
+        "archive"
+    ).replace(".blob.", ".dfs.")
+    address = urlsplit(
+        obstore.sign(
+            client("abfss", f"c@{host}", (("adls.account-key", "a2V5"),)),
+            "GET",
+            "k",
+            timedelta(minutes=1),
+        )
+    )
     assert f"{address.scheme}://{address.netloc}" == blob and address.path == "/c/k"
 
 
@@ -105,11 +140,23 @@ SAS_OF_MAIN = f"AccountName=main;SharedAccessSignature={SAS}"
         {f"adls.connection-string.{DOMAIN}": SAS_OF_MAIN},
         {f"adls.connection-string.{DOMAIN}": f"https://{DOMAIN}?{SAS}"},
         {f"adls.sas-token.{DOMAIN}": SAS, "adls.connection-string": KEY_OF_MAIN},
-        {f"adls.connection-string.{DOMAIN}": f"https://{DOMAIN}", "adls.account-name": "main", "adls.sas-token": SAS},
+        {
+            f"adls.connection-string.{DOMAIN}": f"https://{DOMAIN}",
+            "adls.account-name": "main",
+            "adls.sas-token": SAS,
+        },
     ],
-    ids=["its address", "named for it", "as Java's", "a token", "Java's address, a token beside it"],
+    ids=[
+        "its address",
+        "named for it",
+        "as Java's",
+        "a token",
+        "Java's address, a token beside it",
+    ],
 )
-def test_a_domain_of_ones_own_is_served_where_the_account_is_known(properties: dict[str, str]) -> None:
+def test_a_domain_of_ones_own_is_served_where_the_account_is_known(
+    properties: dict[str, str],
+) -> None:
     chosen = options("abfss", properties, DOMAIN)
     assert (chosen.config["endpoint"], chosen.config["sas_key"]) == (f"https://{DOMAIN}", SAS)
     assert chosen.arrow["account_name"] + chosen.arrow["blob_storage_authority"] == DOMAIN
@@ -133,36 +180,61 @@ def test_a_domain_of_ones_own_is_served_where_the_account_is_known(properties: d
     ids=str,
 )
 @pytest.mark.parametrize("host", [DOMAIN, "files.dfs.example.com"])
-def test_no_secret_is_sent_to_a_host_that_is_not_azures_unless_a_property_names_it(properties: dict[str, str], host: str) -> None:
-    with pytest.raises(InvalidInput, match=f"Which Azure account serves the location's host {host} is not known") as told:
+def test_no_secret_is_sent_to_a_host_that_is_not_azures_unless_a_property_names_it(
+    properties: dict[str, str], host: str
+) -> None:
+    with pytest.raises(
+        InvalidInput, match=f"Which Azure account serves the location's host {host} is not known"
+    ) as told:
         options("abfss", properties, host)
     assert f"adls.connection-string.{host}: one with AccountName" in str(told.value.hint)
 
 
-def test_a_connection_string_names_hosts_by_its_suffix_and_decides_alone_where_it_has_an_address() -> None:
-    stack = options("abfss", {"adls.connection-string": "AccountName=files;AccountKey=a2V5;EndpointSuffix=example.com"}, "files.dfs.example.com")
+def test_a_connection_string_names_hosts_by_its_suffix_and_decides_alone_where_it_has_an_address() -> (
+    None
+):
+    stack = options(
+        "abfss",
+        {"adls.connection-string": "AccountName=files;AccountKey=a2V5;EndpointSuffix=example.com"},
+        "files.dfs.example.com",
+    )
     assert stack.config["endpoint"] == "https://files.blob.example.com"
     text = "AccountName=files;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:10000/files"
-    assert options("abfss", {"adls.connection-string": text}, DOMAIN).config["endpoint"] == "http://127.0.0.1:10000/files"
+    assert (
+        options("abfss", {"adls.connection-string": text}, DOMAIN).config["endpoint"]
+        == "http://127.0.0.1:10000/files"
+    )
 
 
 def test_both_libraries_ask_a_domain_without_the_accounts_name() -> None:
     with recorder() as store:
         host = store.endpoint.partition("://")[2]
-        storage = storage_for(f"abfss://c@{host}/k", {"adls.connection-string": f"{SAS_OF_MAIN};BlobEndpoint={store.endpoint}"})
+        storage = storage_for(
+            f"abfss://c@{host}/k",
+            {"adls.connection-string": f"{SAS_OF_MAIN};BlobEndpoint={store.endpoint}"},
+        )
         for read in (storage.read, storage.open_input):
             with pytest.raises(FrazilError, match="the store answered"):
                 read(f"abfss://c@{host}/k")
-    assert {(method, urlsplit(path).path) for method, path, _ in store.asked} == {("GET", "/c/k"), ("HEAD", "/c/k")}
-    assert all(parse_qs(urlsplit(path).query)["sig"] == ["SIGNED+secret="] for _, path, _ in store.asked)
+    assert {(method, urlsplit(path).path) for method, path, _ in store.asked} == {
+        ("GET", "/c/k"),
+        ("HEAD", "/c/k"),
+    }
+    assert all(
+        parse_qs(urlsplit(path).query)["sig"] == ["SIGNED+secret="] for _, path, _ in store.asked
+    )
 
 
-def test_a_clients_secret_is_used_though_the_environment_says_to_sign_nothing(environment: pytest.MonkeyPatch) -> None:
+def test_a_clients_secret_is_used_though_the_environment_says_to_sign_nothing(
+    environment: pytest.MonkeyPatch,
+) -> None:
     environment.setenv("AZURE_SKIP_SIGNATURE", "true")
     secret = {"adls.tenant-id": "t", "adls.client-id": "c", "adls.client-secret": "s"}
     with recorder() as store, recorder() as authority:
         environment.setenv("AZURE_AUTHORITY_HOST", authority.endpoint)
-        storage = storage_for(LOCATION, {f"adls.connection-string.{HOST}": f"{store.endpoint}/archive"} | secret)
+        storage = storage_for(
+            LOCATION, {f"adls.connection-string.{HOST}": f"{store.endpoint}/archive"} | secret
+        )
         with pytest.raises(FrazilError, match="the store answered"):
             storage.read(LOCATION)
     assert ([path for _, path, _ in authority.asked], store.asked) == (["/t/oauth2/v2.0/token"], [])
@@ -172,31 +244,54 @@ def test_a_key_is_refused_at_a_domain_where_pyarrow_would_sign_for_another_accou
     with pytest.raises(Unsupported, match="signs for another account") as told:
         options("abfss", {f"adls.connection-string.{DOMAIN}": KEY_OF_MAIN}, DOMAIN)
     assert "a signature needs no such name" in str(told.value.hint)
-    own = options("abfss", {"adls.connection-string.main.example.com": KEY_OF_MAIN}, "main.example.com")
-    assert (own.arrow["account_name"], own.arrow["blob_storage_authority"], own.arrow["account_key"]) == ("main", ".example.com", "a2V5")
+    own = options(
+        "abfss", {"adls.connection-string.main.example.com": KEY_OF_MAIN}, "main.example.com"
+    )
+    assert (
+        own.arrow["account_name"],
+        own.arrow["blob_storage_authority"],
+        own.arrow["account_key"],
+    ) == ("main", ".example.com", "a2V5")
 
 
 def test_each_account_is_sent_its_own_signature_and_no_other() -> None:
     with recorder() as main, recorder() as archive:
-        own = {f"adls.connection-string.{name}": f"{store.endpoint}/{name}" for name, store in (("main", main), ("archive", archive))}
-        storage = storage_for(LOCATION, own | {"adls.sas-token.MAIN": "sig=main", f"adls.sas-token.{HOST}": "sig=archive"})
+        own = {
+            f"adls.connection-string.{name}": f"{store.endpoint}/{name}"
+            for name, store in (("main", main), ("archive", archive))
+        }
+        storage = storage_for(
+            LOCATION,
+            own | {"adls.sas-token.MAIN": "sig=main", f"adls.sas-token.{HOST}": "sig=archive"},
+        )
         for location in (LOCATION, "abfss://c@main.dfs.core.windows.net/k"):
             for read in (storage.read, storage.open_input):
                 with pytest.raises(FrazilError, match="the store answered"):
                     read(location)
     for name, store in (("main", main), ("archive", archive)):
-        asked = [(urlsplit(path).path, parse_qs(urlsplit(path).query)["sig"]) for _, path, _ in store.asked]
+        asked = [
+            (urlsplit(path).path, parse_qs(urlsplit(path).query)["sig"])
+            for _, path, _ in store.asked
+        ]
         assert len(asked) == 2 and asked == [(f"/{name}/c/k", [name])] * 2
 
 
 def test_a_location_may_name_the_port() -> None:
-    address = obstore.sign(client("abfss", f"c@{HOST}:443", (("adls.account-key", "a2V5"),)), "GET", "k", timedelta(minutes=1))
+    address = obstore.sign(
+        client("abfss", f"c@{HOST}:443", (("adls.account-key", "a2V5"),)),
+        "GET",
+        "k",
+        timedelta(minutes=1),
+    )
     assert urlsplit(address).hostname == "archive.blob.core.windows.net"
 
 
 def test_a_connection_string_of_another_cloud_is_refused() -> None:
     text = "AccountName=archive;AccountKey=a2V5;EndpointSuffix=core.windows.net"
-    with pytest.raises(InvalidInput, match=r"cloud core\.windows\.net, but the location is in the cloud core\.chinacloudapi\.cn"):
+    with pytest.raises(
+        InvalidInput,
+        match=r"cloud core\.windows\.net, but the location is in the cloud core\.chinacloudapi\.cn",
+    ):
         options("abfss", {"adls.connection-string": text}, "archive.dfs.core.chinacloudapi.cn")
 
 
@@ -213,22 +308,30 @@ def test_both_libraries_send_the_signature_and_no_key_of_the_environment(mark: s
         for read in (storage.read, storage.open_input):
             with pytest.raises(FrazilError):
                 read(LOCATION)
-    assert {method for method, _, _ in store.asked} == {"GET", "HEAD"}, "obstore got the object, pyarrow asked for its size"
+    assert {method for method, _, _ in store.asked} == {"GET", "HEAD"}, (
+        "obstore got the object, pyarrow asked for its size"
+    )
     for _, path, headers in store.asked:
-        assert urlsplit(path).path == "/archive/c/k" and parse_qs(urlsplit(path).query)["sig"] == ["SIGNED+secret="]
+        assert urlsplit(path).path == "/archive/c/k" and parse_qs(urlsplit(path).query)["sig"] == [
+            "SIGNED+secret="
+        ]
         assert "authorization" not in headers
 
 
 def refused_opening() -> None:
     with recorder() as store:
-        text = f"AccountName=archive;SharedAccessSignature={SAS};BlobEndpoint={store.endpoint}/archive"
+        text = (
+            f"AccountName=archive;SharedAccessSignature={SAS};BlobEndpoint={store.endpoint}/archive"
+        )
         storage_for(LOCATION, {"adls.connection-string": text}).open_input(LOCATION)
 
 
 def refused_reading() -> None:
     """A read after the opening, as pyarrow's own error tells of it."""
     with translated_errors(LOCATION, "read"):
-        raise OSError(f"DownloadTo from 'https://{HOST}/c/k?{SAS}' at position 0 for 10 bytes failed.")
+        raise OSError(
+            f"DownloadTo from 'https://{HOST}/c/k?{SAS}' at position 0 for 10 bytes failed."
+        )
 
 
 def refused_decoding() -> None:
@@ -249,10 +352,23 @@ def test_no_signature_is_shown_by_an_error_nor_by_its_causes(fail: Any) -> None:
 
 
 @pytest.mark.parametrize("account", ["archive", "main"])
-def test_a_connection_string_goes_with_the_name_of_an_account_and_a_signature_for_it(account: str) -> None:
+def test_a_connection_string_goes_with_the_name_of_an_account_and_a_signature_for_it(
+    account: str,
+) -> None:
     own = {"adls.connection-string": "AccountName=archive;AccountKey=a2V5"}
-    chosen = options("abfss", own | {"adls.account-name": account, f"adls.sas-token.{account}": SAS}, f"{account}.dfs.core.windows.net")
-    assert chosen.config == {"account_name": account, "sas_key": SAS, "endpoint": f"https://{account}.blob.core.windows.net"}
-    assert options("abfss", own | {"adls.account-name": "archive"}, HOST).config["account_key"] == "a2V5"
+    chosen = options(
+        "abfss",
+        own | {"adls.account-name": account, f"adls.sas-token.{account}": SAS},
+        f"{account}.dfs.core.windows.net",
+    )
+    assert chosen.config == {
+        "account_name": account,
+        "sas_key": SAS,
+        "endpoint": f"https://{account}.blob.core.windows.net",
+    }
+    assert (
+        options("abfss", own | {"adls.account-name": "archive"}, HOST).config["account_key"]
+        == "a2V5"
+    )
     with pytest.raises(InvalidInput, match=r"comes with adls\.account-name"):
         options("abfss", own | {"adls.account-name": "main"}, HOST)

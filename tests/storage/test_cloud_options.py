@@ -1,4 +1,6 @@
-"""Properties of Google's and Azure's stores become the options of both libraries, or are refused without showing a secret."""
+"""Properties of Google's and Azure's stores become the options of both libraries, or are refused
+without showing a secret.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,37 @@ KEY = "AccountName=acc;AccountKey=c2VjcmV0"
 
 
 def test_a_connection_string_gives_account_key_and_addresses() -> None:
-    plain = options("abfss", {"adls.connection-string": f"DefaultEndpointsProtocol=https;{KEY};EndpointSuffix=core.windows.net"})
-    assert plain.config == {"account_name": "acc", "account_key": "c2VjcmV0", "endpoint": "https://acc.blob.core.windows.net"}
-    assert plain.arrow["blob_storage_authority"] == ".blob.core.windows.net" and plain.arrow["dfs_storage_authority"] == ".dfs.core.windows.net"
-    local = options("abfss", {"adls.connection-string": f"{KEY};BlobEndpoint=http://127.0.0.1:10000/acc;"})
-    assert local.config["endpoint"] == "http://127.0.0.1:10000/acc" and local.client == {"allow_http": True}
-    assert local.arrow["blob_storage_authority"] == "127.0.0.1:10000" and local.arrow["blob_storage_scheme"] == "http"
+    plain = options(
+        "abfss",
+        {
+            "adls.connection-string": f"DefaultEndpointsProtocol=https;{KEY};EndpointSuffix=core.windows.net"
+        },
+    )
+    assert plain.config == {
+        "account_name": "acc",
+        "account_key": "c2VjcmV0",
+        "endpoint": "https://acc.blob.core.windows.net",
+    }
+    assert (
+        plain.arrow["blob_storage_authority"] == ".blob.core.windows.net"
+        and plain.arrow["dfs_storage_authority"] == ".dfs.core.windows.net"
+    )
+    local = options(
+        "abfss", {"adls.connection-string": f"{KEY};BlobEndpoint=http://127.0.0.1:10000/acc;"}
+    )
+    assert local.config["endpoint"] == "http://127.0.0.1:10000/acc" and local.client == {
+        "allow_http": True
+    }
+    assert (
+        local.arrow["blob_storage_authority"] == "127.0.0.1:10000"
+        and local.arrow["blob_storage_scheme"] == "http"
+    )
 
 
-@pytest.mark.parametrize("text", ["AccountName=acc", f"{KEY};Sesame=c2VjcmV0", "c2VjcmV0", f"{KEY};BlobEndpoint=c2VjcmV0"])
+@pytest.mark.parametrize(
+    "text",
+    ["AccountName=acc", f"{KEY};Sesame=c2VjcmV0", "c2VjcmV0", f"{KEY};BlobEndpoint=c2VjcmV0"],
+)
 def test_a_wrong_connection_string_is_refused_without_showing_it(text: str) -> None:
     with pytest.raises(InvalidInput, match="adls.connection-string") as told:
         options("abfss", {"adls.connection-string": text})
@@ -46,22 +70,32 @@ def test_a_token_of_google_is_given_to_both_libraries_with_its_expiry() -> None:
         options("gs", {"gcs.oauth2.token": "t", "gcs.oauth2.token-expires-at": "soon"})
 
 
-def test_a_token_of_google_is_sent_though_the_environment_says_to_sign_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_of_google_is_sent_though_the_environment_says_to_sign_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
     client.cache_clear()
     with recorder() as store:
-        for own, sent in (({"gcs.oauth2.token": "mine"}, "Bearer mine"), ({"gcs.no-auth": "true"}, None)):
+        for own, sent in (
+            ({"gcs.oauth2.token": "mine"}, "Bearer mine"),
+            ({"gcs.no-auth": "true"}, None),
+        ):
             storage = storage_for("gs://b/k", {"gcs.service.host": store.endpoint} | own)
             for read in (storage.read, storage.open_input):
                 with pytest.raises(FrazilError, match="the store answered"):
                     read("gs://b/k")
-            assert [headers.get("authorization") for _, _, headers in store.asked[-2:]] == [sent, sent]
+            assert [headers.get("authorization") for _, _, headers in store.asked[-2:]] == [
+                sent,
+                sent,
+            ]
     client.cache_clear()
 
 
 @pytest.mark.parametrize("key", ["not-base64", "YQ", "YQ==!"])
 @pytest.mark.parametrize("form", ["key", "connection"])
-def test_a_key_of_azure_that_is_none_is_refused_and_does_not_end_the_process(key: str, form: str) -> None:
+def test_a_key_of_azure_that_is_none_is_refused_and_does_not_end_the_process(
+    key: str, form: str
+) -> None:
     connection = {"adls.connection-string": f"AccountName=acc;AccountKey={key}"}
     given = connection if form == "connection" else {"adls.account-key": key}
     with pytest.raises(InvalidInput, match="Base64") as told:

@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from frazil.errors import AlreadyExists, FileAlreadyExistsError, InvalidInput, NoSuchFileError, Unsupported
+from frazil.errors import (
+    AlreadyExists,
+    FileAlreadyExistsError,
+    InvalidInput,
+    NoSuchFileError,
+    Unsupported,
+)
 from frazil.io import load_file_io
 from frazil.io.pyarrow import PyArrowFileIO
 from frazil.storage import Storage, file_io
@@ -26,7 +32,12 @@ def test_an_output_is_read_back_by_an_input(place: Place) -> None:
     with out.create() as stream:
         assert stream.write(b"abc") == 3 and stream.write(b"de") == 2 and stream.tell() == 5
     found = out.to_input_file()
-    assert found.exists() and len(found) == len(out) == 5 and found.location == out.location and bool(found)
+    assert (
+        found.exists()
+        and len(found) == len(out) == 5
+        and found.location == out.location
+        and bool(found)
+    )
     with found.open() as source:
         source.seek(1)
         assert source.read(2) == b"bc" and source.tell() == 3
@@ -52,7 +63,11 @@ def test_a_file_that_is_there_is_replaced_only_when_it_is_asked_for(place: Place
             stream.write(data)
     with pytest.raises(FileExistsError) as refused, out.create() as stream:
         stream.write(b"3")
-    assert isinstance(refused.value, FileAlreadyExistsError) and isinstance(refused.value, AlreadyExists) and "a.bin" in str(refused.value)
+    assert (
+        isinstance(refused.value, FileAlreadyExistsError)
+        and isinstance(refused.value, AlreadyExists)
+        and "a.bin" in str(refused.value)
+    )
     assert io.read(out.location) == b"2"
 
 
@@ -102,12 +117,20 @@ def test_a_file_io_is_a_storage_and_travels_by_pickle(place: Place) -> None:
     assert [i.size for i in again.list(place[1])] == [1]
 
 
-def test_load_file_io_serves_every_scheme_that_a_storage_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_file_io_serves_every_scheme_that_a_storage_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    for io in (load_file_io(), load_file_io({"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}, str(tmp_path)), PyArrowFileIO()):
+    for io in (
+        load_file_io(),
+        load_file_io({"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}, str(tmp_path)),
+        PyArrowFileIO(),
+    ):
         with io.new_output("./a/b.bin").create(overwrite=True) as stream:
             stream.write(b"1")
-        assert (tmp_path / "a" / "b.bin").read_bytes() == b"1" and io.new_input(f"file://{tmp_path}/a/b.bin").exists()
+        assert (tmp_path / "a" / "b.bin").read_bytes() == b"1" and io.new_input(
+            f"file://{tmp_path}/a/b.bin"
+        ).exists()
     io.new_output("memory://x/y").create(overwrite=True).close()
     assert load_file_io(location="memory://x").new_input("memory://x/y").exists()
 

@@ -1,4 +1,6 @@
-"""An HDFS with two name nodes: the active one stops while rows are appended, the other takes over, and every acknowledged row is there."""
+"""An HDFS with two name nodes: the active one stops while rows are appended, the other takes over,
+and every acknowledged row is there.
+"""
 
 from __future__ import annotations
 
@@ -38,17 +40,39 @@ def two(tmp_path: Path) -> Iterator[TwoNameNodes]:
     assert run.returncode == 0, run.stderr
     try:
         port = int(run.stdout.strip().rpartition(":")[2])
-        java = JavaGateway(gateway_parameters=GatewayParameters(address="127.0.0.1", port=port, enable_memory_management=False)).jvm
+        java = JavaGateway(
+            gateway_parameters=GatewayParameters(
+                address="127.0.0.1", port=port, enable_memory_management=False
+            )
+        ).jvm
         conf = java.org.apache.hadoop.hdfs.HdfsConfiguration()
-        settings = {"hdfs.minidfs.basedir": str(tmp_path / "dfs"), "dfs.replication": "1", "dfs.permissions.enabled": "false"}
+        settings = {
+            "hdfs.minidfs.basedir": str(tmp_path / "dfs"),
+            "dfs.replication": "1",
+            "dfs.permissions.enabled": "false",
+        }
         for key, value in {**settings, "dfs.ha.tail-edits.period": "1"}.items():
             conf.set(key, value)
         builder = getattr(java, "org.apache.hadoop.hdfs.MiniDFSCluster$Builder")(conf)
-        mini = builder.nnTopology(java.org.apache.hadoop.hdfs.MiniDFSNNTopology.simpleHATopology()).numDataNodes(1).build()
+        mini = (
+            builder.nnTopology(java.org.apache.hadoop.hdfs.MiniDFSNNTopology.simpleHATopology())
+            .numDataNodes(1)
+            .build()
+        )
         mini.waitActive()
         mini.transitionToActive(0)
-        addresses = {f"hadoop.dfs.namenode.rpc-address.pair.nn{n}": f"127.0.0.1:{mini.getNameNodePort(n)}" for n in (0, 1)}
-        yield TwoNameNodes(mini, {"hadoop.dfs.nameservices": "pair", "hadoop.dfs.ha.namenodes.pair": "nn0,nn1", **addresses})
+        addresses = {
+            f"hadoop.dfs.namenode.rpc-address.pair.nn{n}": f"127.0.0.1:{mini.getNameNodePort(n)}"
+            for n in (0, 1)
+        }
+        yield TwoNameNodes(
+            mini,
+            {
+                "hadoop.dfs.nameservices": "pair",
+                "hadoop.dfs.ha.namenodes.pair": "nn0,nn1",
+                **addresses,
+            },
+        )
     finally:
         subprocess.run([SCRIPT, "stop", tmp_path / "ha"], check=True)
 

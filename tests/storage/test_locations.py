@@ -1,4 +1,6 @@
-"""Locations: one text for one file, Java's layout of object stores, and nothing that leaves its place."""
+"""Locations: one text for one file, Java's layout of object stores, and nothing that leaves its
+place.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +13,62 @@ from hypothesis import strategies as st
 from frazil.errors import InvalidInput, Unsupported, ValidationError
 from frazil.scan.delete_ranges import normalised
 from frazil.spec.properties import TABLE_PROPERTIES
-from frazil.storage import absolute, check_location, check_name, is_inside, metadata_location, normalise, place_of
+from frazil.storage import (
+    absolute,
+    check_location,
+    check_name,
+    is_inside,
+    metadata_location,
+    normalise,
+    place_of,
+)
 from frazil.storage.locations import data_location, local_path_of, murmur3_32, scheme_of
 
 HASHED = {"write.object-storage.enabled": "true"}
 
 
-@pytest.mark.parametrize("text", ["/a/b", "file:/a/b", "file:///a/b", "file://localhost/a/b", "/a//b/", "FILE:/a/b", "/a/./b", "file:///./a/.//./b/."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/a/b",
+        "file:/a/b",
+        "file:///a/b",
+        "file://localhost/a/b",
+        "/a//b/",
+        "FILE:/a/b",
+        "/a/./b",
+        "file:///./a/.//./b/.",
+    ],
+)
 def test_a_local_file_has_one_normal_text(text: str) -> None:
     assert normalise(text) == "/a/b"
 
 
-@given(st.lists(st.sampled_from(["/", "/.", "a", ".b", "c.", "..."]), max_size=12).map(lambda parts: "/" + "".join(parts)))
+@given(
+    st.lists(st.sampled_from(["/", "/.", "a", ".b", "c.", "..."]), max_size=12).map(
+        lambda parts: "/" + "".join(parts)
+    )
+)
 def test_a_path_is_collapsed_as_hadoops_path_does(path: str) -> None:
     names = [n for n in path.split("/") if n not in ("", ".")]
-    assert normalise(path) == "/" + "/".join(names) and normalise("file://" + path) == normalise(path)
-    assert normalised(pa.array([path + "/f", "file://" + path + "/f"])).to_pylist() == [normalise(path + "/f")] * 2
+    assert normalise(path) == "/" + "/".join(names) and normalise("file://" + path) == normalise(
+        path
+    )
+    assert (
+        normalised(pa.array([path + "/f", "file://" + path + "/f"])).to_pylist()
+        == [normalise(path + "/f")] * 2
+    )
 
 
 def test_aliases_of_object_stores_are_one_scheme() -> None:
     assert normalise("s3a://b/k") == normalise("s3n://b/k/") == "s3://b/k"
     assert normalise("s3://b/a//k") != normalise("s3://b/a/k"), "keys keep their slashes"
     assert normalise("memory:/b/k") == normalise("memory:///b/k") == "memory://b/k"
-    assert scheme_of("/a:b/c") == "file" and scheme_of("C:/x") == "file" and scheme_of("gs://b") == "gs"
+    assert (
+        scheme_of("/a:b/c") == "file"
+        and scheme_of("C:/x") == "file"
+        and scheme_of("gs://b") == "gs"
+    )
 
 
 def test_nothing_is_decoded() -> None:
@@ -45,15 +80,23 @@ def test_another_host_is_refused() -> None:
         local_path_of("file://otherhost/a")
 
 
-def test_relative_paths_start_at_the_current_directory(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_start_at_the_current_directory(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(str(tmp_path))
     assert absolute("w/db/") == f"{tmp_path}/w/db"
     assert absolute("./w/./db/.") == f"{tmp_path}/w/db"
-    assert absolute("file:///x/./t/.") == "file:///x/t" and absolute("file:/x/./t") == "file:/x/t" and absolute("file:///") == "file:///"
+    assert (
+        absolute("file:///x/./t/.") == "file:///x/t"
+        and absolute("file:/x/./t") == "file:/x/t"
+        and absolute("file:///") == "file:///"
+    )
     assert absolute("s3://b/x/") == "s3://b/x" and absolute("file:/x/") == "file:/x"
 
 
-@pytest.mark.parametrize("name", ["..", ".", "", "a/b", "/", "a\0b", "..\\x", "a\nb", "\x7f", None, 3])
+@pytest.mark.parametrize(
+    "name", ["..", ".", "", "a/b", "/", "a\0b", "..\\x", "a\nb", "\x7f", None, 3]
+)
 def test_names_that_would_leave_their_place_are_refused(name: object) -> None:
     with pytest.raises(InvalidInput):
         check_name(name)
@@ -64,7 +107,9 @@ def test_other_names_are_taken(name: str) -> None:
     assert check_name(name) == name
 
 
-@pytest.mark.parametrize("location", ["/a/../b", "s3://b/..", "../x", "/a\0b", "", "  ", "s3://b/x\ny"])
+@pytest.mark.parametrize(
+    "location", ["/a/../b", "s3://b/..", "../x", "/a\0b", "", "  ", "s3://b/x\ny"]
+)
 def test_locations_that_climb_are_refused(location: str) -> None:
     with pytest.raises(InvalidInput):
         check_location(location)
@@ -78,14 +123,19 @@ def test_inside_is_told_by_names_not_by_letters() -> None:
 def test_data_files_go_below_the_table_or_below_the_data_path() -> None:
     assert data_location("/w/t/", {}, "", "f.parquet") == "/w/t/data/f.parquet"
     assert data_location("/w/t", {}, "a=1/b=x", "f") == "/w/t/data/a=1/b=x/f"
-    assert data_location("/w/t", {"write.data.path": "s3://other/d/"}, "a=1", "f") == "s3://other/d/a=1/f"
+    assert (
+        data_location("/w/t", {"write.data.path": "s3://other/d/"}, "a=1", "f")
+        == "s3://other/d/a=1/f"
+    )
     assert metadata_location("/w/t", {}, "m.avro") == "/w/t/metadata/m.avro"
     assert metadata_location("/w/t", {"write.metadata.path": "/m/"}, "m.avro") == "/m/m.avro"
 
 
 def test_paths_in_properties_are_stored_as_the_one_text_of_their_directory() -> None:
     assert data_location("/w/t", {"write.data.path": "/x/./d/."}, "", "f") == "/x/d/f"
-    assert metadata_location("/w/t", {"write.metadata.path": "file:///m/./x"}, "f") == "file:///m/x/f"
+    assert (
+        metadata_location("/w/t", {"write.metadata.path": "file:///m/./x"}, "f") == "file:///m/x/f"
+    )
 
 
 @pytest.mark.parametrize("name", ["write.data.path", "write.metadata.path"])
@@ -99,11 +149,20 @@ def test_a_path_that_begins_with_a_blank_is_refused(name: str) -> None:
 
 def test_the_layout_for_object_stores_is_javas() -> None:
     """Java's documented vector: name `a`."""
-    assert data_location("s3://b/db/t", HASHED, "", "a") == "s3://b/db/t/data/0101/0110/1001/10110010/a"
+    assert (
+        data_location("s3://b/db/t", HASHED, "", "a")
+        == "s3://b/db/t/data/0101/0110/1001/10110010/a"
+    )
     flat = HASHED | {"write.object-storage.partitioned-paths": "false"}
-    assert data_location("s3://b/db/t", flat, "p=1", "a") == "s3://b/db/t/data/0101/0110/1001/10110010-a"
+    assert (
+        data_location("s3://b/db/t", flat, "p=1", "a")
+        == "s3://b/db/t/data/0101/0110/1001/10110010-a"
+    )
     away = HASHED | {"write.data.path": "s3://shared/d"}
-    assert data_location("s3://b/db/t", away, "", "a") == "s3://shared/d/0101/0110/1001/10110010/db/t/a"
+    assert (
+        data_location("s3://b/db/t", away, "", "a")
+        == "s3://shared/d/0101/0110/1001/10110010/db/t/a"
+    )
 
 
 def test_the_layout_matches_files_that_java_wrote(golden: object) -> None:
@@ -121,13 +180,19 @@ def _walk(root: str) -> list[tuple[str, str, str]]:
 
     root = local_path_of(root)
     return [
-        (base, n, os.path.relpath(os.path.join(base, n), root)) for base, _, names in os.walk(root) for n in names if n.endswith(".parquet")
+        (base, n, os.path.relpath(os.path.join(base, n), root))
+        for base, _, names in os.walk(root)
+        for n in names
+        if n.endswith(".parquet")
     ]
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", "..", "a\0"])
 def test_file_names_that_climb_are_refused(name: str) -> None:
-    for make in (lambda: data_location("/t", {}, "", name), lambda: metadata_location("/t", {}, name)):
+    for make in (
+        lambda: data_location("/t", {}, "", name),
+        lambda: metadata_location("/t", {}, name),
+    ):
         with pytest.raises(InvalidInput):
             make()
 

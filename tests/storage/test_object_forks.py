@@ -1,4 +1,6 @@
-"""A forked process: told at once that the client of an object store did not survive, and free of locks that its parent's threads held."""
+"""A forked process: told at once that the client of an object store did not survive, and free of
+locks that its parent's threads held.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def in_a_child(work: Callable[[], str], seconds: float = 10) -> str:
     """What work returns in a forked process; the test fails if that does not end."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # forking beside threads is what is tested
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # forking beside threads is what is tested
         child = os.fork()
     if child == 0:
         try:
@@ -61,7 +65,9 @@ def test_a_child_of_a_process_that_used_an_object_store_is_told_at_once(doing: s
         assert storage.read("s3://b/k") == b"1"
         asked = len(fake.asked)
         told = in_a_child(work)
-        assert told.startswith("StorageError: ") and "forked" in told and "spawn or forkserver" in told
+        assert (
+            told.startswith("StorageError: ") and "forked" in told and "spawn or forkserver" in told
+        )
         assert len(fake.asked) == asked and storage.read("s3://b/k") == b"1", "the parent goes on"
 
 
@@ -77,7 +83,9 @@ def test_a_child_still_opens_data_files_by_pyarrow() -> None:
         assert in_a_child(work) == "b'12345'"
 
 
-def test_children_of_a_process_that_never_used_one_use_it_as_sparks_workers_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_children_of_a_process_that_never_used_one_use_it_as_sparks_workers_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(object_clients, "_used_in", None)
 
     def work() -> str:
@@ -86,7 +94,9 @@ def test_children_of_a_process_that_never_used_one_use_it_as_sparks_workers_do(m
         return in_a_child(lambda: str(object_clients.obstore_for("s3")))
 
     told = in_a_child(work)
-    assert told.startswith("StorageError: ") and "forked" in told, "a grandchild is, since its parent used it"
+    assert told.startswith("StorageError: ") and "forked" in told, (
+        "a grandchild is, since its parent used it"
+    )
     object_clients.obstore_for("s3")
     assert object_clients._used_in == os.getpid()
 
@@ -106,7 +116,9 @@ def test_locks_that_a_thread_of_the_parent_holds_are_free_in_the_child() -> None
 
         def work() -> str:
             with signed._LOCK:
-                conditional.check_conditional_writes(("a bucket",), "s3://b/x", lambda probe: False, lambda probe: None)
+                conditional.check_conditional_writes(
+                    ("a bucket",), "s3://b/x", lambda probe: False, lambda probe: None
+                )
             return "free"
 
         assert in_a_child(work) == "free"

@@ -1,4 +1,6 @@
-"""Only regular files are read, and only as much of them as the format lets them have: pipes, devices and endless files are refused at once."""
+"""Only regular files are read, and only as much of them as the format lets them have: pipes,
+devices and endless files are refused at once.
+"""
 
 from __future__ import annotations
 
@@ -71,17 +73,25 @@ READS: dict[str, Callable[[Storage, str], object]] = {
 
 @pytest.mark.parametrize("kind", ["pipe", "directory", "socket", "device", "link to a device"])
 @pytest.mark.parametrize("read", list(READS))
-def test_what_is_no_regular_file_is_refused_at_once(kind: str, read: str, tmp_path: Path, in_time: None) -> None:
+def test_what_is_no_regular_file_is_refused_at_once(
+    kind: str, read: str, tmp_path: Path, in_time: None
+) -> None:
     file, begun = odd_file(kind, tmp_path), time.monotonic()
-    with pytest.raises(FrazilError, match="not a file, but|symbolic link|Could not|No such device") as refused:
+    with pytest.raises(
+        FrazilError, match="not a file, but|symbolic link|Could not|No such device"
+    ) as refused:
         READS[read](storage_for(file), file)
     assert time.monotonic() - begun < 5 and isinstance(refused.value, StorageError | CorruptData)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link to a device"])
 @pytest.mark.parametrize("place", ["manifest list", "manifest", "data file", "deletion vector"])
-def test_a_table_that_names_an_odd_file_is_refused_at_once(kind: str, place: str, tmp_path: Path, in_time: None) -> None:
-    catalog: Any = frazil.load_catalog("c", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path / "wh"))
+def test_a_table_that_names_an_odd_file_is_refused_at_once(
+    kind: str, place: str, tmp_path: Path, in_time: None
+) -> None:
+    catalog: Any = frazil.load_catalog(
+        "c", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path / "wh")
+    )
     catalog.create_namespace("db")
     merge_on_read = {"format-version": "3", "write.delete.mode": "merge-on-read"}
     table = catalog.create_table("db.t", "id bigint", properties=merge_on_read)
@@ -90,9 +100,11 @@ def test_a_table_that_names_an_odd_file_is_refused_at_once(kind: str, place: str
     (task,) = table.scan().plan_files()
     snapshot = table.metadata.current_snapshot()
     victim = {
-        "manifest list": snapshot.manifest_list, "manifest": table.inspect.manifests()["path"].to_pylist()[0], "data file": task.file.file_path,
+        "manifest list": snapshot.manifest_list,
+        "manifest": table.inspect.manifests()["path"].to_pylist()[0],
+        "data file": task.file.file_path,
         "deletion vector": task.delete_files[0].file_path,
-    }[place]  # fmt: skip
+    }[place]
     manifests.clear_caches()
     os.unlink(victim)
     os.rename(odd_file(kind, tmp_path), victim)
@@ -101,12 +113,18 @@ def test_a_table_that_names_an_odd_file_is_refused_at_once(kind: str, place: str
     catalog.close()
 
 
-def test_a_file_that_is_longer_than_it_can_be_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    catalog: Any = frazil.load_catalog("c", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path / "wh"))
+def test_a_file_that_is_longer_than_it_can_be_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog: Any = frazil.load_catalog(
+        "c", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path / "wh")
+    )
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", "id bigint")
     table.append(pa.table({"id": [1]}))
-    (manifest,) = manifests.manifests_of(table.metadata, table.metadata.current_snapshot(), table._loaded.storage)
+    (manifest,) = manifests.manifests_of(
+        table.metadata, table.metadata.current_snapshot(), table._loaded.storage
+    )
     with open(manifest.manifest_path, "r+b") as file:
         file.truncate(1 << 35)  # a sparse file of 32 GB
     with open(str(table.metadata.current_snapshot().manifest_list), "r+b") as file:
@@ -119,7 +137,9 @@ def test_a_file_that_is_longer_than_it_can_be_is_not_read(tmp_path: Path, monkey
         assert refused.value.facts["file"] == manifest.manifest_path
     manifests.clear_caches()
     with pytest.raises(CorruptData, match="manifest list .* longer than 256 MB"):
-        manifests.manifests_of(table.metadata, table.metadata.current_snapshot(), table._loaded.storage)
+        manifests.manifests_of(
+            table.metadata, table.metadata.current_snapshot(), table._loaded.storage
+        )
     assert read == []
     catalog.close()
 

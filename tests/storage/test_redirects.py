@@ -51,7 +51,9 @@ def redirecting(elsewhere: Recorder, request: pytest.FixtureRequest) -> Iterator
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    ).start()
     yield [f"http://127.0.0.1:{server.server_port}", asked]
     server.shutdown()
     server.server_close()
@@ -74,10 +76,17 @@ def asks(storage: Storage, location: str) -> list[Callable[[], object]]:
         assert system.get_file_info(path).size is None
 
     return [
-        lambda: storage.read(location), lambda: storage.read_start(location, 9), lambda: storage.open_input(location).read(),
-        lambda: storage.write(location, b"x", True), upload, lambda: list(storage.list(location)), lambda: storage.publish(location, b"x"),
-        lambda: storage.delete(location), lambda: storage.size(location), inspect,
-    ]  # fmt: skip
+        lambda: storage.read(location),
+        lambda: storage.read_start(location, 9),
+        lambda: storage.open_input(location).read(),
+        lambda: storage.write(location, b"x", True),
+        upload,
+        lambda: list(storage.list(location)),
+        lambda: storage.publish(location, b"x"),
+        lambda: storage.delete(location),
+        lambda: storage.size(location),
+        inspect,
+    ]
 
 
 @pytest.mark.parametrize("location", PLACES)
@@ -106,8 +115,12 @@ def test_over_tls_only_the_stores_own_host_is_asked_without_the_relay() -> None:
     with socket.create_connection((str(relay.hostname), relay.port or 0)) as tunnel:
         tunnel.sendall(b"CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443\r\n\r\n")
         assert tunnel.recv(1000).startswith(b"HTTP/1.1 403 ")
-    asked = without_redirects("s3", "https://s3.eu-west-1.amazonaws.com", ambient=True, region="eu-west-1")["proxy_excludes"].split(",")
-    assert {"169.254.0.0/16", "sts.eu-west-1.amazonaws.com", "s3.eu-west-1.amazonaws.com"} <= {*asked}, "where clouds give credentials"
+    asked = without_redirects(
+        "s3", "https://s3.eu-west-1.amazonaws.com", ambient=True, region="eu-west-1"
+    )["proxy_excludes"].split(",")
+    assert {"169.254.0.0/16", "sts.eu-west-1.amazonaws.com", "s3.eu-west-1.amazonaws.com"} <= {
+        *asked
+    }, "where clouds give credentials"
 
 
 def test_the_proxy_of_the_environment_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,11 +136,16 @@ def test_the_proxy_of_the_environment_is_gone_through(monkeypatch: pytest.Monkey
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         client.cache_clear()
         storage_for("s3://b/k", store.properties).write("s3://b/k", b"x" * (3 << 20))
-        assert storage_for("s3://b/k", store.properties).read("s3://b/k") == b"x" * (3 << 20) and len(proxy.asked) == 1
+        assert (
+            storage_for("s3://b/k", store.properties).read("s3://b/k") == b"x" * (3 << 20)
+            and len(proxy.asked) == 1
+        )
     client.cache_clear()
 
 
-def test_a_tunnel_through_the_proxy_of_the_environment_leads_to_the_store_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tunnel_through_the_proxy_of_the_environment_leads_to_the_store_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in ("HTTPS_PROXY", "NO_PROXY", "no_proxy", "REQUEST_METHOD"):
         monkeypatch.delenv(name, raising=False)
     with socket.create_server(("127.0.0.1", 0)) as proxy:
@@ -135,7 +153,12 @@ def test_a_tunnel_through_the_proxy_of_the_environment_leads_to_the_store_alone(
         options = without_redirects("s3", "https://store.example", ambient=False)
         relay = urlsplit(options["proxy_url"])
         assert "store.example" not in options["proxy_excludes"]
-        for host, is_passed_on in (("store.example", True), ("bucket.store.example", True), ("evilstore.example", False), ("evil.example", False)):
+        for host, is_passed_on in (
+            ("store.example", True),
+            ("bucket.store.example", True),
+            ("evilstore.example", False),
+            ("evil.example", False),
+        ):
             with socket.create_connection((str(relay.hostname), relay.port or 0)) as tunnel:
                 tunnel.sendall(f"CONNECT {host}:443 HTTP/1.1\r\nHost: {host}:443\r\n\r\n".encode())
                 if is_passed_on:

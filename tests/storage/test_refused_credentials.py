@@ -1,4 +1,6 @@
-"""Credentials that a store refuses before the end that the catalog told: it is asked for others, once, and the work goes on."""
+"""Credentials that a store refuses before the end that the catalog told: it is asked for others,
+once, and the work goes on.
+"""
 
 from __future__ import annotations
 
@@ -33,20 +35,42 @@ class Revoking:
             if match and match[1] in self.revoked:
                 self.refused.append(method)
                 return status, f"<Error><Code>{code}</Code></Error>".encode(), {}
-            return self.listed(path, query) if "list-type" in query and "delimiter" not in query else answer(method, path, query, headers, body)
+            return (
+                self.listed(path, query)
+                if "list-type" in query and "delimiter" not in query
+                else answer(method, path, query, headers, body)
+            )
 
         s3.answer = judged  # type: ignore[method-assign]
 
     def listed(self, path: str, query: dict[str, str]) -> Any:
         """A listing by pages."""
-        bucket, after = path.rstrip("/"), query.get("continuation-token") or query.get("start-after", "")
-        keys = sorted(p.removeprefix(f"{bucket}/") for p in self.s3.objects if p.startswith(f"{bucket}/{query.get('prefix', '')}"))
+        bucket, after = (
+            path.rstrip("/"),
+            query.get("continuation-token") or query.get("start-after", ""),
+        )
+        keys = sorted(
+            p.removeprefix(f"{bucket}/")
+            for p in self.s3.objects
+            if p.startswith(f"{bucket}/{query.get('prefix', '')}")
+        )
         keys = [key for key in keys if key > after]
         time_ = "2026-01-01T00:00:00.000Z"
-        files = "".join(f"<Contents><Key>{escape(k)}</Key><LastModified>{time_}</LastModified><Size>1</Size></Contents>" for k in keys[: self.page])
+        files = "".join(
+            f"<Contents><Key>{escape(k)}</Key><LastModified>{time_}</LastModified><Size>1</Size></Contents>"
+            for k in keys[: self.page]
+        )
         more = len(keys) > self.page
-        token = f"<NextContinuationToken>{escape(keys[self.page - 1])}</NextContinuationToken>" if more else ""
-        return 200, f"<ListBucketResult><IsTruncated>{str(more).lower()}</IsTruncated>{token}{files}</ListBucketResult>".encode(), {}
+        token = (
+            f"<NextContinuationToken>{escape(keys[self.page - 1])}</NextContinuationToken>"
+            if more
+            else ""
+        )
+        return (
+            200,
+            f"<ListBucketResult><IsTruncated>{str(more).lower()}</IsTruncated>{token}{files}</ListBucketResult>".encode(),
+            {},
+        )
 
 
 @pytest.fixture
@@ -56,13 +80,19 @@ def s3() -> Iterator[FakeS3]:
 
 
 def keys(name: str) -> dict[str, str]:
-    return {"s3.access-key-id": name, "s3.secret-access-key": "secret", "s3.session-token": f"token-of-{name}"}
+    return {
+        "s3.access-key-id": name,
+        "s3.secret-access-key": "secret",
+        "s3.session-token": f"token-of-{name}",
+    }
 
 
 def vending(s3: FakeS3, folder: Path) -> tuple[VendingCatalog, Storage]:
     catalog = VendingCatalog(str(folder))
     catalog.vend(keys("first"), LIFE)
-    storage = storage_for(ROOT, {"s3.endpoint": s3.endpoint, "s3.path-style-access": "true"}, catalog)
+    storage = storage_for(
+        ROOT, {"s3.endpoint": s3.endpoint, "s3.path-style-access": "true"}, catalog
+    )
     for n in range(7):
         storage.write(f"{ROOT}/f{n}", b"x", overwrite=True)
     assert storage.publish(f"{ROOT}/metadata/v1", b"1") and catalog.asked == 1
@@ -76,9 +106,15 @@ ASKS: dict[str, Callable[[Storage], Any]] = {
     "size": lambda s: s.size(f"{ROOT}/f1"),
     "exists": lambda s: s.exists(f"{ROOT}/f1"),
     "overwrite": lambda s: s.write(f"{ROOT}/f1", b"y", overwrite=True) or s.read(f"{ROOT}/f1"),
-    "publish": lambda s: (s.publish(f"{ROOT}/metadata/v2", b"2"), s.publish(f"{ROOT}/metadata/v2", b"3"), s.read(f"{ROOT}/metadata/v2")),
+    "publish": lambda s: (
+        s.publish(f"{ROOT}/metadata/v2", b"2"),
+        s.publish(f"{ROOT}/metadata/v2", b"3"),
+        s.read(f"{ROOT}/metadata/v2"),
+    ),
     "delete": lambda s: s.delete(f"{ROOT}/f1") or s.exists(f"{ROOT}/f1"),
-    "delete_many": lambda s: s.delete_many([f"{ROOT}/f{n}" for n in range(7)]) or s.exists(f"{ROOT}/f1"),
+    "delete_many": lambda s: (
+        s.delete_many([f"{ROOT}/f{n}" for n in range(7)]) or s.exists(f"{ROOT}/f1")
+    ),
     "list": lambda s: sorted(i.location[-2:] for i in s.list(ROOT)),
     "names": lambda s: sorted(s.names(ROOT)),
     "directories": lambda s: s.directories(ROOT),
@@ -119,9 +155,13 @@ def test_a_listing_goes_on_where_it_was_refused(s3: FakeS3, tmp_path: Path) -> N
 
     s3.disturb = end
     s3.asked.clear()
-    assert [i.location[-4:] for i in storage.list("s3://b/db/many")] == [f"{n:04d}" for n in range(2500)]
+    assert [i.location[-4:] for i in storage.list("s3://b/db/many")] == [
+        f"{n:04d}" for n in range(2500)
+    ]
     assert store.refused == ["GET"] and catalog.asked == 2
-    assert any("start-after" in request for request in s3.requests()), "from where it was refused, not from the beginning"
+    assert any("start-after" in request for request in s3.requests()), (
+        "from where it was refused, not from the beginning"
+    )
 
 
 def test_credentials_without_permission_do_not_have_the_catalog_asked_at_every_file(
@@ -141,7 +181,9 @@ def test_credentials_without_permission_do_not_have_the_catalog_asked_at_every_f
     assert catalog.asked == 3
 
 
-def test_the_stores_refusal_is_told_where_the_catalog_cannot_be_asked(s3: FakeS3, tmp_path: Path) -> None:
+def test_the_stores_refusal_is_told_where_the_catalog_cannot_be_asked(
+    s3: FakeS3, tmp_path: Path
+) -> None:
     store = Revoking(s3)
     catalog, storage = vending(s3, tmp_path)
     store.revoked.add("first")
@@ -152,7 +194,9 @@ def test_the_stores_refusal_is_told_where_the_catalog_cannot_be_asked(s3: FakeS3
     assert storage.read(f"{ROOT}/f1") == b"x", "those at hand are kept"
 
 
-def test_an_upload_that_was_refused_fails_and_the_next_one_has_other_credentials(s3: FakeS3, tmp_path: Path) -> None:
+def test_an_upload_that_was_refused_fails_and_the_next_one_has_other_credentials(
+    s3: FakeS3, tmp_path: Path
+) -> None:
     store = Revoking(s3)
     catalog, storage = vending(s3, tmp_path)
     store.revoked.add("first")
@@ -168,7 +212,9 @@ def test_an_upload_that_was_refused_fails_and_the_next_one_has_other_credentials
     assert s3.objects["/b/db/t/new"] == b"rows" and catalog.asked == 2
 
 
-def test_a_put_that_may_have_been_applied_stays_unknown_when_the_next_credentials_are_refused_too(s3: FakeS3, tmp_path: Path) -> None:
+def test_a_put_that_may_have_been_applied_stays_unknown_when_the_next_credentials_are_refused_too(
+    s3: FakeS3, tmp_path: Path
+) -> None:
     store = Revoking(s3, code="AccessDenied")
     catalog, storage = vending(s3, tmp_path)
     catalog.vend(keys("second"), LIFE)
@@ -191,7 +237,9 @@ def test_the_source_of_a_rest_catalog_does_not_give_what_it_was_refused_again() 
 
     asked: list[str] = []
 
-    def ask(catalog: str, properties: object, identifier: object, location: str, plan: object) -> Credentials:
+    def ask(
+        catalog: str, properties: object, identifier: object, location: str, plan: object
+    ) -> Credentials:
         asked.append(location)
         return Credentials(keys("second"), int(time.time() * 1000) + LIFE)
 
@@ -199,5 +247,7 @@ def test_the_source_of_a_rest_catalog_does_not_give_what_it_was_refused_again() 
     source = TableCredentials("c", (), ("db", "t"), ROOT, ask, first)
     assert vended.current(source) is first and not asked
     assert vended.renewed(source, first) and asked == [ROOT]
-    assert vended.current(source).properties == keys("second") and vended.renewed(source, first), "another thread was first"
+    assert vended.current(source).properties == keys("second") and vended.renewed(source, first), (
+        "another thread was first"
+    )
     assert asked == [ROOT]

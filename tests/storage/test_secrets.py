@@ -29,14 +29,24 @@ def test_values_of_secret_keys_are_masked(key: str) -> None:
 
 @pytest.mark.parametrize(
     "uri",
-    [f"postgresql://app:{SECRET}@h/db", f"mysql+pymysql://app:{SECRET}@h:1/db?x=1", f"jdbc:postgresql://h/db?user=a&password={SECRET}"],
+    [
+        f"postgresql://app:{SECRET}@h/db",
+        f"mysql+pymysql://app:{SECRET}@h:1/db?x=1",
+        f"jdbc:postgresql://h/db?user=a&password={SECRET}",
+    ],
 )
 def test_passwords_in_uris_are_masked(uri: str) -> None:
-    assert SECRET not in redact_text(uri) and SECRET not in str(redact({"uri": uri})) and "h" in redact_text(uri)
+    assert (
+        SECRET not in redact_text(uri)
+        and SECRET not in str(redact({"uri": uri}))
+        and "h" in redact_text(uri)
+    )
 
 
 def test_a_storage_shows_no_property() -> None:
-    storage = storage_for("s3://bucket/x", {"s3.secret-access-key": SECRET, "s3.access-key-id": SECRET})
+    storage = storage_for(
+        "s3://bucket/x", {"s3.secret-access-key": SECRET, "s3.access-key-id": SECRET}
+    )
     assert SECRET not in repr(storage) and SECRET not in repr(storage.of("s3://bucket/x"))  # type: ignore[attr-defined]
 
 
@@ -47,7 +57,9 @@ def test_errors_of_options_show_keys_not_values() -> None:
 
 
 def test_contradictory_and_mistyped_options_are_refused_by_name() -> None:
-    with pytest.raises(InvalidInput, match=r"s3\.path-style-access and s3\.force-virtual-addressing"):
+    with pytest.raises(
+        InvalidInput, match=r"s3\.path-style-access and s3\.force-virtual-addressing"
+    ):
         options("s3", {"s3.path-style-access": "true", "s3.force-virtual-addressing": "true"})
     with pytest.raises(InvalidInput, match=r"s3\.endpoint"):
         options("s3", {"s3.endpoint": "localhost:9000"})
@@ -57,26 +69,54 @@ def test_contradictory_and_mistyped_options_are_refused_by_name() -> None:
         options("s3", {"s3.anonymous": "yes"})
 
 
-@pytest.mark.parametrize("password", ["a@b/c", "a/b", "p:w@x", "p?w", "p#w@", "two words", "ü%40@é", "//@//"])
-@pytest.mark.parametrize("uri", ["postgresql://app:{}@host:5/db", "mysql+pymysql://app:{}@host/db?ssl=1", "https://app:{}@host/x", "thrift://app:{}@host:1"])
+@pytest.mark.parametrize(
+    "password", ["a@b/c", "a/b", "p:w@x", "p?w", "p#w@", "two words", "ü%40@é", "//@//"]
+)
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "postgresql://app:{}@host:5/db",
+        "mysql+pymysql://app:{}@host/db?ssl=1",
+        "https://app:{}@host/x",
+        "thrift://app:{}@host:1",
+    ],
+)
 def test_a_password_is_masked_to_its_end_whatever_it_holds(uri: str, password: str) -> None:
     for shown in (redact_text(uri.format(password)), str(redact({"uri": uri.format(password)}))):
-        assert "app:***@host" in shown and not any(part in shown for part in password.replace("@", "/").split("/") if len(part) > 1)
+        assert "app:***@host" in shown and not any(
+            part in shown for part in password.replace("@", "/").split("/") if len(part) > 1
+        )
 
 
 def test_texts_without_a_secret_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "_KNOWN", OrderedDict())
-    for text in ("thrift://h:9083", "s3://b/k@x", "abfss://c@a.dfs.core.windows.net/t", "mail a@b.c", "sv=2024-01-01&se=2", "Bearer of news"):
+    for text in (
+        "thrift://h:9083",
+        "s3://b/k@x",
+        "abfss://c@a.dfs.core.windows.net/t",
+        "mail a@b.c",
+        "sv=2024-01-01&se=2",
+        "Bearer of news",
+    ):
         assert redact_text(text) == text
 
 
-ECHOED = ["x-amz-security-token: {}", "X-Amz-Security-Token={}&x=1", '{{"Authorization": "Bearer {}"}}', "<Token>{}</Token>", "AccountKey={};", "?sv=1&sig={}"]
+ECHOED = [
+    "x-amz-security-token: {}",
+    "X-Amz-Security-Token={}&x=1",
+    '{{"Authorization": "Bearer {}"}}',
+    "<Token>{}</Token>",
+    "AccountKey={};",
+    "?sv=1&sig={}",
+]
 
 
 @pytest.mark.parametrize("text", ECHOED)
 def test_what_a_server_repeats_is_masked(text: str) -> None:
     secret = "Abc+/12/3=="
-    options("s3", {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.session-token": secret})
+    options(
+        "s3", {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.session-token": secret}
+    )
     for spelled in (secret, quote(secret, safe="")):
         assert spelled not in redact_text(text.format(spelled))
 
@@ -110,7 +150,9 @@ PLACES = {
 @pytest.mark.parametrize("location", PLACES)
 def test_a_traceback_shows_no_token_that_the_store_repeats(location: str) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    ).start()
     storage = storage_for(location, PLACES[location](f"http://127.0.0.1:{server.server_port}"))
 
     def upload() -> None:
@@ -118,8 +160,15 @@ def test_a_traceback_shows_no_token_that_the_store_repeats(location: str) -> Non
             sink.write(b"x")
 
     shown = ""
-    for ask in (lambda: storage.read(location), lambda: storage.open_input(location).read(), lambda: storage.write(location, b"x", True), upload,
-                lambda: list(storage.list(location)), lambda: storage.publish(location, b"x"), lambda: storage.delete(location)):  # fmt: skip
+    for ask in (
+        lambda: storage.read(location),
+        lambda: storage.open_input(location).read(),
+        lambda: storage.write(location, b"x", True),
+        upload,
+        lambda: list(storage.list(location)),
+        lambda: storage.publish(location, b"x"),
+        lambda: storage.delete(location),
+    ):
         with pytest.raises((FrazilError, OSError)) as told:
             ask()
         shown += "".join(traceback.format_exception(told.value))

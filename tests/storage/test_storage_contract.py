@@ -118,7 +118,11 @@ def test_directories_are_made_kept_and_removed_only_when_empty(place: Place) -> 
     storage, root = place
     assert not storage.is_directory(f"{root}/n")
     storage.make_directory(f"{root}/n")
-    assert storage.is_directory(f"{root}/n") and storage.names(f"{root}/n") == [] and storage.directories(root) == ["n"]
+    assert (
+        storage.is_directory(f"{root}/n")
+        and storage.names(f"{root}/n") == []
+        and storage.directories(root) == ["n"]
+    )
     storage.write(f"{root}/n/file", b"x")
     assert not storage.remove_directory(f"{root}/n")
     storage.delete(f"{root}/n/file")

@@ -1,4 +1,6 @@
-"""Credentials that a catalog vends: asked for once for each life, before they end, in every process, also in the midst of an upload."""
+"""Credentials that a catalog vends: asked for once for each life, before they end, in every
+process, also in the midst of an upload.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ from tests.storage.recorder import recorder
 
 @dataclass(frozen=True)
 class VendingCatalog:
-    """A source as a catalog gives it: a folder with what it vends now, in which each question leaves a file. `life`: milliseconds."""
+    """A source as a catalog gives it: a folder with what it vends now, in which each question
+    leaves a file. `life`: milliseconds.
+    """
 
     folder: str
 
@@ -71,10 +75,14 @@ def test_credentials_are_asked_for_again_before_they_end_and_not_sooner(
     assert vended.current(catalog).properties == {"s3.access-key-id": "b"} and catalog.asked == 2
 
 
-def test_credentials_without_an_end_are_asked_for_once_however_many_threads_ask(catalog: VendingCatalog, clock: list[float]) -> None:
+def test_credentials_without_an_end_are_asked_for_once_however_many_threads_ask(
+    catalog: VendingCatalog, clock: list[float]
+) -> None:
     catalog.vend({"s3.access-key-id": "a"}, None)
     with ThreadPoolExecutor(16) as pool:
-        assert {id(c) for c in pool.map(lambda _: vended.current(catalog), range(200))} == {id(vended.current(catalog))}
+        assert {id(c) for c in pool.map(lambda _: vended.current(catalog), range(200))} == {
+            id(vended.current(catalog))
+        }
     clock[0] += 1e9
     vended.current(catalog)
     assert catalog.asked == 1
@@ -113,11 +121,15 @@ def test_while_one_thread_renews_the_others_go_on_with_what_lives(clock: list[fl
         time.sleep(0.05)
         assert not any(other.done() for other in late)
         catalog.let.set()
-        assert {id(other.result(10)) for other in late} == {id(renewing.result(10))} and len(catalog.asked) == 2
+        assert {id(other.result(10)) for other in late} == {id(renewing.result(10))} and len(
+            catalog.asked
+        ) == 2
     assert renewing.result().properties == {"s3.access-key-id": "2"}
 
 
-def test_credentials_that_took_long_to_come_are_renewed_by_the_life_that_is_left(clock: list[float]) -> None:
+def test_credentials_that_took_long_to_come_are_renewed_by_the_life_that_is_left(
+    clock: list[float],
+) -> None:
     asked: list[float] = []
 
     def slow() -> Credentials:
@@ -142,7 +154,11 @@ def test_sources_that_are_used_no_more_are_forgotten(monkeypatch: pytest.MonkeyP
         source.let.set()
         vended.current(source)
         vended.current(sources[0])
-    assert len(vended._HELD) == 3 and sources[0] in vended._HELD and [len(s.asked) for s in sources] == [1] * 5
+    assert (
+        len(vended._HELD) == 3
+        and sources[0] in vended._HELD
+        and [len(s.asked) for s in sources] == [1] * 5
+    )
 
 
 def test_those_at_hand_are_used_while_the_catalog_cannot_be_reached_and_no_longer(
@@ -156,7 +172,9 @@ def test_those_at_hand_are_used_while_the_catalog_cannot_be_reached_and_no_longe
         assert vended.current(catalog) is first and "as long as they live" in caplog.text
     asked = catalog.asked
     clock[0] += 5
-    assert vended.current(catalog) is first and catalog.asked == asked  # it is not asked at every file
+    assert (
+        vended.current(catalog) is first and catalog.asked == asked
+    )  # it is not asked at every file
     clock[0] += 200
     with pytest.raises(StorageError, match="vends no credentials"):
         vended.current(catalog)
@@ -167,27 +185,62 @@ NEW_KEYS = {"s3.access-key-id": "new", "s3.secret-access-key": "new"}
 
 
 @pytest.mark.parametrize(
-    "own", [OWN_KEYS, {k.replace("s3.", "client."): v for k, v in OWN_KEYS.items()}, {"s3.anonymous": "true"}], ids=["s3", "client", "anonymous"]
+    "own",
+    [
+        OWN_KEYS,
+        {k.replace("s3.", "client."): v for k, v in OWN_KEYS.items()},
+        {"s3.anonymous": "true"},
+    ],
+    ids=["s3", "client", "anonymous"],
 )
-def test_vended_keys_of_s3_are_not_mixed_with_what_the_catalog_has(own: dict[str, str], catalog: VendingCatalog) -> None:
+def test_vended_keys_of_s3_are_not_mixed_with_what_the_catalog_has(
+    own: dict[str, str], catalog: VendingCatalog
+) -> None:
     catalog.vend(NEW_KEYS, None)
-    chosen = options("s3", dict(vended.merged(frozen_properties(own | {"s3.region": "x"}), catalog)))
-    assert {k: chosen.arrow.get(k) for k in ("access_key", "secret_key", "session_token", "anonymous", "region")} == {
-        "access_key": "new", "secret_key": "new", "session_token": None, "anonymous": None, "region": "x",
-    }  # fmt: skip
+    chosen = options(
+        "s3", dict(vended.merged(frozen_properties(own | {"s3.region": "x"}), catalog))
+    )
+    assert {
+        k: chosen.arrow.get(k)
+        for k in ("access_key", "secret_key", "session_token", "anonymous", "region")
+    } == {
+        "access_key": "new",
+        "secret_key": "new",
+        "session_token": None,
+        "anonymous": None,
+        "region": "x",
+    }
     given = s3_credential(frozen_properties(own), catalog)
-    assert (given["access_key_id"], given["secret_access_key"], given["token"]) == ("new", "new", None)
+    assert (given["access_key_id"], given["secret_access_key"], given["token"]) == (
+        "new",
+        "new",
+        None,
+    )
 
 
-def test_vended_keys_that_name_the_client_count_and_public_buckets_need_none(catalog: VendingCatalog) -> None:
+def test_vended_keys_that_name_the_client_count_and_public_buckets_need_none(
+    catalog: VendingCatalog,
+) -> None:
     catalog.vend({k.replace("s3.", "client."): v for k, v in NEW_KEYS.items()}, None)
-    assert options("s3", dict(vended.merged(frozen_properties(OWN_KEYS), catalog))).arrow["access_key"] == "new"
-    assert options("s3", overriding(OWN_KEYS, {"s3.anonymous": "true"})).config["skip_signature"] is True
+    assert (
+        options("s3", dict(vended.merged(frozen_properties(OWN_KEYS), catalog))).arrow["access_key"]
+        == "new"
+    )
+    assert (
+        options("s3", overriding(OWN_KEYS, {"s3.anonymous": "true"})).config["skip_signature"]
+        is True
+    )
 
 
 def test_what_a_server_tells_of_region_and_addressing_counts_by_whichever_name() -> None:
-    own = {"s3.region": "own", "s3.force-virtual-addressing": "true", "s3.endpoint": "http://localhost:9"}
-    chosen = options("s3", overriding(own, {"client.region": "vended", "s3.path-style-access": "true"}))
+    own = {
+        "s3.region": "own",
+        "s3.force-virtual-addressing": "true",
+        "s3.endpoint": "http://localhost:9",
+    }
+    chosen = options(
+        "s3", overriding(own, {"client.region": "vended", "s3.path-style-access": "true"})
+    )
     assert (chosen.config["region"], chosen.arrow["force_virtual_addressing"]) == ("vended", False)
     assert options("s3", overriding(own, {})).config["region"] == "own"
 
@@ -197,7 +250,10 @@ def test_a_vended_token_of_google_has_its_own_end(catalog: VendingCatalog) -> No
     catalog.vend({"gcs.oauth2.token": "new"}, None)
     for before in (own, {"gcs.no-auth": "true"}):
         chosen = options("gs", dict(vended.merged(frozen_properties(before), catalog)))
-        assert (chosen.config["bearer_token"], chosen.arrow["credential_token_expiration"].year) == ("new", 9999)
+        assert (
+            chosen.config["bearer_token"],
+            chosen.arrow["credential_token_expiration"].year,
+        ) == ("new", 9999)
 
 
 def test_credentials_that_have_ended_when_they_come_are_refused(catalog: VendingCatalog) -> None:
@@ -210,14 +266,20 @@ def test_a_storage_travels_with_its_source_and_shows_no_secret(catalog: VendingC
     catalog.vend({"s3.secret-access-key": "hush", "s3.access-key-id": "a"}, None)
     storage = storage_for("s3://bucket/t", {"s3.region": "x"}, catalog)
     again = pickle.loads(pickle.dumps(storage))
-    assert again == storage and "hush" not in repr(again) + repr(again.of("s3://bucket/t")) + repr(vended.current(catalog))
+    assert again == storage and "hush" not in repr(again) + repr(again.of("s3://bucket/t")) + repr(
+        vended.current(catalog)
+    )
     assert b"hush" not in pickle.dumps(storage)
 
 
-def test_the_jvm_does_not_open_files_whose_credentials_it_does_not_have(catalog: VendingCatalog) -> None:
+def test_the_jvm_does_not_open_files_whose_credentials_it_does_not_have(
+    catalog: VendingCatalog,
+) -> None:
     storage = storage_for("s3://bucket/t", {}, catalog)
     known = {("s3://bucket", ()): True}
-    assert not jvm_can_open(None, "s3://bucket/t/a.parquet", known, storage) and jvm_can_open(None, "/t/a.parquet", known, storage)
+    assert not jvm_can_open(None, "s3://bucket/t/a.parquet", known, storage) and jvm_can_open(
+        None, "/t/a.parquet", known, storage
+    )
     assert jvm_can_open(None, "s3://bucket/t/a.parquet", known, storage_for("s3://bucket/t"))
 
 
@@ -230,11 +292,18 @@ def test_a_store_whose_files_are_left_to_arrow_for_their_credentials_is_told_onc
     for name in ("t/a.parquet", "t/b.parquet"):
         assert not jvm_can_open(None, f"s3://bucket/{name}", {}, storage)
     (said,) = [r.getMessage() for r in caplog.records if "by Arrow" in r.getMessage()]
-    assert said.startswith("Files at s3://bucket are read by Arrow in Python tasks") and "vends credentials" in said
+    assert (
+        said.startswith("Files at s3://bucket are read by Arrow in Python tasks")
+        and "vends credentials" in said
+    )
 
 
-@pytest.mark.skipif(not os.environ.get("FRAZIL_TEST_S3"), reason="no S3 server runs: FRAZIL_TEST_S3 is not set")
-def test_files_of_a_real_store_are_read_and_written_beyond_the_life_of_the_first_credentials(catalog: VendingCatalog) -> None:
+@pytest.mark.skipif(
+    not os.environ.get("FRAZIL_TEST_S3"), reason="no S3 server runs: FRAZIL_TEST_S3 is not set"
+)
+def test_files_of_a_real_store_are_read_and_written_beyond_the_life_of_the_first_credentials(
+    catalog: VendingCatalog,
+) -> None:
     location, properties = s3_place()
     keys = {k: properties.pop(k) for k in list(properties) if "access-key" in k}
     catalog.vend(keys, 1_000)
@@ -253,7 +322,9 @@ def test_files_of_a_real_store_are_read_and_written_beyond_the_life_of_the_first
     assert catalog.asked > asked
 
 
-def test_secrets_of_another_store_leave_the_environments_keys_of_s3(catalog: VendingCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_of_another_store_leave_the_environments_keys_of_s3(
+    catalog: VendingCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ENVIRONMENT")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     catalog.vend({"gcs.oauth2.token": "new"}, 3_600_000)
@@ -262,7 +333,9 @@ def test_secrets_of_another_store_leave_the_environments_keys_of_s3(catalog: Ven
         for read in (storage.read, storage.open_input):
             with pytest.raises(FrazilError, match="the store answered"):
                 read("s3://b/k")
-    assert ["Credential=ENVIRONMENT/" in headers["authorization"] for _, _, headers in store.asked] == [True, True]
+    assert [
+        "Credential=ENVIRONMENT/" in headers["authorization"] for _, _, headers in store.asked
+    ] == [True, True]
 
 
 def test_an_empty_property_of_the_server_leaves_the_keys_of_the_catalog() -> None:

@@ -1,4 +1,6 @@
-"""What the tests of tables share. Row-level verbs work in this process here, also when an earlier test has left a Spark session behind."""
+"""What the tests of tables share. Row-level verbs work in this process here, also when an earlier
+test has left a Spark session behind.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -23,18 +23,29 @@ def described() -> list[str]:
     paragraph = re.search(r"\*\*Write\.\*\*(.*)", (ROOT / "ARCHITECTURE.md").read_text())
     assert paragraph is not None
     chain, end, _ = paragraph[1].partition("`commit/table_commit.py`")
-    return [name for name in re.findall(r"`([a-z_/]+\.py)`", chain + end) if not name.startswith(("spark/", "tests/"))]
+    return [
+        name
+        for name in re.findall(r"`([a-z_/]+\.py)`", chain + end)
+        if not name.startswith(("spark/", "tests/"))
+    ]
 
 
 def entries_of(call: Any) -> list[tuple[str, str]]:
-    """Every call from one file to another, be it of a library, into the rooms `table` and `ops` and into the commit loop: the file and the
-    function that is entered."""
+    """Every call from one file to another, be it of a library, into the rooms `table` and `ops` and
+    into the commit loop: the file and the function that is entered."""
     entries: list[tuple[str, str]] = []
 
     def watch(frame: FrameType, event: str, _: Any) -> None:
         caller, entered = frame.f_back, frame.f_code.co_filename
-        if event == "call" and caller is not None and caller.f_code.co_filename != entered and entered.startswith(PACKAGE):
-            if (file := entered.removeprefix(PACKAGE)).startswith(("table/", "ops/")) or file == "commit/table_commit.py":
+        if (
+            event == "call"
+            and caller is not None
+            and caller.f_code.co_filename != entered
+            and entered.startswith(PACKAGE)
+        ):
+            if (file := entered.removeprefix(PACKAGE)).startswith(
+                ("table/", "ops/")
+            ) or file == "commit/table_commit.py":
                 entries.append((file, frame.f_code.co_qualname))
 
     before = sys.getprofile()
@@ -46,12 +57,14 @@ def entries_of(call: Any) -> list[tuple[str, str]]:
     return entries
 
 
-ANSWERS = {  # what only tells a fact, checks an argument or names the table in errors, however often it is asked
+# what only tells a fact, checks an argument or names the table in errors, however often it is asked
+ANSWERS = {
     "InProcessEngine.evaluates_sql", "InProcessEngine.facts", "InProcessEngine.write_defaults", "StagedWrite.written",
     "WriteTarget.snapshot_fields", "flag", "has_write_audit_publish", "is_spark_frame", "mapping", "naming", "result_of",
 }  # fmt: skip
 RETURNS = {  # how the way leads back to a file that it has entered, and how often
-    "TableOperation.__enter__": 1, "TableOperation.run": 1, "TableOperation.__exit__": 1,  # the block of the operation, in the verb
+    # the block of the operation, in the verb
+    "TableOperation.__enter__": 1, "TableOperation.run": 1, "TableOperation.__exit__": 1,
     "Verbs.append.<locals>.staged": 1,  # the verb's closure, which the operation calls
     "TableOperation.target": 1,  # the closure asks for the target of this operation
     "TableCommit.__post_init__": 1,  # called by the __init__ that dataclasses write
@@ -61,10 +74,14 @@ RETURNS = {  # how the way leads back to a file that it has entered, and how oft
 }  # fmt: skip
 
 
-def test_an_append_enters_eight_files_once_each_in_the_order_that_is_described(catalog: Catalog) -> None:
+def test_an_append_enters_eight_files_once_each_in_the_order_that_is_described(
+    catalog: Catalog,
+) -> None:
     table = catalog.create_table("db.t", "id bigint")
     entries = entries_of(lambda: table.append(pa.table({"id": [1, 2]})))
-    way = [file for file, function in entries if function not in RETURNS and function not in ANSWERS]
+    way = [
+        file for file, function in entries if function not in RETURNS and function not in ANSWERS
+    ]
     assert way == described() and len(way) == 8 and table.count() == 2
     assert Counter(function for _, function in entries if function in RETURNS) == RETURNS
     assert {function for _, function in entries} >= ANSWERS

@@ -1,4 +1,6 @@
-"""Tables and scans as Arrow streams: pyarrow, polars and DuckDB take them as they are, and read what they need, when they need it."""
+"""Tables and scans as Arrow streams: pyarrow, polars and DuckDB take them as they are, and read
+what they need, when they need it.
+"""
 
 from __future__ import annotations
 
@@ -41,14 +43,21 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 
 
 def test_pyarrow_and_polars_take_tables_scans_and_changelogs(table: Table) -> None:
-    assert str(pa.table(table)) == str(table.to_arrow()) and pa.schema(table) == table.to_arrow().schema
-    assert pl.DataFrame(table).shape == (3, 3) and pl.DataFrame(table.scan("x > 1"))["x"].to_list() == [2, 3]
+    assert (
+        str(pa.table(table)) == str(table.to_arrow())
+        and pa.schema(table) == table.to_arrow().schema
+    )
+    assert pl.DataFrame(table).shape == (3, 3) and pl.DataFrame(table.scan("x > 1"))[
+        "x"
+    ].to_list() == [2, 3]
     assert pa.table(table.changes()).column("_change_type").to_pylist() == ["INSERT"] * 3
     wanted = pa.schema({"x": pa.int64(), "d": pa.float64(), "s": pa.large_string()})
     assert pa.table(table, schema=wanted).schema == wanted
 
 
-def test_the_schema_is_told_without_a_read_and_rows_are_read_when_they_are_asked_for(table: Table, reads: list[tuple[str, ...]]) -> None:
+def test_the_schema_is_told_without_a_read_and_rows_are_read_when_they_are_asked_for(
+    table: Table, reads: list[tuple[str, ...]]
+) -> None:
     assert pa.schema(table.scan(selected_fields=("s", "_file"))).names == ["s", "_file"]
     reader = pa.RecordBatchReader.from_stream(table)
     assert reads == []
@@ -67,17 +76,23 @@ def test_duckdb_finds_tables_and_scans_by_the_name_of_a_variable(table: Table) -
     assert everything is table and few.count() == 2
 
 
-def test_duckdb_reads_the_columns_of_a_query_and_orders_nan_as_it_does(table: Table, reads: list[tuple[str, ...]]) -> None:
+def test_duckdb_reads_the_columns_of_a_query_and_orders_nan_as_it_does(
+    table: Table, reads: list[tuple[str, ...]]
+) -> None:
     connection = table.to_duckdb("t")
     assert reads == []
-    assert connection.sql("SELECT x FROM t WHERE d > 5").fetchall() == [(2,)] and reads == [("x", "d")]
+    assert connection.sql("SELECT x FROM t WHERE d > 5").fetchall() == [(2,)] and reads == [
+        ("x", "d")
+    ]
     assert connection.sql("SELECT count(*) FROM t").fetchall() == [(3,)] and reads[-1] == ("x",)
     table.changes().to_duckdb("c", connection)
     assert connection.sql("SELECT x, _change_type FROM c WHERE x = 3").fetchall() == [(3, "INSERT")]
 
 
 @pytest.mark.parametrize("name", golden_tables.names())
-def test_streams_of_golden_tables_give_the_rows_of_their_reads(golden: golden_tables.Golden, name: str) -> None:
+def test_streams_of_golden_tables_give_the_rows_of_their_reads(
+    golden: golden_tables.Golden, name: str
+) -> None:
     table = frazil.load_table(golden[name].metadata_file)
     assert pa.table(table).schema == pa.schema(table) == table.to_arrow().schema
     assert pa.table(table).num_rows == table.count()

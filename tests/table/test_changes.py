@@ -1,4 +1,6 @@
-"""What changed between two snapshots, without Spark: histories made by hand and at random, ranges, keys, filters, memory."""
+"""What changed between two snapshots, without Spark: histories made by hand and at random, ranges,
+keys, filters, memory.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,13 @@ from frazil.arrow.write.write_options import WriteOptions
 from frazil.arrow.write.write_rows import WriteContext, write
 from frazil.commit.actions import MetadataChange, RewriteFiles, RowDelta
 from frazil.commit.table_commit import commit
-from frazil.errors import CorruptData, InvalidInput, NoSuchRefError, NoSuchSnapshotError, ValidationError
+from frazil.errors import (
+    CorruptData,
+    InvalidInput,
+    NoSuchRefError,
+    NoSuchSnapshotError,
+    ValidationError,
+)
 from frazil.scan.changelog import CHANGELOG_FIELDS
 from frazil.scan.plan import plan
 from frazil.spec.types import IntegerType
@@ -44,13 +52,23 @@ def new(catalog: Any, schema: str = "id bigint, s string", **arguments: Any) -> 
 
 
 def rows(*of: tuple[Any, ...]) -> pa.Table:
-    return pa.table({"id": pa.array([r[0] for r in of], pa.int64()), "s": pa.array([r[1] for r in of], pa.string())})
+    return pa.table(
+        {
+            "id": pa.array([r[0] for r in of], pa.int64()),
+            "s": pa.array([r[1] for r in of], pa.string()),
+        }
+    )
 
 
 def log(scan: Any) -> list[tuple[Any, ...]]:
     """(ordinal, type, columns…), sorted."""
     found = [
-        (r.pop("_change_ordinal"), r.pop("_change_type"), r.pop("_commit_snapshot_id") and None, *r.values())
+        (
+            r.pop("_change_ordinal"),
+            r.pop("_change_type"),
+            r.pop("_commit_snapshot_id") and None,
+            *r.values(),
+        )
         for r in scan.to_arrow().to_pylist()
     ]
     return sorted(((o, k, *v) for o, k, _, *v in found), key=repr)
@@ -61,7 +79,9 @@ def delete_keys(table: Any, *ids: int) -> None:
     base = table._loaded
     context = WriteContext.of(base.metadata, base.storage, WriteOptions())
     key = table.schema().find_field(1)
-    found = table.scan(f"{key.name} in ({', '.join(map(str, ids))})").to_arrow()  # whole rows: they tell the partitions
+    found = table.scan(
+        f"{key.name} in ({', '.join(map(str, ids))})"
+    ).to_arrow()  # whole rows: they tell the partitions
     if found.num_rows:
         files = write_equality_deletes(found.to_batches(), context, [1])
         commit(table._backend, base, [RowDelta(added_deletes=files)])
@@ -73,23 +93,32 @@ def compact(table: Any) -> None:
     context = WriteContext.of(base.metadata, base.storage, WriteOptions())
     old = [t.file for t in table.scan().plan_files()]
     added = write(conform(table.scan().to_arrow(), context.schema), context)
-    rewrite = RewriteFiles(removed=old, added=added, starting_snapshot_id=table.current_snapshot().snapshot_id)
+    rewrite = RewriteFiles(
+        removed=old, added=added, starting_snapshot_id=table.current_snapshot().snapshot_id
+    )
     commit(table._backend, base, [rewrite])
     table.refresh()
 
 
 def state(table: Any, snapshot: Any) -> Counter[str]:
     found = plan(table.metadata, table.io, snapshot=snapshot, schema=table.schema())
-    return counted(read(found.tasks(), ReadContext.of(found, table.schema(), table.io)).read_all().to_pylist())
+    return counted(
+        read(found.tasks(), ReadContext.of(found, table.schema(), table.io)).read_all().to_pylist()
+    )
 
 
 def counted(found: list[dict[str, Any]]) -> Counter[str]:
     return Counter(repr({k: v for k, v in r.items() if k not in CHANGES}) for r in found)
 
 
-# Histories -----------------------------------------------------------------------------------------------------------------------------
+# Histories
+# -----------------------------------------------------------------------------------------------------------------------------
 
-values = st.tuples(st.sampled_from([1, 2, 3, None]), st.sampled_from(["a", "b", None]), st.sampled_from([0.0, -0.0, NAN, None]))
+values = st.tuples(
+    st.sampled_from([1, 2, 3, None]),
+    st.sampled_from(["a", "b", None]),
+    st.sampled_from([0.0, -0.0, NAN, None]),
+)
 where = st.sampled_from(["id = 1", "id >= 2", "s = 'a'", "id IS NULL", "id = 2 AND s = 'b'"])
 steps = st.one_of(
     st.tuples(st.just("append"), st.lists(values, min_size=1, max_size=5)),
@@ -106,7 +135,11 @@ def step(table: Any, kind: str, *of: Any) -> None:
     if kind in ("append", "overwrite"):
         columns = list(zip(*of[0], strict=True))
         frame = pa.table(
-            {"id": pa.array(columns[0], pa.int64()), "s": pa.array(columns[1], pa.string()), "d": pa.array(columns[2], pa.float64())}
+            {
+                "id": pa.array(columns[0], pa.int64()),
+                "s": pa.array(columns[1], pa.string()),
+                "d": pa.array(columns[2], pa.float64()),
+            }
         )
         getattr(table, kind)(frame)
     elif kind == "delete":
@@ -127,13 +160,27 @@ def step(table: Any, kind: str, *of: Any) -> None:
         table.upgrade(format_version=version + 1)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-@given(history=st.lists(steps, min_size=2, max_size=7), version=st.sampled_from([1, 2, 3]), by=st.sampled_from([[], ["bucket(2, id)"]]))
-def test_a_snapshots_changes_are_the_difference_it_made(catalog: Any, history: list[Any], version: int, by: list[str]) -> None:
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(
+    history=st.lists(steps, min_size=2, max_size=7),
+    version=st.sampled_from([1, 2, 3]),
+    by=st.sampled_from([[], ["bucket(2, id)"]]),
+)
+def test_a_snapshots_changes_are_the_difference_it_made(
+    catalog: Any, history: list[Any], version: int, by: list[str]
+) -> None:
     table = new(catalog, "id bigint, s string, d double", format_version=version, partition_by=by)
     for one in history:
         step(table, *one)
-    snapshots = list(table.metadata.ancestors(table.current_snapshot()))[::-1] if table.current_snapshot() else []
+    snapshots = (
+        list(table.metadata.ancestors(table.current_snapshot()))[::-1]
+        if table.current_snapshot()
+        else []
+    )
     states = [Counter[str](), *(state(table, s) for s in snapshots)]
     scan = table.changes()
     found = scan.to_arrow().to_pylist()
@@ -141,14 +188,21 @@ def test_a_snapshots_changes_are_the_difference_it_made(catalog: Any, history: l
     counts = [s.snapshot_id for s in snapshots if s.operation != "replace"]
     for n, snapshot in enumerate(snapshots):
         mine = [r for r in found if r["_commit_snapshot_id"] == snapshot.snapshot_id]
-        assert {r["_change_ordinal"] for r in mine} <= ({counts.index(snapshot.snapshot_id)} if snapshot.snapshot_id in counts else set())
-        gone, come = (counted([r for r in mine if r["_change_type"] == kind]) for kind in ("DELETE", "INSERT"))
+        assert {r["_change_ordinal"] for r in mine} <= (
+            {counts.index(snapshot.snapshot_id)} if snapshot.snapshot_id in counts else set()
+        )
+        gone, come = (
+            counted([r for r in mine if r["_change_type"] == kind]) for kind in ("DELETE", "INSERT")
+        )
         assert (gone, come) == (states[n] - states[n + 1], states[n + 1] - states[n])
     net = table.changes(net=True).to_arrow().to_pylist()
     assert counted(net) == states[-1] and {r["_change_type"] for r in net} <= {"INSERT"}
     keyed = table.changes(identifier_columns=["id"]).to_arrow().to_pylist()
     for gone, come in (("UPDATE_BEFORE", "UPDATE_AFTER"),):
-        pairs = [Counter((r["_change_ordinal"], r["id"]) for r in keyed if r["_change_type"] == k) for k in (gone, come)]
+        pairs = [
+            Counter((r["_change_ordinal"], r["id"]) for r in keyed if r["_change_type"] == k)
+            for k in (gone, come)
+        ]
         assert pairs[0] == pairs[1]
     assert counted(keyed) == counted(found)
 
@@ -160,15 +214,25 @@ def test_all_kinds_of_deletes_are_rows_that_went(catalog: Any) -> None:
         table.delete("id = 1", mode="merge-on-read")
         delete_keys(table, 2, 9)
         table.delete("id = 3", mode="copy-on-write")
-        assert log(table.changes())[4:] == [(1, "DELETE", 1, "a"), (2, "DELETE", 2, "b"), (3, "DELETE", 3, "c")]
-        assert log(table.changes(net=True)) == [(3, "INSERT", 4, "d")]  # as in Java: by the last snapshot that wrote the row
+        assert log(table.changes())[4:] == [
+            (1, "DELETE", 1, "a"),
+            (2, "DELETE", 2, "b"),
+            (3, "DELETE", 3, "c"),
+        ]
+        assert log(table.changes(net=True)) == [
+            (3, "INSERT", 4, "d")
+        ]  # as in Java: by the last snapshot that wrote the row
 
 
 def test_duplicates_count_and_nulls_and_nan_are_values(catalog: Any) -> None:
     table = new(catalog, "id bigint, d double")
-    frame = pa.table({"id": pa.array([1, 1, 1, None, None], pa.int64()), "d": [NAN, NAN, 0.0, None, NAN]})
+    frame = pa.table(
+        {"id": pa.array([1, 1, 1, None, None], pa.int64()), "d": [NAN, NAN, 0.0, None, NAN]}
+    )
     table.append(frame)
-    table.overwrite(pa.table({"id": pa.array([1, 1, None, None], pa.int64()), "d": [NAN, -0.0, None, NAN]}))
+    table.overwrite(
+        pa.table({"id": pa.array([1, 1, None, None], pa.int64()), "d": [NAN, -0.0, None, NAN]})
+    )
     found = list(map(repr, log(table.changes())[5:]))
     assert found == ["(1, 'DELETE', 1, 0.0)", "(1, 'DELETE', 1, nan)", "(1, 'INSERT', 1, -0.0)"]
 
@@ -179,7 +243,11 @@ def test_compaction_gives_nothing_and_counts_for_no_ordinal(catalog: Any) -> Non
     table.append(rows((2, "b")))
     compact(table)
     table.append(rows((3, "c")))
-    assert log(table.changes()) == [(0, "INSERT", 1, "a"), (1, "INSERT", 2, "b"), (2, "INSERT", 3, "c")]
+    assert log(table.changes()) == [
+        (0, "INSERT", 1, "a"),
+        (1, "INSERT", 2, "b"),
+        (2, "INSERT", 3, "c"),
+    ]
 
 
 def test_rows_are_told_with_the_current_schema(catalog: Any) -> None:
@@ -189,12 +257,17 @@ def test_rows_are_told_with_the_current_schema(catalog: Any) -> None:
         update.rename_column("s", "t")
         update.add_column("n", IntegerType())
     table.delete("id = 1", mode="copy-on-write")
-    assert log(table.changes()) == [(0, "INSERT", 1, "a", None), (0, "INSERT", 2, "b", None), (1, "DELETE", 1, "a", None)]
+    assert log(table.changes()) == [
+        (0, "INSERT", 1, "a", None),
+        (0, "INSERT", 2, "b", None),
+        (1, "DELETE", 1, "a", None),
+    ]
     assert table.changes().to_arrow().column_names == ["id", "t", "n", *CHANGES]
     assert table.changes().to_arrow().schema.types[3:] == [pa.string(), pa.int32(), pa.int64()]
 
 
-# Keys ----------------------------------------------------------------------------------------------------------------------------------
+# Keys
+# ----------------------------------------------------------------------------------------------------------------------------------
 
 
 def test_updates_are_pairs_by_key_and_what_is_left_is_plain(catalog: Any) -> None:
@@ -204,8 +277,10 @@ def test_updates_are_pairs_by_key_and_what_is_left_is_plain(catalog: Any) -> Non
     got = log(table.changes(identifier_columns=["id"]))[4:]
     assert [r[1] for r in got if r[2] == 1] in (["DELETE", "UPDATE_AFTER", "UPDATE_BEFORE"],)
     assert [r for r in got if r[2] != 1] == [
-        (1, "INSERT", 3, "new"), (1, "UPDATE_AFTER", None, "m"), (1, "UPDATE_BEFORE", None, "n"),
-    ]  # fmt: skip
+        (1, "INSERT", 3, "new"),
+        (1, "UPDATE_AFTER", None, "m"),
+        (1, "UPDATE_BEFORE", None, "n"),
+    ]
 
 
 def test_the_tables_identifier_fields_serve_when_updates_are_asked_for(catalog: Any) -> None:
@@ -214,13 +289,22 @@ def test_the_tables_identifier_fields_serve_when_updates_are_asked_for(catalog: 
     required = pa.schema([pa.field("id", pa.int64(), False), pa.field("s", pa.string())])
     table.append(frame.cast(required))
     table.update({"s": "'z'"}, "id = 2", mode="copy-on-write")
-    assert log(table.changes(compute_updates=True))[2:] == [(1, "UPDATE_AFTER", 2, "z"), (1, "UPDATE_BEFORE", 2, "b")]
-    assert log(table.changes(identifier_columns=["id"], compute_updates=False))[2:] == [(1, "DELETE", 2, "b"), (1, "INSERT", 2, "z")]
+    assert log(table.changes(compute_updates=True))[2:] == [
+        (1, "UPDATE_AFTER", 2, "z"),
+        (1, "UPDATE_BEFORE", 2, "b"),
+    ]
+    assert log(table.changes(identifier_columns=["id"], compute_updates=False))[2:] == [
+        (1, "DELETE", 2, "b"),
+        (1, "INSERT", 2, "z"),
+    ]
     with pytest.raises(InvalidInput, match="identifier columns are not set"):
         new(catalog).changes(compute_updates=True).to_arrow()
     with pytest.raises(InvalidInput, match="Cannot compute update images of net changes"):
         table.changes(net=True, identifier_columns=["id"]).to_arrow()
-    assert len(table.changes(net=True, identifier_columns=["id"], compute_updates=False).to_arrow()) == 2
+    assert (
+        len(table.changes(net=True, identifier_columns=["id"], compute_updates=False).to_arrow())
+        == 2
+    )
     with pytest.raises(ValidationError, match="Cannot find column 'nope'"):
         table.changes(identifier_columns=["nope"]).to_arrow()
     nested = new(catalog, "id bigint, l array<int>")
@@ -228,7 +312,8 @@ def test_the_tables_identifier_fields_serve_when_updates_are_asked_for(catalog: 
         nested.changes(identifier_columns=["l"]).to_arrow()
 
 
-# Filters, columns ----------------------------------------------------------------------------------------------------------------------
+# Filters, columns
+# ----------------------------------------------------------------------------------------------------------------------
 
 
 def test_filters_are_decided_after_updates_are_told(catalog: Any) -> None:
@@ -236,12 +321,24 @@ def test_filters_are_decided_after_updates_are_told(catalog: Any) -> None:
     table.append(rows((1, "a"), (2, "b"), (3, "c")))
     table.update({"s": "'z'"}, "id = 2", mode="copy-on-write")
     keyed = {"identifier_columns": ["id"]}
-    assert log(table.changes(**keyed, row_filter="s = 'b'")) == [(0, "INSERT", 2, "b"), (1, "UPDATE_BEFORE", 2, "b")]
-    assert log(table.changes(**keyed, row_filter="id = 2 AND s = 'z'")) == [(1, "UPDATE_AFTER", 2, "z")]
-    assert log(table.changes(row_filter="s = 'b'")) == [(0, "INSERT", 2, "b"), (1, "DELETE", 2, "b")]
-    assert log(table.changes(row_filter="_change_ordinal = 1 OR id = 3", selected_fields=("s",))) == [
-        (0, "INSERT", "c"), (1, "DELETE", "b"), (1, "INSERT", "z"),
-    ]  # fmt: skip
+    assert log(table.changes(**keyed, row_filter="s = 'b'")) == [
+        (0, "INSERT", 2, "b"),
+        (1, "UPDATE_BEFORE", 2, "b"),
+    ]
+    assert log(table.changes(**keyed, row_filter="id = 2 AND s = 'z'")) == [
+        (1, "UPDATE_AFTER", 2, "z")
+    ]
+    assert log(table.changes(row_filter="s = 'b'")) == [
+        (0, "INSERT", 2, "b"),
+        (1, "DELETE", 2, "b"),
+    ]
+    assert log(
+        table.changes(row_filter="_change_ordinal = 1 OR id = 3", selected_fields=("s",))
+    ) == [
+        (0, "INSERT", "c"),
+        (1, "DELETE", "b"),
+        (1, "INSERT", "z"),
+    ]
     assert table.changes(row_filter="_change_type = 'INSERT'").count() == 4
     assert log(table.changes().select("id").filter("id = 3")) == [(0, "INSERT", 3)]
     assert len(table.changes(limit=2).to_arrow()) == table.changes(limit=2).count() == 2
@@ -253,7 +350,10 @@ def test_a_filter_sees_more_of_a_struct_than_comes_out(catalog: Any) -> None:
     frame = pa.table(
         {
             "id": pa.array([1, 2], pa.int64()),
-            "st": pa.array([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}], pa.struct([("a", pa.int32()), ("b", pa.string())])),
+            "st": pa.array(
+                [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}],
+                pa.struct([("a", pa.int32()), ("b", pa.string())]),
+            ),
         }
     )
     table.append(frame)
@@ -266,7 +366,8 @@ def test_names_of_the_changelog_are_reserved(catalog: Any) -> None:
         new(catalog, "id bigint, _change_type string").changes().to_arrow()
 
 
-# Ranges --------------------------------------------------------------------------------------------------------------------------------
+# Ranges
+# --------------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -299,7 +400,10 @@ def test_times_mean_after_the_start_and_up_to_the_end(four: Any) -> None:
     assert ids(four.changes(end_timestamp=t[2])) == [n for n in range(4) if t[n] <= t[2]]
     assert ids(four.changes(end_timestamp=t[0] - 1)) == []
     assert ids(four.changes(start_timestamp=t[3])) == []
-    for asked in ({"start_snapshot_id": 1, "start_timestamp": 1}, {"end_snapshot_id": 1, "end_timestamp": 1}):
+    for asked in (
+        {"start_snapshot_id": 1, "start_timestamp": 1},
+        {"end_snapshot_id": 1, "end_timestamp": 1},
+    ):
         with pytest.raises(InvalidInput, match="Cannot set both"):
             four.changes(**asked)
     with pytest.raises(InvalidInput, match="to be greater than"):
@@ -346,7 +450,9 @@ def test_a_snapshot_whose_parent_expired_tells_its_changes_itself(catalog: Any) 
     expire(third)
     assert log(table.changes()) == [(0, "DELETE", 1, "a"), (0, "INSERT", 9, "z")]
     Path(gone.removeprefix("file://")).unlink()
-    with pytest.raises(InvalidInput, match=f"Cannot tell what snapshot {last} .* has expired") as told:
+    with pytest.raises(
+        InvalidInput, match=f"Cannot tell what snapshot {last} .* has expired"
+    ) as told:
         table.changes().to_arrow()
     assert told.value.facts["file"] == gone
 
@@ -358,7 +464,9 @@ def test_a_file_with_more_rows_than_its_manifest_says_is_corrupt(catalog: Any) -
     context = WriteContext.of(base.metadata, base.storage, WriteOptions())
     (file,) = write(conform(rows((1, "a"), (2, "b"), (3, "c")), context.schema), context)
     commit(table._backend, base, [RowDelta(added=[replace(file, record_count=2)], removed=[old])])
-    with pytest.raises(CorruptData, match=r"holds more rows than its manifest entry says \(2\)") as told:
+    with pytest.raises(
+        CorruptData, match=r"holds more rows than its manifest entry says \(2\)"
+    ) as told:
         table.refresh().changes().to_arrow()
     assert told.value.facts["file"] == file.file_path
 
@@ -378,12 +486,19 @@ def test_all_doors_open(four: Any) -> None:
     assert len(four.changes().to_polars()) == 4
 
 
-def test_digests_beyond_the_budget_go_to_disk(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_digests_beyond_the_budget_go_to_disk(
+    catalog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = new(catalog)
     table.append(pa.table({"id": pa.array(range(5000), pa.int64()), "s": ["x"] * 5000}))
     table.delete("id % 1000 = 7", mode="copy-on-write")
     monkeypatch.setattr("frazil.arrow.changelog.changelog_match.BUDGET", 1)
     from frazil.arrow.changelog.read_changelog import ChangelogOptions
 
-    monkeypatch.setattr("frazil.ops.reading_changelog.ChangelogOptions", lambda *a: ChangelogOptions(*a, budget=10_000))
-    assert log(table.changes())[5000:] == [(1, "DELETE", n, "x") for n in (1007, 2007, 3007, 4007, 7)]
+    monkeypatch.setattr(
+        "frazil.ops.reading_changelog.ChangelogOptions",
+        lambda *a: ChangelogOptions(*a, budget=10_000),
+    )
+    assert log(table.changes())[5000:] == [
+        (1, "DELETE", n, "x") for n in (1007, 2007, 3007, 4007, 7)
+    ]

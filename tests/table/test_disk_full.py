@@ -1,4 +1,6 @@
-"""A disk that is full, or refuses: StorageError with the path, the table as it was, and nothing left behind."""
+"""A disk that is full, or refuses: StorageError with the path, the table as it was, and nothing
+left behind.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,13 @@ def no_file_larger_than(size: int) -> Iterator[None]:
 
 
 def frame(begin: int = 0, rows: int = ROWS) -> pa.Table:
-    return pa.table({"id": pa.array(range(begin, begin + rows)), "v": RNG.random(rows), "p": pa.array(np.arange(rows) % 3)})
+    return pa.table(
+        {
+            "id": pa.array(range(begin, begin + rows)),
+            "v": RNG.random(rows),
+            "p": pa.array(np.arange(rows) % 3),
+        }
+    )
 
 
 @pytest.fixture
@@ -66,10 +74,16 @@ VERBS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", [2, 3])
-def test_data_and_delete_files_that_do_not_fit_are_storage_errors(catalog: Any, tmp_path: Path, kind: str, version: int) -> None:
+def test_data_and_delete_files_that_do_not_fit_are_storage_errors(
+    catalog: Any, tmp_path: Path, kind: str, version: int
+) -> None:
     for partitioned in ([], ["p"]):
         t = catalog.create_table(
-            f"db.t{len(partitioned)}", frame().schema, partition_by=partitioned, properties=KINDS[kind], format_version=version
+            f"db.t{len(partitioned)}",
+            frame().schema,
+            partition_by=partitioned,
+            properties=KINDS[kind],
+            format_version=version,
         )
         t.append(frame())
         before, snapshot = files_below(tmp_path), t.current_snapshot().snapshot_id
@@ -79,14 +93,18 @@ def test_data_and_delete_files_that_do_not_fit_are_storage_errors(catalog: Any, 
                 do(t)
             facts = refused.value.facts
             assert facts["errno"] == "EFBIG" and refused.value.errno == errno.EFBIG, verb
-            assert str(facts["file"]).startswith(t.location()) and str(facts["file"]) in str(refused.value), (verb, str(refused.value))
+            assert str(facts["file"]).startswith(t.location()) and str(facts["file"]) in str(
+                refused.value
+            ), (verb, str(refused.value))
             assert files_below(tmp_path) == before, verb
         assert t.refresh().current_snapshot().snapshot_id == snapshot
         assert t.scan().count() == ROWS
 
 
 @pytest.mark.parametrize("kind", ["path", "sql"])
-def test_a_commit_that_does_not_fit_is_a_storage_error_and_not_applied(tmp_path: Path, kind: str) -> None:
+def test_a_commit_that_does_not_fit_is_a_storage_error_and_not_applied(
+    tmp_path: Path, kind: str
+) -> None:
     more = {"uri": f"sqlite:///{tmp_path}/c.db"} if kind == "sql" else {}
     catalog = frazil.load_catalog("c", type=kind, warehouse=str(tmp_path / "wh"), **more)
     catalog.create_namespace("db")
@@ -107,7 +125,9 @@ def spilled_source() -> object:
 
 
 def spilled_keys() -> object:
-    return SpilledKeys.of(([pa.array(range(n, n + 20_000))] for n in range(0, 100_000, 20_000)), 1 << 30)
+    return SpilledKeys.of(
+        ([pa.array(range(n, n + 20_000))] for n in range(0, 100_000, 20_000)), 1 << 30
+    )
 
 
 def index() -> object:
@@ -130,7 +150,10 @@ def test_what_memory_has_no_room_for_and_the_disk_neither_is_a_storage_error(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with no_file_larger_than(2_000), pytest.raises(StorageError, match="TMPDIR") as refused:
         make()
-    assert str(refused.value.facts["file"]).startswith(str(tmp_path)) and refused.value.facts["errno"] == "EFBIG"
+    assert (
+        str(refused.value.facts["file"]).startswith(str(tmp_path))
+        and refused.value.facts["errno"] == "EFBIG"
+    )
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "not there"))
     with pytest.raises(StorageError, match="not there.*TMPDIR"):
@@ -148,7 +171,10 @@ def test_an_error_of_the_callers_own_stream_is_told_as_it_is() -> None:
 
 
 def test_errors_of_the_system_while_reading_are_no_damage(tmp_path: Path) -> None:
-    for around in (lambda: reading("manifest", "/w/m.avro"), lambda: reading_data("/w/d.parquet", "parquet")):
+    for around in (
+        lambda: reading("manifest", "/w/m.avro"),
+        lambda: reading_data("/w/d.parquet", "parquet"),
+    ):
         for number in (errno.EMFILE, errno.EIO, errno.EACCES):
             with pytest.raises(StorageError, match=os.strerror(number)) as refused, around():
                 raise OSError(number, os.strerror(number))
@@ -157,5 +183,10 @@ def test_errors_of_the_system_while_reading_are_no_damage(tmp_path: Path) -> Non
             raise OSError("a decompressor's, without a number")
         with pytest.raises(StorageError, match="no room"), around():
             raise StorageError("no room")
-    with pytest.raises(StorageError, match="AWS Error"), reading_data("s3://b/d.parquet", "parquet"):
-        raise OSError("When reading information for key 'd': AWS Error NETWORK_CONNECTION during HeadObject")
+    with (
+        pytest.raises(StorageError, match="AWS Error"),
+        reading_data("s3://b/d.parquet", "parquet"),
+    ):
+        raise OSError(
+            "When reading information for key 'd': AWS Error NETWORK_CONNECTION during HeadObject"
+        )

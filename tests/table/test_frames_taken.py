@@ -1,4 +1,6 @@
-"""What a first user brings to a table: pandas frames with an index, lists of dicts; and what a refusal tells to do."""
+"""What a first user brings to a table: pandas frames with an index, lists of dicts; and what a
+refusal tells to do.
+"""
 
 import datetime as dt
 import math
@@ -27,7 +29,9 @@ def catalog(tmp_path):
 
 
 def merged(t, frame):
-    t.merge(frame, "target.k = source.k", **HERE).when_matched_update_all().when_not_matched_insert_all().execute()
+    t.merge(
+        frame, "target.k = source.k", **HERE
+    ).when_matched_update_all().when_not_matched_insert_all().execute()
 
 
 @pytest.mark.parametrize(
@@ -47,7 +51,10 @@ def test_levels_of_a_pandas_index_that_have_names_are_columns_in_every_verb(cata
     t = catalog.create_table("db.g", "k string, v bigint", partition_by=["k"])
     frame = GROUPED if named else GROUPED.reset_index().set_index(pd.Index([5, 7]))
     write(t, frame)
-    assert sorted(t.refresh().to_arrow().to_pylist(), key=str) == [{"k": "a", "v": 4}, {"k": "b", "v": 2}]
+    assert sorted(t.refresh().to_arrow().to_pylist(), key=str) == [
+        {"k": "a", "v": 4},
+        {"k": "b", "v": 2},
+    ]
 
 
 def test_a_table_made_of_a_grouped_frame_has_its_keys(catalog):
@@ -60,8 +67,18 @@ def test_a_table_made_of_a_grouped_frame_has_its_keys(catalog):
 
 
 def test_lists_of_dicts_need_no_types(catalog):
-    t = catalog.create_table("db.t", "id bigint not null, x double, m map<string,double>, at timestamp, u uuid", identifier_fields=["id"])
-    row = {"id": 1, "x": 1, "m": {"a": 1}, "at": NAIVE.replace(tzinfo=dt.UTC), "u": uuid.UUID(int=1)}
+    t = catalog.create_table(
+        "db.t",
+        "id bigint not null, x double, m map<string,double>, at timestamp, u uuid",
+        identifier_fields=["id"],
+    )
+    row = {
+        "id": 1,
+        "x": 1,
+        "m": {"a": 1},
+        "at": NAIVE.replace(tzinfo=dt.UTC),
+        "u": uuid.UUID(int=1),
+    }
     t.append([row])
     t.upsert([{**row, "x": 2}, {**row, "id": 2}], **HERE)
     t.overwrite([{**row, "id": 3}], "id = 2")
@@ -81,16 +98,29 @@ def test_whole_numbers_with_missing_ones_come_from_pandas(catalog):
 
 def test_columns_that_take_other_types_anyway_change_nothing_when_schemas_are_merged(catalog):
     t = catalog.create_table("db.t", "id bigint, u uuid, x double, s struct<y: double>")
-    t.append(pa.table({"id": [1], "u": [str(uuid.UUID(int=1))], "x": [1], "s": [{"y": 1}], "new": ["n"]}), merge_schema=True)
-    assert [(f.name, str(f.field_type)) for f in t.schema().fields][1:3] == [("u", "uuid"), ("x", "double")]
-    assert t.to_arrow().to_pylist() == [{"id": 1, "u": str(uuid.UUID(int=1)), "x": 1.0, "s": {"y": 1.0}, "new": "n"}]
+    t.append(
+        pa.table(
+            {"id": [1], "u": [str(uuid.UUID(int=1))], "x": [1], "s": [{"y": 1}], "new": ["n"]}
+        ),
+        merge_schema=True,
+    )
+    assert [(f.name, str(f.field_type)) for f in t.schema().fields][1:3] == [
+        ("u", "uuid"),
+        ("x", "double"),
+    ]
+    assert t.to_arrow().to_pylist() == [
+        {"id": 1, "u": str(uuid.UUID(int=1)), "x": 1.0, "s": {"y": 1.0}, "new": "n"}
+    ]
 
 
 ADVICE = {
     "naive times": ({"at": [NAIVE]}, "tz_localize.*timestamp_ntz"),
     "naive times of Arrow": (pa.table({"at": [NAIVE]}), "assume_timezone.*timestamp_ntz"),
     "naive times of pandas": (pd.DataFrame({"at": [NAIVE]}), "tz_localize.*timestamp_ntz"),
-    "times with a zone": ([{"local": NAIVE.replace(tzinfo=dt.UTC)}], "tz_convert.*make the column timestamp"),
+    "times with a zone": (
+        [{"local": NAIVE.replace(tzinfo=dt.UTC)}],
+        "tz_convert.*make the column timestamp",
+    ),
     "whole numbers in doubles": ([{"x": 2**53 + 1}], r"up to 2\^53.*long"),
     "whole numbers with NaN": ({"id": np.array([1.0, math.nan])}, "Int64"),
     "fractions": (pd.DataFrame({"id": [1.5]}), "fractions need a double column"),
@@ -105,11 +135,17 @@ ADVICE = {
 @pytest.mark.parametrize("what", ADVICE)
 @pytest.mark.parametrize("verb", ["append", "upsert", "overwrite"])
 def test_a_refusal_says_what_to_do(catalog, what, verb):
-    t = catalog.create_table("db.t", "key bigint, id bigint, n int, at timestamp, local timestamp_ntz, x double, f float")
+    t = catalog.create_table(
+        "db.t", "key bigint, id bigint, n int, at timestamp, local timestamp_ntz, x double, f float"
+    )
     frame, advice = ADVICE[what]
     if verb == "upsert":
         frame = with_key(frame)
-    write = {"append": t.append, "overwrite": t.overwrite, "upsert": lambda f: t.upsert(f, ["key"], **HERE)}[verb]
+    write = {
+        "append": t.append,
+        "overwrite": t.overwrite,
+        "upsert": lambda f: t.upsert(f, ["key"], **HERE),
+    }[verb]
     with pytest.raises(SchemaMismatch) as caught:
         write(frame)
     assert re.search(f"(?s){advice}", str(caught.value)), str(caught.value)
@@ -132,12 +168,23 @@ def named_for_editors(frame):
     return any(isinstance(frame, get_origin(kind) or kind) for kind in kinds)
 
 
-@pytest.mark.filterwarnings("ignore:Determining the column names of a LazyFrame")  # isinstance asks for the attributes of each kind
+@pytest.mark.filterwarnings(
+    "ignore:Determining the column names of a LazyFrame"
+)  # isinstance asks for the attributes of each kind
 def test_the_type_of_the_argument_names_every_kind_of_frame_that_is_taken_and_no_other(catalog):
     t = catalog.create_table("db.kinds", "k string, v bigint")
     arrow = pa.table({"k": ["a"], "v": [1]})
     polars = pytest.importorskip("polars").from_arrow(arrow)
-    frames = [arrow, arrow.to_reader(), arrow.to_batches()[0], arrow.to_pandas(), polars, polars.lazy(), arrow.to_pylist(), arrow.to_pydict()]
+    frames = [
+        arrow,
+        arrow.to_reader(),
+        arrow.to_batches()[0],
+        arrow.to_pandas(),
+        polars,
+        polars.lazy(),
+        arrow.to_pylist(),
+        arrow.to_pydict(),
+    ]
     for frame in frames:
         assert named_for_editors(frame)
         t.append(frame)

@@ -1,6 +1,8 @@
-"""Two writers who read the same state: every pair of operations, on the same row, on the same file, on different partitions.
+"""Two writers who read the same state: every pair of operations, on the same row, on the same file,
+on different partitions.
 
-The first to begin commits last. What is allowed leaves the rows of some serial order; what is refused changes nothing and leaves no file.
+The first to begin commits last. What is allowed leaves the rows of some serial order; what is
+refused changes nothing and leaves no file.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def part(k: int) -> str:
 
 
 def step(kind: str, k: int, n: int, isolation: str | None = None, mode: str | None = None) -> Any:
-    """What an operation on rows does at the row k, as a step of the model; its own value n tells who wrote."""
+    """What an operation on rows does at the row k, as a step of the model; its own value n tells
+    who wrote.
+    """
     rows, how = ({"id": k, "p": part(k), "v": n},), {"isolation": isolation, "mode": mode}
     here = compare(column("id"), "=", literal(k, "long"))
     match kind:
@@ -52,19 +56,33 @@ def step(kind: str, k: int, n: int, isolation: str | None = None, mode: str | No
         case "upsert":
             return s.Upsert(rows, ("id",), **how)
         case "overwrite":
-            return s.Overwrite(rows, compare(column("p"), "=", literal(part(k), "string")), isolation=isolation)
+            return s.Overwrite(
+                rows, compare(column("p"), "=", literal(part(k), "string")), isolation=isolation
+            )
     v = of("target.v + source.v", lambda t, s: t + s, column("v", "target"), column("v", "source"))
-    return ModelMerge(rows, ("id", "p", "v"), SAME_ID, (ModelClause("matched_update", None, (("v", v),)), ModelClause("not_matched_insert_all")), **how)
+    return ModelMerge(
+        rows,
+        ("id", "p", "v"),
+        SAME_ID,
+        (ModelClause("matched_update", None, (("v", v),)), ModelClause("not_matched_insert_all")),
+        **how,
+    )
 
 
 def rewrite(tx: Any, k: int, n: int) -> None:
     """As compaction does it: the rows of one file, with those deleted left out, in another."""
     t = tx.table
-    task = next(x for x in t.scan(f"p = '{part(k)}'").plan_files() if x.file.partition == (part(k),))
+    task = next(
+        x for x in t.scan(f"p = '{part(k)}'").plan_files() if x.file.partition == (part(k),)
+    )
     rows = t.scan(f"p = '{part(k)}'").to_arrow()
     made = write(conform(rows, t.schema()), WriteContext.of(t.metadata, t.io))
     tx._operation.written += [f.file_path for f in made]
-    tx._operation.stage(RewriteFiles(removed=[task.file], added=made, starting_snapshot_id=t.current_snapshot().snapshot_id))
+    tx._operation.stage(
+        RewriteFiles(
+            removed=[task.file], added=made, starting_snapshot_id=t.current_snapshot().snapshot_id
+        )
+    )
 
 
 def schema(tx: Any, k: int, n: int) -> None:
@@ -88,12 +106,16 @@ def stage(tx: Any, kind: str, k: int, n: int, isolation: str, mode: str) -> None
 def after(*operations: tuple[str, int, int]) -> list[IdPV]:
     """The rows after some operations, one after the other."""
     steps = [step(*operation) for operation in operations if operation[0] not in KEEP_ROWS]
-    rows = rows_after(COLUMNS, [dict(zip(("id", "p", "v"), row, strict=True)) for row in START], steps)
+    rows = rows_after(
+        COLUMNS, [dict(zip(("id", "p", "v"), row, strict=True)) for row in START], steps
+    )
     return sorted((row["id"], row["p"], row["v"]) for row in rows)
 
 
 def refused(late: str, early: str, where: str, level: str, mode: str, version: int) -> bool:
-    """The table of expected outcomes. `where`: "row" (the same), "file" (another row of the same file), "partition" (another)."""
+    """The table of expected outcomes. `where`: "row" (the same), "file" (another row of the same
+    file), "partition" (another).
+    """
     if late in ("append", "schema") or early == "schema" or where == "partition":
         return False
     if late == "rewrite":
@@ -111,7 +133,9 @@ def refused(late: str, early: str, where: str, level: str, mode: str, version: i
     return early != "delete" and where == "row"  # position deletes: both deleted, or other rows
 
 
-def outcome(catalog: Any, base: str, late: str, early: str, where: str, level: str, mode: str) -> tuple[bool, list[IdPV], list[list[IdPV]]]:
+def outcome(
+    catalog: Any, base: str, late: str, early: str, where: str, level: str, mode: str
+) -> tuple[bool, list[IdPV], list[list[IdPV]]]:
     """Whether the late one was refused, the rows then, and the rows of the serial orders."""
     name = f"db.t{next(NAMES)}"
     first = catalog.register_table(name, base)
@@ -136,24 +160,49 @@ def catalog() -> Any:
     return found
 
 
-CASES = [("copy-on-write", 2, "serializable"), ("merge-on-read", 2, "snapshot"), ("merge-on-read", 3, "serializable")]
+CASES = [
+    ("copy-on-write", 2, "serializable"),
+    ("merge-on-read", 2, "snapshot"),
+    ("merge-on-read", 3, "serializable"),
+]
 if SOAK:
-    modes = [("copy-on-write", 1), ("copy-on-write", 2), ("copy-on-write", 3), ("merge-on-read", 2), ("merge-on-read", 3)]
+    modes = [
+        ("copy-on-write", 1),
+        ("copy-on-write", 2),
+        ("copy-on-write", 3),
+        ("merge-on-read", 2),
+        ("merge-on-read", 3),
+    ]
     CASES = [(*mode, level) for mode in modes for level in ("serializable", "snapshot")]
 
 
 @pytest.mark.parametrize(("mode", "version", "level"), CASES)
-def test_every_pair_of_operations_has_its_expected_outcome(catalog: Any, mode: str, version: int, level: str) -> None:
+def test_every_pair_of_operations_has_its_expected_outcome(
+    catalog: Any, mode: str, version: int, level: str
+) -> None:
     t = catalog.create_table(
-        f"db.base_{mode}_{version}_{level}", ddl(COLUMNS), partition_by=["p"], format_version=version,
+        f"db.base_{mode}_{version}_{level}",
+        ddl(COLUMNS),
+        partition_by=["p"],
+        format_version=version,
         properties={"commit.retry.min-wait-ms": "1"},
-    )  # fmt: skip
+    )
     t.append(frame_of(START))
     wrong = []
     lates = [o for o in OPERATIONS if SOAK or o not in ("append", "schema")]
     for late, early, where in itertools.product(lates, OPERATIONS, ("row", "file", "partition")):
-        was_refused, rows, orders = outcome(catalog, t.metadata_location, late, early, where, level, mode)
+        was_refused, rows, orders = outcome(
+            catalog, t.metadata_location, late, early, where, level, mode
+        )
         expected = refused(late, early, where, level, mode, version)
         if was_refused != expected or rows not in orders:
-            wrong.append((late, early, where, "refused" if was_refused else "allowed", "rows differ" if rows not in orders else ""))
+            wrong.append(
+                (
+                    late,
+                    early,
+                    where,
+                    "refused" if was_refused else "allowed",
+                    "rows differ" if rows not in orders else "",
+                )
+            )
     assert wrong == []

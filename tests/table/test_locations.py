@@ -22,7 +22,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def sql(**more: Any) -> Any:
-    catalog = frazil.load_catalog("s", **{"type": "sql", "uri": "sqlite:///catalog.db", "warehouse": "wh", **more})
+    catalog = frazil.load_catalog(
+        "s", **{"type": "sql", "uri": "sqlite:///catalog.db", "warehouse": "wh", **more}
+    )
     catalog.create_namespace_if_not_exists("db")
     return catalog
 
@@ -38,13 +40,21 @@ def read_from_elsewhere(table: Any, here: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("given", ["./t", "x/t", "file:x/t", "x//./t/"])
 @pytest.mark.parametrize("way", ["create", "transaction", "replace"])
-def test_a_relative_location_is_stored_absolute(here: Path, monkeypatch: pytest.MonkeyPatch, given: str, way: str) -> None:
+def test_a_relative_location_is_stored_absolute(
+    here: Path, monkeypatch: pytest.MonkeyPatch, given: str, way: str
+) -> None:
     catalog = sql()
     if way == "create":
         table = catalog.create_table("db.t", "id bigint", given)
     else:
-        make = catalog.create_table_transaction if way == "transaction" else catalog.replace_table_transaction
-        with make("db.t", "id bigint", given, **({} if way == "transaction" else {"create": True})) as tx:
+        make = (
+            catalog.create_table_transaction
+            if way == "transaction"
+            else catalog.replace_table_transaction
+        )
+        with make(
+            "db.t", "id bigint", given, **({} if way == "transaction" else {"create": True})
+        ) as tx:
             tx.set_properties(a="b")
         table = tx.table
     found = read_from_elsewhere(table, here, monkeypatch)
@@ -53,7 +63,9 @@ def test_a_relative_location_is_stored_absolute(here: Path, monkeypatch: pytest.
     assert catalog.load_table("db.t").metadata_location.startswith(found)
 
 
-def test_a_location_in_the_home_directory_is_found_there(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_location_in_the_home_directory_is_found_there(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(here))
     assert sql().create_table("db.t", "id bigint", Path("~/t")).location() == f"{here}/t"
 
@@ -81,10 +93,15 @@ def test_a_relative_warehouse_stays_where_it_was_when_the_catalog_was_loaded(
     table = catalog.create_table("db.t", "id bigint")
     assert read_from_elsewhere(table, here, monkeypatch).removeprefix("file:") == f"{here}/wh/db/t"
     assert catalog.load_table("db.t").to_arrow().num_rows == 2
-    assert catalog.create_table("db.u", "id bigint").location().removeprefix("file:") == f"{here}/wh/db/u"
+    assert (
+        catalog.create_table("db.u", "id bigint").location().removeprefix("file:")
+        == f"{here}/wh/db/u"
+    )
 
 
-def test_all_other_places_are_stored_absolute_or_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_other_places_are_stored_absolute_or_refused(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     catalog = sql()
     catalog.create_namespace("ns", {"location": "./spaces/ns"})
     assert catalog.load_namespace_properties("ns")["location"] == f"{here}/spaces/ns"
@@ -116,8 +133,14 @@ def test_paths_of_statistics_are_stored_absolute(here: Path) -> None:
     table.append(ROWS)
     number = table.current_snapshot().snapshot_id
     given = {
-        "snapshot-id": number, "statistics-path": "stats/s.puffin", "file-size-in-bytes": 9, "file-footer-size-in-bytes": 4, "blob-metadata": [],
-    }  # fmt: skip
+        "snapshot-id": number,
+        "statistics-path": "stats/s.puffin",
+        "file-size-in-bytes": 9,
+        "file-footer-size-in-bytes": 4,
+        "blob-metadata": [],
+    }
     with table.transaction() as tx, tx.update_statistics() as update:
         update.set_statistics(given)
-    assert [s["statistics-path"] for s in table.refresh().metadata.statistics] == [f"{here}/stats/s.puffin"]
+    assert [s["statistics-path"] for s in table.refresh().metadata.statistics] == [
+        f"{here}/stats/s.puffin"
+    ]

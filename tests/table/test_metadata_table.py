@@ -20,7 +20,9 @@ def test_a_metadata_table_opens_by_name_and_by_location(table):
     for name in ("db.t.files", "default.db.t.FILES", f"{table.location()}#files"):
         files = frazil.load_table(name)
         assert isinstance(files, MetadataTable) and files.kind == "files"
-        assert files.to_arrow() == table.inspect.files() and files.schema() == files.to_arrow().schema
+        assert (
+            files.to_arrow() == table.inspect.files() and files.schema() == files.to_arrow().schema
+        )
         assert files.count() == len(files) == 2 and len(files.to_pandas()) == 2
         assert "file_path: string" in repr(files) and "files" in files.name()[-1]
     assert files.to_duckdb("f").execute("SELECT sum(record_count) FROM f").fetchone() == (3,)
@@ -48,7 +50,9 @@ def test_the_changelog_opens_by_name(table):
 def test_what_is_no_metadata_table_is_refused_by_name(table):
     with pytest.raises(NoSuchTableError):
         frazil.load_table("db.t.filez")
-    with pytest.raises(InvalidInput, match=r"'filez' is neither a metadata table nor a snapshot selector"):
+    with pytest.raises(
+        InvalidInput, match=r"'filez' is neither a metadata table nor a snapshot selector"
+    ):
         frazil.load_table(f"{table.location()}#filez")
     with pytest.raises(Unsupported, match="selects a snapshot") as refused:
         frazil.load_table("db.t.branch_first")

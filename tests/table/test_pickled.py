@@ -1,4 +1,6 @@
-"""Pickled tables and catalogs: opened anew by name, without the secrets of the process that pickled them."""
+"""Pickled tables and catalogs: opened anew by name, without the secrets of the process that pickled
+them.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
     return made
 
 
-def test_a_copy_is_the_table_in_its_newest_state_and_can_write(table: Table, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_copy_is_the_table_in_its_newest_state_and_can_write(
+    table: Table, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     text = pickle.dumps(table)
     table.append(ROWS)
     (tmp_path / "elsewhere").mkdir()
@@ -49,7 +53,11 @@ def test_tables_of_each_place_are_found_again(table: Table, tmp_path: Path) -> N
     path.create_namespace("d")
     by_path = path.create_table("d.t", ROWS.schema)
     by_path.append(ROWS)
-    for other in (by_path, frazil.load_table(str(tmp_path / "q/d/t")), frazil.load_table(table.metadata_location)):
+    for other in (
+        by_path,
+        frazil.load_table(str(tmp_path / "q/d/t")),
+        frazil.load_table(table.metadata_location),
+    ):
         assert copied(other).count() == 2 and copied(other).name() == other.name()
     read_only = frazil.StaticTable.from_metadata(table.metadata_location)
     assert isinstance(copied(read_only), frazil.StaticTable) and copied(read_only).count() == 2
@@ -63,9 +71,17 @@ def test_a_table_in_memory_is_refused_since_its_copy_would_be_empty() -> None:
 
 
 def test_secrets_stay_in_the_process_that_has_them(table: Table, tmp_path: Path) -> None:
-    secrets = {"s3.secret-access-key": "sesame-1", "s3.session-token": "sesame-2", "adls.sas-token.a": "sesame-3"}
-    catalog = SqlCatalog("p", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path / "w"), **secrets)
-    text = pickle.dumps((catalog, catalog.load_table("d.t"), frazil.load_table(table.metadata_location, **secrets)))
+    secrets = {
+        "s3.secret-access-key": "sesame-1",
+        "s3.session-token": "sesame-2",
+        "adls.sas-token.a": "sesame-3",
+    }
+    catalog = SqlCatalog(
+        "p", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path / "w"), **secrets
+    )
+    text = pickle.dumps(
+        (catalog, catalog.load_table("d.t"), frazil.load_table(table.metadata_location, **secrets))
+    )
     assert b"sesame" not in text and b"c.db" in text
     remote = RestCatalog("r", uri="http://127.0.0.1:1", token="sesame")
     assert b"sesame" not in pickle.dumps(remote)
@@ -73,9 +89,13 @@ def test_secrets_stay_in_the_process_that_has_them(table: Table, tmp_path: Path)
 
 def test_a_class_makes_a_catalog_of_its_type_and_refuses_another(tmp_path: Path) -> None:
     catalog = SqlCatalog("s", uri=f"sqlite:///{tmp_path}/s.db", warehouse=str(tmp_path))
-    assert isinstance(catalog, frazil.Catalog) and repr(catalog) == "SqlCatalog(s, sql)" == repr(pickle.loads(pickle.dumps(catalog)))
+    assert isinstance(catalog, frazil.Catalog) and repr(catalog) == "SqlCatalog(s, sql)" == repr(
+        pickle.loads(pickle.dumps(catalog))
+    )
     assert repr(HiveCatalog("h", uri="thrift://127.0.0.1:1")) == "HiveCatalog(h, hive)"
-    with pytest.raises(InvalidInput, match=r"SqlCatalog is a catalog of type sql, not rest.*load_catalog"):
+    with pytest.raises(
+        InvalidInput, match=r"SqlCatalog is a catalog of type sql, not rest.*load_catalog"
+    ):
         SqlCatalog("s", type="rest", uri="http://127.0.0.1:1")
     with pytest.raises(InvalidInput, match="uri"):
         SqlCatalog("s")

@@ -1,4 +1,5 @@
-"""Random histories of overlapping serializable writers: some serial order of those that committed explains the rows.
+"""Random histories of overlapping serializable writers: some serial order of those that committed
+explains the rows.
 
 The order also keeps what one could see: who had committed before another began comes before it.
 """
@@ -35,7 +36,9 @@ NAMES = itertools.count()
 
 @dataclass(frozen=True)
 class Writer:
-    """One writer's operation. `where`: column and value of its condition, `n`: the value that it writes."""
+    """One writer's operation. `where`: column and value of its condition, `n`: the value that it
+    writes.
+    """
 
     kind: str
     column: str
@@ -50,7 +53,11 @@ class Writer:
 
     def step(self) -> Any:
         """The operation as a step of the model."""
-        where = compare(column(self.column), "=", literal(self.value, "string" if self.column == "p" else "long"))
+        where = compare(
+            column(self.column),
+            "=",
+            literal(self.value, "string" if self.column == "p" else "long"),
+        )
         new, serializable = self.rows(self.key(), v=self.n), {"isolation": "serializable"}
         match self.kind:
             case "append":
@@ -60,23 +67,45 @@ class Writer:
             case "update":
                 return s.Update((("v", literal(self.n % 4, "long")),), where, **serializable)
             case "add":
-                return s.Update((("v", of(f"v + {self.n}", lambda v: v + self.n, column("v"))),), where, **serializable)
+                return s.Update(
+                    (("v", of(f"v + {self.n}", lambda v: v + self.n, column("v"))),),
+                    where,
+                    **serializable,
+                )
             case "upsert":
                 return s.Upsert(new, ("id",), **serializable)
             case "overwrite":
                 return s.Overwrite(new, where, **serializable)
             case "absent":  # rows that others' conditions may meet
                 two = self.rows(self.key(), (self.key() + 5) % 14, v=self.n % 4)
-                return ModelMerge(two, ("id", "p", "v"), SAME_ID, (ModelClause("not_matched_insert_all"),), **serializable)
-        v = of("target.v + source.v", lambda t, s: t + s, column("v", "target"), column("v", "source"))
-        gone = ModelClause("matched_delete", compare(column("v", "target"), "=", literal(1, "long")))
-        clauses = (gone, ModelClause("matched_update", None, (("v", v),)), ModelClause("not_matched_insert_all"))
+                return ModelMerge(
+                    two,
+                    ("id", "p", "v"),
+                    SAME_ID,
+                    (ModelClause("not_matched_insert_all"),),
+                    **serializable,
+                )
+        v = of(
+            "target.v + source.v", lambda t, s: t + s, column("v", "target"), column("v", "source")
+        )
+        gone = ModelClause(
+            "matched_delete", compare(column("v", "target"), "=", literal(1, "long"))
+        )
+        clauses = (
+            gone,
+            ModelClause("matched_update", None, (("v", v),)),
+            ModelClause("not_matched_insert_all"),
+        )
         return ModelMerge(new, ("id", "p", "v"), SAME_ID, clauses, **serializable)
 
 
 def serial(writers: list[Writer]) -> list[IdPV]:
     """The rows after one writer at a time."""
-    rows = rows_after(COLUMNS, [dict(zip(("id", "p", "v"), row, strict=True)) for row in START], (w.step() for w in writers))
+    rows = rows_after(
+        COLUMNS,
+        [dict(zip(("id", "p", "v"), row, strict=True)) for row in START],
+        (w.step() for w in writers),
+    )
     return sorted((row["id"], row["p"], row["v"]) for row in rows)
 
 
@@ -87,8 +116,12 @@ CONDITIONS = st.one_of(
 )
 WRITERS = st.builds(
     lambda kind, where, n: Writer(kind, *where, n),
-    st.sampled_from(["append", "delete", "update", "add", "upsert", "merge", "absent", "overwrite"]), CONDITIONS, st.integers(100, 115),
-)  # fmt: skip
+    st.sampled_from(
+        ["append", "delete", "update", "add", "upsert", "merge", "absent", "overwrite"]
+    ),
+    CONDITIONS,
+    st.integers(100, 115),
+)
 # Three writers, each beginning and committing at some point: a shuffle of 0 0 1 1 2 2.
 SCHEDULES = st.permutations([0, 0, 1, 1, 2, 2])
 
@@ -101,12 +134,22 @@ def catalog() -> Any:
 
 
 @pytest.mark.parametrize("partitioned", [True, False])
-@pytest.mark.parametrize(("mode", "version"), [("copy-on-write", 2), ("merge-on-read", 2), ("merge-on-read", 3)])
-def test_some_serial_order_explains_what_is_there(catalog: Any, mode: str, version: int, partitioned: bool) -> None:
-    properties = {f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")} | {"commit.retry.min-wait-ms": "1"}
+@pytest.mark.parametrize(
+    ("mode", "version"), [("copy-on-write", 2), ("merge-on-read", 2), ("merge-on-read", 3)]
+)
+def test_some_serial_order_explains_what_is_there(
+    catalog: Any, mode: str, version: int, partitioned: bool
+) -> None:
+    properties = {f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")} | {
+        "commit.retry.min-wait-ms": "1"
+    }
     base = catalog.create_table(
-        f"db.base{next(NAMES)}", ddl(COLUMNS), partition_by=["p"] if partitioned else [], properties=properties, format_version=version
-    )  # fmt: skip
+        f"db.base{next(NAMES)}",
+        ddl(COLUMNS),
+        partition_by=["p"] if partitioned else [],
+        properties=properties,
+        format_version=version,
+    )
     for rows in (START[:5], START[5:]):
         base.append(frame_of(rows))
 
@@ -138,5 +181,13 @@ def check(catalog: Any, base: str, writers: list[Writer], schedule: list[int]) -
             except ValidationException:
                 pass
     rows = id_p_v(catalog.load_table(name))
-    orders = [o for o in itertools.permutations(committed) if all(not committed[b] < begun[a] for a, b in itertools.combinations(o, 2))]
-    assert rows in [serial([writers[n] for n in order]) for order in orders], (writers, schedule, committed)
+    orders = [
+        o
+        for o in itertools.permutations(committed)
+        if all(not committed[b] < begun[a] for a, b in itertools.combinations(o, 2))
+    ]
+    assert rows in [serial([writers[n] for n in order]) for order in orders], (
+        writers,
+        schedule,
+        committed,
+    )

@@ -1,4 +1,6 @@
-"""The table as users hold it, without Spark: write, read, travel, evolve, inspect; each verb is one snapshot."""
+"""The table as users hold it, without Spark: write, read, travel, evolve, inspect; each verb is one
+snapshot.
+"""
 
 import dataclasses
 import datetime as dt
@@ -40,12 +42,23 @@ def events(catalog):
 
 def rows(ids, day="2026-01-01", s="x"):
     when = dt.date.fromisoformat(day)
-    return pa.table({"id": pa.array(ids, pa.int64()), "day": pa.array([when] * len(ids), pa.date32()), "s": [s] * len(ids)})
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "day": pa.array([when] * len(ids), pa.date32()),
+            "s": [s] * len(ids),
+        }
+    )
 
 
 def test_an_append_is_one_snapshot_with_its_metrics(events):
     result = events.append(rows([1, 2, 3]), snapshot_properties={"job": "nightly"})
-    assert (result.operation, result.rows_inserted, result.files_added, result.attempts) == ("append", 3, 1, 1)
+    assert (result.operation, result.rows_inserted, result.files_added, result.attempts) == (
+        "append",
+        3,
+        1,
+        1,
+    )
     assert result.summary["job"] == "nightly" and result.summary["engine-name"] == "frazil"
     assert events.current_snapshot().snapshot_id == result.snapshot_id
     assert len(events.snapshots()) == 1 and ids(events) == [1, 2, 3]
@@ -57,7 +70,10 @@ def test_reads_see_columns_filters_limits_and_counts(events):
     events.append(rows([4, 5], "2026-01-02", None))
     assert events.scan("id >= 2", ("id",)).to_arrow().column_names == ["id"]
     assert ids(events.scan(GreaterThan("id", 1) & IsNull("s"))) == [4, 5]
-    assert events.scan("day = DATE '2026-01-02'").count() == 2 and events.scan("id % 2 = 0").count() == 2
+    assert (
+        events.scan("day = DATE '2026-01-02'").count() == 2
+        and events.scan("id % 2 = 0").count() == 2
+    )
     assert len(events.scan(limit=2).to_arrow()) == 2 and events.scan(limit=2).count() == 2
     assert [t.file.record_count for t in events.scan("day = DATE '2026-01-02'").plan_files()] == [2]
     assert "1 of 2" in str(events.scan("day = DATE '2026-01-02'").explain())
@@ -84,11 +100,18 @@ def test_time_travel_by_id_time_branch_and_tag(events):
     events.append(rows([9]), branch="audit")
     assert ids(events) == [1, 2]
     assert ids(events.scan(snapshot_id=first)) == [1] and ids(events.scan(tag="v1")) == [1]
-    assert ids(events.scan(branch="audit")) == [1, 9] and ids(events.scan().use_ref("audit")) == [1, 9]
+    assert ids(events.scan(branch="audit")) == [1, 9] and ids(events.scan().use_ref("audit")) == [
+        1,
+        9,
+    ]
     when = events.snapshot_by_id(first).timestamp_ms
     assert ids(events.scan(as_of=when)) == [1]
     assert ids(events.scan(as_of=dt.datetime.fromtimestamp(when / 1000, dt.UTC))) == [1]
-    for bad, error in (({"snapshot_id": 7}, NoSuchSnapshotError), ({"tag": "nope"}, NoSuchRefError), ({"as_of": 5}, ValidationError)):
+    for bad, error in (
+        ({"snapshot_id": 7}, NoSuchSnapshotError),
+        ({"tag": "nope"}, NoSuchRefError),
+        ({"as_of": 5}, ValidationError),
+    ):
         with pytest.raises((error, frazil.errors.NotFound)):
             events.scan(**bad).to_arrow()
     with pytest.raises(frazil.errors.FrazilError):
@@ -121,7 +144,10 @@ def test_dynamic_overwrite_replaces_the_partitions_of_the_frame(events):
     events.append(rows([3], "2026-01-02"))
     result = events.dynamic_partition_overwrite(rows([4], "2026-01-02"))
     assert result.summary["replace-partitions"] == "true" and ids(events) == [1, 2, 4]
-    assert events.overwrite(rows([5], "2026-01-02"), **{"overwrite-mode": "dynamic"}).files_removed == 1
+    assert (
+        events.overwrite(rows([5], "2026-01-02"), **{"overwrite-mode": "dynamic"}).files_removed
+        == 1
+    )
     assert events.dynamic_partition_overwrite(rows([])).snapshot_id is None
 
 
@@ -172,12 +198,19 @@ def test_a_transaction_is_one_commit_or_none(events, tmp_path):
         tx.set_properties(k="v")
         with tx.update_schema() as update:
             update.add_column("n", frazil.LongType())
-    assert ids(events) == [1, 2] and events.properties["k"] == "v" and events.metadata_location.rsplit("/", 1)[-1].startswith("00001-")
+    assert (
+        ids(events) == [1, 2]
+        and events.properties["k"] == "v"
+        and events.metadata_location.rsplit("/", 1)[-1].startswith("00001-")
+    )
     files = sorted(p for p in tmp_path.rglob("*") if p.is_file() and "catalog.db" not in p.name)
     with pytest.raises(RuntimeError, match="on purpose"), events.transaction() as tx:
         tx.append(rows([3]).append_column("n", pa.array([1])))
         raise RuntimeError("on purpose")
-    assert sorted(p for p in tmp_path.rglob("*") if p.is_file() and "catalog.db" not in p.name) == files
+    assert (
+        sorted(p for p in tmp_path.rglob("*") if p.is_file() and "catalog.db" not in p.name)
+        == files
+    )
     with pytest.raises(InvalidInput, match="committed or has failed"):
         tx.append(rows([4]))
     assert ids(events) == [1, 2]
@@ -207,7 +240,10 @@ def test_rollback_and_properties_and_upgrade(events):
     events.upgrade(3)
     result = events.append(rows([3]))
     assert events.format_version == 3 and events.metadata.next_row_id == 2
-    assert events.scan(selected_fields=("id", "_row_id")).to_arrow().num_rows == 2 and result.rows_inserted == 1
+    assert (
+        events.scan(selected_fields=("id", "_row_id")).to_arrow().num_rows == 2
+        and result.rows_inserted == 1
+    )
     with pytest.raises(ValidationError):
         events.upgrade(2)
 
@@ -243,18 +279,26 @@ def test_a_lost_race_without_retries_leaves_no_file(catalog, events, tmp_path):
 
 def test_metadata_columns_say_where_a_row_lies(events):
     events.append(rows([5, 6]))
-    got = events.scan(selected_fields=("id", "_file", "_pos", "_spec_id", "_partition", "_deleted")).to_arrow()
+    got = events.scan(
+        selected_fields=("id", "_file", "_pos", "_spec_id", "_partition", "_deleted")
+    ).to_arrow()
     assert got["_pos"].to_pylist() == [0, 1] and got["_file"].to_pylist()[0].endswith(".parquet")
-    assert got["_partition"].to_pylist()[0] == {"day": dt.date(2026, 1, 1)} and got["_deleted"].to_pylist() == [False, False]
+    assert got["_partition"].to_pylist()[0] == {"day": dt.date(2026, 1, 1)} and got[
+        "_deleted"
+    ].to_pylist() == [False, False]
 
 
 def test_inspect_and_incremental_append(events):
     one = events.append(rows([1])).snapshot_id
     two = events.append(rows([2])).snapshot_id
-    assert events.inspect.snapshots().num_rows == 2 and events.inspect.files()["record_count"].to_pylist() == [1, 1]
+    assert events.inspect.snapshots().num_rows == 2 and events.inspect.files()[
+        "record_count"
+    ].to_pylist() == [1, 1]
     assert ids(events.incremental_append_scan(from_snapshot_id_exclusive=one)) == [2]
     assert ids(events.incremental_append_scan(to_snapshot_id_inclusive=one)) == [1]
-    assert ids(events.incremental_append_scan(from_snapshot_id_exclusive=one, to_snapshot_id_inclusive=two)) == [2]
+    assert ids(
+        events.incremental_append_scan(from_snapshot_id_exclusive=one, to_snapshot_id_inclusive=two)
+    ) == [2]
     with pytest.raises(AttributeError, match="snapshots"):
         events.inspect.nothing()
 
@@ -280,7 +324,10 @@ def test_tables_are_created_in_every_form_and_refused_with_reasons(catalog):
         sort_by=["id desc nulls last"],
         format_version=3,
     )
-    assert keyed.schema().identifier_field_names() == {"id"} and keyed.schema().find_field("id").required
+    assert (
+        keyed.schema().identifier_field_names() == {"id"}
+        and keyed.schema().find_field("id").required
+    )
     assert keyed.sort_order().fields[0].direction.value == "desc" and keyed.format_version == 3
     with pytest.raises(TableAlreadyExistsError):
         catalog.create_table("db.keyed", "id int")
@@ -298,10 +345,16 @@ def test_create_and_replace_transactions_show_the_table_with_its_rows(catalog):
         tx.append(pa.table({"id": [1]}))
         assert not catalog.table_exists("db.fresh")
     assert ids(tx.table) == [1] and len(catalog.load_table("db.fresh").snapshots()) == 1
-    with catalog.replace_table_transaction("db.fresh", "id bigint, more string", partition_by=["more"]) as tx:
+    with catalog.replace_table_transaction(
+        "db.fresh", "id bigint, more string", partition_by=["more"]
+    ) as tx:
         tx.append(pa.table({"id": [2], "more": ["m"]}))
     replaced = catalog.load_table("db.fresh")
-    assert ids(replaced) == [2] and len(replaced.snapshots()) == 2 and not replaced.spec().is_unpartitioned
+    assert (
+        ids(replaced) == [2]
+        and len(replaced.snapshots()) == 2
+        and not replaced.spec().is_unpartitioned
+    )
     assert ids(replaced.scan(snapshot_id=replaced.snapshots()[0].snapshot_id)) == [1]
 
 
@@ -338,11 +391,15 @@ def test_a_table_by_location_and_by_metadata_file(tmp_path):
 def test_the_directory_of_a_catalogs_table_opens_read_only_at_its_newest_metadata(events):
     events.append(rows([1]))
     by_place = frazil.load_table(events.location())
-    assert ids(by_place) == [1] and by_place.metadata_location.endswith(events.metadata_location.rsplit("/", 1)[-1])
+    assert ids(by_place) == [1] and by_place.metadata_location.endswith(
+        events.metadata_location.rsplit("/", 1)[-1]
+    )
     with pytest.raises(ValidationError, match="read-only"):
         by_place.append(rows([2]))
     rival = pathlib.Path(events.metadata_location)
-    rival.with_name(rival.name.split("-")[0] + "-rival.metadata.json").write_bytes(rival.read_bytes())
+    rival.with_name(rival.name.split("-")[0] + "-rival.metadata.json").write_bytes(
+        rival.read_bytes()
+    )
     with pytest.raises(NoSuchTableError, match="Only its catalog knows"):
         frazil.load_table(events.location())
 
@@ -360,7 +417,9 @@ def test_with_nothing_configured_tables_live_in_the_warehouse_folder(tmp_path, m
 def test_a_table_looks_like_one_in_text_and_html(events):
     events.append(rows([1]))
     text = repr(events)
-    assert "test.db.events" in text and "partitioned by  day" in text and "rows  1 in 1 files" in text
+    assert (
+        "test.db.events" in text and "partitioned by  day" in text and "rows  1 in 1 files" in text
+    )
     assert "<table>" in events._repr_html_()
 
 
@@ -386,7 +445,9 @@ def test_racing_adds_of_one_file_land_once(catalog, tmp_path):
 
 def test_totals_that_a_parent_lacks_are_counted(catalog, events):
     events.append(rows([1, 2]))
-    bare = {k: v for k, v in events.current_snapshot().summary.items() if not k.startswith("total-")}
+    bare = {
+        k: v for k, v in events.current_snapshot().summary.items() if not k.startswith("total-")
+    }
     metadata = events.metadata
     stripped = dataclasses.replace(events.current_snapshot(), summary=bare)
     forged = dataclasses.replace(metadata, snapshots=Snapshots.of([stripped]))
@@ -394,30 +455,47 @@ def test_totals_that_a_parent_lacks_are_counted(catalog, events):
     assert type(outcome).__name__ == "Committed"
     events.refresh()
     summary = events.append(rows([3])).summary
-    assert (summary["total-records"], summary["total-data-files"], summary["total-delete-files"]) == ("3", "2", "0")
-    assert int(summary["total-files-size"]) == sum(events.inspect.files()["file_size_in_bytes"].to_pylist())
+    assert (
+        summary["total-records"],
+        summary["total-data-files"],
+        summary["total-delete-files"],
+    ) == ("3", "2", "0")
+    assert int(summary["total-files-size"]) == sum(
+        events.inspect.files()["file_size_in_bytes"].to_pylist()
+    )
 
 
 def test_changes_by_an_old_handle_reach_rows_that_others_wrote_since(catalog, events):
-    """There is nothing to commit when a handle holds no such rows, so no conflict would tell that it is old."""
+    """There is nothing to commit when a handle holds no such rows, so no conflict would tell that
+    it is old.
+    """
     old = [catalog.load_table("db.events") for _ in range(5)]
     events.append(rows([1, 2, 3]))
     assert old[0].delete("id = 1").rows_deleted == 1
     assert old[1].update({"s": "'y'"}, where="id = 2").rows_updated == 1
     frame = pa.table({"id": pa.array([3], pa.int64())})
-    assert old[2].merge(frame, "target.id = source.id").when_matched_delete().execute().rows_deleted == 1
+    assert (
+        old[2].merge(frame, "target.id = source.id").when_matched_delete().execute().rows_deleted
+        == 1
+    )
     with pytest.raises(ValidationException, match="has changed since it was loaded"):
-        old[3].merge(pa.table({"id": pa.array([2], pa.int64())}).to_reader(), "target.id = source.id").when_matched_delete().execute()
+        old[3].merge(
+            pa.table({"id": pa.array([2], pa.int64())}).to_reader(), "target.id = source.id"
+        ).when_matched_delete().execute()
     assert [r["id"] for r in old[3].scan().to_arrow().to_pylist()] == [2]
     assert repr(old[4].delete("id = 77")) == "CommitResult(nothing changed)"
     assert ids(events.refresh()) == [2]
 
 
-def test_files_are_added_by_their_whole_paths_and_results_tell_of_metadata(catalog, events, tmp_path, monkeypatch):
+def test_files_are_added_by_their_whole_paths_and_results_tell_of_metadata(
+    catalog, events, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     pq.write_table(rows([5]), "outside.parquet")
     events.add_files(["outside.parquet"])
-    assert events.inspect.files().column("file_path").to_pylist() == [str(tmp_path / "outside.parquet")]
+    assert events.inspect.files().column("file_path").to_pylist() == [
+        str(tmp_path / "outside.parquet")
+    ]
     monkeypatch.chdir("/")
     assert ids(events) == [5]
     assert repr(events.set_properties(owner="me")) == "CommitResult(metadata only, no new snapshot)"
@@ -426,7 +504,10 @@ def test_files_are_added_by_their_whole_paths_and_results_tell_of_metadata(catal
 WRONG = {
     "Did you mean 'day'": (
         lambda t: t.scan("dya = date'2026-01-01'").to_arrow(),
-        lambda t: t.scan(selected_fields=("dya",)).plan_files() and t.scan(selected_fields=("dya",)).projection(),
+        lambda t: (
+            t.scan(selected_fields=("dya",)).plan_files()
+            and t.scan(selected_fields=("dya",)).projection()
+        ),
         lambda t: t.delete("dya is null"),
         lambda t: t.update(set={"dya": "null"}),
         lambda t: t.changes(row_filter="dya is null").to_arrow(),
@@ -441,17 +522,25 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("text", "do"), [(text, do) for text, all_of_it in WRONG.items() for do in all_of_it])
+@pytest.mark.parametrize(
+    ("text", "do"), [(text, do) for text, all_of_it in WRONG.items() for do in all_of_it]
+)
 def test_refusals_name_the_table_once_and_what_may_be_meant(events, text, do):
     events.append(rows([1, 2]))
     with pytest.raises(InvalidInput, match=text) as told:
         do(events)
-    assert str(told.value).count("test.db.events") == 1 and told.value.facts["table"] == "test.db.events"
+    assert (
+        str(told.value).count("test.db.events") == 1
+        and told.value.facts["table"] == "test.db.events"
+    )
     assert str(pickle.loads(pickle.dumps(told.value))) == str(told.value)
 
 
 def test_a_block_that_fails_names_the_table(events):
-    with pytest.raises(ValidationError, match=r"^Table test\.db\.events: Cannot find column 'ID'.* Did you mean 'id'\?$"):
+    with pytest.raises(
+        ValidationError,
+        match=r"^Table test\.db\.events: Cannot find column 'ID'.* Did you mean 'id'\?$",
+    ):
         with events.update_schema() as update:
             update.delete_column("ID")
     assert events.schema().column_names == ["id", "day", "s"]
@@ -459,9 +548,14 @@ def test_a_block_that_fails_names_the_table(events):
 
 def test_schemas_are_taken_in_every_form_also_by_union(catalog, events):
     made = catalog.create_table("db.named", {"id": "bigint not null", "a`b": "array<int>"}).schema()
-    assert [str(f) for f in made.fields] == ["1: id: required long", "2: a`b: optional list<int>"] and repr(made) == str(made)
+    assert [str(f) for f in made.fields] == [
+        "1: id: required long",
+        "2: a`b: optional list<int>",
+    ] and repr(made) == str(made)
     with events.update_schema() as update:
-        update.union_by_name(pa.schema([("id", pa.int64()), ("more", pa.string())])).union_by_name("yet int")
+        update.union_by_name(pa.schema([("id", pa.int64()), ("more", pa.string())])).union_by_name(
+            "yet int"
+        )
     assert events.schema().column_names == ["id", "day", "s", "more", "yet"]
     with pytest.raises(InvalidInput, match="format_version must be the number 1, 2 or 3, not '2'"):
         catalog.create_table("db.v", "id int", format_version="2")
@@ -475,7 +569,9 @@ def test_a_name_whose_catalog_is_unknown_says_so(tmp_path, monkeypatch):
         frazil.load_catalog("p", type="path", werehouse=str(tmp_path))
 
 
-def test_a_file_that_a_snapshot_lists_twice_is_refused_by_name_and_not_read_twice(catalog, tmp_path):
+def test_a_file_that_a_snapshot_lists_twice_is_refused_by_name_and_not_read_twice(
+    catalog, tmp_path
+):
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"id": list(range(10))}), path)
     for version in (1, 2, 3):
@@ -493,8 +589,17 @@ def test_a_file_that_a_snapshot_lists_twice_is_refused_by_name_and_not_read_twic
         table.refresh()
         told = rf"{re.escape(str(path))} 2 times \(added by {again}, {once}\).*snapshot_id={once}"
         filtered, frame = table.scan("id = 3"), table.scan(snapshot_id=once).to_arrow()
-        uses = [table.to_arrow, table.scan().count, filtered.plan_files, partial(table.delete, "id = 3")]
-        uses += [partial(table.update, {"id": "1"}), partial(table.upsert, frame, ["id"]), partial(table.overwrite, frame, "id < 3")]
+        uses = [
+            table.to_arrow,
+            table.scan().count,
+            filtered.plan_files,
+            partial(table.delete, "id = 3"),
+        ]
+        uses += [
+            partial(table.update, {"id": "1"}),
+            partial(table.upsert, frame, ["id"]),
+            partial(table.overwrite, frame, "id < 3"),
+        ]
         for use in uses:
             with pytest.raises(CorruptData, match=told) as refused:
                 use()
@@ -525,15 +630,27 @@ def test_a_stream_behind_nothing_but_its_capsule_is_not_read_twice(catalog, even
 
 def test_an_error_names_the_table_it_is_about_and_no_other(catalog, events):
     other = catalog.create_table("db.other", "id bigint")
-    with pytest.raises(ValidationError, match=r"^Table test\.db\.events: Cannot find column 'nosuch'"), other.transaction() as tx:
+    with (
+        pytest.raises(
+            ValidationError, match=r"^Table test\.db\.events: Cannot find column 'nosuch'"
+        ),
+        other.transaction() as tx,
+    ):
         tx.append(events.scan("nosuch = 1").to_arrow())
 
 
 def test_nothing_given_is_nothing_asked(catalog):
-    table = catalog.create_table("db.none", "id bigint", partition_by=None, sort_by=None, properties=None)
+    table = catalog.create_table(
+        "db.none", "id bigint", partition_by=None, sort_by=None, properties=None
+    )
     table.append(pa.table({"id": [1]}), snapshot_properties={})
-    odd = dataclasses.replace(table.current_snapshot(), summary={"operation": "append", "total-records": "1", "total-data-files": "x"})
-    table._loaded = dataclasses.replace(table._loaded, metadata=dataclasses.replace(table.metadata, snapshots=Snapshots.of([odd])))
+    odd = dataclasses.replace(
+        table.current_snapshot(),
+        summary={"operation": "append", "total-records": "1", "total-data-files": "x"},
+    )
+    table._loaded = dataclasses.replace(
+        table._loaded, metadata=dataclasses.replace(table.metadata, snapshots=Snapshots.of([odd]))
+    )
     assert "db.none" in repr(table) and "db.none" in table._repr_html_()
 
 

@@ -1,4 +1,6 @@
-"""`txn=(id, number)`: a write is done once however often it is sent, whatever became of the snapshot that it made."""
+"""`txn=(id, number)`: a write is done once however often it is sent, whatever became of the
+snapshot that it made.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "s": ["a", "b"]})
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    made = catalog_of("path", tmp_path).create_table("db.t", "id bigint not null, s string", identifier_fields=["id"])
+    made = catalog_of("path", tmp_path).create_table(
+        "db.t", "id bigint not null, s string", identifier_fields=["id"]
+    )
     made.append(ROWS)
     return made
 
@@ -62,21 +66,36 @@ VERBS: dict[str, Callable[[Table, Path, dict[str, Any]], Any]] = {
     "delete": lambda t, _, k: t.delete("id = 1", runner="in-process", **k),
     "update": lambda t, _, k: t.update({"id": "id + 10"}, runner="in-process", **k),
     "upsert": lambda t, _, k: t.upsert(more(2), runner="in-process", **k),
-    "merge": lambda t, _, k: t.merge(more(3), "target.id = source.id", runner="in-process", **k).when_not_matched_insert_all().execute(),
+    "merge": lambda t, _, k: (
+        t.merge(more(3), "target.id = source.id", runner="in-process", **k)
+        .when_not_matched_insert_all()
+        .execute()
+    ),
     "add_files": lambda t, folder, k: t.add_files([parquet_file(folder, k["txn"][0])], **k),
 }
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_is_done_once_and_leaves_no_file_when_it_is_sent_again(verb: str, table: Table, tmp_path: Path) -> None:
+def test_every_verb_is_done_once_and_leaves_no_file_when_it_is_sent_again(
+    verb: str, table: Table, tmp_path: Path
+) -> None:
     first = VERBS[verb](table, tmp_path, {"txn": ("app", 7)})
     assert first.snapshot_id is not None and not first.skipped and first.done_in is None
     assert (first.summary["frazil.txn.id"], first.summary["frazil.txn.number"]) == ("app", "7")
     rows, held, made = ids(table.refresh()), data_files_below(table), len(table.snapshots())
     for handle in (table, frazil.load_table(table.location())):
         again = VERBS[verb](handle, tmp_path, {"txn": ("app", 7)})
-        assert (again.snapshot_id, again.skipped, again.done_in, again.attempts) == (None, True, first.snapshot_id, 0)
-        assert (ids(table.refresh()), data_files_below(table), len(table.snapshots())) == (rows, held, made)
+        assert (again.snapshot_id, again.skipped, again.done_in, again.attempts) == (
+            None,
+            True,
+            first.snapshot_id,
+            0,
+        )
+        assert (ids(table.refresh()), data_files_below(table), len(table.snapshots())) == (
+            rows,
+            held,
+            made,
+        )
     assert str(first.snapshot_id) in repr(again) and "skipped" in repr(again)
     assert not VERBS[verb](table, tmp_path, {"txn": ("another app", 7)}).skipped
 
@@ -87,10 +106,16 @@ def test_a_replay_is_skipped_after_its_snapshot_has_expired_by_hand(table: Table
     assert last.snapshot_id
     expire(table, last.snapshot_id)
     again = frazil.load_table(table.location()).append(more(3), txn=("app", 1))
-    assert (again.skipped, again.done_in, ids(table.refresh())) == (True, first.snapshot_id, [1, 2, 3, 4])
+    assert (again.skipped, again.done_in, ids(table.refresh())) == (
+        True,
+        first.snapshot_id,
+        [1, 2, 3, 4],
+    )
 
 
-def test_a_replay_after_a_rollback_is_skipped_and_a_warning_says_how_to_do_it_again(table: Table, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_replay_after_a_rollback_is_skipped_and_a_warning_says_how_to_do_it_again(
+    table: Table, caplog: pytest.LogCaptureFixture
+) -> None:
     before = table.refresh().current_snapshot()
     assert before
     table.append(more(3), txn=("app", 1))
@@ -103,7 +128,9 @@ def test_a_replay_after_a_rollback_is_skipped_and_a_warning_says_how_to_do_it_ag
     assert not table.append(more(3), txn=("app", 1)).skipped and ids(table.refresh()) == [1, 2, 3]
 
 
-def test_numbers_rise_and_a_lower_one_is_skipped_with_a_warning(table: Table, caplog: pytest.LogCaptureFixture) -> None:
+def test_numbers_rise_and_a_lower_one_is_skipped_with_a_warning(
+    table: Table, caplog: pytest.LogCaptureFixture
+) -> None:
     assert not table.append(more(5), txn=("app", 5)).skipped
     with caplog.at_level(logging.WARNING, "frazil"):
         assert table.append(more(4), txn=("app", 4)).skipped
@@ -123,14 +150,22 @@ def test_each_branch_has_marks_of_its_own_which_go_and_move_with_it(table: Table
     table.manage_snapshots().remove_branch("checked@home").commit()
     table.manage_snapshots().create_branch(branch_name="checked@home", snapshot_id=None).commit()
     assert not table.append(more(6), branch="checked@home", txn=("app", 1)).skipped
-    assert (ids(table.refresh()), ids(table.refresh(), branch="checked@home")) == ([1, 2, 3], [1, 2, 3, 6]) and table.append(more(7), txn=("app", 1)).skipped
+    assert (ids(table.refresh()), ids(table.refresh(), branch="checked@home")) == (
+        [1, 2, 3],
+        [1, 2, 3, 6],
+    ) and table.append(more(7), txn=("app", 1)).skipped
 
 
 def test_names_and_branches_with_the_marks_own_signs_are_told_apart(table: Table) -> None:
-    table.manage_snapshots().create_branch(branch_name="b", snapshot_id=None).create_branch(branch_name="x@b", snapshot_id=None).commit()
+    table.manage_snapshots().create_branch(branch_name="b", snapshot_id=None).create_branch(
+        branch_name="x@b", snapshot_id=None
+    ).commit()
     assert not table.append(more(3), branch="b", txn=("a@x", 1)).skipped
     assert not table.append(more(4), branch="x@b", txn=("a", 1)).skipped
-    assert table.append(more(3), branch="b", txn=("a@x", 1)).skipped and not table.append(more(5), txn=("a@x@b", 1)).skipped
+    assert (
+        table.append(more(3), branch="b", txn=("a@x", 1)).skipped
+        and not table.append(more(5), txn=("a@x@b", 1)).skipped
+    )
 
 
 def test_a_delete_that_found_nothing_is_done_as_well(table: Table) -> None:
@@ -144,7 +179,9 @@ def test_a_delete_that_found_nothing_is_done_as_well(table: Table) -> None:
 def test_a_delete_with_a_txn_sees_what_others_wrote_since_the_handle_was_read(table: Table) -> None:
     old = frazil.load_table(table.location())
     table.append(more(99))
-    assert old.delete("id = 99", txn=("app", 1), runner="in-process").rows_deleted == 1 and ids(table.refresh()) == [1, 2]
+    assert old.delete("id = 99", txn=("app", 1), runner="in-process").rows_deleted == 1 and ids(
+        table.refresh()
+    ) == [1, 2]
 
 
 def test_a_transaction_is_done_once_as_a_whole(table: Table) -> None:
@@ -159,7 +196,11 @@ def test_a_transaction_is_done_once_as_a_whole(table: Table) -> None:
     assert first.snapshot_id is not None and ids(table.refresh()) == [2, 3]
     table.set_properties(k="w")
     again = send()
-    assert again.skipped and again.done_in == first.snapshot_id and (ids(table.refresh()), data_files_below(table)) == ([2, 3], held)
+    assert (
+        again.skipped
+        and again.done_in == first.snapshot_id
+        and (ids(table.refresh()), data_files_below(table)) == ([2, 3], held)
+    )
     assert table.properties["k"] == "w"
 
 
@@ -171,12 +212,28 @@ def test_a_transaction_of_properties_alone_is_done_once(table: Table) -> None:
 
 
 def test_one_change_of_a_transaction_takes_no_txn(table: Table) -> None:
-    with pytest.raises(InvalidInput, match=r"txn= belongs to the whole transaction"), table.transaction() as tx:
+    with (
+        pytest.raises(InvalidInput, match=r"txn= belongs to the whole transaction"),
+        table.transaction() as tx,
+    ):
         tx.append(more(3), txn=("app", 1))
     assert ids(table.refresh()) == [1, 2]
 
 
-@pytest.mark.parametrize("wrong", [("app",), ("", 1), ("app", -1), ("app", "1"), ("app", True), ("app", 2**63), 7, "app:7", (1, "app")])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("app",),
+        ("", 1),
+        ("app", -1),
+        ("app", "1"),
+        ("app", True),
+        ("app", 2**63),
+        7,
+        "app:7",
+        (1, "app"),
+    ],
+)
 def test_what_is_no_pair_of_a_name_and_a_number_is_refused(wrong: Any, table: Table) -> None:
     with pytest.raises(InvalidInput, match="txn must be a pair"):
         table.append(more(3), txn=wrong)
@@ -189,7 +246,9 @@ def test_a_mark_that_was_changed_by_hand_is_refused_by_its_name(table: Table) ->
 
 
 def test_a_write_that_loses_the_race_against_its_own_replay_removes_its_files(table: Table) -> None:
-    """Two drivers send the same write: the second has begun before the first commits, and finds the mark inside its attempt."""
+    """Two drivers send the same write: the second has begun before the first commits, and finds the
+    mark inside its attempt.
+    """
     held: set[str] = set()
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -197,13 +256,20 @@ def test_a_write_that_loses_the_race_against_its_own_replay_removes_its_files(ta
         assert not frazil.load_table(table.location()).append(more(3), txn=("app", 1)).skipped
         held.update(data_files_below(table))
 
-    result = table.append(pa.RecordBatchReader.from_batches(more(3).schema, batches()), txn=("app", 1))
+    result = table.append(
+        pa.RecordBatchReader.from_batches(more(3).schema, batches()), txn=("app", 1)
+    )
     assert result.skipped and result.done_in is not None and held
-    assert ids(table.refresh()) == [1, 2, 3] and {f for f in data_files_below(table) if f not in held} == set()
+    assert (
+        ids(table.refresh()) == [1, 2, 3]
+        and {f for f in data_files_below(table) if f not in held} == set()
+    )
 
 
 @pytest.mark.parametrize("word", ["lost", "applied", "raise", "applied-raise", "applied-conflict"])
-def test_a_replay_after_an_answer_that_was_lost_makes_it_exactly_once(word: str, table: Table) -> None:
+def test_a_replay_after_an_answer_that_was_lost_makes_it_exactly_once(
+    word: str, table: Table
+) -> None:
     table.set_properties({"commit.status-check.num-retries": "0"})
     flaky = FlakyBackend(table._writable(), [word], unreachable_loads=1)
     with pytest.raises(CommitStateUnknownException):
@@ -216,30 +282,43 @@ def test_a_replay_after_an_answer_that_was_lost_makes_it_exactly_once(word: str,
 
 SENDS = st.lists(
     st.tuples(
-        st.sampled_from(["a", "b"]), st.integers(1, 4), st.sampled_from(["main", "other"]),
-        st.sampled_from(["ok", "conflict", "lost", "applied", "applied-conflict"]), st.booleans(),
+        st.sampled_from(["a", "b"]),
+        st.integers(1, 4),
+        st.sampled_from(["main", "other"]),
+        st.sampled_from(["ok", "conflict", "lost", "applied", "applied-conflict"]),
+        st.booleans(),
     ),
     max_size=10,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(sends=SENDS)
-def test_any_order_of_writes_replays_and_lost_answers_agrees_with_a_model(sends: list[tuple[str, int, str, str, bool]]) -> None:
-    """The model: the last number of each writer on each branch, and the rows of the writes that it let pass."""
+def test_any_order_of_writes_replays_and_lost_answers_agrees_with_a_model(
+    sends: list[tuple[str, int, str, str, bool]],
+) -> None:
+    """The model: the last number of each writer on each branch, and the rows of the writes that it
+    let pass.
+    """
     catalog = frazil.load_catalog("txn", type="memory")
     catalog.create_namespace("db")
-    made = catalog.create_table("db.t", "id bigint, s string", properties={"commit.status-check.num-retries": "0"})
+    made = catalog.create_table(
+        "db.t", "id bigint, s string", properties={"commit.status-check.num-retries": "0"}
+    )
     made.append(ROWS.slice(0, 0))
     made.manage_snapshots().create_branch(branch_name="other", snapshot_id=None).commit()
     last: dict[tuple[str, str], int] = {}
     rows: dict[str, list[int]] = {"main": [], "other": []}
     for n, (writer, number, branch, word, rolls_back) in enumerate(sends):
         before = made.refresh().current_snapshot()
-        flaky = FlakyBackend(made._writable(), [word], unreachable_loads=1 if word in ("lost", "applied") else 0)
+        flaky = FlakyBackend(
+            made._writable(), [word], unreachable_loads=1 if word in ("lost", "applied") else 0
+        )
         passes = number > last.get((writer, branch), 0)
         try:
-            result = Table(flaky, made._loaded, "t").append(more(n), branch=branch, txn=(writer, number))
+            result = Table(flaky, made._loaded, "t").append(
+                more(n), branch=branch, txn=(writer, number)
+            )
             assert result.skipped is not passes
         except CommitStateUnknownException:
             assert passes and word in ("lost", "applied")
@@ -253,7 +332,9 @@ def test_any_order_of_writes_replays_and_lost_answers_agrees_with_a_model(sends:
     assert {b: ids(made.refresh(), branch=b) for b in rows} == rows
 
 
-def test_drivers_that_send_the_same_writes_at_the_same_time_make_each_exactly_once(table: Table) -> None:
+def test_drivers_that_send_the_same_writes_at_the_same_time_make_each_exactly_once(
+    table: Table,
+) -> None:
     drivers, numbers = 4, range(1, 7)
     together, skipped = threading.Barrier(drivers), [0] * drivers
 
@@ -268,14 +349,22 @@ def test_drivers_that_send_the_same_writes_at_the_same_time_make_each_exactly_on
         thread.start()
     for thread in threads:
         thread.join(120)
-    assert sum(skipped) == (drivers - 1) * len(numbers) and ids(table.refresh()) == [1, 2, *(n + 10 for n in numbers)]
+    assert sum(skipped) == (drivers - 1) * len(numbers) and ids(table.refresh()) == [
+        1,
+        2,
+        *(n + 10 for n in numbers),
+    ]
     assert len(data_files_below(table)) == 1 + len(numbers)
 
 
 @pytest.mark.spark
 def test_spark_does_no_job_for_a_write_that_is_done(spark: Any, table: Table) -> None:
     frame = spark.createDataFrame([(3, "x")], "id long, s string")
-    first, tracker, group = table.append(frame, txn=("app", 1)), spark.sparkContext.statusTracker(), "replays of a txn"
+    first, tracker, group = (
+        table.append(frame, txn=("app", 1)),
+        spark.sparkContext.statusTracker(),
+        "replays of a txn",
+    )
     spark.sparkContext.setJobGroup(group, group)
     try:
         again = [
@@ -285,7 +374,11 @@ def test_spark_does_no_job_for_a_write_that_is_done(spark: Any, table: Table) ->
         ]
         assert not tracker.getJobIdsForGroup(group)
         assert table.delete("id = 1", spark=spark, txn=("app", 2)).rows_deleted == 1
-        assert table.append(frame, txn=("app", 3)).rows_inserted == 1 and tracker.getJobIdsForGroup(group)
+        assert table.append(frame, txn=("app", 3)).rows_inserted == 1 and tracker.getJobIdsForGroup(
+            group
+        )
     finally:
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
-    assert all(r.skipped and r.done_in == first.snapshot_id for r in again) and ids(table.refresh()) == [2, 3, 3]
+    assert all(r.skipped and r.done_in == first.snapshot_id for r in again) and ids(
+        table.refresh()
+    ) == [2, 3, 3]

@@ -1,4 +1,6 @@
-"""Every verb takes the same values into a column and refuses the same ones: one rule, whichever way rows come."""
+"""Every verb takes the same values into a column and refuses the same ones: one rule, whichever way
+rows come.
+"""
 
 import datetime as dt
 import decimal
@@ -80,8 +82,12 @@ def update_set(t, new, old):
 
 
 def outcome(catalog, verb, ddl, frames):
-    """What is stored for the new value, or "refused". Row 1 is there before, with null; row 2 is new. `ddl`: of column x."""
-    t = catalog.create_table(f"db.t{next(_numbers)}", f"id bigint, x {ddl}", format_version=3, partition_by=["id"])
+    """What is stored for the new value, or "refused". Row 1 is there before, with null; row 2 is
+    new. `ddl`: of column x.
+    """
+    t = catalog.create_table(
+        f"db.t{next(_numbers)}", f"id bigint, x {ddl}", format_version=3, partition_by=["id"]
+    )
     t.append([{"id": 1}])
     before = t.current_snapshot().snapshot_id
     try:
@@ -99,9 +105,25 @@ def same(catalog, verbs, ddl, frames):
     return outcomes[verbs[0].__name__]
 
 
-# Columns of Arrow frames ----------------------------------------------------------------------------------------------------------------
+# Columns of Arrow frames
+# ----------------------------------------------------------------------------------------------------------------
 
-WHOLE = [0, 1, -1, 127, 2**15 - 1, 2**24, 2**24 + 1, 2**31 - 1, 2**31, 2**53, 2**53 + 1, -(2**60), 2**63 - 1, -(2**63)]
+WHOLE = [
+    0,
+    1,
+    -1,
+    127,
+    2**15 - 1,
+    2**24,
+    2**24 + 1,
+    2**31 - 1,
+    2**31,
+    2**53,
+    2**53 + 1,
+    -(2**60),
+    2**63 - 1,
+    -(2**63),
+]
 MICROS = [0, 1_700_000_000_000_000, -1_500]
 
 
@@ -109,17 +131,27 @@ def arrays(type_):
     """Arrow values of a type, some of them at the edges of narrower ones."""
     if pa.types.is_integer(type_):
         low, high = (
-            (0, 2**type_.bit_width) if pa.types.is_unsigned_integer(type_) else (-(2 ** (type_.bit_width - 1)), 2 ** (type_.bit_width - 1))
+            (0, 2**type_.bit_width)
+            if pa.types.is_unsigned_integer(type_)
+            else (-(2 ** (type_.bit_width - 1)), 2 ** (type_.bit_width - 1))
         )
         values = st.sampled_from([v for v in WHOLE if low <= v < high])
     elif pa.types.is_floating(type_):
-        values = st.sampled_from([0.0, 1.0, -2.5, 0.1, 2.0**24, 1e300] if type_ == pa.float64() else [0.0, 1.0, -2.5, 2.0**24])
+        values = st.sampled_from(
+            [0.0, 1.0, -2.5, 0.1, 2.0**24, 1e300]
+            if type_ == pa.float64()
+            else [0.0, 1.0, -2.5, 2.0**24]
+        )
     elif pa.types.is_decimal(type_):
-        values = st.sampled_from([decimal.Decimal(v).scaleb(-type_.scale) for v in (0, 1, -5, 99, 10**4)])
+        values = st.sampled_from(
+            [decimal.Decimal(v).scaleb(-type_.scale) for v in (0, 1, -5, 99, 10**4)]
+        )
     elif pa.types.is_timestamp(type_):
         per = {"s": 10**6, "ms": 1000, "us": 1, "ns": 1}[type_.unit]
         many = 1000 if type_.unit == "ns" else 1
-        values = st.sampled_from([v // per * many for v in MICROS] + ([1] if type_.unit == "ns" else []))
+        values = st.sampled_from(
+            [v // per * many for v in MICROS] + ([1] if type_.unit == "ns" else [])
+        )
         return values.map(lambda v: pa.array([v], pa.int64()).view(type_))
     else:
         values = st.sampled_from(OTHERS[type_])
@@ -157,7 +189,9 @@ def test_every_verb_takes_the_same_arrow_values_into_a_column(catalog, array, dd
             t.append(new, merge_schema=True)
 
         assert outcome(catalog, evolves, ddl, frames_of(array)) == found
-        assert same(catalog, EXPRESSIONS, ddl, frames_of(array)) == found  # these may take more: numbers as SQL assigns them
+        assert (
+            same(catalog, EXPRESSIONS, ddl, frames_of(array)) == found
+        )  # these may take more: numbers as SQL assigns them
 
 
 TAKEN = [
@@ -174,7 +208,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("array", "ddl", "held"), TAKEN, ids=str)
-def test_what_has_an_equal_value_in_the_column_s_type_is_taken_by_every_verb(catalog, array, ddl, held):
+def test_what_has_an_equal_value_in_the_column_s_type_is_taken_by_every_verb(
+    catalog, array, ddl, held
+):
     assert same(catalog, (*FRAMES, *EXPRESSIONS), ddl, frames_of(array)) == held
 
 
@@ -185,7 +221,8 @@ def test_what_has_none_is_refused_by_every_verb(catalog, array, ddl):
         assert same(catalog, EXPRESSIONS, ddl, frames_of(array)) == "refused"
 
 
-# Python values --------------------------------------------------------------------------------------------------------------------------
+# Python values
+# --------------------------------------------------------------------------------------------------------------------------
 
 VALUES = [
     True, 0, 7, 2**31, 2**53 + 1, 2**60, 1.0, 0.1, 1e300, decimal.Decimal("1.5"), decimal.Decimal("1.555"), "x", "00000000-0000-0000-0000-00000000000a", b"1234",
@@ -195,18 +232,26 @@ VALUES = [
 
 @pytest.mark.parametrize("ddl", COLUMNS)
 def test_a_python_value_is_taken_by_set_where_a_list_of_dicts_with_it_is_appended(catalog, ddl):
-    taken = [v for v in VALUES if same(catalog, (append, update_set), ddl, [[{"id": n, "x": v}] for n in (2, 1)]) != "refused"]
+    taken = [
+        v
+        for v in VALUES
+        if same(catalog, (append, update_set), ddl, [[{"id": n, "x": v}] for n in (2, 1)])
+        != "refused"
+    ]
     assert None in taken and len(taken) < len(VALUES)
 
 
 @pytest.mark.parametrize(
-    ("value", "ddl"), [(NAIVE, "timestamp"), (7, "double"), (0.1, "float"), (True, "int"), (2**53 + 1, "double")], ids=str
+    ("value", "ddl"),
+    [(NAIVE, "timestamp"), (7, "double"), (0.1, "float"), (True, "int"), (2**53 + 1, "double")],
+    ids=str,
 )
 def test_every_verb_takes_the_same_lists_of_dicts(catalog, value, ddl):
     same(catalog, (*FRAMES, update_set), ddl, [[{"id": n, "x": value}] for n in (2, 1)])
 
 
-# SQL text -------------------------------------------------------------------------------------------------------------------------------
+# SQL text
+# -------------------------------------------------------------------------------------------------------------------------------
 
 
 def updated(catalog, ddl, text):
@@ -246,11 +291,19 @@ def test_nothing_computed_moves_in_or_out_of_a_zone_by_itself(catalog, ddl, text
 
 
 def test_columns_in_expressions_are_cast_as_sql_assigns_them_but_for_times(catalog):
-    t = catalog.create_table("db.columns", "i bigint, n timestamp_ntz, d double, ts timestamp, f float, s string, o int, day date")
+    t = catalog.create_table(
+        "db.columns",
+        "i bigint, n timestamp_ntz, d double, ts timestamp, f float, s string, o int, day date",
+    )
     t.append([{"i": 7, "n": NAIVE, "d": 0.1, "day": NAIVE.date(), "ts": ZONED}])
     t.update({"o": "i", "f": "d", "s": "i", "n": "day"}, **HERE)
     row = t.to_arrow().to_pylist()[0]
-    assert (row["o"], row["f"], row["s"], row["n"]) == (7, 0.10000000149011612, "7", dt.datetime(2024, 5, 6))
+    assert (row["o"], row["f"], row["s"], row["n"]) == (
+        7,
+        0.10000000149011612,
+        "7",
+        dt.datetime(2024, 5, 6),
+    )
     for new, advice in (
         ({"ts": "n"}, "give them one"),
         ({"ts": "day"}, "give them one"),

@@ -18,7 +18,9 @@ VALUES = (7, "text", 1.5)
 
 def frame_of(columns: int, *ids: int) -> pa.Table:
     schema = pa.schema([("id", pa.int64()), *((f"C{n}", TYPES[n % 3]) for n in range(columns))])
-    return pa.Table.from_pylist([{"id": i, **{f"C{n}": VALUES[n % 3] for n in range(columns)}} for i in ids], schema=schema)
+    return pa.Table.from_pylist(
+        [{"id": i, **{f"C{n}": VALUES[n % 3] for n in range(columns)}} for i in ids], schema=schema
+    )
 
 
 def merge(table: Table, columns: int) -> None:
@@ -28,12 +30,16 @@ def merge(table: Table, columns: int) -> None:
 
 def merge_named(table: Table, columns: int) -> None:
     values = {f"c{n}": f"source.c{n}" for n in range(columns)}
-    table.merge(frame_of(columns, 1), "target.id = source.id", case_sensitive=False).when_matched_update(values).execute()
+    table.merge(
+        frame_of(columns, 1), "target.id = source.id", case_sensitive=False
+    ).when_matched_update(values).execute()
 
 
 WRITES: dict[str, Callable[[Table, int], object]] = {
     "append": lambda t, n: t.append(frame_of(n, 3)),
-    "append without case": lambda t, n: t.append(frame_of(n, 3).rename_columns(["ID", *(f"c{i}" for i in range(n))]), case_sensitive=False),
+    "append without case": lambda t, n: t.append(
+        frame_of(n, 3).rename_columns(["ID", *(f"c{i}" for i in range(n))]), case_sensitive=False
+    ),
     "upsert": lambda t, n: t.upsert(frame_of(n, 1, 9), join_cols=["id"]),
     "merge": merge,
     "merge of named columns": merge_named,
@@ -42,7 +48,9 @@ WRITES: dict[str, Callable[[Table, int], object]] = {
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_four_times_the_columns_take_much_less_than_sixteen_times_as_long(name: str, catalog: Catalog) -> None:
+def test_four_times_the_columns_take_much_less_than_sixteen_times_as_long(
+    name: str, catalog: Catalog
+) -> None:
     def seconds(columns: int) -> float:
         table = catalog.create_table(f"db.t{columns}", frame_of(columns).schema)
         table.append(frame_of(columns, 1, 2))

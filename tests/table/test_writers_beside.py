@@ -1,4 +1,5 @@
-"""Writers that append in loops beside each other, as threads and as processes, at default properties: all get through, and none tries often.
+"""Writers that append in loops beside each other, as threads and as processes, at default
+properties: all get through, and none tries often.
 
 FRAZIL_SOAK=1: 8 writers x 25 appends, held against the same 200 in a row.
 """
@@ -29,7 +30,9 @@ Beside = Callable[[str, Path], tuple[list[int], float]]  # attempts, seconds
 def catalog_of(kind: str, place: Path) -> Catalog:
     if kind == "path":
         return frazil.load_catalog("c", type="path", warehouse=f"{place}/w")
-    return frazil.load_catalog("c", type="sql", uri=f"sqlite:///{place}/c.db", warehouse=f"{place}/w")
+    return frazil.load_catalog(
+        "c", type="sql", uri=f"sqlite:///{place}/c.db", warehouse=f"{place}/w"
+    )
 
 
 def new_table(kind: str, place: Path) -> Table:
@@ -41,7 +44,10 @@ def new_table(kind: str, place: Path) -> Table:
 
 def appended(table: Table, writer: int, count: int) -> list[int]:
     """How many attempts each append took."""
-    frames = [pa.table({"id": list(range(n * 10, n * 10 + 10)), "writer": [writer] * 10}) for n in range(count)]
+    frames = [
+        pa.table({"id": list(range(n * 10, n * 10 + 10)), "writer": [writer] * 10})
+        for n in range(count)
+    ]
     return [table.append(frame).attempts for frame in frames]
 
 
@@ -74,7 +80,9 @@ def by_processes(kind: str, place: Path) -> tuple[list[int], float]:
     running = [started(process, kind, place, n, place=place) for n in range(WRITERS)]
     deadline = time.monotonic() + 120
     while len(list(place.glob("ready-*"))) < WRITERS:
-        assert time.monotonic() < deadline and all(p.wait(0) is None for p in running), [p.problems() for p in running]
+        assert time.monotonic() < deadline and all(p.wait(0) is None for p in running), [
+            p.problems() for p in running
+        ]
         time.sleep(0.02)
     begun = time.monotonic()
     (place / "go").touch()
@@ -90,22 +98,30 @@ KINDS = pytest.mark.parametrize("kind", ["sqlite", "path"])
 
 @KINDS
 @BESIDE
-def test_appends_beside_each_other_all_get_through_at_default_properties(kind: str, beside: Beside, tmp_path: Path) -> None:
+def test_appends_beside_each_other_all_get_through_at_default_properties(
+    kind: str, beside: Beside, tmp_path: Path
+) -> None:
     table = new_table(kind, tmp_path)
     attempts, _ = beside(kind, tmp_path)
     table.refresh()
     snapshots = list(table.metadata.ancestors(table.metadata.current_snapshot()))
     assert len(attempts) == len(snapshots) == WRITERS * APPENDS
-    assert max(attempts) <= 2, "whoever's turn it is loses once at most: when the table was loaded long ago"
+    assert max(attempts) <= 2, (
+        "whoever's turn it is loses once at most: when the table was loaded long ago"
+    )
     counts = table.scan().to_arrow().group_by("writer").aggregate([("id", "count")])
-    assert sorted(counts["writer"].to_pylist()) == list(range(WRITERS)) and set(counts["id_count"].to_pylist()) == {APPENDS * 10}
+    assert sorted(counts["writer"].to_pylist()) == list(range(WRITERS)) and set(
+        counts["id_count"].to_pylist()
+    ) == {APPENDS * 10}
 
 
 if SOAK:
 
     @KINDS
     @BESIDE
-    def test_appends_beside_each_other_take_hardly_longer_than_the_same_in_a_row(kind: str, beside: Beside, tmp_path: Path) -> None:
+    def test_appends_beside_each_other_take_hardly_longer_than_the_same_in_a_row(
+        kind: str, beside: Beside, tmp_path: Path
+    ) -> None:
         ratios = []
         for turn in range(3):  # the best of three: the machine has other things to do as well
             place = tmp_path / str(turn)

@@ -1,4 +1,6 @@
-"""Files after an operation whose tasks were tried more than once: those that its result names, and no others."""
+"""Files after an operation whose tasks were tried more than once: those that its result names, and
+no others.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ class Write:
         return location
 
     def files(self):
-        return sorted(f.location.rpartition("/")[2].partition(".")[0] for f in self.storage.list(f"{self.location}/data"))
+        return sorted(
+            f.location.rpartition("/")[2].partition(".")[0]
+            for f in self.storage.list(f"{self.location}/data")
+        )
 
 
 @pytest.fixture
@@ -111,8 +116,10 @@ def test_the_attempts_of_a_runner_are_what_it_says_when_they_are_asked_for(write
         (KeyboardInterrupt(), True, ["1-6-op-1", "1-6-op-2"]),
         (CommitStateUnknownException("?"), True, ["1-6-op-1", "1-6-op-2"]),
     ],
-)  # fmt: skip
-def test_an_error_in_a_block_that_commits_keeps_the_files_that_the_table_may_refer_to(write, error, commits, left):
+)
+def test_an_error_in_a_block_that_commits_keeps_the_files_that_the_table_may_refer_to(
+    write, error, commits, left
+):
     with pytest.raises(type(error)), removing_files_on_error(write, FlakyRunner(), commits=commits):
         write.file("1-6-op-1")
         write.file("1-6-op-2")

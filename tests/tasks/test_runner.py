@@ -1,4 +1,6 @@
-"""The runner of this process: order kept, every group its own place, a lone large file read by all cores."""
+"""The runner of this process: order kept, every group its own place, a lone large file read by all
+cores.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,11 @@ def test_a_large_file_read_by_several_threads_is_changed_as_by_one(tmp_path, mon
     catalog.create_namespace("db")
     found = []
     for workers in (1, 4):
-        t = catalog.create_table(f"db.t{workers}", "id long, v long", properties={"write.parquet.row-group-size-bytes": "4096"})
+        t = catalog.create_table(
+            f"db.t{workers}",
+            "id long, v long",
+            properties={"write.parquet.row-group-size-bytes": "4096"},
+        )
         t.append(pa.table({"id": range(5000), "v": [0] * 5000}))
         t.delete("id % 11 = 5", mode=mode, runner=InProcess(workers))
         t.update({"v": "id"}, "id % 7 = 3", mode=mode, runner=InProcess(workers))
@@ -76,10 +82,14 @@ def test_tasks_whose_results_are_not_wanted_any_more_end_at_their_next_batch():
     current_place().go_on()
 
 
-def test_a_change_that_fails_in_one_file_ends_in_the_others_and_leaves_nothing(tmp_path, monkeypatch):
+def test_a_change_that_fails_in_one_file_ends_in_the_others_and_leaves_nothing(
+    tmp_path, monkeypatch
+):
     catalog = frazil.load_catalog("runner_stop", type="path", warehouse=str(tmp_path))
     catalog.create_namespace("db")
-    t = catalog.create_table("db.t", "id long", properties={"read.split.target-size": str(4 << 20)})  # a group for each file
+    t = catalog.create_table(
+        "db.t", "id long", properties={"read.split.target-size": str(4 << 20)}
+    )  # a group for each file
     for first in (0, 1000):
         t.append(pa.table({"id": range(first, first + 1000)}))
     before, seen = files_below(tmp_path), []

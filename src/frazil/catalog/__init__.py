@@ -1,10 +1,11 @@
-"""Resolve table names to their current metadata, and commit new metadata by compare-and-swap: path, SQL, Hive, REST and
-in-memory catalogs.
+"""Resolve table names to their current metadata, and commit new metadata by compare-and-swap: path,
+SQL, Hive, REST and in-memory catalogs.
 
 To add a catalog type see `load`.
 
-Start at `load_backend(name, **properties)`, `load_location`, and the types of `base`. A back end returns data (LoadedTable), never a Table.
-`Catalog`, `load_catalog` and `list_catalogs`, which PyIceberg's users import from this path, are defined in the room `table`.
+Start at `load_backend(name, **properties)`, `load_location`, and the types of `base`. A back end
+returns data (LoadedTable), never a Table. `Catalog`, `load_catalog` and `list_catalogs`, which
+PyIceberg's users import from this path, are defined in the room `table`.
 """
 
 from typing import Any
@@ -24,7 +25,11 @@ from frazil.catalog.load import first_found, load_backend, meanings
 from frazil.catalog.path import create_at, load_location
 from frazil.spec.above import from_above
 
-_FROM_ABOVE = {"Catalog": "table.catalog", "list_catalogs": "table.load", "load_catalog": "table.load"}
+_FROM_ABOVE = {
+    "Catalog": "table.catalog",
+    "list_catalogs": "table.load",
+    "load_catalog": "table.load",
+}
 
 __all__ = [
     "DEFAULT_CATALOG",

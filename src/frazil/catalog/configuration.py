@@ -1,9 +1,11 @@
 """Collect a catalog's properties by its name, and remember where each was found.
 
-For each property the first of these sources counts: keyword arguments; `spark.sql.catalog.<name>.*` of the Spark session; the environment,
-FRAZIL_CATALOG__<NAME>__<KEY> before PYICEBERG_CATALOG__… (`__` stands for a dot, `_` for a dash); .frazil.yaml before .pyiceberg.yaml. Each
-file is looked for in FRAZIL_HOME or PYICEBERG_HOME, the home directory and the current directory; the first one found is used. A catalog of
-type hive then takes what `spark.hadoop.*` of the session and hive-site.xml say of its metastore.
+For each property the first of these sources counts: keyword arguments; `spark.sql.catalog.<name>.*`
+of the Spark session; the environment, FRAZIL_CATALOG__<NAME>__<KEY> before PYICEBERG_CATALOG__…
+(`__` stands for a dot, `_` for a dash); .frazil.yaml before .pyiceberg.yaml. Each file is looked
+for in FRAZIL_HOME or PYICEBERG_HOME, the home directory and the current directory; the first one
+found is used. A catalog of type hive then takes what `spark.hadoop.*` of the session and
+hive-site.xml say of its metastore.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ _ICEBERG_KEYS = {"type", "uri", "warehouse", "catalog-impl"}
 
 @dataclass(frozen=True)
 class Configuration:
-    """Hold a catalog's properties. `sources`: where each property was found. `looked_in`: all places that were searched."""
+    """Hold a catalog's properties. `sources`: where each property was found. `looked_in`: all
+    places that were searched.
+    """
 
     name: str
     properties: dict[str, str] = field(repr=False)
@@ -43,7 +47,9 @@ class Configuration:
         return f"{self.name}: {redact(self.properties)}"
 
     def where(self, key: str) -> str:
-        """Format a property with its source, for messages: `type (from the environment, FRAZIL_CATALOG__PROD__TYPE)`."""
+        """Format a property with its source, for messages: `type (from the environment,
+        FRAZIL_CATALOG__PROD__TYPE)`.
+        """
         return f"{key} (from {self.sources[key]})" if key in self.sources else key
 
     def searched(self) -> str:
@@ -58,8 +64,9 @@ def configuration(
     spark_conf: Mapping[str, str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Configuration:
-    """Return the configuration of a catalog. None: the default one, whose name is default-catalog of the environment or a file, else
-    "default". Raises InvalidInput for a name that a catalog cannot have, and for values that are not text."""
+    """Return the configuration of a catalog. None: the default one, whose name is default-catalog
+    of the environment or a file, else "default". Raises InvalidInput for a name that a catalog
+    cannot have, and for values that are not text."""
     env = os.environ if environ is None else environ
     name = name or _default_name(env)
     if not name.strip() or "." in name or "\0" in name:
@@ -83,37 +90,61 @@ def configuration(
 
 
 def _sources(
-    name: str, arguments: Mapping[str, Any], spark_conf: Mapping[str, str] | None, env: Mapping[str, str]
+    name: str,
+    arguments: Mapping[str, Any],
+    spark_conf: Mapping[str, str] | None,
+    env: Mapping[str, str],
 ) -> list[tuple[str, Mapping[str, Any]]]:
     sources: list[tuple[str, Mapping[str, Any]]] = [("the keyword arguments", arguments)]
     if spark_conf is not None:
         sources.append((f"the Spark session ({SPARK_PREFIX}{name}.*)", _of_spark(name, spark_conf)))
-    sources += [(f"the environment ({p}_CATALOG__{_env_name(name)}__*)", _of_environment(p, name, env)) for p in _ENVIRONMENTS]
+    sources += [
+        (f"the environment ({p}_CATALOG__{_env_name(name)}__*)", _of_environment(p, name, env))
+        for p in _ENVIRONMENTS
+    ]
     for product in _ENVIRONMENTS:
         path, catalogs = catalogs_of(product, env)
-        sources.append((str(path) if path else f".{product.lower()}.yaml (none found)", _named(catalogs, name)))
+        sources.append(
+            (str(path) if path else f".{product.lower()}.yaml (none found)", _named(catalogs, name))
+        )
     return sources
 
 
-def store_properties(location: str, given: Mapping[str, Any], spark_conf: Mapping[str, str]) -> dict[str, Any]:
-    """Return the properties of the store of a table at a location: those that were given, and what the Spark session says of HDFS."""
+def store_properties(
+    location: str, given: Mapping[str, Any], spark_conf: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the properties of the store of a table at a location: those that were given, and what
+    the Spark session says of HDFS.
+    """
     return {**(of_session(spark_conf) if scheme_of(location) == "hdfs" else {}), **given}
 
 
-def configured_names(spark_conf: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None) -> set[str]:
+def configured_names(
+    spark_conf: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None
+) -> set[str]:
     """Return the names of all catalogs that have at least one property configured."""
     env = os.environ if environ is None else environ
-    names = {key[len(SPARK_PREFIX) :].partition(".")[0] for key in spark_conf or {} if key.startswith(SPARK_PREFIX)}
+    names = {
+        key[len(SPARK_PREFIX) :].partition(".")[0]
+        for key in spark_conf or {}
+        if key.startswith(SPARK_PREFIX)
+    }
     names = {n for n in names if _is_iceberg(n, spark_conf or {})}
     for product in _ENVIRONMENTS:
         prefix = f"{product}_CATALOG__"
-        names |= {k[len(prefix) :].partition("__")[0].lower() for k in env if k.upper().startswith(prefix) and "__" in k[len(prefix) :]}
+        names |= {
+            k[len(prefix) :].partition("__")[0].lower()
+            for k in env
+            if k.upper().startswith(prefix) and "__" in k[len(prefix) :]
+        }
         names |= set(catalogs_of(product, env)[1])
     return names
 
 
 def _is_iceberg(name: str, spark_conf: Mapping[str, str]) -> bool:
-    """Tell whether a catalog of the Spark session is an Iceberg catalog: by its class or, without one, by the properties it has."""
+    """Tell whether a catalog of the Spark session is an Iceberg catalog: by its class or, without
+    one, by the properties it has.
+    """
     implementation = spark_conf.get(SPARK_PREFIX + name)
     if implementation is not None:
         return implementation.startswith(_SPARK_CLASSES)
@@ -121,7 +152,9 @@ def _is_iceberg(name: str, spark_conf: Mapping[str, str]) -> bool:
 
 
 def home(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the directory of the default catalog that needs no configuration: FRAZIL_HOME, else ./warehouse."""
+    """Return the directory of the default catalog that needs no configuration: FRAZIL_HOME, else
+    ./warehouse.
+    """
     env = os.environ if environ is None else environ
     return Path(env.get("FRAZIL_HOME") or "warehouse").expanduser().absolute()
 
@@ -138,7 +171,9 @@ def _default_name(env: Mapping[str, str]) -> str:
 def _of_spark(name: str, spark_conf: Mapping[str, str]) -> dict[str, str]:
     prefix = f"{SPARK_PREFIX}{name}."
     tell_of_shown(prefix, spark_conf)
-    catalog_properties = {k[len(prefix) :]: v for k, v in spark_conf.items() if k.startswith(prefix)}
+    catalog_properties = {
+        k[len(prefix) :]: v for k, v in spark_conf.items() if k.startswith(prefix)
+    }
     return {**of_session(spark_conf), **catalog_properties}
 
 
@@ -164,4 +199,6 @@ def _text(key: str, value: Any, source: str) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | float | Path):
         return str(value)
-    raise InvalidInput(f"Catalog property {key} (from {source}) must be text, not {type(value).__name__}.")
+    raise InvalidInput(
+        f"Catalog property {key} (from {source}) must be text, not {type(value).__name__}."
+    )

@@ -1,6 +1,8 @@
-"""Define the protocol of the SQL catalog's databases, and implement it for SQLite with the standard library.
+"""Define the protocol of the SQL catalog's databases, and implement it for SQLite with the standard
+library.
 
-Statements use `:name` parameters. Every failure is either certain (the change was not applied) or Unclear (it may have been applied).
+Statements use `:name` parameters. Every failure is either certain (the change was not applied) or
+Unclear (it may have been applied).
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ class DuplicateKey(StorageError):
 
 
 class Contended(CommitFailedException):
-    """Report that other transactions held locks of the database for too long, or committed first; nothing was applied."""
+    """Report that other transactions held locks of the database for too long, or committed first;
+    nothing was applied.
+    """
 
 
 class MissingTable(StorageError):
@@ -37,7 +41,9 @@ class MissingTable(StorageError):
 
 
 class Database(Protocol):
-    """Run the SQL statements of a catalog. `table_options`: what follows a CREATE TABLE so that texts are told apart by each character."""
+    """Run the SQL statements of a catalog. `table_options`: what follows a CREATE TABLE so that
+    texts are told apart by each character.
+    """
 
     table_options: str
 
@@ -47,10 +53,11 @@ class Database(Protocol):
         """Return the column names of a table. Raises MissingTable."""
 
     def execute(self, steps: Sequence[SqlStatement], *, all_or_none: bool = False) -> list[int]:
-        """Run all steps in one transaction, durable on return. Returns the number of rows that each step changed. `all_or_none`: nothing
-        is applied when a step changes no row.
+        """Run all steps in one transaction, durable on return. Returns the number of rows that each
+        step changed. `all_or_none`: nothing is applied when a step changes no row.
 
-        Raises DuplicateKey, Contended and MissingTable when nothing was applied, Unclear when the transaction may have been.
+        Raises DuplicateKey, Contended and MissingTable when nothing was applied, Unclear when the
+        transaction may have been.
         """
 
     def execute_ddl(self, statements: Sequence[str]) -> None: ...
@@ -59,23 +66,32 @@ class Database(Protocol):
 
 
 class SqliteDatabase:
-    """Use a SQLite database in a file or, with ":memory:", in memory. Safe for threads, for several processes and across a fork.
+    """Use a SQLite database in a file or, with ":memory:", in memory. Safe for threads, for several
+    processes and across a fork.
 
-    `timeout`: how many seconds to wait for other writers. `create`: create the file if it is missing. `echo`: log the statements. Raises
-    InvalidInput for a file or directory that does not exist.
+    `timeout`: how many seconds to wait for other writers. `create`: create the file if it is
+    missing. `echo`: log the statements. Raises InvalidInput for a file or directory that does not
+    exist.
     """
 
     table_options = ""
 
-    def __init__(self, path: str, *, timeout: float = 30.0, create: bool = True, echo: bool = False):
+    def __init__(
+        self, path: str, *, timeout: float = 30.0, create: bool = True, echo: bool = False
+    ):
         self.path, self.timeout, self._echo = path, timeout, echo
         self._in_memory = path == ":memory:"
         if not self._in_memory:
             self.path = os.path.abspath(path)
             if not os.path.isdir(os.path.dirname(self.path)):
-                raise InvalidInput(f"The directory of the SQLite database {self.path} does not exist.", hint="Check the property uri.")
+                raise InvalidInput(
+                    f"The directory of the SQLite database {self.path} does not exist.",
+                    hint="Check the property uri.",
+                )
             if not create and not os.path.exists(self.path):
-                raise InvalidInput(f"There is no SQLite database {self.path}.", hint="Check the property uri.")
+                raise InvalidInput(
+                    f"There is no SQLite database {self.path}.", hint="Check the property uri."
+                )
         self._idle: list[sqlite3.Connection] = []
         self._owner, self._lock = os.getpid(), threading.RLock()
         self._finalizer = weakref.finalize(self, _close_all, self._idle)
@@ -97,7 +113,10 @@ class SqliteDatabase:
                 connection.execute("BEGIN IMMEDIATE")
             try:
                 with self._translated_errors():
-                    counts = [connection.execute(statement, dict(parameters)).rowcount for statement, parameters in steps]
+                    counts = [
+                        connection.execute(statement, dict(parameters)).rowcount
+                        for statement, parameters in steps
+                    ]
                 if all_or_none and 0 in counts:
                     connection.execute("ROLLBACK")
                 else:
@@ -113,13 +132,21 @@ class SqliteDatabase:
         try:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
-            # With a rollback journal, readers can block a COMMIT. The transaction is still open then and can be rolled back.
+            # With a rollback journal, readers can block a COMMIT. The transaction is still open
+            # then and can be rolled back.
             if connection.in_transaction and _is_locked(error):
-                raise Contended(f"The catalog database {self.path} stayed locked for {self.timeout:g} s.") from error
-            raise Unclear(f"Could not tell whether the catalog database {self.path} took a commit: {error}.", file=self.path) from error
+                raise Contended(
+                    f"The catalog database {self.path} stayed locked for {self.timeout:g} s."
+                ) from error
+            raise Unclear(
+                f"Could not tell whether the catalog database {self.path} took a commit: {error}.",
+                file=self.path,
+            ) from error
 
     def execute_ddl(self, statements: Sequence[str]) -> None:
-        """Run DDL statements. A database that is still empty is set to WAL mode, in which readers and writers do not block each other."""
+        """Run DDL statements. A database that is still empty is set to WAL mode, in which readers
+        and writers do not block each other.
+        """
         with self._connection() as connection:
             if not self._in_memory:
                 self._use_wal(connection)
@@ -135,7 +162,10 @@ class SqliteDatabase:
                 return
             except sqlite3.Error as error:
                 if not _is_locked(error) or time.monotonic() > deadline:
-                    raise StorageError(f"Could not set up the catalog database {self.path}: {error}.", file=self.path) from error
+                    raise StorageError(
+                        f"Could not set up the catalog database {self.path}: {error}.",
+                        file=self.path,
+                    ) from error
                 time.sleep(0.02)
 
     def close(self) -> None:
@@ -165,7 +195,8 @@ class SqliteDatabase:
     def _borrow(self) -> sqlite3.Connection:
         with self._lock:
             if os.getpid() != self._owner:
-                # This is a forked process. It must neither use nor close the connections of its parent, so it keeps them unused.
+                # This is a forked process. It must neither use nor close the connections of its
+                # parent, so it keeps them unused.
                 _ABANDONED.extend(self._idle)
                 self._idle.clear()
                 self._owner = os.getpid()
@@ -175,7 +206,9 @@ class SqliteDatabase:
 
     def _connect(self) -> sqlite3.Connection:
         with self._translated_errors("open"):
-            connection = sqlite3.connect(self.path, timeout=self.timeout, isolation_level=None, check_same_thread=False)
+            connection = sqlite3.connect(
+                self.path, timeout=self.timeout, isolation_level=None, check_same_thread=False
+            )
             try:
                 _make_durable(connection)
             except sqlite3.Error:
@@ -194,12 +227,18 @@ class SqliteDatabase:
             raise DuplicateKey(f"A row with that key exists in {self.path}: {error}.") from error
         except sqlite3.OperationalError as error:
             if _is_locked(error):
-                raise Contended(f"The catalog database {self.path} stayed locked for {self.timeout:g} s.") from error
+                raise Contended(
+                    f"The catalog database {self.path} stayed locked for {self.timeout:g} s."
+                ) from error
             if "no such table" in str(error):
                 raise MissingTable(f"{self.path}: {error}.") from error
-            raise StorageError(f"Could not {doing} the catalog database {self.path}: {error}.", file=self.path) from error
+            raise StorageError(
+                f"Could not {doing} the catalog database {self.path}: {error}.", file=self.path
+            ) from error
         except sqlite3.Error as error:
-            raise StorageError(f"Could not {doing} the catalog database {self.path}: {error}.", file=self.path) from error
+            raise StorageError(
+                f"Could not {doing} the catalog database {self.path}: {error}.", file=self.path
+            ) from error
 
 
 _ABANDONED: list[sqlite3.Connection] = []
@@ -212,11 +251,16 @@ def _close_all(connections: list[sqlite3.Connection]) -> None:
 
 def _is_locked(error: sqlite3.Error) -> bool:
     code = getattr(error, "sqlite_errorcode", None)
-    return (code & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) if code is not None else "locked" in str(error)
+    return (
+        (code & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+        if code is not None
+        else "locked" in str(error)
+    )
 
 
 def _make_durable(connection: sqlite3.Connection) -> None:
-    """Make commits durable when they return: a WAL needs `synchronous=FULL`, a rollback journal EXTRA, which syncs its directory too. The
-    setting belongs to the connection and changes nothing in the file."""
+    """Make commits durable when they return: a WAL needs `synchronous=FULL`, a rollback journal
+    EXTRA, which syncs its directory too. The setting belongs to the connection and changes nothing
+    in the file."""
     mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
     connection.execute(f"PRAGMA synchronous={'FULL' if mode == 'wal' else 'EXTRA'}")

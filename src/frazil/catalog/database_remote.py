@@ -21,8 +21,13 @@ _DRIVERS = {
 }
 _EXTRAS = {"postgresql": "frazil[postgres]", "mysql": "frazil[mysql]", "mariadb": "frazil[mysql]"}
 _CONNECT_S = 10
-_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}  # a server's machine that has vanished is noticed
-# Deadlocks, serialization failures and lock time-outs: the server has rolled back, so the change was certainly not applied.
+_ALIVE = {
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}  # a server's machine that has vanished is noticed
+# Deadlocks, serialization failures and lock time-outs: the server has rolled back, so the change
+# was certainly not applied.
 _ROLLED_BACK_STATES, _ROLLED_BACK_CODES = {"40001", "40P01", "55P03"}, {1205, 1213}
 _LOST_CODES = {2006, 2013}
 T = TypeVar("T")
@@ -31,39 +36,70 @@ T = TypeVar("T")
 class RemoteDatabase:
     """Use a database server through a connection pool; safe for threads and across a fork.
 
-    `uri`: a SQLAlchemy URL; `user` and `password` override those in it. `pre_ping`: test pooled connections before use. `echo`: log the
-    statements. `timeout`: how many seconds to wait for other transactions. Raises NotInstalledError without SQLAlchemy or a driver,
-    InvalidInput for a URL of another kind.
+    `uri`: a SQLAlchemy URL; `user` and `password` override those in it. `pre_ping`: test pooled
+    connections before use. `echo`: log the statements. `timeout`: how many seconds to wait for
+    other transactions. Raises NotInstalledError without SQLAlchemy or a driver, InvalidInput for a
+    URL of another kind.
     """
 
     def __init__(
-        self, uri: str, *, user: str | None = None, password: str | None = None, pre_ping: bool = True, echo: bool = False,
+        self,
+        uri: str,
+        *,
+        user: str | None = None,
+        password: str | None = None,
+        pre_ping: bool = True,
+        echo: bool = False,
         timeout: float = 30.0,
-    ):  # fmt: skip
+    ):
         alchemy = _sqlalchemy()
         url = _url(alchemy, uri, user, password)
         self._text, self._errors = alchemy.text, alchemy.exc
-        arguments = {k: v for k, v in _arguments(url.get_driver_name(), timeout).items() if k not in url.query}
-        # A transaction whose client has vanished may hold a row for hours. (MySQL and MariaDB end such a wait after 50 seconds.)
+        arguments = {
+            k: v
+            for k, v in _arguments(url.get_driver_name(), timeout).items()
+            if k not in url.query
+        }
+        # A transaction whose client has vanished may hold a row for hours. (MySQL and MariaDB end
+        # such a wait after 50 seconds.)
         waits_for_ever = url.get_backend_name() == "postgresql" and "options" not in url.query
-        self._limit = self._text(f"SET LOCAL lock_timeout = {timeout * 1000:.0f}") if waits_for_ever else None
-        self.shown = redact_text(url.render_as_string(hide_password=True))  # SQLAlchemy hides no password among the URL's options
-        self._engine = alchemy.create_engine(url, pool_pre_ping=pre_ping, echo=echo, hide_parameters=True, connect_args=arguments)
+        self._limit = (
+            self._text(f"SET LOCAL lock_timeout = {timeout * 1000:.0f}") if waits_for_ever else None
+        )
+        self.shown = redact_text(
+            url.render_as_string(hide_password=True)
+        )  # SQLAlchemy hides no password among the URL's options
+        self._engine = alchemy.create_engine(
+            url, pool_pre_ping=pre_ping, echo=echo, hide_parameters=True, connect_args=arguments
+        )
         self._owner, self._lock = os.getpid(), threading.Lock()
-        # By default these databases take `t` for `T` and `é` for `e`, and some hold no names outside of Latin-1.
-        self.table_options = "" if url.get_backend_name() == "postgresql" else " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+        # By default these databases take `t` for `T` and `é` for `e`, and some hold no names
+        # outside of Latin-1.
+        self.table_options = (
+            ""
+            if url.get_backend_name() == "postgresql"
+            else " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+        )
 
     def query(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
         def rows(connection: Any) -> list[Row]:
-            return [tuple(row) for row in connection.execute(self._text(statement), dict(parameters))]
+            return [
+                tuple(row) for row in connection.execute(self._text(statement), dict(parameters))
+            ]
 
         return self._again(rows)
 
     def columns(self, table: str) -> list[str]:
-        return self._again(lambda connection: list(connection.execute(self._text(f"SELECT * FROM {table} WHERE 1 = 0")).keys()))
+        return self._again(
+            lambda connection: list(
+                connection.execute(self._text(f"SELECT * FROM {table} WHERE 1 = 0")).keys()
+            )
+        )
 
     def _again(self, run: Callable[[Any], T]) -> T:
-        """Run statements over a connection, and over another one where the first is lost meanwhile. Where COMMIT was sent, it is not."""
+        """Run statements over a connection, and over another one where the first is lost meanwhile.
+        Where COMMIT was sent, it is not.
+        """
         for last in (False, True):
             with self._translated_errors(), self._connect() as connection:
                 try:
@@ -82,11 +118,18 @@ class RemoteDatabase:
         with self._translated_errors(), self._connect() as connection:
             self._run(connection, [(statement, {}) for statement in statements])
 
-    def _run(self, connection: Any, steps: Sequence[SqlStatement], all_or_none: bool = False) -> list[int]:
-        """Run statements in one transaction. While COMMIT has not been sent, a connection that is lost has applied nothing."""
+    def _run(
+        self, connection: Any, steps: Sequence[SqlStatement], all_or_none: bool = False
+    ) -> list[int]:
+        """Run statements in one transaction. While COMMIT has not been sent, a connection that is
+        lost has applied nothing.
+        """
         if self._limit is not None:
             connection.execute(self._limit)
-        counts = [connection.execute(self._text(statement), dict(parameters)).rowcount for statement, parameters in steps]
+        counts = [
+            connection.execute(self._text(statement), dict(parameters)).rowcount
+            for statement, parameters in steps
+        ]
         if all_or_none and 0 in counts:
             connection.rollback()
             return counts
@@ -95,7 +138,9 @@ class RemoteDatabase:
         except self._errors.SQLAlchemyError as error:
             if self._is_rolled_back(error):
                 raise
-            raise Unclear(f"Could not tell whether {self.shown} took a commit: {_reason(error)}.") from error
+            raise Unclear(
+                f"Could not tell whether {self.shown} took a commit: {_reason(error)}."
+            ) from error
         return counts
 
     def close(self) -> None:
@@ -116,16 +161,22 @@ class RemoteDatabase:
     def _is_lost(self, error: Any) -> bool:
         """Tell whether a connection was lost, or could not be made, without a word of the server."""
         original = error.orig
-        if isinstance(code := (getattr(original, "args", None) or (None,))[0], int):  # drivers of MySQL
+        if isinstance(
+            code := (getattr(original, "args", None) or (None,))[0], int
+        ):  # drivers of MySQL
             return code in _LOST_CODES
         state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
         is_silent = state is None and "FATAL" not in str(original)
-        return bool(error.connection_invalidated) or (is_silent and isinstance(error, self._errors.OperationalError))
+        return bool(error.connection_invalidated) or (
+            is_silent and isinstance(error, self._errors.OperationalError)
+        )
 
     def _is_rolled_back(self, error: Any) -> bool:
         original = getattr(error, "orig", None)
         state, arguments = getattr(original, "sqlstate", None), getattr(original, "args", ())
-        return state in _ROLLED_BACK_STATES or bool(arguments and arguments[0] in _ROLLED_BACK_CODES)
+        return state in _ROLLED_BACK_STATES or bool(
+            arguments and arguments[0] in _ROLLED_BACK_CODES
+        )
 
     @contextlib.contextmanager
     def _translated_errors(self) -> Iterator[None]:
@@ -138,23 +189,37 @@ class RemoteDatabase:
             raise DuplicateKey(f"A row with that key exists in {self.shown}.") from error
         except self._errors.SQLAlchemyError as error:
             if self._is_rolled_back(error):
-                raise Contended(f"Another transaction in {self.shown} was first: {_reason(error)}.") from error
+                raise Contended(
+                    f"Another transaction in {self.shown} was first: {_reason(error)}."
+                ) from error
             original = getattr(error, "orig", None)
             arguments = getattr(original, "args", None) or (None,)
             if getattr(original, "sqlstate", None) == "42P01" or arguments[0] == 1146:
                 raise MissingTable(f"The catalog's tables are not in {self.shown}.") from error
-            raise StorageError(f"The catalog database {self.shown} failed: {_reason(error)}.", uri=self.shown) from error
+            raise StorageError(
+                f"The catalog database {self.shown} failed: {_reason(error)}.", uri=self.shown
+            ) from error
 
 
 def _arguments(driver: str, timeout: float) -> dict[str, Any]:
-    """Return what a driver is told of time limits; a server that no longer answers would be waited for without end."""
+    """Return what a driver is told of time limits; a server that no longer answers would be waited
+    for without end.
+    """
     match driver:
         case "psycopg" | "psycopg2":
             return {"connect_timeout": _CONNECT_S, **_ALIVE}
         case "pymysql":
-            return {"connect_timeout": _CONNECT_S, "read_timeout": 2 * timeout, "write_timeout": 2 * timeout}
+            return {
+                "connect_timeout": _CONNECT_S,
+                "read_timeout": 2 * timeout,
+                "write_timeout": 2 * timeout,
+            }
         case "mysqldb":
-            return {"connect_timeout": _CONNECT_S, "read_timeout": round(2 * timeout), "write_timeout": round(2 * timeout)}
+            return {
+                "connect_timeout": _CONNECT_S,
+                "read_timeout": round(2 * timeout),
+                "write_timeout": round(2 * timeout),
+            }
     return {}
 
 
@@ -166,7 +231,9 @@ def _sqlalchemy() -> Any:
     try:
         import sqlalchemy
     except ImportError as error:
-        raise NotInstalledError("SQL catalogs other than SQLite need SQLAlchemy.", hint='pip install "frazil[postgres]"') from error
+        raise NotInstalledError(
+            "SQL catalogs other than SQLite need SQLAlchemy.", hint='pip install "frazil[postgres]"'
+        ) from error
     return sqlalchemy
 
 
@@ -180,11 +247,17 @@ def _url(alchemy: Any, uri: str, user: str | None, password: str | None) -> Any:
         kind = "postgresql"
     if kind not in _DRIVERS:
         databases = ", ".join(["sqlite", *_DRIVERS])
-        raise InvalidInput(f"The property uri names the database {kind!r}; a SQL catalog can be in {databases}.")
+        raise InvalidInput(
+            f"The property uri names the database {kind!r}; a SQL catalog can be in {databases}."
+        )
     if not driver:
-        driver = next((name for name, module in _DRIVERS[kind] if importlib.util.find_spec(module)), "")
+        driver = next(
+            (name for name, module in _DRIVERS[kind] if importlib.util.find_spec(module)), ""
+        )
     if not driver or not any(importlib.util.find_spec(m) for n, m in _DRIVERS[kind] if n == driver):
-        raise NotInstalledError(f"No driver for {kind} is installed.", hint=f'pip install "{_EXTRAS[kind]}"')
+        raise NotInstalledError(
+            f"No driver for {kind} is installed.", hint=f'pip install "{_EXTRAS[kind]}"'
+        )
     url = url.set(drivername=f"{kind}+{driver}")
     if user is not None or password is not None:
         url = url.set(username=user or url.username, password=password or url.password)

@@ -1,11 +1,14 @@
 """Choose the type of a configured catalog, check its properties, and create its back end.
 
 To add a type of catalog:
-- implement `catalog.base.CatalogBackend`; one that keeps a pointer to a metadata file commits through `catalog.pointer`. A `reporting`
-  attribute takes metrics reports (`catalog.reporting`), and `catalog.views` says what a catalog with views offers;
-- add an entry to `_TYPES`: its back end, and the properties that it requires and supports (`catalog.served` refuses all others). Where the
-  scheme of a URI or the name of a Java class implies the type, add it to `_SCHEMES` and `_JAVA`, and take its name out of `_NOT_YET`;
-- add its libraries as an extra to pyproject.toml, its properties to docs/options.md, its kind to tests/catalog/test_catalog_contract.py.
+- implement `catalog.base.CatalogBackend`; one that keeps a pointer to a metadata file commits
+  through `catalog.pointer`. A `reporting` attribute takes metrics reports (`catalog.reporting`),
+  and `catalog.views` says what a catalog with views offers;
+- add an entry to `_TYPES`: its back end, and the properties that it requires and supports
+  (`catalog.served` refuses all others). Where the scheme of a URI or the name of a Java class
+  implies the type, add it to `_SCHEMES` and `_JAVA`, and take its name out of `_NOT_YET`;
+- add its libraries as an extra to pyproject.toml, its properties to docs/options.md, its kind to
+  tests/catalog/test_catalog_contract.py.
 """
 
 from __future__ import annotations
@@ -16,7 +19,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from frazil.catalog.base import CatalogBackend, Identifier
-from frazil.catalog.configuration import DEFAULT_CATALOG, Configuration, configuration, configured_names, home
+from frazil.catalog.configuration import (
+    DEFAULT_CATALOG,
+    Configuration,
+    configuration,
+    configured_names,
+    home,
+)
 from frazil.catalog.hive import HIVE_PROPERTIES, HiveBackend
 from frazil.catalog.memory import MemoryBackend
 from frazil.catalog.names import full_name, identifier_parts
@@ -25,15 +34,23 @@ from frazil.catalog.reporting import named_reporter
 from frazil.catalog.rest import REST_PREFIXES, REST_PROPERTIES, RestBackend
 from frazil.catalog.served import check_served
 from frazil.catalog.sql import SqlBackend
-from frazil.errors import AlreadyExists, InvalidInput, NoSuchFileError, NoSuchTableError, StorageError, Unsupported
+from frazil.errors import (
+    AlreadyExists,
+    InvalidInput,
+    NoSuchFileError,
+    NoSuchTableError,
+    StorageError,
+    Unsupported,
+)
 from frazil.storage import absolute, is_own_io, redact_text, storage_for
 from frazil.storage.locations import local_path_of, scheme_of, strip_slash
 
 
 @dataclass(frozen=True)
 class _CatalogType:
-    """Describe a type of catalog. `properties`: those that it serves in addition to the ones that all types serve; `prefixes`: how the
-    names of further ones begin; `required`: those that must be configured."""
+    """Describe a type of catalog. `properties`: those that it serves in addition to the ones that
+    all types serve; `prefixes`: how the names of further ones begin; `required`: those that must be
+    configured."""
 
     backend: Callable[[str, Mapping[str, str]], CatalogBackend]
     properties: tuple[str, ...] = ()
@@ -42,11 +59,19 @@ class _CatalogType:
 
 
 _TYPES = {
-    # path and memory list `uri` although they do not take it, because their back ends refuse it with a message that says why.
+    # path and memory list `uri` although they do not take it, because their back ends refuse it
+    # with a message that says why.
     "path": _CatalogType(PathCatalog, ("uri",), required=("warehouse",)),
     "sql": _CatalogType(
         SqlBackend,
-        ("uri", "echo", "pool-pre-ping", "schema-version", "init-catalog-tables", "unique-table-location"),
+        (
+            "uri",
+            "echo",
+            "pool-pre-ping",
+            "schema-version",
+            "init-catalog-tables",
+            "unique-table-location",
+        ),
         prefixes=("jdbc.",),
         required=("uri",),
     ),
@@ -88,18 +113,29 @@ T = TypeVar("T")
 
 
 def load_backend(
-    name: str | None = None, *, spark_conf: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None, **properties: Any
+    name: str | None = None,
+    *,
+    spark_conf: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    **properties: Any,
 ) -> CatalogBackend:
-    """Create the back end of a configured catalog; see `configuration` for the sources of its properties. If nothing is configured,
-    "default" is a SQLite database and a folder below ./warehouse, below FRAZIL_HOME, or below `warehouse` if only that is given.
+    """Create the back end of a configured catalog; see `configuration` for the sources of its
+    properties. If nothing is configured, "default" is a SQLite database and a folder below
+    ./warehouse, below FRAZIL_HOME, or below `warehouse` if only that is given.
 
-    Raises InvalidInput, which names a property that is missing, misspelt or contradictory and the places that were searched; Unsupported
-    for a type or property that is not served.
+    Raises InvalidInput, which names a property that is missing, misspelt or contradictory and the
+    places that were searched; Unsupported for a type or property that is not served.
     """
     config = configuration(name, properties, spark_conf=spark_conf, environ=environ)
     named_reporter(config.properties)
-    type_keys = {"type", "uri", "warehouse", "catalog-impl", "py-catalog-impl"} & set(config.properties)
-    if config.name == DEFAULT_CATALOG and type_keys <= {"warehouse"} and scheme_of(config.properties.get("warehouse", "")) == "file":
+    type_keys = {"type", "uri", "warehouse", "catalog-impl", "py-catalog-impl"} & set(
+        config.properties
+    )
+    if (
+        config.name == DEFAULT_CATALOG
+        and type_keys <= {"warehouse"}
+        and scheme_of(config.properties.get("warehouse", "")) == "file"
+    ):
         _check_served(config, "sql")
         return _default(config, environ)
     kind = catalog_type(config)
@@ -109,32 +145,58 @@ def load_backend(
 
 
 def _check_served(config: Configuration, kind: str) -> None:
-    check_served(config.name, kind, config.properties, config.sources, _TYPES[kind].properties, _TYPES[kind].prefixes)
+    check_served(
+        config.name,
+        kind,
+        config.properties,
+        config.sources,
+        _TYPES[kind].properties,
+        _TYPES[kind].prefixes,
+    )
 
 
 def meanings(
-    name: str | Sequence[str], properties: Mapping[str, Any], *, spark_conf: Mapping[str, str] | None = None
+    name: str | Sequence[str],
+    properties: Mapping[str, Any],
+    *,
+    spark_conf: Mapping[str, str] | None = None,
 ) -> list[tuple[str | None, Identifier]]:
-    """Return what a table's name may mean, the likelier meaning first: a catalog (None: the default one) and the rest of the name.
+    """Return what a table's name may mean, the likelier meaning first: a catalog (None: the default
+    one) and the rest of the name.
 
-    The first part is a catalog only if one of that name is configured ("default" always is, but "default.t" is a namespace and a table).
-    If the caller passes properties, they may also configure the catalog that a name of three parts begins with. Raises InvalidInput for a
-    name without a namespace.
+    The first part is a catalog only if one of that name is configured ("default" always is, but
+    "default.t" is a namespace and a table). If the caller passes properties, they may also
+    configure the catalog that a name of three parts begins with. Raises InvalidInput for a name
+    without a namespace.
     """
-    parts = identifier_parts(name) if isinstance(name, str) else tuple(name) if isinstance(name, tuple | list) else ()
+    parts = (
+        identifier_parts(name)
+        if isinstance(name, str)
+        else tuple(name)
+        if isinstance(name, tuple | list)
+        else ()
+    )
     if not parts or not all(isinstance(p, str) and p for p in parts):
-        raise InvalidInput(f"{name!r} is not a table identifier: give a namespace and a name, as in db.events.")
+        raise InvalidInput(
+            f"{name!r} is not a table identifier: give a namespace and a name, as in db.events."
+        )
     catalog_names = {*configured_names(spark_conf), *([DEFAULT_CATALOG] if len(parts) > 2 else [])}
     catalog = parts[0] if len(parts) > 1 and parts[0] in catalog_names else None
     rest = parts[1:] if catalog else parts
     if len(rest) < 2:
-        raise InvalidInput(f"{full_name(parts)!r} is not a table identifier: give a namespace and a name, as in db.events.")
+        raise InvalidInput(
+            f"{full_name(parts)!r} is not a table identifier: give a namespace and a name, as in db.events."
+        )
     others = [(parts[0], parts[1:])] if catalog is None and len(parts) > 2 and properties else []
     return [(catalog, rest), *others]
 
 
-def first_found(found: Sequence[tuple[str | None, Identifier]], look: Callable[[str | None, Identifier], T]) -> T:
-    """Return what `look` returns for the first meaning of a name under which a table exists. Raises NoSuchTableError where none exists."""
+def first_found(
+    found: Sequence[tuple[str | None, Identifier]], look: Callable[[str | None, Identifier], T]
+) -> T:
+    """Return what `look` returns for the first meaning of a name under which a table exists. Raises
+    NoSuchTableError where none exists.
+    """
     for catalog, rest in found[:-1]:
         with contextlib.suppress(NoSuchTableError):
             return look(catalog, rest)
@@ -143,13 +205,17 @@ def first_found(found: Sequence[tuple[str | None, Identifier]], look: Callable[[
     except NoSuchTableError as e:
         catalog, rest = found[-1]
         if catalog is None and len(rest) > 2:
-            e.advise(f"No catalog is named {rest[0]!r}; frazil.list_catalogs() lists those that are configured.")
+            e.advise(
+                f"No catalog is named {rest[0]!r}; frazil.list_catalogs() lists those that are configured."
+            )
         raise
 
 
 def _default(config: Configuration, environ: Mapping[str, str] | None) -> SqlBackend:
     warehouse = config.properties.get("warehouse")
-    folder = str(home(environ)) if warehouse is None else strip_slash(local_path_of(absolute(warehouse)))
+    folder = (
+        str(home(environ)) if warehouse is None else strip_slash(local_path_of(absolute(warehouse)))
+    )
     defaults = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": folder}
     try:
         storage_for(folder).make_directory(folder)
@@ -160,18 +226,22 @@ def _default(config: Configuration, environ: Mapping[str, str] | None) -> SqlBac
 
 
 def catalog_type(config: Configuration) -> str:
-    """Return the type of a catalog (path, sql, memory, hive or rest): as `type` or `catalog-impl` says, or as `uri` implies.
+    """Return the type of a catalog (path, sql, memory, hive or rest): as `type` or `catalog-impl`
+    says, or as `uri` implies.
 
-    Raises InvalidInput where none is given or it is unknown, Unsupported for a type or class that Frazil does not serve.
+    Raises InvalidInput where none is given or it is unknown, Unsupported for a type or class that
+    Frazil does not serve.
     """
     values = config.properties
     if "py-catalog-impl" in values:
         raise Unsupported(
-            f"{config.where('py-catalog-impl')} of catalog {config.name!r} names a class of another product.", hint="Set type instead."
+            f"{config.where('py-catalog-impl')} of catalog {config.name!r} names a class of another product.",
+            hint="Set type instead.",
         )
     if "type" in values and "catalog-impl" in values:
         raise InvalidInput(
-            f"Catalog {config.name!r} has both {config.where('type')} and {config.where('catalog-impl')}.", hint="Keep one of them."
+            f"Catalog {config.name!r} has both {config.where('type')} and {config.where('catalog-impl')}.",
+            hint="Keep one of them.",
         )
     if "catalog-impl" in values:
         kind = _JAVA.get(values["catalog-impl"], "")
@@ -186,19 +256,23 @@ def catalog_type(config: Configuration) -> str:
         kind = _SCHEMES.get(_scheme(values["uri"]), "")
     else:
         raise InvalidInput(
-            f"Catalog {config.name!r} is not configured: the key type is missing (and uri, which could imply it).", hint=config.searched()
+            f"Catalog {config.name!r} is not configured: the key type is missing (and uri, which could imply it).",
+            hint=config.searched(),
         )
     if kind in _TYPES:
         return kind
     if kind in _NOT_YET:
         raise Unsupported(
             f"Catalogs of type {kind} are not served yet (catalog {config.name!r}).",
-            hint=f"Use type=rest with {_BY_REST[kind]}." if kind in _BY_REST else f"There are {_types()}; see KNOWN_GAPS.md.",
+            hint=f"Use type=rest with {_BY_REST[kind]}."
+            if kind in _BY_REST
+            else f"There are {_types()}; see KNOWN_GAPS.md.",
         )
     key = "type" if "type" in config.properties else "uri"
     value = redact_text(config.properties[key])
     raise InvalidInput(
-        f"Catalog {config.name!r}: {config.where(key)} is {value!r}, which is not a type of catalog.", hint=f"There are {_types()}."
+        f"Catalog {config.name!r}: {config.where(key)} is {value!r}, which is not a type of catalog.",
+        hint=f"There are {_types()}.",
     )
 
 
@@ -212,17 +286,24 @@ def _types() -> str:
 
 
 def _check(config: Configuration, kind: str) -> None:
-    """Check that properties are complete and do not contradict each other. The errors name the sources of the properties."""
+    """Check that properties are complete and do not contradict each other. The errors name the
+    sources of the properties.
+    """
     uri, warehouse = config.properties.get("uri"), config.properties.get("warehouse")
     implied = kind if uri is None else _SCHEMES.get(_scheme(uri), kind)
     if uri is not None and implied != kind:
         raise InvalidInput(
             f"Catalog {config.name!r} is of type {kind}, but {config.where('uri')} is one of type {implied}: {redact_text(uri)}.",
-            hint=config.where("type") + " decides; change one of them." if "type" in config.properties else None,
+            hint=config.where("type") + " decides; change one of them."
+            if "type" in config.properties
+            else None,
         )
     for key in _TYPES[kind].required:
         if not config.properties.get(key):
-            raise InvalidInput(f"Catalog {config.name!r} of type {kind} lacks the key {key}.", hint=config.searched())
+            raise InvalidInput(
+                f"Catalog {config.name!r} of type {kind} lacks the key {key}.",
+                hint=config.searched(),
+            )
     if warehouse is not None and kind != "rest" and _SCHEMES.get(_scheme(warehouse)):
         raise InvalidInput(
             f"Catalog {config.name!r}: {config.where('warehouse')} is not a location for files: {redact_text(warehouse)}.",

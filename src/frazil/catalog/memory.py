@@ -1,4 +1,6 @@
-"""Keep a catalog in memory, until its process ends: the SQL catalog with an in-memory SQLite database, and files in memory."""
+"""Keep a catalog in memory, until its process ends: the SQL catalog with an in-memory SQLite
+database, and files in memory.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ class MemoryBackend(SqlBackend):
 
     def __init__(self, name: str, properties: Mapping[str, str]):
         if "uri" in properties:
-            raise InvalidInput(f"Catalog {name!r} of type memory has no use for the property uri.", hint="Leave it out.")
+            raise InvalidInput(
+                f"Catalog {name!r} of type memory has no use for the property uri.",
+                hint="Leave it out.",
+            )
         defaults = {"warehouse": f"memory://{name}-{uuid.uuid4().hex[:8]}"}
         super().__init__(name, defaults | dict(properties), SqliteDatabase(":memory:"))
 

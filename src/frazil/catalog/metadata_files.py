@@ -1,4 +1,6 @@
-"""Read, name and write the metadata files of a table, and keep its metadata log (spec, "Table Metadata and Snapshots")."""
+"""Read, name and write the metadata files of a table, and keep its metadata log (spec, "Table
+Metadata and Snapshots").
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def is_metadata_file(location: str) -> bool:
 
 
 def newest_of_catalog(storage: Storage, root: str) -> list[str] | None:
-    """Return the files `<number>-<uuid>.metadata.json` with the highest number below a table's directory; None: there are none."""
+    """Return the files `<number>-<uuid>.metadata.json` with the highest number below a table's
+    directory; None: there are none.
+    """
     numbered: dict[int, list[str]] = {}
     for name in storage.names(f"{root}/metadata"):
         if match := _OF_CATALOG.fullmatch(name):
@@ -43,14 +47,18 @@ def newest_of_catalog(storage: Storage, root: str) -> list[str] | None:
 
 
 def wants_gzip(metadata: TableMetadata) -> bool:
-    """Tell whether metadata files are compressed: table property write.metadata.compression-codec, none (default) or gzip."""
+    """Tell whether metadata files are compressed: table property write.metadata.compression-codec,
+    none (default) or gzip.
+    """
     return METADATA_CODEC.of(metadata.properties) == "gzip"
 
 
 def encode(metadata: TableMetadata, gzipped: bool) -> bytes:
     """Return the bytes of a metadata file; the same metadata always gives the same bytes."""
     data = encode_metadata(metadata)
-    data = bytes(deflate.gzip_compress(data, 6)) if gzipped else data  # libdeflate takes half the time of zlib, and no time goes in
+    data = (
+        bytes(deflate.gzip_compress(data, 6)) if gzipped else data
+    )  # libdeflate takes half the time of zlib, and no time goes in
     written.keep(metadata, data)
     return data
 
@@ -61,8 +69,9 @@ def decode(data: bytes, location: str) -> TableMetadata:
 
 
 def entering(metadata: TableMetadata, location: str) -> TableMetadata:
-    """Resolve the location in metadata that others have written, before anything is written by it: `/w/../t` is `/t`. A relative directory
-    in which the metadata file lies (`location`) is made absolute."""
+    """Resolve the location in metadata that others have written, before anything is written by it:
+    `/w/../t` is `/t`. A relative directory in which the metadata file lies (`location`) is made
+    absolute."""
     place = settled(metadata.location)
     with contextlib.suppress(InvalidInput):  # a location on another host
         if scheme_of(place) == "file" and not local_path_of(place).startswith("/"):
@@ -77,25 +86,32 @@ def read(storage: Storage, location: str) -> TableMetadata:
 
 
 def read_bytes(storage: Storage, location: str) -> bytes:
-    """Read the bytes of a metadata file. Raises NoSuchFileError, and CorruptData for a symbolic link to a file outside the table.
+    """Read the bytes of a metadata file. Raises NoSuchFileError, and CorruptData for a symbolic
+    link to a file outside the table.
 
-    Directories may be symbolic links (a warehouse, a table, its `metadata`), and so may a file that points to another file of its own
-    table. A link to any other file could make a reader open, and a commit continue, what does not belong to this table.
+    Directories may be symbolic links (a warehouse, a table, its `metadata`), and so may a file that
+    points to another file of its own table. A link to any other file could make a reader open, and
+    a commit continue, what does not belong to this table.
     """
     path = storage.local_path(location)
     if path is not None and os.path.islink(path):
         directory, target = os.path.dirname(os.path.abspath(path)), os.path.realpath(path)
-        table = os.path.dirname(directory) if os.path.basename(directory) == "metadata" else directory
+        table = (
+            os.path.dirname(directory) if os.path.basename(directory) == "metadata" else directory
+        )
         if not any(is_inside(target, os.path.realpath(root)) for root in (directory, table)):
             raise CorruptData(
                 f"Metadata file {location} is a symbolic link that leaves the table, to {target}.",
-                hint="Give the path of the file itself, or put a copy of it there.", file=location,
-            )  # fmt: skip
+                hint="Give the path of the file itself, or put a copy of it there.",
+                file=location,
+            )
     return read_whole(storage, location, MAX_UNZIPPED, "metadata file")
 
 
 def new_location(base: LoadedTable | None, metadata: TableMetadata) -> str:
-    """Return the location of the next metadata file, `<number>-<uuid>.metadata.json`, of a table that a catalog points to."""
+    """Return the location of the next metadata file, `<number>-<uuid>.metadata.json`, of a table
+    that a catalog points to.
+    """
     number = 0
     if base is not None:
         match = _NUMBER.match(base.metadata_location.rpartition("/")[2])
@@ -105,10 +121,14 @@ def new_location(base: LoadedTable | None, metadata: TableMetadata) -> str:
 
 
 def with_log(base: LoadedTable, metadata: TableMetadata) -> tuple[TableMetadata, tuple[str, ...]]:
-    """Return `metadata` with the file of `base` added to its metadata log, and the files that drop out of the log, which holds at most
-    write.metadata.previous-versions-max entries (default 100)."""
+    """Return `metadata` with the file of `base` added to its metadata log, and the files that drop
+    out of the log, which holds at most write.metadata.previous-versions-max entries (default 100).
+    """
     most = max(1, METADATA_PREVIOUS_VERSIONS.of(metadata.properties))
-    log = (*base.metadata.metadata_log, MetadataLogEntry(base.metadata.last_updated_ms, base.metadata_location))
+    log = (
+        *base.metadata.metadata_log,
+        MetadataLogEntry(base.metadata.last_updated_ms, base.metadata_location),
+    )
     return replace(metadata, metadata_log=log[-most:]), tuple(e.metadata_file for e in log[:-most])
 
 
@@ -119,7 +139,9 @@ def discard(storage: Storage, location: str) -> None:
     except Exception as error:
         failed = [(location, error)]
     for name, problem in failed:
-        logger.warning("Could not delete the metadata file %s of a failed commit: %s", name, problem)
+        logger.warning(
+            "Could not delete the metadata file %s of a failed commit: %s", name, problem
+        )
 
 
 def in_log(metadata: TableMetadata, location: str) -> bool:

@@ -1,9 +1,12 @@
-"""Tell which files are a table's own: only these are ever deleted. The one rule of purges, expiry, orphan removal and commits' clean-ups.
+"""Tell which files are a table's own: only these are ever deleted. The one rule of purges, expiry,
+orphan removal and commits' clean-ups.
 
-Metadata can name any file and any directory, and a REST server can tell any metadata. A directory that metadata names (`location`,
-`write.data.path`, `write.metadata.path`) is the table's own where the table's current metadata file lies below it, and a file with the
-table's uuid is really there; the others that this file names count with it. So do directories in which the table lay before, if one of its
-logged metadata files is still there. Files elsewhere, such as those of `add_files`, may be those of other tables: they stay.
+Metadata can name any file and any directory, and a REST server can tell any metadata. A directory
+that metadata names (`location`, `write.data.path`, `write.metadata.path`) is the table's own where
+the table's current metadata file lies below it, and a file with the table's uuid is really there;
+the others that this file names count with it. So do directories in which the table lay before, if
+one of its logged metadata files is still there. Files elsewhere, such as those of `add_files`, may
+be those of other tables: they stay.
 """
 
 from __future__ import annotations
@@ -26,7 +29,12 @@ from frazil.catalog.base import LoadedTable, ToldBy
 from frazil.errors import FrazilError
 from frazil.scan.delete_ranges import normalised
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import DATA_PATH, METADATA_DELETE_AFTER_COMMIT, METADATA_PATH, OLD_DATA_PATHS
+from frazil.spec.properties import (
+    DATA_PATH,
+    METADATA_DELETE_AFTER_COMMIT,
+    METADATA_PATH,
+    OLD_DATA_PATHS,
+)
 from frazil.storage import absolute, is_inside, normalise
 from frazil.storage.locations import join, parent, scheme_of
 from frazil.storage.real_paths import RealPaths
@@ -39,17 +47,23 @@ _STORE = re.compile(r"[^:/]*:(//[^/]*)?")
 
 @dataclass(frozen=True)
 class OwnPlaces:
-    """Hold the directories that are a table's own, normalised, and for the others that its metadata names the reason why they are not."""
+    """Hold the directories that are a table's own, normalised, and for the others that its metadata
+    names the reason why they are not.
+    """
 
     directories: tuple[str, ...]
     refused: Mapping[str, str] = field(default_factory=dict)
 
     def owns(self, location: str) -> bool:
-        """Tell whether a file or directory lies in one of the directories, also when links are followed."""
+        """Tell whether a file or directory lies in one of the directories, also when links are
+        followed.
+        """
         return bool(self.marked(pa.array([join(location, "x")], pa.string()))[0])
 
     def marked(self, locations: pa.Array) -> npt.NDArray[np.bool_]:
-        """Mark the files that lie in one of the directories by their names, and do not leave them through a symbolic link."""
+        """Mark the files that lie in one of the directories by their names, and do not leave them
+        through a symbolic link.
+        """
         names = normalised(locations)
         inside = self._inside(names, self.directories)
         real = RealPaths()
@@ -64,29 +78,45 @@ class OwnPlaces:
         for directory in directories:
             below = pc.or_(pc.equal(names, directory), pc.starts_with(names, directory + "/"))
             inside |= below.to_numpy(zero_copy_only=False)
-        climbs: npt.NDArray[np.bool_] = pc.match_substring_regex(names, r"(^|/)\.\.(/|$)").to_numpy(zero_copy_only=False)
+        climbs: npt.NDArray[np.bool_] = pc.match_substring_regex(names, r"(^|/)\.\.(/|$)").to_numpy(
+            zero_copy_only=False
+        )
         return inside & ~climbs
 
     def why_not(self, location: str) -> str:
         """Say why a file or directory is not the table's own."""
-        return next((why for place, why in self.refused.items() if is_inside(location, place)), "it is no directory of the table")
+        return next(
+            (why for place, why in self.refused.items() if is_inside(location, place)),
+            "it is no directory of the table",
+        )
 
 
 def named_places(metadata: TableMetadata, root: str | None = None) -> tuple[str, ...]:
-    """Return the directories that a table's metadata names: its location (or `root`, the actual directory of a path table), and those of
-    properties (write.data.path, write.metadata.path and their older names)."""
-    places = (root or metadata.location, *(metadata.properties.get(place.name, "") for place in _PLACES))
-    return tuple(place for place in places if normalise(place).strip("/"))  # "/" holds files of anybody
+    """Return the directories that a table's metadata names: its location (or `root`, the actual
+    directory of a path table), and those of properties (write.data.path, write.metadata.path and
+    their older names)."""
+    places = (
+        root or metadata.location,
+        *(metadata.properties.get(place.name, "") for place in _PLACES),
+    )
+    return tuple(
+        place for place in places if normalise(place).strip("/")
+    )  # "/" holds files of anybody
 
 
 def own_places(table: LoadedTable, root: str | None = None) -> OwnPlaces:
-    """Find the directories that are a table's own. Reads the metadata file where only a server has told what is in it.
+    """Find the directories that are a table's own. Reads the metadata file where only a server has
+    told what is in it.
 
-    `root`: the actual directory of a path table; where its metadata names another one, it is a copy, and nothing but `root` is its own.
+    `root`: the actual directory of a path table; where its metadata names another one, it is a
+    copy, and nothing but `root` is its own.
     """
     metadata = table.metadata
     if root is not None and _real(root) != _real(metadata.location):
-        return OwnPlaces((normalise(root),), dict.fromkeys(named_places(metadata), f"the table is a copy of it, in {root}"))
+        return OwnPlaces(
+            (normalise(root),),
+            dict.fromkeys(named_places(metadata), f"the table is a copy of it, in {root}"),
+        )
     places = named_places(metadata, root)
     current = table.metadata_location
     why = _why_unproven(table, places)
@@ -95,12 +125,15 @@ def own_places(table: LoadedTable, root: str | None = None) -> OwnPlaces:
     reasons = {place: _why_not_reached(place, current, table.told_by) for place in places}
     own = [place for place in places if not reasons[place]]
     return OwnPlaces(
-        tuple(dict.fromkeys(map(normalise, (*own, *_former_places(table, own))))), {place: text for place, text in reasons.items() if text}
+        tuple(dict.fromkeys(map(normalise, (*own, *_former_places(table, own))))),
+        {place: text for place, text in reasons.items() if text},
     )
 
 
 def _why_unproven(table: LoadedTable, places: Sequence[str]) -> str:
-    """Say why the table's metadata file does not show that any directory is the table's own; "" where it does."""
+    """Say why the table's metadata file does not show that any directory is the table's own; ""
+    where it does.
+    """
     current, uuid = table.metadata_location, table.metadata.table_uuid
     if not any(_lies_in(current, place) for place in places):
         return f"the table's metadata file {current} lies elsewhere. It is a copy, as it seems"
@@ -110,19 +143,27 @@ def _why_unproven(table: LoadedTable, places: Sequence[str]) -> str:
         stored = metadata_files.read(table.storage, current)
     except FrazilError as error:
         return f"the metadata file {current}, which the catalog's server names, cannot be read ({error.message})"
-    if uuid is None or stored.table_uuid != uuid or normalise(stored.location) != normalise(table.metadata.location):
+    if (
+        uuid is None
+        or stored.table_uuid != uuid
+        or normalise(stored.location) != normalise(table.metadata.location)
+    ):
         return f"the metadata file {current}, which the catalog's server names, is not that of the table"
     return ""
 
 
 def _why_not_reached(place: str, current: str, told_by: ToldBy | None) -> str:
-    """Say why a directory is not the table's own, although its metadata file names it; "" where it is."""
+    """Say why a directory is not the table's own, although its metadata file names it; "" where it
+    is.
+    """
     if told_by is None or any(is_inside(place, allowed) for allowed in told_by.deletable):
         return ""
     hint = f"the catalog property {DELETABLE} allows it"
     if scheme_of(place) == "file" and not told_by.is_here:
         return f"it is on this machine, where the catalog's server is not; {hint}"
-    if _lies_in(current, place) or (scheme_of(place) != "file" and _store(place) == _store(current)):
+    if _lies_in(current, place) or (
+        scheme_of(place) != "file" and _store(place) == _store(current)
+    ):
         return ""
     return f"the table's metadata file {current} does not lie below it; {hint}"
 
@@ -144,7 +185,9 @@ def _store(location: str) -> str:
 
 
 def _former_places(table: LoadedTable, own: Sequence[str]) -> Iterator[str]:
-    """Yield the directories in which the table lay before, as its metadata log shows, where one of its metadata files still is there."""
+    """Yield the directories in which the table lay before, as its metadata log shows, where one of
+    its metadata files still is there.
+    """
     if not own or table.told_by is not None:
         return  # a server can tell any log
     logged = {parent(e.metadata_file): e.metadata_file for e in table.metadata.metadata_log}
@@ -155,32 +198,50 @@ def _former_places(table: LoadedTable, own: Sequence[str]) -> Iterator[str]:
             former = metadata_files.read(table.storage, file)
         except FrazilError:
             continue
-        if former.table_uuid is not None and former.table_uuid == table.metadata.table_uuid and is_inside(file, former.location):
+        if (
+            former.table_uuid is not None
+            and former.table_uuid == table.metadata.table_uuid
+            and is_inside(file, former.location)
+        ):
             yield former.location
 
 
 def told_by(properties: Mapping[str, str]) -> ToldBy:
-    """Describe the server of a REST catalog, by the properties that are configured here: whether it runs on this machine, and where files
-    may be deleted although nothing but its word shows that they are the table's."""
+    """Describe the server of a REST catalog, by the properties that are configured here: whether it
+    runs on this machine, and where files may be deleted although nothing but its word shows that
+    they are the table's."""
     host = urlsplit(properties.get("uri", "")).hostname or ""
     try:
         is_here = ipaddress.ip_address(host).is_loopback
     except ValueError:
         is_here = host == "localhost" or host.endswith(".localhost")
-    return ToldBy(is_here, tuple(absolute(part.strip()) for part in properties.get(DELETABLE, "").split(",") if part.strip()))
+    return ToldBy(
+        is_here,
+        tuple(
+            absolute(part.strip())
+            for part in properties.get(DELETABLE, "").split(",")
+            if part.strip()
+        ),
+    )
 
 
-def delete_fallen(base: LoadedTable, metadata: TableMetadata, fallen: tuple[str, ...], root: str | None = None) -> None:
-    """Delete the metadata files that a commit has removed from the log, if write.metadata.delete-after-commit.enabled is true. A failure is
-    logged and leaves files behind; it never fails the commit.
+def delete_fallen(
+    base: LoadedTable, metadata: TableMetadata, fallen: tuple[str, ...], root: str | None = None
+) -> None:
+    """Delete the metadata files that a commit has removed from the log, if
+    write.metadata.delete-after-commit.enabled is true. A failure is logged and leaves files behind;
+    it never fails the commit.
 
-    Only metadata files inside the table's own directories go, whatever a log names. `root`: the directory of a path table.
+    Only metadata files inside the table's own directories go, whatever a log names. `root`: the
+    directory of a path table.
     """
     if not fallen or not METADATA_DELETE_AFTER_COMMIT.of(metadata.properties):
         return
     own = own_places(replace(base, metadata=metadata), root)
     failed = []
-    for old in fallen:  # one by one, since a store may delete many at once in any order, and path tables need the oldest to go first
+    # one by one, since a store may delete many at once in any order, and path tables need the
+    # oldest to go first
+    for old in fallen:
         if not metadata_files.is_metadata_file(old) or not own.owns(old):
             continue
         try:

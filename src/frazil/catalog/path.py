@@ -1,4 +1,6 @@
-"""Find tables by their directory: in a warehouse laid out as by Java's Hadoop catalog (`warehouse/namespace/table`), or by location."""
+"""Find tables by their directory: in a warehouse laid out as by Java's Hadoop catalog
+(`warehouse/namespace/table`), or by location.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ log = logging.getLogger("frazil.catalog")
 
 
 class PathCatalog:
-    """Keep tables in a warehouse directory: each namespace level and each table is a directory in it. Namespaces need not be created first.
+    """Keep tables in a warehouse directory: each namespace level and each table is a directory in
+    it. Namespaces need not be created first.
 
     Raises InvalidInput without the property warehouse, and for the property uri.
     """
@@ -55,10 +58,14 @@ class PathCatalog:
         self.name, self.properties = name, dict(properties)
         warehouse = self.properties.get("warehouse")
         if not warehouse:
-            raise InvalidInput(f"Catalog {name!r} of type path needs the property warehouse: the directory of its tables.")
+            raise InvalidInput(
+                f"Catalog {name!r} of type path needs the property warehouse: the directory of its tables."
+            )
         if "uri" in self.properties:
             hint = "Leave it out: the property warehouse names the directory of the tables."
-            raise InvalidInput(f"Catalog {name!r} of type path has no use for the property uri.", hint=hint)
+            raise InvalidInput(
+                f"Catalog {name!r} of type path has no use for the property uri.", hint=hint
+            )
         self.warehouse = absolute(warehouse)
         self.storage: Storage = storage_for(self.warehouse, self.properties)
         self.reporting = Reporting(name, self.properties)
@@ -93,31 +100,54 @@ class PathCatalog:
         self._check_around(identifier[:-1])
         if (inner := path_files.table_within(self.storage, root)) is not None:
             text = f"Table {full_name(identifier)} cannot be created in {root}, which holds another table: {inner}."
-            raise ValidationError(text, hint="A table is dropped with its directory. Choose another name.", table=full_name(identifier))
+            raise ValidationError(
+                text,
+                hint="A table is dropped with its directory. Choose another name.",
+                table=full_name(identifier),
+            )
         if metadata.location and normalise(metadata.location) != normalise(root):
             raise ValidationError(
                 f"A table of path catalog {self.name!r} cannot have a location of its own: {metadata.location}.",
-                hint=f"Leave the location out; it is {root}.", table=full_name(identifier),
-            )  # fmt: skip
+                hint=f"Leave the location out; it is {root}.",
+                table=full_name(identifier),
+            )
         placed = replace(metadata, location=metadata.location or root)
         return LoadedTable(tuple(identifier), "", placed, self.storage, dict(self.properties))
 
     def _check_around(self, namespace: Identifier) -> None:
-        """Check that a namespace lies in no table's directory, with which it would be dropped. Raises ValidationError."""
+        """Check that a namespace lies in no table's directory, with which it would be dropped.
+        Raises ValidationError.
+        """
         name = full_name(namespace)
         for depth in range(1, len(namespace) + 1):
             if path_files.head(self.storage, join(self.warehouse, *namespace[:depth])) is not None:
                 table = full_name(namespace[:depth])
                 text = f"{name} cannot be a namespace of path catalog {self.name!r}: {table} is a table."
-                raise ValidationError(text, hint="A table is dropped with its directory. Choose another name.", namespace=name)
+                raise ValidationError(
+                    text,
+                    hint="A table is dropped with its directory. Choose another name.",
+                    namespace=name,
+                )
 
     def create(
-        self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+        self,
+        identifier: Identifier,
+        metadata: TableMetadata,
+        *,
+        updates: Sequence[Update] = (),
+        requirements: Sequence[Requirement] = (),
     ) -> Outcome:
-        return path_files.create(self.table_location(identifier), self._staged(identifier, metadata))
+        return path_files.create(
+            self.table_location(identifier), self._staged(identifier, metadata)
+        )
 
     def swap(
-        self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+        self,
+        base: LoadedTable,
+        metadata: TableMetadata,
+        *,
+        updates: Sequence[Update] = (),
+        requirements: Sequence[Requirement] = (),
     ) -> Outcome:
         return path_files.swap(self.storage, self.table_location(base.identifier), base, metadata)
 
@@ -128,8 +158,9 @@ class PathCatalog:
         return path_files.head(self.storage, self.table_location(identifier)) is not None
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
-        """Delete the directory of a table: a path table exists as long as its directory does. `purge`: also delete files in the directories
-        that write.data.path and write.metadata.path name. Returns the paths of files elsewhere, which stay. Raises NoSuchTableError."""
+        """Delete the directory of a table: a path table exists as long as its directory does.
+        `purge`: also delete files in the directories that write.data.path and write.metadata.path
+        name. Returns the paths of files elsewhere, which stay. Raises NoSuchTableError."""
         root = self.table_location(identifier)
         if path_files.head(self.storage, root) is None:
             raise self._no_table(identifier)
@@ -138,16 +169,26 @@ class PathCatalog:
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         raise refuse_relocation(f"Tables of path catalog {self.name!r} cannot be renamed.")
 
-    def register_table(self, identifier: Identifier, metadata_location: str, overwrite: bool = False) -> LoadedTable:
+    def register_table(
+        self, identifier: Identifier, metadata_location: str, overwrite: bool = False
+    ) -> LoadedTable:
         raise refuse_relocation(f"Tables cannot be registered in path catalog {self.name!r}.")
 
     def list_tables(self, namespace: Identifier) -> Identifiers:
         place = self._existing(namespace)
-        return [(*namespace, n) for n in self._visible(place) if path_files.head(self.storage, join(place, n)) is not None]
+        return [
+            (*namespace, n)
+            for n in self._visible(place)
+            if path_files.head(self.storage, join(place, n)) is not None
+        ]
 
     def _no_table(self, identifier: Identifier) -> NoSuchTableError:
         name = f"{self.name}.{full_name(identifier)}"
-        return NoSuchTableError(f"Table does not exist: {name}.", hint=f"Looked in {self.table_location(identifier)}.", table=name)
+        return NoSuchTableError(
+            f"Table does not exist: {name}.",
+            hint=f"Looked in {self.table_location(identifier)}.",
+            table=name,
+        )
 
     # --- namespaces
 
@@ -156,7 +197,9 @@ class PathCatalog:
 
     def _existing(self, namespace: Identifier) -> str:
         if not self.namespace_exists(namespace):
-            raise NoSuchNamespaceError(f"Namespace does not exist: {full_name(namespace)}.", namespace=full_name(namespace))
+            raise NoSuchNamespaceError(
+                f"Namespace does not exist: {full_name(namespace)}.", namespace=full_name(namespace)
+            )
         return self._place(namespace)
 
     def _visible(self, place: str) -> list[str]:
@@ -168,34 +211,48 @@ class PathCatalog:
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
         if properties:
-            raise Unsupported(f"Namespaces of path catalog {self.name!r} have no properties.", hint="Leave them out.")
+            raise Unsupported(
+                f"Namespaces of path catalog {self.name!r} have no properties.",
+                hint="Leave them out.",
+            )
         place = self._place(check_namespace(namespace))
         if self.storage.is_directory(place):
-            raise NamespaceAlreadyExistsError(f"Namespace already exists: {full_name(namespace)}.", namespace=full_name(namespace))
+            raise NamespaceAlreadyExistsError(
+                f"Namespace already exists: {full_name(namespace)}.", namespace=full_name(namespace)
+            )
         self._check_around(namespace)
         self.storage.make_directory(place)
 
     def drop_namespace(self, namespace: Identifier) -> None:
         place = self._existing(namespace)
         if not self.storage.remove_directory(place):
-            raise NamespaceNotEmptyError(f"Namespace {full_name(namespace)} is not empty.", namespace=full_name(namespace))
+            raise NamespaceNotEmptyError(
+                f"Namespace {full_name(namespace)} is not empty.", namespace=full_name(namespace)
+            )
 
     def list_namespaces(self, parent: Identifier = ()) -> Identifiers:
         place = self._existing(parent) if parent else self.warehouse
         names = self._visible(place)
-        return [(*parent, n) for n in names if path_files.head(self.storage, join(place, n)) is None]
+        return [
+            (*parent, n) for n in names if path_files.head(self.storage, join(place, n)) is None
+        ]
 
     def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         return {"location": self._existing(namespace)}
 
     def update_namespace_properties(
-        self, namespace: Identifier, removals: set[str] | None = None, updates: Mapping[str, str] = {}
+        self,
+        namespace: Identifier,
+        removals: set[str] | None = None,
+        updates: Mapping[str, str] = {},
     ) -> PropertiesUpdateSummary:
         raise Unsupported(f"Namespaces of path catalog {self.name!r} have no properties.")
 
 
 class LocationBackend:
-    """Serve one path table by its directory, without a catalog. Its identifier is (); `(location,)` is accepted as well."""
+    """Serve one path table by its directory, without a catalog. Its identifier is (); `(location,)`
+    is accepted as well.
+    """
 
     writes_metadata_files = True
 
@@ -213,7 +270,8 @@ class LocationBackend:
     def _check(self, identifier: Identifier) -> None:
         if identifier and normalise(absolute(identifier[0])) != normalise(self.location):
             raise InvalidInput(
-                f"This is the table at {self.location}, not {full_name(identifier)}.", hint="Load the other table by its own location."
+                f"This is the table at {self.location}, not {full_name(identifier)}.",
+                hint="Load the other table by its own location.",
             )
 
     def table_location(self, identifier: Identifier = ()) -> str:
@@ -225,28 +283,45 @@ class LocationBackend:
         current = path_files.load(self.storage, self.location)
         if current is None:
             text = f"There is no table at {self.location}: no v<N>.metadata.json in its directory metadata."
-            raise NoSuchTableError(text, hint=path_files.instead(self.storage, self.location), table=self.location)
+            raise NoSuchTableError(
+                text, hint=path_files.instead(self.storage, self.location), table=self.location
+            )
         return LoadedTable((), *current, self.storage, dict(self.properties))
 
     def stage_create(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
         if self.table_exists(identifier):
-            raise TableAlreadyExistsError(f"Table already exists: {self.location}.", table=self.location)
+            raise TableAlreadyExistsError(
+                f"Table already exists: {self.location}.", table=self.location
+            )
         return self._staged(metadata)
 
     def _staged(self, metadata: TableMetadata) -> LoadedTable:
         if metadata.location and normalise(metadata.location) != normalise(self.location):
-            raise ValidationError(f"The table at {self.location} cannot have the location {metadata.location}.", table=self.location)
+            raise ValidationError(
+                f"The table at {self.location} cannot have the location {metadata.location}.",
+                table=self.location,
+            )
         placed = replace(metadata, location=metadata.location or self.location)
         return LoadedTable((), "", placed, self.storage, dict(self.properties))
 
     def create(
-        self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+        self,
+        identifier: Identifier,
+        metadata: TableMetadata,
+        *,
+        updates: Sequence[Update] = (),
+        requirements: Sequence[Requirement] = (),
     ) -> Outcome:
         self._check(identifier)
         return path_files.create(self.location, self._staged(metadata))
 
     def swap(
-        self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+        self,
+        base: LoadedTable,
+        metadata: TableMetadata,
+        *,
+        updates: Sequence[Update] = (),
+        requirements: Sequence[Requirement] = (),
     ) -> Outcome:
         return path_files.swap(self.storage, self.location, base, metadata)
 
@@ -262,12 +337,17 @@ class LocationBackend:
         return _drop(self.storage, self.location, loaded if purge else None)
 
     def _refusal(self, missing: str) -> Unsupported:
-        return Unsupported(f"A table that was opened by its location ({self.location}) has no {missing}.", hint="Use a catalog for that.")
+        return Unsupported(
+            f"A table that was opened by its location ({self.location}) has no {missing}.",
+            hint="Use a catalog for that.",
+        )
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         raise self._refusal("name that could be changed")
 
-    def register_table(self, identifier: Identifier, metadata_location: str, overwrite: bool = False) -> LoadedTable:
+    def register_table(
+        self, identifier: Identifier, metadata_location: str, overwrite: bool = False
+    ) -> LoadedTable:
         raise self._refusal("name to register")
 
     def list_tables(self, namespace: Identifier) -> Identifiers:
@@ -289,14 +369,18 @@ class LocationBackend:
         raise self._refusal("namespaces")
 
     def update_namespace_properties(
-        self, namespace: Identifier, removals: set[str] | None = None, updates: Mapping[str, str] = {}
+        self,
+        namespace: Identifier,
+        removals: set[str] | None = None,
+        updates: Mapping[str, str] = {},
     ) -> PropertiesUpdateSummary:
         raise self._refusal("namespaces")
 
 
 def _drop(storage: Storage, root: str, purged: LoadedTable | None) -> tuple[str, ...]:
-    """Delete the directory of a table. `purged`: the table, if its files outside the directory are deleted too; returns the paths of files
-    that stay. Raises ValidationError where the directory holds another table, as Java's catalog lets it."""
+    """Delete the directory of a table. `purged`: the table, if its files outside the directory are
+    deleted too; returns the paths of files that stay. Raises ValidationError where the directory
+    holds another table, as Java's catalog lets it."""
     if (inner := path_files.table_within(storage, root)) is not None:
         text = f"The table in {root} cannot be dropped: its directory holds another table, {inner}."
         raise ValidationError(text, hint="Drop that one first, or move it elsewhere.", table=root)
@@ -309,20 +393,29 @@ def _drop(storage: Storage, root: str, purged: LoadedTable | None) -> tuple[str,
         for version in path_files.versions(storage, root):
             storage.delete_many([version.location])
         storage.delete_tree(root)
-    return purge.delete(purged, (f for f in own if not is_inside(f, root)), elsewhere) if purged is not None else ()
+    return (
+        purge.delete(purged, (f for f in own if not is_inside(f, root)), elsewhere)
+        if purged is not None
+        else ()
+    )
 
 
-def load_location(location: str, properties: Mapping[str, str] | None = None) -> tuple[CatalogBackend | None, LoadedTable]:
-    """Load a path table by its directory, or one `…metadata.json` file read-only (the back end is None).
+def load_location(
+    location: str, properties: Mapping[str, str] | None = None
+) -> tuple[CatalogBackend | None, LoadedTable]:
+    """Load a path table by its directory, or one `…metadata.json` file read-only (the back end is
+    None).
 
-    The directory of a table that belongs to another catalog opens read-only as well, at its newest metadata file, if that is unambiguous.
-    Raises NoSuchTableError, NoSuchFileError, CorruptData.
+    The directory of a table that belongs to another catalog opens read-only as well, at its newest
+    metadata file, if that is unambiguous. Raises NoSuchTableError, NoSuchFileError, CorruptData.
     """
     properties = _of_store(location, properties)
     location = absolute(check_location(location))
     if metadata_files.is_metadata_file(location):
         storage = storage_for(location, properties)
-        return None, LoadedTable((), location, metadata_files.read(storage, location), storage, properties)
+        return None, LoadedTable(
+            (), location, metadata_files.read(storage, location), storage, properties
+        )
     backend = LocationBackend(location, properties)
     try:
         return backend, backend.load()
@@ -336,11 +429,23 @@ def load_location(location: str, properties: Mapping[str, str] | None = None) ->
                 f"{e.message} Only its catalog knows which of several newest metadata files is current: {names}.",
                 hint="Load it through the catalog, or give the path of one of these files.",
             ) from e
-        log.warning("%s is the table of a catalog; it is opened read-only, as of %s.", location, base_name(newest[0]))
-        return None, LoadedTable((), newest[0], metadata_files.read(backend.storage, newest[0]), backend.storage, properties)
+        log.warning(
+            "%s is the table of a catalog; it is opened read-only, as of %s.",
+            location,
+            base_name(newest[0]),
+        )
+        return None, LoadedTable(
+            (),
+            newest[0],
+            metadata_files.read(backend.storage, newest[0]),
+            backend.storage,
+            properties,
+        )
 
 
-def create_at(location: str, metadata: TableMetadata, properties: Mapping[str, str] | None = None) -> Outcome:
+def create_at(
+    location: str, metadata: TableMetadata, properties: Mapping[str, str] | None = None
+) -> Outcome:
     """Create a path table at a location, without a catalog."""
     return LocationBackend(location, _of_store(location, properties)).create((), metadata)
 

@@ -1,8 +1,11 @@
-"""Read and publish the metadata files of path tables (Java's Hadoop tables): `metadata/vN.metadata.json`, never replaced once published.
+"""Read and publish the metadata files of path tables (Java's Hadoop tables):
+`metadata/vN.metadata.json`, never replaced once published.
 
-The current version is the one with the highest number in the directory. `version-hint.text` is written for other readers but not relied on,
-so a missing, stale or damaged hint does no harm. A current version that is incomplete or empty is an error; no older one is opened instead.
-A process that has read or written the table looks for the version after the one it knows; only where there may be one it lists again.
+The current version is the one with the highest number in the directory. `version-hint.text` is
+written for other readers but not relied on, so a missing, stale or damaged hint does no harm. A
+current version that is incomplete or empty is an error; no older one is opened instead. A process
+that has read or written the table looks for the version after the one it knows; only where there
+may be one it lists again.
 """
 
 from __future__ import annotations
@@ -24,15 +27,23 @@ from frazil.spec.properties import METADATA_PATH
 from frazil.storage import REMOTE_SCHEMES, PublishUnclear, Storage, normalise
 from frazil.storage.locations import base_name, join, scheme_of
 
-_VERSION = re.compile(r"v(0|[1-9][0-9]{0,9})(\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)")
-_ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")  # of two files with the same number the first counts, as in Java
+_VERSION = re.compile(
+    r"v(0|[1-9][0-9]{0,9})(\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)"
+)
+_ENDINGS = (
+    ".metadata.json",
+    ".gz.metadata.json",
+    ".metadata.json.gz",
+)  # of two files with the same number the first counts, as in Java
 _LEFTOVER = re.compile(r"\..*\.[0-9a-f]{32}\.tmp")
 _HINT = "version-hint.text"
 _TRIES = 10
 _START = 2048
 _BLANK = b"\0 \n\r\t"
 _GZIPPED = b"\x1f\x8b"
-_FEW = 64  # versions that a store lists in no more time than it takes for the requests that can replace the listing
+# versions that a store lists in no more time than it takes for the requests that can replace the
+# listing
+_FEW = 64
 known_heads = KnownHeads()
 
 
@@ -64,8 +75,9 @@ def head(storage: Storage, root: str) -> Version | None:
 
 
 def table_within(storage: Storage, root: str) -> str | None:
-    """Return the directory of a table that lies within that of another, or of a namespace; None: there is none. Of a table's own two
-    directories only they themselves are looked at, not the partitions in them."""
+    """Return the directory of a table that lies within that of another, or of a namespace; None:
+    there is none. Of a table's own two directories only they themselves are looked at, not the
+    partitions in them."""
     for name in storage.directories(root):
         place = join(root, name)
         if is_leftover(name):
@@ -88,13 +100,17 @@ def _names(storage: Storage, root: str) -> dict[int, str]:
     for name in storage.names(join(root, "metadata"), after="v"):
         if match := _VERSION.fullmatch(name):
             number, ending = int(match[1]), match[2]
-            if number not in names or _ENDINGS.index(ending) < _ENDINGS.index(names[number][len(f"v{number}") :]):
+            if number not in names or _ENDINGS.index(ending) < _ENDINGS.index(
+                names[number][len(f"v{number}") :]
+            ):
                 names[number] = name
     return names
 
 
 def load(storage: Storage, root: str) -> tuple[str, TableMetadata] | None:
-    """Return (metadata file, metadata) of the current version; None: there is no table. Raises CorruptData where the file is damaged."""
+    """Return (metadata file, metadata) of the current version; None: there is no table. Raises
+    CorruptData where the file is damaged.
+    """
     missing: Exception | None = None
     for attempt in range(_TRIES):
         newest = (None if attempt else _known_head(storage, root)) or head(storage, root)
@@ -102,41 +118,61 @@ def load(storage: Storage, root: str) -> tuple[str, TableMetadata] | None:
             return None
         try:
             data = metadata_files.read_bytes(storage, newest.location)
-        except NoSuchFileError as error:  # another writer has committed and removed it since the directory was listed
+        except (
+            NoSuchFileError
+        ) as error:  # another writer has committed and removed it since the directory was listed
             missing = error
             continue
         if not data[:_START].strip(_BLANK) and not data.strip(_BLANK):
             raise CorruptData(
                 f"Metadata file {newest.location} is empty.",
                 hint="A writer was cut off. If no newer copy exists, remove it by hand to go back to the version before.",
-                file=newest.location, offset=0,
-            )  # fmt: skip
+                file=newest.location,
+                offset=0,
+            )
         known_heads.keep(root, newest.location)
         return newest.location, metadata_files.decode(data, newest.location)
-    raise missing or NoSuchFileError(f"The metadata files of {root} were removed {_TRIES} times while they were read.", file=root)
+    raise missing or NoSuchFileError(
+        f"The metadata files of {root} were removed {_TRIES} times while they were read.", file=root
+    )
 
 
 def _known_head(storage: Storage, root: str) -> Version | None:
-    """Return the version that this process has seen as the newest, or has published, where it still is; None where a listing has to tell.
+    """Return the version that this process has seen as the newest, or has published, where it still
+    is; None where a listing has to tell.
 
-    Versions follow each other without gaps and are removed oldest first. While a version is there, which the caller finds when it reads the
-    file, the name after it has therefore never been freed: if that name is not in use, it is the newest. The hint is asked as well, in case
-    another program has removed versions in another order. In HDFS many files are removed at once in any order.
+    Versions follow each other without gaps and are removed oldest first. While a version is there,
+    which the caller finds when it reads the file, the name after it has therefore never been freed:
+    if that name is not in use, it is the newest. The hint is asked as well, in case another program
+    has removed versions in another order. In HDFS many files are removed at once in any order.
     """
     location, remote = known_heads.of(root), scheme_of(root) in REMOTE_SCHEMES
     number = None if location is None else version_of(location)
-    if location is None or number is None or scheme_of(root) == "hdfs" or (remote and number < _FEW):
+    if (
+        location is None
+        or number is None
+        or scheme_of(root) == "hdfs"
+        or (remote and number < _FEW)
+    ):
         return None
-    preferred = itertools.takewhile(lambda ending: not location.endswith(f"v{number}{ending}"), _ENDINGS)
-    names = [f"v{number + 1}{ending}" for ending in _ENDINGS] + [f"v{number}{ending}" for ending in preferred]
+    preferred = itertools.takewhile(
+        lambda ending: not location.endswith(f"v{number}{ending}"), _ENDINGS
+    )
+    names = [f"v{number + 1}{ending}" for ending in _ENDINGS] + [
+        f"v{number}{ending}" for ending in preferred
+    ]
     rivals = [join(root, "metadata", name) for name in names]
-    with contextlib.suppress(FrazilError, RuntimeError):  # no threads start while the interpreter ends
+    with contextlib.suppress(
+        FrazilError, RuntimeError
+    ):  # no threads start while the interpreter ends
         if not remote:
             is_newest = read_hint(storage, root) == number and not any(map(storage.exists, rivals))
         else:  # a store is waited for: all of them at once
             with ThreadPoolExecutor(len(rivals), thread_name_prefix="frazil-head") as pool:
                 exist = [pool.submit(storage.exists, rival) for rival in rivals]
-                is_newest = read_hint(storage, root) == number and not any(future.result() for future in exist)
+                is_newest = read_hint(storage, root) == number and not any(
+                    future.result() for future in exist
+                )
         return Version(number, location) if is_newest else None
     return None
 
@@ -144,7 +180,10 @@ def _known_head(storage: Storage, root: str) -> Version | None:
 def check_path_table(metadata: TableMetadata, root: str) -> None:
     """Check the properties of a path table. Raises ValidationError."""
     if METADATA_PATH.name in metadata.properties:
-        raise ValidationError("A path table cannot keep its metadata elsewhere (property write.metadata.path).", table=root)
+        raise ValidationError(
+            "A path table cannot keep its metadata elsewhere (property write.metadata.path).",
+            table=root,
+        )
     metadata_files.wants_gzip(metadata)
 
 
@@ -154,41 +193,54 @@ def create(root: str, staged: LoadedTable) -> Outcome:
     check_path_table(metadata, root)
     if (existing := head(storage, root)) is not None:
         return Conflict(f"Table exists: {existing.location}")
-    # Never compressed: writers that create the table with different codecs must compete for the same file name.
+    # Never compressed: writers that create the table with different codecs must compete for the
+    # same file name.
     location = join(root, "metadata", "v1.metadata.json")
     fresh = replace(staged, metadata_location=location)
     return _publish(storage, root, None, fresh, metadata_files.encode(metadata, gzipped=False), 1)
 
 
 def swap(storage: Storage, root: str, base: LoadedTable, metadata: TableMetadata) -> Outcome:
-    """Publish the version after `base`. Raises ValidationError for a change that a path table does not allow, and StorageError when nothing
-    was written."""
+    """Publish the version after `base`. Raises ValidationError for a change that a path table does
+    not allow, and StorageError when nothing was written."""
     if normalise(base.metadata.location) != normalise(metadata.location):
-        raise ValidationError("Path tables cannot be relocated: their location is their directory.", table=root)
+        raise ValidationError(
+            "Path tables cannot be relocated: their location is their directory.", table=root
+        )
     check_path_table(metadata, root)
     number = version_of(base.metadata_location)
     if number is None:
-        raise ValidationError(f"{base.metadata_location} is no version of a path table, so nothing can follow it.", table=root)
+        raise ValidationError(
+            f"{base.metadata_location} is no version of a path table, so nothing can follow it.",
+            table=root,
+        )
     if (stale := _stale(storage, root, base, number)) is not None:
         return Conflict(stale)
     complete, fallen = metadata_files.with_log(base, metadata)
-    # The base decides on compression, not the new properties: writers that start from the same base must compete for the same file name.
+    # The base decides on compression, not the new properties: writers that start from the same base
+    # must compete for the same file name.
     gzipped = metadata_files.wants_gzip(base.metadata)
     location = join(root, "metadata", f"v{number + 1}{'.gz' if gzipped else ''}.metadata.json")
     table = LoadedTable(base.identifier, location, complete, storage, base.config)
-    outcome = _publish(storage, root, base, table, metadata_files.encode(complete, gzipped), number + 1)
+    outcome = _publish(
+        storage, root, base, table, metadata_files.encode(complete, gzipped), number + 1
+    )
     if isinstance(outcome, Committed):
         own_files.delete_fallen(base, complete, fallen, root)
     return outcome
 
 
 def _stale(storage: Storage, root: str, base: LoadedTable, number: int) -> str | None:
-    """Return the reason why `base` is certainly not the current version any more; None if it may be, which publishing then decides.
+    """Return the reason why `base` is certainly not the current version any more; None if it may
+    be, which publishing then decides.
 
-    It does not suffice that the name of the next version is free, since the table may have been dropped and created again.
+    It does not suffice that the name of the next version is free, since the table may have been
+    dropped and created again.
     """
     try:
-        if base.metadata.table_uuid is None or _holds(storage, base.metadata_location, base.metadata.table_uuid.encode()):
+        if base.metadata.table_uuid is None or _holds(
+            storage, base.metadata_location, base.metadata.table_uuid.encode()
+        ):
             return None
     except NoSuchFileError:
         return f"Version {number} is no longer there: {base.metadata_location}"
@@ -198,14 +250,25 @@ def _stale(storage: Storage, root: str, base: LoadedTable, number: int) -> str |
 
 
 def _holds(storage: Storage, location: str, text: bytes) -> bool:
-    """Tell whether a metadata file holds a text. Writers put the table's uuid first, so reading the beginning is usually enough."""
+    """Tell whether a metadata file holds a text. Writers put the table's uuid first, so reading the
+    beginning is usually enough.
+    """
     start = storage.read_start(location, _START)
-    if text in start or (start.startswith(_GZIPPED) and text in zlib.decompressobj(31).decompress(start)):
+    if text in start or (
+        start.startswith(_GZIPPED) and text in zlib.decompressobj(31).decompress(start)
+    ):
         return True
     return text in unzipped(metadata_files.read_bytes(storage, location))
 
 
-def _publish(storage: Storage, root: str, base: LoadedTable | None, table: LoadedTable, data: bytes, number: int) -> Outcome:
+def _publish(
+    storage: Storage,
+    root: str,
+    base: LoadedTable | None,
+    table: LoadedTable,
+    data: bytes,
+    number: int,
+) -> Outcome:
     location = table.metadata_location
     try:
         won = storage.publish(location, data)
@@ -232,17 +295,24 @@ def _after_unclear(storage: Storage, location: str, data: bytes, error: PublishU
 
 
 def _after_publishing(
-    storage: Storage, root: str, base: LoadedTable | None, table: LoadedTable, number: int, hint: int | None
+    storage: Storage,
+    root: str,
+    base: LoadedTable | None,
+    table: LoadedTable,
+    number: int,
+    hint: int | None,
 ) -> Outcome:
     """Check that a published version is part of the table's history.
 
-    Its file name may have been used before, and freed by the removal of old versions, if other writers were far ahead. Then there are
-    versions with higher numbers, and the next of them tells. Old versions are removed oldest first: as long as the base exists and the hint
-    names no newer version, the name after the base has never been freed, and a long directory need not be listed. HDFS deletes many files
-    at once in any order, and lists a directory by one request.
+    Its file name may have been used before, and freed by the removal of old versions, if other
+    writers were far ahead. Then there are versions with higher numbers, and the next of them tells.
+    Old versions are removed oldest first: as long as the base exists and the hint names no newer
+    version, the name after the base has never been freed, and a long directory need not be listed.
+    HDFS deletes many files at once in any order, and lists a directory by one request.
 
-    Without its base and without higher numbers the version stands alone: the table was dropped between the check of its base and
-    publishing. It is removed again, so that no table comes back without the files of the dropped one.
+    Without its base and without higher numbers the version stands alone: the table was dropped
+    between the check of its base and publishing. It is removed again, so that no table comes back
+    without the files of the dropped one.
     """
     on_hdfs = scheme_of(root) == "hdfs"
     base_exists = base is None or on_hdfs or _is_there(storage, base)
@@ -252,8 +322,12 @@ def _after_publishing(
     above = [v for v in present if v.number > number]
     if above:
         later = metadata_files.read(storage, above[0].location)
-        outcome = path_line.settle(base.metadata if base else None, table, later, above[0].number == number + 1)
-    elif base is not None and (not base_exists or (on_hdfs and all(v.number != number - 1 for v in present))):
+        outcome = path_line.settle(
+            base.metadata if base else None, table, later, above[0].number == number + 1
+        )
+    elif base is not None and (
+        not base_exists or (on_hdfs and all(v.number != number - 1 for v in present))
+    ):
         outcome = Conflict(f"The table was dropped before version {number} was published: {root}")
     else:
         outcome = Committed(table)
@@ -263,8 +337,9 @@ def _after_publishing(
 
 
 def _is_there(storage: Storage, base: LoadedTable) -> bool:
-    """Tell whether the file of a version is still there, and still of the same table, which may have been dropped and created again. Raises
-    what the storage raises where that cannot be told."""
+    """Tell whether the file of a version is still there, and still of the same table, which may
+    have been dropped and created again. Raises what the storage raises where that cannot be told.
+    """
     if base.metadata.table_uuid is None:
         return storage.exists(base.metadata_location)
     try:
@@ -274,15 +349,17 @@ def _is_there(storage: Storage, base: LoadedTable) -> bool:
 
 
 def write_hint(storage: Storage, root: str, number: int, hint: int | None) -> None:
-    """Write the version hint for readers that rely on it. A hint to a newer version that exists is kept, and failures are ignored. `hint`:
-    what it says now."""
+    """Write the version hint for readers that rely on it. A hint to a newer version that exists is
+    kept, and failures are ignored. `hint`: what it says now."""
     location = join(root, "metadata", _HINT)
     with contextlib.suppress(Exception):
         if (hint or 0) > number:
             newest = head(storage, root)
             if newest is not None and newest.number > number:
                 return
-        if storage.local_path(location) is not None:  # a checksum that Hadoop has written on a local disk would no longer match
+        if (
+            storage.local_path(location) is not None
+        ):  # a checksum that Hadoop has written on a local disk would no longer match
             storage.delete_many([join(root, "metadata", f".{_HINT}.crc")])
         storage.write(location, str(number).encode(), overwrite=True, synced=False)
 
@@ -305,4 +382,6 @@ def instead(storage: Storage, location: str) -> str:
             return f"This is a table of {product}. Frazil reads Iceberg tables only."
     if location.endswith(_FILES):
         return f"This is a data file: read it with a reader for {location.rpartition('.')[2]} files, or add it to a table by add_files."
-    return "Load the table of a catalog through the catalog, or give the path of its …metadata.json."
+    return (
+        "Load the table of a catalog through the catalog, or give the path of its …metadata.json."
+    )

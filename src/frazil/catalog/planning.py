@@ -1,4 +1,6 @@
-"""Choose who plans the scans of a table: Frazil, out of the manifests, or the catalog's server, where it offers to and is told to."""
+"""Choose who plans the scans of a table: Frazil, out of the manifests, or the catalog's server,
+where it offers to and is told to.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ from frazil.scan.served_plan import AskedScan
 class PlanHints:
     """Hold what a server may make use of, although the rows of the scan do not depend on it.
 
-    `columns`: the ids of the top-level columns to read; None: all. `limit`: the number of rows that suffice; None: all are wanted.
-    `follows_branch`: the scan reads with the table's current schema, not with that of its snapshot.
+    `columns`: the ids of the top-level columns to read; None: all. `limit`: the number of rows that
+    suffice; None: all are wanted. `follows_branch`: the scan reads with the table's current schema,
+    not with that of its snapshot.
     """
 
     columns: Sequence[int] | None = None
@@ -28,13 +31,13 @@ class ScanPlanner(Protocol):
     """Plan scans of one table by the catalog's server."""
 
     def plan(self, scan: AskedScan, hints: PlanHints) -> Plan:
-        """Plan the scan of a snapshot. Raises ScanPlanningError, Unsupported where the server does not offer it, CorruptData for an answer
-        that is no plan of the table."""
+        """Plan the scan of a snapshot. Raises ScanPlanningError, Unsupported where the server does
+        not offer it, CorruptData for an answer that is no plan of the table."""
 
 
 def planner_of(backend: Any, table: LoadedTable) -> ScanPlanner | None:
-    """Return what plans the scans of a table by its catalog's server; None: Frazil plans them. `backend`: the catalog's back end; one
-    without a method `planner`, and None, plans none."""
+    """Return what plans the scans of a table by its catalog's server; None: Frazil plans them.
+    `backend`: the catalog's back end; one without a method `planner`, and None, plans none."""
     planner = getattr(backend, "planner", None)
     scan_planner: ScanPlanner | None = None if planner is None else planner(table)
     return scan_planner

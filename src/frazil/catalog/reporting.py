@@ -1,7 +1,9 @@
-"""Hand metrics reports to a catalog's reporters in the background: an operation neither waits for a report nor fails with it.
+"""Hand metrics reports to a catalog's reporters in the background: an operation neither waits for a
+report nor fails with it.
 
-Start at `reporter_of`. A catalog that reports has the attribute `reporting`; the reporters are the one that the property
-`metrics-reporter-impl` names, and for REST catalogs the server. Without any, nothing is computed.
+Start at `reporter_of`. A catalog that reports has the attribute `reporting`; the reporters are the
+one that the property `metrics-reporter-impl` names, and for REST catalogs the server. Without any,
+nothing is computed.
 """
 
 from __future__ import annotations
@@ -36,14 +38,18 @@ _ALL: weakref.WeakSet[ReportQueue] = weakref.WeakSet()
 
 
 class ReportQueue:
-    """Run calls one after the other in a daemon thread, which ends when it has nothing to do. Calls beyond a limit are dropped."""
+    """Run calls one after the other in a daemon thread, which ends when it has nothing to do. Calls
+    beyond a limit are dropped.
+    """
 
     def __init__(self) -> None:
         self._clear()
         _ALL.add(self)
 
     def _clear(self) -> None:
-        """Start with no calls and no thread. The child of a fork does so too: it has no thread, and a lock that it inherits may be held."""
+        """Start with no calls and no thread. The child of a fork does so too: it has no thread, and
+        a lock that it inherits may be held.
+        """
         self._changed = threading.Condition()
         self._waiting: deque[Callable[[], object]] = deque()
         self._thread: threading.Thread | None = None
@@ -51,15 +57,19 @@ class ReportQueue:
 
     @property
     def is_current(self) -> bool:
-        """Tell whether the calling thread is the queue's own, in which reporters run: the scans and commits of a reporter are not
-        reported."""
+        """Tell whether the calling thread is the queue's own, in which reporters run: the scans and
+        commits of a reporter are not reported."""
         return threading.current_thread() is self._thread
 
     def add(self, call: Callable[[], object]) -> None:
-        """Add a call to the queue. This takes microseconds, since every scan and commit waits for it."""
+        """Add a call to the queue. This takes microseconds, since every scan and commit waits for
+        it.
+        """
         with self._changed:
             if len(self._waiting) >= MOST_WAITING:
-                _warn_once("Metrics reports are dropped: their reporter takes longer than the operations that are reported.")
+                _warn_once(
+                    "Metrics reports are dropped: their reporter takes longer than the operations that are reported."
+                )
                 return
             self._waiting.append(call)
             if self._thread is None:
@@ -83,7 +93,9 @@ class ReportQueue:
                 call, self._is_busy = self._waiting.popleft(), True
             try:
                 call()
-            except BaseException as error:  # no error of a report may keep later ones from being made
+            except (
+                BaseException
+            ) as error:  # no error of a report may keep later ones from being made
                 _warn_once(f"A metrics report could not be made ({type(error).__name__}: {error}).")
             finally:
                 with self._changed:
@@ -95,11 +107,15 @@ class ReportQueue:
         if self.is_current:
             return False
         with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting and not self._is_busy, max(0.0, seconds))
+            return self._changed.wait_for(
+                lambda: not self._waiting and not self._is_busy, max(0.0, seconds)
+            )
 
 
 def flush(seconds: float = FLUSH_SECONDS) -> None:
-    """Wait at most some seconds, for all catalogs together, until the reports of this process are made."""
+    """Wait at most some seconds, for all catalogs together, until the reports of this process are
+    made.
+    """
     until = time.monotonic() + seconds
     for queue in list(_ALL):
         queue.flush(until - time.monotonic())
@@ -120,9 +136,11 @@ def _warn_once(text: str) -> None:
 
 
 def named_reporter(properties: Mapping[str, str]) -> MetricsReporter | None:
-    """Import the reporter that the property `metrics-reporter-impl` names, as in `my_package.my_module:report`.
+    """Import the reporter that the property `metrics-reporter-impl` names, as in
+    `my_package.my_module:report`.
 
-    Raises Unsupported for a Java class, InvalidInput for a name that is none or of which nothing can be called.
+    Raises Unsupported for a Java class, InvalidInput for a name that is none or of which nothing
+    can be called.
     """
     if (text := properties.get(REPORTER)) is None:
         return None
@@ -130,8 +148,13 @@ def named_reporter(properties: Mapping[str, str]) -> MetricsReporter | None:
     hint = "Name a Python function that takes a report, as package.module:function."
     if not name:
         if module.rpartition(".")[2][:1].isupper():
-            raise Unsupported(f"Catalog property {REPORTER} names the Java class {module}, which Frazil cannot run.", hint=hint)
-        raise InvalidInput(f"Catalog property {REPORTER} is {text!r}, which names no function.", hint=hint)
+            raise Unsupported(
+                f"Catalog property {REPORTER} names the Java class {module}, which Frazil cannot run.",
+                hint=hint,
+            )
+        raise InvalidInput(
+            f"Catalog property {REPORTER} is {text!r}, which names no function.", hint=hint
+        )
     try:
         reporter: Any = importlib.import_module(module)
         for part in name.split("."):
@@ -140,16 +163,27 @@ def named_reporter(properties: Mapping[str, str]) -> MetricsReporter | None:
         text = f"Catalog property {REPORTER}: {text!r} cannot be imported ({type(error).__name__}: {error})."
         raise InvalidInput(text, hint=hint) from error
     if isinstance(reporter, type) or not callable(reporter):
-        kind = "a class" if isinstance(reporter, type) else f"a value of type {type(reporter).__name__}"
-        raise InvalidInput(f"Catalog property {REPORTER}: {text!r} is {kind}, not a function.", hint=hint)
+        kind = (
+            "a class"
+            if isinstance(reporter, type)
+            else f"a value of type {type(reporter).__name__}"
+        )
+        raise InvalidInput(
+            f"Catalog property {REPORTER}: {text!r} is {kind}, not a function.", hint=hint
+        )
     return cast(MetricsReporter, reporter)
 
 
 class Reporting:
-    """Hold the reporters of a catalog and their queue. `to_server`: returns the reporter to the catalog's server for one table."""
+    """Hold the reporters of a catalog and their queue. `to_server`: returns the reporter to the
+    catalog's server for one table.
+    """
 
     def __init__(
-        self, name: str, properties: Mapping[str, str], to_server: Callable[[Identifier], MetricsReporter | None] = lambda _: None
+        self,
+        name: str,
+        properties: Mapping[str, str],
+        to_server: Callable[[Identifier], MetricsReporter | None] = lambda _: None,
     ) -> None:
         self.name, self._properties, self._to_server = name, properties, to_server
         self.queue = ReportQueue()
@@ -157,7 +191,11 @@ class Reporting:
     def reporter(self, identifier: Identifier) -> TableReporter | None:
         """Return the object that takes the reports of a table; None if the catalog has no reporter."""
         try:
-            reporters = tuple(r for r in (named_reporter(self._properties), self._to_server(identifier)) if r is not None)
+            reporters = tuple(
+                r
+                for r in (named_reporter(self._properties), self._to_server(identifier))
+                if r is not None
+            )
         except Exception as error:  # for example, in a worker that lacks the module
             _warn_once(f"Catalog {self.name!r} reports no metrics: {error}")
             return None
@@ -174,8 +212,9 @@ class Reporting:
 
 
 def reporter_of(backend: Any, identifier: Identifier) -> TableReporter | None:
-    """Return the object that takes the reports of a table; None if its catalog has no reporter. `backend`: the catalog's back end; one that
-    has no attribute `reporting`, and None, has no reporter."""
+    """Return the object that takes the reports of a table; None if its catalog has no reporter.
+    `backend`: the catalog's back end; one that has no attribute `reporting`, and None, has no
+    reporter."""
     reporting: Reporting | None = getattr(backend, "reporting", None)
     return None if reporting is None else reporting.reporter(identifier)
 
@@ -186,7 +225,9 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class TableReporter:
-    """Take the reports of one table. Pickled into another process it becomes None, so that only the driver reports."""
+    """Take the reports of one table. Pickled into another process it becomes None, so that only the
+    driver reports.
+    """
 
     table_name: str
     reporters: tuple[MetricsReporter, ...] = field(repr=False)
@@ -195,16 +236,37 @@ class TableReporter:
     def __reduce__(self) -> tuple[Any, ...]:
         return _nothing, ()
 
-    def planned(self, plan: Plan, projection: Callable[[], Schema], options: Mapping[str, str]) -> None:
+    def planned(
+        self, plan: Plan, projection: Callable[[], Schema], options: Mapping[str, str]
+    ) -> None:
         """Report a planned scan; one of an empty table is not reported, as in Java."""
         if plan.snapshot is not None:
-            make = partial(scan_report, self.table_name, plan.snapshot.snapshot_id, plan.report, plan.row_filter, projection, options)
+            make = partial(
+                scan_report,
+                self.table_name,
+                plan.snapshot.snapshot_id,
+                plan.report,
+                plan.row_filter,
+                projection,
+                options,
+            )
             self.queue.add(partial(self._report, make))
 
-    def committed(self, snapshots: tuple[Snapshot, ...], attempts: int, seconds: float, metadata: Mapping[str, str]) -> None:
+    def committed(
+        self,
+        snapshots: tuple[Snapshot, ...],
+        attempts: int,
+        seconds: float,
+        metadata: Mapping[str, str],
+    ) -> None:
         """Report a commit, by one report for each snapshot that it made."""
         for snapshot in snapshots:
-            self.queue.add(partial(self._report, partial(commit_report, self.table_name, snapshot, attempts, seconds, metadata)))
+            self.queue.add(
+                partial(
+                    self._report,
+                    partial(commit_report, self.table_name, snapshot, attempts, seconds, metadata),
+                )
+            )
 
     def _report(self, make: Callable[[], Report]) -> None:
         report = make()
@@ -212,4 +274,6 @@ class TableReporter:
             try:
                 reporter(report)
             except BaseException as error:  # the next reporter gets the report all the same
-                _warn_once(f"A reporter did not take a metrics report of {self.table_name} ({type(error).__name__}: {error}).")
+                _warn_once(
+                    f"A reporter did not take a metrics report of {self.table_name} ({type(error).__name__}: {error})."
+                )

@@ -1,4 +1,6 @@
-"""Make metrics reports with Java's names, ScanReport after planning and CommitReport after a commit, and their JSON for REST servers."""
+"""Make metrics reports with Java's names, ScanReport after planning and CommitReport after a
+commit, and their JSON for REST servers.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,23 @@ from frazil.expr.bound import (
 from frazil.scan.report import PlanReport
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
-from frazil.spec.types import DateType, IcebergType, TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType, TimeType
+from frazil.spec.types import (
+    DateType,
+    IcebergType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScanReport:
-    """Report one planned scan. `filter`: Iceberg's JSON of the expression, as Python values, with constants replaced by their kinds
-    (`(2-digit-int)`); parts that this JSON cannot express are true. `metrics`: counters and `total-planning-duration` (nanoseconds) by
-    Java's names. `metadata`: the scan's options."""
+    """Report one planned scan. `filter`: Iceberg's JSON of the expression, as Python values, with
+    constants replaced by their kinds (`(2-digit-int)`); parts that this JSON cannot express are
+    true. `metrics`: counters and `total-planning-duration` (nanoseconds) by Java's names.
+    `metadata`: the scan's options."""
 
     table_name: str
     snapshot_id: int
@@ -48,8 +59,9 @@ class ScanReport:
 
 @dataclass(frozen=True, kw_only=True)
 class CommitReport:
-    """Report one snapshot that was committed. `metrics`: counters, `attempts` and `total-duration` (nanoseconds) by Java's names.
-    `metadata`: the engine's facts, as in the summary of the snapshot."""
+    """Report one snapshot that was committed. `metrics`: counters, `attempts` and `total-duration`
+    (nanoseconds) by Java's names. `metadata`: the engine's facts, as in the summary of the
+    snapshot."""
 
     table_name: str
     snapshot_id: int
@@ -61,7 +73,9 @@ class CommitReport:
 
 Report: TypeAlias = ScanReport | CommitReport
 MetricsReporter: TypeAlias = Callable[[Report], object]
-"""Take a report; the returned value is ignored. A reporter is called in a thread of its own, with one report at a time."""
+"""Take a report; the returned value is ignored. A reporter is called in a thread of its own, with
+one report at a time.
+"""
 
 PLANNING_DURATION, COMMIT_DURATION = "total-planning-duration", "total-duration"
 SCAN_METRICS = (
@@ -70,7 +84,8 @@ SCAN_METRICS = (
     "skipped-data-manifests", "skipped-delete-manifests", "skipped-data-files", "skipped-delete-files", "indexed-delete-files",
     "equality-delete-files", "positional-delete-files", "dvs",
 )  # fmt: skip
-_OF_SUMMARY = {  # counters of a commit by Java's names, and the keys of the snapshot's summary where these differ
+# counters of a commit by Java's names, and the keys of the snapshot's summary where these differ
+_OF_SUMMARY = {
     **{f"{change}-delete-files": f"{change}-delete-files" for change in ("added", "removed", "total")},
     **{f"{change}-{noun}": f"{change}-{noun}" for change in ("added", "total") for noun in ("data-files", "records")},
     "removed-data-files": "deleted-data-files", "removed-records": "deleted-records",
@@ -87,39 +102,66 @@ COMMIT_METRICS = (COMMIT_DURATION, "attempts", *_OF_SUMMARY)
 
 
 def scan_report(
-    table_name: str, snapshot_id: int, counters: PlanReport, row_filter: Bound, projection: Callable[[], Schema],
+    table_name: str,
+    snapshot_id: int,
+    counters: PlanReport,
+    row_filter: Bound,
+    projection: Callable[[], Schema],
     options: Mapping[str, str],
-) -> ScanReport:  # fmt: skip
+) -> ScanReport:
     """Make the report of a planned scan of one snapshot."""
     counted, schema = counters.as_dict(), projection()
     names = {i: schema.find_column_name(i) or "" for i in sorted(schema.by_id)}
     return ScanReport(
-        table_name=table_name, snapshot_id=snapshot_id, filter=without_constants(row_filter), schema_id=counters.schema_id,
-        projected_field_ids=tuple(names), projected_field_names=tuple(names.values()),
-        metrics={name: int(counted[name]) for name in SCAN_METRICS}, metadata=dict(options),
-    )  # fmt: skip
+        table_name=table_name,
+        snapshot_id=snapshot_id,
+        filter=without_constants(row_filter),
+        schema_id=counters.schema_id,
+        projected_field_ids=tuple(names),
+        projected_field_names=tuple(names.values()),
+        metrics={name: int(counted[name]) for name in SCAN_METRICS},
+        metadata=dict(options),
+    )
 
 
-def commit_report(table_name: str, snapshot: Snapshot, attempts: int, seconds: float, metadata: Mapping[str, str]) -> CommitReport:
-    """Make the report of a committed snapshot. Counters that its summary lacks are left out, as Java leaves them out."""
-    counters = {name: int(text) for name, key in _OF_SUMMARY.items() if (text := snapshot.summary.get(key, "")).isdecimal()}
+def commit_report(
+    table_name: str, snapshot: Snapshot, attempts: int, seconds: float, metadata: Mapping[str, str]
+) -> CommitReport:
+    """Make the report of a committed snapshot. Counters that its summary lacks are left out, as
+    Java leaves them out.
+    """
+    counters = {
+        name: int(text)
+        for name, key in _OF_SUMMARY.items()
+        if (text := snapshot.summary.get(key, "")).isdecimal()
+    }
     return CommitReport(
-        table_name=table_name, snapshot_id=snapshot.snapshot_id, sequence_number=snapshot.sequence_number,
-        operation=str(snapshot.summary.operation or ""), metadata=dict(metadata),
+        table_name=table_name,
+        snapshot_id=snapshot.snapshot_id,
+        sequence_number=snapshot.sequence_number,
+        operation=str(snapshot.summary.operation or ""),
+        metadata=dict(metadata),
         metrics={COMMIT_DURATION: int(seconds * 1e9), "attempts": attempts, **counters},
-    )  # fmt: skip
+    )
 
 
-# The filter, without constants --------------------------------------------------------------------------------------------------------
+# The filter, without constants
+# --------------------------------------------------------------------------------------------------------
 
 _OPS = {"eq": "eq", "nseq": "eq", "lt": "lt", "le": "lt-eq", "gt": "gt", "ge": "gt-eq"}
-_NEGATED = {"eq": "not-eq", "in": "not-in", "is-null": "not-null", "is-nan": "not-nan", "starts-with": "not-starts-with"}
+_NEGATED = {
+    "eq": "not-eq",
+    "in": "not-in",
+    "is-null": "not-null",
+    "is-nan": "not-nan",
+    "starts-with": "not-starts-with",
+}
 Json: TypeAlias = bool | dict[str, Any]
 
 
 def without_constants(bound: Bound) -> Json:
-    """Return a filter as Iceberg's JSON of expressions, with constants replaced by their kinds. Parts that the JSON cannot express become
-    true."""
+    """Return a filter as Iceberg's JSON of expressions, with constants replaced by their kinds.
+    Parts that the JSON cannot express become true."""
     expression = _json(bound)
     return True if expression is None else expression
 
@@ -135,13 +177,21 @@ def _json(bound: Bound) -> Json | None:
             sides = [side for p in parts if (side := _json(p)) is not None]
             return _joined("or", sides) if len(sides) == len(parts) else None
         case BoundNot(child=BoundAnd()):
-            return None  # a part that the JSON cannot express is true in it, and its negation would wrongly be false
+            # a part that the JSON cannot express is true in it, and its negation would wrongly be
+            # false
+            return None
         case BoundNot(child=child):
             return _negated(_json(child))
-        case Comparison(op=op, left=BoundReference() as term, right=BoundLiteral(value=value)) if op in _OPS and value is not None:
+        case Comparison(op=op, left=BoundReference() as term, right=BoundLiteral(value=value)) if (
+            op in _OPS and value is not None
+        ):
             return {"type": _OPS[op], "term": _name(term), "value": kind_of(value, term.type)}
         case Membership(term=BoundReference() as term, values=values):
-            return {"type": "in", "term": _name(term), "values": sorted({kind_of(v, term.type) for v in values})}
+            return {
+                "type": "in",
+                "term": _name(term),
+                "values": sorted({kind_of(v, term.type) for v in values}),
+            }
         case NullTest(term=BoundReference() as term):
             return {"type": "is-null", "term": _name(term)}
         case NaNTest(term=BoundReference() as term):
@@ -160,7 +210,11 @@ def _joined(word: str, sides: list[Json]) -> Json:
     sides = [s for s in sides if s is not neutral]
     if any(s is (not neutral) for s in sides):
         return not neutral
-    return reduce(lambda left, right: {"type": word, "left": left, "right": right}, sides) if sides else neutral
+    return (
+        reduce(lambda left, right: {"type": word, "left": left, "right": right}, sides)
+        if sides
+        else neutral
+    )
 
 
 def _negated(child: Json | None) -> Json | None:
@@ -177,7 +231,9 @@ def _negated(child: Json | None) -> Json | None:
 
 
 def kind_of(value: Any, iceberg_type: IcebergType) -> str:
-    """Name the kind of a constant, as Java does in reports: `(2-digit-int)`, `(date)`; of texts and bytes no more than that."""
+    """Name the kind of a constant, as Java does in reports: `(2-digit-int)`, `(date)`; of texts and
+    bytes no more than that.
+    """
     match iceberg_type:
         case DateType():
             return "(date)"
@@ -199,21 +255,35 @@ def kind_of(value: Any, iceberg_type: IcebergType) -> str:
     return "(text)"
 
 
-# JSON ---------------------------------------------------------------------------------------------------------------------------------
+# JSON
+# ---------------------------------------------------------------------------------------------------------------------------------
 
 
 def request_of(report: Report) -> dict[str, Any]:
     """Return a report as the REST specification's ReportMetricsRequest."""
     metrics = {name: _result(name, value) for name, value in report.metrics.items()}
-    common: dict[str, Any] = {"table-name": report.table_name, "snapshot-id": report.snapshot_id, "metrics": metrics}
+    common: dict[str, Any] = {
+        "table-name": report.table_name,
+        "snapshot-id": report.snapshot_id,
+        "metrics": metrics,
+    }
     if report.metadata:
         common["metadata"] = dict(report.metadata)
     if isinstance(report, CommitReport):
-        return {"report-type": "commit-report", **common, "sequence-number": report.sequence_number, "operation": report.operation}
+        return {
+            "report-type": "commit-report",
+            **common,
+            "sequence-number": report.sequence_number,
+            "operation": report.operation,
+        }
     return {
-        "report-type": "scan-report", **common, "filter": report.filter, "schema-id": report.schema_id,
-        "projected-field-ids": list(report.projected_field_ids), "projected-field-names": list(report.projected_field_names),
-    }  # fmt: skip
+        "report-type": "scan-report",
+        **common,
+        "filter": report.filter,
+        "schema-id": report.schema_id,
+        "projected-field-ids": list(report.projected_field_ids),
+        "projected-field-names": list(report.projected_field_names),
+    }
 
 
 def _result(name: str, value: int) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""Check that catalog properties are known: each is served, ignored as a hint, or refused by name, so that none is silently misspelt."""
+"""Check that catalog properties are known: each is served, ignored as a hint, or refused by name,
+so that none is silently misspelt.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,17 @@ from frazil.storage.tuning import is_tuning, tell_of_tuning
 
 _STORES = ("s3.", "client.", "gcs.", "adls.", *PREFIXES)
 _OF_TABLES = ("table-default.", "table-override.")
-_COMMON = ("type", "warehouse", "catalog-impl", "py-catalog-impl", "io-impl", "py-io-impl", "metrics-reporter-impl")
-# What Java's catalogs and stores take, by the beginnings of names and by whole names: where a type does not serve it, that is told.
+_COMMON = (
+    "type",
+    "warehouse",
+    "catalog-impl",
+    "py-catalog-impl",
+    "io-impl",
+    "py-io-impl",
+    "metrics-reporter-impl",
+)
+# What Java's catalogs and stores take, by the beginnings of names and by whole names: where a type
+# does not serve it, that is told.
 _JAVA = (
     "default-namespace", "lock-impl", "lock.", "use-nullable-query-schema", "view-default.", "view-override.",
     "encryption.", "rest-", "rest.", "scan-planning-mode", "snapshot-loading-mode", "auth.", "oauth2-", "token", "credential", "header.",
@@ -32,18 +43,25 @@ _JAVA_NAMES = {
 
 
 def canonical(key: str) -> str:
-    """Spell a property with dashes, `s3.access_key_id` as `s3.access-key-id`. Table properties (after table-default. and table-override.)
-    and Hadoop's keys (after hadoop.) stay as they are."""
+    """Spell a property with dashes, `s3.access_key_id` as `s3.access-key-id`. Table properties
+    (after table-default. and table-override.) and Hadoop's keys (after hadoop.) stay as they are.
+    """
     return key if key.startswith((*_OF_TABLES, "hadoop.")) else key.replace("_", "-")
 
 
 def check_served(
-    name: str, kind: str, properties: Iterable[str], sources: Mapping[str, str], served: Iterable[str], prefixes: tuple[str, ...] = ()
+    name: str,
+    kind: str,
+    properties: Iterable[str],
+    sources: Mapping[str, str],
+    served: Iterable[str],
+    prefixes: tuple[str, ...] = (),
 ) -> None:
-    """Check the property names of the catalog `name` of type `kind`, which serves `served` and all names that start with `prefixes`.
+    """Check the property names of the catalog `name` of type `kind`, which serves `served` and all
+    names that start with `prefixes`.
 
-    `sources`: where each property was found, for the messages. Raises Unsupported for properties of Java's catalogs that this type does not
-    serve, InvalidInput for unknown ones.
+    `sources`: where each property was found, for the messages. Raises Unsupported for properties of
+    Java's catalogs that this type does not serve, InvalidInput for unknown ones.
     """
     supported = {*_COMMON, *served}
     for key in properties:
@@ -58,19 +76,32 @@ def check_served(
         shown = f"{key} (from {sources[key]})" if key in sources else key
         if key.startswith(_JAVA) or key in _JAVA_NAMES:
             text = f"Catalog property {shown} is not served by catalogs of type {kind} (catalog {name!r})."
-            hint = next((call for start, call in _INSTEAD.items() if kind == "rest" and key.startswith(start)), "Leave it out.")
+            hint = next(
+                (
+                    call
+                    for start, call in _INSTEAD.items()
+                    if kind == "rest" and key.startswith(start)
+                ),
+                "Leave it out.",
+            )
             raise Unsupported(text + _suggestion(key, supported, 0.9), hint=hint)
         raise _unknown(f"{shown} of catalog {name!r}", key, (*supported, *_OF_TABLES, *_STORES))
 
 
 def check_of_location(location: str, properties: Iterable[str]) -> None:
-    """Check the properties of a table that is opened by its location. Raises InvalidInput for any but those of its store."""
+    """Check the properties of a table that is opened by its location. Raises InvalidInput for any
+    but those of its store.
+    """
     for key in properties:
         if key.startswith(_STORES):
             _check_of_store(key)
         else:
             hint = "A table at a location takes only the properties of its store: s3.…, gcs.…, adls.…, hdfs.…, hadoop.…"
-            raise InvalidInput(f"Property {key} has no effect on a table at a location ({location}).", hint=hint, table=location)
+            raise InvalidInput(
+                f"Property {key} has no effect on a table at a location ({location}).",
+                hint=hint,
+                table=location,
+            )
 
 
 def _check_of_store(key: str) -> None:
@@ -79,7 +110,10 @@ def _check_of_store(key: str) -> None:
 
 def _unknown(shown: str, key: str, supported: Iterable[str]) -> InvalidInput:
     names = ", ".join(k + "<…>" if k.endswith(".") else k for k in sorted(supported))
-    return InvalidInput(f"Unknown catalog property {shown}.{_suggestion(key, supported, 0.7)}", hint=f"Known: {names}.")
+    return InvalidInput(
+        f"Unknown catalog property {shown}.{_suggestion(key, supported, 0.7)}",
+        hint=f"Known: {names}.",
+    )
 
 
 def _suggestion(key: str, supported: Iterable[str], least: float) -> str:

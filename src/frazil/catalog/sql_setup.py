@@ -1,4 +1,6 @@
-"""Open the database of a SQL catalog, given by a SQLAlchemy or JDBC URL, and create the catalog's tables in it."""
+"""Open the database of a SQL catalog, given by a SQLAlchemy or JDBC URL, and create the catalog's
+tables in it.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,25 @@ from frazil.catalog.sql_statements import CREATE_TABLES, NAMESPACES, TABLES, UPG
 from frazil.errors import FrazilError, InvalidInput, StorageError, Unsupported
 from frazil.storage import redact_text
 
-_JDBC_OPTIONS = {"jdbc.user", "jdbc.password", "jdbc.schema-version", "jdbc.strict-mode", "jdbc.init-catalog-tables"}
+_JDBC_OPTIONS = {
+    "jdbc.user",
+    "jdbc.password",
+    "jdbc.schema-version",
+    "jdbc.strict-mode",
+    "jdbc.init-catalog-tables",
+}
 _JDBC = re.compile(r"jdbc:(?P<kind>postgresql|mysql|mariadb):(?P<rest>//.*)")
 
 
 def open_database(name: str, properties: Mapping[str, str]) -> Database:
-    """Open the database that the property uri names. Raises InvalidInput for a URL that is missing or not a database's, Unsupported for
-    jdbc.* properties that are not served, NotInstalledError without a driver."""
+    """Open the database that the property uri names. Raises InvalidInput for a URL that is missing
+    or not a database's, Unsupported for jdbc.* properties that are not served, NotInstalledError
+    without a driver."""
     uri = properties.get("uri")
     if not uri:
-        raise InvalidInput(f"Catalog {name!r} of type sql needs the property uri, as in sqlite:////data/catalog.db.")
+        raise InvalidInput(
+            f"Catalog {name!r} of type sql needs the property uri, as in sqlite:////data/catalog.db."
+        )
     for key in properties:
         if key.startswith("jdbc.") and key not in _JDBC_OPTIONS:
             hint = f"Of the jdbc.* properties, Frazil serves {', '.join(sorted(_JDBC_OPTIONS))}."
@@ -38,11 +49,19 @@ def open_database(name: str, properties: Mapping[str, str]) -> Database:
             hint="Write it as sqlite:////data/catalog.db or postgresql://user:password@host/database.",
         )
     user, password = properties.get("jdbc.user"), properties.get("jdbc.password")
-    return RemoteDatabase(uri, user=user, password=password, pre_ping=flag(properties, "pool_pre_ping", default=True), echo=echo)
+    return RemoteDatabase(
+        uri,
+        user=user,
+        password=password,
+        pre_ping=flag(properties, "pool_pre_ping", default=True),
+        echo=echo,
+    )
 
 
 def sqlite_path(uri: str) -> str | None:
-    """Return the file of a SQLite URL (sqlite:///relative, sqlite:////absolute, jdbc:sqlite:path) or ":memory:"; None for other URLs."""
+    """Return the file of a SQLite URL (sqlite:///relative, sqlite:////absolute, jdbc:sqlite:path)
+    or ":memory:"; None for other URLs.
+    """
     if uri.startswith("jdbc:sqlite:"):
         path = uri[len("jdbc:sqlite:") :].removeprefix("file:")
     elif match := re.match(r"sqlite(\+pysqlite)?:(//)?", uri):
@@ -58,15 +77,19 @@ def sqlite_path(uri: str) -> str | None:
     if path in ("", ":memory:"):
         return ":memory:"
     if "?" in path:
-        raise Unsupported(f"Options in the property uri are not served for SQLite: {path.partition('?')[2]}.", hint="Leave them out.")
+        raise Unsupported(
+            f"Options in the property uri are not served for SQLite: {path.partition('?')[2]}.",
+            hint="Leave them out.",
+        )
     return path
 
 
 def set_up(database: Database, properties: Mapping[str, str]) -> bool:
-    """Create the catalog's two tables if they are missing and the property init_catalog_tables is true (default). Returns whether they have
-    the layout V1.
+    """Create the catalog's two tables if they are missing and the property init_catalog_tables is
+    true (default). Returns whether they have the layout V1.
 
-    Tables of the layout V0 stay as they are, unless schema_version=v1 (Java: jdbc.schema-version=V1) asks to upgrade them.
+    Tables of the layout V0 stay as they are, unless schema_version=v1 (Java:
+    jdbc.schema-version=V1) asks to upgrade them.
     """
     version = (option(properties, "schema_version", "jdbc.schema-version") or "").lower()
     if version not in ("", "v0", "v1"):
@@ -79,7 +102,8 @@ def set_up(database: Database, properties: Mapping[str, str]) -> bool:
     except MissingTable:
         if not may_create:
             raise InvalidInput(
-                "The database has no catalog tables, and init_catalog_tables=false forbids creating them.", hint="Check the property uri."
+                "The database has no catalog tables, and init_catalog_tables=false forbids creating them.",
+                hint="Check the property uri.",
             ) from None
         _create(database)
         v1 = "iceberg_type" in database.columns(TABLES)
@@ -90,11 +114,15 @@ def set_up(database: Database, properties: Mapping[str, str]) -> bool:
 
 
 def _create(database: Database) -> None:
-    """Create the catalog's tables. Several processes may do so at once; the later ones find them existing."""
+    """Create the catalog's tables. Several processes may do so at once; the later ones find them
+    existing.
+    """
     problem: FrazilError | None = None
     for _ in range(5):
         try:
-            database.execute_ddl([statement + database.table_options for statement in CREATE_TABLES])
+            database.execute_ddl(
+                [statement + database.table_options for statement in CREATE_TABLES]
+            )
             return
         except (DuplicateKey, StorageError) as error:
             problem = error

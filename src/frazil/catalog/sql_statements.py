@@ -1,7 +1,7 @@
 """Define the SQL statements on the two tables of Java's JDBC catalog and PyIceberg's SQL catalog.
 
-The layout V0 lacks the column iceberg_type, and so has no views; it is served as it is. New databases get the layout V1. Each function
-takes `v1`: whether the tables have that column.
+The layout V0 lacks the column iceberg_type, and so has no views; it is served as it is. New
+databases get the layout V1. Each function takes `v1`: whether the tables have that column.
 """
 
 from __future__ import annotations
@@ -25,18 +25,26 @@ _IS_VIEW = " AND iceberg_type = 'VIEW'"
 def get(v1: bool) -> str:
     """Select a table's metadata location, namespace, name and type."""
     kind = "iceberg_type" if v1 else "NULL"
-    return f"SELECT metadata_location, table_namespace, table_name, {kind} FROM {TABLES} WHERE {_ROW}"
+    return (
+        f"SELECT metadata_location, table_namespace, table_name, {kind} FROM {TABLES} WHERE {_ROW}"
+    )
 
 
 def insert(v1: bool) -> str:
-    """Add the row of a new table; fails with a duplicate key if a table or view of that name exists."""
+    """Add the row of a new table; fails with a duplicate key if a table or view of that name
+    exists.
+    """
     column, value = (", iceberg_type", ", 'TABLE'") if v1 else ("", "")
-    columns = "catalog_name, table_namespace, table_name, metadata_location, previous_metadata_location"
+    columns = (
+        "catalog_name, table_namespace, table_name, metadata_location, previous_metadata_location"
+    )
     return f"INSERT INTO {TABLES} ({columns}{column}) VALUES (:catalog, :namespace, :name, :new, NULL{value})"
 
 
 def swap(v1: bool) -> str:
-    """Replace a table's metadata location if it is still the old one: the compare-and-swap of a commit."""
+    """Replace a table's metadata location if it is still the old one: the compare-and-swap of a
+    commit.
+    """
     return (
         f"UPDATE {TABLES} SET metadata_location = :new, previous_metadata_location = :old "
         f"WHERE {_ROW} AND metadata_location = :old{_IS_TABLE if v1 else ''}"
@@ -57,8 +65,9 @@ def rename(v1: bool) -> str:
 
 
 def names(v1: bool) -> str:
-    return f"SELECT table_namespace, table_name FROM {TABLES} WHERE catalog_name = :catalog AND table_namespace = :namespace" + (
-        _IS_TABLE if v1 else ""
+    return (
+        f"SELECT table_namespace, table_name FROM {TABLES} WHERE catalog_name = :catalog AND table_namespace = :namespace"
+        + (_IS_TABLE if v1 else "")
     )
 
 
@@ -68,7 +77,8 @@ INSERT_VIEW = (
     "VALUES (:catalog, :namespace, :name, :new, NULL, 'VIEW')"
 )
 SWAP_VIEW = (
-    f"UPDATE {TABLES} SET metadata_location = :new, previous_metadata_location = :old WHERE {_ROW} AND metadata_location = :old{_IS_VIEW}"
+    f"UPDATE {TABLES} SET metadata_location = :new, previous_metadata_location = :old "
+    f"WHERE {_ROW} AND metadata_location = :old{_IS_VIEW}"
 )
 DROP_VIEW = f"DELETE FROM {TABLES} WHERE {_ROW}{_IS_VIEW}"
 RENAME_VIEW = f"UPDATE {TABLES} SET table_namespace = :to_namespace, table_name = :to_name WHERE {_ROW}{_IS_VIEW}"
@@ -82,7 +92,10 @@ ALL_NAMESPACES = (
 ANY_IN_NAMESPACE = f"SELECT table_name FROM {TABLES} WHERE catalog_name = :catalog AND table_namespace = :namespace"
 PROPERTIES = f"SELECT namespace, property_key, property_value FROM {NAMESPACES} WHERE catalog_name = :catalog AND namespace = :namespace"
 ADD_PROPERTY = (
-    f"INSERT INTO {NAMESPACES} (catalog_name, namespace, property_key, property_value) VALUES (:catalog, :namespace, :key, :value)"
+    f"INSERT INTO {NAMESPACES} (catalog_name, namespace, property_key, property_value) "
+    "VALUES (:catalog, :namespace, :key, :value)"
 )
 DROP_PROPERTY = f"DELETE FROM {NAMESPACES} WHERE catalog_name = :catalog AND namespace = :namespace AND property_key = :key"
-DROP_NAMESPACE = f"DELETE FROM {NAMESPACES} WHERE catalog_name = :catalog AND namespace = :namespace"
+DROP_NAMESPACE = (
+    f"DELETE FROM {NAMESPACES} WHERE catalog_name = :catalog AND namespace = :namespace"
+)

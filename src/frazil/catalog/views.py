@@ -1,6 +1,8 @@
-"""Define the protocol of catalogs that keep views, and commit views by compare-and-swap where the catalog points to a metadata file.
+"""Define the protocol of catalogs that keep views, and commit views by compare-and-swap where the
+catalog points to a metadata file.
 
-Start at `views_of`. As for tables, a commit's outcome is a value: the view as committed, Conflict (certainly not applied) or Unknown.
+Start at `views_of`. As for tables, a commit's outcome is a value: the view as committed, Conflict
+(certainly not applied) or Unknown.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ from frazil.catalog import metadata_files
 from frazil.catalog.base import Conflict, Identifier, Identifiers, Unclear, Unknown
 from frazil.catalog.names import full_name
 from frazil.codec.view_json import decode_view, encode_view
-from frazil.errors import CommitFailedException, FrazilError, NoSuchFileError, TableAlreadyExistsError, Unsupported
+from frazil.errors import (
+    CommitFailedException,
+    FrazilError,
+    NoSuchFileError,
+    TableAlreadyExistsError,
+    Unsupported,
+)
 from frazil.spec.view import COMPRESSION, ViewMetadata
 from frazil.storage import Storage, normalise
 from frazil.storage.locations import metadata_location
@@ -37,16 +45,21 @@ ViewOutcome = LoadedView | Conflict | Unknown
 
 
 class ViewBackend(Protocol):
-    """Look up, create, commit and drop views. The back end of a catalog that keeps views implements this protocol beside `CatalogBackend`.
+    """Look up, create, commit and drop views. The back end of a catalog that keeps views implements
+    this protocol beside `CatalogBackend`.
 
     `create_view` and `swap_view` return an outcome, or raise an error if nothing was applied.
     """
 
     def load_view(self, identifier: Identifier) -> LoadedView:
-        """Load the current state of a view. Raises NoSuchViewError, whose message says if a table has that name, and CorruptData."""
+        """Load the current state of a view. Raises NoSuchViewError, whose message says if a table
+        has that name, and CorruptData.
+        """
 
     def create_view(self, identifier: Identifier, metadata: ViewMetadata) -> ViewOutcome:
-        """Create a view; a location "" lets the catalog choose. Conflict: a table or view of that name exists."""
+        """Create a view; a location "" lets the catalog choose. Conflict: a table or view of that
+        name exists.
+        """
 
     def swap_view(self, base: LoadedView, metadata: ViewMetadata) -> ViewOutcome:
         """Replace the view's state by `metadata`."""
@@ -73,8 +86,8 @@ def views_of(backend: Any) -> ViewBackend:
 
 @contextlib.contextmanager
 def telling_views(backend: Any, identifier: Identifier, name: str) -> Iterator[None]:
-    """Raise, if a table cannot be created in the block because a view has its name, an error that says so. `name`: the table's, for the
-    message."""
+    """Raise, if a table cannot be created in the block because a view has its name, an error that
+    says so. `name`: the table's, for the message."""
     try:
         yield
     except TableAlreadyExistsError as error:
@@ -84,18 +97,28 @@ def telling_views(backend: Any, identifier: Identifier, name: str) -> Iterator[N
         if not has_view:
             raise
         hint = f"Choose another name, or drop the view first: drop_view({full_name(identifier)!r})."
-        raise TableAlreadyExistsError(f"{name} is a view: no table can be created under its name.", hint=hint, table=name) from error
+        raise TableAlreadyExistsError(
+            f"{name} is a view: no table can be created under its name.", hint=hint, table=name
+        ) from error
 
 
 Move = Callable[[LoadedView], bool]
-"""Make the catalog's pointer name this view's metadata file; it returns and raises as `pointer.Move` does."""
+"""Make the catalog's pointer name this view's metadata file; it returns and raises as
+`pointer.Move` does.
+"""
 
 
 def write_view(
-    base: LoadedView | None, view: LoadedView, storage: Storage, move: Move, load: Callable[[], LoadedView], conflict: str
+    base: LoadedView | None,
+    view: LoadedView,
+    storage: Storage,
+    move: Move,
+    load: Callable[[], LoadedView],
+    conflict: str,
 ) -> ViewOutcome:
-    """Write the next metadata file of a view and move the pointer to it. `base` None: the view is new. After a certain failure the file is
-    removed; `conflict` says what another writer must have done."""
+    """Write the next metadata file of a view and move the pointer to it. `base` None: the view is
+    new. After a certain failure the file is removed; `conflict` says what another writer must have
+    done."""
     written = replace(view, metadata_location=_next_location(base, view.metadata))
     storage.write(written.metadata_location, encode_view(view.metadata, _is_zipped(view.metadata)))
     try:
@@ -117,8 +140,12 @@ def write_view(
     return Conflict(conflict)
 
 
-def read_view(pointer: Callable[[], str | None], storage_of: Callable[[str], Storage], identifier: Identifier) -> LoadedView | None:
-    """Read the metadata file that a pointer names; None: there is no pointer. The pointer is read again when its file is gone."""
+def read_view(
+    pointer: Callable[[], str | None], storage_of: Callable[[str], Storage], identifier: Identifier
+) -> LoadedView | None:
+    """Read the metadata file that a pointer names; None: there is no pointer. The pointer is read
+    again when its file is gone.
+    """
     location = pointer()
     while location is not None:
         try:

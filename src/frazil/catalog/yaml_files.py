@@ -1,4 +1,6 @@
-"""Read .frazil.yaml and .pyiceberg.yaml: settings, and properties per catalog below `catalog:`, with nested keys joined by dots."""
+"""Read .frazil.yaml and .pyiceberg.yaml: settings, and properties per catalog below `catalog:`,
+with nested keys joined by dots.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,20 @@ def settings_of(product: str, env: Mapping[str, str]) -> dict[str, Any]:
     return _parse(path) if path else {}
 
 
-def catalogs_of(product: str, env: Mapping[str, str]) -> tuple[Path | None, dict[str, dict[str, Any]]]:
-    """Return the file (None: there is none) and the properties per catalog name. Raises InvalidInput for a malformed file."""
+def catalogs_of(
+    product: str, env: Mapping[str, str]
+) -> tuple[Path | None, dict[str, dict[str, Any]]]:
+    """Return the file (None: there is none) and the properties per catalog name. Raises
+    InvalidInput for a malformed file.
+    """
     path = _find(product, env)
     if path is None:
         return None, {}
     catalogs = _parse(path).get("catalog") or {}
     if not isinstance(catalogs, dict) or not all(isinstance(v, dict) for v in catalogs.values()):
-        raise InvalidInput(f"{path}: `catalog` must hold a mapping of properties for each name.", file=str(path))
+        raise InvalidInput(
+            f"{path}: `catalog` must hold a mapping of properties for each name.", file=str(path)
+        )
     return path, {str(name): dict(_flat(values, "")) for name, values in catalogs.items()}
 
 
@@ -40,7 +48,9 @@ def _parse(path: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)  # only the line is shown: the error's text quotes the file, which may hold secrets
+        mark = getattr(
+            error, "problem_mark", None
+        )  # only the line is shown: the error's text quotes the file, which may hold secrets
         place = f" at line {mark.line + 1}" if mark else ""
         raise InvalidInput(f"{path} is not valid YAML{place}.", file=str(path)) from None
     except OSError as error:

@@ -1,7 +1,9 @@
-"""Keep a lake in order from the command line: `frazil describe db.events`, `frazil rewrite-data-files db.events --dry-run`.
+"""Keep a lake in order from the command line: `frazil describe db.events`, `frazil
+rewrite-data-files db.events --dry-run`.
 
-Start at `app`, which lists the commands. None has logic of its own: each ends in a call that could be typed in Python, and procedures come
-from the registry `maintain.procedures`. Exit codes: 0, 1 (refused or failed; the message says why), 2 (wrong usage).
+Start at `app`, which lists the commands. None has logic of its own: each ends in a call that could
+be typed in Python, and procedures come from the registry `maintain.procedures`. Exit codes: 0, 1
+(refused or failed; the message says why), 2 (wrong usage).
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""List the commands of the command line, each with its options, and open what a command needs when it runs.
+"""List the commands of the command line, each with its options, and open what a command needs when
+it runs.
 
-Importing this module loads click and the registry of procedures only, so that `frazil --help` answers at once.
+Importing this module loads click and the registry of procedures only, so that `frazil --help`
+answers at once.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ class Command(click.Command):
         self.params.append(_JSON)
 
     def invoke(self, context: click.Context) -> Any:
-        """Run the command without `json`, which `output.wants_json` reads of the context, and end an error of Frazil's with its message."""
+        """Run the command without `json`, which `output.wants_json` reads of the context, and end
+        an error of Frazil's with its message.
+        """
         if self.callback is None:
             return None
         try:
@@ -45,7 +49,9 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """Take `_` for `-` in the names of commands, so that `frazil expire_snapshots` is what SQL calls it, and list commands by topic."""
+    """Take `_` for `-` in the names of commands, so that `frazil expire_snapshots` is what SQL
+    calls it, and list commands by topic.
+    """
 
     topics: dict[str, list[str]] = {}
 
@@ -70,8 +76,9 @@ class Group(click.Group):
 def app(json: bool, log: bool) -> None:
     """Read, inspect and maintain Apache Iceberg tables.
 
-    TABLE is a name as in [catalog.]namespace.table or the location of a table. Catalogs are configured in .frazil.yaml, .pyiceberg.yaml or
-    the environment (FRAZIL_CATALOG__PROD__URI=…); without any there is one below ./warehouse.
+    TABLE is a name as in [catalog.]namespace.table or the location of a table. Catalogs are
+    configured in .frazil.yaml, .pyiceberg.yaml or the environment (FRAZIL_CATALOG__PROD__URI=…);
+    without any there is one below ./warehouse.
     """
     if log:
         import logging

@@ -1,4 +1,6 @@
-"""Check what Frazil needs on this machine: Python, Java, PySpark, optional packages, catalogs and the storage of their tables."""
+"""Check what Frazil needs on this machine: Python, Java, PySpark, optional packages, catalogs and
+the storage of their tables.
+"""
 
 from __future__ import annotations
 

@@ -153,7 +153,9 @@ def inspect(table: str, metadata_table: str, snapshot_id: int | None) -> None:
 
 
 def report(name: str, out: str | None) -> None:
-    """Write the report of a table; or, where the name is a namespace, a page of all its tables and one page for each of them."""
+    """Write the report of a table; or, where the name is a namespace, a page of all its tables and
+    one page for each of them.
+    """
     page = Path(out or f"{name.rstrip('/').rsplit('/', 1)[-1]}.html")
     if "/" in name or not (inside := _tables_in(name)):
         opened(name).report(page)
@@ -179,7 +181,9 @@ def report(name: str, out: str | None) -> None:
 
 
 def _tables_in(name: str) -> list[str]:
-    """Return the full names of the tables in a namespace; none where it is not the name of one, or that of a table."""
+    """Return the full names of the tables in a namespace; none where it is not the name of one, or
+    that of a table.
+    """
     parts = identifier_parts(name)
     is_catalog = len(parts) > 1 and parts[0] in list_catalogs()
     catalog = load_catalog(parts[0] if is_catalog else None)

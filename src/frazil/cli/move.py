@@ -14,7 +14,9 @@ from frazil.table.load import load_catalog, resolve
 
 
 def copy(source: str, target: str, snapshot_id: int | None) -> None:
-    """Copy one state of a table to a new one, in batches, as one commit. Raises TableAlreadyExistsError where the target exists."""
+    """Copy one state of a table to a new one, in batches, as one commit. Raises
+    TableAlreadyExistsError where the target exists.
+    """
     table = opened(source)
     catalog, name = resolve(target)
     catalog.create_namespace_if_not_exists(name[:-1])

@@ -1,4 +1,6 @@
-"""Print the answers of commands: as tables for people, as JSON for programs (`--json`), and errors as one message and an exit code."""
+"""Print the answers of commands: as tables for people, as JSON for programs (`--json`), and errors
+as one message and an exit code.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def wants_json() -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Convert a value to one that JSON has: times to ISO text, decimals and uuids to text, bytes to Base64."""
+    """Convert a value to one that JSON has: times to ISO text, decimals and uuids to text, bytes to
+    Base64.
+    """
     match value:
         case None | bool() | int() | float() | str():
             return value
@@ -76,7 +80,9 @@ def show_rows(
 
 
 def _print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Print lines of cells, numbers to the right. No line is cut: a terminal wraps it, and what reads a pipe wants all of it."""
+    """Print lines of cells, numbers to the right. No line is cut: a terminal wraps it, and what
+    reads a pipe wants all of it.
+    """
     cells = [[_cell(row.get(c)) for c in columns] for row in rows]
     widths = [max(len(name), *(len(line[i]) for line in cells)) for i, name in enumerate(columns)]
     to_the_right = [
@@ -116,7 +122,9 @@ def show_arrow(table: Any, nothing: str = "nothing") -> None:
 
 
 def fail(error: FrazilError) -> NoReturn:
-    """Print an error on stderr and exit with 1: `message` and `hint`, in JSON with the error's name and facts."""
+    """Print an error on stderr and exit with 1: `message` and `hint`, in JSON with the error's name
+    and facts.
+    """
     if wants_json():
         facts = {
             "error": type(error).__name__,

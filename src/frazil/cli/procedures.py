@@ -72,7 +72,9 @@ _NUMBERS: dict[str, Any] = {INT: int, BIGINT: int, DOUBLE: float}
 def procedure_commands(
     run: Callable[..., Any],
 ) -> Iterator[tuple[str, str, list[click.Parameter], Callable[..., Any]]]:
-    """Yield name, help, parameters and callback of each procedure's command. `run`: called with the procedure's name and the arguments."""
+    """Yield name, help, parameters and callback of each procedure's command. `run`: called with the
+    procedure's name and the arguments.
+    """
     for procedure in PROCEDURES:
         if procedure.name not in _IN_SESSION_ONLY:
             yield (
@@ -84,7 +86,9 @@ def procedure_commands(
 
 
 def parameters(procedure: Procedure) -> list[click.Parameter]:
-    """Return what the command of a procedure takes: required texts as arguments, the table first, and an option for everything else."""
+    """Return what the command of a procedure takes: required texts as arguments, the table first,
+    and an option for everything else.
+    """
     first = sorted(
         (p for p in procedure.parameters if p.required and p.kind != TEXT_MAP),
         key=lambda p: p.name != "table",

@@ -1,4 +1,6 @@
-"""Run a procedure from the command line: the arguments that were values, by name, and the result as a table."""
+"""Run a procedure from the command line: the arguments that were values, by name, and the result as
+a table.
+"""
 
 from __future__ import annotations
 

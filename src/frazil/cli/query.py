@@ -1,4 +1,6 @@
-"""Run a SQL query from the command line: by Spark, or without it by DuckDB or DataFusion over Frazil's scans."""
+"""Run a SQL query from the command line: by Spark, or without it by DuckDB or DataFusion over
+Frazil's scans.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def _by_spark(query: str, limit: int) -> pa.Table:
 
 
 def _by_duckdb(query: str, limit: int) -> pa.Table:
-    """Run the query by DuckDB, in its dialect, over the tables that it names; each is read when the query runs, only the needed columns."""
+    """Run the query by DuckDB, in its dialect, over the tables that it names; each is read when the
+    query runs, only the needed columns.
+    """
     import duckdb
 
     connection = duckdb.connect()
@@ -77,7 +81,9 @@ _ALIAS = re.compile(r'\s+AS\s+(?:\w+|"(?:[^"]|"")*").*$', re.DOTALL)
 
 
 def _unquoted(name: str) -> tuple[str, ...]:
-    """Return the parts of a name as DuckDB writes it: in double quotes where needed, with its alias from DuckDB 2.0 on."""
+    """Return the parts of a name as DuckDB writes it: in double quotes where needed, with its alias
+    from DuckDB 2.0 on.
+    """
     name = _ALIAS.sub("", name)
     return identifier_parts(
         re.sub(r'"((?:[^"]|"")*)"', lambda m: back_quoted((m[1].replace('""', '"'),)), name)
@@ -85,7 +91,9 @@ def _unquoted(name: str) -> tuple[str, ...]:
 
 
 def _define(connection: Any, parts: Sequence[str], name: str) -> None:
-    """Make a view of DuckDB by the name of a table, whose first parts become a database and a schema of DuckDB's."""
+    """Make a view of DuckDB by the name of a table, whose first parts become a database and a
+    schema of DuckDB's.
+    """
     if not 2 <= len(parts) <= 3:
         raise InvalidInput(
             f"DuckDB takes names of two or three parts, not {full_name(parts)}.",

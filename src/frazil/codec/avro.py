@@ -1,8 +1,10 @@
-"""Read Avro object container files (Avro 1.11 specification) within bounds: no length in a file is trusted before it is checked.
+"""Read Avro object container files (Avro 1.11 specification) within bounds: no length in a file is
+trusted before it is checked.
 
-`read_container` reads the header and the blocks, which are decompressed on demand; `record_reader` compiles a schema into a function from
-bytes to values. Records become tuples in field order, maps and arrays lists (a string-keyed map a list of pairs), enums their symbol,
-logical types their stored value (decimal: the unscaled bytes). Why there is a reader of our own: docs/adr/0020.
+`read_container` reads the header and the blocks, which are decompressed on demand; `record_reader`
+compiles a schema into a function from bytes to values. Records become tuples in field order, maps
+and arrays lists (a string-keyed map a list of pairs), enums their symbol, logical types their
+stored value (decimal: the unscaled bytes). Why there is a reader of our own: docs/adr/0020.
 """
 
 from __future__ import annotations
@@ -25,13 +27,18 @@ from frazil.errors import CorruptData, NotInstalledError, Unsupported
 
 MAGIC = b"Obj\x01"
 USUAL_RATIO = 16  # few blocks decompress to more than this times their size
-MAX_RATIO, FREE_BYTES = 200, 1 << 25  # the decompressed size of a file may be 32 MiB, or 200 times its size
+MAX_RATIO, FREE_BYTES = (
+    200,
+    1 << 25,
+)  # the decompressed size of a file may be 32 MiB, or 200 times its size
 Reader = Callable[[bytes, int], tuple[Any, int]]
 
 
 @dataclass(frozen=True)
 class Container:
-    """Hold a container file: its metadata (without avro.*), its schema, and its blocks, which are decompressed on first use."""
+    """Hold a container file: its metadata (without avro.*), its schema, and its blocks, which are
+    decompressed on first use.
+    """
 
     metadata: dict[str, bytes]
     schema: AvroNode
@@ -47,12 +54,16 @@ class Container:
 
     @cached_property
     def blocks(self) -> tuple[tuple[int, bytes | bytearray], ...]:
-        """Decompress all blocks to (number of entries, bytes). Raises CorruptData when one is torn, damaged or too large."""
+        """Decompress all blocks to (number of entries, bytes). Raises CorruptData when one is torn,
+        damaged or too large.
+        """
         return tuple(_blocks(self.data, self.start, self.codec))
 
     @cached_property
     def spans(self) -> tuple[tuple[int, int, int], ...]:
-        """Return (number of entries, where it begins, where its marker ends) of every block. Raises CorruptData when one is torn."""
+        """Return (number of entries, where it begins, where its marker ends) of every block. Raises
+        CorruptData when one is torn.
+        """
         blocks, begin = [], self.start + 16
         for count, _, stop in _bodies(self.data, self.start):
             blocks.append((count, begin, stop + 16))
@@ -76,17 +87,24 @@ class Container:
 
 
 def read_container(data: bytes, file: str = "") -> Container:
-    """Read the header of a container file; its blocks are decompressed on first use. Raises CorruptData."""
+    """Read the header of a container file; its blocks are decompressed on first use. Raises
+    CorruptData.
+    """
     with reading("the Avro file", file):
         metadata, offset = _header(data)
-        schema_text, codec = metadata.pop("avro.schema", None), metadata.pop("avro.codec", b"null").decode()
+        schema_text, codec = (
+            metadata.pop("avro.schema", None),
+            metadata.pop("avro.codec", b"null").decode(),
+        )
         if schema_text is None:
             raise CorruptData("The Avro header has no schema.")
         return Container(metadata, parse_schema(schema_text), codec, data, offset)
 
 
 def stream_container(data: bytes, file: str = "") -> tuple[AvroNode, Iterator[tuple[int, bytes]]]:
-    """Read the schema and the blocks of a data file, one block decompressed at a time, so that memory stays bounded."""
+    """Read the schema and the blocks of a data file, one block decompressed at a time, so that
+    memory stays bounded.
+    """
     with reading("the Avro file", file):
         metadata, offset = _header(data)
         if (text := metadata.get("avro.schema")) is None:
@@ -98,7 +116,9 @@ def stream_container(data: bytes, file: str = "") -> tuple[AvroNode, Iterator[tu
 def _header(data: bytes) -> tuple[dict[str, bytes], int]:
     """Read the metadata map of the header; returns it and the offset of the sync marker after it."""
     if data[:4] != MAGIC:
-        raise CorruptData("This is not an Avro file: it does not begin with the magic number Obj1.", offset=0)
+        raise CorruptData(
+            "This is not an Avro file: it does not begin with the magic number Obj1.", offset=0
+        )
     metadata, offset = {}, 4
     while True:
         count, offset = read_long(data, offset)
@@ -122,7 +142,9 @@ def _blocks(data: bytes, offset: int, codec: str) -> Iterator[tuple[int, bytes |
         block = decompress(data[begin:stop], left)
         left -= len(block)
         if left < 0:
-            raise CorruptData("The Avro file decompresses to far more than its size allows.", offset=begin)
+            raise CorruptData(
+                "The Avro file decompresses to far more than its size allows.", offset=begin
+            )
         yield count, block
 
 
@@ -146,13 +168,17 @@ def _bodies(data: bytes, offset: int) -> Iterator[tuple[int, int, int]]:
 def _codec(name: str) -> Callable[[bytes, int], bytes | bytearray]:
     decompress = _CODECS.get(name)
     if decompress is None:
-        raise Unsupported(f"Cannot read Avro compression codec {name[:40]!r}.", hint=f"Known: {', '.join(sorted(_CODECS))}.")
+        raise Unsupported(
+            f"Cannot read Avro compression codec {name[:40]!r}.",
+            hint=f"Known: {', '.join(sorted(_CODECS))}.",
+        )
     return decompress
 
 
 def _deflated(data: bytes, limit: int) -> bytes | bytearray:
-    # Deflate shrinks data to a thousandth at best, so these become 64 MiB at most and need no decompression in steps within a limit, which
-    # takes twice the time. libdeflate takes half the time of zlib, but must be told the size of its output beforehand.
+    # Deflate shrinks data to a thousandth at best, so these become 64 MiB at most and need no
+    # decompression in steps within a limit, which takes twice the time. libdeflate takes half the
+    # time of zlib, but must be told the size of its output beforehand.
     if len(data) < 1 << 16:
         try:
             return deflate.deflate_decompress(data, min(limit, USUAL_RATIO * len(data)))
@@ -163,7 +189,9 @@ def _deflated(data: bytes, limit: int) -> bytes | bytearray:
 
 def _snappy(data: bytes, limit: int) -> bytes:
     size, _ = _unsigned(data, 0)
-    if size > limit or size > 64 * len(data) + 64:  # a copy element of 3 bytes yields at most 64 bytes
+    if (
+        size > limit or size > 64 * len(data) + 64
+    ):  # a copy element of 3 bytes yields at most 64 bytes
         raise CorruptData("A snappy block claims an impossible size.")
     decompressed = _pyarrow().Codec("snappy").decompress(data[:-4], size, asbytes=True)
     if zlib.crc32(decompressed) != int.from_bytes(data[-4:], "big"):
@@ -201,7 +229,9 @@ def _pyarrow() -> Any:
     try:
         import pyarrow
     except ImportError as e:  # pragma: no cover - pyarrow is a base dependency
-        raise NotInstalledError("Avro with snappy or zstandard needs pyarrow: pip install pyarrow") from e
+        raise NotInstalledError(
+            "Avro with snappy or zstandard needs pyarrow: pip install pyarrow"
+        ) from e
     return pyarrow
 
 
@@ -214,7 +244,9 @@ _CODECS: dict[str, Callable[[bytes, int], bytes | bytearray]] = {
 
 
 def read_long(data: bytes, offset: int) -> tuple[int, int]:
-    """Read a zigzag varint; returns it and where it ends. Raises IndexError past the end, CorruptData for more than 64 bits."""
+    """Read a zigzag varint; returns it and where it ends. Raises IndexError past the end,
+    CorruptData for more than 64 bits.
+    """
     byte = data[offset]
     offset += 1
     if byte < 128:
@@ -246,7 +278,9 @@ def _unsigned(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def read_bytes(data: bytes, offset: int) -> tuple[bytes, int]:
-    """Read bytes behind their length, which is checked against the bytes that are left; returns them and where they end."""
+    """Read bytes behind their length, which is checked against the bytes that are left; returns
+    them and where they end.
+    """
     size, offset = read_long(data, offset)
     end = offset + size
     if size < 0 or end > len(data):
@@ -284,7 +318,9 @@ _READERS: dict[str, Reader] = {
 
 
 def record_reader(node: AvroNode, names: Collection[str] | None = None) -> Reader:
-    """Compile a schema into a function (bytes, offset) -> (value, next offset). With `names`, other fields of the record are skipped."""
+    """Compile a schema into a function (bytes, offset) -> (value, next offset). With `names`, other
+    fields of the record are skipped.
+    """
     return _reader(node, None if names is None else frozenset(names))
 
 
@@ -294,19 +330,28 @@ def _reader(node: AvroNode, names: frozenset[str] | None = None) -> Reader:
         return _READERS[node.kind]
     match node.kind:
         case "record":
-            return _record(tuple((_reader(n), names is None or name in names) for name, _, n in node.fields))
+            return _record(
+                tuple((_reader(n), names is None or name in names) for name, _, n in node.fields)
+            )
         case "union":
-            return _union(tuple(_reader(n) for n in node.inside), node.inside[0].kind == "null" and len(node.inside) == 2)
+            return _union(
+                tuple(_reader(n) for n in node.inside),
+                node.inside[0].kind == "null" and len(node.inside) == 2,
+            )
         case "array":
             return _array(_reader(node.inside[0]), least_size(node.inside[0]))
         case "map":
             value = _reader(node.inside[0])
-            return _array(_record(((_read_text, True), (value, True))), 1 + least_size(node.inside[0]))
+            return _array(
+                _record(((_read_text, True), (value, True))), 1 + least_size(node.inside[0])
+            )
         case "fixed":
             return _fixed(node.size)
         case "enum":
             return _enum(node.symbols)
-    raise CorruptData(f"Unknown Avro type {node.kind!r}.")  # pragma: no cover - _node makes no other
+    raise CorruptData(
+        f"Unknown Avro type {node.kind!r}."
+    )  # pragma: no cover - _node makes no other
 
 
 def _record(fields: tuple[tuple[Reader, bool], ...]) -> Reader:
@@ -358,7 +403,9 @@ def _union(branches: tuple[Reader, ...], optional: bool) -> Reader:
     def any_of(data: bytes, offset: int) -> tuple[Any, int]:
         branch, offset = read_long(data, offset)
         if not 0 <= branch < len(branches):
-            raise CorruptData(f"A union of {len(branches)} types has branch {branch}.", offset=offset)
+            raise CorruptData(
+                f"A union of {len(branches)} types has branch {branch}.", offset=offset
+            )
         return branches[branch](data, offset)
 
     return any_of
@@ -376,7 +423,10 @@ def _array(item: Reader, least: int) -> Reader:
                 _, offset = read_long(data, offset)
             # An array of items without bytes may not have more items than the file has bytes.
             if count * max(least, 1) > len(data) - offset:
-                raise CorruptData(f"An array claims {count} items, more than fit into the bytes that are left.", offset=offset)
+                raise CorruptData(
+                    f"An array claims {count} items, more than fit into the bytes that are left.",
+                    offset=offset,
+                )
             for _ in range(count):
                 value, offset = item(data, offset)
                 values.append(value)
@@ -397,14 +447,18 @@ def _enum(symbols: tuple[str, ...]) -> Reader:
     def one_of(data: bytes, offset: int) -> tuple[str, int]:
         number, offset = read_long(data, offset)
         if not 0 <= number < len(symbols):
-            raise CorruptData(f"An enum of {len(symbols)} symbols has number {number}.", offset=offset)
+            raise CorruptData(
+                f"An enum of {len(symbols)} symbols has number {number}.", offset=offset
+            )
         return symbols[number], offset
 
     return one_of
 
 
 def read_records(container: Container, read: Reader, file: str = "") -> list[Any]:
-    """Read all entries of all blocks; every block must hold exactly as many as it claims. Raises CorruptData."""
+    """Read all entries of all blocks; every block must hold exactly as many as it claims. Raises
+    CorruptData.
+    """
     values: list[Any] = []
     with reading("the Avro file", file):
         least = max(least_size(container.schema), 1)
@@ -416,5 +470,7 @@ def read_records(container: Container, read: Reader, file: str = "") -> list[Any
                 value, offset = read(entries, offset)
                 values.append(value)
             if offset != len(block):
-                raise CorruptData(f"A block holds {len(block) - offset} bytes more than its entries take.")
+                raise CorruptData(
+                    f"A block holds {len(block) - offset} bytes more than its entries take."
+                )
     return values

@@ -1,4 +1,6 @@
-"""Parse Avro schemas to trees, and check them before data is read by them (Avro 1.11 specification, "Schema Declaration")."""
+"""Parse Avro schemas to trees, and check them before data is read by them (Avro 1.11 specification,
+"Schema Declaration").
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _PLAIN = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes"
 
 @dataclass(frozen=True)
 class AvroNode:
-    """Hold a type of an Avro schema. `fields` of a record: (name, field-id or None, type). `inside`: items, map values, union branches."""
+    """Hold a type of an Avro schema. `fields` of a record: (name, field-id or None, type).
+    `inside`: items, map values, union branches.
+    """
 
     kind: str
     name: str = ""
@@ -28,11 +32,15 @@ class AvroNode:
     fields: tuple[tuple[str, int | None, AvroNode], ...] = ()
     inside: tuple[AvroNode, ...] = ()
     symbols: tuple[str, ...] = ()
-    properties: Mapping[str, Any] = field(default_factory=dict, hash=False)  # a decimal's precision and scale among them
+    properties: Mapping[str, Any] = field(
+        default_factory=dict, hash=False
+    )  # a decimal's precision and scale among them
 
     @cached_property
     def weight(self) -> int:
-        """Count the types inside, a named type at each of its uses, which bounds the work that a small schema can cause."""
+        """Count the types inside, a named type at each of its uses, which bounds the work that a
+        small schema can cause.
+        """
         return 1 + sum([n.weight for _, _, n in self.fields]) + sum([n.weight for n in self.inside])
 
     @cached_property
@@ -57,7 +65,9 @@ class AvroNode:
 
 @functools.lru_cache(maxsize=256)
 def parse_schema(text: bytes) -> AvroNode:
-    """Parse a schema; the same text gives the same AvroNode. Raises CorruptData, and Unsupported for a recursive type."""
+    """Parse a schema; the same text gives the same AvroNode. Raises CorruptData, and Unsupported
+    for a recursive type.
+    """
     with reading("an Avro schema"):
         return _node(msgspec.json.decode(text), {}, 0)
 
@@ -77,12 +87,20 @@ def _node(obj: Any, named: dict[str, AvroNode | None], depth: int) -> AvroNode:
     kind = obj.get("type")
     if not isinstance(kind, str):
         return _node(kind, named, depth + 1)
-    properties = {k: v for k, v in obj.items() if k not in ("type", "name", "fields", "items", "values", "doc", "default")}
+    properties = {
+        k: v
+        for k, v in obj.items()
+        if k not in ("type", "name", "fields", "items", "values", "doc", "default")
+    }
     match kind:
         case "array":
-            return AvroNode("array", inside=(_node(obj.get("items"), named, depth + 1),), properties=properties)
+            return AvroNode(
+                "array", inside=(_node(obj.get("items"), named, depth + 1),), properties=properties
+            )
         case "map":
-            return AvroNode("map", inside=(_node(obj.get("values"), named, depth + 1),), properties=properties)
+            return AvroNode(
+                "map", inside=(_node(obj.get("values"), named, depth + 1),), properties=properties
+            )
         case "record" | "error" | "fixed" | "enum":
             return _named_node(kind, obj, properties, named, depth)
     plain = _by_name(kind, named)
@@ -95,12 +113,20 @@ def _by_name(name: str, named: dict[str, AvroNode | None]) -> AvroNode:
     node = named.get(name, named.get(name.rpartition(".")[2]))
     if node is None:
         if name in named:
-            raise Unsupported(f"Avro type {name[:100]!r} is recursive, which Iceberg does not allow.")
+            raise Unsupported(
+                f"Avro type {name[:100]!r} is recursive, which Iceberg does not allow."
+            )
         raise CorruptData(f"Unknown Avro type {name[:100]!r}.")
     return node
 
 
-def _named_node(kind: str, obj: dict[str, Any], properties: dict[str, Any], named: dict[str, AvroNode | None], depth: int) -> AvroNode:
+def _named_node(
+    kind: str,
+    obj: dict[str, Any],
+    properties: dict[str, Any],
+    named: dict[str, AvroNode | None],
+    depth: int,
+) -> AvroNode:
     name = str(obj.get("name", ""))
     named[name] = None
     match kind:
@@ -110,12 +136,20 @@ def _named_node(kind: str, obj: dict[str, Any], properties: dict[str, Any], name
                 raise CorruptData(f"Fixed type {name[:100]!r} has size {str(size)[:40]}.")
             node = AvroNode("fixed", name, size=size, properties=properties)
         case "enum":
-            node = AvroNode("enum", name, symbols=tuple(map(str, obj["symbols"])), properties=properties)
+            node = AvroNode(
+                "enum", name, symbols=tuple(map(str, obj["symbols"])), properties=properties
+            )
         case _:
             fields = []
             for f in obj["fields"]:
                 field_id = f.get("field-id")
-                fields.append((str(f["name"]), field_id if isinstance(field_id, int) else None, _node(f.get("type"), named, depth + 1)))
+                fields.append(
+                    (
+                        str(f["name"]),
+                        field_id if isinstance(field_id, int) else None,
+                        _node(f.get("type"), named, depth + 1),
+                    )
+                )
             node = AvroNode("record", name, fields=tuple(fields), properties=properties)
             if node.weight > _MAX_WEIGHT:  # named records that use each other grow exponentially
                 raise CorruptData(f"Avro type {name[:100]!r} holds more than {_MAX_WEIGHT} types.")

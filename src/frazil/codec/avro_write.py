@@ -1,4 +1,6 @@
-"""Write Avro: numbers and bytes, container files, and Iceberg types as Avro schemas (spec, "Appendix A: Avro")."""
+"""Write Avro: numbers and bytes, container files, and Iceberg types as Avro schemas (spec,
+"Appendix A: Avro").
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,10 @@ def codec_name(codec: str) -> str:
     """Translate an Iceberg compression codec to Avro's name of it. Raises Unsupported."""
     name = _CODEC_NAMES.get(codec.lower())
     if name is None:
-        raise Unsupported(f"Cannot write Avro with compression codec {codec!r}.", hint=f"Known: {', '.join(_CODEC_NAMES)}.")
+        raise Unsupported(
+            f"Cannot write Avro with compression codec {codec!r}.",
+            hint=f"Known: {', '.join(_CODEC_NAMES)}.",
+        )
     return name
 
 
@@ -93,8 +98,14 @@ def _compress(data: bytes | memoryview, codec: str, level: int | None) -> bytes:
             import pyarrow as pa
 
             if codec == "snappy":
-                return bytes(pa.Codec("snappy").compress(data, asbytes=True)) + zlib.crc32(data).to_bytes(4, "big")
-            return bytes(pa.Codec("zstd", compression_level=3 if level is None else level).compress(data, asbytes=True))
+                return bytes(pa.Codec("snappy").compress(data, asbytes=True)) + zlib.crc32(
+                    data
+                ).to_bytes(4, "big")
+            return bytes(
+                pa.Codec("zstd", compression_level=3 if level is None else level).compress(
+                    data, asbytes=True
+                )
+            )
     return bytes(data)
 
 
@@ -112,9 +123,15 @@ def block(entries: Sequence[bytes], codec: str, level: int | None, sync: bytes) 
 
 
 def container(
-    schema: bytes, metadata: Mapping[str, bytes], entries: Iterable[bytes], codec: str = "gzip", level: int | None = None
+    schema: bytes,
+    metadata: Mapping[str, bytes],
+    entries: Iterable[bytes],
+    codec: str = "gzip",
+    level: int | None = None,
 ) -> bytes:
-    """Encode a whole container file of encoded entries, many per block. Raises Unsupported for an unknown codec."""
+    """Encode a whole container file of encoded entries, many per block. Raises Unsupported for an
+    unknown codec.
+    """
     name, sync = codec_name(codec), os.urandom(16)
     parts = [header(schema, metadata, name, sync)]
     pending: list[bytes] = []
@@ -132,9 +149,16 @@ def container(
 
 
 def container_of_rows(
-    schema: bytes, metadata: Mapping[str, bytes], data: memoryview, ends: Sequence[int], codec: str = "gzip", level: int | None = None
+    schema: bytes,
+    metadata: Mapping[str, bytes],
+    data: memoryview,
+    ends: Sequence[int],
+    codec: str = "gzip",
+    level: int | None = None,
 ) -> bytes:
-    """Encode a whole container file of entries that stand one after the other in `data`; `ends`: where each ends, ascending."""
+    """Encode a whole container file of entries that stand one after the other in `data`; `ends`:
+    where each ends, ascending.
+    """
     name, sync = codec_name(codec), os.urandom(16)
     parts, begin, first = [header(schema, metadata, name, sync)], 0, 0
     while first < len(ends):
@@ -166,7 +190,9 @@ def decimal_size(precision: int) -> int:
 
 
 def primitive_schema(type_: IcebergType, named: set[str]) -> Any:
-    """Convert a primitive type to an Avro type. A named type is written out once, later by its name; `named` collects the names."""
+    """Convert a primitive type to an Avro type. A named type is written out once, later by its
+    name; `named` collects the names.
+    """
     match type_:
         case DecimalType(precision=p, scale=s):
             avro_type: Any = {
@@ -191,7 +217,9 @@ def primitive_schema(type_: IcebergType, named: set[str]) -> Any:
 
 
 def avro_name(name: str) -> str:
-    """Convert a name to one that Avro allows, as Java does: `a.b` becomes `a_x2Eb`, `1st` becomes `_1st`."""
+    """Convert a name to one that Avro allows, as Java does: `a.b` becomes `a_x2Eb`, `1st` becomes
+    `_1st`.
+    """
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         return name
     units = name.encode("utf-16-be", "surrogatepass")

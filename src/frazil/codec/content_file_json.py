@@ -1,8 +1,10 @@
-"""Decode the JSON of data and delete files, as a REST catalog's server answers it to a planned scan, to Arrow tables of manifest entries.
+"""Decode the JSON of data and delete files, as a REST catalog's server answers it to a planned
+scan, to Arrow tables of manifest entries.
 
-Two forms of bounds are read: by their column's type, as the specification says, and as the hexadecimal digits of their bytes, as Java
-writes them. A text or decimal does not show which of the two it is; the bounds of a number or time beside it do (`SIZES`), and without one
-they are left out. Sequence numbers and snapshot ids are not part of the JSON: these columns are null.
+Two forms of bounds are read: by their column's type, as the specification says, and as the
+hexadecimal digits of their bytes, as Java writes them. A text or decimal does not show which of the
+two it is; the bounds of a number or time beside it do (`SIZES`), and without one they are left out.
+Sequence numbers and snapshot ids are not part of the JSON: these columns are null.
 """
 
 from __future__ import annotations
@@ -92,8 +94,9 @@ class ContentFile(msgspec.Struct, rename="kebab"):
 
 
 class FileScanTaskJson(msgspec.Struct, rename="kebab"):
-    """Hold the JSON of a file scan task. Its residual filter is not kept: readers evaluate the scan's own filter, since null and NaN mean
-    something else in Java's expressions than in Spark's SQL."""
+    """Hold the JSON of a file scan task. Its residual filter is not kept: readers evaluate the
+    scan's own filter, since null and NaN mean something else in Java's expressions than in Spark's
+    SQL."""
 
     data_file: ContentFile
     delete_file_references: list[int] | None = None
@@ -108,12 +111,17 @@ class ScanTasksJson(msgspec.Struct, rename="kebab"):
 
 
 def entries_of(
-    files: Sequence[ContentFile], spec: PartitionSpec, types: Sequence[IcebergType], schema: Schema, statistics: Collection[int]
+    files: Sequence[ContentFile],
+    spec: PartitionSpec,
+    types: Sequence[IcebergType],
+    schema: Schema,
+    statistics: Collection[int],
 ) -> pa.Table:
-    """Make a table of manifest entries, with all columns of a decoded manifest. All files are of one partition spec.
+    """Make a table of manifest entries, with all columns of a decoded manifest. All files are of
+    one partition spec.
 
-    `types`: those of the partition values. `statistics`: the columns (ids in `schema`) whose counts and bounds are kept. Raises CorruptData
-    for a partition that is none of the spec.
+    `types`: those of the partition values. `statistics`: the columns (ids in `schema`) whose counts
+    and bounds are kept. Raises CorruptData for a partition that is none of the spec.
     """
     fields = {i: schema.by_id[i].field_type for i in statistics if i in schema.by_id}
     columns: dict[str, pa.Array] = {}
@@ -125,7 +133,9 @@ def entries_of(
     return pa.table(columns)
 
 
-def _made(name: str, files: Sequence[ContentFile], fields: dict[int, IcebergType], schema: Schema) -> list[Any]:
+def _made(
+    name: str, files: Sequence[ContentFile], fields: dict[int, IcebergType], schema: Schema
+) -> list[Any]:
     """Return the values of one column."""
     match name:
         case "status":
@@ -137,7 +147,9 @@ def _made(name: str, files: Sequence[ContentFile], fields: dict[int, IcebergType
         case "file_format":
             return [f.file_format.lower() for f in files]
         case "key_metadata":
-            return [None if f.key_metadata is None else f.key_metadata.encode() for f in files]  # it is only told, never used
+            return [
+                None if f.key_metadata is None else f.key_metadata.encode() for f in files
+            ]  # it is only told, never used
         case "value_counts" | "null_value_counts" | "nan_value_counts":
             return [_map(f, getattr(f, name), fields, lambda _, n: n) for f in files]
         case "lower_bounds" | "upper_bounds":
@@ -147,35 +159,55 @@ def _made(name: str, files: Sequence[ContentFile], fields: dict[int, IcebergType
 
 def content_of(file: ContentFile) -> int:
     """Return what a file holds, as manifests number it. Raises CorruptData for an unknown word."""
-    number = _CONTENTS.get(file.content.lower().replace("_", "-"))  # Java before 1.11 wrote the names of its constants
+    number = _CONTENTS.get(
+        file.content.lower().replace("_", "-")
+    )  # Java before 1.11 wrote the names of its constants
     if number is None:
-        raise CorruptData(f"File {file.file_path} has the unknown content {file.content[:40]!r}.", file=file.file_path)
+        raise CorruptData(
+            f"File {file.file_path} has the unknown content {file.content[:40]!r}.",
+            file=file.file_path,
+        )
     return int(number)
 
 
 def _map(
-    file: ContentFile, statistics: CountMap | ValueMap | None, fields: dict[int, IcebergType], convert: Callable[[IcebergType, Any], Any]
+    file: ContentFile,
+    statistics: CountMap | ValueMap | None,
+    fields: dict[int, IcebergType],
+    convert: Callable[[IcebergType, Any], Any],
 ) -> list[tuple[int, Any]] | None:
     if statistics is None:
         return None
     if len(statistics.keys) != len(statistics.values):
         text = f"Statistics of file {file.file_path} have {len(statistics.keys)} columns, but {len(statistics.values)} values."
         raise CorruptData(text, file=file.file_path)
-    pairs = {key: convert(fields[key], value) for key, value in zip(statistics.keys, statistics.values, strict=True) if key in fields}
+    pairs = {
+        key: convert(fields[key], value)
+        for key, value in zip(statistics.keys, statistics.values, strict=True)
+        if key in fields
+    }
     return [(key, value) for key, value in pairs.items() if value is not None]
 
 
-def _bounds(file: ContentFile, bounds: ValueMap | None, fields: dict[int, IcebergType], schema: Schema) -> list[tuple[int, Any]] | None:
+def _bounds(
+    file: ContentFile, bounds: ValueMap | None, fields: dict[int, IcebergType], schema: Schema
+) -> list[tuple[int, Any]] | None:
     form = None if bounds is None else _are_bytes(bounds, schema)
     return _map(file, bounds, fields, lambda type_, value: _bound(type_, value, form))
 
 
 def _are_bytes(bounds: ValueMap, schema: Schema) -> bool | None:
-    """Tell whether bounds are given as the hexadecimal digits of their bytes, by the first number or time among them (None: none)."""
+    """Tell whether bounds are given as the hexadecimal digits of their bytes, by the first number
+    or time among them (None: none).
+    """
     for key, value in zip(bounds.keys, bounds.values, strict=False):
         field = schema.by_id.get(key)
         if field is not None and type(field.field_type) in SIZES:
-            return isinstance(value, str) and _HEXADECIMAL.fullmatch(value) is not None and len(value) // 2 in (4, 8)
+            return (
+                isinstance(value, str)
+                and _HEXADECIMAL.fullmatch(value) is not None
+                and len(value) // 2 in (4, 8)
+            )
     return None
 
 
@@ -194,19 +226,29 @@ def _bound(type_: IcebergType, value: Any, are_bytes: bool | None) -> bytes | No
         return None
 
 
-def _partitions(files: Sequence[ContentFile], spec: PartitionSpec, types: Sequence[IcebergType]) -> pa.Array:
+def _partitions(
+    files: Sequence[ContentFile], spec: PartitionSpec, types: Sequence[IcebergType]
+) -> pa.Array:
     rows = [_partition(file, spec, types) for file in files]
     if not spec.fields:
         return pa.Array.from_buffers(pa.struct([]), len(files), [None])
-    children = [pa.array([row[n] for row in rows], arrow_value_type(type_)) for n, type_ in enumerate(types)]
+    children = [
+        pa.array([row[n] for row in rows], arrow_value_type(type_)) for n, type_ in enumerate(types)
+    ]
     names = [str(f.field_id) for f in spec.fields]
-    return pa.StructArray.from_arrays(children, fields=[pa.field(n, c.type) for n, c in zip(names, children, strict=True)])
+    return pa.StructArray.from_arrays(
+        children, fields=[pa.field(n, c.type) for n, c in zip(names, children, strict=True)]
+    )
 
 
 def _partition(file: ContentFile, spec: PartitionSpec, types: Sequence[IcebergType]) -> list[Any]:
     """Return the partition values of a file; an object has them by field id and leaves out nulls."""
     partition = file.partition
-    values = [partition.get(str(f.field_id)) for f in spec.fields] if isinstance(partition, dict) else partition
+    values = (
+        [partition.get(str(f.field_id)) for f in spec.fields]
+        if isinstance(partition, dict)
+        else partition
+    )
     if values is None and not spec.fields:
         return []
     if values is None or len(values) != len(spec.fields):
@@ -216,10 +258,20 @@ def _partition(file: ContentFile, spec: PartitionSpec, types: Sequence[IcebergTy
     try:
         return [_value(type_, value) for type_, value in zip(types, values, strict=True)]
     except InvalidInput as error:
-        raise CorruptData(f"A partition value of file {file.file_path} is none: {error.message}", file=file.file_path) from None
+        raise CorruptData(
+            f"A partition value of file {file.file_path} is none: {error.message}",
+            file=file.file_path,
+        ) from None
 
 
 def _value(type_: IcebergType, value: Any) -> Any:
-    """Read a partition value; of the transform `day` some servers give the number of days instead of a date."""
-    days = isinstance(type_, DateType) and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
+    """Read a partition value; of the transform `day` some servers give the number of days instead
+    of a date.
+    """
+    days = (
+        isinstance(type_, DateType)
+        and isinstance(value, int)
+        and not isinstance(value, bool)
+        and abs(value) < 2**31
+    )
     return value if days else from_json(type_, value)

@@ -1,6 +1,8 @@
-"""Encode and decode deletion vectors: deleted row positions of one data file as a blob `deletion-vector-v1` (Puffin spec).
+"""Encode and decode deletion vectors: deleted row positions of one data file as a blob
+`deletion-vector-v1` (Puffin spec).
 
-The blob is a Roaring bitmap, in memory a `BitMap64` of pyroaring: positions are compressed, and joined and counted without listing them.
+The blob is a Roaring bitmap, in memory a `BitMap64` of pyroaring: positions are compressed, and
+joined and counted without listing them.
 """
 
 from __future__ import annotations
@@ -52,14 +54,17 @@ _FOOTER = msgspec.json.Decoder(_Footer)
 def decode_vector_places(data: bytes, file: str = "") -> dict[int, VectorPlace]:
     """Decode the blobs that a footer lists, by offset, from the last bytes of a file.
 
-    It is faster than `decode_footer` where a file holds thousands of vectors. Raises CorruptData, Unsupported.
+    It is faster than `decode_footer` where a file holds thousands of vectors. Raises CorruptData,
+    Unsupported.
     """
     with reading("Puffin file", file):
         return {blob.offset: blob for blob in _FOOTER.decode(footer_payload(data)[0]).blobs}
 
 
 def encode_vector(positions: BitMap64 | Iterable[int]) -> bytes:
-    """Encode positions as the blob of a deletion vector. Raises InvalidInput for a position that is negative or too large."""
+    """Encode positions as the blob of a deletion vector. Raises InvalidInput for a position that is
+    negative or too large.
+    """
     try:
         bitmap = BitMap64(positions)
     except (OverflowError, TypeError, ValueError) as e:
@@ -72,7 +77,9 @@ def encode_vector(positions: BitMap64 | Iterable[int]) -> bytes:
 
 
 def decode_vector(blob: bytes, file: str = "") -> BitMap64:
-    """Decode the positions of a blob; length, magic number, checksum and every container are checked. Raises CorruptData."""
+    """Decode the positions of a blob; length, magic number, checksum and every container are
+    checked. Raises CorruptData.
+    """
     with reading("deletion vector", file):
         if len(blob) < 20:
             raise CorruptData(f"A deletion vector needs at least 20 bytes, not {len(blob)}.")
@@ -88,30 +95,44 @@ def decode_vector(blob: bytes, file: str = "") -> BitMap64:
 
 
 def vector_blob(positions: BitMap64, referenced_data_file: str) -> Blob:
-    """Make the Puffin blob of a data file's vector, with Java's properties; snapshot id and sequence number are left to the commit."""
+    """Make the Puffin blob of a data file's vector, with Java's properties; snapshot id and
+    sequence number are left to the commit.
+    """
     properties = {"referenced-data-file": referenced_data_file, "cardinality": str(len(positions))}
-    return Blob(type=BLOB_TYPE, data=encode_vector(positions), fields=(POS_ID,), properties=properties)
+    return Blob(
+        type=BLOB_TYPE, data=encode_vector(positions), fields=(POS_ID,), properties=properties
+    )
 
 
 def positions_bitmap(positions: np.ndarray) -> BitMap64:
-    """Return positions as a bitmap. It takes an `array.array` as a whole, where it asks any other sequence for each number."""
+    """Return positions as a bitmap. It takes an `array.array` as a whole, where it asks any other
+    sequence for each number.
+    """
     return BitMap64(array.array("Q", np.ascontiguousarray(positions, np.uint64).tobytes()))
 
 
 def positions_array(bitmap: BitMap64) -> np.ndarray:
     """List the positions of a bitmap as int64, ascending."""
-    return np.frombuffer(bitmap.to_array(), dtype=np.uint64).astype(np.int64) if len(bitmap) else np.empty(0, np.int64)
+    return (
+        np.frombuffer(bitmap.to_array(), dtype=np.uint64).astype(np.int64)
+        if len(bitmap)
+        else np.empty(0, np.int64)
+    )
 
 
 def _check(vector: bytes) -> None:
-    """Check the whole vector before native code decodes it, since that code does not check its input."""
+    """Check the whole vector before native code decodes it, since that code does not check its
+    input.
+    """
     count, offset, previous_key = int.from_bytes(vector[:8], "little"), 8, -1
     if count > (len(vector) - 8) // 8:
         raise CorruptData(f"A deletion vector claims {count} bitmaps in {len(vector)} bytes.")
     for _ in range(count):
         key = int.from_bytes(vector[offset : offset + 4], "little")
         if key <= previous_key or key > _MAX_KEY:
-            raise CorruptData(f"The bitmaps of a deletion vector are out of order: {key} after {previous_key}.")
+            raise CorruptData(
+                f"The bitmaps of a deletion vector are out of order: {key} after {previous_key}."
+            )
         previous_key = key
         offset = _check_bitmap(vector, offset + 4)
     if offset != len(vector):
@@ -119,7 +140,9 @@ def _check(vector: bytes) -> None:
 
 
 def _check_bitmap(vector: bytes, start: int) -> int:
-    """Check a 32-bit Roaring bitmap in its portable format; returns where it ends. Raises CorruptData, struct.error."""
+    """Check a 32-bit Roaring bitmap in its portable format; returns where it ends. Raises
+    CorruptData, struct.error.
+    """
     (cookie,) = struct.unpack_from("<I", vector, start)
     offset, runs = start + 4, b""
     if cookie == _NO_RUNS:
@@ -145,7 +168,9 @@ def _check_bitmap(vector: bytes, start: int) -> int:
     for number in range(count):
         if offsets is not None and int(offsets[number]) != offset - start:
             raise CorruptData("A container of a bitmap is not at its listed offset.")
-        offset = _check_container(vector, offset, int(sizes[number]), bool(runs and runs[number // 8] >> number % 8 & 1))
+        offset = _check_container(
+            vector, offset, int(sizes[number]), bool(runs and runs[number // 8] >> number % 8 & 1)
+        )
     return offset
 
 
@@ -154,7 +179,12 @@ def _check_container(vector: bytes, offset: int, size: int, is_run: bool) -> int
         (count,) = struct.unpack_from("<H", vector, offset)
         pairs = np.frombuffer(vector, "<u2", 2 * count, offset + 2).astype(np.int64)
         first, last = pairs[::2], pairs[::2] + pairs[1::2]
-        if not count or int(last[-1]) >= _CONTAINER or np.any(first[1:] <= last[:-1]) or int((last - first + 1).sum()) != size:
+        if (
+            not count
+            or int(last[-1]) >= _CONTAINER
+            or np.any(first[1:] <= last[:-1])
+            or int((last - first + 1).sum()) != size
+        ):
             raise CorruptData("The runs of a bitmap overlap or do not add up.")
         return offset + 2 + 4 * int(count)
     if size > 4096:

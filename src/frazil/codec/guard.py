@@ -1,4 +1,6 @@
-"""Turn whatever damaged bytes cause into CorruptData with the file's name, and decompress within bounds."""
+"""Turn whatever damaged bytes cause into CorruptData with the file's name, and decompress within
+bounds.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _SYMPTOMS = (  # decoding does no I/O, so an OSError comes from a decompressor a
 
 @contextmanager
 def reading(noun: str, file: str = "") -> Iterator[None]:
-    """Wrap decoding: any sign of damage inside is raised as CorruptData that names `noun` and `file`; Unsupported passes, with the file."""
+    """Wrap decoding: any sign of damage inside is raised as CorruptData that names `noun` and
+    `file`; Unsupported passes, with the file.
+    """
     try:
         yield
     except (CorruptData, Unsupported) as e:
@@ -34,12 +38,21 @@ def reading(noun: str, file: str = "") -> Iterator[None]:
     except (StorageError, NoSuchFileError):
         raise
     except FrazilError as e:
-        raise CorruptData(f"Cannot read {_named(noun, file)}: {e.message}", hint=e.hint, **{**e.facts, "file": file or None}) from e
+        raise CorruptData(
+            f"Cannot read {_named(noun, file)}: {e.message}",
+            hint=e.hint,
+            **{**e.facts, "file": file or None},
+        ) from e
     except _SYMPTOMS as e:
-        if isinstance(e, OSError) and e.errno is not None:  # an error of the operating system: decompressors give no errno
+        if (
+            isinstance(e, OSError) and e.errno is not None
+        ):  # an error of the operating system: decompressors give no errno
             text = f"Could not read {_named(noun, file)}: {e.strerror or e}."
             raise StorageError(text, file=file or None, errno=errno.errorcode.get(e.errno)) from e
-        raise CorruptData(f"Cannot read {_named(noun, file)}: {type(e).__name__}: {str(e)[:300]}", file=file or None) from e
+        raise CorruptData(
+            f"Cannot read {_named(noun, file)}: {type(e).__name__}: {str(e)[:300]}",
+            file=file or None,
+        ) from e
 
 
 def _named(noun: str, file: str) -> str:
@@ -47,9 +60,11 @@ def _named(noun: str, file: str) -> str:
 
 
 def inflate(data: bytes | memoryview, wbits: int, limit: int) -> bytes:
-    """Decompress deflate (wbits -15) or gzip (31) data to at most `limit` bytes. Raises CorruptData beyond it or when the end is missing.
+    """Decompress deflate (wbits -15) or gzip (31) data to at most `limit` bytes. Raises CorruptData
+    beyond it or when the end is missing.
 
-    At most `HELD` bytes are held before it is known that the whole stays below the limit: larger data is counted first, piece by piece.
+    At most `HELD` bytes are held before it is known that the whole stays below the limit: larger
+    data is counted first, piece by piece.
     """
     if limit > HELD:
         try:
@@ -64,7 +79,10 @@ class _TooLarge(CorruptData):
 
 
 def _bomb() -> _TooLarge:
-    return _TooLarge("Compressed data is far larger than its size allows.", hint="The file is damaged or hostile.")
+    return _TooLarge(
+        "Compressed data is far larger than its size allows.",
+        hint="The file is damaged or hostile.",
+    )
 
 
 def _inflated(data: bytes | memoryview, wbits: int, limit: int) -> bytes:
@@ -84,7 +102,9 @@ def _inflated(data: bytes | memoryview, wbits: int, limit: int) -> bytes:
 
 
 def _count(data: bytes | memoryview, wbits: int, limit: int) -> None:
-    """Decompress piece by piece without keeping any. Raises CorruptData beyond the limit; other damage is found when the data is read."""
+    """Decompress piece by piece without keeping any. Raises CorruptData beyond the limit; other
+    damage is found when the data is read.
+    """
     view, offset = memoryview(data), 0
     stream = zlib.decompressobj(wbits)
     while offset < len(view):

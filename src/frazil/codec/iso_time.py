@@ -1,4 +1,5 @@
-"""Format and parse dates and times as ISO text, for the whole range of the format: Python's datetime ends at year 9999.
+"""Format and parse dates and times as ISO text, for the whole range of the format: Python's
+datetime ends at year 9999.
 
 The forms are those of Java's ISO_LOCAL_DATE, ISO_LOCAL_TIME and ISO_LOCAL_DATE_TIME.
 """
@@ -8,7 +9,10 @@ from __future__ import annotations
 import datetime as dt
 import re
 
-DAY = {6: 86_400_000_000, 9: 86_400_000_000_000}  # units per day, by the digits of a second's fraction
+DAY = {
+    6: 86_400_000_000,
+    9: 86_400_000_000_000,
+}  # units per day, by the digits of a second's fraction
 _EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 _DATE = re.compile(r"([+-]?\d{4,10})-(\d{2})-(\d{2})")
 _TIME = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?")
@@ -33,21 +37,27 @@ def days_of(year: int, month: int, day: int) -> int:
 
 
 def date_text(days: int) -> str:
-    """Format days since 1970-01-01 as `2017-11-16`; years above 9999 have a plus sign, as in Java's ISO_LOCAL_DATE."""
+    """Format days since 1970-01-01 as `2017-11-16`; years above 9999 have a plus sign, as in Java's
+    ISO_LOCAL_DATE.
+    """
     year, month, day = civil(days)
     head = f"+{year}" if year > 9999 else f"{year:04d}" if year >= 0 else f"-{-year:04d}"
     return f"{head}-{month:02d}-{day:02d}"
 
 
 def time_text(units: int, digits: int = 6) -> str:
-    """Format units of 10^-digits seconds since midnight as `22:31:08`, with as many digits of fraction as needed."""
+    """Format units of 10^-digits seconds since midnight as `22:31:08`, with as many digits of
+    fraction as needed.
+    """
     seconds, fraction = divmod(units, 10**digits)
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     return f"{text}.{fraction:0{digits}d}".rstrip("0") if fraction else text
 
 
 def timestamp_text(units: int, digits: int = 6, zone: bool = False) -> str:
-    """Format units of 10^-digits seconds since the epoch as `2017-11-16T22:31:08.123456`, with `+00:00` for a type with a zone."""
+    """Format units of 10^-digits seconds since the epoch as `2017-11-16T22:31:08.123456`, with
+    `+00:00` for a type with a zone.
+    """
     days, rest = divmod(units, DAY[digits])
     return f"{date_text(days)}T{time_text(rest, digits)}{'+00:00' if zone else ''}"
 
@@ -61,7 +71,9 @@ def parse_date(text: str) -> int:
 
 
 def parse_time(text: str, digits: int = 6) -> int:
-    """Parse a time to units of 10^-digits seconds since midnight. Raises ValueError, also for digits that would be lost."""
+    """Parse a time to units of 10^-digits seconds since midnight. Raises ValueError, also for
+    digits that would be lost.
+    """
     match = _TIME.fullmatch(text)
     if not match or int(match[1]) > 23 or int(match[2]) > 59 or int(match[3] or 0) > 59:
         raise ValueError(f"{text!r} is not a time of day")
@@ -73,7 +85,9 @@ def parse_time(text: str, digits: int = 6) -> int:
 
 
 def parse_timestamp(text: str, digits: int = 6, zone: bool = False) -> int:
-    """Parse a timestamp to units of 10^-digits seconds since the epoch; with `zone` it must end in a UTC offset of 0. Raises ValueError."""
+    """Parse a timestamp to units of 10^-digits seconds since the epoch; with `zone` it must end in
+    a UTC offset of 0. Raises ValueError.
+    """
     body = text
     if zone:
         mark = next((z for z in _ZONES if text.endswith(z)), None)

@@ -1,7 +1,9 @@
-"""Convert schemas, specs, sort orders, snapshots and refs to JSON objects and back (spec, "Appendix C"), in Java's key order.
+"""Convert schemas, specs, sort orders, snapshots and refs to JSON objects and back (spec, "Appendix
+C"), in Java's key order.
 
-The `*_from_json` functions take what a JSON parser returns and raise CorruptData, ValidationError or InvalidInput. Unknown keys are kept in
-`extra`, so that a table written by a newer version loses nothing.
+The `*_from_json` functions take what a JSON parser returns and raise CorruptData, ValidationError
+or InvalidInput. Unknown keys are kept in `extra`, so that a table written by a newer version loses
+nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +19,19 @@ from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot, SnapshotRef, Summary
 from frazil.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
 from frazil.spec.transforms import parse_transform
-from frazil.spec.types import MAX_DEPTH, IcebergType, ListType, MapType, NestedField, StructType, parse_primitive
+from frazil.spec.types import (
+    MAX_DEPTH,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    StructType,
+    parse_primitive,
+)
 
-_FIELD_KEYS = frozenset(("id", "name", "required", "type", "doc", "initial-default", "write-default"))
+_FIELD_KEYS = frozenset(
+    ("id", "name", "required", "type", "doc", "initial-default", "write-default")
+)
 _STRUCT_KEYS = frozenset(("type", "fields"))
 _LIST_KEYS = frozenset(("type", "element-id", "element", "element-required"))
 _MAP_KEYS = frozenset(("type", "key-id", "key", "value-id", "value", "value-required"))
@@ -30,7 +42,9 @@ _SNAPSHOT_KEYS = frozenset(
     ("sequence-number", "snapshot-id", "parent-snapshot-id", "timestamp-ms", "summary", "manifest-list", "manifests", "schema-id",
      "first-row-id", "added-rows", "key-id")
 )  # fmt: skip
-_REF_KEYS = frozenset(("snapshot-id", "type", "min-snapshots-to-keep", "max-snapshot-age-ms", "max-ref-age-ms"))
+_REF_KEYS = frozenset(
+    ("snapshot-id", "type", "min-snapshots-to-keep", "max-snapshot-age-ms", "max-ref-age-ms")
+)
 _INT, _LONG = 2**31, 2**63
 
 
@@ -49,12 +63,16 @@ def items_of(obj: Any, noun: str) -> list[Any]:
 
 
 def integer(obj: Mapping[str, Any], key: str, bound: int = _LONG) -> int:
-    """Read the integer under `key`, within the range of int (bound 2^31) or long. Raises CorruptData."""
+    """Read the integer under `key`, within the range of int (bound 2^31) or long. Raises
+    CorruptData.
+    """
     value = obj.get(key)
     if isinstance(value, bool) or not isinstance(value, int) or not -bound <= value < bound:
         kind = "int" if bound == _INT else "long"
         raise CorruptData(
-            f"Cannot parse missing {kind}: {key}" if value is None else f"Cannot parse to an integer value: {key}: {str(value)[:100]}"
+            f"Cannot parse missing {kind}: {key}"
+            if value is None
+            else f"Cannot parse to an integer value: {key}: {str(value)[:100]}"
         )
     return value
 
@@ -68,7 +86,9 @@ def text(obj: Mapping[str, Any], key: str) -> str:
     value = obj.get(key)
     if not isinstance(value, str):
         raise CorruptData(
-            f"Cannot parse missing string: {key}" if value is None else f"Cannot parse to a string value: {key}: {str(value)[:100]}"
+            f"Cannot parse missing string: {key}"
+            if value is None
+            else f"Cannot parse to a string value: {key}: {str(value)[:100]}"
         )
     return value
 
@@ -82,19 +102,28 @@ def truth(obj: Mapping[str, Any], key: str) -> bool:
     value = obj.get(key)
     if not isinstance(value, bool):
         raise CorruptData(
-            f"Cannot parse missing boolean: {key}" if value is None else f"Cannot parse to a boolean value: {key}: {str(value)[:100]}"
+            f"Cannot parse missing boolean: {key}"
+            if value is None
+            else f"Cannot parse to a boolean value: {key}: {str(value)[:100]}"
         )
     return value
 
 
 def texts(obj: Any, noun: str) -> dict[str, str]:
-    """Read a map of strings, empty for null; numbers and booleans become their text, as in Java. Raises CorruptData."""
+    """Read a map of strings, empty for null; numbers and booleans become their text, as in Java.
+    Raises CorruptData.
+    """
     members = {} if obj is None else fields_of(obj, noun)
     for key, value in members.items():
         if not isinstance(value, str):
             if isinstance(value, dict | list | None):
-                raise CorruptData(f"Cannot parse to a string value: {noun}.{key}: {str(value)[:100]}")
-            return {k: v if isinstance(v, str) else _java_text(v, f"{noun}.{k}") for k, v in members.items()}
+                raise CorruptData(
+                    f"Cannot parse to a string value: {noun}.{key}: {str(value)[:100]}"
+                )
+            return {
+                k: v if isinstance(v, str) else _java_text(v, f"{noun}.{k}")
+                for k, v in members.items()
+            }
     return members
 
 
@@ -114,7 +143,9 @@ def integers(obj: Any, noun: str, bound: int = _LONG) -> tuple[int, ...]:
 
 
 def refuse_repeated(noun: str, values: Sequence[Hashable]) -> None:
-    """Refuse values that occur twice, of which nobody could tell which is meant, as Java does. Raises CorruptData."""
+    """Refuse values that occur twice, of which nobody could tell which is meant, as Java does.
+    Raises CorruptData.
+    """
     if len(set(values)) != len(values):
         raise CorruptData(f"A {noun} occurs twice: {repeated(values)[0]!s:.100}.")
 
@@ -126,7 +157,11 @@ def repeated(values: Iterable[Any]) -> list[Any]:
 
 def unknown_keys(obj: dict[str, Any], known_keys: frozenset[str]) -> dict[str, Any]:
     """Pick the members of an object whose keys are not known."""
-    return {k: v for k, v in obj.items() if k not in known_keys} if not obj.keys() <= known_keys else {}
+    return (
+        {k: v for k, v in obj.items() if k not in known_keys}
+        if not obj.keys() <= known_keys
+        else {}
+    )
 
 
 # Types and schemas
@@ -136,17 +171,29 @@ def type_to_json(type_: IcebergType) -> Any:
     """Convert a type to text for a primitive, to an object for a struct, list or map."""
     match type_:
         case StructType():
-            return {"type": "struct", "fields": [field_to_json(f) for f in type_.fields], **type_.extra}
+            return {
+                "type": "struct",
+                "fields": [field_to_json(f) for f in type_.fields],
+                **type_.extra,
+            }
         case ListType():
             return {
-                "type": "list", "element-id": type_.element_id, "element": type_to_json(type_.element_type),
-                "element-required": type_.element_required, **type_.extra,
-            }  # fmt: skip
+                "type": "list",
+                "element-id": type_.element_id,
+                "element": type_to_json(type_.element_type),
+                "element-required": type_.element_required,
+                **type_.extra,
+            }
         case MapType():
             return {
-                "type": "map", "key-id": type_.key_id, "key": type_to_json(type_.key_type), "value-id": type_.value_id,
-                "value": type_to_json(type_.value_type), "value-required": type_.value_required, **type_.extra,
-            }  # fmt: skip
+                "type": "map",
+                "key-id": type_.key_id,
+                "key": type_to_json(type_.key_type),
+                "value-id": type_.value_id,
+                "value": type_to_json(type_.value_type),
+                "value-required": type_.value_required,
+                **type_.extra,
+            }
     return str(type_)
 
 
@@ -157,24 +204,36 @@ def type_from_json(obj: Any, depth: int = 0) -> IcebergType:
         raise CorruptData(f"Types are nested more than {MAX_DEPTH} deep.")
     match (obj := fields_of(obj, "type")).get("type"):
         case "struct":
-            fields = (_field_from_json(f, depth + 1) for f in items_of(obj.get("fields"), "struct fields"))
+            fields = (
+                _field_from_json(f, depth + 1) for f in items_of(obj.get("fields"), "struct fields")
+            )
             return StructType(*fields, extra=unknown_keys(obj, _STRUCT_KEYS))
         case "list":
             return ListType(
-                integer(obj, "element-id", _INT), type_from_json(obj.get("element"), depth + 1), truth(obj, "element-required"),
+                integer(obj, "element-id", _INT),
+                type_from_json(obj.get("element"), depth + 1),
+                truth(obj, "element-required"),
                 unknown_keys(obj, _LIST_KEYS),
-            )  # fmt: skip
+            )
         case "map":
             return MapType(
-                integer(obj, "key-id", _INT), type_from_json(obj.get("key"), depth + 1),
-                integer(obj, "value-id", _INT), type_from_json(obj.get("value"), depth + 1), truth(obj, "value-required"),
+                integer(obj, "key-id", _INT),
+                type_from_json(obj.get("key"), depth + 1),
+                integer(obj, "value-id", _INT),
+                type_from_json(obj.get("value"), depth + 1),
+                truth(obj, "value-required"),
                 unknown_keys(obj, _MAP_KEYS),
-            )  # fmt: skip
+            )
     raise CorruptData(f"Cannot parse type from json: {str(obj)[:100]}")
 
 
 def field_to_json(field: NestedField) -> dict[str, Any]:
-    obj: dict[str, Any] = {"id": field.field_id, "name": field.name, "required": field.required, "type": type_to_json(field.field_type)}
+    obj: dict[str, Any] = {
+        "id": field.field_id,
+        "name": field.name,
+        "required": field.required,
+        "type": type_to_json(field.field_type),
+    }
     if field.doc is not None:
         obj["doc"] = field.doc
     if field.initial_default is not None:
@@ -188,10 +247,15 @@ def _field_from_json(obj: Any, depth: int) -> NestedField:
     obj = fields_of(obj, "struct field")
     type_ = type_from_json(obj.get("type"), depth)
     return NestedField(
-        integer(obj, "id", _INT), text(obj, "name"), type_, truth(obj, "required"), text_or_none(obj, "doc"),
-        single_value.from_json(type_, obj.get("initial-default")), single_value.from_json(type_, obj.get("write-default")),
+        integer(obj, "id", _INT),
+        text(obj, "name"),
+        type_,
+        truth(obj, "required"),
+        text_or_none(obj, "doc"),
+        single_value.from_json(type_, obj.get("initial-default")),
+        single_value.from_json(type_, obj.get("write-default")),
         unknown_keys(obj, _FIELD_KEYS),
-    )  # fmt: skip
+    )
 
 
 def schema_to_json(schema: Schema) -> dict[str, Any]:
@@ -203,7 +267,9 @@ def schema_to_json(schema: Schema) -> dict[str, Any]:
 
 
 def schema_from_json(obj: Any) -> Schema:
-    """Read a schema; a missing schema-id is 0. Raises also when an id or a column's full name occurs twice."""
+    """Read a schema; a missing schema-id is 0. Raises also when an id or a column's full name
+    occurs twice.
+    """
     obj = fields_of(obj, "schema")
     if obj.get("type") != "struct":
         raise CorruptData(f"Cannot create schema, not a struct type: {str(obj)[:100]}")
@@ -218,7 +284,11 @@ def schema_from_json(obj: Any) -> Schema:
     by_id = schema.by_id  # computing it raises for an id that occurs twice
     if len(schema.column_names) != len(by_id):
         twice = repeated(schema.find_column_name(i) for i in by_id)
-        raise CorruptData(f"Invalid schema {schema.schema_id}: multiple fields for name {', '.join(map(str, twice))}."[:1000])
+        raise CorruptData(
+            f"Invalid schema {schema.schema_id}: multiple fields for name {', '.join(map(str, twice))}."[
+                :1000
+            ]
+        )
     if unknown := [i for i in schema.identifier_field_ids if i not in by_id]:
         raise CorruptData(f"Identifier field {unknown[0]} is not in schema {schema.schema_id}.")
     return schema
@@ -229,18 +299,32 @@ def schema_from_json(obj: Any) -> Schema:
 
 def _sources(obj: dict[str, Any]) -> tuple[int, tuple[int, ...]]:
     """Read source-id, or source-ids of a transform with several arguments (v3)."""
-    several = integers(obj["source-ids"], "source-ids", _INT) if obj.get("source-ids") is not None else ()
+    several = (
+        integers(obj["source-ids"], "source-ids", _INT) if obj.get("source-ids") is not None else ()
+    )
     if several and obj.get("source-id") is None:
         return several[0], several if len(several) > 1 else ()
     return integer(obj, "source-id", _INT), several if len(several) > 1 else ()
 
 
 def partition_fields_to_json(spec: PartitionSpec) -> list[dict[str, Any]]:
-    """Convert the fields of a spec to a list, without the spec's id, as in v1 metadata and the headers of manifests."""
+    """Convert the fields of a spec to a list, without the spec's id, as in v1 metadata and the
+    headers of manifests.
+    """
     objects = []
     for f in spec.fields:
-        source: dict[str, Any] = {"source-ids": list(f.source_ids)} if f.source_ids else {"source-id": f.source_id}
-        objects.append({"name": f.name, "transform": str(f.transform), **source, "field-id": f.field_id, **f.extra})
+        source: dict[str, Any] = (
+            {"source-ids": list(f.source_ids)} if f.source_ids else {"source-id": f.source_id}
+        )
+        objects.append(
+            {
+                "name": f.name,
+                "transform": str(f.transform),
+                **source,
+                "field-id": f.field_id,
+                **f.extra,
+            }
+        )
     return objects
 
 
@@ -253,10 +337,14 @@ def partition_fields_from_json(obj: Any) -> tuple[PartitionField, ...]:
         source, sources = _sources(item)
         partition_fields.append(
             PartitionField(
-                source, FIRST_PARTITION_FIELD_ID + number if field_id is None else field_id, parse_transform(text(item, "transform")),
-                text(item, "name"), sources, unknown_keys(item, _PARTITION_FIELD_KEYS),
+                source,
+                FIRST_PARTITION_FIELD_ID + number if field_id is None else field_id,
+                parse_transform(text(item, "transform")),
+                text(item, "name"),
+                sources,
+                unknown_keys(item, _PARTITION_FIELD_KEYS),
             )
-        )  # fmt: skip
+        )
     return tuple(partition_fields)
 
 
@@ -270,15 +358,27 @@ def spec_from_json(obj: Any) -> PartitionSpec:
     refuse_repeated("partition field's name", [f.name for f in fields])
     refuse_repeated("partition field's id", [f.field_id for f in fields])
     return PartitionSpec(
-        *fields, spec_id=integer_or_none(obj, "spec-id", _INT) or 0, extra=unknown_keys(obj, frozenset(("spec-id", "fields")))
+        *fields,
+        spec_id=integer_or_none(obj, "spec-id", _INT) or 0,
+        extra=unknown_keys(obj, frozenset(("spec-id", "fields"))),
     )
 
 
 def sort_order_to_json(order: SortOrder) -> dict[str, Any]:
     fields = []
     for f in order.fields:
-        source: dict[str, Any] = {"source-ids": list(f.source_ids)} if f.source_ids else {"source-id": f.source_id}
-        fields.append({"transform": str(f.transform), **source, "direction": str(f.direction), "null-order": str(f.null_order), **f.extra})
+        source: dict[str, Any] = (
+            {"source-ids": list(f.source_ids)} if f.source_ids else {"source-id": f.source_id}
+        )
+        fields.append(
+            {
+                "transform": str(f.transform),
+                **source,
+                "direction": str(f.direction),
+                "null-order": str(f.null_order),
+                **f.extra,
+            }
+        )
     return {"order-id": order.order_id, "fields": fields, **order.extra}
 
 
@@ -287,11 +387,25 @@ def sort_order_from_json(obj: Any) -> SortOrder:
     for item in items_of(obj.get("fields"), "sort fields"):
         item = fields_of(item, "sort field")
         source, sources = _sources(item)
-        direction, nulls = SortDirection(text(item, "direction").lower()), NullOrder(text(item, "null-order").lower())
-        fields.append(
-            SortField(source, parse_transform(text(item, "transform")), direction, nulls, sources, unknown_keys(item, _SORT_FIELD_KEYS))
+        direction, nulls = (
+            SortDirection(text(item, "direction").lower()),
+            NullOrder(text(item, "null-order").lower()),
         )
-    return SortOrder(*fields, order_id=integer(obj, "order-id", _INT), extra=unknown_keys(obj, frozenset(("order-id", "fields"))))
+        fields.append(
+            SortField(
+                source,
+                parse_transform(text(item, "transform")),
+                direction,
+                nulls,
+                sources,
+                unknown_keys(item, _SORT_FIELD_KEYS),
+            )
+        )
+    return SortOrder(
+        *fields,
+        order_id=integer(obj, "order-id", _INT),
+        extra=unknown_keys(obj, frozenset(("order-id", "fields"))),
+    )
 
 
 # Snapshots and refs
@@ -307,7 +421,11 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
     obj["timestamp-ms"] = snapshot.timestamp_ms
     if snapshot.summary:
         operation = snapshot.summary.get("operation")
-        obj["summary"] = {"operation": operation, **snapshot.summary} if operation is not None else dict(snapshot.summary)
+        obj["summary"] = (
+            {"operation": operation, **snapshot.summary}
+            if operation is not None
+            else dict(snapshot.summary)
+        )
     if snapshot.manifest_list is not None:
         obj["manifest-list"] = snapshot.manifest_list
     elif snapshot.manifests is not None:
@@ -325,7 +443,9 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
 def snapshot_from_json(obj: Any) -> Snapshot:
     obj = fields_of(obj, "snapshot")
     manifests = obj.get("manifests")
-    if manifests is not None and not all(isinstance(m, str) for m in items_of(manifests, "manifests")):
+    if manifests is not None and not all(
+        isinstance(m, str) for m in items_of(manifests, "manifests")
+    ):
         raise CorruptData("Cannot parse manifests: not a list of paths.")
     return Snapshot(
         snapshot_id=integer(obj, "snapshot-id"),
@@ -360,6 +480,10 @@ def ref_from_json(obj: Any) -> SnapshotRef:
     if kind not in ("branch", "tag"):
         raise CorruptData(f"Invalid snapshot ref type: {kind}")
     return SnapshotRef(
-        integer(obj, "snapshot-id"), kind, integer_or_none(obj, "min-snapshots-to-keep", _INT), integer_or_none(obj, "max-snapshot-age-ms"),
-        integer_or_none(obj, "max-ref-age-ms"), unknown_keys(obj, _REF_KEYS),
-    )  # fmt: skip
+        integer(obj, "snapshot-id"),
+        kind,
+        integer_or_none(obj, "min-snapshots-to-keep", _INT),
+        integer_or_none(obj, "max-snapshot-age-ms"),
+        integer_or_none(obj, "max-ref-age-ms"),
+        unknown_keys(obj, _REF_KEYS),
+    )

@@ -1,4 +1,6 @@
-"""Convert metadata updates and requirements to the JSON of the REST catalog protocol and back ("TableUpdate", "TableRequirement")."""
+"""Convert metadata updates and requirements to the JSON of the REST catalog protocol and back
+("TableUpdate", "TableRequirement").
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ def _update_fields(update: u.Update) -> dict[str, Any]:  # one arm per action
         case u.UpgradeFormatVersion(format_version=version):
             return {"format-version": version}
         case u.AddSchema(schema=schema):
-            return {"schema": nouns.schema_to_json(schema), "last-column-id": schema.highest_field_id}
+            return {
+                "schema": nouns.schema_to_json(schema),
+                "last-column-id": schema.highest_field_id,
+            }
         case u.SetCurrentSchema(schema_id=schema_id):
             return {"schema-id": schema_id}
         case u.AddPartitionSpec(spec=spec):
@@ -55,13 +60,18 @@ def _update_fields(update: u.Update) -> dict[str, Any]:  # one arm per action
             return {"snapshot-id": statistics.get("snapshot-id"), "statistics": statistics}
         case u.SetPartitionStatistics(partition_statistics=statistics):
             return {"partition-statistics": statistics}
-        case u.RemoveStatistics(snapshot_id=snapshot_id) | u.RemovePartitionStatistics(snapshot_id=snapshot_id):
+        case (
+            u.RemoveStatistics(snapshot_id=snapshot_id)
+            | u.RemovePartitionStatistics(snapshot_id=snapshot_id)
+        ):
             return {"snapshot-id": snapshot_id}
     raise Unsupported(f"Cannot write update {update.kind or type(update).__name__} as JSON.")
 
 
 def update_from_json(obj: Any) -> u.Update:  # one arm per action
-    """Read a metadata update. Raises CorruptData when it is malformed, Unsupported for an unknown action."""
+    """Read a metadata update. Raises CorruptData when it is malformed, Unsupported for an unknown
+    action.
+    """
     obj = nouns.fields_of(obj, "metadata update")
     match action := nouns.text(obj, "action").lower():
         case "assign-uuid":
@@ -96,14 +106,22 @@ def update_from_json(obj: Any) -> u.Update:  # one arm per action
         case "set-location":
             return u.SetLocation(nouns.text(obj, "location"))
         case "set-properties":  # Java wrote `updated` and `removed` before 1.5
-            return u.SetProperties(nouns.texts(obj["updates"] if "updates" in obj else obj.get("updated"), "updates"))
+            return u.SetProperties(
+                nouns.texts(obj["updates"] if "updates" in obj else obj.get("updated"), "updates")
+            )
         case "remove-properties":
-            removals = nouns.items_of(obj["removals"] if "removals" in obj else obj.get("removed"), "removals")
-            return u.RemoveProperties(tuple(nouns.text({"removals": r}, "removals") for r in removals))
+            removals = nouns.items_of(
+                obj["removals"] if "removals" in obj else obj.get("removed"), "removals"
+            )
+            return u.RemoveProperties(
+                tuple(nouns.text({"removals": r}, "removals") for r in removals)
+            )
         case "set-statistics":
             return u.SetStatistics(nouns.fields_of(obj.get("statistics"), "statistics"))
         case "set-partition-statistics":
-            return u.SetPartitionStatistics(nouns.fields_of(obj.get("partition-statistics"), "partition-statistics"))
+            return u.SetPartitionStatistics(
+                nouns.fields_of(obj.get("partition-statistics"), "partition-statistics")
+            )
         case "remove-statistics":
             return u.RemoveStatistics(nouns.integer(obj, "snapshot-id"))
         case "remove-partition-statistics":
@@ -130,21 +148,28 @@ def requirement_to_json(requirement: u.Requirement) -> dict[str, Any]:
         case u.AssertDefaultSortOrderId(default_sort_order_id=n):
             fields = {"default-sort-order-id": n}
         case _:
-            raise Unsupported(f"Cannot write requirement {requirement.kind or type(requirement).__name__} as JSON.")
+            raise Unsupported(
+                f"Cannot write requirement {requirement.kind or type(requirement).__name__} as JSON."
+            )
     return {"type": requirement.kind, **fields}
 
 
 _BY_NUMBER: dict[str, tuple[type[u.Requirement], str]] = {
     "assert-last-assigned-field-id": (u.AssertLastAssignedFieldId, "last-assigned-field-id"),
     "assert-current-schema-id": (u.AssertCurrentSchemaId, "current-schema-id"),
-    "assert-last-assigned-partition-id": (u.AssertLastAssignedPartitionId, "last-assigned-partition-id"),
+    "assert-last-assigned-partition-id": (
+        u.AssertLastAssignedPartitionId,
+        "last-assigned-partition-id",
+    ),
     "assert-default-spec-id": (u.AssertDefaultSpecId, "default-spec-id"),
     "assert-default-sort-order-id": (u.AssertDefaultSortOrderId, "default-sort-order-id"),
 }
 
 
 def requirement_from_json(obj: Any) -> u.Requirement:
-    """Read an update requirement. Raises CorruptData when it is malformed, Unsupported for an unknown type."""
+    """Read an update requirement. Raises CorruptData when it is malformed, Unsupported for an
+    unknown type.
+    """
     obj = nouns.fields_of(obj, "update requirement")
     kind = nouns.text(obj, "type").lower()
     if kind in _BY_NUMBER:
@@ -158,5 +183,7 @@ def requirement_from_json(obj: Any) -> u.Requirement:
         case "assert-ref-snapshot-id":
             if "snapshot-id" not in obj:
                 raise CorruptData("Cannot parse missing long: snapshot-id")
-            return u.AssertRefSnapshotId(nouns.text(obj, "ref"), nouns.integer_or_none(obj, "snapshot-id"))
+            return u.AssertRefSnapshotId(
+                nouns.text(obj, "ref"), nouns.integer_or_none(obj, "snapshot-id")
+            )
     raise Unsupported(f"Cannot read update requirement {kind!r}.")

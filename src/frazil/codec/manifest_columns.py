@@ -1,7 +1,8 @@
-"""Encode the rows of a decoded manifest as a manifest again, column by column: no Python object is made for an entry.
+"""Encode the rows of a decoded manifest as a manifest again, column by column: no Python object is
+made for an entry.
 
-Each column becomes an array of the bytes that Avro has for its values; joined row by row these are the entries. `encode_manifest` does the
-same for entry objects.
+Each column becomes an array of the bytes that Avro has for its values; joined row by row these are
+the entries. `encode_manifest` does the same for entry objects.
 """
 
 from __future__ import annotations
@@ -39,20 +40,30 @@ def encode_columns(
     codec: str = "gzip",
     level: int | None = None,
 ) -> bytes:
-    """Encode a manifest of entries as `codec.manifest.decode_manifest` returns them, all columns, with partitions of `partition_columns`.
+    """Encode a manifest of entries as `codec.manifest.decode_manifest` returns them, all columns,
+    with partitions of `partition_columns`.
 
-    `schema` holds the source columns of `spec`. Raises Unsupported for an unknown codec or transform.
+    `schema` holds the source columns of `spec`. Raises Unsupported for an unknown codec or
+    transform.
     """
     metadata, partition_type = manifest_metadata(spec, schema, format_version, content)
     rows = _joined(_parts(entries, partition_type.fields, format_version))
     _, ends, data = rows.buffers()
-    bounds = np.frombuffer(ends, np.int32)[rows.offset + 1 : rows.offset + 1 + len(rows)] if len(rows) else np.empty(0, np.int32)
+    bounds = (
+        np.frombuffer(ends, np.int32)[rows.offset + 1 : rows.offset + 1 + len(rows)]
+        if len(rows)
+        else np.empty(0, np.int32)
+    )
     view = memoryview(data) if data is not None else memoryview(b"")
-    return container_of_rows(avro_schema(format_version, partition_type), metadata, view, bounds.tolist(), codec, level)
+    return container_of_rows(
+        avro_schema(format_version, partition_type), metadata, view, bounds.tolist(), codec, level
+    )
 
 
 def partition_columns(entries: pa.Table, spec: PartitionSpec, schema: Schema) -> list[pa.Array]:
-    """Return the partition values of decoded entries, an array for each field of the spec, of the types that the spec has now."""
+    """Return the partition values of decoded entries, an array for each field of the spec, of the
+    types that the spec has now.
+    """
     struct = _one_array(entries.column("partition"))
     stored = {struct.type.field(i).name: child for i, child in enumerate(struct.flatten())}
     columns = []
@@ -66,10 +77,18 @@ def partition_columns(entries: pa.Table, spec: PartitionSpec, schema: Schema) ->
 
 def _widened(values: pa.Array, type_: pa.DataType, field: NestedField) -> pa.Array:
     numbers = (pa.int32(), pa.int64()), (pa.float32(), pa.float64())
-    decimals = pa.types.is_decimal(values.type) and pa.types.is_decimal(type_) and values.type.scale == type_.scale
-    same_unit = (values.type, type_) in numbers and not str(field.field_type).startswith("timestamp")
+    decimals = (
+        pa.types.is_decimal(values.type)
+        and pa.types.is_decimal(type_)
+        and values.type.scale == type_.scale
+    )
+    same_unit = (values.type, type_) in numbers and not str(field.field_type).startswith(
+        "timestamp"
+    )
     if not decimals and not same_unit:
-        raise Unsupported(f"Partition values of {field.name} are stored as {values.type}, which cannot be written as {field.field_type}.")
+        raise Unsupported(
+            f"Partition values of {field.name} are stored as {values.type}, which cannot be written as {field.field_type}."
+        )
     return values.cast(type_)
 
 
@@ -86,7 +105,9 @@ def _parts(entries: pa.Table, partition: Sequence[NestedField], version: int) ->
             case "block_size_in_bytes":
                 parts.append(_varints(np.full(entries.num_rows, V1_BLOCK_SIZE, np.int64)))
             case "file_format":
-                parts += _column(column, pc.utf8_upper(_one_array(entries.column("file_format"))), version)
+                parts += _column(
+                    column, pc.utf8_upper(_one_array(entries.column("file_format"))), version
+                )
             case name:
                 parts += _column(column, _one_array(entries.column(name)), version)
     return parts
@@ -95,7 +116,9 @@ def _parts(entries: pa.Table, partition: Sequence[NestedField], version: int) ->
 def _column(column: Column, values: pa.Array, version: int) -> Parts:
     if column.required <= version:
         if values.null_count:
-            raise CorruptData(f"An entry has no {column.name}, which manifests of format version {version} require.")
+            raise CorruptData(
+                f"An entry has no {column.name}, which manifests of format version {version} require."
+            )
         return _value(column.kind, values)
     return [_flag(values), *(_where_known(part, values) for part in _value(column.kind, values))]
 
@@ -116,7 +139,9 @@ def _value(kind: str, values: pa.Array) -> Parts:
 
 
 def _items(lists: pa.Array, items: Parts) -> Parts:
-    """Encode lists of items as Avro does: their number, the items, and a zero, which stands alone for an empty list."""
+    """Encode lists of items as Avro does: their number, the items, and a zero, which stands alone
+    for an empty list.
+    """
     lengths = _numbers(pc.list_value_length(lists).fill_null(_ZERO))
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int32)
     packed = pa.ListArray.from_arrays(from_numpy(ends), _joined(items))
@@ -137,7 +162,11 @@ def _partition_value(type_: IcebergType, values: pa.Array) -> Parts:
         numbers = np.ascontiguousarray(to_numpy(values))
         encoded = [_fixed(numbers.view(np.uint8).reshape(len(values), numbers.itemsize))]
     else:
-        encoded = _with_length(values) if values.type in (pa.string(), pa.binary()) else [_varints(_numbers(values))]
+        encoded = (
+            _with_length(values)
+            if values.type in (pa.string(), pa.binary())
+            else [_varints(_numbers(values))]
+        )
     return [_flag(values), *(_where_known(part, values) for part in encoded)]
 
 
@@ -186,19 +215,31 @@ def _varints(values: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def _fixed(rows: npt.NDArray[np.uint8]) -> pa.Array:
-    return _binary(np.ascontiguousarray(rows), np.arange(len(rows) + 1, dtype=np.int32) * rows.shape[1])
+    return _binary(
+        np.ascontiguousarray(rows), np.arange(len(rows) + 1, dtype=np.int32) * rows.shape[1]
+    )
 
 
 def _binary(data: npt.NDArray[np.uint8], ends: npt.NDArray[Any]) -> pa.Array:
-    return pa.Array.from_buffers(pa.binary(), len(ends) - 1, [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)])
+    return pa.Array.from_buffers(
+        pa.binary(), len(ends) - 1, [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)]
+    )
 
 
 def _decimals(values: pa.Array, size: int) -> pa.Array:
-    words = np.frombuffer(values.buffers()[1], np.uint8).reshape(-1, 16)[values.offset : values.offset + len(values)]
+    words = np.frombuffer(values.buffers()[1], np.uint8).reshape(-1, 16)[
+        values.offset : values.offset + len(values)
+    ]
     return _fixed(words[:, ::-1][:, 16 - size :])
 
 
 def _one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     if isinstance(column, pa.Array):
         return column
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+    return (
+        column.chunk(0)
+        if column.num_chunks == 1
+        else pa.concat_arrays(column.chunks)
+        if column.num_chunks
+        else pa.nulls(0, column.type)
+    )

@@ -1,4 +1,6 @@
-"""Decode and encode manifest lists (spec, "Manifest Lists"): the manifests of a snapshot, with counts and partition summaries."""
+"""Decode and encode manifest lists (spec, "Manifest Lists"): the manifests of a snapshot, with
+counts and partition summaries.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from frazil.codec.guard import reading
 from frazil.errors import CorruptData, ValidationError
 from frazil.spec.manifest import FieldSummary, ManifestFile
 
-# (field id, name, Avro type, format version from which the field is required, first format version, doc); 9: never required
+# (field id, name, Avro type, format version from which the field is required, first format version,
+# doc); 9: never required
 _FIELDS: tuple[tuple[int, str, str, int, int, str], ...] = (
     (500, "manifest_path", "string", 1, 1, "Location URI with FS scheme"),
     (501, "manifest_length", "long", 1, 1, "Total file size in bytes"),
@@ -30,12 +33,22 @@ _FIELDS: tuple[tuple[int, str, str, int, int, str], ...] = (
     (514, "deleted_rows_count", "long", 2, 1, "Deleted rows count"),
     (507, "partitions", "summaries", 9, 1, "Summary for each partition"),
     (519, "key_metadata", "bytes", 9, 1, "Encryption key metadata blob"),
-    (520, "first_row_id", "long", 9, 3, "Starting row ID to assign to new rows in ADDED data files"),
+    (
+        520,
+        "first_row_id",
+        "long",
+        9,
+        3,
+        "Starting row ID to assign to new rows in ADDED data files",
+    ),
 )
 _NAMES = {field_id: name for field_id, name, *_ in _FIELDS}
 _SUMMARY = {509: "contains_null", 518: "contains_nan", 510: "lower_bound", 511: "upper_bound"}
 _KINDS: dict[str, tuple[str, ...]] = {
-    name: {"string": ("string",), "bytes": ("bytes",), "summaries": ("array",)}.get(kind, ("int", "long")) for _, name, kind, *_ in _FIELDS
+    name: {"string": ("string",), "bytes": ("bytes",), "summaries": ("array",)}.get(
+        kind, ("int", "long")
+    )
+    for _, name, kind, *_ in _FIELDS
 }
 _NEEDED = ("manifest_path", "manifest_length", "added_snapshot_id")
 _DEFAULTS = {"content": 0, "sequence_number": 0, "min_sequence_number": 0}
@@ -44,7 +57,8 @@ _DEFAULTS = {"content": 0, "sequence_number": 0, "min_sequence_number": 0}
 def decode_manifest_list(data: bytes, file: str = "") -> tuple[ManifestFile, ...]:
     """Decode the manifests of a list, in its order. Raises CorruptData.
 
-    Fields are matched by id, since old writers used other names; counters that version 1 lacks are 0.
+    Fields are matched by id, since old writers used other names; counters that version 1 lacks are
+    0.
     """
     listing = read_container(data, file)
     with reading("manifest list", file):
@@ -57,29 +71,44 @@ def decode_manifest_list(data: bytes, file: str = "") -> tuple[ManifestFile, ...
 
 @functools.lru_cache(maxsize=64)
 def _plan(schema: AvroNode) -> tuple[Reader, tuple[str | None, ...], tuple[str | None, ...]]:
-    """Plan to read lists of one Avro schema, and check its types once: the reader, the names of fields, those of a summary's fields."""
+    """Plan to read lists of one Avro schema, and check its types once: the reader, the names of
+    fields, those of a summary's fields.
+    """
     fields = schema.not_null.fields
     if schema.not_null.kind != "record":
         raise CorruptData(f"A manifest list must hold records, not values of type {schema.kind}.")
-    names = tuple(_NAMES.get(field_id) if field_id is not None else name if name in _KINDS else None for name, field_id, _ in fields)
+    names = tuple(
+        _NAMES.get(field_id) if field_id is not None else name if name in _KINDS else None
+        for name, field_id, _ in fields
+    )
     summary: tuple[str | None, ...] = ()
     for name, (_, _, node) in zip(names, fields, strict=True):
         if name is not None and node.not_null.kind not in _KINDS[name]:
-            raise CorruptData(f"Field {name} of a manifest list has the wrong type {node.not_null.kind}.")
+            raise CorruptData(
+                f"Field {name} of a manifest list has the wrong type {node.not_null.kind}."
+            )
         if name == "partitions":
             inner = node.not_null.inside[0].not_null
             if inner.kind != "record":
-                raise CorruptData(f"Partition summaries of a manifest list are of type {inner.kind}, not records.")
+                raise CorruptData(
+                    f"Partition summaries of a manifest list are of type {inner.kind}, not records."
+                )
             summary = tuple(_SUMMARY.get(i) if i is not None else n for n, i, _ in inner.fields)
             for part, (_, _, n) in zip(summary, inner.fields, strict=True):
-                if part is not None and n.not_null.kind != ("boolean" if part.startswith("contains") else "bytes"):
-                    raise CorruptData(f"Field {part} of a partition summary has the wrong type {n.not_null.kind}.")
+                if part is not None and n.not_null.kind != (
+                    "boolean" if part.startswith("contains") else "bytes"
+                ):
+                    raise CorruptData(
+                        f"Field {part} of a partition summary has the wrong type {n.not_null.kind}."
+                    )
     if missing := [n for n in _NEEDED if n not in names]:
         raise CorruptData(f"The manifest list has no field {missing[0]}.")
     return record_reader(schema), names, summary
 
 
-def _manifest(names: tuple[str | None, ...], row: tuple[Any, ...], summary: tuple[str | None, ...]) -> ManifestFile:
+def _manifest(
+    names: tuple[str | None, ...], row: tuple[Any, ...], summary: tuple[str | None, ...]
+) -> ManifestFile:
     values: dict[Any, Any] = _DEFAULTS.copy()
     for name, value in zip(names, row, strict=True):
         if value is not None:
@@ -88,7 +117,12 @@ def _manifest(names: tuple[str | None, ...], row: tuple[Any, ...], summary: tupl
     if "partitions" in values:
         values["partitions"] = tuple([_summary(summary, s) for s in values["partitions"]])
     manifest = ManifestFile(**values)  # raises TypeError without what a manifest needs
-    if manifest.manifest_length < 0 or not manifest.manifest_path or manifest.content not in (0, 1) or manifest.added_snapshot_id is None:
+    if (
+        manifest.manifest_length < 0
+        or not manifest.manifest_path
+        or manifest.content not in (0, 1)
+        or manifest.added_snapshot_id is None
+    ):
         raise CorruptData(f"Manifest {manifest.manifest_path[:200]!r} has impossible values.")
     return manifest
 
@@ -97,7 +131,12 @@ def _summary(names: tuple[str | None, ...], row: tuple[Any, ...] | None) -> Fiel
     if row is None:
         return FieldSummary(None)
     values = dict(zip(names, row, strict=True))
-    return FieldSummary(values.get("contains_null"), values.get("contains_nan"), values.get("lower_bound"), values.get("upper_bound"))
+    return FieldSummary(
+        values.get("contains_null"),
+        values.get("contains_nan"),
+        values.get("lower_bound"),
+        values.get("upper_bound"),
+    )
 
 
 # Writing
@@ -118,17 +157,24 @@ def encode_manifest_list(
 
     Raises ValidationError for a manifest that lacks a field which the format version requires.
     """
-    metadata = {"snapshot-id": str(snapshot_id), "parent-snapshot-id": "null" if parent_snapshot_id is None else str(parent_snapshot_id)}
+    metadata = {
+        "snapshot-id": str(snapshot_id),
+        "parent-snapshot-id": "null" if parent_snapshot_id is None else str(parent_snapshot_id),
+    }
     if format_version >= 2:
         metadata["sequence-number"] = str(sequence_number or 0)
     if format_version >= 3:
         metadata["first-row-id"] = "null" if first_row_id is None else str(first_row_id)
     metadata["format-version"] = str(format_version)
     fields = [
-        (name, _WRITERS[kind], required <= format_version) for _, name, kind, required, since, _ in _FIELDS if since <= format_version
+        (name, _WRITERS[kind], required <= format_version)
+        for _, name, kind, required, since, _ in _FIELDS
+        if since <= format_version
     ]
     entries = [_entry(manifest, fields) for manifest in manifests]
-    return container(_schema(format_version), {k: v.encode() for k, v in metadata.items()}, entries, codec, level)
+    return container(
+        _schema(format_version), {k: v.encode() for k, v in metadata.items()}, entries, codec, level
+    )
 
 
 def _entry(manifest: ManifestFile, fields: list[tuple[str, Callable[[Any], bytes], bool]]) -> bytes:
@@ -148,7 +194,12 @@ def _entry(manifest: ManifestFile, fields: list[tuple[str, Callable[[Any], bytes
 @functools.lru_cache(maxsize=8)
 def _schema(format_version: int) -> bytes:
     summary = [
-        {"name": "contains_null", "type": "boolean", "field-id": 509, "doc": "True if any file has a null partition value"},
+        {
+            "name": "contains_null",
+            "type": "boolean",
+            "field-id": 509,
+            "doc": "True if any file has a null partition value",
+        },
         {
             "name": "contains_nan",
             "type": ["null", "boolean"],
@@ -156,15 +207,35 @@ def _schema(format_version: int) -> bytes:
             "field-id": 518,
             "doc": "True if any file has a nan partition value",
         },
-        {"name": "lower_bound", "type": ["null", "bytes"], "default": None, "field-id": 510, "doc": "Partition lower bound for all files"},
-        {"name": "upper_bound", "type": ["null", "bytes"], "default": None, "field-id": 511, "doc": "Partition upper bound for all files"},
+        {
+            "name": "lower_bound",
+            "type": ["null", "bytes"],
+            "default": None,
+            "field-id": 510,
+            "doc": "Partition lower bound for all files",
+        },
+        {
+            "name": "upper_bound",
+            "type": ["null", "bytes"],
+            "default": None,
+            "field-id": 511,
+            "doc": "Partition upper bound for all files",
+        },
     ]
-    summaries = {"type": "array", "items": {"type": "record", "name": "r508", "fields": summary}, "element-id": 508}
+    summaries = {
+        "type": "array",
+        "items": {"type": "record", "name": "r508", "fields": summary},
+        "element-id": 508,
+    }
     fields: list[dict[str, Any]] = []
     for field_id, name, kind, required, since, doc in _FIELDS:
         type_: Any = summaries if kind == "summaries" else kind
         if since <= format_version:
-            form = {"type": type_} if required <= format_version else {"type": ["null", type_], "default": None}
+            form = (
+                {"type": type_}
+                if required <= format_version
+                else {"type": ["null", type_], "default": None}
+            )
             fields.append({"name": name, **form, "field-id": field_id, "doc": doc})
     return to_text({"type": "record", "name": "manifest_file", "fields": fields})
 
@@ -174,9 +245,16 @@ def _summaries(summaries: tuple[FieldSummary, ...]) -> bytes:
         return b"\x00"
     parts = [write_long(len(summaries))]
     for s in summaries:
-        parts.append(b"\x00" if s.contains_null is False else b"\x01")  # not known: there may be nulls
-        parts.append(b"\x00" if s.contains_nan is None else b"\x02\x01" if s.contains_nan else b"\x02\x00")
-        parts += [b"\x00" if bound is None else b"\x02" + write_bytes(bound) for bound in (s.lower_bound, s.upper_bound)]
+        parts.append(
+            b"\x00" if s.contains_null is False else b"\x01"
+        )  # not known: there may be nulls
+        parts.append(
+            b"\x00" if s.contains_nan is None else b"\x02\x01" if s.contains_nan else b"\x02\x00"
+        )
+        parts += [
+            b"\x00" if bound is None else b"\x02" + write_bytes(bound)
+            for bound in (s.lower_bound, s.upper_bound)
+        ]
     return b"".join(parts) + b"\x00"
 
 

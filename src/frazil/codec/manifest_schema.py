@@ -1,4 +1,6 @@
-"""List the fields of manifest entries by id (spec, "Manifests"), with their Avro types, Arrow types and format versions."""
+"""List the fields of manifest entries by id (spec, "Manifests"), with their Avro types, Arrow types
+and format versions.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +32,22 @@ NEVER = 9  # a format version that does not exist: the field is never required
 
 def map_type(value: pa.DataType) -> pa.DataType:
     """Make the Arrow type of a metrics map: a list of non-null structs of key and value."""
-    return pa.list_(pa.field("item", pa.struct([pa.field("key", pa.int32(), False), pa.field("value", value, False)]), False))
+    return pa.list_(
+        pa.field(
+            "item",
+            pa.struct([pa.field("key", pa.int32(), False), pa.field("value", value, False)]),
+            False,
+        )
+    )
 
 
 @dataclass(frozen=True)
 class Column:
     """Describe a field of manifest entries.
 
-    `kind`: the Avro type, or `int->long` and `int->bytes` (with the ids of key and value) or `list` (of `item`, with its id). `required`
-    and `since`: the first format versions in which the field is required and in which it is written; `until`: the last one.
+    `kind`: the Avro type, or `int->long` and `int->bytes` (with the ids of key and value) or `list`
+    (of `item`, with its id). `required` and `since`: the first format versions in which the field
+    is required and in which it is written; `until`: the last one.
     """
 
     field_id: int
@@ -100,7 +109,9 @@ _VALUE_TYPES: dict[type, pa.DataType] = {
 
 
 def arrow_value_type(type_: IcebergType) -> pa.DataType:
-    """Return the Arrow type of internal values: int32 for date, int64 for times, binary for uuid, fixed, binary, geo and variant."""
+    """Return the Arrow type of internal values: int32 for date, int64 for times, binary for uuid,
+    fixed, binary, geo and variant.
+    """
     if isinstance(type_, DecimalType):
         return pa.decimal128(type_.precision, type_.scale)
     return _VALUE_TYPES.get(type(type_), pa.binary())

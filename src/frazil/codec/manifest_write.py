@@ -1,4 +1,6 @@
-"""Encode manifest entries as a manifest (spec, "Manifests"): by hand for its fixed schema, many entries per block."""
+"""Encode manifest entries as a manifest (spec, "Manifests"): by hand for its fixed schema, many
+entries per block.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,16 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from frazil.codec import json_nouns
-from frazil.codec.avro_write import avro_name, container, decimal_size, primitive_schema, to_text, write_bytes, write_long, write_text
+from frazil.codec.avro_write import (
+    avro_name,
+    container,
+    decimal_size,
+    primitive_schema,
+    to_text,
+    write_bytes,
+    write_long,
+    write_text,
+)
 from frazil.codec.manifest_schema import ENTRY_COLUMNS, FILE_COLUMNS, Column
 from frazil.codec.single_value import unscaled
 from frazil.errors import InvalidInput, Unsupported, ValidationError
@@ -47,21 +58,29 @@ def encode_manifest(
     codec: str = "gzip",
     level: int | None = None,
 ) -> bytes:
-    """Encode a manifest. Ids and numbers that an entry leaves None are written as null, to be inherited; in version 1, which has no
-    inheritance, `snapshot_id` is written.
+    """Encode a manifest. Ids and numbers that an entry leaves None are written as null, to be
+    inherited; in version 1, which has no inheritance, `snapshot_id` is written.
 
-    `schema` holds the source columns of `spec`. Raises InvalidInput for values that do not fit their type, Unsupported for an unknown codec
-    or transform.
+    `schema` holds the source columns of `spec`. Raises InvalidInput for values that do not fit
+    their type, Unsupported for an unknown codec or transform.
     """
     metadata, partition_type = manifest_metadata(spec, schema, format_version, content)
     write = _entry_writer(format_version, partition_type, snapshot_id)
-    return container(avro_schema(format_version, partition_type), metadata, map(write, entries), codec, level)
+    return container(
+        avro_schema(format_version, partition_type), metadata, map(write, entries), codec, level
+    )
 
 
-def manifest_metadata(spec: PartitionSpec, schema: Schema, format_version: int, content: int) -> tuple[dict[str, bytes], StructType]:
-    """Return what the header of a manifest says, and the type of its partitions. Raises Unsupported for an unknown transform."""
+def manifest_metadata(
+    spec: PartitionSpec, schema: Schema, format_version: int, content: int
+) -> tuple[dict[str, bytes], StructType]:
+    """Return what the header of a manifest says, and the type of its partitions. Raises Unsupported
+    for an unknown transform.
+    """
     if unknown := [f for f in spec.fields if not f.transform.is_known]:
-        raise Unsupported(f"Cannot write with unknown transform {unknown[0].transform} of partition field {unknown[0].name}.")
+        raise Unsupported(
+            f"Cannot write with unknown transform {unknown[0].transform} of partition field {unknown[0].name}."
+        )
     partition_type = spec.partition_type(schema)
     metadata = {
         "schema": to_text(json_nouns.schema_to_json(schema)),
@@ -84,14 +103,27 @@ def manifest_metadata(spec: PartitionSpec, schema: Schema, format_version: int, 
 def avro_schema(format_version: int, partition_type: StructType) -> bytes:
     """Return the Avro schema of the entries of a manifest."""
     named: set[str] = set()
-    partition = {"type": "record", "name": "r102", "fields": [_partition_field(f, named) for f in partition_type.fields]}
+    partition = {
+        "type": "record",
+        "name": "r102",
+        "fields": [_partition_field(f, named) for f in partition_type.fields],
+    }
     file = {
         "type": "record",
         "name": "r2",
-        "fields": [_field(c, format_version, partition) for c in columns_since(FILE_COLUMNS, format_version)],
+        "fields": [
+            _field(c, format_version, partition)
+            for c in columns_since(FILE_COLUMNS, format_version)
+        ],
     }
     fields = [_field(c, format_version, None) for c in columns_since(ENTRY_COLUMNS, format_version)]
-    return to_text({"type": "record", "name": "manifest_entry", "fields": [*fields, {"name": "data_file", "type": file, "field-id": 2}]})
+    return to_text(
+        {
+            "type": "record",
+            "name": "manifest_entry",
+            "fields": [*fields, {"name": "data_file", "type": file, "field-id": 2}],
+        }
+    )
 
 
 def columns_since(columns: Iterable[Column], format_version: int) -> list[Column]:
@@ -104,9 +136,20 @@ def _partition_field(field: Any, named: set[str]) -> dict[str, Any]:
     name_property = {"iceberg-field-name": field.name} if name != field.name else {}
     if isinstance(field.field_type, UnknownType):
         return {"name": name, "type": "null", "field-id": field.field_id, **name_property}
-    # Java reads a fixed partition value with a length before it, whatever the schema says; only type `bytes` is read alike by all readers.
-    stored = "bytes" if isinstance(field.field_type, FixedType) else primitive_schema(field.field_type, named)
-    return {"name": name, "type": ["null", stored], "default": None, "field-id": field.field_id, **name_property}
+    # Java reads a fixed partition value with a length before it, whatever the schema says; only
+    # type `bytes` is read alike by all readers.
+    stored = (
+        "bytes"
+        if isinstance(field.field_type, FixedType)
+        else primitive_schema(field.field_type, named)
+    )
+    return {
+        "name": name,
+        "type": ["null", stored],
+        "default": None,
+        "field-id": field.field_id,
+        **name_property,
+    }
 
 
 def _field(column: Column, format_version: int, partition: Any) -> dict[str, Any]:
@@ -121,17 +164,29 @@ def _field(column: Column, format_version: int, partition: Any) -> dict[str, Any
             {"name": "key", "type": "int", "field-id": key},
             {"name": "value", "type": column.kind.partition("->")[2], "field-id": value},
         ]
-        type_ = {"type": "array", "items": {"type": "record", "name": f"k{key}_v{value}", "fields": pair}, "logicalType": "map"}
+        type_ = {
+            "type": "array",
+            "items": {"type": "record", "name": f"k{key}_v{value}", "fields": pair},
+            "logicalType": "map",
+        }
     doc = {"doc": column.doc} if column.doc else {}
     if column.required <= format_version:
         return {"name": column.name, "type": type_, **doc, "field-id": column.field_id}
-    return {"name": column.name, "type": ["null", type_], **doc, "default": None, "field-id": column.field_id}
+    return {
+        "name": column.name,
+        "type": ["null", type_],
+        **doc,
+        "default": None,
+        "field-id": column.field_id,
+    }
 
 
 # Values
 
 
-def _entry_writer(format_version: int, partition_type: StructType, snapshot_id: int | None) -> Callable[[ManifestEntry], bytes]:
+def _entry_writer(
+    format_version: int, partition_type: StructType, snapshot_id: int | None
+) -> Callable[[ManifestEntry], bytes]:
     optional: dict[str, _Writer] = {}
     for column in columns_since(FILE_COLUMNS, format_version):
         if column.required > format_version:
@@ -145,7 +200,11 @@ def _entry_writer(format_version: int, partition_type: StructType, snapshot_id: 
             parts = [write_long(entry.status), _optional_long(snapshot_id if own is None else own)]
         else:
             numbers = (own, entry.sequence_number, entry.file_sequence_number)
-            parts = [write_long(entry.status), *map(_optional_long, numbers), write_long(file.content)]
+            parts = [
+                write_long(entry.status),
+                *map(_optional_long, numbers),
+                write_long(file.content),
+            ]
         parts += [write_text(file.file_path), write_text(file.file_format.upper())]
         if partition or file.partition:
             parts.append(_partition(file, partition))
@@ -167,14 +226,19 @@ def _optional_long(number: int | None) -> bytes:
 def _partition(file: DataFile, writers: list[tuple[str, _Writer | None, IcebergType]]) -> bytes:
     if len(file.partition) != len(writers):
         raise InvalidInput(
-            f"{file.file_path} has {len(file.partition)} partition values, but its spec has {len(writers)} fields.", file=file.file_path
+            f"{file.file_path} has {len(file.partition)} partition values, but its spec has {len(writers)} fields.",
+            file=file.file_path,
         )
     parts = []
     for value, (name, write, type_) in zip(file.partition, writers, strict=True):
         try:
-            parts.append(b"" if write is None else b"\x00" if value is None else b"\x02" + write(value))
+            parts.append(
+                b"" if write is None else b"\x00" if value is None else b"\x02" + write(value)
+            )
         except (TypeError, ValueError, OverflowError, AttributeError, struct.error) as e:
-            text = f"{value!r} is not a valid {type_} for partition field {name} of {file.file_path}."
+            text = (
+                f"{value!r} is not a valid {type_} for partition field {name} of {file.file_path}."
+            )
             raise InvalidInput(text, file=file.file_path) from e
     return b"".join(parts)
 
@@ -201,17 +265,27 @@ def _list(items: tuple[int, ...]) -> bytes:
 def _longs_by_id(values: dict[int, int]) -> bytes:
     if not values:
         return b"\x00"
-    return write_long(len(values)) + b"".join([write_long(k) + write_long(v) for k, v in values.items()]) + b"\x00"
+    return (
+        write_long(len(values))
+        + b"".join([write_long(k) + write_long(v) for k, v in values.items()])
+        + b"\x00"
+    )
 
 
 def _bytes_by_id(values: dict[int, bytes]) -> bytes:
     if not values:
         return b"\x00"
-    return write_long(len(values)) + b"".join([write_long(k) + write_long(len(v)) + v for k, v in values.items()]) + b"\x00"
+    return (
+        write_long(len(values))
+        + b"".join([write_long(k) + write_long(len(v)) + v for k, v in values.items()])
+        + b"\x00"
+    )
 
 
 def _value_writer(type_: IcebergType) -> _Writer | None:
-    """Find the function that encodes a partition value of a type; None for the unknown type, whose values take no bytes."""
+    """Find the function that encodes a partition value of a type; None for the unknown type, whose
+    values take no bytes.
+    """
     match type_:
         case UnknownType():
             return None

@@ -1,6 +1,7 @@
 """Decode and encode table metadata as JSON (spec, "Table Metadata Fields"), plain or gzip.
 
-Snapshots stay JSON text until one is used, and are written back as they were read: a table may have thousands of them.
+Snapshots stay JSON text until one is used, and are written back as they were read: a table may have
+thousands of them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from frazil.errors import CorruptData, Unsupported, ValidationError
 from frazil.spec.metadata import SUPPORTED_FORMAT_VERSION, TableMetadata
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
-from frazil.spec.snapshot import MAIN_BRANCH, MetadataLogEntry, Snapshot, SnapshotLogEntry, SnapshotRef, Snapshots
+from frazil.spec.snapshot import (
+    MAIN_BRANCH,
+    MetadataLogEntry,
+    Snapshot,
+    SnapshotLogEntry,
+    SnapshotRef,
+    Snapshots,
+)
 from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortOrder
 
 _KNOWN = frozenset(
@@ -30,8 +38,13 @@ _KNOWN = frozenset(
 _INT = 2**31
 _LOG_ITEM = b'{"timestamp-ms": %d, "snapshot-id": %d%s}'
 _MOST_LOGS = 8
-_written_logs: dict[str, tuple[tuple[SnapshotLogEntry, ...], bytes]] = {}  # by the location of the table, those written last at the end
-MAX_UNZIPPED, MAX_RATIO = 1 << 30, 150  # gzip shrinks metadata 10 to 25 times, thousands of versions of one small schema 115 times
+_written_logs: dict[
+    str, tuple[tuple[SnapshotLogEntry, ...], bytes]
+] = {}  # by the location of the table, those written last at the end
+MAX_UNZIPPED, MAX_RATIO = (
+    1 << 30,
+    150,
+)  # gzip shrinks metadata 10 to 25 times, thousands of versions of one small schema 115 times
 
 
 class _Head(msgspec.Struct, rename="kebab", gc=False):
@@ -55,10 +68,15 @@ _NOTHING = msgspec.Raw()
 _USUAL = msgspec.json.Decoder(
     msgspec.defstruct(
         "_Usual",
-        [("snapshots", list[msgspec.Raw]), *((k.replace("-", "_"), msgspec.Raw, _NOTHING) for k in sorted(_KNOWN - {"snapshots"}))],
-        rename="kebab", forbid_unknown_fields=True, kw_only=True,
+        [
+            ("snapshots", list[msgspec.Raw]),
+            *((k.replace("-", "_"), msgspec.Raw, _NOTHING) for k in sorted(_KNOWN - {"snapshots"})),
+        ],
+        rename="kebab",
+        forbid_unknown_fields=True,
+        kw_only=True,
     )
-)  # fmt: skip
+)
 _TOP = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _HEAD = msgspec.json.Decoder(_Head)
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
@@ -69,15 +87,19 @@ _Top = dict[str, msgspec.Raw]
 
 
 def decode_metadata(data: bytes, file: str = "") -> TableMetadata:
-    """Decode metadata of format version 1, 2 or 3. Raises CorruptData when it is not valid metadata, Unsupported for a newer version."""
+    """Decode metadata of format version 1, 2 or 3. Raises CorruptData when it is not valid
+    metadata, Unsupported for a newer version.
+    """
     with reading("table metadata", file):
         return _decode(*_opened(unzipped(data)))
 
 
 def unzipped(data: bytes) -> bytes:
-    """Decompress a metadata file where it is gzip. Raises CorruptData when it grows to more than 150 times its size.
+    """Decompress a metadata file where it is gzip. Raises CorruptData when it grows to more than
+    150 times its size.
 
-    64 MB are always allowed, more than 1 GB never. A file that is too large is refused before more than 64 MB are held.
+    64 MB are always allowed, more than 1 GB never. A file that is too large is refused before more
+    than 64 MB are held.
     """
     if data[:2] != b"\x1f\x8b":
         return data
@@ -85,19 +107,25 @@ def unzipped(data: bytes) -> bytes:
 
 
 def _opened(data: bytes) -> tuple[_Top, list[msgspec.Raw]]:
-    """Split the file into the JSON text of its fields and of each snapshot. Where all fields are known one pass is enough, since a file may
-    have megabytes."""
+    """Split the file into the JSON text of its fields and of each snapshot. Where all fields are
+    known one pass is enough, since a file may have megabytes."""
     try:
         usual: Any = _USUAL.decode(data)
     except msgspec.ValidationError:
         top = _TOP.decode(data)
         return top, _RAWS.decode(_list_in(top, "snapshots"))
-    fields = ((name, getattr(usual, name.replace("-", "_"))) for name in _KNOWN if name != "snapshots")
+    fields = (
+        (name, getattr(usual, name.replace("-", "_"))) for name in _KNOWN if name != "snapshots"
+    )
     return {name: raw for name, raw in fields if raw is not _NOTHING}, usual.snapshots
 
 
 def _decode(top: _Top, raw_snapshots: list[msgspec.Raw]) -> TableMetadata:
-    plain = {k: _ANY.decode(v) for k, v in top.items() if k not in ("schemas", "schema", "snapshots", "snapshot-log", "metadata-log")}
+    plain = {
+        k: _ANY.decode(v)
+        for k, v in top.items()
+        if k not in ("schemas", "schema", "snapshots", "snapshot-log", "metadata-log")
+    }
     version = nouns.integer(plain, "format-version", _INT)
     if not 1 <= version <= SUPPORTED_FORMAT_VERSION:
         raise Unsupported(
@@ -157,12 +185,18 @@ def _list_in(top: _Top, key: str) -> bytes | msgspec.Raw:
 
 def _objects(plain: dict[str, Any], key: str) -> tuple[dict[str, Any], ...]:
     items = plain.get(key)
-    return () if items is None else tuple(nouns.fields_of(item, key) for item in nouns.items_of(items, key))
+    return (
+        ()
+        if items is None
+        else tuple(nouns.fields_of(item, key) for item in nouns.items_of(items, key))
+    )
 
 
 @functools.lru_cache(maxsize=512)
 def _schema_of(raw: bytes) -> Schema:
-    """Decode a schema, cached by its text: schemas never change, and every metadata file of a table repeats them."""
+    """Decode a schema, cached by its text: schemas never change, and every metadata file of a table
+    repeats them.
+    """
     return nouns.schema_from_json(_ANY.decode(raw))
 
 
@@ -184,15 +218,23 @@ def _schemas(top: _Top, plain: dict[str, Any], version: int) -> tuple[tuple[Sche
 
 def _specs(plain: dict[str, Any], version: int) -> tuple[tuple[PartitionSpec, ...], int, int]:
     if plain.get("partition-specs") is not None:
-        specs = tuple(nouns.spec_from_json(s) for s in nouns.items_of(plain["partition-specs"], "partition-specs"))
+        specs = tuple(
+            nouns.spec_from_json(s)
+            for s in nouns.items_of(plain["partition-specs"], "partition-specs")
+        )
         default = nouns.integer(plain, "default-spec-id", _INT)
         nouns.refuse_repeated("partition spec id", [s.spec_id for s in specs])
     elif version > 1:
         raise CorruptData(f"partition-specs must exist in format v{version}")
     else:
-        specs, default = (PartitionSpec(*nouns.partition_fields_from_json(plain.get("partition-spec"))),), 0
+        specs, default = (
+            (PartitionSpec(*nouns.partition_fields_from_json(plain.get("partition-spec"))),),
+            0,
+        )
     if default not in {s.spec_id for s in specs}:
-        raise CorruptData(f"Cannot find partition spec with default-spec-id={default} from partition-specs")
+        raise CorruptData(
+            f"Cannot find partition spec with default-spec-id={default} from partition-specs"
+        )
     last = nouns.integer_or_none(plain, "last-partition-id", _INT)
     if last is None and version > 1:
         raise CorruptData(f"last-partition-id must exist in format v{version}")
@@ -204,11 +246,15 @@ def _orders(plain: dict[str, Any], version: int) -> tuple[tuple[SortOrder, ...],
         if version > 1:
             raise CorruptData(f"sort-orders must exist in format v{version}")
         return (UNSORTED_SORT_ORDER,), 0
-    orders = tuple(nouns.sort_order_from_json(o) for o in nouns.items_of(plain["sort-orders"], "sort-orders"))
+    orders = tuple(
+        nouns.sort_order_from_json(o) for o in nouns.items_of(plain["sort-orders"], "sort-orders")
+    )
     default = nouns.integer(plain, "default-sort-order-id", _INT)
     nouns.refuse_repeated("sort order id", [o.order_id for o in orders])
     if default != 0 and default not in {o.order_id for o in orders}:
-        raise CorruptData(f"Cannot find sort order with default-sort-order-id={default} from sort-orders")
+        raise CorruptData(
+            f"Cannot find sort order with default-sort-order-id={default} from sort-orders"
+        )
     return orders, default
 
 
@@ -221,7 +267,9 @@ def _snapshots(raw_snapshots: list[msgspec.Raw], last_sequence_number: int | Non
     heads = [_HEAD.decode(raw) for raw in raw_snapshots]
     newest = max((h.sequence_number or 0 for h in heads), default=0)
     if last_sequence_number is not None and newest > last_sequence_number:
-        raise CorruptData(f"Invalid snapshot with sequence number {newest} greater than last sequence number {last_sequence_number}")
+        raise CorruptData(
+            f"Invalid snapshot with sequence number {newest} greater than last sequence number {last_sequence_number}"
+        )
     ids = tuple(h.snapshot_id for h in heads)
     if len(set(ids)) != len(ids):
         raise CorruptData("A snapshot id occurs twice in the metadata.")
@@ -230,60 +278,107 @@ def _snapshots(raw_snapshots: list[msgspec.Raw], last_sequence_number: int | Non
 
 def _snapshot_log(data: bytes | msgspec.Raw) -> tuple[SnapshotLogEntry, ...]:
     try:
-        return tuple([SnapshotLogEntry(e.timestamp_ms, e.snapshot_id) for e in _SNAPSHOT_LOG.decode(data)])
+        return tuple(
+            [SnapshotLogEntry(e.timestamp_ms, e.snapshot_id) for e in _SNAPSHOT_LOG.decode(data)]
+        )
     except msgspec.ValidationError:  # unknown keys, or invalid values, which are then named
-        items = [nouns.fields_of(item, "snapshot-log") for item in nouns.items_of(_ANY.decode(data), "snapshot-log")]
+        items = [
+            nouns.fields_of(item, "snapshot-log")
+            for item in nouns.items_of(_ANY.decode(data), "snapshot-log")
+        ]
     log_keys = frozenset(("timestamp-ms", "snapshot-id"))
     return tuple(
-        SnapshotLogEntry(nouns.integer(i, "timestamp-ms"), nouns.integer(i, "snapshot-id"), nouns.unknown_keys(i, log_keys)) for i in items
+        SnapshotLogEntry(
+            nouns.integer(i, "timestamp-ms"),
+            nouns.integer(i, "snapshot-id"),
+            nouns.unknown_keys(i, log_keys),
+        )
+        for i in items
     )
 
 
 def _metadata_log(data: bytes | msgspec.Raw) -> tuple[MetadataLogEntry, ...]:
     try:
-        return tuple(MetadataLogEntry(e.timestamp_ms, e.metadata_file) for e in _METADATA_LOG.decode(data))
+        return tuple(
+            MetadataLogEntry(e.timestamp_ms, e.metadata_file) for e in _METADATA_LOG.decode(data)
+        )
     except msgspec.ValidationError:
-        items = [nouns.fields_of(item, "metadata-log") for item in nouns.items_of(_ANY.decode(data), "metadata-log")]
+        items = [
+            nouns.fields_of(item, "metadata-log")
+            for item in nouns.items_of(_ANY.decode(data), "metadata-log")
+        ]
     log_keys = frozenset(("timestamp-ms", "metadata-file"))
     return tuple(
-        MetadataLogEntry(nouns.integer(i, "timestamp-ms"), nouns.text(i, "metadata-file"), nouns.unknown_keys(i, log_keys)) for i in items
+        MetadataLogEntry(
+            nouns.integer(i, "timestamp-ms"),
+            nouns.text(i, "metadata-file"),
+            nouns.unknown_keys(i, log_keys),
+        )
+        for i in items
     )
 
 
 def _refs(plain: dict[str, Any]) -> dict[str, SnapshotRef]:
     current = nouns.integer_or_none(plain, "current-snapshot-id")
     if plain.get("refs") is not None:
-        return {name: nouns.ref_from_json(ref) for name, ref in nouns.fields_of(plain["refs"], "refs").items()}
+        return {
+            name: nouns.ref_from_json(ref)
+            for name, ref in nouns.fields_of(plain["refs"], "refs").items()
+        }
     return {} if current is None or current == -1 else {MAIN_BRANCH: SnapshotRef(current)}
 
 
 def _check_refs(metadata: TableMetadata) -> None:
     """Refuse metadata whose refs and current snapshot do not agree, as Java does."""
-    snapshot_ids, current, main = set(metadata.snapshots.ids), metadata.current_snapshot_id, metadata.refs.get(MAIN_BRANCH)
+    snapshot_ids, current, main = (
+        set(metadata.snapshots.ids),
+        metadata.current_snapshot_id,
+        metadata.refs.get(MAIN_BRANCH),
+    )
     if main is not None and current is None:
-        raise CorruptData(f"Current snapshot is not set, but main branch exists: {main.snapshot_id}")
+        raise CorruptData(
+            f"Current snapshot is not set, but main branch exists: {main.snapshot_id}"
+        )
     if main is not None and main.snapshot_id != current:
-        raise CorruptData(f"Current snapshot ID does not match main branch ({current} != {main.snapshot_id})")
+        raise CorruptData(
+            f"Current snapshot ID does not match main branch ({current} != {main.snapshot_id})"
+        )
     if current is not None and current not in snapshot_ids:
-        raise CorruptData(f"Current snapshot {current} does not exist in the existing snapshots list")
+        raise CorruptData(
+            f"Current snapshot {current} does not exist in the existing snapshots list"
+        )
     for name, ref in metadata.refs.items():
         if ref.snapshot_id not in snapshot_ids:
-            raise CorruptData(f"Snapshot for reference {name} ({ref.snapshot_id}) does not exist in the existing snapshots list")
+            raise CorruptData(
+                f"Snapshot for reference {name} ({ref.snapshot_id}) does not exist in the existing snapshots list"
+            )
     if main is not None and not main.is_branch:
         raise CorruptData("main is a tag, not a branch")
 
 
 def encode_metadata(metadata: TableMetadata) -> bytes:
-    """Encode metadata as readable JSON in Java's key order, not compressed; each new snapshot takes one line, since with thousands of them
-    the blanks of an indented form are a quarter of the file. Raises ValidationError for values that have no JSON form."""
+    """Encode metadata as readable JSON in Java's key order, not compressed; each new snapshot takes
+    one line, since with thousands of them the blanks of an indented form are a quarter of the file.
+    Raises ValidationError for values that have no JSON form."""
     try:
         return b"".join(_pieces(metadata))
-    except (TypeError, OverflowError, UnicodeEncodeError, RecursionError, msgspec.MsgspecError) as e:
-        raise ValidationError(f"The metadata of {metadata.location} cannot be written as JSON: {e}", table=metadata.location) from e
+    except (
+        TypeError,
+        OverflowError,
+        UnicodeEncodeError,
+        RecursionError,
+        msgspec.MsgspecError,
+    ) as e:
+        raise ValidationError(
+            f"The metadata of {metadata.location} cannot be written as JSON: {e}",
+            table=metadata.location,
+        ) from e
 
 
 def _pieces(metadata: TableMetadata) -> list[bytes]:
-    """List the pieces of the file to be joined once: with many snapshots, each copy of the text costs more than all the rest."""
+    """List the pieces of the file to be joined once: with many snapshots, each copy of the text
+    costs more than all the rest.
+    """
     pieces, between = list[bytes](), b"{\n  "
     for part in _parts(metadata):
         pieces.append(between)
@@ -295,22 +390,35 @@ def _pieces(metadata: TableMetadata) -> list[bytes]:
 def _parts(metadata: TableMetadata) -> Iterator[tuple[bytes, ...]]:
     for key, value in _before_snapshots(metadata):
         yield _part(key, value)
-    yield _list_part("snapshots", metadata.snapshots.texts(lambda s: msgspec.json.encode(nouns.snapshot_to_json(s))))
+    yield _list_part(
+        "snapshots",
+        metadata.snapshots.texts(lambda s: msgspec.json.encode(nouns.snapshot_to_json(s))),
+    )
     yield _part("statistics", metadata.statistics)
     yield _part("partition-statistics", metadata.partition_statistics)
     yield _list_part("snapshot-log", _snapshot_log_texts(metadata.location, metadata.snapshot_log))
-    files = [(e.timestamp_ms, msgspec.json.encode(e.metadata_file), _more(e.extra) if e.extra else b"") for e in metadata.metadata_log]
-    yield _list_part("metadata-log", [b'{"timestamp-ms": %d, "metadata-file": %s%s}' % file for file in files])
+    files = [
+        (e.timestamp_ms, msgspec.json.encode(e.metadata_file), _more(e.extra) if e.extra else b"")
+        for e in metadata.metadata_log
+    ]
+    yield _list_part(
+        "metadata-log", [b'{"timestamp-ms": %d, "metadata-file": %s%s}' % file for file in files]
+    )
     for key, value in metadata.extra.items():
         yield _part(key, value)
 
 
 def _snapshot_log_texts(location: str, log: tuple[SnapshotLogEntry, ...]) -> list[bytes]:
-    """Return the text of the snapshot log, one piece or none: of the entries that were written before, with those that are new."""
+    """Return the text of the snapshot log, one piece or none: of the entries that were written
+    before, with those that are new.
+    """
     written, text = _written_logs.pop(location, ((), b""))
     if not log or len(written) > len(log) or not all(map(operator.is_, written, log)):
         written, text = (), b""
-    items = [_LOG_ITEM % (e.timestamp_ms, e.snapshot_id, _more(e.extra) if e.extra else b"") for e in log[len(written) :]]
+    items = [
+        _LOG_ITEM % (e.timestamp_ms, e.snapshot_id, _more(e.extra) if e.extra else b"")
+        for e in log[len(written) :]
+    ]
     text = b",\n    ".join([text, *items] if written else items)
     if log:
         _written_logs[location] = log, text
@@ -325,7 +433,9 @@ def _more(extra: dict[str, Any]) -> bytes:
 
 
 def _indented(value: Any, level: int) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).replace(b"\n", b"\n" + b"  " * level)
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).replace(
+        b"\n", b"\n" + b"  " * level
+    )
 
 
 def _part(key: str, value: Any) -> tuple[bytes, ...]:

@@ -1,4 +1,6 @@
-"""Convert each class of the format to its JSON form and back: `JsonModel` offers this on the classes themselves."""
+"""Convert each class of the format to its JSON form and back: `JsonModel` offers this on the
+classes themselves.
+"""
 
 from __future__ import annotations
 
@@ -48,12 +50,18 @@ def to_object(model: Any) -> Any:  # one arm per class
 
 def to_text(model: Any, indent: int | None = None) -> str:
     """Format the JSON form as text; `indent`: blanks per level, None: all on one line."""
-    data = encode_metadata(model) if isinstance(model, TableMetadata) else msgspec.json.encode(to_object(model))
+    data = (
+        encode_metadata(model)
+        if isinstance(model, TableMetadata)
+        else msgspec.json.encode(to_object(model))
+    )
     return msgspec.json.format(data, indent=-1 if indent is None else indent).decode()
 
 
 def from_text(kind: type[T], text: str | bytes) -> T:
-    """Parse JSON text into an object of the class `kind`. Raises ParseError for text that is not JSON, CorruptData, ValidationError."""
+    """Parse JSON text into an object of the class `kind`. Raises ParseError for text that is not
+    JSON, CorruptData, ValidationError.
+    """
     if kind is TableMetadata:
         return cast(T, decode_metadata(text.encode() if isinstance(text, str) else text))
     try:
@@ -67,7 +75,9 @@ def from_object(kind: type[T], obj: Any) -> T:
     """Make an object of the class `kind` from its JSON form. Raises CorruptData, ValidationError."""
     model = _from_object(kind, obj)
     if not isinstance(model, kind):
-        raise ValidationError(f"This is the JSON of a {type(model).__name__}, not of a {kind.__name__}: {str(obj)[:100]}")
+        raise ValidationError(
+            f"This is the JSON of a {type(model).__name__}, not of a {kind.__name__}: {str(obj)[:100]}"
+        )
     return model
 
 

@@ -1,4 +1,6 @@
-"""Encode and decode Puffin files: blobs of statistics and deletion vectors, with a JSON footer (Puffin spec)."""
+"""Encode and decode Puffin files: blobs of statistics and deletion vectors, with a JSON footer
+(Puffin spec).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ import msgspec
 import pyarrow as pa
 
 from frazil.codec.guard import reading
-from frazil.codec.json_nouns import fields_of, integer, integers, items_of, text, text_or_none, texts
+from frazil.codec.json_nouns import (
+    fields_of,
+    integer,
+    integers,
+    items_of,
+    text,
+    text_or_none,
+    texts,
+)
 from frazil.errors import CorruptData, Unsupported
 
 MAGIC = b"PFA1"
@@ -22,7 +32,9 @@ _MAX_RATIO, _FREE_BYTES = 1000, 1 << 24
 
 @dataclass(frozen=True, kw_only=True)
 class PuffinBlob:
-    """Describe a blob in a file. `fields`: field ids. `snapshot_id` and `sequence_number` are -1 when they are not known yet."""
+    """Describe a blob in a file. `fields`: field ids. `snapshot_id` and `sequence_number` are -1
+    when they are not known yet.
+    """
 
     type: str
     fields: tuple[int, ...]
@@ -57,7 +69,8 @@ class Blob:
 
 
 def decode_footer(data: bytes, file: str = "") -> PuffinFooter:
-    """Decode the footer of a whole file, or of its last bytes when these hold the whole footer; offsets are those in the file.
+    """Decode the footer of a whole file, or of its last bytes when these hold the whole footer;
+    offsets are those in the file.
 
     Raises CorruptData, and Unsupported for unknown flags.
     """
@@ -67,12 +80,16 @@ def decode_footer(data: bytes, file: str = "") -> PuffinFooter:
 
 
 def footer_payload(data: bytes) -> tuple[bytes, int]:
-    """Find the footer at the end of `data`; returns its JSON text and the number of bytes of the whole footer."""
+    """Find the footer at the end of `data`; returns its JSON text and the number of bytes of the
+    whole footer.
+    """
     size = footer_size(data)
     if size > len(data) or data[-size : 4 - size] != MAGIC:
         raise CorruptData(f"The Puffin footer claims {size - 16} bytes, but does not begin there.")
     payload = data[4 - size : -12]
-    return (_decompress(payload, "lz4") if _TAIL.unpack(data[-12:])[1] & _FOOTER_LZ4 else payload), size
+    return (
+        _decompress(payload, "lz4") if _TAIL.unpack(data[-12:])[1] & _FOOTER_LZ4 else payload
+    ), size
 
 
 def footer_size(data: bytes) -> int:
@@ -98,23 +115,37 @@ def _blob(obj: dict[str, Any]) -> PuffinBlob:
     if offset < 4 or length < 0:
         raise CorruptData(f"A blob claims {length} bytes at offset {offset}.")
     return PuffinBlob(
-        type=text(obj, "type"), fields=integers(obj.get("fields"), "fields", 2**31), snapshot_id=integer(obj, "snapshot-id"),
-        sequence_number=integer(obj, "sequence-number"), offset=offset, length=length,
-        compression_codec=text_or_none(obj, "compression-codec"), properties=texts(obj.get("properties"), "properties"),
-    )  # fmt: skip
+        type=text(obj, "type"),
+        fields=integers(obj.get("fields"), "fields", 2**31),
+        snapshot_id=integer(obj, "snapshot-id"),
+        sequence_number=integer(obj, "sequence-number"),
+        offset=offset,
+        length=length,
+        compression_codec=text_or_none(obj, "compression-codec"),
+        properties=texts(obj.get("properties"), "properties"),
+    )
 
 
 def decode_blob(data: bytes, blob: PuffinBlob, file: str = "") -> bytes:
     """Take a blob out of a whole file and decompress it. Raises CorruptData, Unsupported."""
     with reading("Puffin file", file):
-        if data[:4] != MAGIC or blob.offset < 4 or blob.length < 0 or blob.offset + blob.length > len(data):
-            raise CorruptData(f"A blob of {blob.length} bytes at {blob.offset} is not inside the file of {len(data)} bytes.")
+        if (
+            data[:4] != MAGIC
+            or blob.offset < 4
+            or blob.length < 0
+            or blob.offset + blob.length > len(data)
+        ):
+            raise CorruptData(
+                f"A blob of {blob.length} bytes at {blob.offset} is not inside the file of {len(data)} bytes."
+            )
         return _decompress(data[blob.offset : blob.offset + blob.length], blob.compression_codec)
 
 
 def _decompress(data: bytes, codec: str | None) -> bytes:
     if codec not in (None, "zstd", "lz4"):
-        raise Unsupported(f"Cannot read Puffin compression codec {codec[:40]!r}.", hint="Known: zstd, lz4.")
+        raise Unsupported(
+            f"Cannot read Puffin compression codec {codec[:40]!r}.", hint="Known: zstd, lz4."
+        )
     if codec is None:
         return data
     limit = max(_FREE_BYTES, _MAX_RATIO * len(data))
@@ -128,17 +159,27 @@ def _decompress(data: bytes, codec: str | None) -> bytes:
     return decompressed
 
 
-def encode_puffin(blobs: Sequence[Blob], properties: Mapping[str, str] | None = None) -> tuple[bytes, tuple[PuffinBlob, ...], int]:
-    """Encode a file; returns it, the places of its blobs, and the size of its footer. Raises Unsupported for a codec other than zstd."""
+def encode_puffin(
+    blobs: Sequence[Blob], properties: Mapping[str, str] | None = None
+) -> tuple[bytes, tuple[PuffinBlob, ...], int]:
+    """Encode a file; returns it, the places of its blobs, and the size of its footer. Raises
+    Unsupported for a codec other than zstd.
+    """
     parts, placed, offset = [MAGIC], [], 4
     for blob in blobs:
         data = _compress(blob)
         placed.append(
             PuffinBlob(
-                type=blob.type, fields=tuple(blob.fields), snapshot_id=blob.snapshot_id, sequence_number=blob.sequence_number,
-                offset=offset, length=len(data), compression_codec=blob.compression_codec, properties=dict(blob.properties),
+                type=blob.type,
+                fields=tuple(blob.fields),
+                snapshot_id=blob.snapshot_id,
+                sequence_number=blob.sequence_number,
+                offset=offset,
+                length=len(data),
+                compression_codec=blob.compression_codec,
+                properties=dict(blob.properties),
             )
-        )  # fmt: skip
+        )
         parts.append(data)
         offset += len(data)
     footer: dict[str, Any] = {"blobs": [_blob_to_json(b) for b in placed]}
@@ -149,11 +190,17 @@ def encode_puffin(blobs: Sequence[Blob], properties: Mapping[str, str] | None = 
     return b"".join(parts), tuple(placed), len(payload) + 16
 
 
-def with_footer(data: bytes, change: Callable[[dict[str, Any]], Mapping[str, Any]], file: str = "") -> bytes:
-    """Replace the footer of a file by a changed one, given as the JSON object of the spec; blobs keep their bytes and places."""
+def with_footer(
+    data: bytes, change: Callable[[dict[str, Any]], Mapping[str, Any]], file: str = ""
+) -> bytes:
+    """Replace the footer of a file by a changed one, given as the JSON object of the spec; blobs
+    keep their bytes and places.
+    """
     with reading("Puffin file", file):
         payload, size = footer_payload(data)
-        changed = msgspec.json.encode(change(fields_of(msgspec.json.decode(payload), "Puffin footer")))
+        changed = msgspec.json.encode(
+            change(fields_of(msgspec.json.decode(payload), "Puffin footer"))
+        )
         return b"".join((data[:-size], MAGIC, changed, _TAIL.pack(len(changed), 0, MAGIC)))
 
 
@@ -163,14 +210,20 @@ def _compress(blob: Blob) -> bytes:
             return blob.data
         case "zstd":
             return bytes(pa.compress(blob.data, "zstd", asbytes=True))
-    raise Unsupported(f"Cannot write Puffin compression codec {blob.compression_codec!r}.", hint="Known: zstd.")
+    raise Unsupported(
+        f"Cannot write Puffin compression codec {blob.compression_codec!r}.", hint="Known: zstd."
+    )
 
 
 def _blob_to_json(blob: PuffinBlob) -> dict[str, Any]:
     obj: dict[str, Any] = {
-        "type": blob.type, "fields": list(blob.fields), "snapshot-id": blob.snapshot_id, "sequence-number": blob.sequence_number,
-        "offset": blob.offset, "length": blob.length,
-    }  # fmt: skip
+        "type": blob.type,
+        "fields": list(blob.fields),
+        "snapshot-id": blob.snapshot_id,
+        "sequence-number": blob.sequence_number,
+        "offset": blob.offset,
+        "length": blob.length,
+    }
     if blob.compression_codec is not None:
         obj["compression-codec"] = blob.compression_codec
     if blob.properties:

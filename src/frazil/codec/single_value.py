@@ -1,4 +1,6 @@
-"""Convert single values to bytes, to JSON and to readable text (spec, "Appendix D: Single-value serialization"; Java's toHumanString)."""
+"""Convert single values to bytes, to JSON and to readable text (spec, "Appendix D: Single-value
+serialization"; Java's toHumanString).
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,20 @@ from frazil.spec.types import (
 )
 
 _EXACT = decimal.Context(prec=100, Emax=1_000_000, Emin=-1_000_000)
-_INT, _LONG, _FLOAT, _DOUBLE = struct.Struct("<i"), struct.Struct("<q"), struct.Struct("<f"), struct.Struct("<d")
-_LONGS = (LongType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
+_INT, _LONG, _FLOAT, _DOUBLE = (
+    struct.Struct("<i"),
+    struct.Struct("<q"),
+    struct.Struct("<f"),
+    struct.Struct("<d"),
+)
+_LONGS = (
+    LongType,
+    TimeType,
+    TimestampType,
+    TimestamptzType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+)
 _PACKERS: dict[type, struct.Struct] = {
     IntegerType: _INT,
     DateType: _INT,
@@ -51,7 +65,11 @@ _PACKERS: dict[type, struct.Struct] = {
     DoubleType: _DOUBLE,
     **dict.fromkeys(_LONGS, _LONG),
 }
-_NOT_FINITE = ("NaN", "Infinity", "-Infinity")  # the spec has no JSON form for these numbers; Java writes these
+_NOT_FINITE = (
+    "NaN",
+    "Infinity",
+    "-Infinity",
+)  # the spec has no JSON form for these numbers; Java writes these
 _RAW = (BinaryType, FixedType, UUIDType, GeometryType, GeographyType, VariantType)
 _TIMESTAMPS: dict[type, tuple[int, bool]] = {  # digits of a second, zone
     TimestampType: (6, False), TimestamptzType: (6, True), TimestampNanoType: (9, False), TimestamptzNanoType: (9, True),
@@ -59,7 +77,9 @@ _TIMESTAMPS: dict[type, tuple[int, bool]] = {  # digits of a second, zone
 
 
 def unscaled(value: decimal.Decimal, scale: int) -> int:
-    """Convert a decimal to the integer as which it is stored at a scale. Raises InvalidInput when digits would be lost."""
+    """Convert a decimal to the integer as which it is stored at a scale. Raises InvalidInput when
+    digits would be lost.
+    """
     number = value.scaleb(scale, _EXACT)
     whole = int(number)
     if whole != number:
@@ -68,7 +88,9 @@ def unscaled(value: decimal.Decimal, scale: int) -> int:
 
 
 def to_bytes(type_: IcebergType, value: Any) -> bytes:
-    """Encode an internal value as the bytes of a bound. Raises InvalidInput for types without bounds and values outside the type."""
+    """Encode an internal value as the bytes of a bound. Raises InvalidInput for types without
+    bounds and values outside the type.
+    """
     try:
         packer = _PACKERS.get(type(type_))
         if packer is not None:
@@ -80,7 +102,9 @@ def to_bytes(type_: IcebergType, value: Any) -> bytes:
                 return b"\x01" if value else b"\x00"
             case DecimalType(scale=scale):
                 number = unscaled(value, scale)
-                return number.to_bytes(((number if number >= 0 else ~number).bit_length()) // 8 + 1, "big", signed=True)
+                return number.to_bytes(
+                    ((number if number >= 0 else ~number).bit_length()) // 8 + 1, "big", signed=True
+                )
     except (struct.error, OverflowError, UnicodeEncodeError, AttributeError) as e:
         raise InvalidInput(f"{value!r} is not a value of type {type_}.") from e
     if isinstance(type_, _RAW):
@@ -89,7 +113,8 @@ def to_bytes(type_: IcebergType, value: Any) -> bytes:
 
 
 def from_bytes(type_: IcebergType, data: bytes) -> Any:
-    """Decode the bytes of a bound to an internal value, also bytes written before the column was widened. Raises CorruptData.
+    """Decode the bytes of a bound to an internal value, also bytes written before the column was
+    widened. Raises CorruptData.
 
     The bounds of variant and geo types stay bytes.
     """
@@ -132,7 +157,9 @@ def _before_promotion(type_: IcebergType, data: bytes) -> Any:
 
 
 def to_json(type_: IcebergType, value: Any) -> Any:
-    """Convert an internal value to the JSON form of the spec (defaults, REST expressions). None stays None."""
+    """Convert an internal value to the JSON form of the spec (defaults, REST expressions). None
+    stays None.
+    """
     if value is None:
         return None
     match type_:
@@ -148,11 +175,18 @@ def to_json(type_: IcebergType, value: Any) -> Any:
         case FixedType() | BinaryType():
             return bytes(value).hex().upper()
         case StructType():
-            return {str(f.field_id): to_json(f.field_type, value[f.field_id]) for f in type_.fields if value.get(f.field_id) is not None}
+            return {
+                str(f.field_id): to_json(f.field_type, value[f.field_id])
+                for f in type_.fields
+                if value.get(f.field_id) is not None
+            }
         case ListType():
             return [to_json(type_.element_type, v) for v in value]
         case MapType():
-            return {"keys": [to_json(type_.key_type, k) for k, _ in value], "values": [to_json(type_.value_type, v) for _, v in value]}
+            return {
+                "keys": [to_json(type_.key_type, k) for k, _ in value],
+                "values": [to_json(type_.value_type, v) for _, v in value],
+            }
         case FloatType() | DoubleType() if not math.isfinite(value):
             raise InvalidInput(f"{value} has no JSON form: it cannot be the default of a column.")
     if timestamp := _TIMESTAMPS.get(type(type_)):
@@ -161,14 +195,18 @@ def to_json(type_: IcebergType, value: Any) -> Any:
 
 
 def from_json(type_: IcebergType, obj: Any, depth: int = 0) -> Any:
-    """Convert the JSON form of a value to an internal value. Raises InvalidInput when it is not a value of the type."""
+    """Convert the JSON form of a value to an internal value. Raises InvalidInput when it is not a
+    value of the type.
+    """
     if obj is None:
         return None
     if depth > MAX_DEPTH:
         raise InvalidInput("A value is nested too deeply.")
     try:
         internal = (
-            _nested_from_json(type_, obj, depth + 1) if isinstance(type_, StructType | ListType | MapType) else _leaf_from_json(type_, obj)
+            _nested_from_json(type_, obj, depth + 1)
+            if isinstance(type_, StructType | ListType | MapType)
+            else _leaf_from_json(type_, obj)
         )
     except InvalidInput:
         raise
@@ -182,12 +220,22 @@ def from_json(type_: IcebergType, obj: Any, depth: int = 0) -> Any:
 def _nested_from_json(type_: StructType | ListType | MapType, obj: Any, depth: int) -> Any:
     match type_:
         case StructType():
-            return {f.field_id: from_json(f.field_type, obj[str(f.field_id)], depth) for f in type_.fields if str(f.field_id) in obj}
+            return {
+                f.field_id: from_json(f.field_type, obj[str(f.field_id)], depth)
+                for f in type_.fields
+                if str(f.field_id) in obj
+            }
         case ListType() if isinstance(obj, list):
             return [from_json(type_.element_type, v, depth) for v in obj]
         case MapType():
             keys = [from_json(type_.key_type, k, depth) for k in obj["keys"]]
-            return list(zip(keys, [from_json(type_.value_type, v, depth) for v in obj["values"]], strict=True))
+            return list(
+                zip(
+                    keys,
+                    [from_json(type_.value_type, v, depth) for v in obj["values"]],
+                    strict=True,
+                )
+            )
     return None
 
 
@@ -197,9 +245,20 @@ def _leaf_from_json(type_: IcebergType, obj: Any) -> Any:  # one arm per type
             return obj if isinstance(obj, bool) else None
         case IntegerType() | LongType():
             bits = 31 if isinstance(type_, IntegerType) else 63
-            return obj if isinstance(obj, int) and not isinstance(obj, bool) and -(2**bits) <= obj < 2**bits else None
+            return (
+                obj
+                if isinstance(obj, int)
+                and not isinstance(obj, bool)
+                and -(2**bits) <= obj < 2**bits
+                else None
+            )
         case FloatType() | DoubleType():
-            return float(obj) if (isinstance(obj, float | int) and not isinstance(obj, bool)) or obj in _NOT_FINITE else None
+            return (
+                float(obj)
+                if (isinstance(obj, float | int) and not isinstance(obj, bool))
+                or obj in _NOT_FINITE
+                else None
+            )
         case DecimalType(precision=precision, scale=scale):
             number = decimal.Decimal(str(obj))
             if not number.is_finite() or abs(number.adjusted()) > 100 or len(str(obj)) > 100:
@@ -225,7 +284,9 @@ def _leaf_from_json(type_: IcebergType, obj: Any) -> Any:  # one arm per type
 
 
 def human_string(transform: Transform, source_type: IcebergType, value: Any) -> str:
-    """Format a partition value, or with IdentityTransform any value, as Java does in partition paths. None becomes `null`."""
+    """Format a partition value, or with IdentityTransform any value, as Java does in partition
+    paths. None becomes `null`.
+    """
     if value is None:
         return "null"
     match transform:
@@ -246,7 +307,9 @@ def human_string(transform: Transform, source_type: IcebergType, value: Any) -> 
         case FloatType() | DoubleType():
             return java_float(value, single=isinstance(result, FloatType))
         case DecimalType(scale=scale):
-            return str(scaled(unscaled(value, scale), scale))  # Decimal prints exponents as BigDecimal does
+            return str(
+                scaled(unscaled(value, scale), scale)
+            )  # Decimal prints exponents as BigDecimal does
         case UUIDType():
             return str(uuid.UUID(bytes=value))
         case FixedType() | BinaryType() | GeometryType() | GeographyType():
@@ -266,7 +329,9 @@ def _java_day(days: int) -> str:
 
 
 def _local_time(micros: int) -> str:
-    """Format a time as Java's LocalTime.toString: no seconds when they are zero, the fraction in groups of three digits."""
+    """Format a time as Java's LocalTime.toString: no seconds when they are zero, the fraction in
+    groups of three digits.
+    """
     text = iso_time.time_text(micros)
     head, point, fraction = text.partition(".")
     if point:
@@ -275,7 +340,9 @@ def _local_time(micros: int) -> str:
 
 
 def java_float(value: float, single: bool) -> str:
-    """Format a number as Java's Float.toString and Double.toString: plain from 1e-3 to 1e7, otherwise like `1.0E10`."""
+    """Format a number as Java's Float.toString and Double.toString: plain from 1e-3 to 1e7,
+    otherwise like `1.0E10`.
+    """
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -297,6 +364,13 @@ def _shortest(value: float, single: bool) -> tuple[str, int]:
     if single:
         candidates = (f"{abs(value):.{precision}e}" for precision in range(9))
         exact = _FLOAT.pack(abs(value))
-        text = next((c for c in candidates if float(c) < 3.4028235677e38 and _FLOAT.pack(float(c)) == exact), text)
+        text = next(
+            (
+                c
+                for c in candidates
+                if float(c) < 3.4028235677e38 and _FLOAT.pack(float(c)) == exact
+            ),
+            text,
+        )
     mantissa, _, exponent = text.partition("e")
     return mantissa.replace(".", "").rstrip("0") or "0", int(exponent or 0)

@@ -1,6 +1,7 @@
 """Sort arrays of numbers, each once, faster than `numpy.unique`.
 
-That function hashes every number first, which takes ten times as long as sorting where nearly all are different: 0.3 s for half a million.
+That function hashes every number first, which takes ten times as long as sorting where nearly all
+are different: 0.3 s for half a million.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Estimate numbers of distinct values by theta sketches, and encode them as Apache DataSketches does (Puffin blob
-`apache-datasketches-theta-v1`).
+"""Estimate numbers of distinct values by theta sketches, and encode them as Apache DataSketches
+does (Puffin blob `apache-datasketches-theta-v1`).
 
-A sketch keeps the smallest hashes of all values that it was given. How close together they lie tells how many different values there are.
-Sketches of parts are merged to the sketch of the whole, here and by every other reader of the format.
+A sketch keeps the smallest hashes of all values that it was given. How close together they lie
+tells how many different values there are. Sketches of parts are merged to the sketch of the whole,
+here and by every other reader of the format.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from frazil.errors import CorruptData
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 
 NOMINAL = 16_384
-"""Most hashes that a sketch keeps: the error of an estimate is 0.8 % (one standard deviation), the blob has 128 KB at most."""
+"""Most hashes that a sketch keeps: the error of an estimate is 0.8 % (one standard deviation), the
+blob has 128 KB at most.
+"""
 SEED = 9001
 _SEED_HASH = 0x93CC  # how the format names seed 9001
 _ALL = 2**63 - 1  # theta of a sketch that keeps every hash
@@ -45,7 +48,11 @@ class ThetaSketch:
 
     def with_hashes(self, hashes: Words) -> ThetaSketch:
         """Return the sketch after these hashes of further values; a hash of 0 stands for nothing."""
-        return self.merged(ThetaSketch(distinct(hashes[(hashes < np.uint64(self.theta)) & (hashes > 0)]), self.theta))
+        return self.merged(
+            ThetaSketch(
+                distinct(hashes[(hashes < np.uint64(self.theta)) & (hashes > 0)]), self.theta
+            )
+        )
 
     def merged(self, other: ThetaSketch) -> ThetaSketch:
         """Return the sketch of the values of both."""
@@ -86,12 +93,16 @@ def merge_sketches(sketches: Iterable[ThetaSketch]) -> ThetaSketch:
 
 
 def decode_sketch(data: bytes, file: str = "") -> ThetaSketch:
-    """Decode a compact sketch. Raises CorruptData for one that is damaged, or of another form or seed."""
+    """Decode a compact sketch. Raises CorruptData for one that is damaged, or of another form or
+    seed.
+    """
     with reading("theta sketch", file):
         longs, version, family, _, _, flags, seed = _PREAMBLE.unpack_from(data)
         longs &= 0x3F
         if (version, family) != (_SERIAL_VERSION, _COMPACT_FAMILY) or longs not in (1, 2, 3):
-            raise CorruptData(f"A theta sketch of serial version {version}, family {family} is not known.")
+            raise CorruptData(
+                f"A theta sketch of serial version {version}, family {family} is not known."
+            )
         if flags & _EMPTY:
             return ThetaSketch()
         if seed != _SEED_HASH:
@@ -119,8 +130,12 @@ def hash_fixed(values: np.ndarray[Any, Any]) -> Words:
         return _murmur(words, length)
 
 
-def hash_lengths(data: np.ndarray[Any, Any], starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> Words:
-    """Hash values of any length, each `lengths[i]` bytes of `data` from `starts[i]`. Empty values have no hash (0), as in Java."""
+def hash_lengths(
+    data: np.ndarray[Any, Any], starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]
+) -> Words:
+    """Hash values of any length, each `lengths[i]` bytes of `data` from `starts[i]`. Empty values
+    have no hash (0), as in Java.
+    """
     hashes = np.zeros(len(starts), np.uint64)
     for length in np.unique(lengths[lengths > 0]).tolist():
         rows = np.flatnonzero(lengths == length)

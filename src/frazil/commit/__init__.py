@@ -1,5 +1,6 @@
-"""Commit changes to a table: build metadata updates, produce snapshots (`produce`), swap the table's metadata atomically and retry on
-conflict (`table_commit`, in turn by `queue`), do writes with `txn=` once (`done_once`).
+"""Commit changes to a table: build metadata updates, produce snapshots (`produce`), swap the
+table's metadata atomically and retry on conflict (`table_commit`, in turn by `queue`), do writes
+with `txn=` once (`done_once`).
 """
 
 __all__ = [

@@ -1,7 +1,9 @@
-"""Define the actions of a commit (append, overwrite, delete, row delta, rewrite, …). Each is applied to the current metadata, and again to
-fresh metadata when another writer's commit came first.
+"""Define the actions of a commit (append, overwrite, delete, row delta, rewrite, …). Each is
+applied to the current metadata, and again to fresh metadata when another writer's commit came
+first.
 
-Conflict checks read the snapshots after `starting_snapshot_id`, the one that the writer read (None: the branch was empty, so all of them).
+Conflict checks read the snapshots after `starting_snapshot_id`, the one that the writer read (None:
+the branch was empty, so all of them).
 """
 
 from __future__ import annotations
@@ -32,19 +34,22 @@ from frazil.spec.updates import SetPartitionStatistics, SetStatistics, Update
 
 
 class Action(Protocol):
-    """Turn table metadata into metadata updates, possibly none. `context` carries what earlier attempts have written.
+    """Turn table metadata into metadata updates, possibly none. `context` carries what earlier
+    attempts have written.
 
-    AlreadyDone: this state of the table holds the whole commit already. The commit then succeeds without a swap, and the data files written
-    for it are deleted.
+    AlreadyDone: this state of the table holds the whole commit already. The commit then succeeds
+    without a swap, and the data files written for it are deleted.
     """
 
-    def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update] | AlreadyDone: ...
+    def apply(
+        self, metadata: TableMetadata, context: Context
+    ) -> Sequence[Update] | AlreadyDone: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotAction:
-    """Define the base of actions that make a snapshot: the branch it goes to (see produce.SnapshotTarget) and the properties of its
-    summary."""
+    """Define the base of actions that make a snapshot: the branch it goes to (see
+    produce.SnapshotTarget) and the properties of its summary."""
 
     branch: str = MAIN_BRANCH
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
@@ -56,17 +61,19 @@ class SnapshotAction:
         return SnapshotTarget(self.branch, self.snapshot_properties, self.stage_only, self.wap_id)
 
     def validate_rows(self, metadata: TableMetadata, context: Context) -> None:
-        """Raise ValidationException if other writers have changed rows that this action relies on; snapshots that only moved rows to other
-        files do not count. An action that validates nothing relies on none."""
+        """Raise ValidationException if other writers have changed rows that this action relies on;
+        snapshots that only moved rows to other files do not count. An action that validates nothing
+        relies on none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedAction(SnapshotAction):
     """Define the base of actions that may conflict with other commits.
 
-    `isolation`: "snapshot" refuses new deletes of the rows concerned, "serializable" also new data; None: no check. `conflict_filter`: the
-    rows that the writer relied on; None: those it removes, or all. `check_absent`: rows are added because no match was found for them
-    (MERGE with inserts); with "serializable" isolation, no row that was found may then have been deleted.
+    `isolation`: "snapshot" refuses new deletes of the rows concerned, "serializable" also new data;
+    None: no check. `conflict_filter`: the rows that the writer relied on; None: those it removes,
+    or all. `check_absent`: rows are added because no match was found for them (MERGE with inserts);
+    with "serializable" isolation, no row that was found may then have been deleted.
     """
 
     starting_snapshot_id: int | None = None
@@ -77,9 +84,19 @@ class CheckedAction(SnapshotAction):
     check_absent: bool = False
 
     def history(self, metadata: TableMetadata, context: Context) -> History:
-        """Return the history since the start, without snapshots of this commit itself (earlier steps of a transaction)."""
+        """Return the history since the start, without snapshots of this commit itself (earlier
+        steps of a transaction).
+        """
         parent, own = parent_of(metadata, self.branch), frozenset(context.snapshot_ids())
-        return History(metadata, context.storage, parent, self.starting_snapshot_id, self.case_sensitive, self.zone, own)
+        return History(
+            metadata,
+            context.storage,
+            parent,
+            self.starting_snapshot_id,
+            self.case_sensitive,
+            self.zone,
+            own,
+        )
 
     def validate(self, history: History) -> None:
         """Raise ValidationException for what speaks against this action in the history."""
@@ -88,12 +105,15 @@ class CheckedAction(SnapshotAction):
         history = replace(self.history(metadata, context), only_rows=True)
         self.validate(history)
         if self.checks_deletes and self.relies_on_deletes:
-            conflicts.no_deleted_rows(history, AlwaysTrue() if self.conflict_filter is None else self.conflict_filter)
+            conflicts.no_deleted_rows(
+                history, AlwaysTrue() if self.conflict_filter is None else self.conflict_filter
+            )
 
     @property
     def relies_on_deletes(self) -> bool:
-        """Tell whether rows that others delete from the files of this action are a conflict. When those files were rewritten meanwhile, the
-        deletes are looked for by the filter, as nothing tells which of the new files hold the rows."""
+        """Tell whether rows that others delete from the files of this action are a conflict. When
+        those files were rewritten meanwhile, the deletes are looked for by the filter, as nothing
+        tells which of the new files hold the rows."""
         return False
 
     @property
@@ -106,12 +126,16 @@ class CheckedAction(SnapshotAction):
 
     def validate_absent(self, history: History) -> None:
         if self.check_absent and self.checks_data:
-            conflicts.no_deleted_rows(history, AlwaysTrue() if self.conflict_filter is None else self.conflict_filter)
+            conflicts.no_deleted_rows(
+                history, AlwaysTrue() if self.conflict_filter is None else self.conflict_filter
+            )
 
 
 @dataclass(frozen=True)
 class Append(SnapshotAction):
-    """Append data files. `fast`: never merge manifests. An append of no files makes a snapshot too (it can carry properties)."""
+    """Append data files. `fast`: never merge manifests. An append of no files makes a snapshot too
+    (it can carry properties).
+    """
 
     files: Sequence[DataFile] = ()
     fast: bool = field(default=False, kw_only=True)
@@ -123,10 +147,11 @@ class Append(SnapshotAction):
 
 @dataclass(frozen=True, kw_only=True)
 class OverwriteFiles(CheckedAction):
-    """Overwrite: add data files, and remove data files by name or by a filter that must match whole files.
+    """Overwrite: add data files, and remove data files by name or by a filter that must match whole
+    files.
 
-    `check_added`: added rows must match the filter. `removed_deletes`: delete files that no longer apply to any row, removed if they still
-    exist.
+    `check_added`: added rows must match the filter. `removed_deletes`: delete files that no longer
+    apply to any row, removed if they still exist.
     """
 
     added: Sequence[DataFile] = ()
@@ -139,20 +164,35 @@ class OverwriteFiles(CheckedAction):
         if self.check_added:
             self._check_added(metadata)
         self.validate(self.history(metadata, context))
-        required = bool(self.removed)  # otherwise rows of a missing file, rewritten in `added`, would be in the table twice
+        required = bool(
+            self.removed
+        )  # otherwise rows of a missing file, rewritten in `added`, would be in the table twice
         removal = Removal(
-            tuple(self.removed), row_filter=self.row_filter, case_sensitive=self.case_sensitive, zone=self.zone, required=required
-        )  # fmt: skip
+            tuple(self.removed),
+            row_filter=self.row_filter,
+            case_sensitive=self.case_sensitive,
+            zone=self.zone,
+            required=required,
+        )
         operation = "append" if removal.is_empty else "overwrite" if self.added else "delete"
-        change = Change(operation, added=self.added, removal=removal, delete_removal=DeleteRemoval(tuple(self.removed_deletes)))
+        change = Change(
+            operation,
+            added=self.added,
+            removal=removal,
+            delete_removal=DeleteRemoval(tuple(self.removed_deletes)),
+        )
         return produce(change, self.target, metadata, context)
 
     def _check_added(self, metadata: TableMetadata) -> None:
         for f in self.added:
-            if data_file_outcome(f, self.row_filter, metadata, self.case_sensitive, self.zone) != TRUE:
+            if (
+                data_file_outcome(f, self.row_filter, metadata, self.case_sensitive, self.zone)
+                != TRUE
+            ):
                 raise ValidationException(
-                    f"Cannot append file with rows that do not match filter: {self.row_filter}: {f.file_path}", file=f.file_path
-                )  # fmt: skip
+                    f"Cannot append file with rows that do not match filter: {self.row_filter}: {f.file_path}",
+                    file=f.file_path,
+                )
 
     @property
     def relies_on_deletes(self) -> bool:
@@ -162,21 +202,25 @@ class OverwriteFiles(CheckedAction):
         by_filter = not isinstance(self.row_filter, AlwaysFalse)
         if self.checks_data:
             own = self.row_filter if by_filter and not self.removed else AlwaysTrue()
-            conflicts.no_added_data_files(history, own if self.conflict_filter is None else self.conflict_filter)
+            conflicts.no_added_data_files(
+                history, own if self.conflict_filter is None else self.conflict_filter
+            )
         if self.checks_deletes and by_filter:
             where = self.row_filter if self.conflict_filter is None else self.conflict_filter
             conflicts.no_new_delete_files(history, where)
             conflicts.no_deleted_data_files(history, where)
         if self.checks_deletes and self.removed:
-            conflicts.data_files_exist(history, {f.file_path for f in self.removed}, skip_deletes=False)
+            conflicts.data_files_exist(
+                history, {f.file_path for f in self.removed}, skip_deletes=False
+            )
             conflicts.no_new_deletes_for(history, self.removed)
         self.validate_absent(history)
 
 
 @dataclass(frozen=True)
 class ReplacePartitions(CheckedAction):
-    """Overwrite partitions dynamically: empty the partitions of the files first (the whole table if unpartitioned). Without files, commit
-    nothing.
+    """Overwrite partitions dynamically: empty the partitions of the files first (the whole table if
+    unpartitioned). Without files, commit nothing.
 
     `append_only`: refuse when a partition already holds files.
     """
@@ -192,7 +236,12 @@ class ReplacePartitions(CheckedAction):
         self._validate(keys, whole, replace(self.history(metadata, context), only_rows=True))
         row_filter = AlwaysTrue() if whole else AlwaysFalse()
         removal = Removal(partitions=keys, row_filter=row_filter, append_only=self.append_only)
-        change = Change("overwrite", added=self.files, removal=removal, properties={"replace-partitions": "true"})
+        change = Change(
+            "overwrite",
+            added=self.files,
+            removal=removal,
+            properties={"replace-partitions": "true"},
+        )
         try:
             return produce(change, self.target, metadata, context)
         except RemovesSomething as e:
@@ -200,8 +249,8 @@ class ReplacePartitions(CheckedAction):
             raise ValidationException(text, table=metadata.location) from e
 
     def _validate(self, keys: Collection[Any], whole: bool, history: History) -> None:
-        """Check for conflicts with changes of rows. The partitions are emptied as they are at the commit, so that files which hold the same
-        rows as others before them are none."""
+        """Check for conflicts with changes of rows. The partitions are emptied as they are at the
+        commit, so that files which hold the same rows as others before them are none."""
         if self.checks_data and whole:
             conflicts.no_added_data_files(history, AlwaysTrue())
         elif self.checks_data:
@@ -216,8 +265,8 @@ class ReplacePartitions(CheckedAction):
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteFiles(SnapshotAction):
-    """Remove whole data files: by path, by file, or by a filter that all their rows match. `must_exist`: a missing named file is an
-    error."""
+    """Remove whole data files: by path, by file, or by a filter that all their rows match.
+    `must_exist`: a missing named file is an error."""
 
     paths: Collection[str] = ()
     files: Sequence[DataFile] = ()
@@ -228,16 +277,21 @@ class DeleteFiles(SnapshotAction):
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
         removal = Removal(
-            tuple(self.files), frozenset(self.paths), row_filter=self.row_filter, case_sensitive=self.case_sensitive, zone=self.zone,
+            tuple(self.files),
+            frozenset(self.paths),
+            row_filter=self.row_filter,
+            case_sensitive=self.case_sensitive,
+            zone=self.zone,
             required=self.must_exist,
-        )  # fmt: skip
+        )
         return produce(Change("delete", removal=removal), self.target, metadata, context)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RewriteFiles(CheckedAction):
-    """Rewrite files: the same rows in other files (compaction). `sequence_number`: that of the new data files, which keeps them older than
-    equality deletes that were committed meanwhile, so that these still apply."""
+    """Rewrite files: the same rows in other files (compaction). `sequence_number`: that of the new
+    data files, which keeps them older than equality deletes that were committed meanwhile, so that
+    these still apply."""
 
     removed: Sequence[DataFile] = ()
     added: Sequence[DataFile] = ()
@@ -249,15 +303,25 @@ class RewriteFiles(CheckedAction):
         if not self.removed and not self.removed_deletes:
             raise ValidationException("Files to delete cannot be empty")
         if self.added and not self.removed:
-            raise ValidationException("Data files to add must be empty because there's no data file to be rewritten")
+            raise ValidationException(
+                "Data files to add must be empty because there's no data file to be rewritten"
+            )
         if self.added_deletes and not self.removed_deletes:
-            raise ValidationException("Delete files to add must be empty because there's no delete file to be rewritten")
+            raise ValidationException(
+                "Delete files to add must be empty because there's no delete file to be rewritten"
+            )
         keeps = self.sequence_number is not None
-        conflicts.no_new_deletes_for(self.history(metadata, context), self.removed, ignore_equality=keeps)
+        conflicts.no_new_deletes_for(
+            self.history(metadata, context), self.removed, ignore_equality=keeps
+        )
         change = Change(
-            "replace", added=self.added, added_deletes=self.added_deletes, removal=Removal(tuple(self.removed), required=True),
-            delete_removal=DeleteRemoval(tuple(self.removed_deletes), True), data_sequence_number=self.sequence_number,
-        )  # fmt: skip
+            "replace",
+            added=self.added,
+            added_deletes=self.added_deletes,
+            removal=Removal(tuple(self.removed), required=True),
+            delete_removal=DeleteRemoval(tuple(self.removed_deletes), True),
+            data_sequence_number=self.sequence_number,
+        )
         return produce(change, self.target, metadata, context)
 
 
@@ -265,10 +329,11 @@ class RewriteFiles(CheckedAction):
 class RowDelta(CheckedAction):
     """Change rows: add data files, add delete files, and remove files, which must exist.
 
-    `referenced`: paths of the data files to which the delete files apply; they must still exist, or have been removed by a delete.
-    `check_deleted_files`: a referenced file must not have been removed by a delete either, and delete files to remove must exist.
-    `check_new_deletes`: no other commit may have deleted rows that the writer relied on. Java uses both checks in UPDATE and MERGE, not in
-    DELETE.
+    `referenced`: paths of the data files to which the delete files apply; they must still exist, or
+    have been removed by a delete. `check_deleted_files`: a referenced file must not have been
+    removed by a delete either, and delete files to remove must exist. `check_new_deletes`: no other
+    commit may have deleted rows that the writer relied on. Java uses both checks in UPDATE and
+    MERGE, not in DELETE.
     """
 
     added: Sequence[DataFile] = ()
@@ -284,9 +349,12 @@ class RowDelta(CheckedAction):
         self.validate(history)
         deletes = self._still_needed(history, context)
         change = Change(
-            self._operation(), added=self.added, added_deletes=deletes, removal=Removal(tuple(self.removed), required=True),
+            self._operation(),
+            added=self.added,
+            added_deletes=deletes,
+            removal=Removal(tuple(self.removed), required=True),
             delete_removal=DeleteRemoval(tuple(self.removed_deletes), self.check_deleted_files),
-        )  # fmt: skip
+        )
         return produce(change, self.target, metadata, context)
 
     def _operation(self) -> str:
@@ -296,9 +364,17 @@ class RowDelta(CheckedAction):
 
     def _still_needed(self, history: History, context: Context) -> Sequence[DataFile]:
         """Leave out deletes of data files that another commit has removed with all their rows."""
-        removed = set[str]() if self.check_deleted_files else conflicts.gone(history, self.referenced)
-        needed = [f for f in self.added_deletes if f.referenced_data_file not in removed] if removed else self.added_deletes
-        context.unneeded[context.action] = {f.file_path for f in self.added_deletes} - {f.file_path for f in needed}
+        removed = (
+            set[str]() if self.check_deleted_files else conflicts.gone(history, self.referenced)
+        )
+        needed = (
+            [f for f in self.added_deletes if f.referenced_data_file not in removed]
+            if removed
+            else self.added_deletes
+        )
+        context.unneeded[context.action] = {f.file_path for f in self.added_deletes} - {
+            f.file_path for f in needed
+        }
         return needed
 
     @property
@@ -307,16 +383,26 @@ class RowDelta(CheckedAction):
 
     def validate(self, history: History) -> None:
         if both := sorted({f.file_path for f in self.removed} & set(self.referenced)):
-            raise ValidationException(f"Cannot delete data files {both} that are referenced by new delete files", files=both)
+            raise ValidationException(
+                f"Cannot delete data files {both} that are referenced by new delete files",
+                files=both,
+            )
         if history.parent is None:
             return
         start = self.starting_snapshot_id
         if start is not None and not history.metadata.is_ancestor(start, history.parent):
-            raise ValidationException(f"Snapshot {start} is not an ancestor of {history.parent.snapshot_id}", snapshot_id=start)
+            raise ValidationException(
+                f"Snapshot {start} is not an ancestor of {history.parent.snapshot_id}",
+                snapshot_id=start,
+            )
         where = AlwaysTrue() if self.conflict_filter is None else self.conflict_filter
-        conflicts.data_files_exist(history, self.referenced, skip_deletes=not self.check_deleted_files)
+        conflicts.data_files_exist(
+            history, self.referenced, skip_deletes=not self.check_deleted_files
+        )
         if self.checks_deletes:
-            conflicts.data_files_exist(history, {f.file_path for f in self.removed}, skip_deletes=False)
+            conflicts.data_files_exist(
+                history, {f.file_path for f in self.removed}, skip_deletes=False
+            )
         if self.checks_data:
             conflicts.no_added_data_files(history, where)
         if self.check_new_deletes:
@@ -325,12 +411,21 @@ class RowDelta(CheckedAction):
         elif self.checks_deletes and not self.checks_data:
             conflicts.no_moved_rows(history, where)
         self.validate_absent(history)
-        conflicts.no_added_vectors(history, {f.referenced_data_file for f in self.added_deletes if f.is_dv and f.referenced_data_file})
+        conflicts.no_added_vectors(
+            history,
+            {
+                f.referenced_data_file
+                for f in self.added_deletes
+                if f.is_dv and f.referenced_data_file
+            },
+        )
 
 
 @dataclass(frozen=True)
 class MetadataChange:
-    """Change metadata only: schema, spec, sort order, properties, refs. `build` gets fresh metadata at each attempt."""
+    """Change metadata only: schema, spec, sort order, properties, refs. `build` gets fresh metadata
+    at each attempt.
+    """
 
     build: Callable[[TableMetadata], Sequence[Update]]
 
@@ -356,8 +451,8 @@ class AddStatistics:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplaceTable:
-    """Replace an existing table (CREATE OR REPLACE): new schema, spec and sort order, empty main branch, history kept. Further actions of
-    the same commit add its data."""
+    """Replace an existing table (CREATE OR REPLACE): new schema, spec and sort order, empty main
+    branch, history kept. Further actions of the same commit add its data."""
 
     schema: Schema
     spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC
@@ -366,4 +461,6 @@ class ReplaceTable:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
-        return replacement(metadata, self.schema, self.spec, self.sort_order, self.location, self.properties)
+        return replacement(
+            metadata, self.schema, self.spec, self.sort_order, self.location, self.properties
+        )

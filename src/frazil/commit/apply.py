@@ -1,6 +1,8 @@
-"""Apply metadata updates to table metadata: one pure function per kind of update (spec, "Table Metadata"; with the checks of Java).
+"""Apply metadata updates to table metadata: one pure function per kind of update (spec, "Table
+Metadata"; with the checks of Java).
 
-A REST catalog is sent the updates themselves; every other catalog stores the metadata that `apply_updates` makes of them.
+A REST catalog is sent the updates themselves; every other catalog stores the metadata that
+`apply_updates` makes of them.
 """
 
 from __future__ import annotations
@@ -31,7 +33,14 @@ from frazil.spec.types import (
 )
 
 LAST_ADDED = u.LAST_ADDED
-V3_TYPES = (TimestampNanoType, TimestamptzNanoType, UnknownType, VariantType, GeometryType, GeographyType)
+V3_TYPES = (
+    TimestampNanoType,
+    TimestamptzNanoType,
+    UnknownType,
+    VariantType,
+    GeometryType,
+    GeographyType,
+)
 T = TypeVar("T")
 
 
@@ -41,7 +50,9 @@ def now_millis() -> int:
 
 @dataclass
 class _Draft:
-    """Hold the metadata after the updates applied so far. `changed` stays False while updates only repeat what the metadata says."""
+    """Hold the metadata after the updates applied so far. `changed` stays False while updates only
+    repeat what the metadata says.
+    """
 
     md: TableMetadata
     now_ms: int
@@ -59,15 +70,20 @@ class _Draft:
         self.md, self.changed = replace(self.md, **values), True
 
 
-def apply_updates(metadata: TableMetadata | None, updates: Iterable[u.Update], *, now_ms: int | None = None) -> TableMetadata:
-    """Apply `updates`; returns the same object when they change nothing. Raises ValidationError for what the format forbids.
+def apply_updates(
+    metadata: TableMetadata | None, updates: Iterable[u.Update], *, now_ms: int | None = None
+) -> TableMetadata:
+    """Apply `updates`; returns the same object when they change nothing. Raises ValidationError for
+    what the format forbids.
 
-    `metadata` None: make a new table (`commit.new_table.creation_updates`). last-updated-ms never decreases: where this clock is behind
-    that of the last writer, the last writer's time is kept.
+    `metadata` None: make a new table (`commit.new_table.creation_updates`). last-updated-ms never
+    decreases: where this clock is behind that of the last writer, the last writer's time is kept.
     """
     if metadata is None:
         return _created(updates, now_millis() if now_ms is None else now_ms)
-    draft = _Draft(metadata, max(now_millis() if now_ms is None else now_ms, metadata.last_updated_ms))
+    draft = _Draft(
+        metadata, max(now_millis() if now_ms is None else now_ms, metadata.last_updated_ms)
+    )
     for update in updates:
         _REDUCERS[type(update)](draft, update)
     if not draft.changed:
@@ -75,23 +91,44 @@ def apply_updates(metadata: TableMetadata | None, updates: Iterable[u.Update], *
     if _defaults(draft.md) != _defaults(metadata):
         _check_defaults(draft.md)
     log = _snapshot_log(draft)
-    return replace(draft.md, snapshot_log=log, last_updated_ms=max(draft.updated_ms or draft.now_ms, metadata.last_updated_ms))
+    return replace(
+        draft.md,
+        snapshot_log=log,
+        last_updated_ms=max(draft.updated_ms or draft.now_ms, metadata.last_updated_ms),
+    )
 
 
 def _created(updates: Iterable[u.Update], now_ms: int) -> TableMetadata:
-    """Make the metadata of a new table. Raises ValidationError when the updates leave out a part that every table has."""
+    """Make the metadata of a new table. Raises ValidationError when the updates leave out a part
+    that every table has.
+    """
     nothing = TableMetadata(
-        format_version=1, table_uuid=None, location="", last_updated_ms=now_ms, last_column_id=0, schemas=(), current_schema_id=-1,
-        partition_specs=(), default_spec_id=-1, sort_orders=(), default_sort_order_id=-1,
-    )  # fmt: skip
+        format_version=1,
+        table_uuid=None,
+        location="",
+        last_updated_ms=now_ms,
+        last_column_id=0,
+        schemas=(),
+        current_schema_id=-1,
+        partition_specs=(),
+        default_spec_id=-1,
+        sort_orders=(),
+        default_sort_order_id=-1,
+    )
     metadata = apply_updates(nothing, updates, now_ms=now_ms)
     parts = {
-        "schema": metadata.schemas, "partition spec": metadata.partition_specs, "sort order": metadata.sort_orders,
+        "schema": metadata.schemas,
+        "partition spec": metadata.partition_specs,
+        "sort order": metadata.sort_orders,
         "location": metadata.location,
-    }  # fmt: skip
+    }
     if missing := [part for part, value in parts.items() if not value]:
         raise ValidationError(f"Cannot create a table without {', '.join(missing)}")
-    return metadata if metadata.table_uuid is not None else replace(metadata, table_uuid=str(uuid.uuid4()))
+    return (
+        metadata
+        if metadata.table_uuid is not None
+        else replace(metadata, table_uuid=str(uuid.uuid4()))
+    )
 
 
 def _defaults(md: TableMetadata) -> tuple[int, int, int]:
@@ -99,7 +136,9 @@ def _defaults(md: TableMetadata) -> tuple[int, int, int]:
 
 
 def _check_defaults(md: TableMetadata) -> None:
-    """Check that the default spec and sort order fit the current schema; a dropped source column is refused here."""
+    """Check that the default spec and sort order fit the current schema; a dropped source column is
+    refused here.
+    """
     schema = md.schema()
     for f in md.spec().fields:
         if not isinstance(f.transform, VoidTransform) and f.transform.is_known:
@@ -109,12 +148,15 @@ def _check_defaults(md: TableMetadata) -> None:
         if source is None:
             raise ValidationError(f"Cannot find source column for sort field: {s}")
         if s.transform.is_known and not s.transform.can_transform(source.field_type):
-            raise ValidationError(f"Invalid source type {source.field_type} for transform: {s.transform}")
+            raise ValidationError(
+                f"Invalid source type {source.field_type} for transform: {s.transform}"
+            )
 
 
 def _snapshot_log(draft: _Draft) -> tuple[SnapshotLogEntry, ...]:
-    """Rewrite the snapshot log without snapshots that were the head of main only within these updates. As in Java, a removed snapshot also
-    removes all entries before it, so that the log has no gaps."""
+    """Rewrite the snapshot log without snapshots that were the head of main only within these
+    updates. As in Java, a removed snapshot also removes all entries before it, so that the log has
+    no gaps."""
     md = draft.md
     passed = {i for i in draft.main_moves if i in draft.added and i != md.current_snapshot_id}
     if not passed and not draft.removed:
@@ -129,21 +171,32 @@ def _snapshot_log(draft: _Draft) -> tuple[SnapshotLogEntry, ...]:
     return tuple(entries)
 
 
-# -- schemas, specs, orders ---------------------------------------------------------------------------------------------------------
+# -- schemas, specs, orders
+# ---------------------------------------------------------------------------------------------------------
 
 
 def check_schema(schema: Schema, format_version: int) -> None:
-    """Check that the format version has the schema's types and defaults, and that identifier fields and names are valid."""
+    """Check that the format version has the schema's types and defaults, and that identifier fields
+    and names are valid.
+    """
     for f in schema.by_id.values():
         name = schema.find_column_name(f.field_id)
         if format_version < 3 and isinstance(f.field_type, V3_TYPES):
-            raise ValidationError(f"Invalid type for {name}: {f.field_type} is not supported until v3")
+            raise ValidationError(
+                f"Invalid type for {name}: {f.field_type} is not supported until v3"
+            )
         if f.initial_default is not None and format_version < 3:
-            raise ValidationError(f"Invalid initial default for {name}: non-null default ({f.initial_default!r}) is not supported until v3")
+            raise ValidationError(
+                f"Invalid initial default for {name}: non-null default ({f.initial_default!r}) is not supported until v3"
+            )
     check_identifier_fields(schema)
-    if len(schema.column_names) != len(schema.by_id):  # also a column "a.b" beside a struct a with member b: the name is ambiguous
+    if len(schema.column_names) != len(
+        schema.by_id
+    ):  # also a column "a.b" beside a struct a with member b: the name is ambiguous
         count = Counter(schema.find_column_name(i) for i in schema.by_id)
-        raise ValidationError(f"Invalid schema: multiple fields for name {', '.join(str(n) for n, c in count.items() if c > 1)}")
+        raise ValidationError(
+            f"Invalid schema: multiple fields for name {', '.join(str(n) for n, c in count.items() if c > 1)}"
+        )
 
 
 def _add_schema(draft: _Draft, update: u.AddSchema) -> None:
@@ -157,7 +210,12 @@ def _add_schema(draft: _Draft, update: u.AddSchema) -> None:
             draft.put(last_column_id=last)
         return
     fresh = max((s.schema_id for s in md.schemas), default=-1) + 1
-    added = Schema(*schema.fields, schema_id=fresh, identifier_field_ids=schema.identifier_field_ids, extra=schema.extra)
+    added = Schema(
+        *schema.fields,
+        schema_id=fresh,
+        identifier_field_ids=schema.identifier_field_ids,
+        extra=schema.extra,
+    )
     draft.put(schemas=(*md.schemas, added), last_column_id=last)
     draft.last_schema = fresh
 
@@ -173,15 +231,20 @@ def _set_current_schema(draft: _Draft, update: u.SetCurrentSchema) -> None:
 
 
 def _check_partition_names(metadata: TableMetadata, schema_id: int) -> None:
-    """Refuse a column that has the name of a partition field, of any spec, of another column: Java could not open the table."""
+    """Refuse a column that has the name of a partition field, of any spec, of another column: Java
+    could not open the table.
+    """
     schema = next(s for s in metadata.schemas if s.schema_id == schema_id)
-    for pf in (f for spec in metadata.partition_specs for f in spec.fields if f.source_id in schema.by_id):
+    for pf in (
+        f for spec in metadata.partition_specs for f in spec.fields if f.source_id in schema.by_id
+    ):
         column = schema.get_field(pf.name)
         if column is not None and column.field_id != pf.source_id:
             raise ValidationError(
                 f"Cannot name a column {pf.name}: that is a partition field of column {schema.find_column_name(pf.source_id)}",
-                hint="Choose another name: partition fields keep their names, also those of older specs.", column=pf.name,
-            )  # fmt: skip
+                hint="Choose another name: partition fields keep their names, also those of older specs.",
+                column=pf.name,
+            )
 
 
 def _last(requested: int, last: int | None, noun: str) -> int:
@@ -223,7 +286,10 @@ def _add_spec(draft: _Draft, update: u.AddPartitionSpec) -> None:
         raise ValidationError(f"Spec does not use sequential IDs that are required in v1: {spec}")
     fresh = max((s.spec_id for s in md.partition_specs), default=-1) + 1
     added = PartitionSpec(*spec.fields, spec_id=fresh, extra=spec.extra)
-    draft.put(partition_specs=(*md.partition_specs, added), last_partition_id=max(md.last_partition_id, added.last_assigned_field_id))
+    draft.put(
+        partition_specs=(*md.partition_specs, added),
+        last_partition_id=max(md.last_partition_id, added.last_assigned_field_id),
+    )
     draft.last_spec = fresh
 
 
@@ -255,9 +321,13 @@ def _add_order(draft: _Draft, update: u.AddSortOrder) -> None:
     for f in order.fields:
         source = md.schema().by_id.get(f.source_id)
         if source is None or not f.transform.can_transform(source.field_type):
-            raise ValidationError(f"Cannot sort by {f}: the schema has no such column, or its type does not fit the transform")
+            raise ValidationError(
+                f"Cannot sort by {f}: the schema has no such column, or its type does not fit the transform"
+            )
     fresh = max(0, *(s.order_id for s in md.sort_orders)) + 1 if md.sort_orders else 1
-    draft.put(sort_orders=(*md.sort_orders, SortOrder(*order.fields, order_id=fresh, extra=order.extra)))
+    draft.put(
+        sort_orders=(*md.sort_orders, SortOrder(*order.fields, order_id=fresh, extra=order.extra))
+    )
     draft.last_order = fresh
 
 
@@ -269,14 +339,19 @@ def _set_default_order(draft: _Draft, update: u.SetDefaultSortOrder) -> None:
     draft.put(default_sort_order_id=order_id)
 
 
-# -- snapshots and refs -------------------------------------------------------------------------------------------------------------
+# -- snapshots and refs
+# -------------------------------------------------------------------------------------------------------------
 
 
 def _add_snapshot(draft: _Draft, update: u.AddSnapshot) -> None:
     md, snapshot = draft.md, update.snapshot
     if md.snapshots.by_id(snapshot.snapshot_id) is not None:
         raise ValidationError(f"Snapshot already exists for id: {snapshot.snapshot_id}")
-    if md.format_version > 1 and snapshot.sequence_number <= md.last_sequence_number and snapshot.parent_snapshot_id is not None:
+    if (
+        md.format_version > 1
+        and snapshot.sequence_number <= md.last_sequence_number
+        and snapshot.parent_snapshot_id is not None
+    ):
         raise ValidationError(
             f"Cannot add snapshot with sequence number {snapshot.sequence_number} older than last sequence number {md.last_sequence_number}"
         )
@@ -289,9 +364,13 @@ def _add_snapshot(draft: _Draft, update: u.AddSnapshot) -> None:
             raise ValidationError("Cannot add a snapshot: first-row-id is null")
         if snapshot.first_row_id < next_row_id:
             numbers = f"{snapshot.first_row_id} < {next_row_id}"
-            raise ValidationError(f"Cannot add a snapshot, first-row-id is behind table next-row-id: {numbers}")
+            raise ValidationError(
+                f"Cannot add a snapshot, first-row-id is behind table next-row-id: {numbers}"
+            )
         if snapshot.added_rows < 0:
-            raise ValidationError(f"Cannot add a snapshot: added-rows is negative: {snapshot.added_rows}")
+            raise ValidationError(
+                f"Cannot add a snapshot: added-rows is negative: {snapshot.added_rows}"
+            )
         values["next_row_id"] = snapshot.first_row_id + snapshot.added_rows
     draft.put(**values)
     draft.added[snapshot.snapshot_id] = snapshot.timestamp_ms
@@ -310,12 +389,19 @@ def _set_ref(draft: _Draft, update: u.SetSnapshotRef) -> None:
         raise ValidationError(f"Cannot set {name} to unknown snapshot: {ref.snapshot_id}")
     if name == MAIN_BRANCH and not ref.is_branch:
         raise ValidationError(f"Cannot set {MAIN_BRANCH} to a tag, it must be a branch")
-    if not ref.is_branch and (ref.min_snapshots_to_keep is not None or ref.max_snapshot_age_ms is not None):
-        raise ValidationError(f"Tags do not support setting minSnapshotsToKeep or maxSnapshotAgeMs: {name}")
+    if not ref.is_branch and (
+        ref.min_snapshots_to_keep is not None or ref.max_snapshot_age_ms is not None
+    ):
+        raise ValidationError(
+            f"Tags do not support setting minSnapshotsToKeep or maxSnapshotAgeMs: {name}"
+        )
     draft.put(refs={**md.refs, name: ref})
     if name == MAIN_BRANCH:
         moved_at_ms = draft.added.get(ref.snapshot_id, draft.now_ms)
-        draft.put(current_snapshot_id=ref.snapshot_id, snapshot_log=(*md.snapshot_log, SnapshotLogEntry(moved_at_ms, ref.snapshot_id)))
+        draft.put(
+            current_snapshot_id=ref.snapshot_id,
+            snapshot_log=(*md.snapshot_log, SnapshotLogEntry(moved_at_ms, ref.snapshot_id)),
+        )
         draft.main_moves.append(ref.snapshot_id)
         draft.updated_ms = max(draft.updated_ms or 0, moved_at_ms)
 
@@ -336,14 +422,17 @@ def _remove_snapshots(draft: _Draft, update: u.RemoveSnapshots) -> None:
     draft.put(
         snapshots=md.snapshots.without(gone),
         statistics=tuple(s for s in md.statistics if s.get("snapshot-id") not in gone),
-        partition_statistics=tuple(s for s in md.partition_statistics if s.get("snapshot-id") not in gone),
+        partition_statistics=tuple(
+            s for s in md.partition_statistics if s.get("snapshot-id") not in gone
+        ),
         refs={n: r for n, r in md.refs.items() if r.snapshot_id not in gone},
     )
     if md.current_snapshot_id in gone:
         draft.put(current_snapshot_id=None)
 
 
-# -- the rest -----------------------------------------------------------------------------------------------------------------------
+# -- the rest
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 def _assign_uuid(draft: _Draft, update: u.AssignUUID) -> None:
@@ -356,11 +445,16 @@ def _assign_uuid(draft: _Draft, update: u.AssignUUID) -> None:
 def _upgrade(draft: _Draft, update: u.UpgradeFormatVersion) -> None:
     md, wanted = draft.md, update.format_version
     if wanted > SUPPORTED_FORMAT_VERSION:
-        raise ValidationError(f"Cannot upgrade table to unsupported format version: v{wanted} (supported: v{SUPPORTED_FORMAT_VERSION})")
+        raise ValidationError(
+            f"Cannot upgrade table to unsupported format version: v{wanted} (supported: v{SUPPORTED_FORMAT_VERSION})"
+        )
     if wanted < md.format_version:
         raise ValidationError(f"Cannot downgrade v{md.format_version} table to v{wanted}")
     if wanted > md.format_version:
-        draft.put(format_version=wanted, next_row_id=(md.next_row_id or 0) if wanted >= 3 else md.next_row_id)
+        draft.put(
+            format_version=wanted,
+            next_row_id=(md.next_row_id or 0) if wanted >= 3 else md.next_row_id,
+        )
 
 
 def _set_location(draft: _Draft, update: u.SetLocation) -> None:
@@ -371,7 +465,9 @@ def _set_location(draft: _Draft, update: u.SetLocation) -> None:
 
 def _set_properties(draft: _Draft, update: u.SetProperties) -> None:
     if reserved := sorted(RESERVED_PROPERTIES & update.updates.keys()):
-        raise ValidationError(f"Table properties should not contain reserved properties, but got {', '.join(reserved)}")
+        raise ValidationError(
+            f"Table properties should not contain reserved properties, but got {', '.join(reserved)}"
+        )
     if wrong := [k for k, v in update.updates.items() if not isinstance(v, str)]:
         raise ValidationError(f"Table properties are strings; these are not: {', '.join(wrong)}")
     check_values({k: v for k, v in update.updates.items() if draft.md.properties.get(k) != v})
@@ -382,7 +478,9 @@ def _set_properties(draft: _Draft, update: u.SetProperties) -> None:
 
 def _remove_properties(draft: _Draft, update: u.RemoveProperties) -> None:
     if any(k in draft.md.properties for k in update.removals):
-        draft.put(properties={k: v for k, v in draft.md.properties.items() if k not in update.removals})
+        draft.put(
+            properties={k: v for k, v in draft.md.properties.items() if k not in update.removals}
+        )
 
 
 def _of_snapshot(items: Sequence[dict[str, Any]], snapshot_id: int) -> tuple[dict[str, Any], ...]:
@@ -392,24 +490,39 @@ def _of_snapshot(items: Sequence[dict[str, Any]], snapshot_id: int) -> tuple[dic
 def _set_statistics(draft: _Draft, update: u.SetStatistics) -> None:
     new, held = update.statistics, draft.md.statistics
     if _of_snapshot(held, new["snapshot-id"]) != (new,):
-        draft.put(statistics=(*(s for s in held if s.get("snapshot-id") != new["snapshot-id"]), new))
+        draft.put(
+            statistics=(*(s for s in held if s.get("snapshot-id") != new["snapshot-id"]), new)
+        )
 
 
 def _remove_statistics(draft: _Draft, update: u.RemoveStatistics) -> None:
     if _of_snapshot(draft.md.statistics, update.snapshot_id):
-        draft.put(statistics=tuple(s for s in draft.md.statistics if s.get("snapshot-id") != update.snapshot_id))
+        draft.put(
+            statistics=tuple(
+                s for s in draft.md.statistics if s.get("snapshot-id") != update.snapshot_id
+            )
+        )
 
 
 def _set_partition_statistics(draft: _Draft, update: u.SetPartitionStatistics) -> None:
     new, held = update.partition_statistics, draft.md.partition_statistics
     if _of_snapshot(held, new["snapshot-id"]) != (new,):
-        draft.put(partition_statistics=(*(s for s in held if s.get("snapshot-id") != new["snapshot-id"]), new))
+        draft.put(
+            partition_statistics=(
+                *(s for s in held if s.get("snapshot-id") != new["snapshot-id"]),
+                new,
+            )
+        )
 
 
 def _remove_partition_statistics(draft: _Draft, update: u.RemovePartitionStatistics) -> None:
     held = draft.md.partition_statistics
     if _of_snapshot(held, update.snapshot_id):
-        draft.put(partition_statistics=tuple(s for s in held if s.get("snapshot-id") != update.snapshot_id))
+        draft.put(
+            partition_statistics=tuple(
+                s for s in held if s.get("snapshot-id") != update.snapshot_id
+            )
+        )
 
 
 _REDUCERS: dict[type[u.Update], Callable[[_Draft, Any], None]] = {

@@ -1,4 +1,6 @@
-"""Carry the state of a commit from attempt to attempt: files written, snapshot ids assigned, manifests that can be reused."""
+"""Carry the state of a commit from attempt to attempt: files written, snapshot ids assigned,
+manifests that can be reused.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from frazil.storage.base import Storage
 
 
 def new_snapshot_id(metadata: TableMetadata) -> int:
-    """Return a random positive long that is not a snapshot id of the table (made from the halves of a uuid4, as in Java)."""
+    """Return a random positive long that is not a snapshot id of the table (made from the halves of
+    a uuid4, as in Java).
+    """
     while True:
         bits = uuid.uuid4().int
         snapshot_id = ((bits >> 64) ^ bits) & (2**63 - 1)
@@ -27,8 +31,8 @@ def new_snapshot_id(metadata: TableMetadata) -> int:
 
 @dataclass
 class SnapshotState:
-    """Hold the state of one action that makes a snapshot. The snapshot id is the same in all attempts, so that a commit that succeeded
-    although its response was lost is recognised."""
+    """Hold the state of one action that makes a snapshot. The snapshot id is the same in all
+    attempts, so that a commit that succeeded although its response was lost is recognised."""
 
     snapshot_id: int
     writer: ManifestWriter
@@ -49,7 +53,9 @@ class SnapshotState:
 
 @dataclass
 class Context:
-    """Hold what every action of a commit gets. `attempt` counts from 1; `environment` goes into every summary (engine-name, …)."""
+    """Hold what every action of a commit gets. `attempt` counts from 1; `environment` goes into
+    every summary (engine-name, …).
+    """
 
     output: Output
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -58,9 +64,11 @@ class Context:
     action: int = 0
     states: dict[int, SnapshotState] = field(default_factory=dict)
     unneeded: dict[int, set[str]] = field(default_factory=dict)
-    """By action, files that the last attempt left out; they are deleted when the commit succeeds."""
+    """By action, files that the last attempt left out; they are deleted when the commit succeeds.
+    """
     only_new: bool = False
-    """Actions write the manifests of their new files, which all attempts use, and change nothing."""
+    """Actions write the manifests of their new files, which all attempts use, and change nothing.
+    """
     looked_at: dict[int, set[str]] = field(default_factory=dict)
     """By action, paths of manifests that it need not read again."""
     planned_anew: dict[int, int] = field(default_factory=dict)
@@ -79,7 +87,9 @@ class Context:
             self.states[action].used = set()
 
     def state(self, metadata: TableMetadata) -> SnapshotState:
-        """Return the state of the current action; manifests written for another format version or location are not reused."""
+        """Return the state of the current action; manifests written for another format version or
+        location are not reused.
+        """
         state = self.states.get(self.action)
         if state is None:
             snapshot_id = new_snapshot_id(metadata)
@@ -97,7 +107,9 @@ class Context:
         return sum(count for action, count in self.planned_anew.items() if action < self.action)
 
     def plan_anew(self) -> None:
-        """Record that the current action has other files now: manifests written for the old ones are not reused."""
+        """Record that the current action has other files now: manifests written for the old ones
+        are not reused.
+        """
         self.planned_anew[self.action] = self.planned_anew.get(self.action, 0) + 1
         if (state := self.states.get(self.action)) is not None:
             state.forget_manifests()

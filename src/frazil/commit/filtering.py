@@ -1,4 +1,6 @@
-"""Rewrite data manifests without the files that a commit removes: removed files become DELETED entries, the others EXISTING."""
+"""Rewrite data manifests without the files that a commit removes: removed files become DELETED
+entries, the others EXISTING.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ Rows = npt.NDArray[np.bool_]
 
 
 class RemovesSomething(Exception):
-    """Report that an append-only change would remove a file; `partition` is the path of its partition."""
+    """Report that an append-only change would remove a file; `partition` is the path of its
+    partition.
+    """
 
     def __init__(self, partition: str):
         super().__init__(partition)
@@ -37,7 +41,9 @@ class RemovesSomething(Exception):
 
 @dataclass(frozen=True)
 class Removal:
-    """Select the data files that a change removes: named files, all files of some partitions, files in which all rows match a filter."""
+    """Select the data files that a change removes: named files, all files of some partitions, files
+    in which all rows match a filter.
+    """
 
     files: tuple[DataFile, ...] = ()
     paths: frozenset[str] = frozenset()
@@ -51,16 +57,20 @@ class Removal:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.files or self.paths or self.partitions) and isinstance(self.row_filter, AlwaysFalse)
+        return not (self.files or self.paths or self.partitions) and isinstance(
+            self.row_filter, AlwaysFalse
+        )
 
 
 @dataclass(frozen=True)
 class DeleteRemoval:
-    """Select the delete files that a change removes: named ones (`required`: they must exist), and those that no longer apply to any row.
+    """Select the delete files that a change removes: named ones (`required`: they must exist), and
+    those that no longer apply to any row.
 
-    The latter are delete files of dropped partitions (`partitions`, and those that `row_filter` matches wholly), files older than all data,
-    and files of a single data file that is removed (`removed`) or gets a new deletion vector (`vectors`, into which the caller has merged
-    the old deletes). A data file must not keep a second vector.
+    The latter are delete files of dropped partitions (`partitions`, and those that `row_filter`
+    matches wholly), files older than all data, and files of a single data file that is removed
+    (`removed`) or gets a new deletion vector (`vectors`, into which the caller has merged the old
+    deletes). A data file must not keep a second vector.
     """
 
     files: tuple[DataFile, ...] = ()
@@ -101,18 +111,24 @@ class FilterResult:
 
 
 def state_of(manifest: ManifestFile) -> tuple[str, int | None]:
-    """Return the key under which the filtered manifest is cached for the next attempt. It includes the first row id, since in v3 another
-    commit can assign row ids to a manifest that had none."""
+    """Return the key under which the filtered manifest is cached for the next attempt. It includes
+    the first row id, since in v3 another commit can assign row ids to a manifest that had none."""
     return manifest.manifest_path, manifest.first_row_id
 
 
 def filter_data(
-    manifests: Sequence[ManifestFile], removal: Removal, schema: Schema, writer: ManifestWriter, metadata: TableMetadata, cache: FilterCache
+    manifests: Sequence[ManifestFile],
+    removal: Removal,
+    schema: Schema,
+    writer: ManifestWriter,
+    metadata: TableMetadata,
+    cache: FilterCache,
 ) -> FilterResult:
-    """Filter the files of `removal` out of data manifests. Results are kept in `cache` for the next attempt.
+    """Filter the files of `removal` out of data manifests. Results are kept in `cache` for the next
+    attempt.
 
-    Raises ValidationException when a file matches the filter only in part or a required file is missing, RemovesSomething when the change
-    is append-only and would remove a file.
+    Raises ValidationException when a file matches the filter only in part or a required file is
+    missing, RemovesSomething when the change is append-only and would remove a file.
     """
     if removal.is_empty:
         return FilterResult(list(manifests))
@@ -121,20 +137,33 @@ def filter_data(
     for m in manifests:
         filtered = cache.get(state_of(m))
         if filtered is None:
-            filtered = _filter_one(m, chosen, schema, writer, metadata) if chosen.may_hold(m) else Filtered(m)
+            filtered = (
+                _filter_one(m, chosen, schema, writer, metadata)
+                if chosen.may_hold(m)
+                else Filtered(m)
+            )
             cache[state_of(m)] = filtered
-        result.take(m, replace(filtered, manifest=m) if filtered.manifest.manifest_path == m.manifest_path else filtered)
+        result.take(
+            m,
+            replace(filtered, manifest=m)
+            if filtered.manifest.manifest_path == m.manifest_path
+            else filtered,
+        )
     if removal.required:
         wanted = {*removal.paths, *(f.file_path for f in removal.files)}
         check_required({(p, None) for p in wanted}, {(f.file_path, None) for f in result.removed})
     return result
 
 
-def check_required(required: set[tuple[str, int | None]], removed: set[tuple[str, int | None]]) -> None:
-    """Raise ValidationException if a required file was not removed. Files are identified by path and offset, since many deletion vectors
-    share one Puffin file."""
+def check_required(
+    required: set[tuple[str, int | None]], removed: set[tuple[str, int | None]]
+) -> None:
+    """Raise ValidationException if a required file was not removed. Files are identified by path
+    and offset, since many deletion vectors share one Puffin file."""
     if missing := sorted({path for path, _ in required - removed}):
-        raise ValidationException(f"Missing required files to delete: {','.join(missing)}", files=missing)
+        raise ValidationException(
+            f"Missing required files to delete: {','.join(missing)}", files=missing
+        )
 
 
 @dataclass
@@ -147,20 +176,38 @@ class _PreparedRemoval:
     by_partition: set[str]
 
     @classmethod
-    def of(cls, removal: Removal, manifests: Sequence[ManifestFile], schema: Schema, metadata: TableMetadata) -> _PreparedRemoval:
-        paths = pa.array(sorted({*removal.paths, *(f.file_path for f in removal.files)}), type=pa.string())
+    def of(
+        cls,
+        removal: Removal,
+        manifests: Sequence[ManifestFile],
+        schema: Schema,
+        metadata: TableMetadata,
+    ) -> _PreparedRemoval:
+        paths = pa.array(
+            sorted({*removal.paths, *(f.file_path for f in removal.files)}), type=pa.string()
+        )
         keys = removal.partitions | {partition_key(f.spec_id, f.partition) for f in removal.files}
-        by_filter = manifests_that_may_match(manifests, removal.row_filter, schema, metadata, removal.case_sensitive, removal.zone)
+        by_filter = manifests_that_may_match(
+            manifests, removal.row_filter, schema, metadata, removal.case_sensitive, removal.zone
+        )
         return cls(removal, paths, by_filter, manifests_that_may_hold(manifests, keys, metadata))
 
     def may_hold(self, m: ManifestFile) -> bool:
         if not m.has_live_files:
             return False
-        return bool(self.removal.paths) or m.manifest_path in self.by_filter or m.manifest_path in self.by_partition
+        return (
+            bool(self.removal.paths)
+            or m.manifest_path in self.by_filter
+            or m.manifest_path in self.by_partition
+        )
 
 
 def _filter_one(
-    manifest: ManifestFile, chosen: _PreparedRemoval, schema: Schema, writer: ManifestWriter, metadata: TableMetadata
+    manifest: ManifestFile,
+    chosen: _PreparedRemoval,
+    schema: Schema,
+    writer: ManifestWriter,
+    metadata: TableMetadata,
 ) -> Filtered:
     table = read_manifest(writer.output.storage, manifest)
     live = pc.not_equal(table["status"], int(DELETED)).to_numpy(zero_copy_only=False)
@@ -170,7 +217,9 @@ def _filter_one(
     if not marked.any():
         return Filtered(manifest)
     if chosen.removal.append_only:
-        raise RemovesSomething(_partition_path(table, int(np.flatnonzero(marked)[0]), manifest, metadata))
+        raise RemovesSomething(
+            _partition_path(table, int(np.flatnonzero(marked)[0]), manifest, metadata)
+        )
     return rewrite_without(table, marked, live, manifest, writer, metadata)
 
 
@@ -187,7 +236,11 @@ def _marked(table: pa.Table, m: ManifestFile, chosen: _PreparedRemoval) -> Rows:
 
 def in_partitions(table: pa.Table, spec_id: int, partitions: Iterable[PartitionKey]) -> Rows:
     keys = set(partitions)
-    return np.fromiter((partition_key(spec_id, values) in keys for values in partitions_of(table)), dtype=bool, count=len(table))
+    return np.fromiter(
+        (partition_key(spec_id, values) in keys for values in partitions_of(table)),
+        dtype=bool,
+        count=len(table),
+    )
 
 
 def partitions_of(table: pa.Table) -> list[tuple[Any, ...]]:
@@ -200,16 +253,33 @@ def partitions_of(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def _wholly_matching(
-    table: pa.Table, m: ManifestFile, chosen: _PreparedRemoval, schema: Schema, metadata: TableMetadata, candidates: Rows
+    table: pa.Table,
+    m: ManifestFile,
+    chosen: _PreparedRemoval,
+    schema: Schema,
+    metadata: TableMetadata,
+    candidates: Rows,
 ) -> Rows:
-    """Mark the entries whose rows all match the filter. Raises ValidationException for a candidate of whose rows some match."""
+    """Mark the entries whose rows all match the filter. Raises ValidationException for a candidate
+    of whose rows some match.
+    """
     removal = chosen.removal
-    outcomes = file_outcomes(table, removal.row_filter, schema, metadata, m.partition_spec_id, removal.case_sensitive, removal.zone)
+    outcomes = file_outcomes(
+        table,
+        removal.row_filter,
+        schema,
+        metadata,
+        m.partition_spec_id,
+        removal.case_sensitive,
+        removal.zone,
+    )
     partly = candidates & ((outcomes & TRUE) != 0) & (outcomes != TRUE)
     if partly.any():
         path = table["file_path"][int(np.flatnonzero(partly)[0])].as_py()
         text = f"Cannot delete file where some, but not all, rows match filter {removal.row_filter}: {path}"
-        raise ValidationException(text, file=path, hint="Rewrite the file without those rows (copy-on-write) instead.")
+        raise ValidationException(
+            text, file=path, hint="Rewrite the file without those rows (copy-on-write) instead."
+        )
     return np.asarray(outcomes == TRUE)
 
 
@@ -220,11 +290,20 @@ def _partition_path(table: pa.Table, row: int, m: ManifestFile, metadata: TableM
 
 
 def rewrite_without(
-    table: pa.Table, marked: Rows, live: Rows, manifest: ManifestFile, writer: ManifestWriter, metadata: TableMetadata
+    table: pa.Table,
+    marked: Rows,
+    live: Rows,
+    manifest: ManifestFile,
+    writer: ManifestWriter,
+    metadata: TableMetadata,
 ) -> Filtered:
-    """Write a copy of the manifest: marked entries DELETED by this snapshot, other live ones EXISTING, old DELETED entries dropped."""
+    """Write a copy of the manifest: marked entries DELETED by this snapshot, other live ones
+    EXISTING, old DELETED entries dropped.
+    """
     rows = np.flatnonzero(live)
-    entries = entries_from_table(table.take(pa.array(rows)), metadata.spec_by_id(manifest.partition_spec_id))
+    entries = entries_from_table(
+        table.take(pa.array(rows)), metadata.spec_by_id(manifest.partition_spec_id)
+    )
     rewritten, removed, seen, duplicates = [], [], set[tuple[str, int | None]](), 0
     for entry, is_removed in zip(entries, marked[rows], strict=True):
         if not is_removed:
@@ -237,11 +316,23 @@ def rewrite_without(
         else:
             seen.add(name)
             removed.append(_without_metrics(entry.data_file))
-    return Filtered(writer.write(rewritten, manifest.partition_spec_id, manifest.content), tuple(removed), duplicates)
+    return Filtered(
+        writer.write(rewritten, manifest.partition_spec_id, manifest.content),
+        tuple(removed),
+        duplicates,
+    )
 
 
 def _without_metrics(f: DataFile) -> DataFile:
-    """Drop the statistics of a removed file: the snapshot summary does not need them, and they would only take memory."""
+    """Drop the statistics of a removed file: the snapshot summary does not need them, and they
+    would only take memory.
+    """
     return replace(
-        f, column_sizes=None, value_counts=None, null_value_counts=None, nan_value_counts=None, lower_bounds=None, upper_bounds=None
-    )  # fmt: skip
+        f,
+        column_sizes=None,
+        value_counts=None,
+        null_value_counts=None,
+        nan_value_counts=None,
+        lower_bounds=None,
+        upper_bounds=None,
+    )

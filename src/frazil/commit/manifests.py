@@ -1,4 +1,6 @@
-"""Write the manifests and the manifest list of a commit, and read manifests back for filtering and merging (spec, "Manifests")."""
+"""Write the manifests and the manifest list of a commit, and read manifests back for filtering and
+merging (spec, "Manifests").
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,19 @@ from frazil.storage.base import Storage
 from frazil.storage.locations import metadata_location
 
 _MIN_ROWS_TO_ROLL = 250
-ADDED, EXISTING, DELETED = ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED
+ADDED, EXISTING, DELETED = (
+    ManifestEntryStatus.ADDED,
+    ManifestEntryStatus.EXISTING,
+    ManifestEntryStatus.DELETED,
+)
 
 
-def field_summaries(types: Sequence[IcebergType], partitions: Iterable[tuple[Any, ...]]) -> tuple[FieldSummary, ...]:
-    """Summarise partition values per field: whether there are nulls and NaNs, and the bounds of the other values; -0.0 is below 0.0."""
+def field_summaries(
+    types: Sequence[IcebergType], partitions: Iterable[tuple[Any, ...]]
+) -> tuple[FieldSummary, ...]:
+    """Summarise partition values per field: whether there are nulls and NaNs, and the bounds of the
+    other values; -0.0 is below 0.0.
+    """
     columns = list(zip(*set(partitions), strict=True)) or [()] * len(types)
     return tuple(_summary(t, values) for t, values in zip(types, columns, strict=True))
 
@@ -40,7 +50,12 @@ def _summary(type_: IcebergType, values: Sequence[Any]) -> FieldSummary:
     floats = isinstance(numbers[0], float)
     low = min(numbers, key=_float_order) if floats else min(numbers)
     high = max(numbers, key=_float_order) if floats else max(numbers)
-    return FieldSummary(len(not_null) < len(values), len(numbers) < len(not_null), to_bytes(type_, low), to_bytes(type_, high))
+    return FieldSummary(
+        len(not_null) < len(values),
+        len(numbers) < len(not_null),
+        to_bytes(type_, low),
+        to_bytes(type_, high),
+    )
 
 
 def _float_order(value: float) -> tuple[float, float]:
@@ -49,25 +64,27 @@ def _float_order(value: float) -> tuple[float, float]:
 
 @dataclass
 class Output:
-    """Write the files of one commit. Every path is recorded before its first byte is written, so that after certain failure exactly these
-    files can be removed."""
+    """Write the files of one commit. Every path is recorded before its first byte is written, so
+    that after certain failure exactly these files can be removed."""
 
     storage: Storage
     written: list[str] = field(default_factory=list)
     sync_folder: bool = False
-    """True when the manifest list is the last file that the commit writes to the metadata folder, because the catalog keeps the table's
-    metadata elsewhere."""
+    """True when the manifest list is the last file that the commit writes to the metadata folder,
+    because the catalog keeps the table's metadata elsewhere."""
 
     def write(self, location: str, data: bytes, *, last: bool = False) -> None:
-        """Write and sync a file. The folder is synced by the last file written to it, usually the catalog's metadata file."""
+        """Write and sync a file. The folder is synced by the last file written to it, usually the
+        catalog's metadata file.
+        """
         self.written.append(location)
         self.storage.write(location, data, durable=last and self.sync_folder)
 
 
 @dataclass
 class ManifestWriter:
-    """Write the manifests of one snapshot: `<uuid>-m<n>.avro`. Entries are kept, so that merging need not read back what was just
-    written."""
+    """Write the manifests of one snapshot: `<uuid>-m<n>.avro`. Entries are kept, so that merging
+    need not read back what was just written."""
 
     output: Output
     metadata: TableMetadata
@@ -79,97 +96,180 @@ class ManifestWriter:
     def location(self, name: str) -> str:
         return metadata_location(self.metadata.location, self.metadata.properties, name)
 
-    def write(self, entries: Sequence[ManifestEntry], spec_id: int, content: int = ManifestContent.DATA) -> ManifestFile:
+    def write(
+        self, entries: Sequence[ManifestEntry], spec_id: int, content: int = ManifestContent.DATA
+    ) -> ManifestFile:
         return self._store(self._encode(entries, spec_id, content), entries, spec_id, content)
 
-    def write_rolling(self, entries: Sequence[ManifestEntry], spec_id: int, content: int = ManifestContent.DATA) -> list[ManifestFile]:
-        """Write the entries, in their order, to as few manifests of about `commit.manifest.target-size-bytes` as possible."""
+    def write_rolling(
+        self, entries: Sequence[ManifestEntry], spec_id: int, content: int = ManifestContent.DATA
+    ) -> list[ManifestFile]:
+        """Write the entries, in their order, to as few manifests of about
+        `commit.manifest.target-size-bytes` as possible.
+        """
         target = max(1, MANIFEST_TARGET_SIZE.of(self.metadata.properties))
         data = self._encode(entries, spec_id, content)
         parts = min(math.ceil(len(data) / target), max(1, len(entries) // _MIN_ROWS_TO_ROLL))
         if parts <= 1:
             return [self._store(data, entries, spec_id, content)]
         step = math.ceil(len(entries) / parts)
-        return [self.write(entries[start : start + step], spec_id, content) for start in range(0, len(entries), step)]
+        return [
+            self.write(entries[start : start + step], spec_id, content)
+            for start in range(0, len(entries), step)
+        ]
 
     def _encode(self, entries: Sequence[ManifestEntry], spec_id: int, content: int) -> bytes:
         md, spec = self.metadata, self.metadata.spec_by_id(spec_id)
         return encode_manifest(
-            entries, spec=spec, schema=schema_of_spec(md, spec), format_version=md.format_version, content=content,
-            snapshot_id=self.snapshot_id, codec=MANIFEST_CODEC.of(md.properties), level=MANIFEST_LEVEL.of(md.properties),
-        )  # fmt: skip
+            entries,
+            spec=spec,
+            schema=schema_of_spec(md, spec),
+            format_version=md.format_version,
+            content=content,
+            snapshot_id=self.snapshot_id,
+            codec=MANIFEST_CODEC.of(md.properties),
+            level=MANIFEST_LEVEL.of(md.properties),
+        )
 
-    def _store(self, data: bytes, entries: Sequence[ManifestEntry], spec_id: int, content: int) -> ManifestFile:
+    def _store(
+        self, data: bytes, entries: Sequence[ManifestEntry], spec_id: int, content: int
+    ) -> ManifestFile:
         spec = self.metadata.spec_by_id(spec_id)
         path = self.location(f"{self.uuid}-m{self.count}.avro")
         self.count += 1
-        manifest = described(entries, path, len(data), spec, schema_of_spec(self.metadata, spec), content, self.snapshot_id)
+        manifest = described(
+            entries,
+            path,
+            len(data),
+            spec,
+            schema_of_spec(self.metadata, spec),
+            content,
+            self.snapshot_id,
+        )
         self.output.write(path, data)
         self.entries[path] = entries
         return manifest
 
 
 def described(
-    entries: Sequence[ManifestEntry], path: str, length: int, spec: PartitionSpec, schema: Schema, content: int, snapshot_id: int | None
+    entries: Sequence[ManifestEntry],
+    path: str,
+    length: int,
+    spec: PartitionSpec,
+    schema: Schema,
+    content: int,
+    snapshot_id: int | None,
 ) -> ManifestFile:
-    """Describe a manifest as a manifest list does; sequence numbers that the commit has yet to assign are None."""
+    """Describe a manifest as a manifest list does; sequence numbers that the commit has yet to
+    assign are None.
+    """
     files, rows = [0, 0, 0], [0, 0, 0]
     for entry in entries:
         files[entry.status] += 1
         rows[entry.status] += entry.data_file.record_count
-    explicit = [entry.sequence_number for entry in entries if entry.status != DELETED and entry.sequence_number is not None]
+    explicit = [
+        entry.sequence_number
+        for entry in entries
+        if entry.status != DELETED and entry.sequence_number is not None
+    ]
     types = [f.field_type for f in spec.partition_type(schema)]
     return ManifestFile(
-        manifest_path=path, manifest_length=length, partition_spec_id=spec.spec_id, content=int(content),
-        min_sequence_number=min(explicit, default=None), added_snapshot_id=snapshot_id,
-        added_files_count=files[ADDED], existing_files_count=files[EXISTING], deleted_files_count=files[DELETED],
-        added_rows_count=rows[ADDED], existing_rows_count=rows[EXISTING], deleted_rows_count=rows[DELETED],
+        manifest_path=path,
+        manifest_length=length,
+        partition_spec_id=spec.spec_id,
+        content=int(content),
+        min_sequence_number=min(explicit, default=None),
+        added_snapshot_id=snapshot_id,
+        added_files_count=files[ADDED],
+        existing_files_count=files[EXISTING],
+        deleted_files_count=files[DELETED],
+        added_rows_count=rows[ADDED],
+        existing_rows_count=rows[EXISTING],
+        deleted_rows_count=rows[DELETED],
         partitions=field_summaries(types, (entry.data_file.partition for entry in entries)),
-    )  # fmt: skip
+    )
 
 
-# -- reading ------------------------------------------------------------------------------------------------------------------------
+# -- reading
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 def with_counts(manifest: ManifestFile, table: Any) -> ManifestFile:
     """Add the counts that an old writer left out of a manifest's description."""
     files, rows = [0, 0, 0], [0, 0, 0]
-    for status, records in zip(table["status"].to_pylist(), table["record_count"].to_pylist(), strict=True):
+    for status, records in zip(
+        table["status"].to_pylist(), table["record_count"].to_pylist(), strict=True
+    ):
         files[status] += 1
         rows[status] += records
     return replace(
         manifest,
-        added_files_count=files[ADDED], existing_files_count=files[EXISTING], deleted_files_count=files[DELETED],
-        added_rows_count=rows[ADDED], existing_rows_count=rows[EXISTING], deleted_rows_count=rows[DELETED],
-    )  # fmt: skip
+        added_files_count=files[ADDED],
+        existing_files_count=files[EXISTING],
+        deleted_files_count=files[DELETED],
+        added_rows_count=rows[ADDED],
+        existing_rows_count=rows[EXISTING],
+        deleted_rows_count=rows[DELETED],
+    )
 
 
 def read_entries(
-    manifest: ManifestFile, metadata: TableMetadata, storage: Storage, own: Mapping[str, Sequence[ManifestEntry]]
+    manifest: ManifestFile,
+    metadata: TableMetadata,
+    storage: Storage,
+    own: Mapping[str, Sequence[ManifestEntry]],
 ) -> Sequence[ManifestEntry]:
-    """Return the entries of a manifest; `own` holds those of manifests that this commit wrote, which need not be read."""
+    """Return the entries of a manifest; `own` holds those of manifests that this commit wrote,
+    which need not be read.
+    """
     if manifest.manifest_path in own:
         return own[manifest.manifest_path]
-    return entries_from_table(read_manifest(storage, manifest, keep=False), metadata.spec_by_id(manifest.partition_spec_id))
+    return entries_from_table(
+        read_manifest(storage, manifest, keep=False),
+        metadata.spec_by_id(manifest.partition_spec_id),
+    )
 
 
-# -- the list -----------------------------------------------------------------------------------------------------------------------
+# -- the list
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 def numbered(
-    manifests: Sequence[ManifestFile], sequence_number: int, first_row_id: int | None, metadata: TableMetadata, storage: Storage
+    manifests: Sequence[ManifestFile],
+    sequence_number: int,
+    first_row_id: int | None,
+    metadata: TableMetadata,
+    storage: Storage,
 ) -> tuple[list[ManifestFile], int | None]:
-    """Assign sequence numbers and, in v3, first row ids to the manifests of a commit; return them and the first row id that is left."""
+    """Assign sequence numbers and, in v3, first row ids to the manifests of a commit; return them
+    and the first row id that is left.
+    """
     result, next_row_id = [], first_row_id
     for manifest in manifests:
-        file_counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
+        file_counts = (
+            manifest.added_files_count,
+            manifest.existing_files_count,
+            manifest.deleted_files_count,
+        )
         if None in (*file_counts, manifest.added_rows_count, manifest.existing_rows_count):
             if metadata.format_version > 1:
-                manifest = with_counts(manifest, read_manifest(storage, manifest, ("status", "record_count")))
+                manifest = with_counts(
+                    manifest, read_manifest(storage, manifest, ("status", "record_count"))
+                )
         if manifest.sequence_number is None:
-            oldest = sequence_number if manifest.min_sequence_number is None else manifest.min_sequence_number
-            manifest = replace(manifest, sequence_number=sequence_number, min_sequence_number=oldest)
-        if next_row_id is not None and manifest.content == ManifestContent.DATA and manifest.first_row_id is None:
+            oldest = (
+                sequence_number
+                if manifest.min_sequence_number is None
+                else manifest.min_sequence_number
+            )
+            manifest = replace(
+                manifest, sequence_number=sequence_number, min_sequence_number=oldest
+            )
+        if (
+            next_row_id is not None
+            and manifest.content == ManifestContent.DATA
+            and manifest.first_row_id is None
+        ):
             manifest = replace(manifest, first_row_id=next_row_id)
             next_row_id += (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
         result.append(manifest)
@@ -177,16 +277,27 @@ def numbered(
 
 
 def write_list(
-    writer: ManifestWriter, manifests: Sequence[ManifestFile], attempt: int, parent_id: int | None, sequence_number: int,
+    writer: ManifestWriter,
+    manifests: Sequence[ManifestFile],
+    attempt: int,
+    parent_id: int | None,
+    sequence_number: int,
     first_row_id: int | None,
-) -> str:  # fmt: skip
-    """Write the manifest list of an attempt, `snap-<snapshot>-<attempt>-<uuid>.avro`; return its location."""
+) -> str:
+    """Write the manifest list of an attempt, `snap-<snapshot>-<attempt>-<uuid>.avro`; return its
+    location.
+    """
     md = writer.metadata
     location = writer.location(f"snap-{writer.snapshot_id}-{attempt}-{writer.uuid}.avro")
     data = encode_manifest_list(
-        manifests, snapshot_id=writer.snapshot_id, parent_snapshot_id=parent_id, sequence_number=sequence_number, first_row_id=first_row_id,
-        format_version=md.format_version, codec=MANIFEST_CODEC.of(md.properties),
-    )  # fmt: skip
+        manifests,
+        snapshot_id=writer.snapshot_id,
+        parent_snapshot_id=parent_id,
+        sequence_number=sequence_number,
+        first_row_id=first_row_id,
+        format_version=md.format_version,
+        codec=MANIFEST_CODEC.of(md.properties),
+    )
     writer.output.write(location, data, last=True)
     return location
 

@@ -1,4 +1,6 @@
-"""Merge small manifests into few, with Java's bin packing (ManifestMergeManager, BinPacking with a look-back of one)."""
+"""Merge small manifests into few, with Java's bin packing (ManifestMergeManager, BinPacking with a
+look-back of one).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ MergeCache = dict[tuple[tuple[str, int | None], ...], ManifestFile]
 
 
 def pack_end(items: Sequence[T], target: int, weight: Callable[[T], int]) -> list[list[T]]:
-    """Pack items, in their order, into bins of at most `target`, filled from the end, so that the first bin is the one left underfilled."""
+    """Pack items, in their order, into bins of at most `target`, filled from the end, so that the
+    first bin is the one left underfilled.
+    """
     bins: list[list[T]] = []
     room = -1
     for item in reversed(items):
@@ -31,12 +35,17 @@ def pack_end(items: Sequence[T], target: int, weight: Callable[[T], int]) -> lis
 
 
 def merge(
-    manifests: Sequence[ManifestFile], writer: ManifestWriter, metadata: TableMetadata, cache: MergeCache
+    manifests: Sequence[ManifestFile],
+    writer: ManifestWriter,
+    metadata: TableMetadata,
+    cache: MergeCache,
 ) -> tuple[list[ManifestFile], int]:
-    """Merge manifests where Java would; return them and how many manifests of earlier snapshots were replaced.
+    """Merge manifests where Java would; return them and how many manifests of earlier snapshots
+    were replaced.
 
-    Per spec, bins of `commit.manifest.target-size-bytes` are merged; the bin with the newest manifest only once it holds
-    `commit.manifest.min-count-to-merge` manifests. Results are kept in `cache` for the next attempt.
+    Per spec, bins of `commit.manifest.target-size-bytes` are merged; the bin with the newest
+    manifest only once it holds `commit.manifest.min-count-to-merge` manifests. Results are kept in
+    `cache` for the next attempt.
     """
     props = metadata.properties
     if not manifests or not MANIFEST_MERGE.of(props):
@@ -52,15 +61,19 @@ def merge(
                 continue
             key = tuple((m.manifest_path, m.first_row_id) for m in packed)
             if key not in cache:
-                cache[key] = writer.write(_merged_entries(packed, writer, metadata), spec_id, packed[0].content)
+                cache[key] = writer.write(
+                    _merged_entries(packed, writer, metadata), spec_id, packed[0].content
+                )
             result.append(cache[key])
             replaced += sum(m.added_snapshot_id != writer.snapshot_id for m in packed)
     return result, replaced
 
 
-def _merged_entries(packed: Sequence[ManifestFile], writer: ManifestWriter, metadata: TableMetadata) -> list[ManifestEntry]:
-    """Merge the entries: ADDED and DELETED entries of this snapshot keep their status, other live ones become EXISTING, and DELETED entries
-    of earlier snapshots are dropped."""
+def _merged_entries(
+    packed: Sequence[ManifestFile], writer: ManifestWriter, metadata: TableMetadata
+) -> list[ManifestEntry]:
+    """Merge the entries: ADDED and DELETED entries of this snapshot keep their status, other live
+    ones become EXISTING, and DELETED entries of earlier snapshots are dropped."""
     entries = []
     for manifest in packed:
         for entry in read_entries(manifest, metadata, writer.output.storage, writer.entries):
@@ -71,5 +84,7 @@ def _merged_entries(packed: Sequence[ManifestFile], writer: ManifestWriter, meta
             elif entry.status == ADDED and is_own:
                 entries.append(entry)
             else:
-                entries.append(entry if entry.status == EXISTING else replace(entry, status=EXISTING))
+                entries.append(
+                    entry if entry.status == EXISTING else replace(entry, status=EXISTING)
+                )
     return entries

@@ -1,9 +1,11 @@
-"""Plan a change of rows anew when maintenance, such as a compaction, was committed between its plan and its commit.
+"""Plan a change of rows anew when maintenance, such as a compaction, was committed between its plan
+and its commit.
 
-Such a snapshot changes no row, but files that the change was planned for are gone, or have other delete files. Java refuses the commit
-then. Here what other writers did to rows is validated as ever, with no regard to maintenance; if nothing speaks against the commit, the
-change is planned again on the table as it is now, and its new files are committed instead. It happens within the attempt, in the turn of
-this commit, so that the next compaction of this machine comes after it.
+Such a snapshot changes no row, but files that the change was planned for are gone, or have other
+delete files. Java refuses the commit then. Here what other writers did to rows is validated as
+ever, with no regard to maintenance; if nothing speaks against the commit, the change is planned
+again on the table as it is now, and its new files are committed instead. It happens within the
+attempt, in the turn of this commit, so that the next compaction of this machine comes after it.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ log = logging.getLogger(__name__)
 
 
 class PlannedAnew(Protocol):
-    """Hold the actions of a planned change, in order, and the locations of the files that were written for them."""
+    """Hold the actions of a planned change, in order, and the locations of the files that were
+    written for them.
+    """
 
     @property
     def actions(self) -> Sequence[Action]: ...
@@ -38,16 +42,18 @@ class PlannedAnew(Protocol):
 
 
 PlanAnew = Callable[[TableMetadata, int | None, frozenset[int]], PlannedAnew]
-"""Plan the change for this state of the table, and write its files. Further arguments: the snapshot from which conflicts are looked for,
-and the snapshots of this commit itself, which are not settled yet."""
+"""Plan the change for this state of the table, and write its files. Further arguments: the snapshot
+from which conflicts are looked for, and the snapshots of this commit itself, which are not settled
+yet."""
 
 
 @dataclass
 class PlannedChange:
     """Apply a planned change of rows to `branch`, planned anew where maintenance came in between.
 
-    `read`: the newest snapshot of other commits that the plan has read. `earlier`: how often earlier changes of the same commit had been
-    planned anew when this one was planned; it may have read their files.
+    `read`: the newest snapshot of other commits that the plan has read. `earlier`: how often
+    earlier changes of the same commit had been planned anew when this one was planned; it may have
+    read their files.
     """
 
     planned: PlannedAnew
@@ -69,7 +75,11 @@ class PlannedChange:
             if context.only_new or not self._was_maintained(metadata, context):
                 raise
             self._validate(metadata, context)
-            log.info("A change of %s is planned anew, since maintenance was committed meanwhile: %s", metadata.location, conflict)
+            log.info(
+                "A change of %s is planned anew, since maintenance was committed meanwhile: %s",
+                metadata.location,
+                conflict,
+            )
         self._plan(metadata, context)
         return self._applied(metadata, context)
 
@@ -87,7 +97,9 @@ class PlannedChange:
         return updates
 
     def _was_maintained(self, metadata: TableMetadata, context: Context) -> bool:
-        """Tell whether the branch goes on from the snapshot that was read, with maintenance in between."""
+        """Tell whether the branch goes on from the snapshot that was read, with maintenance in
+        between.
+        """
         own, maintained = frozenset(context.snapshot_ids()), False
         last: Snapshot | None = None
         for snapshot in metadata.ancestors(parent_of(metadata, self.branch)):
@@ -104,7 +116,11 @@ class PlannedChange:
 
     def _plan(self, metadata: TableMetadata, context: Context) -> None:
         own = frozenset(context.snapshot_ids())
-        others = (s.snapshot_id for s in metadata.ancestors(parent_of(metadata, self.branch)) if s.snapshot_id not in own)
+        others = (
+            s.snapshot_id
+            for s in metadata.ancestors(parent_of(metadata, self.branch))
+            if s.snapshot_id not in own
+        )
         self.read = next(others, None)
         begun = time.monotonic()
         self.planned = self.anew(metadata, self.read, own)

@@ -1,11 +1,14 @@
 """Queue the commits to one table, in this process and between the processes of a machine.
 
-Of writers that try at the same time all lose but one, and each lost attempt costs as much as a commit; in a queue each commits once. The
-queue only saves work: the catalog's compare-and-swap decides which commit was first, so a writer that does not queue (another machine,
-another engine), or has no patience left, simply tries. A process that ends loses its place, since the kernel releases its lock.
+Of writers that try at the same time all lose but one, and each lost attempt costs as much as a
+commit; in a queue each commits once. The queue only saves work: the catalog's compare-and-swap
+decides which commit was first, so a writer that does not queue (another machine, another engine),
+or has no patience left, simply tries. A process that ends loses its place, since the kernel
+releases its lock.
 
-Processes share one lock file of their user in the machine's temporary folder, in which each table has a byte. So the queue does not depend
-on where a table lies, and the file never grows: locks are on bytes that need not exist.
+Processes share one lock file of their user in the machine's temporary folder, in which each table
+has a byte. So the queue does not depend on where a table lies, and the file never grows: locks are
+on bytes that need not exist.
 """
 
 from __future__ import annotations
@@ -26,10 +29,13 @@ from weakref import WeakValueDictionary
 from frazil.catalog.base import LoadedTable
 
 PATIENCE = 10.0
-"""Seconds that a commit waits for its turn at most: a writer that hangs during its own turn delays no other for longer."""
+"""Seconds that a commit waits for its turn at most: a writer that hangs during its own turn delays
+no other for longer.
+"""
 _LOOK_AGAIN = (0.002, 0.02)
-"""Seconds, roughly, between two attempts to lock what another process has locked: at first, and after a while. Looking takes processor
-time from those who work, and with many that wait one of them looks soon."""
+"""Seconds, roughly, between two attempts to lock what another process has locked: at first, and
+after a while. Looking takes processor time from those who work, and with many that wait one of them
+looks soon."""
 
 
 class _Place:
@@ -61,8 +67,8 @@ class _Line:
             return False
 
     def wait(self, place: _Place, patience: float) -> None:
-        """Wait until the place is the first. When patience runs out, the place becomes first beside the one that holds up the line, so that
-        the others need not wait for a commit that hangs."""
+        """Wait until the place is the first. When patience runs out, the place becomes first beside
+        the one that holds up the line, so that the others need not wait for a commit that hangs."""
         if not place.called.wait(patience):
             with self._lock:
                 if self._first is not place:
@@ -82,8 +88,8 @@ class _Line:
 class _LockFile:
     """Lock bytes of the file that all processes of this user on this machine lock.
 
-    The locks belong to the process (POSIX), so that a forked child has none; closing the file would release all of them, so it is open as
-    long as any thread has a turn.
+    The locks belong to the process (POSIX), so that a forked child has none; closing the file would
+    release all of them, so it is open as long as any thread has a turn.
     """
 
     def __init__(self) -> None:
@@ -106,7 +112,9 @@ class _LockFile:
                 self.close()
 
     def reset(self) -> None:
-        """Close the file in a forked process, where another thread may have held the lock of this object for ever."""
+        """Close the file in a forked process, where another thread may have held the lock of this
+        object for ever.
+        """
         self._lock = threading.Lock()
         self.close()
 
@@ -118,8 +126,9 @@ class _LockFile:
 
 
 def _opened() -> int | None:
-    """Open the lock file, in a folder that only this user can write to. Other users can prepare a folder or a link of that name in the
-    temporary folder: theirs is not used, and then processes do not wait for each other."""
+    """Open the lock file, in a folder that only this user can write to. Other users can prepare a
+    folder or a link of that name in the temporary folder: theirs is not used, and then processes do
+    not wait for each other."""
     user = os.geteuid()
     try:
         path = os.path.join(tempfile.gettempdir(), f"frazil-{user}")
@@ -130,7 +139,12 @@ def _opened() -> int | None:
             owned = os.fstat(folder)
             if owned.st_uid != user or owned.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 return None
-            return os.open("commits.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            return os.open(
+                "commits.lock",
+                os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
+                0o600,
+                dir_fd=folder,
+            )
         finally:
             os.close(folder)
     except OSError:
@@ -155,12 +169,15 @@ def _line(key: str) -> _Line:
 
 
 @contextlib.contextmanager
-def turn(table: LoadedTable, patience: float = PATIENCE, meanwhile: Callable[[], object] = lambda: None) -> Iterator[bool]:
-    """Wait for the turn to commit to a table, and hold it for the block; yield whether others had their turn before, so that `table` is
-    stale.
+def turn(
+    table: LoadedTable, patience: float = PATIENCE, meanwhile: Callable[[], object] = lambda: None
+) -> Iterator[bool]:
+    """Wait for the turn to commit to a table, and hold it for the block; yield whether others had
+    their turn before, so that `table` is stale.
 
-    `meanwhile` is called when there are others to wait for. The code in the block must be right without being alone, since a wait ends
-    when patience runs out. A thread that holds a turn gets another one at once.
+    `meanwhile` is called when there are others to wait for. The code in the block must be right
+    without being alone, since a wait ends when patience runs out. A thread that holds a turn gets
+    another one at once.
     """
     key = _key(table)
     line, place, until = _line(key), _Place(), time.monotonic() + patience
@@ -185,7 +202,9 @@ def turn(table: LoadedTable, patience: float = PATIENCE, meanwhile: Callable[[],
 
 @contextlib.contextmanager
 def _byte(key: str) -> Iterator[tuple[int, int] | None]:
-    """Return the lock file and the byte of a table in it, and unlock the byte at the end of the block."""
+    """Return the lock file and the byte of a table in it, and unlock the byte at the end of the
+    block.
+    """
     file = _file
     descriptor = file.enter()
     try:
@@ -203,7 +222,9 @@ def _byte(key: str) -> Iterator[tuple[int, int] | None]:
 
 
 def _locks(descriptor: int, byte: int) -> bool:
-    """Lock a byte; False: another process has the lock. Where files cannot be locked (some mounts), nobody has it."""
+    """Lock a byte; False: another process has the lock. Where files cannot be locked (some mounts),
+    nobody has it.
+    """
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
     except (BlockingIOError, PermissionError):  # POSIX leaves to the system which of both it is

@@ -1,4 +1,6 @@
-"""Count the totals of a snapshot whose summary lacks them (old or other writers) from its manifests, once: the next summary has them."""
+"""Count the totals of a snapshot whose summary lacks them (old or other writers) from its
+manifests, once: the next summary has them.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,22 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
 from frazil.storage.base import Storage
 
-_COLUMNS = ("status", "content", "file_format", "record_count", "file_size_in_bytes", "content_size_in_bytes")
+_COLUMNS = (
+    "status",
+    "content",
+    "file_format",
+    "record_count",
+    "file_size_in_bytes",
+    "content_size_in_bytes",
+)
 
 
-def totals_before(parent: Snapshot | None, metadata: TableMetadata, storage: Storage) -> Mapping[str, str] | None:
-    """Return the parent's totals from its summary, and count those that it lacks. None: there is no parent."""
+def totals_before(
+    parent: Snapshot | None, metadata: TableMetadata, storage: Storage
+) -> Mapping[str, str] | None:
+    """Return the parent's totals from its summary, and count those that it lacks. None: there is no
+    parent.
+    """
     if parent is None:
         return None
     missing = [name for name, _, _ in TOTALS if not parent.summary.get(name, "").isdigit()]
@@ -34,7 +47,9 @@ def _count(snapshot: Snapshot, metadata: TableMetadata, storage: Storage) -> dic
         table = read_manifest(storage, manifest, columns=_COLUMNS)
         live = table.filter(pc.not_equal(table["status"], int(ManifestEntryStatus.DELETED)))
         content = live["content"]
-        totals["total-files-size"] += _sum(pc.coalesce(live["content_size_in_bytes"], live["file_size_in_bytes"]))
+        totals["total-files-size"] += _sum(
+            pc.coalesce(live["content_size_in_bytes"], live["file_size_in_bytes"])
+        )
         for kind, files, rows in (
             (DataFileContent.DATA, "total-data-files", "total-records"),
             (DataFileContent.POSITION_DELETES, "total-delete-files", "total-position-deletes"),

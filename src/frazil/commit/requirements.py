@@ -1,5 +1,5 @@
-"""Build and check the requirements of a commit: what must still hold when it swaps the table metadata (REST catalog spec,
-"TableRequirement"; Java UpdateRequirements)."""
+"""Build and check the requirements of a commit: what must still hold when it swaps the table
+metadata (REST catalog spec, "TableRequirement"; Java UpdateRequirements)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
 
 
-def requirements_for(base: TableMetadata | None, updates: Sequence[u.Update], *, replace: bool = False) -> tuple[u.Requirement, ...]:
-    """Return the requirements under which `updates`, made on `base`, may be applied; base None: the table must not exist.
+def requirements_for(
+    base: TableMetadata | None, updates: Sequence[u.Update], *, replace: bool = False
+) -> tuple[u.Requirement, ...]:
+    """Return the requirements under which `updates`, made on `base`, may be applied; base None: the
+    table must not exist.
 
-    `replace`: a table that is replaced may have changed refs and defaults, but field ids must not be assigned twice.
+    `replace`: a table that is replaced may have changed refs and defaults, but field ids must not
+    be assigned twice.
     """
     if base is None:
         return (u.AssertCreate(),)
@@ -28,7 +32,9 @@ def requirements_for(base: TableMetadata | None, updates: Sequence[u.Update], *,
     return tuple(requirements)
 
 
-def _requirements_of_update(base: TableMetadata, update: u.Update, replace: bool, seen: set[str]) -> list[u.Requirement]:
+def _requirements_of_update(
+    base: TableMetadata, update: u.Update, replace: bool, seen: set[str]
+) -> list[u.Requirement]:
     match update:
         case u.AddSchema():
             return [u.AssertLastAssignedFieldId(base.last_column_id)]
@@ -61,15 +67,23 @@ def _head(base: TableMetadata, name: str) -> int | None:
 
 
 def _branches(base: TableMetadata) -> list[u.Requirement]:
-    """Require that no branch has moved: a new snapshot could need the spec or schema that is removed."""
+    """Require that no branch has moved: a new snapshot could need the spec or schema that is
+    removed.
+    """
     return [u.AssertRefSnapshotId(n, r.snapshot_id) for n, r in base.refs.items() if r.is_branch]
 
 
-def check_requirements(metadata: TableMetadata | None, requirements: Iterable[u.Requirement]) -> None:
-    """Raise CommitFailedException (nothing applied, retryable) for the first condition that does not hold."""
+def check_requirements(
+    metadata: TableMetadata | None, requirements: Iterable[u.Requirement]
+) -> None:
+    """Raise CommitFailedException (nothing applied, retryable) for the first condition that does
+    not hold.
+    """
     for requirement in requirements:
         if why := _broken(metadata, requirement):
-            raise CommitFailedException(f"Requirement failed: {why}", table=metadata.location if metadata else None)
+            raise CommitFailedException(
+                f"Requirement failed: {why}", table=metadata.location if metadata else None
+            )
 
 
 def _broken(md: TableMetadata | None, requirement: u.Requirement) -> str | None:

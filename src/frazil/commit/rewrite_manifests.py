@@ -1,6 +1,8 @@
-"""Rewrite manifests: the same entries, sorted by partition, in as few manifests as their target size allows (Java BaseRewriteManifests).
+"""Rewrite manifests: the same entries, sorted by partition, in as few manifests as their target
+size allows (Java BaseRewriteManifests).
 
-Entries are decoded, sorted and encoded as columns. They keep their snapshot ids, sequence numbers and first row ids; all become EXISTING.
+Entries are decoded, sorted and encoded as columns. They keep their snapshot ids, sequence numbers
+and first row ids; all become EXISTING.
 """
 
 from __future__ import annotations
@@ -34,7 +36,12 @@ from frazil.scan.options import default_workers
 from frazil.spec.manifest import FieldSummary, ManifestContent, ManifestFile
 from frazil.spec.metadata import TableMetadata, schema_of_spec
 from frazil.spec.partitioning import PartitionSpec
-from frazil.spec.properties import MANIFEST_CODEC, MANIFEST_LEVEL, MANIFEST_TARGET_SIZE, refuse_encryption
+from frazil.spec.properties import (
+    MANIFEST_CODEC,
+    MANIFEST_LEVEL,
+    MANIFEST_TARGET_SIZE,
+    refuse_encryption,
+)
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.types import IcebergType
@@ -46,7 +53,9 @@ Advance = Callable[[int], object]
 
 @dataclass(frozen=True)
 class ManifestGroup:
-    """Hold manifests of one content and spec that are rewritten together, and how many manifests they become."""
+    """Hold manifests of one content and spec that are rewritten together, and how many manifests
+    they become.
+    """
 
     content: int
     manifests: tuple[ManifestFile, ...]
@@ -54,12 +63,17 @@ class ManifestGroup:
 
 
 def plan_manifests(
-    metadata: TableMetadata, storage: Storage, spec_id: int | None = None, sort_by: Sequence[str] = (), branch: str = MAIN_BRANCH
+    metadata: TableMetadata,
+    storage: Storage,
+    spec_id: int | None = None,
+    sort_by: Sequence[str] = (),
+    branch: str = MAIN_BRANCH,
 ) -> list[ManifestGroup]:
-    """Plan which manifests of a branch to rewrite: those of one spec (None: the current one), data and deletes apart. A group that is as
-    small and as sorted as it can be is left out.
+    """Plan which manifests of a branch to rewrite: those of one spec (None: the current one), data
+    and deletes apart. A group that is as small and as sorted as it can be is left out.
 
-    Raises ValidationError for a spec that is not there and for `sort_by` names that are no fields of it.
+    Raises ValidationError for a spec that is not there and for `sort_by` names that are no fields
+    of it.
     """
     spec = metadata.spec() if spec_id is None else metadata.spec_by_id(spec_id)
     order = sort_fields(spec, sort_by)
@@ -69,7 +83,9 @@ def plan_manifests(
     types = [f.field_type for f in spec.partition_type(schema_of_spec(metadata, spec))]
     groups = []
     for content in (ManifestContent.DATA, ManifestContent.DELETES):
-        group = tuple(m for m in listed if m.content == content and m.partition_spec_id == spec.spec_id)
+        group = tuple(
+            m for m in listed if m.content == content and m.partition_spec_id == spec.spec_id
+        )
         if not group:
             continue
         files = sum(_live_files(m, storage) for m in group)
@@ -80,7 +96,9 @@ def plan_manifests(
 
 
 def _live_files(manifest: ManifestFile, storage: Storage) -> int:
-    if manifest.added_files_count is None or manifest.existing_files_count is None:  # an old writer left them out
+    if (
+        manifest.added_files_count is None or manifest.existing_files_count is None
+    ):  # an old writer left them out
         return len(live(read_manifest(storage, manifest, ("status",))))
     return manifest.added_files_count + manifest.existing_files_count
 
@@ -92,28 +110,46 @@ def sort_fields(spec: PartitionSpec, sort_by: Sequence[str]) -> list[int]:
         raise ValidationError(
             f"Cannot set manifest sorting because specified field(s) {unknown} were not found in current partition spec {spec}.",
             hint=f"Its fields are {names}.",
-        )  # fmt: skip
+        )
     return [names.index(name) for name in sort_by or names]
 
 
-def in_order(manifests: Sequence[ManifestFile], types: Sequence[IcebergType], order: Sequence[int]) -> bool:
-    """Tell whether the first field that manifests are sorted by has no range in common between two of them."""
+def in_order(
+    manifests: Sequence[ManifestFile], types: Sequence[IcebergType], order: Sequence[int]
+) -> bool:
+    """Tell whether the first field that manifests are sorted by has no range in common between two
+    of them.
+    """
     if not order or len(manifests) < 2:
         return True
     if any(m.partitions is None or len(m.partitions) != len(types) for m in manifests):
         return False
     summaries = [m.partitions[order[0]] for m in manifests if m.partitions is not None]
-    if any(s.lower_bound is None and s.upper_bound is None and not s.contains_null and not s.contains_nan for s in summaries):
+    if any(
+        s.lower_bound is None
+        and s.upper_bound is None
+        and not s.contains_null
+        and not s.contains_nan
+        for s in summaries
+    ):
         return False  # such a summary says nothing (`scan.summaries`)
     type_ = types[order[0]]
     try:
-        ranges = sorted((_end(type_, s, s.lower_bound, low=True), _end(type_, s, s.upper_bound, low=False)) for s in summaries)
-    except (TypeError, ValueError):  # bounds of a type that has no order here: rewriting them does no harm
+        ranges = sorted(
+            (_end(type_, s, s.lower_bound, low=True), _end(type_, s, s.upper_bound, low=False))
+            for s in summaries
+        )
+    except (
+        TypeError,
+        ValueError,
+    ):  # bounds of a type that has no order here: rewriting them does no harm
         return False
     return all(before[1] <= after[0] for before, after in zip(ranges, ranges[1:], strict=False))
 
 
-def _end(type_: IcebergType, summary: FieldSummary, bound: bytes | None, low: bool) -> tuple[int, object]:
+def _end(
+    type_: IcebergType, summary: FieldSummary, bound: bytes | None, low: bool
+) -> tuple[int, object]:
     """Return an end of a range, nulls first."""
     if bound is None or (low and summary.contains_null is not False):
         return (0, 0)
@@ -122,8 +158,9 @@ def _end(type_: IcebergType, summary: FieldSummary, bound: bytes | None, low: bo
 
 @dataclass
 class RewriteManifests:
-    """Rewrite the manifests of one spec on main. `groups`: what the last attempt rewrote. A later attempt keeps what is written as long as
-    all manifests that it stands for are still there, and begins anew otherwise."""
+    """Rewrite the manifests of one spec on main. `groups`: what the last attempt rewrote. A later
+    attempt keeps what is written as long as all manifests that it stands for are still there, and
+    begins anew otherwise."""
 
     spec_id: int | None = None
     sort_by: tuple[str, ...] = ()
@@ -142,47 +179,93 @@ class RewriteManifests:
             return ()
         listed, state = manifests_of(metadata, head, context.storage), context.state(metadata)
         listed_keys = {(m.manifest_path, m.first_row_id) for m in listed}
-        replaced_keys = {(m.manifest_path, m.first_row_id) for g in self.groups for m in g.manifests}
-        made_for = (metadata.format_version, metadata.location, metadata.partition_specs, metadata.current_schema_id)
+        replaced_keys = {
+            (m.manifest_path, m.first_row_id) for g in self.groups for m in g.manifests
+        }
+        made_for = (
+            metadata.format_version,
+            metadata.location,
+            metadata.partition_specs,
+            metadata.current_schema_id,
+        )
         if not replaced_keys or not replaced_keys <= listed_keys or self._written_for != made_for:
             self.groups = plan_manifests(metadata, context.storage, self.spec_id, self.sort_by)
             self.written, self.entries, self._written_for = [], 0, made_for
             for group in self.groups:
                 self._rewrite(group, metadata, state, context.storage)
-            replaced_keys = {(m.manifest_path, m.first_row_id) for g in self.groups for m in g.manifests}
+            replaced_keys = {
+                (m.manifest_path, m.first_row_id) for g in self.groups for m in g.manifests
+            }
         if not replaced_keys:
             return ()
         untouched = [m for m in listed if (m.manifest_path, m.first_row_id) not in replaced_keys]
-        manifests = [m for content in ManifestContent for m in (*self.written, *untouched) if m.content == content]
-        counts = {"manifests-created": len(self.written), "manifests-kept": len(untouched), "manifests-replaced": len(replaced_keys)}
-        texts = {name: str(count) for name, count in {**counts, "entries-processed": self.entries}.items()}
+        manifests = [
+            m
+            for content in ManifestContent
+            for m in (*self.written, *untouched)
+            if m.content == content
+        ]
+        counts = {
+            "manifests-created": len(self.written),
+            "manifests-kept": len(untouched),
+            "manifests-replaced": len(replaced_keys),
+        }
+        texts = {
+            name: str(count)
+            for name, count in {**counts, "entries-processed": self.entries}.items()
+        }
         return produce_rearranged(manifests, texts, SnapshotTarget(), metadata, context)
 
-    def _rewrite(self, group: ManifestGroup, metadata: TableMetadata, state: SnapshotState, storage: Storage) -> None:
+    def _rewrite(
+        self, group: ManifestGroup, metadata: TableMetadata, state: SnapshotState, storage: Storage
+    ) -> None:
         spec = metadata.spec_by_id(group.manifests[0].partition_spec_id)
         schema = schema_of_spec(metadata, spec)
-        entries = _sorted(_existing(group.manifests, spec, schema, storage, self.advance), sort_fields(spec, self.sort_by))
-        bounds = [part * len(entries) // group.added for part in range(group.added + 1)] if group.added else []
-        parts = [entries.slice(start, end - start) for start, end in zip(bounds, bounds[1:], strict=False)]
+        entries = _sorted(
+            _existing(group.manifests, spec, schema, storage, self.advance),
+            sort_fields(spec, self.sort_by),
+        )
+        bounds = (
+            [part * len(entries) // group.added for part in range(group.added + 1)]
+            if group.added
+            else []
+        )
+        parts = [
+            entries.slice(start, end - start)
+            for start, end in zip(bounds, bounds[1:], strict=False)
+        ]
 
         def encode(part: pa.Table) -> bytes:
             return encode_columns(
-                part, spec=spec, schema=schema, format_version=metadata.format_version, content=group.content,
-                codec=MANIFEST_CODEC.of(metadata.properties), level=MANIFEST_LEVEL.of(metadata.properties),
-            )  # fmt: skip
+                part,
+                spec=spec,
+                schema=schema,
+                format_version=metadata.format_version,
+                content=group.content,
+                codec=MANIFEST_CODEC.of(metadata.properties),
+                level=MANIFEST_LEVEL.of(metadata.properties),
+            )
 
         for part, data in zip(parts, each(encode, parts, default_workers()), strict=True):
             path = state.writer.location(f"{state.writer.uuid}-m{state.writer.count}.avro")
             state.writer.count += 1
             state.writer.output.write(path, data)
-            self.written.append(_described(part, path, len(data), spec, schema, group.content, state.snapshot_id))
+            self.written.append(
+                _described(part, path, len(data), spec, schema, group.content, state.snapshot_id)
+            )
         self.entries += len(entries)
 
 
 def _existing(
-    manifests: Sequence[ManifestFile], spec: PartitionSpec, schema: Schema, storage: Storage, advance: Advance
+    manifests: Sequence[ManifestFile],
+    spec: PartitionSpec,
+    schema: Schema,
+    storage: Storage,
+    advance: Advance,
 ) -> pa.Table:
-    """Read the live entries of manifests as EXISTING ones, with partition values of the types that the spec has now."""
+    """Read the live entries of manifests as EXISTING ones, with partition values of the types that
+    the spec has now.
+    """
     labels = [str(f.field_id) for f in spec.partition_type(schema).fields]
 
     def entries(pack: Sequence[ManifestFile]) -> pa.Table:
@@ -190,8 +273,12 @@ def _existing(
         for read in read_pack(storage, pack):
             table = live(read).select(ALL_COLUMNS).combine_chunks()
             children = partition_columns(table, spec, schema)
-            partition = pa.StructArray.from_arrays(children, labels) if labels else _no_fields(len(table))
-            tables.append(table.set_column(table.column_names.index("partition"), "partition", partition))
+            partition = (
+                pa.StructArray.from_arrays(children, labels) if labels else _no_fields(len(table))
+            )
+            tables.append(
+                table.set_column(table.column_names.index("partition"), "partition", partition)
+            )
         return pa.concat_tables(tables)
 
     threads, tables = threads_for(manifests, storage, default_workers()), []
@@ -213,7 +300,10 @@ def _sorted(entries: pa.Table, order: Sequence[int]) -> pa.Table:
     keys: dict[str, pa.Array] = {}
     for field_number in order:
         if not pa.types.is_null(children[field_number].type):
-            keys |= {f"known {field_number}": children[field_number].is_valid(), str(field_number): children[field_number]}  # nulls first
+            keys |= {
+                f"known {field_number}": children[field_number].is_valid(),
+                str(field_number): children[field_number],
+            }  # nulls first
     if not keys or not len(entries):
         return entries
     indices = pc.sort_indices(pa.table(keys), [(name, "ascending") for name in keys])
@@ -221,18 +311,35 @@ def _sorted(entries: pa.Table, order: Sequence[int]) -> pa.Table:
 
 
 def _described(
-    entries: pa.Table, path: str, length: int, spec: PartitionSpec, schema: Schema, content: int, snapshot_id: int
+    entries: pa.Table,
+    path: str,
+    length: int,
+    spec: PartitionSpec,
+    schema: Schema,
+    content: int,
+    snapshot_id: int,
 ) -> ManifestFile:
     children = column_of(entries, "partition").flatten() if spec.fields else []
     types = [f.field_type for f in spec.partition_type(schema)]
-    summaries = [field_summaries([t], [(v,) for v in _distinct(c)])[0] for t, c in zip(types, children, strict=True)]
+    summaries = [
+        field_summaries([t], [(v,) for v in _distinct(c)])[0]
+        for t, c in zip(types, children, strict=True)
+    ]
     return ManifestFile(
-        manifest_path=path, manifest_length=length, partition_spec_id=spec.spec_id, content=content, added_snapshot_id=snapshot_id,
+        manifest_path=path,
+        manifest_length=length,
+        partition_spec_id=spec.spec_id,
+        content=content,
+        added_snapshot_id=snapshot_id,
         min_sequence_number=pc.min(entries["sequence_number"]).as_py(),
-        added_files_count=0, existing_files_count=len(entries), deleted_files_count=0,
-        added_rows_count=0, existing_rows_count=pc.sum(entries["record_count"]).as_py(), deleted_rows_count=0,
+        added_files_count=0,
+        existing_files_count=len(entries),
+        deleted_files_count=0,
+        added_rows_count=0,
+        existing_rows_count=pc.sum(entries["record_count"]).as_py(),
+        deleted_rows_count=0,
         partitions=tuple(summaries),
-    )  # fmt: skip
+    )
 
 
 def _distinct(values: pa.Array) -> list[object]:

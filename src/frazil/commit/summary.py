@@ -1,4 +1,6 @@
-"""Build snapshot summaries with Java's keys: what a commit added and removed, and the totals carried on from the parent snapshot."""
+"""Build snapshot summaries with Java's keys: what a commit added and removed, and the totals
+carried on from the parent snapshot.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,11 @@ PartitionPath = Callable[[int, tuple[Any, ...]], str]
 
 @dataclass
 class SummaryCounts:
-    """Count files and rows of one partition or of all, by summary key; zeros are left out of the summary.
+    """Count files and rows of one partition or of all, by summary key; zeros are left out of the
+    summary.
 
-    `trusted` False: a delete manifest was added as a whole, so sizes and counts of deletes are unknown and left out.
+    `trusted` False: a delete manifest was added as a whole, so sizes and counts of deletes are
+    unknown and left out.
     """
 
     values: dict[str, int] = field(default_factory=dict)
@@ -41,7 +45,9 @@ class SummaryCounts:
         self.bump(f"{change}-files-size", file.size)
         match file.content:
             case DataFileContent.DATA:
-                data_change = "added" if added else "deleted"  # Java's keys say "deleted" of data, "removed" of the rest
+                data_change = (
+                    "added" if added else "deleted"
+                )  # Java's keys say "deleted" of data, "removed" of the rest
                 self.bump(f"{data_change}-data-files")
                 self.bump(f"{data_change}-records", file.record_count)
                 return
@@ -54,12 +60,18 @@ class SummaryCounts:
         self.bump(f"{change}-delete-files")
 
     def shown(self) -> dict[str, str]:
-        return {k: str(v) for k, v in self.values.items() if v > 0 and (self.trusted or not k.endswith(_OF_DELETES))}
+        return {
+            k: str(v)
+            for k, v in self.values.items()
+            if v > 0 and (self.trusted or not k.endswith(_OF_DELETES))
+        }
 
 
 @dataclass
 class SummaryBuilder:
-    """Collect what one snapshot adds and removes. `path` returns a partition's path for (spec id, values)."""
+    """Collect what one snapshot adds and removes. `path` returns a partition's path for (spec id,
+    values).
+    """
 
     path: PartitionPath
     counts: SummaryCounts = field(default_factory=SummaryCounts)
@@ -91,7 +103,9 @@ class SummaryBuilder:
             self.counts.trusted = False
 
     def build(self, limit: int = 0) -> dict[str, str]:
-        """Build the summary. `limit`: partitions are listed one by one if at most so many changed (`write.summary.partition-limit`)."""
+        """Build the summary. `limit`: partitions are listed one by one if at most so many changed
+        (`write.summary.partition-limit`).
+        """
         summary = self.counts.shown()
         if self.duplicates:
             summary["deleted-duplicate-files"] = str(self.duplicates)
@@ -103,7 +117,9 @@ class SummaryBuilder:
             summary["partition-summaries-included"] = "true"
             for path, counts in by_path.items():
                 if path:
-                    summary["partitions." + path] = ",".join(f"{k}={v}" for k, v in counts.shown().items())
+                    summary["partitions." + path] = ",".join(
+                        f"{k}={v}" for k, v in counts.shown().items()
+                    )
         return summary
 
     def _by_path(self) -> dict[str, SummaryCounts]:
@@ -116,9 +132,11 @@ class SummaryBuilder:
 
 
 def with_totals(summary: Mapping[str, str], previous: Mapping[str, str] | None) -> dict[str, str]:
-    """Add the table's totals to the summary: those of the parent snapshot (None: no parent, so 0) plus added minus removed.
+    """Add the table's totals to the summary: those of the parent snapshot (None: no parent, so 0)
+    plus added minus removed.
 
-    As in Java, a total is left out when the parent's is missing or not a number, or when the result would be negative.
+    As in Java, a total is left out when the parent's is missing or not a number, or when the result
+    would be negative.
     """
     extended = dict(summary)
     for total, added, removed in TOTALS:

@@ -1,8 +1,11 @@
-"""Commit actions in a loop: apply them to the metadata, swap once, and try again on fresh metadata when another writer was first.
+"""Commit actions in a loop: apply them to the metadata, swap once, and try again on fresh metadata
+when another writer was first.
 
-When another writer was first, `swap` returns `Conflict` instead of raising. Only metadata is made again: data files are written once,
-manifests are reused, the snapshot id stays, so that an attempt that was applied without an answer is recognised. When it is not known
-whether the commit was applied, nothing is deleted; when it is known to have failed, exactly the files that this commit wrote are.
+When another writer was first, `swap` returns `Conflict` instead of raising. Only metadata is made
+again: data files are written once, manifests are reused, the snapshot id stays, so that an attempt
+that was applied without an answer is recognised. When it is not known whether the commit was
+applied, nothing is deleted; when it is known to have failed, exactly the files that this commit
+wrote are.
 """
 
 from __future__ import annotations
@@ -47,8 +50,9 @@ Sleep = Callable[[float], None]
 
 @dataclass(frozen=True)
 class CommitOutcome:
-    """Hold the result of a commit. `snapshots`: those this commit made, in order; `attempts` 0: nothing to change, nothing committed.
-    `done`: an action found that the same commit was done before."""
+    """Hold the result of a commit. `snapshots`: those this commit made, in order; `attempts` 0:
+    nothing to change, nothing committed. `done`: an action found that the same commit was done
+    before."""
 
     table: LoadedTable
     snapshots: tuple[Snapshot, ...]
@@ -71,9 +75,11 @@ class PreparedCommit:
     requirements: tuple[Requirement, ...]
 
 
-def plan(base: TableMetadata, actions: Sequence[Action], context: Context) -> PreparedCommit | AlreadyDone | None:
-    """Apply the actions one after the other; return None when they change nothing, AlreadyDone when one of them finds its commit done
-    before."""
+def plan(
+    base: TableMetadata, actions: Sequence[Action], context: Context
+) -> PreparedCommit | AlreadyDone | None:
+    """Apply the actions one after the other; return None when they change nothing, AlreadyDone when
+    one of them finds its commit done before."""
     updates: list[Update] = []
     current = base
     for index, action in enumerate(actions):
@@ -95,11 +101,13 @@ def plan(base: TableMetadata, actions: Sequence[Action], context: Context) -> Pr
 
 @dataclass
 class TableCommit:
-    """Commit actions to one table in a loop of attempts (`run`), and remove the files that its outcome leaves without use.
+    """Commit actions to one table in a loop of attempts (`run`), and remove the files that its
+    outcome leaves without use.
 
-    `base`: the state of the table that the next attempt starts from. `written`: data files that were made for this commit. `swapping`: a
-    swap was sent, and it is not certain yet that it was not applied. As long as it is True the table may refer to files of this commit, so
-    that an error must not remove any.
+    `base`: the state of the table that the next attempt starts from. `written`: data files that
+    were made for this commit. `swapping`: a swap was sent, and it is not certain yet that it was
+    not applied. As long as it is True the table may refer to files of this commit, so that an error
+    must not remove any.
     """
 
     backend: CatalogBackend
@@ -112,41 +120,59 @@ class TableCommit:
     swapping: bool = False
 
     def __post_init__(self) -> None:
-        properties = self.base.metadata.properties  # as the table was loaded: what others change meanwhile counts for the next commit
+        properties = (
+            self.base.metadata.properties
+        )  # as the table was loaded: what others change meanwhile counts for the next commit
         self.retries = COMMIT_RETRY.retries.of(properties)
-        self.longest, self.total = (p.of(properties) / 1000 for p in (COMMIT_RETRY.longest, COMMIT_RETRY.total))
-        self.shortest = COMMIT_RETRY.shortest.of(properties) / 1000 if COMMIT_RETRY.shortest.name in properties else self.longest
+        self.longest, self.total = (
+            p.of(properties) / 1000 for p in (COMMIT_RETRY.longest, COMMIT_RETRY.total)
+        )
+        self.shortest = (
+            COMMIT_RETRY.shortest.of(properties) / 1000
+            if COMMIT_RETRY.shortest.name in properties
+            else self.longest
+        )
 
     def run(self) -> CommitOutcome:
         """Commit the actions and return the outcome. The steps of the loop:
 
-        1. Wait for the turn of this commit among those of this process (`queue.turn`), and write new manifests meanwhile.
-        2. Load the table again where others committed in between, or where the last attempt was lost.
-        3. Apply the actions and swap (`attempt`). If the first attempt is lost, the second follows at once, within the same turn.
+        1. Wait for the turn of this commit among those of this process (`queue.turn`), and write
+           new manifests meanwhile.
+        2. Load the table again where others committed in between, or where the last attempt was
+           lost.
+        3. Apply the actions and swap (`attempt`). If the first attempt is lost, the second follows
+           at once, within the same turn.
         4. After another conflict, pause and begin again with step 1, as long as there are retries.
 
-        When the swap was applied, the manifests of lost attempts are removed (`succeeded`). When there is nothing to commit, or an action
-        finds that this commit was done before, all files of this commit are removed (`take_back`). After an unclear answer the snapshot is
-        looked for (`recognised`); unless it is found, no file is removed. Files of a commit that raises are left to the caller, which
-        removes all of them (`give_up`) unless `swapping`.
+        When the swap was applied, the manifests of lost attempts are removed (`succeeded`). When
+        there is nothing to commit, or an action finds that this commit was done before, all files
+        of this commit are removed (`take_back`). After an unclear answer the snapshot is looked for
+        (`recognised`); unless it is found, no file is removed. Files of a commit that raises are
+        left to the caller, which removes all of them (`give_up`) unless `swapping`.
         """
         lost = 0.0  # seconds that the last attempt took that met a conflict; 0.0: none did so far
         while True:
             patience = min(PATIENCE, self.longest, self.total - (time.monotonic() - self.started))
             with turn(self.base, patience, self.write_new_manifests) as others_were_first:
                 if others_were_first or lost:
-                    self.next_base()  # an attempt on metadata that is known to be stale would be lost
+                    # an attempt on metadata that is known to be stale would be lost
+                    self.next_base()
                 begun, planning = time.monotonic(), self.context.seconds_planning
                 ready, outcome = self.attempt()
-                if isinstance(outcome, Conflict) and not (others_were_first or lost):  # the table was loaded long ago, as a rule
+                if isinstance(outcome, Conflict) and not (
+                    others_were_first or lost
+                ):  # the table was loaded long ago, as a rule
                     begun, planning = time.monotonic(), self.context.seconds_planning
                     ready, outcome = self.attempt()
             if isinstance(ready, AlreadyDone) and ready.snapshot_id in self.context.snapshot_ids():
-                # An earlier attempt of this commit was applied, and its snapshot has been expired since.
+                # An earlier attempt of this commit was applied, and its snapshot has been expired
+                # since.
                 return self.succeeded(self.base)
             match outcome:
                 case Conflict():
-                    lost = max(1e-3, time.monotonic() - begun - (self.context.seconds_planning - planning))
+                    lost = max(
+                        1e-3, time.monotonic() - begun - (self.context.seconds_planning - planning)
+                    )
                     self.sleep(self.pause(lost))
                 case _ if ready is None or isinstance(ready, AlreadyDone):
                     self.take_back()
@@ -157,8 +183,8 @@ class TableCommit:
                     return self.recognised(ready, cause)
 
     def write_new_manifests(self) -> None:
-        """Write the new manifests while other commits have their turn, so that the attempt finds them written. Errors are suppressed here:
-        the attempt meets and reports them."""
+        """Write the new manifests while other commits have their turn, so that the attempt finds
+        them written. Errors are suppressed here: the attempt meets and reports them."""
         self.context.only_new = True
         try:
             with contextlib.suppress(FrazilError):
@@ -167,8 +193,9 @@ class TableCommit:
             self.context.only_new = False
 
     def attempt(self) -> tuple[PreparedCommit | AlreadyDone | None, Outcome]:
-        """Plan the actions on the table's present state (see `plan`) and swap; return the plan and the outcome of the swap. After a
-        conflict the base is loaded again, and the next attempt may begin. Raises CommitFailedException when no retry is left."""
+        """Plan the actions on the table's present state (see `plan`) and swap; return the plan and
+        the outcome of the swap. After a conflict the base is loaded again, and the next attempt may
+        begin. Raises CommitFailedException when no retry is left."""
         try:
             ready = plan(self.base.metadata, self.actions, self.context)
         except NoSuchFileError as missing:
@@ -185,8 +212,9 @@ class TableCommit:
         return ready, outcome
 
     def outdated(self, missing: NoSuchFileError) -> Conflict:
-        """Load the table again after a file of its present state was not found: others have committed, and expired this state. Raises the
-        error where nobody has committed, since the table itself lacks the file then."""
+        """Load the table again after a file of its present state was not found: others have
+        committed, and expired this state. Raises the error where nobody has committed, since the
+        table itself lacks the file then."""
         self.leave_outdated(missing)
         self.begin_next(str(missing))
         return Conflict(str(missing))
@@ -205,31 +233,41 @@ class TableCommit:
         self.context.now_ms = max(self.context.now_ms, time.time_ns() // 1_000_000)
 
     def check_retries(self, reason: str) -> None:
-        """Check that retries are left. Raises CommitFailedException when commit.retry.num-retries or commit.retry.total-timeout-ms is used
-        up."""
+        """Check that retries are left. Raises CommitFailedException when commit.retry.num-retries
+        or commit.retry.total-timeout-ms is used up."""
         attempt, waited = self.context.attempt, time.monotonic() - self.started
         if attempt > self.retries or waited > self.total:
             raise CommitFailedException(
-                f"Could not commit to {table_name(self.base)} after {attempt} attempts: {reason}", table=table_name(self.base),
-                attempts=attempt, hint="Others commit to it at the same time; try again, or raise commit.retry.num-retries.",
-            )  # fmt: skip
+                f"Could not commit to {table_name(self.base)} after {attempt} attempts: {reason}",
+                table=table_name(self.base),
+                attempts=attempt,
+                hint="Others commit to it at the same time; try again, or raise commit.retry.num-retries.",
+            )
 
     def pause(self, lost: float) -> float:
-        """Compute the seconds before the next attempt: the time that the lost attempt took, four times as long with each attempt, at most
-        max-wait-ms and, where the table sets it, min-wait-ms, which is doubled. Slow stores need long pauses: who tries again sooner than
-        the others can commit loses again."""
+        """Compute the seconds before the next attempt: the time that the lost attempt took, four
+        times as long with each attempt, at most max-wait-ms and, where the table sets it,
+        min-wait-ms, which is doubled. Slow stores need long pauses: who tries again sooner than the
+        others can commit loses again."""
         attempt = self.context.attempt
-        return min(lost * random.uniform(1.0, 2.0) * 4.0 ** (attempt - 3), self.shortest * 2.0 ** (attempt - 2), self.longest)
+        return min(
+            lost * random.uniform(1.0, 2.0) * 4.0 ** (attempt - 3),
+            self.shortest * 2.0 ** (attempt - 2),
+            self.longest,
+        )
 
     def swap(self, ready: PreparedCommit) -> Committed | Conflict | Unknown:
-        """Swap the table's metadata and return the catalog's answer. A FrazilError is raised only when nothing was applied; any other error
-        leaves the outcome unknown."""
-        self.swapping = True  # until the table has been looked at: a request that was sent twice conflicts with itself
+        """Swap the table's metadata and return the catalog's answer. A FrazilError is raised only
+        when nothing was applied; any other error leaves the outcome unknown."""
+        # until the table has been looked at: a request that was sent twice conflicts with itself
+        self.swapping = True
         return self._swap(ready)
 
     def _swap(self, ready: PreparedCommit) -> Committed | Conflict | Unknown:
         try:
-            return self.backend.swap(self.base, ready.metadata, updates=ready.updates, requirements=ready.requirements)
+            return self.backend.swap(
+                self.base, ready.metadata, updates=ready.updates, requirements=ready.requirements
+            )
         except CommitFailedException as e:
             return Conflict(str(e))
         except CommitStateUnknownException as e:
@@ -241,7 +279,9 @@ class TableCommit:
             return Unknown(e)
 
     def next_base(self) -> None:
-        """Load fresh metadata of the same table. Another uuid means another table under the same name, which is left alone."""
+        """Load fresh metadata of the same table. Another uuid means another table under the same
+        name, which is left alone.
+        """
         try:
             fresh = self.backend.load(self.base.identifier)
         except NoSuchTableError:
@@ -252,8 +292,9 @@ class TableCommit:
             self.swapping = False
             raise ValidationException(
                 f"Table UUID does not match: {table_name(self.base)} was {base_uuid}, is {now}: it was dropped and made again meanwhile.",
-                hint="Load the table again.", table=table_name(self.base),
-            )  # fmt: skip
+                hint="Load the table again.",
+                table=table_name(self.base),
+            )
         self.base = fresh
 
     def landed(self, metadata: TableMetadata, ready: PreparedCommit) -> bool:
@@ -264,20 +305,33 @@ class TableCommit:
         return same_state(metadata, ready.metadata)
 
     def recognised(self, ready: PreparedCommit, cause: BaseException) -> CommitOutcome:
-        """Look for our snapshot after an unclear answer: success if it is found; else the outcome stays unknown and every file stays."""
+        """Look for our snapshot after an unclear answer: success if it is found; else the outcome
+        stays unknown and every file stays.
+        """
         properties = self.base.metadata.properties
         retries, begun = COMMIT_STATUS_CHECK.retries.of(properties), time.monotonic()
-        pause, longest = (p.of(properties) / 1000 for p in (COMMIT_STATUS_CHECK.shortest, COMMIT_STATUS_CHECK.longest))
+        pause, longest = (
+            p.of(properties) / 1000
+            for p in (COMMIT_STATUS_CHECK.shortest, COMMIT_STATUS_CHECK.longest)
+        )
         for check in range(retries + 1):
             try:
                 fresh = self.backend.load(self.base.identifier)
             except Exception as e:
-                log.warning("Could not look at %s after an unclear commit: %s", table_name(self.base), e)
-                if check == retries or time.monotonic() - begun > COMMIT_STATUS_CHECK.total.of(properties) / 1000:
+                log.warning(
+                    "Could not look at %s after an unclear commit: %s", table_name(self.base), e
+                )
+                if (
+                    check == retries
+                    or time.monotonic() - begun > COMMIT_STATUS_CHECK.total.of(properties) / 1000
+                ):
                     break
                 self.sleep(min(longest, pause * 2**check))
                 continue
-            same = fresh.metadata.table_uuid in (None, self.base.metadata.table_uuid) or self.base.metadata.table_uuid is None
+            same = (
+                fresh.metadata.table_uuid in (None, self.base.metadata.table_uuid)
+                or self.base.metadata.table_uuid is None
+            )
             if same and self.landed(fresh.metadata, ready):
                 return self.succeeded(fresh)
             break
@@ -285,25 +339,32 @@ class TableCommit:
 
     def unknown(self, cause: BaseException) -> CommitStateUnknownException:
         return CommitStateUnknownException(
-            f"Cannot tell whether the commit to {table_name(self.base)} was applied: {cause}", table=table_name(self.base),
+            f"Cannot tell whether the commit to {table_name(self.base)} was applied: {cause}",
+            table=table_name(self.base),
             snapshot_id=next(iter(self.context.snapshot_ids()), None),
             hint="All its files are kept. Load the table and look for the snapshot before you try again.",
-        )  # fmt: skip
+        )
 
     def succeeded(self, table: LoadedTable) -> CommitOutcome:
-        """Remove the files that lost attempts left; a failure to remove them does not fail the commit."""
+        """Remove the files that lost attempts left; a failure to remove them does not fail the
+        commit.
+        """
         try:
             used = self.used(table)
             if used is not None:
                 unused = [w for w in self.context.output.written if w not in used]
-                remove(self.context.storage, [*unused, *self.context.unneeded_files()], "attempts that lost")
+                remove(
+                    self.context.storage,
+                    [*unused, *self.context.unneeded_files()],
+                    "attempts that lost",
+                )
         except Exception as e:
             log.warning("Could not clean up after the commit to %s: %s", table_name(table), e)
         return self.outcome(table, self.context.attempt)
 
     def used(self, table: LoadedTable) -> set[str] | None:
-        """List our manifests and manifest lists that the table refers to; None when that is not certain, because an attempt before the last
-        one landed."""
+        """List our manifests and manifest lists that the table refers to; None when that is not
+        certain, because an attempt before the last one landed."""
         used_files: set[str] = set()
         for state in self.context.states.values():
             saved = table.metadata.snapshots.by_id(state.snapshot_id) if state.used else None
@@ -312,32 +373,54 @@ class TableCommit:
             used_files |= state.used
         return used_files
 
-    def outcome(self, table: LoadedTable, attempts: int, done: AlreadyDone | None = None) -> CommitOutcome:
+    def outcome(
+        self, table: LoadedTable, attempts: int, done: AlreadyDone | None = None
+    ) -> CommitOutcome:
         snapshots = (table.metadata.snapshots.by_id(i) for i in self.context.snapshot_ids())
-        return CommitOutcome(table, tuple(s for s in snapshots if s is not None), attempts, time.monotonic() - self.started, done)
+        return CommitOutcome(
+            table,
+            tuple(s for s in snapshots if s is not None),
+            attempts,
+            time.monotonic() - self.started,
+            done,
+        )
 
     def take_back(self) -> None:
-        """Remove the files that this commit wrote, and the data files that were written for it, since there is nothing to commit."""
+        """Remove the files that this commit wrote, and the data files that were written for it,
+        since there is nothing to commit.
+        """
         unneeded = self.context.unneeded_files()
-        remove(self.context.storage, [*self.context.output.written, *self.written, *unneeded], "a commit that changes nothing")
+        remove(
+            self.context.storage,
+            [*self.context.output.written, *self.written, *unneeded],
+            "a commit that changes nothing",
+        )
 
     def give_up(self) -> None:
-        """Remove the files that this commit wrote, and the data files that were written for it, since the commit was certainly not
-        applied."""
-        remove(self.context.storage, [*self.context.output.written, *self.written], "a failed commit")
+        """Remove the files that this commit wrote, and the data files that were written for it,
+        since the commit was certainly not applied."""
+        remove(
+            self.context.storage, [*self.context.output.written, *self.written], "a failed commit"
+        )
 
 
 def same_state(state: TableMetadata, other: TableMetadata) -> bool:
     """Tell whether two states are equal but for the metadata log, which the catalog keeps."""
-    return state.last_updated_ms == other.last_updated_ms and replace(state, metadata_log=()) == replace(other, metadata_log=())
+    return state.last_updated_ms == other.last_updated_ms and replace(
+        state, metadata_log=()
+    ) == replace(other, metadata_log=())
 
 
 def table_name(table: LoadedTable) -> str:
     return ".".join(table.identifier) or table.metadata.location
 
 
-def context_of(backend: CatalogBackend, storage: Storage, environment: Mapping[str, str] | None) -> Context:
-    return Context(Output(storage, sync_folder=not backend.writes_metadata_files), dict(environment or {}))
+def context_of(
+    backend: CatalogBackend, storage: Storage, environment: Mapping[str, str] | None
+) -> Context:
+    return Context(
+        Output(storage, sync_folder=not backend.writes_metadata_files), dict(environment or {})
+    )
 
 
 def commit(
@@ -351,8 +434,9 @@ def commit(
 ) -> CommitOutcome:
     """Commit all actions as one new version of the table's metadata; several are one transaction.
 
-    `written`: data files made for this commit; they are deleted when it certainly failed. `environment` goes into the summaries.
-    Raises CommitFailedException (retries used up), ValidationException (others changed what it relies on), CommitStateUnknownException.
+    `written`: data files made for this commit; they are deleted when it certainly failed.
+    `environment` goes into the summaries. Raises CommitFailedException (retries used up),
+    ValidationException (others changed what it relies on), CommitStateUnknownException.
     """
     context = context_of(backend, base.storage, environment)
     work = TableCommit(backend, base, list(actions), list(written), context, sleep)
@@ -360,7 +444,9 @@ def commit(
         outcome = work.run()
     except CommitStateUnknownException:
         raise
-    except BaseException as e:  # also KeyboardInterrupt and SystemExit, which may come after the moment that counts
+    except (
+        BaseException
+    ) as e:  # also KeyboardInterrupt and SystemExit, which may come after the moment that counts
         if not work.swapping:
             work.give_up()
         elif isinstance(e, Exception):
@@ -370,9 +456,15 @@ def commit(
     return outcome
 
 
-def report(backend: CatalogBackend, outcome: CommitOutcome, environment: Mapping[str, str] | None) -> None:
+def report(
+    backend: CatalogBackend, outcome: CommitOutcome, environment: Mapping[str, str] | None
+) -> None:
     """Report a commit to the catalog's metrics reporters, if it has any."""
-    if outcome.attempts and outcome.snapshots and (reporter := reporter_of(backend, outcome.table.identifier)) is not None:
+    if (
+        outcome.attempts
+        and outcome.snapshots
+        and (reporter := reporter_of(backend, outcome.table.identifier)) is not None
+    ):
         reporter.committed(outcome.snapshots, outcome.attempts, outcome.seconds, environment or {})
 
 
@@ -384,7 +476,8 @@ def create(
     written: Iterable[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> CommitOutcome:
-    """Create a table that the back end staged (`stage_create`), with snapshots if there are actions, in one step.
+    """Create a table that the back end staged (`stage_create`), with snapshots if there are
+    actions, in one step.
 
     Raises TableAlreadyExistsError when the name is taken.
     """
@@ -421,7 +514,12 @@ def _try_create(work: TableCommit, ready: PreparedCommit) -> Committed | Conflic
     staged = work.base
     updates = (*creation_updates(staged.metadata), *ready.updates)
     try:
-        return work.backend.create(staged.identifier, ready.metadata, updates=updates, requirements=requirements_for(None, updates))
+        return work.backend.create(
+            staged.identifier,
+            ready.metadata,
+            updates=updates,
+            requirements=requirements_for(None, updates),
+        )
     except CommitStateUnknownException:
         raise
     except FrazilError:
@@ -432,8 +530,9 @@ def _try_create(work: TableCommit, ready: PreparedCommit) -> Committed | Conflic
 
 
 def _created_before(work: TableCommit, final: TableMetadata, reason: str) -> CommitOutcome:
-    """Look whether the table that has the name is ours: a request that was sent twice on its way conflicts with itself. Raises
-    TableAlreadyExistsError; where the table cannot be loaded, all files are kept."""
+    """Look whether the table that has the name is ours: a request that was sent twice on its way
+    conflicts with itself. Raises TableAlreadyExistsError; where the table cannot be loaded, all
+    files are kept."""
     name = table_name(work.base)
     taken = TableAlreadyExistsError(f"Table already exists: {name} ({reason})", table=name)
     try:
@@ -444,7 +543,10 @@ def _created_before(work: TableCommit, final: TableMetadata, reason: str) -> Com
     except Exception as e:
         raise taken from e
     ours = final.table_uuid is not None and fresh.metadata.table_uuid == final.table_uuid
-    if ours and (not work.context.snapshot_ids() or work.landed(fresh.metadata, PreparedCommit(final, (), ()))):
+    if ours and (
+        not work.context.snapshot_ids()
+        or work.landed(fresh.metadata, PreparedCommit(final, (), ()))
+    ):
         return work.outcome(fresh, 1)
     work.swapping = False
     raise taken

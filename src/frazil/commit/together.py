@@ -1,7 +1,9 @@
-"""Commit to several tables at once: all of them or none, with conflicts and retries as for one table.
+"""Commit to several tables at once: all of them or none, with conflicts and retries as for one
+table.
 
-Each table's part is planned as for a commit of its own, then the catalog swaps the metadata of all in one step (`swap_together`). When one
-table has changed meanwhile, all parts are planned again on fresh metadata. Tables that are only read are not checked.
+Each table's part is planned as for a commit of its own, then the catalog swaps the metadata of all
+in one step (`swap_together`). When one table has changed meanwhile, all parts are planned again on
+fresh metadata. Tables that are only read are not checked.
 """
 
 from __future__ import annotations
@@ -11,11 +13,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from frazil.catalog.base import CatalogBackend, Conflict, LoadedTable, OutcomeTogether, Swap, Unknown
+from frazil.catalog.base import (
+    CatalogBackend,
+    Conflict,
+    LoadedTable,
+    OutcomeTogether,
+    Swap,
+    Unknown,
+)
 from frazil.commit.actions import Action
 from frazil.commit.done_once import AlreadyDone
 from frazil.commit.queue import PATIENCE, turn
-from frazil.commit.table_commit import CommitOutcome, PreparedCommit, Sleep, TableCommit, context_of, plan, report, table_name
+from frazil.commit.table_commit import (
+    CommitOutcome,
+    PreparedCommit,
+    Sleep,
+    TableCommit,
+    context_of,
+    plan,
+    report,
+    table_name,
+)
 from frazil.errors import (
     CommitFailedException,
     CommitStateUnknownException,
@@ -36,22 +54,30 @@ class TablePart:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def commit_together(backend: CatalogBackend, parts: Sequence[TablePart], *, sleep: Sleep = time.sleep) -> list[CommitOutcome]:
-    """Commit the parts of several tables, each at most once among them, as one change of the catalog; return their outcomes in order.
+def commit_together(
+    backend: CatalogBackend, parts: Sequence[TablePart], *, sleep: Sleep = time.sleep
+) -> list[CommitOutcome]:
+    """Commit the parts of several tables, each at most once among them, as one change of the
+    catalog; return their outcomes in order.
 
-    Raises CommitFailedException (retries used up), ValidationException (others changed what a part relies on): then no table is changed,
-    and the files written for it are removed. CommitStateUnknownException: every file is kept. Unsupported: the catalog cannot do it.
+    Raises CommitFailedException (retries used up), ValidationException (others changed what a part
+    relies on): then no table is changed, and the files written for it are removed.
+    CommitStateUnknownException: every file is kept. Unsupported: the catalog cannot do it.
     """
     works: list[TableCommit] = []
     for part in parts:
         context = context_of(backend, part.base.storage, part.environment)
-        works.append(TableCommit(backend, part.base, list(part.actions), list(part.written), context, sleep))
+        works.append(
+            TableCommit(backend, part.base, list(part.actions), list(part.written), context, sleep)
+        )
     commit = _CommitTogether(backend, works, sleep)
     try:
         outcomes = commit.run()
     except CommitStateUnknownException:
         raise
-    except BaseException as e:  # also KeyboardInterrupt and SystemExit, which may come after the moment that counts
+    except (
+        BaseException
+    ) as e:  # also KeyboardInterrupt and SystemExit, which may come after the moment that counts
         if not any(work.swapping for work in works):
             for work in works:
                 work.give_up()
@@ -84,9 +110,15 @@ class _CommitTogether:
         lost = 0.0  # seconds that the last attempt took, if one was lost
         while True:
             with ExitStack() as turns:
-                # All commits wait for their turns in the same order of tables, so that no two wait for each other.
-                for work in sorted(self.works, key=lambda w: (w.base.metadata.table_uuid or "", w.base.metadata.location)):
-                    patience = min(PATIENCE, work.longest, work.total - (time.monotonic() - work.started))
+                # All commits wait for their turns in the same order of tables, so that no two wait
+                # for each other.
+                for work in sorted(
+                    self.works,
+                    key=lambda w: (w.base.metadata.table_uuid or "", w.base.metadata.location),
+                ):
+                    patience = min(
+                        PATIENCE, work.longest, work.total - (time.monotonic() - work.started)
+                    )
                     if turns.enter_context(turn(work.base, patience)) or lost:
                         work.next_base()
                 begun = time.monotonic()
@@ -100,8 +132,9 @@ class _CommitTogether:
             self.sleep(max(work.pause(lost) for work in self.works))
 
     def attempt(self) -> list[CommitOutcome] | None:
-        """Plan all parts on the present state of their tables, and swap once. Returns None after a conflict, when the tables have been
-        loaded again for the next attempt, and where others have expired the state that a table was loaded with."""
+        """Plan all parts on the present state of their tables, and swap once. Returns None after a
+        conflict, when the tables have been loaded again for the next attempt, and where others have
+        expired the state that a table was loaded with."""
         plans: _Plans = []
         for work in self.works:
             try:
@@ -110,23 +143,38 @@ class _CommitTogether:
                 work.leave_outdated(missing)
                 self.begin_next(str(missing))
                 return None
-        changes = [(work, ready) for work, ready in zip(self.works, plans, strict=True) if isinstance(ready, PreparedCommit)]
+        changes = [
+            (work, ready)
+            for work, ready in zip(self.works, plans, strict=True)
+            if isinstance(ready, PreparedCommit)
+        ]
         if not changes:
             return self.succeeded(plans, ())
         outcome = self.swap(changes)
         match outcome:
             case Conflict(reason=reason):
-                return self.succeeded(plans, [work.base for work, _ in changes]) if self.landed(changes, reason) else None
+                return (
+                    self.succeeded(plans, [work.base for work, _ in changes])
+                    if self.landed(changes, reason)
+                    else None
+                )
             case Unknown(cause=cause):
-                return self.succeeded(plans, [self.recognised(work, ready, cause) for work, ready in changes])
+                return self.succeeded(
+                    plans, [self.recognised(work, ready, cause) for work, ready in changes]
+                )
             case _:
                 return self.succeeded(plans, [committed.table for committed in outcome])
 
     def swap(self, changes: Sequence[tuple[TableCommit, PreparedCommit]]) -> OutcomeTogether:
-        """Swap the metadata of the tables that change. A FrazilError is raised only when nothing was applied."""
+        """Swap the metadata of the tables that change. A FrazilError is raised only when nothing
+        was applied.
+        """
         for work, _ in changes:
             work.swapping = True
-        swaps = [Swap(work.base, ready.metadata, ready.updates, ready.requirements) for work, ready in changes]
+        swaps = [
+            Swap(work.base, ready.metadata, ready.updates, ready.requirements)
+            for work, ready in changes
+        ]
         try:
             return self.backend.swap_together(swaps)
         except CommitFailedException as e:
@@ -144,10 +192,12 @@ class _CommitTogether:
             work.swapping = False
 
     def landed(self, changes: Sequence[tuple[TableCommit, PreparedCommit]], reason: str) -> bool:
-        """Load the tables again after a conflict, and tell whether an attempt of this commit is in them, as when a request was sent twice.
-        Where it is in some of them only, the catalog did not keep its promise, and the outcome is unknown.
+        """Load the tables again after a conflict, and tell whether an attempt of this commit is in
+        them, as when a request was sent twice. Where it is in some of them only, the catalog did
+        not keep its promise, and the outcome is unknown.
 
-        Raises CommitFailedException when no retry is left, NoSuchTableError and ValidationException for a table that was dropped.
+        Raises CommitFailedException when no retry is left, NoSuchTableError and ValidationException
+        for a table that was dropped.
         """
         applied: list[bool] = []
         gone: FrazilError | None = None
@@ -175,7 +225,9 @@ class _CommitTogether:
             work.begin_next(reason)
 
     def recognised(self, work: TableCommit, ready: PreparedCommit, cause: Exception) -> LoadedTable:
-        """Look for an attempt of this commit in a table after an unclear answer. Raises CommitStateUnknownException unless it is there."""
+        """Look for an attempt of this commit in a table after an unclear answer. Raises
+        CommitStateUnknownException unless it is there.
+        """
         try:
             return work.recognised(ready, cause).table
         except CommitStateUnknownException as error:
@@ -184,18 +236,25 @@ class _CommitTogether:
     def unknown(self, cause: BaseException) -> CommitStateUnknownException:
         names = ", ".join(table_name(work.base) for work in self.works)
         return CommitStateUnknownException(
-            f"Cannot tell whether the commit to {names} was applied: {cause}", table=names,
+            f"Cannot tell whether the commit to {names} was applied: {cause}",
+            table=names,
             hint="All its files are kept. Load the tables and look for their new snapshots before you try again.",
-        )  # fmt: skip
+        )
 
     def succeeded(self, plans: _Plans, tables: Sequence[LoadedTable]) -> list[CommitOutcome]:
-        """Clean up after each part, and return the outcomes. `tables`: the new states of those that changed, in their order."""
+        """Clean up after each part, and return the outcomes. `tables`: the new states of those that
+        changed, in their order.
+        """
         changed, outcomes = iter(tables), []
         for work, ready in zip(self.works, plans, strict=True):
             if isinstance(ready, PreparedCommit):
                 outcomes.append(work.succeeded(next(changed)))
-            elif isinstance(ready, AlreadyDone) and ready.snapshot_id in work.context.snapshot_ids():
-                outcomes.append(work.succeeded(work.base))  # by an attempt of this commit, whose snapshot others have expired since
+            elif (
+                isinstance(ready, AlreadyDone) and ready.snapshot_id in work.context.snapshot_ids()
+            ):
+                outcomes.append(
+                    work.succeeded(work.base)
+                )  # by an attempt of this commit, whose snapshot others have expired since
             else:
                 work.take_back()
                 outcomes.append(work.outcome(work.base, 0, ready))

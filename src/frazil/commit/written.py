@@ -1,5 +1,5 @@
-"""Check that files fit the table they are committed to: another commit may have changed its schema, specs or sort orders since they were
-written, or may have added the same files."""
+"""Check that files fit the table they are committed to: another commit may have changed its schema,
+specs or sort orders since they were written, or may have added the same files."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ _HINT = "Load the table again and repeat the write."
 
 @dataclass(frozen=True)
 class WrittenFor:
-    """Compare, at each attempt, the table with the metadata `written` for which `files` were written. It goes before the action that adds
-    the files, and makes no updates.
+    """Compare, at each attempt, the table with the metadata `written` for which `files` were
+    written. It goes before the action that adds the files, and makes no updates.
 
-    `known_columns`: the highest field id of the table when the writer loaded it; higher ids are the writer's own new columns, and another
-    writer may have taken them. `rewrites`: `files` contain rows that were in the table before.
+    `known_columns`: the highest field id of the table when the writer loaded it; higher ids are the
+    writer's own new columns, and another writer may have taken them. `rewrites`: `files` contain
+    rows that were in the table before.
     """
 
     written: TableMetadata
@@ -36,7 +37,10 @@ class WrittenFor:
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
         if metadata is not self.written:
             if self.rewrites and self.written.format_version < 3 <= metadata.format_version:
-                raise self._changed(metadata, "it was upgraded to format version 3, and the rewritten rows would lose their row ids")
+                raise self._changed(
+                    metadata,
+                    "it was upgraded to format version 3, and the rewritten rows would lose their row ids",
+                )
             self._check_columns(metadata)
             self._check_specs(metadata)
         return ()
@@ -48,17 +52,30 @@ class WrittenFor:
         for field_id, column in written.by_id.items():
             current_column = current.by_id.get(field_id)
             name = written.find_column_name(field_id) or column.name
-            if field_id > self.known_columns and (current_column is None or current.find_column_name(field_id) != name):
-                raise self._changed(metadata, f"column {name} was written as field {field_id}, which another writer took meanwhile")
-            if current_column is not None and not _readable(column, current_column, metadata.format_version):
-                raise self._changed(metadata, f"column {name} was written as {column.field_type} and is {current_column.field_type} now")
+            if field_id > self.known_columns and (
+                current_column is None or current.find_column_name(field_id) != name
+            ):
+                raise self._changed(
+                    metadata,
+                    f"column {name} was written as field {field_id}, which another writer took meanwhile",
+                )
+            if current_column is not None and not _readable(
+                column, current_column, metadata.format_version
+            ):
+                raise self._changed(
+                    metadata,
+                    f"column {name} was written as {column.field_type} and is {current_column.field_type} now",
+                )
 
     def _check_specs(self, metadata: TableMetadata) -> None:
         for spec_id in {f.spec_id for f in self.files}:
             if metadata.spec_by_id(spec_id).fields != self.written.spec_by_id(spec_id).fields:
                 raise self._changed(metadata, f"partition spec {spec_id} has other fields now")
         for order_id in {f.sort_order_id for f in self.files} - {None, 0}:
-            if metadata.sort_order_by_id(order_id or 0).fields != self.written.sort_order_by_id(order_id or 0).fields:
+            if (
+                metadata.sort_order_by_id(order_id or 0).fields
+                != self.written.sort_order_by_id(order_id or 0).fields
+            ):
                 raise self._changed(metadata, f"sort order {order_id} has other fields now")
 
     def _changed(self, metadata: TableMetadata, change: str) -> ValidationException:
@@ -68,8 +85,9 @@ class WrittenFor:
 
 @dataclass(frozen=True)
 class NotYetThere:
-    """Refuse to add existing files twice. It goes before the action that adds the files, and checks at each attempt, since another commit
-    may have added the same files; manifests that earlier attempts have read are skipped."""
+    """Refuse to add existing files twice. It goes before the action that adds the files, and checks
+    at each attempt, since another commit may have added the same files; manifests that earlier
+    attempts have read are skipped."""
 
     paths: frozenset[str]  # normalised
     branch: str

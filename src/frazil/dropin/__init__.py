@@ -1,7 +1,9 @@
-"""Route PySpark's reader, writer and catalog to Frazil, so that scripts written for the Iceberg jar of Java run unchanged.
+"""Route PySpark's reader, writer and catalog to Frazil, so that scripts written for the Iceberg jar
+of Java run unchanged.
 
-Entry point: `install(spark)`. PySpark's entry points are properties of its classes, so the classes are hooked, once, at the first
-`install` of a process. Each hook asks the session whether it was prepared; any other session behaves as PySpark does.
+Entry point: `install(spark)`. PySpark's entry points are properties of its classes, so the classes
+are hooked, once, at the first `install` of a process. Each hook asks the session whether it was
+prepared; any other session behaves as PySpark does.
 """
 
 from __future__ import annotations
@@ -17,15 +19,20 @@ from frazil.spark.host import session
 
 
 def install(spark: Any) -> Any:
-    """Prepare a running session, classic or Connect, for Iceberg tables and return it. Calling it again changes nothing.
+    """Prepare a running session, classic or Connect, for Iceberg tables and return it. Calling it
+    again changes nothing.
 
-    With a local master, workers run this Python, unless another one was chosen (PYSPARK_PYTHON, spark.pyspark.python).
-    Afterwards `spark.table`, `spark.read.format("iceberg")`, `spark.read.table`, `df.write.format("iceberg")`, `saveAsTable`,
-    `insertInto`, `df.writeTo`, `df.mergeInto`, `spark.readStream`, `df.writeStream`, `spark.sql` and `spark.catalog` know Frazil's
-    catalogs. Raises InvalidInput if `spark` is not a session.
+    With a local master, workers run this Python, unless another one was chosen (PYSPARK_PYTHON,
+    spark.pyspark.python). Afterwards `spark.table`, `spark.read.format("iceberg")`,
+    `spark.read.table`, `df.write.format("iceberg")`, `saveAsTable`, `insertInto`, `df.writeTo`,
+    `df.mergeInto`, `spark.readStream`, `df.writeStream`, `spark.sql` and `spark.catalog` know
+    Frazil's catalogs. Raises InvalidInput if `spark` is not a session.
     """
     if not hasattr(spark, "createDataFrame"):
-        raise InvalidInput(f"install takes a running SparkSession, not {spark!r}.", hint="frazil.spark_session() gives one that is ready.")
+        raise InvalidInput(
+            f"install takes a running SparkSession, not {spark!r}.",
+            hint="frazil.spark_session() gives one that is ready.",
+        )
     session.use_this_python(spark)
     hook_classes(spark)
     mark(spark)
@@ -35,20 +42,27 @@ def install(spark: Any) -> Any:
 
 
 def configure(builder: Any) -> Any:
-    """Prepare a session builder and return it: workers run this Python, unless PYSPARK_PYTHON is set, and its sessions are installed.
+    """Prepare a session builder and return it: workers run this Python, unless PYSPARK_PYTHON is
+    set, and its sessions are installed.
 
     Raises InvalidInput for what is no builder.
     """
     if not hasattr(builder, "getOrCreate"):
-        raise InvalidInput(f"configure takes a builder, not {builder!r}.", hint="Call frazil.configure(SparkSession.builder).")
+        raise InvalidInput(
+            f"configure takes a builder, not {builder!r}.",
+            hint="Call frazil.configure(SparkSession.builder).",
+        )
     get_or_create = session.configure(builder).getOrCreate
     builder.getOrCreate = lambda: install(get_or_create())
     return builder
 
 
-def spark_session(app_name: str | None = None, master: str | None = None, config: Mapping[str, Any] | None = None) -> Any:
-    """Return the running session or a new one, installed for Iceberg. `master` defaults to Spark's own default; `config` has settings of
-    Spark, those of catalogs included (`spark.sql.catalog.<name>.<key>`)."""
+def spark_session(
+    app_name: str | None = None, master: str | None = None, config: Mapping[str, Any] | None = None
+) -> Any:
+    """Return the running session or a new one, installed for Iceberg. `master` defaults to Spark's
+    own default; `config` has settings of Spark, those of catalogs included
+    (`spark.sql.catalog.<name>.<key>`)."""
     return install(session.spark_session(app_name, master, config))
 
 

@@ -1,5 +1,5 @@
-"""Make Frazil's catalogs known to Spark: those that a session's settings configure, those of the environment and the yaml files, those that
-`frazil.load_catalog` was given, and the default one."""
+"""Make Frazil's catalogs known to Spark: those that a session's settings configure, those of the
+environment and the yaml files, those that `frazil.load_catalog` was given, and the default one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from frazil.spark.catalog.catalog import ServedCatalog
 from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, class_is_loaded, jvm_of
-from frazil.spark.host.jvm_catalog import SESSION_CATALOG, catalog_types, put_catalog, remove_catalog, settings_mark
+from frazil.spark.host.jvm_catalog import (
+    SESSION_CATALOG,
+    catalog_types,
+    put_catalog,
+    remove_catalog,
+    settings_mark,
+)
 from frazil.spark.host.jvm_errors import let_errors_pass
 from frazil.sql.served import Served
 from frazil.table.catalog import Catalog
@@ -25,8 +31,8 @@ _REGISTERED: weakref.WeakKeyDictionary[Any, _Registered] = weakref.WeakKeyDictio
 
 
 class _Registered:
-    """Record what a session's catalogs were made of. `served`: by name, with what each was made of; `passing`, `default`: see
-    `default_catalog`."""
+    """Record what a session's catalogs were made of. `served`: by name, with what each was made of;
+    `passing`, `default`: see `default_catalog`."""
 
     def __init__(self) -> None:
         self.mark: Any = None
@@ -38,23 +44,32 @@ class _Registered:
 
 
 def register(spark: Any) -> dict[str, Served]:
-    """Make the catalogs of a session known to Spark, as far as they are new or configured in another way than before, and return those that
-    Frazil serves. On Spark Connect nothing is done; where Spark's inside has changed, SQL does not reach Frazil's tables, and a warning
-    says so once."""
+    """Make the catalogs of a session known to Spark, as far as they are new or configured in
+    another way than before, and return those that Frazil serves. On Spark Connect nothing is done;
+    where Spark's inside has changed, SQL does not reach Frazil's tables, and a warning says so
+    once."""
     if jvm_of(spark) is None:
         return {}
     registered = registered_in(spark)
     if registered.failed:
         return {}
     try:
-        mark = (settings_mark(spark), len(loaded_catalogs()), tuple(map(id, loaded_catalogs().values())))
+        mark = (
+            settings_mark(spark),
+            len(loaded_catalogs()),
+            tuple(map(id, loaded_catalogs().values())),
+        )
         if mark != registered.mark:
             let_errors_pass(spark)
             _register(spark, registered)
             registered.mark = mark
     except NOT_AS_KNOWN as error:
         registered.failed = True
-        fall_back("The catalogs of a session", error, "SQL does not reach Frazil's tables; spark.table(…) does.")
+        fall_back(
+            "The catalogs of a session",
+            error,
+            "SQL does not reach Frazil's tables; spark.table(…) does.",
+        )
     return {name: served for name, (_, served) in registered.served.items()}
 
 
@@ -68,7 +83,9 @@ def put_served(spark: Any, served: Served) -> None:
     """Make a catalog known to a session by its name."""
     types = catalog_types(spark)
     prefix = served.prefix
-    put_catalog(spark, served.name, ServedCatalog(types.within(prefix) if prefix else types, spark, served))
+    put_catalog(
+        spark, served.name, ServedCatalog(types.within(prefix) if prefix else types, spark, served)
+    )
 
 
 def registered_in(spark: Any) -> _Registered:
@@ -96,15 +113,18 @@ def _register(spark: Any, registered: _Registered) -> None:
 
 
 def _tell_of_spark_catalog(spark: Any, registered: _Registered) -> None:
-    """Warn once of a session whose own catalog is set to a class of Iceberg's that is not there: Frazil does not take its place, and Spark
-    fails where it looks for the class."""
+    """Warn once of a session whose own catalog is set to a class of Iceberg's that is not there:
+    Frazil does not take its place, and Spark fails where it looks for the class."""
     jvm_class = session_catalogs(spark).get(SPARK_PREFIX + SESSION_CATALOG)
     if jvm_class and not registered.warned and not class_is_loaded(spark, jvm_class):
         registered.warned = True
         _LOG.warning(
             "%s%s=%s is not served: Frazil does not take the place of Spark's own catalog. Give the catalog another name, as in"
-            " spark.sql.catalog.lake.type=…, and unset this setting.", SPARK_PREFIX, SESSION_CATALOG, jvm_class,
-        )  # fmt: skip
+            " spark.sql.catalog.lake.type=…, and unset this setting.",
+            SPARK_PREFIX,
+            SESSION_CATALOG,
+            jvm_class,
+        )
 
 
 def _same(catalog: Catalog) -> Catalog:
@@ -112,7 +132,9 @@ def _same(catalog: Catalog) -> Catalog:
 
 
 def _wanted(spark: Any) -> dict[str, tuple[Any, Callable[[], Catalog]]]:
-    """Return, by name, what a catalog is made of, and how it is loaded. Names whose JVM class can be loaded are the jar's."""
+    """Return, by name, what a catalog is made of, and how it is loaded. Names whose JVM class can
+    be loaded are the jar's.
+    """
     settings = session_catalogs(spark)
     wanted: dict[str, tuple[Any, Callable[[], Catalog]]] = {}
     for name, catalog in loaded_catalogs().items():
@@ -121,12 +143,18 @@ def _wanted(spark: Any) -> dict[str, tuple[Any, Callable[[], Catalog]]]:
         prefix = f"{SPARK_PREFIX}{name}"
         of_name = {k: v for k, v in settings.items() if k == prefix or k.startswith(f"{prefix}.")}
         if of_name or name not in wanted:
-            wanted[name] = (tuple(sorted(of_name.items())), partial(configured_catalog, name, settings))
+            wanted[name] = (
+                tuple(sorted(of_name.items())),
+                partial(configured_catalog, name, settings),
+            )
     return {
-        name: source for name, source in wanted.items()
+        name: source
+        for name, source in wanted.items()
         if name not in (SESSION_CATALOG, DEFAULT_CATALOG)
-        and not ((jvm_class := settings.get(SPARK_PREFIX + name)) and class_is_loaded(spark, jvm_class))
-    }  # fmt: skip
+        and not (
+            (jvm_class := settings.get(SPARK_PREFIX + name)) and class_is_loaded(spark, jvm_class)
+        )
+    }
 
 
 __all__ = ["forget_plans", "put_served", "register", "registered_in", "served_catalogs"]

@@ -1,7 +1,9 @@
-"""Serve Frazil's default catalog to SQL: as `default.db.t`, and as `db.t` where Spark has no database `db`.
+"""Serve Frazil's default catalog to SQL: as `default.db.t`, and as `db.t` where Spark has no
+database `db`.
 
-Spark takes the first part of a name for a catalog if there is one of that name. So the default catalog, and each of its namespaces, is a
-catalog for as long as a statement that names it runs. `default.t` and databases of Spark's own thus stay what they are.
+Spark takes the first part of a name for a catalog if there is one of that name. So the default
+catalog, and each of its namespaces, is a catalog for as long as a statement that names it runs.
+`default.t` and databases of Spark's own thus stay what they are.
 """
 
 from __future__ import annotations
@@ -17,31 +19,44 @@ from frazil.errors import FrazilError, InvalidInput
 from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
-from frazil.spark.host.jvm_catalog import SESSION_CATALOG, current_catalog, has_database, remove_catalog
+from frazil.spark.host.jvm_catalog import (
+    SESSION_CATALOG,
+    current_catalog,
+    has_database,
+    remove_catalog,
+)
 from frazil.sql.served import Served, ServedNamespace
 from frazil.table.catalog import Catalog
 from frazil.table.load import configured_catalog, loaded_catalogs
 
 _NAME = re.compile(IN_SQL)
 _ALL_CATALOGS = re.compile(r"\bshow\s+catalogs\b", re.IGNORECASE)
-_OF_NAMESPACE = re.compile(rf"\b(?:in|from|use|namespace|database|schema|describe|desc)\s+({IN_SQL})", re.IGNORECASE)
+_OF_NAMESPACE = re.compile(
+    rf"\b(?:in|from|use|namespace|database|schema|describe|desc)\s+({IN_SQL})", re.IGNORECASE
+)
 
 
 def default_is_there(spark: Any) -> bool:
-    """Tell whether the default catalog is configured or exists, since looking for a table must not create it."""
+    """Tell whether the default catalog is configured or exists, since looking for a table must not
+    create it.
+    """
     if DEFAULT_CATALOG in loaded_catalogs() or (home() / "catalog.db").exists():
         return True
     return DEFAULT_CATALOG in configured_names(session_catalogs(spark))
 
 
 def serve_default(spark: Any, text: str) -> None:
-    """Make the default catalog known for a statement that names it, and forget it for others. Does nothing on Spark Connect."""
+    """Make the default catalog known for a statement that names it, and forget it for others. Does
+    nothing on Spark Connect.
+    """
     if jvm_of(spark) is None:
         return
     try:
         _serve(spark, text)
     except NOT_AS_KNOWN as error:
-        fall_back("The default catalog", error, "SQL does not reach its tables; spark.table(…) does.")
+        fall_back(
+            "The default catalog", error, "SQL does not reach its tables; spark.table(…) does."
+        )
 
 
 def _serve(spark: Any, text: str) -> None:
@@ -55,13 +70,19 @@ def _serve(spark: Any, text: str) -> None:
         registered.passing.discard(name)
     for name in wanted - registered.passing:
         default = _default(spark)
-        served = default if name == DEFAULT_CATALOG else ServedNamespace(name, partial(_catalog_of, default), spark)
+        served = (
+            default
+            if name == DEFAULT_CATALOG
+            else ServedNamespace(name, partial(_catalog_of, default), spark)
+        )
         put_served(spark, served)
         registered.passing.add(name)
 
 
 def _wanted(spark: Any, text: str) -> set[str]:
-    """Return the names in a text under which the default catalog has to be known: its own, and those of its namespaces."""
+    """Return the names in a text under which the default catalog has to be known: its own, and
+    those of its namespaces.
+    """
     wanted: set[str] = {DEFAULT_CATALOG} if _ALL_CATALOGS.search(text) else set()
     seen: set[str] = set()
     is_sparks = current_catalog(spark) == SESSION_CATALOG
@@ -75,7 +96,11 @@ def _wanted(spark: Any, text: str) -> set[str]:
             wanted.add(first)
         elif is_sparks and first not in seen and first not in (DEFAULT_CATALOG, SESSION_CATALOG):
             seen.add(first)
-            if first not in registered_in(spark).served and _has_namespace(spark, first) and not has_database(spark, first):
+            if (
+                first not in registered_in(spark).served
+                and _has_namespace(spark, first)
+                and not has_database(spark, first)
+            ):
                 wanted.add(first)
     return wanted
 
@@ -97,7 +122,9 @@ def _default(spark: Any) -> Served:
     state = (str(home()), registered.mark, id(loaded_catalogs().get(DEFAULT_CATALOG)))
     if registered.default is None or registered.default[0] != state:
         settings = session_catalogs(spark)
-        load = lambda: loaded_catalogs().get(DEFAULT_CATALOG) or configured_catalog(DEFAULT_CATALOG, settings)
+        load = lambda: (
+            loaded_catalogs().get(DEFAULT_CATALOG) or configured_catalog(DEFAULT_CATALOG, settings)
+        )
         registered.default = (state, Served(DEFAULT_CATALOG, load, spark))
         registered.passing.clear()
     return registered.default[1]

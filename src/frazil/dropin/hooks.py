@@ -1,4 +1,6 @@
-"""Hook the entry points of PySpark: properties and methods of its session and DataFrame classes, routed to Frazil in prepared sessions."""
+"""Hook the entry points of PySpark: properties and methods of its session and DataFrame classes,
+routed to Frazil in prepared sessions.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ def mark(spark: Any) -> None:
 
 
 def is_prepared(spark: Any) -> bool:
-    """Return whether a session was prepared. The mark is a setting of the session: all Python handles of the session share it, a new
-    session does not have it."""
+    """Return whether a session was prepared. The mark is a setting of the session: all Python
+    handles of the session share it, a new session does not have it."""
     return str(spark.conf.get(_MARK, "false")) == "true"
 
 
@@ -44,7 +46,11 @@ def hook_classes(spark: Any) -> None:
     _method(session_class, "newSession", lambda new_session, spark: _prepared(new_session()))
     _property(frame_class, "write", lambda writer, frame: IcebergWriter(frame, writer))
     _property(frame_class, "writeStream", lambda writer, frame: IcebergStreamWriter(writer, frame))
-    _method(frame_class, "writeTo", lambda write_to, frame, table: IcebergWriterV2(frame, table, write_to))
+    _method(
+        frame_class,
+        "writeTo",
+        lambda write_to, frame, table: IcebergWriterV2(frame, table, write_to),
+    )
     _method(frame_class, "mergeInto", merge_into)
     setattr(session_class, _HOOKED, True)
 
@@ -63,7 +69,9 @@ def _session(owner: Any) -> Any:
 
 
 def _property(cls: type, name: str, make: Callable[[Any, Any], Any]) -> None:
-    """Replace a property by one that gives `make(value of the original, owner)` in prepared sessions."""
+    """Replace a property by one that gives `make(value of the original, owner)` in prepared
+    sessions.
+    """
     attribute = getattr(cls, name)
     if not isinstance(attribute, property):  # Connect caches some of them
         original = attribute.func if hasattr(attribute, "func") else attribute.fget
@@ -78,14 +86,20 @@ def _property(cls: type, name: str, make: Callable[[Any, Any], Any]) -> None:
 
 
 def _method(cls: type, name: str, call: Callable[..., Any]) -> None:
-    """Replace a method by one that calls `call(original bound to the owner, owner, *arguments)` in prepared sessions."""
+    """Replace a method by one that calls `call(original bound to the owner, owner, *arguments)` in
+    prepared sessions.
+    """
     original = getattr(cls, name)
 
     def routed(self: Any, *arguments: Any, **named: Any) -> Any:
         def bound(*a: Any, **n: Any) -> Any:
             return original(self, *a, **n)
 
-        return call(bound, self, *arguments, **named) if is_prepared(_session(self)) else bound(*arguments, **named)
+        return (
+            call(bound, self, *arguments, **named)
+            if is_prepared(_session(self))
+            else bound(*arguments, **named)
+        )
 
     routed.__name__, routed.__doc__ = name, original.__doc__
     setattr(cls, name, routed)

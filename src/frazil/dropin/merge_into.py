@@ -1,5 +1,5 @@
-"""Route `df.mergeInto(table, condition)` of a prepared session: the builder is PySpark's, the merge is Frazil's. Merges into other tables
-are left to Spark.
+"""Route `df.mergeInto(table, condition)` of a prepared session: the builder is PySpark's, the merge
+is Frazil's. Merges into other tables are left to Spark.
 """
 
 from __future__ import annotations
@@ -22,12 +22,17 @@ from frazil.table.table import Table
 def merge_into(spark_merge_into: Callable[..., Any], frame: Any, table: str, condition: Any) -> Any:
     """Return the merge builder: Frazil's for tables of Frazil's, else Spark's own."""
     name, branch = split_branch(table)
-    return MergeIntoWriter(frame, name, branch, condition) if is_ours(frame.sparkSession, name) else spark_merge_into(table, condition)
+    return (
+        MergeIntoWriter(frame, name, branch, condition)
+        if is_ours(frame.sparkSession, name)
+        else spark_merge_into(table, condition)
+    )
 
 
 class MergeIntoWriter:
-    """Act as pyspark.sql.MergeIntoWriter. Expressions call the target by its name (`cat.db.t.id`, `t.id`, `id`) and the source by the
-    names of the frame's columns; clauses of a kind are tried in the order given. `merge()` runs the merge and commits one snapshot."""
+    """Act as pyspark.sql.MergeIntoWriter. Expressions call the target by its name (`cat.db.t.id`,
+    `t.id`, `id`) and the source by the names of the frame's columns; clauses of a kind are tried in
+    the order given. `merge()` runs the merge and commits one snapshot."""
 
     def __init__(self, frame: Any, table: str, branch: str | None, condition: Any):
         self._frame, self._name, self._branch, self._condition = frame, table, branch, condition
@@ -52,7 +57,9 @@ class MergeIntoWriter:
         return self
 
     def merge(self) -> None:
-        """Run the merge and commit it as one snapshot. Raises InvalidInput for what Spark cannot resolve and for ambiguous matches."""
+        """Run the merge and commit it as one snapshot. Raises InvalidInput for what Spark cannot
+        resolve and for ambiguous matches.
+        """
         table = open_table(self._name, {}, self._frame.sparkSession)
         parts = _parts(self._name, table)
         resolved = tuple(_plain(c, parts, table) for c in self._clauses)
@@ -108,11 +115,16 @@ class WhenNotMatchedBySource(_When):
 
     def updateAll(self) -> MergeIntoWriter:
         """Raise Unsupported: there is no source row to take values from."""
-        raise Unsupported("whenNotMatchedBySource().updateAll(): there is no source row to take values from.", hint="Use update({…}).")
+        raise Unsupported(
+            "whenNotMatchedBySource().updateAll(): there is no source row to take values from.",
+            hint="Use update({…}).",
+        )
 
     def update(self, assignments: Mapping[str, Any]) -> MergeIntoWriter:
         """Update the named columns to Columns over the target."""
-        return self._writer._with(clauses.not_matched_by_source_update(assignments, self._condition))
+        return self._writer._with(
+            clauses.not_matched_by_source_update(assignments, self._condition)
+        )
 
     def delete(self) -> MergeIntoWriter:
         """Delete the rows."""
@@ -120,7 +132,9 @@ class WhenNotMatchedBySource(_When):
 
 
 def _parts(name: str, table: Table) -> list[str]:
-    """Return by what name expressions call the target: catalog, namespace and name, as in Spark; for a location, its last part."""
+    """Return by what name expressions call the target: catalog, namespace and name, as in Spark;
+    for a location, its last part.
+    """
     if "/" in name:
         return [name.rstrip("/").rpartition("/")[2]]
     typed, full = list(identifier_parts(name)), list(table.name())
@@ -128,15 +142,16 @@ def _parts(name: str, table: Table) -> list[str]:
 
 
 def _plain(clause: Clause, parts: list[str], table: Table) -> Clause:
-    """Strip the target's name from the keys of assignments: `t.v`, `db.t.v` and `cat.db.t.v` become `v`, unless the table has a column
-    `t`, `db` or `cat`."""
+    """Strip the target's name from the keys of assignments: `t.v`, `db.t.v` and `cat.db.t.v` become
+    `v`, unless the table has a column `t`, `db` or `cat`."""
     if not clause.assignments:
         return clause
     assignments = []
     for key, value in clause.assignments:
         if isinstance(value, str):
             raise InvalidInput(
-                f"mergeInto takes Columns as values; {key!r} is set to the text {value!r}.", hint="Use F.col, F.lit or F.expr."
+                f"mergeInto takes Columns as values; {key!r} is set to the text {value!r}.",
+                hint="Use F.col, F.lit or F.expr.",
             )
         name = name_parts(key)
         for n in range(len(parts)):

@@ -22,7 +22,9 @@ _NO_PLACE = ("SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "UNSUPPORTED_FEATURE
 
 
 def catalog_of(spark: Any, name: str) -> str | None:
-    """Return the Frazil catalog that a name begins with, else None; None also for what is no identifier, which Spark reports."""
+    """Return the Frazil catalog that a name begins with, else None; None also for what is no
+    identifier, which Spark reports.
+    """
     try:
         first, *rest = identifier_parts(name)
     except InvalidInput:
@@ -31,7 +33,8 @@ def catalog_of(spark: Any, name: str) -> str | None:
 
 
 def is_catalog(spark: Any, name: str, default: bool = True) -> bool:
-    """Return whether Frazil serves a catalog. A catalog whose JVM class can be loaded is left to Spark: the Iceberg jar is there.
+    """Return whether Frazil serves a catalog. A catalog whose JVM class can be loaded is left to
+    Spark: the Iceberg jar is there.
 
     `default`: whether the name of the default catalog counts without being configured.
     """
@@ -39,14 +42,19 @@ def is_catalog(spark: Any, name: str, default: bool = True) -> bool:
     if name in served_catalogs(spark):
         return True
     settings = session_catalogs(spark)
-    if name == "spark_catalog" or name not in {*configured_names(settings), *([DEFAULT_CATALOG] if default else [])}:
+    if name == "spark_catalog" or name not in {
+        *configured_names(settings),
+        *([DEFAULT_CATALOG] if default else []),
+    }:
         return False
     jvm_class = settings.get(_PREFIX + name)
     return not (jvm_class and class_is_loaded(spark, jvm_class))
 
 
 def is_served(spark: Any, name: str) -> bool:
-    """Tell whether Spark itself finds a name among Frazil's catalogs: it begins with one of them, or one of them is the current one."""
+    """Tell whether Spark itself finds a name among Frazil's catalogs: it begins with one of them,
+    or one of them is the current one.
+    """
     served = served_catalogs(spark)
     if not served or "/" in name:
         return False
@@ -58,8 +66,8 @@ def is_served(spark: Any, name: str) -> bool:
 
 
 def is_ours(spark: Any, name: str) -> bool:
-    """Return whether reads and writes of a name go to Frazil: a location, a name in a catalog of Frazil's, or a name that Spark does not
-    know and Frazil's default catalog does."""
+    """Return whether reads and writes of a name go to Frazil: a location, a name in a catalog of
+    Frazil's, or a name that Spark does not know and Frazil's default catalog does."""
     if "/" in name or catalog_of(spark, name) is not None:
         return True
     if not _has_namespace(name) or _spark_knows(spark, name) or not default_is_there(spark):
@@ -76,26 +84,37 @@ def _has_namespace(name: str) -> bool:
 
 
 def default_is_there(spark: Any) -> bool:
-    """Return whether the default catalog is configured or exists, since looking for a table must not create it."""
-    return DEFAULT_CATALOG in configured_names(session_catalogs(spark)) or (home() / "catalog.db").exists()
+    """Return whether the default catalog is configured or exists, since looking for a table must
+    not create it.
+    """
+    return (
+        DEFAULT_CATALOG in configured_names(session_catalogs(spark))
+        or (home() / "catalog.db").exists()
+    )
 
 
 def default_has_namespace(spark: Any, namespace: Sequence[str]) -> bool:
     """Return whether Frazil's default catalog has a namespace that Spark does not have."""
     if not default_is_there(spark):
         return False
-    with contextlib.suppress(Exception), quietly():  # Spark's own catalog has no namespaces of several parts
+    with (
+        contextlib.suppress(Exception),
+        quietly(),
+    ):  # Spark's own catalog has no namespaces of several parts
         if spark.catalog.spark_catalog.databaseExists(full_name(namespace)):
             return False
     try:
-        return load_backend(None, spark_conf=session_catalogs(spark)).namespace_exists(tuple(namespace))
+        return load_backend(None, spark_conf=session_catalogs(spark)).namespace_exists(
+            tuple(namespace)
+        )
     except FrazilError:
         return False
 
 
 @contextlib.contextmanager
 def led_to_ours(spark: Any, name: str, hint: str) -> Iterator[None]:
-    """Add a hint to Spark's error for a write to a table or namespace that it does not find: how to create the table in Frazil.
+    """Add a hint to Spark's error for a write to a table or namespace that it does not find: how to
+    create the table in Frazil.
 
     Raises NoSuchTableError where the namespace is one of Frazil's default catalog.
     """
@@ -113,12 +132,16 @@ def led_to_ours(spark: Any, name: str, hint: str) -> Iterator[None]:
 
 
 def exists(spark: Any, name: str) -> bool:
-    """Return whether Frazil has a table of this name, or one of its metadata tables, branches, tags or snapshots."""
+    """Return whether Frazil has a table of this name, or one of its metadata tables, branches, tags
+    or snapshots.
+    """
     try:
         locate(read_request({"path": name}), session_catalogs(spark))
     except NotFound:
         return False
-    except FrazilError:  # damaged or refused: the table is Frazil's all the same, and its reader will report why
+    except (
+        FrazilError
+    ):  # damaged or refused: the table is Frazil's all the same, and its reader will report why
         return True
     return True
 

@@ -12,7 +12,9 @@ from frazil.spark.door import iceberg_read
 
 
 class IcebergReader:
-    """Act as PySpark's DataFrameReader: read `format("iceberg")` and Frazil's tables, pass everything else to Spark's reader."""
+    """Act as PySpark's DataFrameReader: read `format("iceberg")` and Frazil's tables, pass
+    everything else to Spark's reader.
+    """
 
     def __init__(self, spark: Any, spark_reader: Any):
         self._spark, self._spark_reader = spark, spark_reader
@@ -41,14 +43,24 @@ class IcebergReader:
         self._schema, self._spark_reader = schema, self._spark_reader.schema(schema)
         return self
 
-    def load(self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:
-        """Load a table by `format("iceberg")`. Raises InvalidInput for a schema and for several paths."""
+    def load(
+        self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any
+    ) -> Any:
+        """Load a table by `format("iceberg")`. Raises InvalidInput for a schema and for several
+        paths.
+        """
         if (format or self._format).lower() != "iceberg":
             return self._spark_reader.load(path, format, schema, **options)
         if schema is not None or self._schema is not None:
-            raise InvalidInput("An Iceberg table has its own schema: format('iceberg') takes none.", hint="Use select() or cast().")
+            raise InvalidInput(
+                "An Iceberg table has its own schema: format('iceberg') takes none.",
+                hint="Use select() or cast().",
+            )
         if isinstance(path, list | tuple):
-            raise InvalidInput("format('iceberg') reads one table at a time; load() got a list.", hint="Load each and use union().")
+            raise InvalidInput(
+                "format('iceberg') reads one table at a time; load() got a list.",
+                hint="Load each and use union().",
+            )
         every = {**self._options, **options}
         return iceberg_read.load(self._spark, every if path is None else {**every, "path": path})
 
@@ -63,8 +75,9 @@ class IcebergReader:
 
 
 def read_table(spark_table: Callable[..., Any], spark: Any, tableName: str) -> Any:
-    """Return the table that `spark.table(name)` asks for: what Spark's own method returns, which asks Frazil's catalogs for theirs; and
-    locations, and tables of the default catalog that Spark does not know."""
+    """Return the table that `spark.table(name)` asks for: what Spark's own method returns, which
+    asks Frazil's catalogs for theirs; and locations, and tables of the default catalog that Spark
+    does not know."""
     register(spark)
     if is_served(spark, tableName) or not is_ours(spark, tableName):
         return spark_table(tableName)

@@ -1,4 +1,6 @@
-"""Route `spark.catalog` of a prepared session: Spark's own catalog asks Frazil's; what it does not know of is answered here."""
+"""Route `spark.catalog` of a prepared session: Spark's own catalog asks Frazil's; what it does not
+know of is answered here.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +15,32 @@ from frazil.table.engines import refresh_views
 
 
 class IcebergCatalog:
-    """Act as PySpark's Catalog. Tables of the default catalog exist by their names without it; `refreshTable` shows temporary views what
-    others have written."""
+    """Act as PySpark's Catalog. Tables of the default catalog exist by their names without it;
+    `refreshTable` shows temporary views what others have written."""
 
     def __init__(self, spark_catalog: Any, spark: Any):
         self.spark_catalog, self._spark = spark_catalog, spark
         register(spark)
 
     def tableExists(self, tableName: str, dbName: str | None = None) -> bool:
-        """Return whether a table exists in the catalog that the name begins with, or in the current one, or in the default catalog."""
+        """Return whether a table exists in the catalog that the name begins with, or in the current
+        one, or in the default catalog.
+        """
         name = f"{dbName}.{tableName}" if dbName else tableName
         if is_ours(self._spark, name) and exists(self._spark, name):
             return True
-        if name.startswith(f"{DEFAULT_CATALOG}.") and name.count(".") > 1:  # which Spark knows only at times
+        if (
+            name.startswith(f"{DEFAULT_CATALOG}.") and name.count(".") > 1
+        ):  # which Spark knows only at times
             return False
         if is_served(self._spark, name):
             return bool(self.spark_catalog.tableExists(name))
         return bool(self.spark_catalog.tableExists(tableName, dbName))
 
     def refreshTable(self, tableName: str) -> None:
-        """Let temporary views over the table, cached ones included, show what others have written. Newly opened tables show it anyway."""
+        """Let temporary views over the table, cached ones included, show what others have written.
+        Newly opened tables show it anyway.
+        """
         if is_ours(self._spark, tableName):
             refresh_views(open_table(tableName, {}, self._spark)._loaded)
         else:
@@ -44,7 +52,12 @@ class IcebergCatalog:
             return attribute
 
         def served(*arguments: Any, **named: Any) -> Any:
-            serve_default(self._spark, " in ".join(["", *(a for a in (*arguments, *named.values()) if isinstance(a, str))]))
+            serve_default(
+                self._spark,
+                " in ".join(
+                    ["", *(a for a in (*arguments, *named.values()) if isinstance(a, str))]
+                ),
+            )
             return attribute(*arguments, **named)
 
         return served

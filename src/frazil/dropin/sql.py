@@ -1,5 +1,5 @@
-"""Route `spark.sql` of a prepared session: Spark runs the statement, asks Frazil's catalogs for their tables, and hands over the statements
-that it cannot parse or plan."""
+"""Route `spark.sql` of a prepared session: Spark runs the statement, asks Frazil's catalogs for
+their tables, and hands over the statements that it cannot parse or plan."""
 
 from __future__ import annotations
 
@@ -27,9 +27,12 @@ _STATEMENTS: weakref.WeakKeyDictionary[Any, SessionStatements | None] = weakref.
 """By session, what `spark.sql` has to ask; None where the session's parser asks it."""
 
 
-def run(spark_sql: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = None, **named: Any) -> Any:
-    """Run a statement, after the session's catalogs were looked over: settings may have changed, and the session of a streaming query's
-    batch is a copy. On Spark Connect, whose server does not know Frazil's catalogs, statements about their tables are run from here."""
+def run(
+    spark_sql: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = None, **named: Any
+) -> Any:
+    """Run a statement, after the session's catalogs were looked over: settings may have changed,
+    and the session of a streaming query's batch is a copy. On Spark Connect, whose server does not
+    know Frazil's catalogs, statements about their tables are run from here."""
     if jvm_of(spark) is None:
         return _on_connect(spark_sql, spark, sqlQuery, args, named)
     register(spark)
@@ -46,7 +49,9 @@ def run(spark_sql: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = No
             forget_plans(spark)
 
 
-def _on_connect(spark_sql: Callable[..., Any], spark: Any, text: str, args: Any, named: Mapping[str, Any]) -> Any:
+def _on_connect(
+    spark_sql: Callable[..., Any], spark: Any, text: str, args: Any, named: Mapping[str, Any]
+) -> Any:
     if not named and names_one_of(spark, text):
         answer = ConnectStatements(spark, ConnectNames(spark)).run(text, args)
         if answer is not None:
@@ -55,27 +60,34 @@ def _on_connect(spark_sql: Callable[..., Any], spark: Any, text: str, args: Any,
 
 
 def _of_view(spark: Any, text: str, args: Any, named: Mapping[str, Any]) -> Any:
-    """Run a statement about a view of Frazil's where Spark asks no catalog for views (4.1); None: it is none."""
+    """Run a statement about a view of Frazil's where Spark asks no catalog for views (4.1); None:
+    it is none.
+    """
     return None if HAS_VIEWS or args or named else view_statements.run(spark, text, register(spark))
 
 
 def sql(sqlQuery: str, spark: Any = None, args: Any = None, **named: Any) -> Any:
-    """Run Spark SQL over Frazil's catalogs and return the DataFrame, as `spark.sql` does in a session that `frazil.install` has prepared.
+    """Run Spark SQL over Frazil's catalogs and return the DataFrame, as `spark.sql` does in a
+    session that `frazil.install` has prepared.
 
-    `spark`: the session (None: the running one), which comes to know Frazil's catalogs by that; nothing else of it changes. `args` and
-    keyword arguments: as those of `spark.sql`. Raises InvalidInput without a session.
+    `spark`: the session (None: the running one), which comes to know Frazil's catalogs by that;
+    nothing else of it changes. `args` and keyword arguments: as those of `spark.sql`. Raises
+    InvalidInput without a session.
     """
     session: Any = active_session() if spark is None else spark
     if session is None:
-        raise InvalidInput("frazil.sql needs a running SparkSession.", hint="frazil.spark_session() starts one.")
+        raise InvalidInput(
+            "frazil.sql needs a running SparkSession.", hint="frazil.spark_session() starts one."
+        )
     register(session)
     take_statements(session)
     return run(session.sql, session, sqlQuery, args, **named)
 
 
 def take_statements(spark: Any) -> SessionStatements | None:
-    """Let a classic session hand over the statements that Spark cannot parse or plan, wherever they come from. Where Spark's inside has
-    changed, a warning says so once, and the statements are returned: then `spark.sql` has to ask them."""
+    """Let a classic session hand over the statements that Spark cannot parse or plan, wherever they
+    come from. Where Spark's inside has changed, a warning says so once, and the statements are
+    returned: then `spark.sql` has to ask them."""
     if jvm_of(spark) is None:
         return None
     if spark not in _STATEMENTS:

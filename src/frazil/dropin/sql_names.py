@@ -1,4 +1,6 @@
-"""Look up the names of tables in statements as Spark does: whole, or within the session's current catalog and namespace."""
+"""Look up the names of tables in statements as Spark does: whole, or within the session's current
+catalog and namespace.
+"""
 
 from __future__ import annotations
 
@@ -34,18 +36,26 @@ class SessionNames:
     spark: Any
 
     def is_ours(self, name: Name) -> bool:
-        """Tell whether a name is within a catalog that Frazil serves, or is a table of the default catalog that Spark does not know."""
+        """Tell whether a name is within a catalog that Frazil serves, or is a table of the default
+        catalog that Spark does not know.
+        """
         if self._within(name) is not None:
             return True
-        return not self._is_of_others(name) and current_catalog(self.spark) == SESSION_CATALOG and is_ours(self.spark, full_name(name))
+        return (
+            not self._is_of_others(name)
+            and current_catalog(self.spark) == SESSION_CATALOG
+            and is_ours(self.spark, full_name(name))
+        )
 
     def may_be_ours(self, name: Name) -> bool:
-        """Tell whether a name can be a table of Frazil's, whichever catalog and namespace are current."""
+        """Tell whether a name can be a table of Frazil's, whichever catalog and namespace are
+        current.
+        """
         return not self._is_of_others(name)
 
     def open(self, name: Name) -> tuple[Table, str | None]:
-        """Open a table, and return it with the branch that the name selects. Raises NoSuchTableError, and InvalidInput for what takes no
-        writes."""
+        """Open a table, and return it with the branch that the name selects. Raises
+        NoSuchTableError, and InvalidInput for what takes no writes."""
         if (within := self._within(name)) is None:
             head, branch = split_branch(full_name(name))
             return open_table(head, {}, self.spark), branch
@@ -61,14 +71,20 @@ class SessionNames:
         return name if within is None else (within[0].name, *within[1])
 
     def _within(self, name: Name) -> tuple[Catalog, Name] | None:
-        """Return the catalog of Frazil's that a name is within, and the name there; None where it is within none."""
+        """Return the catalog of Frazil's that a name is within, and the name there; None where it
+        is within none.
+        """
         served = served_catalogs(self.spark)
         if len(name) > 1 and name[0] in served:
             return served[name[0]].catalog, name[1:]
         if self._is_of_others(name) or (current := served.get(current_catalog(self.spark))) is None:
             return None
         if len(name) == 1:
-            return None if is_temporary_view(self.spark, name[0]) else (current.catalog, (*current_namespace(self.spark), *name))
+            return (
+                None
+                if is_temporary_view(self.spark, name[0])
+                else (current.catalog, (*current_namespace(self.spark), *name))
+            )
         return current.catalog, name
 
     def _is_of_others(self, name: Name) -> bool:
@@ -80,12 +96,16 @@ class SessionNames:
 
 @dataclass(frozen=True)
 class ConnectNames:
-    """Implement `sql.targets.NamesOfTables` for a session of Spark Connect, whose current catalog is the server's: names are whole."""
+    """Implement `sql.targets.NamesOfTables` for a session of Spark Connect, whose current catalog
+    is the server's: names are whole.
+    """
 
     spark: Any
 
     def is_ours(self, name: Name) -> bool:
-        """Tell whether a name is within a catalog of Frazil's, or is a table of the default one that Spark does not know."""
+        """Tell whether a name is within a catalog of Frazil's, or is a table of the default one
+        that Spark does not know.
+        """
         return self._catalog(name) is not None or is_ours(self.spark, full_name(name))
 
     def _catalog(self, name: Name) -> Catalog | None:
@@ -113,8 +133,8 @@ class ConnectNames:
 
 
 def _opened(catalog: Catalog, parts: Name) -> tuple[Table, str | None]:
-    """Open a table of a catalog, and return it with the branch that the last part selects. Raises NoSuchTableError, and InvalidInput for
-    what takes no writes."""
+    """Open a table of a catalog, and return it with the branch that the last part selects. Raises
+    NoSuchTableError, and InvalidInput for what takes no writes."""
     try:
         return catalog.load_table(parts), None
     except NoSuchTableError:
@@ -123,11 +143,18 @@ def _opened(catalog: Catalog, parts: Name) -> tuple[Table, str | None]:
     table, selector = catalog.load_table(parts[:-1]), selector_suffix(parts[-1])
     if not selector or "branch" not in selector:
         hint = "Write to the table, or to a branch of it."
-        raise InvalidInput(f"Cannot write to {full_name((catalog.name, *parts))}: only branches take writes.", hint=hint)
+        raise InvalidInput(
+            f"Cannot write to {full_name((catalog.name, *parts))}: only branches take writes.",
+            hint=hint,
+        )
     return table, str(selector["branch"])
 
 
 def names_one_of(spark: Any, text: str) -> bool:
-    """Tell whether a text may name a table of Frazil's: it has the name of one of its catalogs, or there is a default catalog."""
+    """Tell whether a text may name a table of Frazil's: it has the name of one of its catalogs, or
+    there is a default catalog.
+    """
     names = {*configured_names(session_catalogs(spark)), *loaded_catalogs()} - {DEFAULT_CATALOG}
-    return default_is_there(spark) or any(re.search(rf"(?<!\w){re.escape(name)}`?\s*\.", text) for name in names)
+    return default_is_there(spark) or any(
+        re.search(rf"(?<!\w){re.escape(name)}`?\s*\.", text) for name in names
+    )

@@ -1,4 +1,6 @@
-"""Replace `df.writeStream` of a prepared session: streams into Frazil's tables take the fast path, all others are Spark's."""
+"""Replace `df.writeStream` of a prepared session: streams into Frazil's tables take the fast path,
+all others are Spark's.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _OWN_SINKS = ("foreach", "foreachBatch")  # methods that give a stream a sink of
 
 
 class IcebergStreamWriter:
-    """Provide a DataStreamWriter that takes `format("iceberg")` and Frazil's tables itself, and passes everything else on."""
+    """Provide a DataStreamWriter that takes `format("iceberg")` and Frazil's tables itself, and
+    passes everything else on.
+    """
 
     def __init__(self, own: Any, frame: Any):
         self.own, self._frame = own, frame
@@ -50,8 +54,11 @@ class IcebergStreamWriter:
         return self
 
     def partitionBy(self, *cols: Any) -> IcebergStreamWriter:
-        self._partitions = list(cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols)
-        return self  # Spark's writer learns it where the stream is Spark's: its foreachBatch refuses partitions
+        self._partitions = list(
+            cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
+        )
+        # Spark's writer learns it where the stream is Spark's: its foreachBatch refuses partitions
+        return self
 
     def clusterBy(self, *cols: Any) -> IcebergStreamWriter:
         self._clustered, self.own = True, self.own.clusterBy(*cols)
@@ -76,32 +83,55 @@ class IcebergStreamWriter:
     # --- ends
 
     def start(
-        self, path: str | None = None, format: str | None = None, outputMode: str | None = None, partitionBy: Any = None,
-        queryName: str | None = None, **options: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        path: str | None = None,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: Any = None,
+        queryName: str | None = None,
+        **options: Any,
+    ) -> Any:
         self._set_arguments(format, outputMode, partitionBy, queryName, options)
         if self._format != "iceberg":
             return self._of_spark().start(path)
         name = path or self._options.get("path")
         if not name:
-            raise InvalidInput('format("iceberg") needs a table: start("db.events") or start("/path/to/events").')
+            raise InvalidInput(
+                'format("iceberg") needs a table: start("db.events") or start("/path/to/events").'
+            )
         return self._start(str(name))
 
     def toTable(
-        self, tableName: str, format: str | None = None, outputMode: str | None = None, partitionBy: Any = None,
-        queryName: str | None = None, **options: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        tableName: str,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: Any = None,
+        queryName: str | None = None,
+        **options: Any,
+    ) -> Any:
         self._set_arguments(format, outputMode, partitionBy, queryName, options)
         spark = self._frame.sparkSession
         if self._format != "iceberg" and not (not self._format and is_ours(spark, tableName)):
-            with led_to_ours(spark, tableName, f'writeStream.format("iceberg").toTable({tableName!r}) writes into an Iceberg table.'):
+            with led_to_ours(
+                spark,
+                tableName,
+                f'writeStream.format("iceberg").toTable({tableName!r}) writes into an Iceberg table.',
+            ):
                 return self._of_spark().toTable(tableName)
         return self._start(tableName, creates=True)
 
     def _of_spark(self) -> Any:
         return self.own.partitionBy(*self._partitions) if self._partitions else self.own
 
-    def _set_arguments(self, format: str | None, output: str | None, partition_by: Any, query: str | None, options: dict[str, Any]) -> None:
+    def _set_arguments(
+        self,
+        format: str | None,
+        output: str | None,
+        partition_by: Any,
+        query: str | None,
+        options: dict[str, Any],
+    ) -> None:
         """Set the arguments of `start` and `toTable` as the methods of the same names would."""
         if format is not None:
             self.format(format)
@@ -114,11 +144,14 @@ class IcebergStreamWriter:
         self.options(**options)
 
     def _start(self, name: str, creates: bool = False) -> Any:
-        """Start a stream into a table. `creates`: a table that does not exist yet is created with the frame's columns, as Spark's toTable
-        does."""
+        """Start a stream into a table. `creates`: a table that does not exist yet is created with
+        the frame's columns, as Spark's toTable does."""
         spark = self._frame.sparkSession
         if not is_classic(self._frame):
-            raise Unsupported("A stream into an Iceberg table cannot be written through Spark Connect.", hint="Use a classic session.")
+            raise Unsupported(
+                "A stream into an Iceberg table cannot be written through Spark Connect.",
+                hint="Use a classic session.",
+            )
         head, branch = split_branch(name)
         try:
             table = open_table(head, self._options, spark)
@@ -131,12 +164,22 @@ class IcebergStreamWriter:
         self._check_layout(name, table)
         options = with_branch(self._options, branch)
         target = sink_table(table._backend, table._loaded, name)
-        return start(self.own, self._frame, target, SinkArguments(options=options, output_mode=self._output, ends=self._ends))
+        return start(
+            self.own,
+            self._frame,
+            target,
+            SinkArguments(options=options, output_mode=self._output, ends=self._ends),
+        )
 
     def _check_layout(self, name: str, table: Table) -> None:
-        """Refuse a partitioning that is not the table's, as `df.write` does, so that it is not ignored."""
+        """Refuse a partitioning that is not the table's, as `df.write` does, so that it is not
+        ignored.
+        """
         if self._clustered:
-            raise Unsupported("clusterBy is not for Iceberg tables.", hint="Partition by bucket(n, column), or set a sort order.")
+            raise Unsupported(
+                "clusterBy is not for Iceberg tables.",
+                hint="Partition by bucket(n, column), or set a sort order.",
+            )
         own = [str(f.name) for f in table.spec().fields if str(f.transform) == "identity"]
         if self._partitions and self._partitions != own:
             text = f"partitionBy({', '.join(self._partitions)}) is not the partitioning of {name}, which is {table.spec()}."

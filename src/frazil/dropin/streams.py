@@ -1,4 +1,6 @@
-"""Route `spark.readStream` of a prepared session: Frazil reads its own tables as streams, Spark reads everything else."""
+"""Route `spark.readStream` of a prepared session: Frazil reads its own tables as streams, Spark
+reads everything else.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from frazil.spark.door import stream_read
 
 
 class IcebergStreamReader:
-    """Provide a DataStreamReader that takes `format("iceberg")` and Frazil's tables itself and passes on everything else."""
+    """Provide a DataStreamReader that takes `format("iceberg")` and Frazil's tables itself and
+    passes on everything else.
+    """
 
     def __init__(self, own: Any, spark: Any):
         self._own, self._spark = own, spark
@@ -40,11 +44,16 @@ class IcebergStreamReader:
         self._name, self._own = source_name, self._own.name(source_name)
         return self
 
-    def load(self, path: str | None = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:
+    def load(
+        self, path: str | None = None, format: str | None = None, schema: Any = None, **options: Any
+    ) -> Any:
         if (format or self._format).lower() != "iceberg":
             return self._own.load(path, format, schema, **options)
         if schema is not None or self._schema is not None:
-            raise InvalidInput("An Iceberg table has its own schema: format('iceberg') takes none.", hint="Use select() or cast().")
+            raise InvalidInput(
+                "An Iceberg table has its own schema: format('iceberg') takes none.",
+                hint="Use select() or cast().",
+            )
         every = {**self._options, **options}
         return self._ours(every if path is None else {**every, "path": path})
 
@@ -54,7 +63,9 @@ class IcebergStreamReader:
         return self._own.table(tableName)
 
     def changes(self, tableName: str) -> Any:
-        """Pass `readStream.changes` of PySpark 4.3 on to Spark. Raises Unsupported for Iceberg tables, whose changes have other columns."""
+        """Pass `readStream.changes` of PySpark 4.3 on to Spark. Raises Unsupported for Iceberg
+        tables, whose changes have other columns.
+        """
         if is_ours(self._spark, tableName):
             hint = f'readStream.format("iceberg").load("{tableName}.changes") gives rows with _change_type.'
             raise Unsupported(f"readStream.changes({tableName!r}) is not supported.", hint=hint)
@@ -64,5 +75,11 @@ class IcebergStreamReader:
         return getattr(self._own, name)
 
     def _ours(self, options: dict[str, Any]) -> Any:
-        without_options = type(self._own)(self._spark)  # options may hold secrets, and Spark would show them in plans
-        return stream_read.load(self._spark, options, without_options.name(self._name) if self._name else without_options)
+        without_options = type(self._own)(
+            self._spark
+        )  # options may hold secrets, and Spark would show them in plans
+        return stream_read.load(
+            self._spark,
+            options,
+            without_options.name(self._name) if self._name else without_options,
+        )

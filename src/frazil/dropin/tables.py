@@ -29,18 +29,26 @@ _CATALOG = "catalog."
 
 
 def catalog_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return the catalog properties among options, which are given as `.option("catalog.<key>", …)`."""
-    return {k[len(_CATALOG) :]: str(v) for k, v in options.items() if k.lower().startswith(_CATALOG)}
+    """Return the catalog properties among options, which are given as `.option("catalog.<key>",
+    …)`.
+    """
+    return {
+        k[len(_CATALOG) :]: str(v) for k, v in options.items() if k.lower().startswith(_CATALOG)
+    }
 
 
 def write_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that are write options: neither a catalog's nor the path."""
-    return {k: v for k, v in options.items() if not k.lower().startswith(_CATALOG) and k.lower() != "path"}
+    return {
+        k: v
+        for k, v in options.items()
+        if not k.lower().startswith(_CATALOG) and k.lower() != "path"
+    }
 
 
 def split_branch(name: str) -> tuple[str, str | None]:
-    """Split `db.t.branch_audit` (or `/path#branch_audit`) into ("db.t", "audit"). Raises InvalidInput for a tag or snapshot, which cannot
-    be written to."""
+    """Split `db.t.branch_audit` (or `/path#branch_audit`) into ("db.t", "audit"). Raises
+    InvalidInput for a tag or snapshot, which cannot be written to."""
     if "/" in name:
         head, _, last = name.rpartition("#")
     else:
@@ -50,16 +58,21 @@ def split_branch(name: str) -> tuple[str, str | None]:
     if not selector:
         return name, None
     if "branch" not in selector:
-        raise InvalidInput(f"Cannot write to {name!r}: only branches take writes.", hint="Write to the table, or to a branch of it.")
+        raise InvalidInput(
+            f"Cannot write to {name!r}: only branches take writes.",
+            hint="Write to the table, or to a branch of it.",
+        )
     return head, str(selector["branch"])
 
 
 def with_branch(options: Mapping[str, Any], branch: str | None) -> dict[str, Any]:
-    """Return the options of a write with the branch that the table's name selects, if it does. Raises InvalidInput where an option names
-    another one."""
+    """Return the options of a write with the branch that the table's name selects, if it does.
+    Raises InvalidInput where an option names another one."""
     if branch is None:
         return dict(options)
-    by_option = next((str(v) for k, v in options.items() if k.lower() == "branch" and v is not None), branch)
+    by_option = next(
+        (str(v) for k, v in options.items() if k.lower() == "branch" and v is not None), branch
+    )
     if by_option != branch:
         text = f"The name of the table says branch {branch!r}, the option branch {by_option!r}."
         raise InvalidInput(text, hint="Give one of them.")
@@ -67,39 +80,58 @@ def with_branch(options: Mapping[str, Any], branch: str | None) -> dict[str, Any
 
 
 def open_table(name: str, options: Mapping[str, Any], spark: Any = None) -> Table:
-    """Open the table to write to. `spark`: the session whose catalogs apply; default: the running one. Raises InvalidInput for a metadata
-    table, NoSuchTableError."""
+    """Open the table to write to. `spark`: the session whose catalogs apply; default: the running
+    one. Raises InvalidInput for a metadata table, NoSuchTableError."""
     properties = catalog_options(options)
     in_session = None if spark is None else _of_session(spark, name, properties)
     if spark is not None and "/" in name:
         properties = store_properties(name, properties, session_catalogs(spark))
     try:
-        table = load_table(name, **properties) if in_session is None else in_session[0].load_table(in_session[1])
+        table = (
+            load_table(name, **properties)
+            if in_session is None
+            else in_session[0].load_table(in_session[1])
+        )
     except NoSuchTableError as e:
         if is_suffix(name.rpartition("#")[2] if "/" in name else identifier_parts(name)[-1]):
-            raise InvalidInput(f"Cannot write to {name!r}: it is a metadata table, or there is no such table.", table=name) from e
+            raise InvalidInput(
+                f"Cannot write to {name!r}: it is a metadata table, or there is no such table.",
+                table=name,
+            ) from e
         raise
     if not isinstance(table, Table):
         raise InvalidInput(f"Cannot write to {name!r}: it is a metadata table.")
     return table
 
 
-def _of_session(spark: Any, name: str, properties: Mapping[str, str]) -> tuple[Catalog, tuple[str, ...]] | None:
-    """Return the catalog of a session that a name begins with, and the rest of the name; None where it begins with none."""
+def _of_session(
+    spark: Any, name: str, properties: Mapping[str, str]
+) -> tuple[Catalog, tuple[str, ...]] | None:
+    """Return the catalog of a session that a name begins with, and the rest of the name; None where
+    it begins with none.
+    """
     if (catalog := catalog_of(spark, name)) is None:
         return None
     if (served := served_catalogs(spark).get(catalog)) is not None and not properties:
         return served.catalog, identifier_parts(name)[1:]
     prefix = f"spark.sql.catalog.{catalog}."
-    settings = {k[len(prefix) :]: v for k, v in session_catalogs(spark).items() if k.startswith(prefix)}
+    settings = {
+        k[len(prefix) :]: v for k, v in session_catalogs(spark).items() if k.startswith(prefix)
+    }
     return load_catalog(catalog, **{**settings, **properties}), identifier_parts(name)[1:]
 
 
 def insert(
-    frame: Any, table: Table, options: Mapping[str, Any], *, overwrite: bool = False, dynamic: bool = False, where: Any = None
+    frame: Any,
+    table: Table,
+    options: Mapping[str, Any],
+    *,
+    overwrite: bool = False,
+    dynamic: bool = False,
+    where: Any = None,
 ) -> None:
-    """Append the frame, or overwrite with it: the rows for which `where` is TRUE, every row, or (`dynamic`) the partitions it has rows
-    of."""
+    """Append the frame, or overwrite with it: the rows for which `where` is TRUE, every row, or
+    (`dynamic`) the partitions it has rows of."""
     of_write = write_options(options)
     if not overwrite:
         table.append(frame, **of_write)
@@ -112,12 +144,21 @@ def insert(
 
 
 def is_dynamic(spark: Any, options: Mapping[str, Any], table: Table | None = None) -> bool:
-    """Return whether an overwrite replaces partitions, by the option `overwrite-mode`. Raises InvalidInput for an unknown mode.
+    """Return whether an overwrite replaces partitions, by the option `overwrite-mode`. Raises
+    InvalidInput for an unknown mode.
 
-    `table`: the table of an insertInto. If it is partitioned, the session's spark.sql.sources.partitionOverwriteMode is the default;
-    Spark's save() ignores that setting for tables of catalogs.
+    `table`: the table of an insertInto. If it is partitioned, the session's
+    spark.sql.sources.partitionOverwriteMode is the default; Spark's save() ignores that setting for
+    tables of catalogs.
     """
-    mode = next((str(v).lower() for k, v in options.items() if k.lower().replace("_", "-") == "overwrite-mode"), None)
+    mode = next(
+        (
+            str(v).lower()
+            for k, v in options.items()
+            if k.lower().replace("_", "-") == "overwrite-mode"
+        ),
+        None,
+    )
     if mode not in (None, "static", "dynamic"):
         raise InvalidInput(f"Write option 'overwrite-mode' is static or dynamic, not {mode!r}.")
     if mode is None and table is not None and table.spec().fields:
@@ -135,35 +176,57 @@ def create(
     replace: bool = False,
     must_exist: bool = False,
 ) -> None:
-    """Create a table with the frame's schema and rows, in one commit. `replace`: an existing table is replaced and keeps its history;
-    `must_exist`: one must be there.
+    """Create a table with the frame's schema and rows, in one commit. `replace`: an existing table
+    is replaced and keeps its history; `must_exist`: one must be there.
 
-    Raises TableAlreadyExistsError; NoSuchTableError with `must_exist`; InvalidInput for a replacement by location.
+    Raises TableAlreadyExistsError; NoSuchTableError with `must_exist`; InvalidInput for a
+    replacement by location.
     """
-    of_write, of_catalog, stored = write_options(options), catalog_options(options), dict(properties or {})
+    of_write, of_catalog, stored = (
+        write_options(options),
+        catalog_options(options),
+        dict(properties or {}),
+    )
     if "/" in name:
         _create_at(name, frame, of_write, of_catalog, partition_by, stored, replace)
         return
-    catalog, parts = _of_session(frame.sparkSession, name, of_catalog) or resolve(name, **of_catalog)
+    catalog, parts = _of_session(frame.sparkSession, name, of_catalog) or resolve(
+        name, **of_catalog
+    )
     catalog.create_namespace_if_not_exists(parts[:-1])
-    location = of_write.pop("location", None) or next((v for k, v in options.items() if k.lower() == "path" and v != name), None)
+    location = of_write.pop("location", None) or next(
+        (v for k, v in options.items() if k.lower() == "path" and v != name), None
+    )
     if replace:
         tx = catalog.replace_table_transaction(
-            parts, frame, location, create=not must_exist, partition_by=list(partition_by), properties=stored
+            parts,
+            frame,
+            location,
+            create=not must_exist,
+            partition_by=list(partition_by),
+            properties=stored,
         )
     else:
-        tx = catalog.create_table_transaction(parts, frame, location, partition_by=list(partition_by), properties=stored)
+        tx = catalog.create_table_transaction(
+            parts, frame, location, partition_by=list(partition_by), properties=stored
+        )
     with tx:
         tx.append(frame, **of_write)
 
 
-def create_empty(name: str, schema: Any, options: Mapping[str, Any], spark: Any, partition_by: Sequence[str] = ()) -> None:
+def create_empty(
+    name: str, schema: Any, options: Mapping[str, Any], spark: Any, partition_by: Sequence[str] = ()
+) -> None:
     """Create a table with these columns (a StructType), for a stream to write into."""
     of_catalog = catalog_options(options)
     if "/" in name:
         location = absolute(name)
-        metadata = table_metadata(location, schema_of(schema), None, None, {}, partition_by=list(partition_by))
-        create_at(location, metadata, store_properties(location, of_catalog, session_catalogs(spark)))
+        metadata = table_metadata(
+            location, schema_of(schema), None, None, {}, partition_by=list(partition_by)
+        )
+        create_at(
+            location, metadata, store_properties(location, of_catalog, session_catalogs(spark))
+        )
         return
     catalog, parts = _of_session(spark, name, of_catalog) or resolve(name, **of_catalog)
     catalog.create_namespace_if_not_exists(parts[:-1])
@@ -179,14 +242,25 @@ def _create_at(
     properties: Mapping[str, str],
     replace: bool,
 ) -> None:
-    """Create a table at a location, and append the frame. `of_write`, `of_catalog`: the write options and the catalog's."""
+    """Create a table at a location, and append the frame. `of_write`, `of_catalog`: the write
+    options and the catalog's.
+    """
     if replace:
-        raise InvalidInput(f"Replacing a table by its location is not possible: {location}.", hint="Use a catalog, or mode('overwrite').")
+        raise InvalidInput(
+            f"Replacing a table by its location is not possible: {location}.",
+            hint="Use a catalog, or mode('overwrite').",
+        )
     location = absolute(location)
-    metadata = table_metadata(location, schema_of(frame), None, None, properties, partition_by=list(partition_by))
+    metadata = table_metadata(
+        location, schema_of(frame), None, None, properties, partition_by=list(partition_by)
+    )
     of_store = store_properties(location, of_catalog, session_catalogs(frame.sparkSession))
     if not isinstance(create_at(location, metadata, of_store), Committed):
-        raise TableAlreadyExistsError(f"Table already exists: {location}", hint="Use mode('append') to add rows to it.", table=location)
+        raise TableAlreadyExistsError(
+            f"Table already exists: {location}",
+            hint="Use mode('append') to add rows to it.",
+            table=location,
+        )
     at_location(location, **of_store).append(frame, **of_write)
 
 
@@ -194,7 +268,9 @@ _TERM = re.compile(r"Column<'(.*)'>", re.DOTALL)
 
 
 def term_of(column: Any) -> str:
-    """Return a partition term as text, given as `F.partitioning.days("ts")`, as a column or as text."""
+    """Return a partition term as text, given as `F.partitioning.days("ts")`, as a column or as
+    text.
+    """
     match = _TERM.fullmatch(str(column))
     if isinstance(column, str) or match is None:
         return str(column)
@@ -202,15 +278,16 @@ def term_of(column: Any) -> str:
 
 
 def sql_of(spark: Any, table: Table, condition: Any) -> str:
-    """Return a condition over a table's columns as SQL text; a Column is resolved by Spark's analyser. Raises Unsupported for a Column on
-    Spark Connect, where plans are out of reach."""
+    """Return a condition over a table's columns as SQL text; a Column is resolved by Spark's
+    analyser. Raises Unsupported for a Column on Spark Connect, where plans are out of reach."""
     if isinstance(condition, str):
         return condition
     empty = spark.createDataFrame([], to_spark(table.schema(), time=time_enabled(spark)))
     if not is_classic(empty):
         raise Unsupported(
             "A Column as the condition of overwrite() is not supported on Spark Connect.",
-            hint="Give it as text: writeTo(…).overwrite(\"day = DATE '2026-01-01'\").", table=table.location(),
-        )  # fmt: skip
+            hint="Give it as text: writeTo(…).overwrite(\"day = DATE '2026-01-01'\").",
+            table=table.location(),
+        )
     resolved = filter_condition(empty.filter(condition))
     return str(condition) if resolved is None else expression_sql(resolved)

@@ -6,14 +6,22 @@ from typing import Any
 
 from frazil.dropin.names import is_ours, led_to_ours
 from frazil.dropin.tables import create, insert, is_dynamic, open_table, split_branch, with_branch
-from frazil.errors import InvalidInput, NoSuchTableError, SchemaMismatch, TableAlreadyExistsError, Unsupported
+from frazil.errors import (
+    InvalidInput,
+    NoSuchTableError,
+    SchemaMismatch,
+    TableAlreadyExistsError,
+    Unsupported,
+)
 
 _ERROR_MODES = ("error", "errorifexists", "default")
 _LAYOUTS = ("bucketBy", "sortBy", "clusterBy")
 
 
 class IcebergWriter:
-    """Act as PySpark's DataFrameWriter: write `format("iceberg")` and Frazil's tables, pass everything else to Spark's writer."""
+    """Act as PySpark's DataFrameWriter: write `format("iceberg")` and Frazil's tables, pass
+    everything else to Spark's writer.
+    """
 
     def __init__(self, frame: Any, spark_writer: Any):
         self._frame, self._spark_writer = frame, spark_writer
@@ -28,11 +36,16 @@ class IcebergWriter:
         return self
 
     def mode(self, saveMode: str | None) -> IcebergWriter:
-        """Set the save mode: append, overwrite, ignore or error (the default). Raises InvalidInput for others."""
+        """Set the save mode: append, overwrite, ignore or error (the default). Raises InvalidInput
+        for others.
+        """
         self._spark_writer = self._spark_writer.mode(saveMode)
         if saveMode is not None:
             if saveMode.lower() not in ("append", "overwrite", "ignore", *_ERROR_MODES):
-                raise InvalidInput(f"Unknown save mode {saveMode!r}.", hint="Modes are append, overwrite, ignore and error.")
+                raise InvalidInput(
+                    f"Unknown save mode {saveMode!r}.",
+                    hint="Modes are append, overwrite, ignore and error.",
+                )
             self._mode = saveMode.lower()
         return self
 
@@ -49,7 +62,9 @@ class IcebergWriter:
 
     def partitionBy(self, *cols: Any) -> IcebergWriter:
         """Partition a new table by the values of columns."""
-        self._partitions = list(cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols)
+        self._partitions = list(
+            cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
+        )
         self._spark_writer = self._spark_writer.partitionBy(*cols)
         return self
 
@@ -67,30 +82,54 @@ class IcebergWriter:
     # --- ends
 
     def save(
-        self, path: str | None = None, format: str | None = None, mode: str | None = None, partitionBy: Any = None, **options: Any
+        self,
+        path: str | None = None,
+        format: str | None = None,
+        mode: str | None = None,
+        partitionBy: Any = None,
+        **options: Any,
     ) -> None:
-        """Write to the table of a name or location by `format("iceberg")`: `append` and `overwrite` need a table that is there,
-        without a mode a new one is created."""
+        """Write to the table of a name or location by `format("iceberg")`: `append` and `overwrite`
+        need a table that is there, without a mode a new one is created."""
         self._set_arguments(format, mode, partitionBy, options)
         if self._format != "iceberg":
             self._spark_writer.save(path)
             return
         name = path or self._options.get("path")
         if not name:
-            raise InvalidInput('format("iceberg") needs a table: save("db.events") or save("/path/to/events").')
+            raise InvalidInput(
+                'format("iceberg") needs a table: save("db.events") or save("/path/to/events").'
+            )
         self._write(str(name), replaces=False)
 
-    def saveAsTable(self, name: str, format: str | None = None, mode: str | None = None, partitionBy: Any = None, **options: Any) -> None:
-        """Create the table or write to it; mode `overwrite` replaces the table and keeps its history."""
+    def saveAsTable(
+        self,
+        name: str,
+        format: str | None = None,
+        mode: str | None = None,
+        partitionBy: Any = None,
+        **options: Any,
+    ) -> None:
+        """Create the table or write to it; mode `overwrite` replaces the table and keeps its
+        history.
+        """
         self._set_arguments(format, mode, partitionBy, options)
-        if self._format != "iceberg" and not (not self._format and is_ours(self._frame.sparkSession, name)):
-            with led_to_ours(self._frame.sparkSession, name, f'df.write.format("iceberg").saveAsTable({name!r}) makes an Iceberg table.'):
+        if self._format != "iceberg" and not (
+            not self._format and is_ours(self._frame.sparkSession, name)
+        ):
+            with led_to_ours(
+                self._frame.sparkSession,
+                name,
+                f'df.write.format("iceberg").saveAsTable({name!r}) makes an Iceberg table.',
+            ):
                 self._spark_writer.saveAsTable(name)
             return
         self._write(name, replaces=True)
 
     def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:
-        """Insert by position, as Spark does: the frame's columns become the table's, in order, whatever their names."""
+        """Insert by position, as Spark does: the frame's columns become the table's, in order,
+        whatever their names.
+        """
         if not is_ours(self._frame.sparkSession, tableName):
             hint = f'df.write.format("iceberg").saveAsTable({tableName!r}) makes an Iceberg table.'
             with led_to_ours(self._frame.sparkSession, tableName, hint):
@@ -107,7 +146,9 @@ class IcebergWriter:
         dynamic = is_dynamic(self._frame.sparkSession, options, table)
         insert(self._frame.toDF(*names), table, options, overwrite=replaces, dynamic=dynamic)
 
-    def _set_arguments(self, format: str | None, mode: str | None, partition_by: Any, options: dict[str, Any]) -> None:
+    def _set_arguments(
+        self, format: str | None, mode: str | None, partition_by: Any, options: dict[str, Any]
+    ) -> None:
         """Set the arguments of `save` and `saveAsTable` as the methods of the same names would."""
         if format is not None:
             self.format(format)
@@ -120,7 +161,9 @@ class IcebergWriter:
     def _open(self, name: str) -> tuple[Any, dict[str, Any]]:
         """Open a table, and return it with the options and the branch of its name."""
         head, branch = split_branch(name)
-        return open_table(head, self._options, self._frame.sparkSession), with_branch(self._options, branch)
+        return open_table(head, self._options, self._frame.sparkSession), with_branch(
+            self._options, branch
+        )
 
     def _check_partitions(self, name: str, table: Any) -> None:
         """Refuse, as Spark does, a partitionBy that is not the table's partitioning."""
@@ -128,13 +171,19 @@ class IcebergWriter:
         if self._partitions and list(self._partitions) != spec:
             raise InvalidInput(
                 f"partitionBy({', '.join(self._partitions)}) is not the partitioning of {name}, which is {table.spec()}.",
-                hint="Leave partitionBy out: rows are partitioned as the table is.", table=name,
-            )  # fmt: skip
+                hint="Leave partitionBy out: rows are partitioned as the table is.",
+                table=name,
+            )
 
     def _write(self, name: str, replaces: bool) -> None:
-        """Write by the save mode. `replaces`: mode `overwrite` replaces the table (saveAsTable) rather than its rows (save)."""
+        """Write by the save mode. `replaces`: mode `overwrite` replaces the table (saveAsTable)
+        rather than its rows (save).
+        """
         if self._layout:
-            raise Unsupported(f"{self._layout} is not for Iceberg tables.", hint="Partition by bucket(n, column), or set a sort order.")
+            raise Unsupported(
+                f"{self._layout} is not for Iceberg tables.",
+                hint="Partition by bucket(n, column), or set a sort order.",
+            )
         if replaces and self._mode == "overwrite":
             create(name, self._frame, self._options, partition_by=self._partitions, replace=True)
             return
@@ -147,8 +196,18 @@ class IcebergWriter:
             create(name, self._frame, self._options, partition_by=self._partitions)
             return
         if self._mode in _ERROR_MODES:
-            raise TableAlreadyExistsError(f"Table already exists: {name}", hint="df.write…mode('append') adds rows to it.", table=name)
+            raise TableAlreadyExistsError(
+                f"Table already exists: {name}",
+                hint="df.write…mode('append') adds rows to it.",
+                table=name,
+            )
         self._check_partitions(name, table)
         if self._mode != "ignore":
             replaced = self._mode == "overwrite"
-            insert(self._frame, table, options, overwrite=replaced, dynamic=is_dynamic(self._frame.sparkSession, options))
+            insert(
+                self._frame,
+                table,
+                options,
+                overwrite=replaced,
+                dynamic=is_dynamic(self._frame.sparkSession, options),
+            )

@@ -6,13 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 from frazil.dropin.names import catalog_of, is_ours, led_to_ours
-from frazil.dropin.tables import create, insert, open_table, split_branch, sql_of, term_of, with_branch
+from frazil.dropin.tables import (
+    create,
+    insert,
+    open_table,
+    split_branch,
+    sql_of,
+    term_of,
+    with_branch,
+)
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.spec.properties import DATA_FORMAT
 
 
 class IcebergWriterV2:
-    """Act as PySpark's DataFrameWriterV2: write Frazil's tables; for any other table the calls are repeated on Spark's own writer."""
+    """Act as PySpark's DataFrameWriterV2: write Frazil's tables; for any other table the calls are
+    repeated on Spark's own writer.
+    """
 
     def __init__(self, frame: Any, table: str, spark_write_to: Callable[..., Any]):
         self._frame, self._table, self._spark_write_to = frame, table, spark_write_to
@@ -23,7 +33,9 @@ class IcebergWriterV2:
         self._partitions: list[Any] = []
 
     def using(self, provider: str) -> IcebergWriterV2:
-        """Set the provider of a new table: iceberg, or the format of its data files (parquet, orc, avro)."""
+        """Set the provider of a new table: iceberg, or the format of its data files (parquet, orc,
+        avro).
+        """
         self._provider = provider.lower()
         return self._note("using", provider)
 
@@ -71,7 +83,9 @@ class IcebergWriterV2:
         self._create("create", replace=False)
 
     def replace(self) -> None:
-        """Replace the table's schema, partitioning and rows; its history stays. Raises NoSuchTableError."""
+        """Replace the table's schema, partitioning and rows; its history stays. Raises
+        NoSuchTableError.
+        """
         self._create("replace", replace=True, must_exist=True)
 
     def createOrReplace(self) -> None:
@@ -93,36 +107,75 @@ class IcebergWriterV2:
     def _create(self, verb: str, **named: Any) -> None:
         """Create or replace the table, in Frazil or by Spark's own writer."""
         spark = self._frame.sparkSession
-        if catalog_of(spark, self._table) is None and self._provider != "iceberg" and not is_ours(spark, self._table):
-            with led_to_ours(spark, self._table, f'df.writeTo({self._table!r}).using("iceberg").{verb}() makes an Iceberg table.'):
+        if (
+            catalog_of(spark, self._table) is None
+            and self._provider != "iceberg"
+            and not is_ours(spark, self._table)
+        ):
+            with led_to_ours(
+                spark,
+                self._table,
+                f'df.writeTo({self._table!r}).using("iceberg").{verb}() makes an Iceberg table.',
+            ):
                 getattr(self._spark_writer(), verb)()
             return
         if self._provider in ("parquet", "orc", "avro"):  # as in Java: the format of the data files
             self._properties.setdefault(DATA_FORMAT.name, self._provider)
         elif self._provider not in (None, "iceberg"):
-            raise Unsupported(f"using({self._provider!r}): tables of Frazil's catalogs are Iceberg tables.", table=self._table)
+            raise Unsupported(
+                f"using({self._provider!r}): tables of Frazil's catalogs are Iceberg tables.",
+                table=self._table,
+            )
         if any(name == "clusterBy" for name, _ in self._calls):
-            raise Unsupported("clusterBy is not for Iceberg tables.", hint="Partition by bucket(n, column), or set a sort order.")
+            raise Unsupported(
+                "clusterBy is not for Iceberg tables.",
+                hint="Partition by bucket(n, column), or set a sort order.",
+            )
         partitions = [term_of(c) for c in self._partitions]
-        create(self._table, self._frame, self._options, partition_by=partitions, properties=self._properties, **named)
+        create(
+            self._table,
+            self._frame,
+            self._options,
+            partition_by=partitions,
+            properties=self._properties,
+            **named,
+        )
 
     def _check_existing(self, name: str) -> None:
         """Refuse what applies to new tables only, which Spark's own writer would ignore."""
-        for arguments, call in ((self._properties, "tableProperty"), (self._partitions, "partitionedBy")):
+        for arguments, call in (
+            (self._properties, "tableProperty"),
+            (self._partitions, "partitionedBy"),
+        ):
             if arguments:
                 shown = ", ".join(map(str, arguments))
-                raise InvalidInput(f"{call}({shown}) is for a new table: {name} is there already.", hint="Leave it out.", table=name)
+                raise InvalidInput(
+                    f"{call}({shown}) is for a new table: {name} is there already.",
+                    hint="Leave it out.",
+                    table=name,
+                )
         if self._provider not in (None, "iceberg"):
-            raise InvalidInput(f"using({self._provider!r}) is for a new table: {name} is there already.", hint="Leave it out.", table=name)
+            raise InvalidInput(
+                f"using({self._provider!r}) is for a new table: {name} is there already.",
+                hint="Leave it out.",
+                table=name,
+            )
         if any(called == "clusterBy" for called, _ in self._calls):
-            raise Unsupported("clusterBy is not for Iceberg tables.", hint="Partition by bucket(n, column), or set a sort order.")
+            raise Unsupported(
+                "clusterBy is not for Iceberg tables.",
+                hint="Partition by bucket(n, column), or set a sort order.",
+            )
 
     def _write(self, verb: str, *condition: Any, **overwrite_args: bool) -> None:
         """Write to an existing table, in Frazil or by Spark's own writer."""
         spark = self._frame.sparkSession
         name, branch = split_branch(self._table)
         if not is_ours(spark, name):
-            with led_to_ours(spark, name, f'df.writeTo({name!r}).using("iceberg").create() makes an Iceberg table.'):
+            with led_to_ours(
+                spark,
+                name,
+                f'df.writeTo({name!r}).using("iceberg").create() makes an Iceberg table.',
+            ):
                 getattr(self._spark_writer(), verb)(*condition)
             return
         try:
@@ -131,4 +184,6 @@ class IcebergWriterV2:
             raise NoSuchTableError(e.message, hint="create() makes a new table.", table=name) from e
         self._check_existing(name)
         where = sql_of(spark, table, condition[0]) if condition else None
-        insert(self._frame, table, with_branch(self._options, branch), where=where, **overwrite_args)
+        insert(
+            self._frame, table, with_branch(self._options, branch), where=where, **overwrite_args
+        )

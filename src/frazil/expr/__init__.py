@@ -1,8 +1,9 @@
 """Parse, bind and evaluate predicates and expressions with Spark's meaning, with and without Spark.
 
-Steps: text -> `parse.parse` -> unbound nodes (`nodes`, PyIceberg's names) -> `bind.bind` (columns by id, literals as internal values) ->
-`pruning` for files and manifests, `compute.compute` for rows (for record batches: `frazil.arrow.values.evaluate`). `nodes` and `parse`
-import neither pyarrow nor numpy.
+Steps: text -> `parse.parse` -> unbound nodes (`nodes`, PyIceberg's names) -> `bind.bind` (columns
+by id, literals as internal values) -> `pruning` for files and manifests, `compute.compute` for rows
+(for record batches: `frazil.arrow.values.evaluate`). `nodes` and `parse` import neither pyarrow nor
+numpy.
 """
 
 __all__ = [

@@ -1,7 +1,9 @@
-"""Bind expressions to a schema: resolve columns to field ids, type every node, cast as Spark's ANSI mode does, fold constants.
+"""Bind expressions to a schema: resolve columns to field ids, type every node, cast as Spark's ANSI
+mode does, fold constants.
 
-Errors: ValidationError for a column that does not exist, InvalidInput for types that cannot be combined (it names both) and for columns in
-double quotes, Unsupported for a function that is not in `functions`, EvaluationError for a constant that fails (`CAST('x' AS int)`).
+Errors: ValidationError for a column that does not exist, InvalidInput for types that cannot be
+combined (it names both) and for columns in double quotes, Unsupported for a function that is not in
+`functions`, EvaluationError for a constant that fails (`CAST('x' AS int)`).
 """
 
 from __future__ import annotations
@@ -80,29 +82,42 @@ _FUNCTIONS_AS_WORDS = {
 
 
 def bind(
-    predicate: n.Expression, schema: Schema, *, case_sensitive: bool = True, zone: str = "UTC", ansi: bool = True,
+    predicate: n.Expression,
+    schema: Schema,
+    *,
+    case_sensitive: bool = True,
+    zone: str = "UTC",
+    ansi: bool = True,
     column_of: ColumnOf | None = None,
-) -> Bound:  # fmt: skip
-    """Bind a predicate to `schema`. `zone` is the time zone of literals without one (UTC, or that of the Spark session).
+) -> Bound:
+    """Bind a predicate to `schema`. `zone` is the time zone of literals without one (UTC, or that
+    of the Spark session).
 
-    `ansi` False: the session has ANSI mode off, where failing casts, sums and functions give null; raises Unsupported for expressions whose
-    result could then differ. `column_of`: finds the columns that texts in double quotes may name, if users do not type the names of
-    `schema`.
+    `ansi` False: the session has ANSI mode off, where failing casts, sums and functions give null;
+    raises Unsupported for expressions whose result could then differ. `column_of`: finds the
+    columns that texts in double quotes may name, if users do not type the names of `schema`.
     """
     try:
         check_zone(zone)
     except NoTime as e:
         raise InvalidInput(f"{zone!r} is not a time zone.") from e
     try:
-        return _as_ansi(_Binder.of(schema, case_sensitive, zone, column_of).condition(predicate), ansi)
+        return _as_ansi(
+            _Binder.of(schema, case_sensitive, zone, column_of).condition(predicate), ansi
+        )
     except RecursionError as e:
         raise InvalidInput("The filter is nested too deeply.") from e
 
 
 def bind_term(
-    term: n.Expression, schema: Schema, *, case_sensitive: bool = True, zone: str = "UTC", ansi: bool = True,
+    term: n.Expression,
+    schema: Schema,
+    *,
+    case_sensitive: bool = True,
+    zone: str = "UTC",
+    ansi: bool = True,
     column_of: ColumnOf | None = None,
-) -> Bound:  # fmt: skip
+) -> Bound:
     """Bind any expression, not only a predicate, such as the value of an assignment in UPDATE."""
     return _as_ansi(_Binder.of(schema, case_sensitive, zone, column_of).term(term), ansi)
 
@@ -110,7 +125,9 @@ def bind_term(
 def _as_ansi(bound: Bound, ansi: bool) -> Bound:
     if not ansi and any(isinstance(node, BoundCast | BoundCall) for node in walk(bound)):
         text = "Frazil evaluates expressions as Spark's ANSI mode does, but spark.sql.ansi.enabled is false."
-        raise Unsupported(text, hint="Set it to true, or compare columns with constants of their own types.")
+        raise Unsupported(
+            text, hint="Set it to true, or compare columns with constants of their own types."
+        )
     return bound
 
 
@@ -122,7 +139,9 @@ class _Binder:
     column_of: ColumnOf
 
     @classmethod
-    def of(cls, schema: Schema, case_sensitive: bool, zone: str, column_of: ColumnOf | None) -> _Binder:
+    def of(
+        cls, schema: Schema, case_sensitive: bool, zone: str, column_of: ColumnOf | None
+    ) -> _Binder:
         return cls(schema, case_sensitive, zone, column_of or columns_of(schema))
 
     def condition(self, node: n.Expression) -> Bound:
@@ -147,10 +166,21 @@ class _Binder:
             case n.In(term=term, literals=literals) | n.NotIn(term=term, literals=literals):
                 test = self.member(self.term(term), [self.term(v) for v in literals])
                 return negation(test) if isinstance(node, n.NotIn) else test
-            case n.StartsWith(term=term, literal=literal) | n.NotStartsWith(term=term, literal=literal):
-                test = self.as_condition(self.call("startswith", [self.term(term), self.term(literal)]))
+            case (
+                n.StartsWith(term=term, literal=literal)
+                | n.NotStartsWith(term=term, literal=literal)
+            ):
+                test = self.as_condition(
+                    self.call("startswith", [self.term(term), self.term(literal)])
+                )
                 return negation(test) if isinstance(node, n.NotStartsWith) else test
-            case n.Like(term=term, pattern=pattern, escape=escape, ignore_case=ignore_case, double_quoted=double_quoted):
+            case n.Like(
+                term=term,
+                pattern=pattern,
+                escape=escape,
+                ignore_case=ignore_case,
+                double_quoted=double_quoted,
+            ):
                 if double_quoted:
                     refuse_column(pattern, self.column_of)
                 test = self.like(self.term(term), pattern, escape, ignore_case)
@@ -167,13 +197,22 @@ class _Binder:
                 return NULL
             case BoundLiteral(value=bool() as value):
                 return Constant(value)
-            case BoundCall(function="startswith", arguments=(tested, BoundLiteral(value=str() | bytes() as prefix))) if prefix:
+            case BoundCall(
+                function="startswith",
+                arguments=(tested, BoundLiteral(value=str() | bytes() as prefix)),
+            ) if prefix:
                 return PrefixTest(tested, prefix)  # which pruning can evaluate
-            case BoundReference(type=BooleanType()) | BoundCast(type=BooleanType()) | BoundCall(type=BooleanType()):
+            case (
+                BoundReference(type=BooleanType())
+                | BoundCast(type=BooleanType())
+                | BoundCall(type=BooleanType())
+            ):
                 return Comparison("eq", term, BoundLiteral(True, BooleanType()))
         if isinstance(term.type, BooleanType):
             return term
-        raise InvalidInput(f"{_shown(term)} is of type {term.type}, not boolean, and cannot be a filter.")
+        raise InvalidInput(
+            f"{_shown(term)} is of type {term.type}, not boolean, and cannot be a filter."
+        )
 
     def term(self, node: n.Expression) -> Bound:
         """Bind a node that gives a value."""
@@ -187,13 +226,19 @@ class _Binder:
             case n.Cast(term=term, type=type_, attempt=attempt):
                 return self.cast(self.term(term), type_, attempt)
             case n.Call(function="isnull" | "isnotnull" as function, arguments=(argument,)):
-                return self.condition(n.IsNull(argument) if function == "isnull" else n.NotNull(argument))
+                return self.condition(
+                    n.IsNull(argument) if function == "isnull" else n.NotNull(argument)
+                )
             case n.Call(function="isnan", arguments=(argument,)):
                 return self.condition(n.IsNaN(argument))
             case n.Call(function=function, arguments=arguments):
                 return self.call(function, [self.term(a) for a in arguments])
         condition = self.condition(node)
-        return BoundLiteral(condition.value, BooleanType()) if isinstance(condition, Constant) else condition
+        return (
+            BoundLiteral(condition.value, BooleanType())
+            if isinstance(condition, Constant)
+            else condition
+        )
 
     def cast(self, term: Bound, type_: IcebergType, attempt: bool = False) -> Bound:
         if term.type == type_:
@@ -207,17 +252,23 @@ class _Binder:
     def compare(self, op: str, left: Bound, right: Bound) -> Bound:
         for side in (left, right):
             if not comparable(side.type):
-                raise InvalidInput(f"Values of type {side.type} cannot be compared: {_shown(left)} and {_shown(right)}.")
+                raise InvalidInput(
+                    f"Values of type {side.type} cannot be compared: {_shown(left)} and {_shown(right)}."
+                )
         common = common_type(left.type, right.type)
         if common is None:
-            raise InvalidInput(f"Cannot compare {_shown(left)} of type {left.type} with {_shown(right)} of type {right.type}.")
+            raise InvalidInput(
+                f"Cannot compare {_shown(left)} of type {left.type} with {_shown(right)} of type {right.type}."
+            )
         if _is_null(left) or _is_null(right):
             return NULL if op != "nseq" else _null_test(right if _is_null(left) else left)
         if isinstance(left, BoundLiteral) and not isinstance(right, BoundLiteral):
             return self.compare(_FLIPPED[op], right, left)
         if isinstance(right, BoundLiteral):
             right = self._near(left, right, common)
-            if not isinstance(left, BoundLiteral) and (equivalent := rewritten(op, left, right, self.zone)):
+            if not isinstance(left, BoundLiteral) and (
+                equivalent := rewritten(op, left, right, self.zone)
+            ):
                 return equivalent
         return as_constant(Comparison(op, self.cast(left, common), self.cast(right, common)))
 
@@ -230,17 +281,28 @@ class _Binder:
         return literal
 
     def member(self, term: Bound, values: Sequence[Bound]) -> Bound:
-        if any(not isinstance(item, BoundLiteral) for item in values) or isinstance(term, BoundLiteral):
+        if any(not isinstance(item, BoundLiteral) for item in values) or isinstance(
+            term, BoundLiteral
+        ):
             return disjunction(self.compare("eq", term, item) for item in values)
-        common, literals = self._common(term, values), [item for item in values if not _is_null(item)]
+        common, literals = (
+            self._common(term, values),
+            [item for item in values if not _is_null(item)],
+        )
         has_null = len(literals) < len(values)
         direct, cast_needed = [], False
         low, high = limits(term.type) if isinstance(term.type, INTEGERS) else (0, -1)
         for item in literals:
             assert isinstance(item, BoundLiteral)
             same = item.type == term.type == common
-            if same or (isinstance(item.value, int) and isinstance(item.type, INTEGERS) and low <= item.value <= high):
-                direct.append(item.value)  # what `rewritten` would return, but faster, since lists can be long
+            if same or (
+                isinstance(item.value, int)
+                and isinstance(item.type, INTEGERS)
+                and low <= item.value <= high
+            ):
+                direct.append(
+                    item.value
+                )  # what `rewritten` would return, but faster, since lists can be long
                 continue
             match rewritten("eq", term, self._near(term, item, common), self.zone):
                 case Comparison(right=BoundLiteral(value=value)):
@@ -258,9 +320,13 @@ class _Binder:
     def _common(self, term: Bound, values: Sequence[Bound]) -> IcebergType:
         common = term.type
         for v in {v.type: v for v in values}.values():
-            wider = common_type(common, v.type) if comparable(common) and comparable(v.type) else None
+            wider = (
+                common_type(common, v.type) if comparable(common) and comparable(v.type) else None
+            )
             if wider is None:
-                raise InvalidInput(f"Cannot compare {_shown(term)} of type {term.type} with {_shown(v)} of type {v.type}.")
+                raise InvalidInput(
+                    f"Cannot compare {_shown(term)} of type {term.type} with {_shown(v)} of type {v.type}."
+                )
             common = wider
         return common
 
@@ -269,7 +335,9 @@ class _Binder:
             return as_constant(NaNTest(term))
         if isinstance(term.type, (*INTEGERS, DecimalType, UnknownType)):
             return FALSE  # as Spark: cast to double, which is never NaN; false for null
-        raise InvalidInput(f"isnan takes a float or double, not {_shown(term)} of type {term.type}.")
+        raise InvalidInput(
+            f"isnan takes a float or double, not {_shown(term)} of type {term.type}."
+        )
 
     def like(self, term: Bound, pattern: str, escape: str, ignore_case: bool) -> Bound:
         if _is_null(term):
@@ -305,25 +373,42 @@ class _Binder:
         return fold(BoundCall(function.name, tuple(cast), signature.result, self.zone))
 
 
-def resolve(schema: Schema, name: str, parts: Sequence[str], case_sensitive: bool = True) -> BoundReference:
-    """Resolve a dotted name to a column, through structs only. If the parts match no path, the whole is tried as a name with dots."""
+def resolve(
+    schema: Schema, name: str, parts: Sequence[str], case_sensitive: bool = True
+) -> BoundReference:
+    """Resolve a dotted name to a column, through structs only. If the parts match no path, the
+    whole is tried as a name with dots.
+    """
     struct: FieldsByName = schema
     path: list[NestedField] = []
     for index, part in enumerate(parts):
         matching = struct.fields_named(part, case_sensitive)
         if len(matching) > 1:
-            raise ValidationError(f"Column {name!r} is ambiguous without case: {', '.join(f.name for f in matching)}.")
+            raise ValidationError(
+                f"Column {name!r} is ambiguous without case: {', '.join(f.name for f in matching)}."
+            )
         if not matching:
             break
         path.append(matching[0])
         inside = matching[0].field_type
         if index + 1 < len(parts) and isinstance(inside, ListType | MapType):
-            raise Unsupported(f"A filter cannot look inside the list or map {'.'.join(f.name for f in path)!r} ({name}).", column=name)
+            raise Unsupported(
+                f"A filter cannot look inside the list or map {'.'.join(f.name for f in path)!r} ({name}).",
+                column=name,
+            )
         struct = inside if isinstance(inside, StructType) else StructType()
     else:
         return _reference(path)
-    if len(parts) == 1 and name.lower() in _FUNCTIONS_AS_WORDS and all(name.lower() != f.name.lower() for f in schema.fields):
-        raise Unsupported(f"{name} is a function of Spark, and not supported without it.", hint=SPARK_CAN, function=name)
+    if (
+        len(parts) == 1
+        and name.lower() in _FUNCTIONS_AS_WORDS
+        and all(name.lower() != f.name.lower() for f in schema.fields)
+    ):
+        raise Unsupported(
+            f"{name} is a function of Spark, and not supported without it.",
+            hint=SPARK_CAN,
+            function=name,
+        )
     field = schema.find_field(".".join(parts), case_sensitive)  # raises, listing the columns
     around = [schema.by_id[i] for i in schema.parents[field.field_id]]
     if any(isinstance(f.field_type, ListType | MapType) for f in around):
@@ -333,18 +418,30 @@ def resolve(schema: Schema, name: str, parts: Sequence[str], case_sensitive: boo
 
 def _reference(path: Sequence[NestedField]) -> BoundReference:
     last = path[-1]
-    return BoundReference(last.field_id, last.field_type, tuple(f.name for f in path), tuple(f.field_id for f in path))
+    return BoundReference(
+        last.field_id, last.field_type, tuple(f.name for f in path), tuple(f.field_id for f in path)
+    )
 
 
 def _null_test(term: Bound) -> Bound:
     if isinstance(term, BoundLiteral):
         return Constant(term.value is None)
-    return FALSE if isinstance(term, Constant) and term.value is not None else as_constant(NullTest(term))
+    return (
+        FALSE
+        if isinstance(term, Constant) and term.value is not None
+        else as_constant(NullTest(term))
+    )
 
 
 def _literal_type(term: Bound, beside: Sequence[Bound]) -> IcebergType:
-    """Return the type of an argument. Beside decimals an integer literal has its own digits: in `dec * 2`, 2 is decimal(1, 0)."""
-    if isinstance(term, BoundLiteral) and isinstance(term.type, INTEGERS) and term.value is not None:
+    """Return the type of an argument. Beside decimals an integer literal has its own digits: in
+    `dec * 2`, 2 is decimal(1, 0).
+    """
+    if (
+        isinstance(term, BoundLiteral)
+        and isinstance(term.type, INTEGERS)
+        and term.value is not None
+    ):
         if any(isinstance(b.type, DecimalType) for b in beside):
             return DecimalType(len(str(abs(term.value))), 0)
     return term.type
@@ -356,8 +453,16 @@ def conjunction(parts: Iterable[Bound]) -> Bound:
     for part in parts:
         if part == FALSE:
             return FALSE
-        conjuncts.extend(part.parts if isinstance(part, BoundAnd) else () if part == TRUE else (part,))
-    return TRUE if not conjuncts else conjuncts[0] if len(conjuncts) == 1 else BoundAnd(tuple(conjuncts))
+        conjuncts.extend(
+            part.parts if isinstance(part, BoundAnd) else () if part == TRUE else (part,)
+        )
+    return (
+        TRUE
+        if not conjuncts
+        else conjuncts[0]
+        if len(conjuncts) == 1
+        else BoundAnd(tuple(conjuncts))
+    )
 
 
 def disjunction(parts: Iterable[Bound]) -> Bound:
@@ -366,22 +471,45 @@ def disjunction(parts: Iterable[Bound]) -> Bound:
     for part in parts:
         if part == TRUE:
             return TRUE
-        disjuncts.extend(part.parts if isinstance(part, BoundOr) else () if part == FALSE else (part,))
+        disjuncts.extend(
+            part.parts if isinstance(part, BoundOr) else () if part == FALSE else (part,)
+        )
     disjuncts = _merged(disjuncts) if len(disjuncts) > 1 else disjuncts
-    return FALSE if not disjuncts else disjuncts[0] if len(disjuncts) == 1 else BoundOr(tuple(disjuncts))
+    return (
+        FALSE
+        if not disjuncts
+        else disjuncts[0]
+        if len(disjuncts) == 1
+        else BoundOr(tuple(disjuncts))
+    )
 
 
 def _merged(parts: list[Bound]) -> list[Bound]:
-    """Rewrite `a = 1 OR a = 2 OR …` to `a IN (1, 2, …)`, which means the same and is evaluated in one step."""
+    """Rewrite `a = 1 OR a = 2 OR …` to `a IN (1, 2, …)`, which means the same and is evaluated in
+    one step.
+    """
     values: dict[BoundReference, list[Any]] = {}
     for p in parts:
         match p:
-            case Comparison(op="eq", left=BoundReference() as column, right=BoundLiteral(value=value, type=type_)) if type_ == column.type:
+            case Comparison(
+                op="eq",
+                left=BoundReference() as column,
+                right=BoundLiteral(value=value, type=type_),
+            ) if type_ == column.type:
                 values.setdefault(column, []).append(value)
     many = {c for c, v in values.items() if len(v) > 1}
     if not many:
         return parts
-    rest = [p for p in parts if not (isinstance(p, Comparison) and p.op == "eq" and isinstance(p.right, BoundLiteral) and p.left in many)]
+    rest = [
+        p
+        for p in parts
+        if not (
+            isinstance(p, Comparison)
+            and p.op == "eq"
+            and isinstance(p.right, BoundLiteral)
+            and p.left in many
+        )
+    ]
     return [*(Membership(c, _sorted(values[c])) for c in values if c in many), *rest]
 
 

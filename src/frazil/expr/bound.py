@@ -1,7 +1,9 @@
-"""Define bound expressions: columns by id, literals as internal values, both sides of a comparison of the same type.
+"""Define bound expressions: columns by id, literals as internal values, both sides of a comparison
+of the same type.
 
-There are few node types, so that every walk is short: `a <> b` is Not(Comparison("eq")), NOT IN is Not(Membership), IS NOT NULL is
-Not(NullTest), which is exact in three-valued logic. `str()` is readable, but not SQL.
+There are few node types, so that every walk is short: `a <> b` is Not(Comparison("eq")), NOT IN is
+Not(Membership), IS NOT NULL is Not(NullTest), which is exact in three-valued logic. `str()` is
+readable, but not SQL.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ BOOLEAN = BooleanType()
 
 
 class Bound:
-    """Define the base of bound nodes. `type` is the type of the node's value; a predicate's is boolean."""
+    """Define the base of bound nodes. `type` is the type of the node's value; a predicate's is
+    boolean.
+    """
 
     __slots__ = ()
     type: IcebergType
@@ -24,8 +28,8 @@ class Bound:
 
 @dataclass(frozen=True)
 class BoundReference(Bound):
-    """Refer to a column: `path` holds the names from the top, `ids` their field ids (`ids[-1]` is `field_id`). Only structs are stepped
-    into."""
+    """Refer to a column: `path` holds the names from the top, `ids` their field ids (`ids[-1]` is
+    `field_id`). Only structs are stepped into."""
 
     field_id: int
     type: IcebergType
@@ -53,8 +57,8 @@ class BoundLiteral(Bound):
 
 @dataclass(frozen=True)
 class BoundCast(Bound):
-    """Represent a cast with Spark's ANSI meaning. `attempt`: null instead of an error. `zone` is the time zone in which dates and text meet
-    timestamps."""
+    """Represent a cast with Spark's ANSI meaning. `attempt`: null instead of an error. `zone` is
+    the time zone in which dates and text meet timestamps."""
 
     term: Bound
     type: IcebergType
@@ -67,7 +71,9 @@ class BoundCast(Bound):
 
 @dataclass(frozen=True)
 class BoundCall(Bound):
-    """Represent a call of one of `functions.FUNCTIONS` (by its canonical name), with arguments of the types that the function takes."""
+    """Represent a call of one of `functions.FUNCTIONS` (by its canonical name), with arguments of
+    the types that the function takes.
+    """
 
     function: str
     arguments: tuple[Bound, ...]
@@ -91,7 +97,9 @@ class Constant(Bound):
 
 @dataclass(frozen=True)
 class NullOr(Bound):
-    """Represent `value` where the term is not null, else NULL: what remains of `int_col < 3000000000`."""
+    """Represent `value` where the term is not null, else NULL: what remains of `int_col <
+    3000000000`.
+    """
 
     term: Bound
     value: bool
@@ -103,8 +111,8 @@ class NullOr(Bound):
 
 @dataclass(frozen=True)
 class Comparison(Bound):
-    """Compare two terms. `op` is eq, lt, le, gt, ge or nseq (`<=>`). A literal is on the right. Floats are in Spark's order: NaN = NaN,
-    above all; -0.0 = 0.0."""
+    """Compare two terms. `op` is eq, lt, le, gt, ge or nseq (`<=>`). A literal is on the right.
+    Floats are in Spark's order: NaN = NaN, above all; -0.0 = 0.0."""
 
     op: str
     left: Bound
@@ -118,8 +126,8 @@ class Comparison(Bound):
 
 @dataclass(frozen=True)
 class Membership(Bound):
-    """Represent `term IN (values)`; `values` are internal values of the term's type, sorted and different; `has_null`: NULL where none is
-    equal."""
+    """Represent `term IN (values)`; `values` are internal values of the term's type, sorted and
+    different; `has_null`: NULL where none is equal."""
 
     term: Bound
     values: tuple[Any, ...]
@@ -127,7 +135,9 @@ class Membership(Bound):
     type: IcebergType = BOOLEAN
 
     def __str__(self) -> str:
-        shown = ", ".join(repr(v) for v in self.values[:10]) + (f", … {len(self.values)} values" if len(self.values) > 10 else "")
+        shown = ", ".join(repr(v) for v in self.values[:10]) + (
+            f", … {len(self.values)} values" if len(self.values) > 10 else ""
+        )
         return f"({self.term} in ({shown}{', null' if self.has_null else ''}))"
 
 
@@ -167,7 +177,9 @@ class PrefixTest(Bound):
 
 @dataclass(frozen=True)
 class LikeTest(Bound):
-    """Represent LIKE with wildcards: `pieces` is the pattern taken apart: text, or None for `%` and 1 for `_`."""
+    """Represent LIKE with wildcards: `pieces` is the pattern taken apart: text, or None for `%` and
+    1 for `_`.
+    """
 
     term: Bound
     pieces: tuple[str | int | None, ...]
@@ -218,7 +230,13 @@ def children(bound: Bound) -> tuple[Bound, ...]:
             return (child,)
         case Comparison(left=left, right=right):
             return (left, right)
-        case Membership(term=term) | NullTest(term=term) | NaNTest(term=term) | PrefixTest(term=term) | LikeTest(term=term):
+        case (
+            Membership(term=term)
+            | NullTest(term=term)
+            | NaNTest(term=term)
+            | PrefixTest(term=term)
+            | LikeTest(term=term)
+        ):
             return (term,)
         case NullOr(term=term) | BoundCast(term=term):
             return (term,)

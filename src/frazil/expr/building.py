@@ -1,8 +1,10 @@
-"""Convert Python and numpy values to Arrow arrays and scalars, and back, without pyarrow's own conversion.
+"""Convert Python and numpy values to Arrow arrays and scalars, and back, without pyarrow's own
+conversion.
 
-`pa.array`, `pa.scalar`, `Array.to_numpy` and kernels that get a Python number import pandas, if it is installed, at their first use. That
-takes up to a second and 55 MB, and planning a scan does not need it. So buffers are filled and read directly here; only types that are rare
-in plans are left to pyarrow.
+`pa.array`, `pa.scalar`, `Array.to_numpy` and kernels that get a Python number import pandas, if it
+is installed, at their first use. That takes up to a second and 55 MB, and planning a scan does not
+need it. So buffers are filled and read directly here; only types that are rare in plans are left to
+pyarrow.
 """
 
 from __future__ import annotations
@@ -23,14 +25,23 @@ Values = Sequence[Any]
 _CODES = {pa.int32(): "i", pa.int64(): "q", pa.uint8(): "B", pa.float32(): "f", pa.float64(): "d"}
 
 
-def from_numpy(values: np.ndarray[Any, Any], type_: pa.DataType | None = None, *, missing: np.ndarray[Any, Any] | None = None) -> pa.Array:
-    """Convert numbers or booleans to Arrow; `type_` may be another type of the same width, `missing` marks nulls."""
+def from_numpy(
+    values: np.ndarray[Any, Any],
+    type_: pa.DataType | None = None,
+    *,
+    missing: np.ndarray[Any, Any] | None = None,
+) -> pa.Array:
+    """Convert numbers or booleans to Arrow; `type_` may be another type of the same width,
+    `missing` marks nulls.
+    """
     if values.dtype == np.bool_:
         data, default_type = np.packbits(values, bitorder="little"), pa.bool_()
     else:
         data, default_type = np.ascontiguousarray(values), None
     buffers = [_validity(missing), pa.py_buffer(data)]
-    return pa.Array.from_buffers(type_ or default_type or pa.from_numpy_dtype(values.dtype), len(values), buffers)
+    return pa.Array.from_buffers(
+        type_ or default_type or pa.from_numpy_dtype(values.dtype), len(values), buffers
+    )
 
 
 def to_numpy(values: pa.Array) -> np.ndarray[Any, Any]:
@@ -38,16 +49,21 @@ def to_numpy(values: pa.Array) -> np.ndarray[Any, Any]:
     _, data = values.buffers()
     begin, end = values.offset, values.offset + len(values)
     if data is None:
-        return np.zeros(len(values), dtype=np.bool_ if pa.types.is_boolean(values.type) else values.type.to_pandas_dtype())
+        return np.zeros(
+            len(values),
+            dtype=np.bool_ if pa.types.is_boolean(values.type) else values.type.to_pandas_dtype(),
+        )
     if pa.types.is_boolean(values.type):
         bits = np.frombuffer(data, dtype=np.uint8)[begin // 8 : (end + 7) // 8]
-        return np.unpackbits(bits, bitorder="little")[begin % 8 : begin % 8 + len(values)].view(np.bool_)
+        return np.unpackbits(bits, bitorder="little")[begin % 8 : begin % 8 + len(values)].view(
+            np.bool_
+        )
     return np.frombuffer(data, dtype=values.type.to_pandas_dtype())[begin:end]
 
 
 def column(values: Values, type_: pa.DataType) -> pa.Array:
-    """Build an array as `pa.array(values, type_)` does; a struct is given as a tuple of its children. Raises OverflowError and TypeError
-    for values that do not fit."""
+    """Build an array as `pa.array(values, type_)` does; a struct is given as a tuple of its
+    children. Raises OverflowError and TypeError for values that do not fit."""
     return _builder(type_)(values)
 
 
@@ -57,7 +73,11 @@ def scalar(value: Any, type_: pa.DataType) -> pa.Scalar:
 
 
 def _validity(missing: np.ndarray[Any, Any] | None) -> pa.Buffer | None:
-    return None if missing is None or not missing.any() else pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    return (
+        None
+        if missing is None or not missing.any()
+        else pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    )
 
 
 def _split(values: Values, instead: Any) -> tuple[Values, pa.Buffer | None]:
@@ -81,13 +101,17 @@ def _builder(type_: pa.DataType) -> Callable[[Values], pa.Array]:
     if pa.types.is_list(type_):
         return functools.partial(_lists, type_, _builder(type_.value_type))
     if pa.types.is_struct(type_) and type_.num_fields:
-        return functools.partial(_structs, type_, tuple(_builder(type_.field(i).type) for i in range(type_.num_fields)))
+        return functools.partial(
+            _structs, type_, tuple(_builder(type_.field(i).type) for i in range(type_.num_fields))
+        )
     return functools.partial(pa.array, type=type_)
 
 
 def _numbers(type_: pa.DataType, code: str, values: Values) -> pa.Array:
     filled, validity = _split(values, 0)
-    return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(array.array(code, filled))])
+    return pa.Array.from_buffers(
+        type_, len(values), [validity, pa.py_buffer(array.array(code, filled))]
+    )
 
 
 def _booleans(values: Values) -> pa.Array:
@@ -101,7 +125,10 @@ def _decimals(type_: pa.DataType, values: Values) -> pa.Array:
     if not all(isinstance(v, Decimal) and v.is_finite() for v in filled):
         return pa.array(values, type_)
     numbers = [unscaled(v, type_.scale) for v in filled]
-    if any(abs(n) >= 10**type_.precision or scaled(n, type_.scale) != v for n, v in zip(numbers, filled, strict=True)):
+    if any(
+        abs(n) >= 10**type_.precision or scaled(n, type_.scale) != v
+        for n, v in zip(numbers, filled, strict=True)
+    ):
         return pa.array(values, type_)  # raises the error that says which value does not fit
     words = b"".join(n.to_bytes(16, "little", signed=True) for n in numbers)
     return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(words)])
@@ -111,16 +138,25 @@ def _bytes(type_: pa.DataType, values: Values) -> pa.Array:
     filled, validity = _split(values, b"")
     parts = [v.encode() if isinstance(v, str) else v for v in filled]
     offsets = _offsets(map(len, parts))
-    return pa.Array.from_buffers(type_, len(values), [validity, offsets, pa.py_buffer(b"".join(parts))])
+    return pa.Array.from_buffers(
+        type_, len(values), [validity, offsets, pa.py_buffer(b"".join(parts))]
+    )
 
 
 def _lists(type_: pa.DataType, items: Callable[[Values], pa.Array], values: Values) -> pa.Array:
     filled, validity = _split(values, ())
     offsets = _offsets(map(len, filled))
-    return pa.Array.from_buffers(type_, len(values), [validity, offsets], children=[items(list(itertools.chain.from_iterable(filled)))])
+    return pa.Array.from_buffers(
+        type_,
+        len(values),
+        [validity, offsets],
+        children=[items(list(itertools.chain.from_iterable(filled)))],
+    )
 
 
-def _structs(type_: pa.DataType, children: tuple[Callable[[Values], pa.Array], ...], values: Values) -> pa.Array:
+def _structs(
+    type_: pa.DataType, children: tuple[Callable[[Values], pa.Array], ...], values: Values
+) -> pa.Array:
     filled, validity = _split(values, (None,) * len(children))
     columns = list(zip(*filled, strict=True)) or [()] * len(children)
     parts = [build(c) for build, c in zip(children, columns, strict=True)]

@@ -1,4 +1,6 @@
-"""Parse dates and timestamps as Spark does, for any year, and convert time zones as Java does at gaps and overlaps."""
+"""Parse dates and timestamps as Spark does, for any year, and convert time zones as Java does at
+gaps and overlaps.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,12 @@ DAY_MICROS = 86_400_000_000
 _EPOCH = dt.datetime(1970, 1, 1)
 _DATE = r"(?P<year>[+-]?\d{4,7})(?:-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2})(?P<tail>[ T].*)?)?)?"
 _DATE_TEXT = re.compile(_DATE, re.DOTALL)
-_CLOCK = re.compile(r"(?P<hour>\d{1,2}):(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:\.(?P<fraction>\d*))?)?\s*(?P<zone>\S.*)?")
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>\d{2})(?::?(?P<seconds>\d{2}))?)?")
+_CLOCK = re.compile(
+    r"(?P<hour>\d{1,2}):(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:\.(?P<fraction>\d*))?)?\s*(?P<zone>\S.*)?"
+)
+_OFFSET = re.compile(
+    r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>\d{2})(?::?(?P<seconds>\d{2}))?)?"
+)
 
 
 class NoTime(ValueError):
@@ -20,7 +26,9 @@ class NoTime(ValueError):
 
 
 def civil(days: int) -> tuple[int, int, int]:
-    """Convert days since 1970-01-01 to (year, month, day), proleptic Gregorian, for any year (datetime knows 1 to 9999 only)."""
+    """Convert days since 1970-01-01 to (year, month, day), proleptic Gregorian, for any year
+    (datetime knows 1 to 9999 only).
+    """
     era, doe = divmod(days + 719_468, 146_097)
     yoe = (doe - doe // 1460 + doe // 36_524 - doe // 146_096) // 365
     doy = doe - (365 * yoe + yoe // 4 - yoe // 100)
@@ -38,7 +46,9 @@ def days_of(year: int, month: int, day: int) -> int:
 
 
 def parse_date(text: str) -> int:
-    """Parse `yyyy[-m[m][-d[d]]]` to days since the epoch; text after a blank or T is ignored, as in Spark's cast. Raises NoTime."""
+    """Parse `yyyy[-m[m][-d[d]]]` to days since the epoch; text after a blank or T is ignored, as in
+    Spark's cast. Raises NoTime.
+    """
     match = _DATE_TEXT.fullmatch(text.strip())
     if not match:
         raise NoTime(text)
@@ -47,16 +57,21 @@ def parse_date(text: str) -> int:
 
 def _date(match: re.Match[str]) -> int:
     year, month, day = int(match["year"]), int(match["month"] or 1), int(match["day"] or 1)
-    if not 1 <= month <= 12 or day < 1 or civil(days := days_of(year, month, day)) != (year, month, day):
+    if (
+        not 1 <= month <= 12
+        or day < 1
+        or civil(days := days_of(year, month, day)) != (year, month, day)
+    ):
         raise NoTime(match.string)
     return days
 
 
 def parse_moment(text: str, zone: str | None) -> int:
-    """Parse a date with or without time, fraction (9 digits at most) and zone to nanoseconds since the epoch.
+    """Parse a date with or without time, fraction (9 digits at most) and zone to nanoseconds since
+    the epoch.
 
-    Text without a zone is local time in `zone`; `zone` None: the time is taken as written, and a zone in the text is ignored
-    (timestamp_ntz). Raises NoTime.
+    Text without a zone is local time in `zone`; `zone` None: the time is taken as written, and a
+    zone in the text is ignored (timestamp_ntz). Raises NoTime.
     """
     match = _DATE_TEXT.fullmatch(text.strip())
     if not match:
@@ -100,13 +115,17 @@ def parse_time(text: str) -> int:
 
 
 def offset_of(zone: str) -> int | None:
-    """Return the seconds east of UTC of a fixed zone (`Z`, `UTC`, `+02:00`, `GMT+2`); None for a zone with rules."""
+    """Return the seconds east of UTC of a fixed zone (`Z`, `UTC`, `+02:00`, `GMT+2`); None for a
+    zone with rules.
+    """
     if zone.upper() in ("Z", "UTC", "GMT", "UT"):
         return 0
     match = _OFFSET.fullmatch(zone)
     if not match:
         return None
-    seconds = int(match["hours"]) * 3600 + int(match["minutes"] or 0) * 60 + int(match["seconds"] or 0)
+    seconds = (
+        int(match["hours"]) * 3600 + int(match["minutes"] or 0) * 60 + int(match["seconds"] or 0)
+    )
     if seconds > 18 * 3600:
         raise NoTime(zone)
     return -seconds if match["sign"] == "-" else seconds
@@ -121,7 +140,9 @@ def _zone(name: str) -> ZoneInfo:
 
 
 def to_utc(local_micros: int, zone: str) -> int:
-    """Convert local time to an instant as in Java: in a gap the time moves on by the gap, in an overlap the earlier instant counts."""
+    """Convert local time to an instant as in Java: in a gap the time moves on by the gap, in an
+    overlap the earlier instant counts.
+    """
     fixed = offset_of(zone)
     if fixed is None:
         fixed = int(_naive(local_micros).replace(tzinfo=_zone(zone)).utcoffset().total_seconds())  # type: ignore[union-attr]
@@ -138,7 +159,9 @@ def to_local(utc_micros: int, zone: str) -> int:
 
 
 def _naive(micros: int) -> dt.datetime:
-    """Make a datetime of the same day and time; years out of its range take the zone rules of a year that is a multiple of 400 away."""
+    """Make a datetime of the same day and time; years out of its range take the zone rules of a
+    year that is a multiple of 400 away.
+    """
     days, rest = divmod(micros, DAY_MICROS)
     year = civil(days)[0]
     if not 2 <= year <= 9998:

@@ -1,6 +1,8 @@
-"""Cast arrays of internal values as Spark's ANSI mode does: a value that does not fit is an EvaluationError, or null for TRY_CAST.
+"""Cast arrays of internal values as Spark's ANSI mode does: a value that does not fit is an
+EvaluationError, or null for TRY_CAST.
 
-The entry point is `cast_values`; `castable` tells which casts exist. Numbers are cast in `casts_numbers`, text and times here.
+The entry point is `cast_values`; `castable` tells which casts exist. Numbers are cast in
+`casts_numbers`, text and times here.
 """
 
 from __future__ import annotations
@@ -17,7 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.errors import EvaluationError
-from frazil.expr.calendar import DAY_MICROS, NoTime, offset_of, parse_date, parse_moment, parse_time, to_local, to_utc
+from frazil.expr.calendar import (
+    DAY_MICROS,
+    NoTime,
+    offset_of,
+    parse_date,
+    parse_moment,
+    parse_time,
+    to_local,
+    to_utc,
+)
 from frazil.expr.casts_numbers import cast_number, checked, rounded
 from frazil.expr.sql_text import clock_text, date_text, java_double, java_float, moment_text
 from frazil.expr.values import FLOATS, INTEGERS, MICROS, MOMENTS, NANOS, NUMBERS, arrow_type
@@ -44,7 +55,15 @@ _ZONED = (TimestamptzType, TimestamptzNanoType)
 _INTEGER = re.compile(r"[+-]?\d+")
 _FLOAT = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?)[dDfF]?")
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_SPECIAL = {"inf": "inf", "+inf": "inf", "infinity": "inf", "+infinity": "inf", "-inf": "-inf", "-infinity": "-inf", "nan": "nan"}
+_SPECIAL = {
+    "inf": "inf",
+    "+inf": "inf",
+    "infinity": "inf",
+    "+infinity": "inf",
+    "-inf": "-inf",
+    "-infinity": "-inf",
+    "nan": "nan",
+}
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 
 
@@ -55,7 +74,9 @@ def castable(source: IcebergType, target: IcebergType) -> bool:
     if isinstance(target, StringType):
         return source.is_primitive
     if isinstance(source, StringType):
-        return isinstance(target, (*NUMBERS, BooleanType, DateType, TimeType, *MOMENTS, *_BYTES, UUIDType))
+        return isinstance(
+            target, (*NUMBERS, BooleanType, DateType, TimeType, *MOMENTS, *_BYTES, UUIDType)
+        )
     if isinstance(source, (*NUMBERS, BooleanType)) and isinstance(target, (*NUMBERS, BooleanType)):
         return True
     if isinstance(source, (DateType, *MOMENTS)) and isinstance(target, (DateType, *MOMENTS)):
@@ -63,8 +84,17 @@ def castable(source: IcebergType, target: IcebergType) -> bool:
     return isinstance(source, (*_BYTES, UUIDType)) and isinstance(target, _BYTES)
 
 
-def cast_values(values: pa.Array, source: IcebergType, target: IcebergType, *, zone: str = "UTC", attempt: bool = False) -> pa.Array:
-    """Cast internal values of type `source` to type `target`. Raises EvaluationError for a value that does not fit."""
+def cast_values(
+    values: pa.Array,
+    source: IcebergType,
+    target: IcebergType,
+    *,
+    zone: str = "UTC",
+    attempt: bool = False,
+) -> pa.Array:
+    """Cast internal values of type `source` to type `target`. Raises EvaluationError for a value
+    that does not fit.
+    """
     if source == target:
         return values
     if isinstance(source, UnknownType) or values.null_count == len(values):
@@ -83,9 +113,15 @@ def cast_values(values: pa.Array, source: IcebergType, target: IcebergType, *, z
 
 
 def each(
-    values: pa.Array, convert: Callable[[Any], Any], to: pa.DataType, message: Callable[[Any], str] | None = None, attempt: bool = False
+    values: pa.Array,
+    convert: Callable[[Any], Any],
+    to: pa.DataType,
+    message: Callable[[Any], str] | None = None,
+    attempt: bool = False,
 ) -> pa.Array:
-    """Apply `convert` to the distinct values; its ValueError or ArithmeticError becomes an EvaluationError, or null with `attempt`."""
+    """Apply `convert` to the distinct values; its ValueError or ArithmeticError becomes an
+    EvaluationError, or null with `attempt`.
+    """
     encoded = values.dictionary_encode() if not pa.types.is_null(values.type) else values
     converted: list[Any] = []
     for value in encoded.dictionary.to_pylist():
@@ -93,7 +129,9 @@ def each(
             converted.append(None if value is None else convert(value))
         except (ValueError, ArithmeticError) as e:
             if not attempt:
-                raise EvaluationError(message(value) if message else str(e), hint=HINT, value=str(value)[:80]) from e
+                raise EvaluationError(
+                    message(value) if message else str(e), hint=HINT, value=str(value)[:80]
+                ) from e
             converted.append(None)
     return pa.array(converted, to).take(encoded.indices)
 
@@ -163,23 +201,37 @@ def to_text(source: IcebergType, zone: str, value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-# Dates and points in time --------------------------------------------------------------------------------------------------------------
+# Dates and points in time
+# --------------------------------------------------------------------------------------------------------------
 
 
-def _cast_time(values: pa.Array, source: IcebergType, target: IcebergType, zone: str, attempt: bool) -> pa.Array:
+def _cast_time(
+    values: pa.Array, source: IcebergType, target: IcebergType, zone: str, attempt: bool
+) -> pa.Array:
     if isinstance(source, DateType):
         wide = pc.cast(values, pa.int64())
-        local = checked(lambda v: pc.multiply_checked(v, DAY_MICROS), wide, pa.int64(), target, attempt)
-        return _scaled_moment(to_utc_values(local, zone) if isinstance(target, _ZONED) else local, MICROS[0](), target, attempt)
+        local = checked(
+            lambda v: pc.multiply_checked(v, DAY_MICROS), wide, pa.int64(), target, attempt
+        )
+        return _scaled_moment(
+            to_utc_values(local, zone) if isinstance(target, _ZONED) else local,
+            MICROS[0](),
+            target,
+            attempt,
+        )
     if isinstance(source, _ZONED) != isinstance(target, _ZONED):
         per_micro = 1000 if isinstance(source, NANOS) else 1
         values = shift_zone(values, zone, per_micro, to_instant=isinstance(target, _ZONED))
     if isinstance(target, DateType):
-        return floor_divide(values, DAY_MICROS * (1000 if isinstance(source, NANOS) else 1)).cast(pa.int32())
+        return floor_divide(values, DAY_MICROS * (1000 if isinstance(source, NANOS) else 1)).cast(
+            pa.int32()
+        )
     return _scaled_moment(values, source, target, attempt)
 
 
-def _scaled_moment(values: pa.Array, source: IcebergType, target: IcebergType, attempt: bool) -> pa.Array:
+def _scaled_moment(
+    values: pa.Array, source: IcebergType, target: IcebergType, attempt: bool
+) -> pa.Array:
     if isinstance(source, NANOS) == isinstance(target, NANOS):
         return values
     if isinstance(source, NANOS):
@@ -192,16 +244,22 @@ def floor_divide(values: pa.Array, divisor: int) -> pa.Array:
     return over_numpy(values, lambda n: n // divisor)
 
 
-def over_numpy(values: pa.Array, function: Callable[[Any], Any], to: pa.DataType | None = None) -> pa.Array:
+def over_numpy(
+    values: pa.Array, function: Callable[[Any], Any], to: pa.DataType | None = None
+) -> pa.Array:
     """Apply `function` to the numbers as numpy; nulls stay null."""
     if not values.null_count:
         return pa.array(function(values.to_numpy(zero_copy_only=False)), to or values.type)
     filled = pc.fill_null(values, pa.scalar(0, values.type)).to_numpy(zero_copy_only=False)
-    return pa.array(function(filled), to or values.type, mask=pc.is_null(values).to_numpy(zero_copy_only=False))
+    return pa.array(
+        function(filled), to or values.type, mask=pc.is_null(values).to_numpy(zero_copy_only=False)
+    )
 
 
 def local_values(values: pa.Array, source: IcebergType, zone: str) -> pa.Array:
-    """Convert timestamps to local time in the zone; those of a type without time zone are local already."""
+    """Convert timestamps to local time in the zone; those of a type without time zone are local
+    already.
+    """
     if not isinstance(source, _ZONED):
         return values
     return shift_zone(values, zone, 1000 if isinstance(source, NANOS) else 1, to_instant=False)
@@ -212,10 +270,16 @@ def to_utc_values(values: pa.Array, zone: str) -> pa.Array:
 
 
 def shift_zone(values: pa.Array, zone: str, per_micro: int, *, to_instant: bool) -> pa.Array:
-    """Convert int64 local times to instants or back: by Arrow where that is unambiguous, value by value at gaps and overlaps."""
+    """Convert int64 local times to instants or back: by Arrow where that is unambiguous, value by
+    value at gaps and overlaps.
+    """
     fixed = offset_of(zone)
     if fixed is not None:
-        return pc.add(values, (-fixed if to_instant else fixed) * 1_000_000 * per_micro) if fixed else values
+        return (
+            pc.add(values, (-fixed if to_instant else fixed) * 1_000_000 * per_micro)
+            if fixed
+            else values
+        )
     unit = "ns" if per_micro > 1 else "us"
     try:
         if to_instant:
@@ -223,4 +287,6 @@ def shift_zone(values: pa.Array, zone: str, per_micro: int, *, to_instant: bool)
         return pc.local_timestamp(values.cast(pa.timestamp(unit, zone))).cast(pa.int64())
     except pa.ArrowInvalid:
         move = to_utc if to_instant else to_local
-        return each(values, lambda v: move(v // per_micro, zone) * per_micro + v % per_micro, pa.int64())
+        return each(
+            values, lambda v: move(v // per_micro, zone) * per_micro + v % per_micro, pa.int64()
+        )

@@ -27,16 +27,31 @@ from frazil.spec.types import (
 
 MAX_PRECISION, _MINIMUM_SCALE = 38, 6
 _ZONED = (TimestamptzType, TimestamptzNanoType)
-_COMPARABLE = (*NUMBERS, BooleanType, DateType, TimeType, *MOMENTS, StringType, BinaryType, FixedType, UUIDType, UnknownType)
+_COMPARABLE = (
+    *NUMBERS,
+    BooleanType,
+    DateType,
+    TimeType,
+    *MOMENTS,
+    StringType,
+    BinaryType,
+    FixedType,
+    UUIDType,
+    UnknownType,
+)
 
 
 def comparable(type_: IcebergType) -> bool:
-    """Tell whether values of the type can be compared; structs, lists, maps, variants and geometries cannot."""
+    """Tell whether values of the type can be compared; structs, lists, maps, variants and
+    geometries cannot.
+    """
     return isinstance(type_, _COMPARABLE)
 
 
 def common_type(a: IcebergType, b: IcebergType) -> IcebergType | None:
-    """Return the type to which both sides of a comparison are cast; None: they cannot be compared. uuid counts as text, fixed as binary."""
+    """Return the type to which both sides of a comparison are cast; None: they cannot be compared.
+    uuid counts as text, fixed as binary.
+    """
     a, b = _plain(a, b), _plain(b, a)
     if a == b or isinstance(b, UnknownType):
         return a
@@ -69,7 +84,9 @@ def _numbers(a: IcebergType, b: IcebergType) -> IcebergType:
     if isinstance(a, INTEGERS) and isinstance(b, INTEGERS):
         return LongType()
     if isinstance(a, FLOATS) or isinstance(b, FLOATS):
-        return FloatType() if isinstance(a, FloatType) and isinstance(b, FloatType) else DoubleType()
+        return (
+            FloatType() if isinstance(a, FloatType) and isinstance(b, FloatType) else DoubleType()
+        )
     x, y = as_decimal(a), as_decimal(b)
     scale = max(x.scale, y.scale)
     whole = max(x.precision - x.scale, y.precision - y.scale)
@@ -93,7 +110,9 @@ def _moments(a: IcebergType, b: IcebergType) -> IcebergType:
 
 
 def bounded(precision: int, scale: int) -> DecimalType:
-    """Return Spark's result type of decimal arithmetic: beyond 38 digits the scale is reduced, down to 6."""
+    """Return Spark's result type of decimal arithmetic: beyond 38 digits the scale is reduced, down
+    to 6.
+    """
     if precision <= MAX_PRECISION:
         return DecimalType(precision, scale)
     whole = precision - scale

@@ -1,7 +1,9 @@
-"""Evaluate bound expressions over columns of internal values (see `values`), with Spark's three-valued logic and order of floats.
+"""Evaluate bound expressions over columns of internal values (see `values`), with Spark's
+three-valued logic and order of floats.
 
-NaN equals NaN and is above every number, -0.0 equals 0.0. AND, OR, CASE and COALESCE compute a part that can fail only for the rows that
-need it, as Spark does, so `d <> 0 AND 10 / d > 1` does not divide by zero.
+NaN equals NaN and is above every number, -0.0 equals 0.0. AND, OR, CASE and COALESCE compute a part
+that can fail only for the rows that need it, as Spark does, so `d <> 0 AND 10 / d > 1` does not
+divide by zero.
 """
 
 from __future__ import annotations
@@ -42,9 +44,11 @@ _BOOL = pa.bool_()
 
 
 def compute(bound: Bound, column: ValuesOf, rows: int) -> pa.Array:
-    """Compute an expression for each of `rows` rows; `column` returns a referenced column as an array of internal values.
+    """Compute an expression for each of `rows` rows; `column` returns a referenced column as an
+    array of internal values.
 
-    Raises EvaluationError for a value for which the expression fails (overflow, division by zero, a cast that does not fit).
+    Raises EvaluationError for a value for which the expression fails (overflow, division by zero, a
+    cast that does not fit).
     """
     match bound:
         case BoundReference():
@@ -62,7 +66,9 @@ def compute(bound: Bound, column: ValuesOf, rows: int) -> pa.Array:
         case Comparison():
             return _comparison(bound, column, rows)
         case BoundCast(term=term, type=type_, zone=zone, attempt=attempt):
-            return cast_values(compute(term, column, rows), term.type, type_, zone=zone, attempt=attempt)
+            return cast_values(
+                compute(term, column, rows), term.type, type_, zone=zone, attempt=attempt
+            )
         case BoundCall(function="case", arguments=arguments):
             return _case(arguments, bound.type, column, rows)
         case BoundCall(function="coalesce", arguments=arguments):
@@ -100,10 +106,13 @@ def _no_column(reference: BoundReference) -> pa.Array:
     raise AssertionError(f"{reference} in a constant")
 
 
-# Logic ---------------------------------------------------------------------------------------------------------------------------------
+# Logic
+# ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def _junction(parts: Sequence[Bound], column: ValuesOf, rows: int, join: Callable[..., pa.Array], stops: bool) -> pa.Array:
+def _junction(
+    parts: Sequence[Bound], column: ValuesOf, rows: int, join: Callable[..., pa.Array], stops: bool
+) -> pa.Array:
     joined = compute(parts[0], column, rows)
     for part in parts[1:]:
         if can_fail(part):
@@ -131,7 +140,9 @@ def _on(mask: pa.Array, bound: Bound, column: ValuesOf) -> pa.Array:
     if count == len(mask):
         return compute(bound, column, count)
     values = compute(bound, lambda r: column(r).filter(mask), count)
-    indices = pc.if_else(mask, pc.subtract(pc.cumulative_sum(mask.cast(pa.int64())), 1), pa.scalar(None, pa.int64()))
+    indices = pc.if_else(
+        mask, pc.subtract(pc.cumulative_sum(mask.cast(pa.int64())), 1), pa.scalar(None, pa.int64())
+    )
     return values.take(indices)
 
 
@@ -162,14 +173,17 @@ def _filled(values: pa.Array, with_: bool) -> pa.Array:
     return pc.fill_null(values, with_) if values.null_count else values
 
 
-# Tests ---------------------------------------------------------------------------------------------------------------------------------
+# Tests
+# ---------------------------------------------------------------------------------------------------------------------------------
 
 
 def _comparison(node: Comparison, column: ValuesOf, rows: int) -> pa.Array:
     left = compute(node.left, column, rows)
     if isinstance(node.right, BoundLiteral):
         return compare_with(node.op, left, node.right.value, node.right.type)
-    return compare_arrays(node.op, left, compute(node.right, column, rows), floats=isinstance(node.left.type, FLOATS))
+    return compare_arrays(
+        node.op, left, compute(node.right, column, rows), floats=isinstance(node.left.type, FLOATS)
+    )
 
 
 def compare_with(op: str, left: pa.Array, value: Any, type_: IcebergType) -> pa.Array:
@@ -181,7 +195,10 @@ def compare_with(op: str, left: pa.Array, value: Any, type_: IcebergType) -> pa.
     if isinstance(type_, FLOATS):
         if value != value:
             return _against_nan(op, left)
-        if op in ("gt", "ge"):  # NaN is above every number, but Arrow's gt is false for it; so the opposite is negated
+        if op in (
+            "gt",
+            "ge",
+        ):  # NaN is above every number, but Arrow's gt is false for it; so the opposite is negated
             return pc.invert(_PLAIN["le" if op == "gt" else "lt"](left, scalar(value, type_)))
     return _PLAIN[op](left, scalar(value, type_))
 
@@ -216,7 +233,9 @@ def compare_arrays(op: str, left: pa.Array, right: pa.Array, floats: bool) -> pa
     return pc.or_(pc.less_equal(left, right), nan_right)
 
 
-def _member(operand: pa.Array, values: tuple[Any, ...], has_null: bool, type_: IcebergType) -> pa.Array:
+def _member(
+    operand: pa.Array, values: tuple[Any, ...], has_null: bool, type_: IcebergType
+) -> pa.Array:
     plain = [v for v in values if v == v]
     has_nan = len(plain) < len(values)
     if isinstance(type_, FLOATS) and 0.0 in plain:
@@ -226,7 +245,11 @@ def _member(operand: pa.Array, values: tuple[Any, ...], has_null: bool, type_: I
         answer = pc.or_(answer, _filled(pc.is_nan(operand), False))
     if has_null:
         return pc.if_else(answer, True, pa.scalar(None, _BOOL))
-    return pc.if_else(operand.is_valid(), answer, pa.scalar(None, _BOOL)) if operand.null_count else answer
+    return (
+        pc.if_else(operand.is_valid(), answer, pa.scalar(None, _BOOL))
+        if operand.null_count
+        else answer
+    )
 
 
 def _like(values: pa.Array, pieces: tuple[str | int | None, ...], ignore_case: bool) -> pa.Array:

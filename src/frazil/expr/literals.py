@@ -1,4 +1,6 @@
-"""Convert constants to bound literals: those of the parser have a type, Python values get the type that Spark gives them."""
+"""Convert constants to bound literals: those of the parser have a type, Python values get the type
+that Spark gives them.
+"""
 
 from __future__ import annotations
 
@@ -51,15 +53,23 @@ def typed_literal(value: Any, type_: IcebergType | None = None) -> BoundLiteral:
 
 
 def _in_nanoseconds(value: Any) -> BoundLiteral | None:
-    """Return the literal of a moment of pandas, numpy or Arrow that Python's datetime cannot hold, since it is finer than a microsecond."""
+    """Return the literal of a moment of pandas, numpy or Arrow that Python's datetime cannot hold,
+    since it is finer than a microsecond.
+    """
     count: int | None = None
     zone: Any = getattr(value, "tzinfo", None)
-    if hasattr(value, "as_py") and hasattr(value.type, "tz"):  # Arrow's TimestampScalar: pyarrow is not imported to parse a filter
+    if hasattr(value, "as_py") and hasattr(
+        value.type, "tz"
+    ):  # Arrow's TimestampScalar: pyarrow is not imported to parse a filter
         count, zone = value.value if value.type.unit == "ns" else None, value.type.tz
-    elif str(getattr(value, "dtype", "")) == "datetime64[ns]" and value == value:  # NaT does not equal itself
+    elif (
+        str(getattr(value, "dtype", "")) == "datetime64[ns]" and value == value
+    ):  # NaT does not equal itself
         count = int(value.astype("int64"))
         if count % 1000 == 0:
-            return typed_literal(value.astype("datetime64[us]"))  # whose item() is a datetime, and not a whole number
+            return typed_literal(
+                value.astype("datetime64[us]")
+            )  # whose item() is a datetime, and not a whole number
     elif hasattr(value, "to_pydatetime") and value == value and value.nanosecond:
         count = value.value
     if count is None or count % 1000 == 0:
@@ -96,7 +106,9 @@ def type_of(value: Any) -> IcebergType:
 
 
 def whole_type(value: int) -> IcebergType:
-    """Return int, bigint or decimal, the first that holds the number, as Spark types integer literals."""
+    """Return int, bigint or decimal, the first that holds the number, as Spark types integer
+    literals.
+    """
     if -(2**31) <= value < 2**31:
         return IntegerType()
     return LongType() if -(2**63) <= value < 2**63 else decimal_type(Decimal(value))

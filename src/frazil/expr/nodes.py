@@ -1,7 +1,8 @@
 """Define expressions as users write them, not yet bound to a schema, with PyIceberg's names.
 
-`&`, `|` and `~` combine them; `str()` is Spark SQL that `parse` reads back. A plain string is a column name as a term, and text as a
-literal: `EqualTo("name", "x")` is `name = 'x'`; a column on the right side is `EqualTo("a", Reference("b"))`.
+`&`, `|` and `~` combine them; `str()` is Spark SQL that `parse` reads back. A plain string is a
+column name as a term, and text as a literal: `EqualTo("name", "x")` is `name = 'x'`; a column on
+the right side is `EqualTo("a", Reference("b"))`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from frazil.spec.types import IcebergType
 
 
 class Expression:
-    """Define the base of all nodes: frozen values, compared by content. A boolean column or call is a predicate as it stands."""
+    """Define the base of all nodes: frozen values, compared by content. A boolean column or call is
+    a predicate as it stands.
+    """
 
     __slots__ = ()
 
@@ -31,7 +34,9 @@ class Expression:
         return Not(self)
 
     def __bool__(self) -> bool:
-        raise InvalidInput("An expression has no truth value; combine expressions with & | ~, not with and, or, not.")
+        raise InvalidInput(
+            "An expression has no truth value; combine expressions with & | ~, not with and, or, not."
+        )
 
 
 Predicate: TypeAlias = Expression
@@ -39,13 +44,14 @@ BooleanExpression: TypeAlias = Expression
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-# Terms ---------------------------------------------------------------------------------------------------------------------------------
+# Terms
+# ---------------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, init=False)
 class Reference(Expression):
-    """Refer to a column by name. `Reference("a.b")` is looked up as a dotted full name; `parts` (from back-quoted text) says exactly which
-    parts."""
+    """Refer to a column by name. `Reference("a.b")` is looked up as a dotted full name; `parts`
+    (from back-quoted text) says exactly which parts."""
 
     name: str
     parts: tuple[str, ...]
@@ -60,9 +66,11 @@ class Reference(Expression):
 
 @dataclass(frozen=True)
 class Literal(Expression):
-    """Hold a constant: an internal value if a type is given (see spec.types), otherwise a Python value, whose own type counts.
+    """Hold a constant: an internal value if a type is given (see spec.types), otherwise a Python
+    value, whose own type counts.
 
-    `double_quoted`: the text was typed in double quotes, and may have been meant as a column (see `quoted`).
+    `double_quoted`: the text was typed in double quotes, and may have been meant as a column (see
+    `quoted`).
     """
 
     value: Any
@@ -80,7 +88,11 @@ class Literal(Expression):
 
     @property
     def _key(self) -> tuple[Any, ...]:  # NaN equals itself, 1 is not True, -0.0 is not 0.0
-        return (self.type, type(self.value), repr(self.value) if isinstance(self.value, float) else self.value)
+        return (
+            self.type,
+            type(self.value),
+            repr(self.value) if isinstance(self.value, float) else self.value,
+        )
 
 
 @dataclass(frozen=True)
@@ -100,14 +112,20 @@ _INFIX = {"+", "-", "*", "/", "%", "div", "||"}
 
 @dataclass(frozen=True, init=False)
 class Call(Expression):
-    """Represent a function or operator (`+ - * / % div ||`, `negative`, `case`) over arguments; the functions are listed in `functions`."""
+    """Represent a function or operator (`+ - * / % div ||`, `negative`, `case`) over arguments; the
+    functions are listed in `functions`.
+    """
 
     function: str
     arguments: tuple[Expression, ...]
 
     def __init__(self, function: str, arguments: Iterable[Any]):
         object.__setattr__(self, "function", function.lower())
-        object.__setattr__(self, "arguments", tuple(a if isinstance(a, Expression) else Literal(a) for a in arguments))
+        object.__setattr__(
+            self,
+            "arguments",
+            tuple(a if isinstance(a, Expression) else Literal(a) for a in arguments),
+        )
 
     def __str__(self) -> str:
         args = [str(a) for a in self.arguments]
@@ -119,7 +137,8 @@ class Call(Expression):
         return f"{name}({', '.join(args)})"
 
 
-# Predicates ----------------------------------------------------------------------------------------------------------------------------
+# Predicates
+# ----------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -287,8 +306,8 @@ class NotNaN(_Unary):
 
 @dataclass(frozen=True, init=False)
 class Like(Expression):
-    """Represent SQL LIKE: `%` is any text, `_` one character, and either after `escape` is itself; `ignore_case` is ILIKE. `double_quoted`:
-    the pattern was typed in double quotes."""
+    """Represent SQL LIKE: `%` is any text, `_` one character, and either after `escape` is itself;
+    `ignore_case` is ILIKE. `double_quoted`: the pattern was typed in double quotes."""
 
     term: Expression
     pattern: str
@@ -296,10 +315,22 @@ class Like(Expression):
     ignore_case: bool
     double_quoted: bool = field(default=False, repr=False, compare=False)
 
-    def __init__(self, term: Any, pattern: str, escape: str = "\\", ignore_case: bool = False, double_quoted: bool = False):
+    def __init__(
+        self,
+        term: Any,
+        pattern: str,
+        escape: str = "\\",
+        ignore_case: bool = False,
+        double_quoted: bool = False,
+    ):
         if len(escape) != 1:
             raise InvalidInput(f"The escape of LIKE must be one character, not {escape!r}.")
-        for name, value in (("term", as_term(term)), ("pattern", pattern), ("escape", escape), ("ignore_case", ignore_case)):
+        for name, value in (
+            ("term", as_term(term)),
+            ("pattern", pattern),
+            ("escape", escape),
+            ("ignore_case", ignore_case),
+        ):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "double_quoted", double_quoted)
 
@@ -325,7 +356,13 @@ def Between(term: Any, lower: Any, upper: Any) -> Expression:
 
 def as_term(value: Any) -> Expression:
     """Convert a term as users give it, an expression or a column's name, to an expression."""
-    return value if isinstance(value, Expression) else Reference(value) if isinstance(value, str) else Literal(value)
+    return (
+        value
+        if isinstance(value, Expression)
+        else Reference(value)
+        if isinstance(value, str)
+        else Literal(value)
+    )
 
 
 def as_literal(value: Any) -> Expression:

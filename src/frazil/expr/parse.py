@@ -1,7 +1,7 @@
 """Parse Spark SQL predicates into nodes, by recursive descent over the tokens of `tokens`.
 
-Precedence, lowest first: OR, AND, NOT, then BETWEEN IN LIKE IS, then comparisons, + - ||, * / % div, signs, `::type`. PyIceberg's `IS NAN`
-is accepted as well.
+Precedence, lowest first: OR, AND, NOT, then BETWEEN IN LIKE IS, then comparisons, + - ||, * / %
+div, signs, `::type`. PyIceberg's `IS NAN` is accepted as well.
 """
 
 from __future__ import annotations
@@ -45,7 +45,23 @@ _CASTS: dict[str, IcebergType] = {
     "boolean": BooleanType(), "int": IntegerType(), "bigint": LongType(), "float": FloatType(), "double": DoubleType(),
     "decimal": DecimalType(10, 0), "string": StringType(), "binary": BinaryType(), "date": DateType(), "timestamp": TimestamptzType(),
 }  # fmt: skip
-_NO_NAMES = {"and", "or", "not", "in", "is", "like", "ilike", "between", "when", "then", "else", "end", "as", "from", "select"}
+_NO_NAMES = {
+    "and",
+    "or",
+    "not",
+    "in",
+    "is",
+    "like",
+    "ilike",
+    "between",
+    "when",
+    "then",
+    "else",
+    "end",
+    "as",
+    "from",
+    "select",
+}
 
 
 def parse(text: str) -> n.Expression:
@@ -88,14 +104,20 @@ class _Parser:
         if not self.take(word):
             raise self.error(f"expected {word.upper()}")
 
-    def error(self, expected: str, token: Token | None = None, hint: str | None = None) -> ParseError:
+    def error(
+        self, expected: str, token: Token | None = None, hint: str | None = None
+    ) -> ParseError:
         token = token or self.peek()
-        problem = f"{expected}, got {token.text!r}" if token.kind != "end" else f"{expected}, got the end"
+        problem = (
+            f"{expected}, got {token.text!r}" if token.kind != "end" else f"{expected}, got the end"
+        )
         return error(self.text, token.position, problem, hint)
 
     def beyond(self, syntax: str, token: Token | None = None) -> ParseError:
         """Make the error for syntax that Spark SQL has and this grammar lacks."""
-        return self.error(f"{syntax} are not supported in filters and values without Spark", token, SPARK_CAN)
+        return self.error(
+            f"{syntax} are not supported in filters and values without Spark", token, SPARK_CAN
+        )
 
     # predicates
     def disjunction(self) -> n.Expression:
@@ -128,7 +150,12 @@ class _Parser:
     def predicate(self) -> n.Expression:
         term = self.comparison()
         while True:
-            negated = self.peek().value == "not" and self.peek(1).value in ("in", "between", "like", "ilike")
+            negated = self.peek().value == "not" and self.peek(1).value in (
+                "in",
+                "between",
+                "like",
+                "ilike",
+            )
             if negated:
                 self.next()
             if self.take("between"):
@@ -167,7 +194,9 @@ class _Parser:
             case "nan":
                 return n.NotNaN(term) if negated else n.IsNaN(term)
             case "true" | "false":
-                test: n.Expression = n.NullSafeEqualTo(term, n.AlwaysTrue() if token.value == "true" else n.AlwaysFalse())
+                test: n.Expression = n.NullSafeEqualTo(
+                    term, n.AlwaysTrue() if token.value == "true" else n.AlwaysFalse()
+                )
                 return n.Not(test) if negated else test
             case "distinct":
                 self.expect("from")
@@ -310,7 +339,11 @@ class _Parser:
 
     def argument(self) -> n.Expression:
         token, after = self.peek(), self.peek(1)
-        if token.kind in ("number", "string") and after.kind == "mark" and after.value in (",", ")"):
+        if (
+            token.kind in ("number", "string")
+            and after.kind == "mark"
+            and after.value in (",", ")")
+        ):
             return self.primary()  # a fast path, since lists of constants can be long
         return self.disjunction()
 
@@ -321,7 +354,10 @@ class _Parser:
         while self.take("when"):
             condition = self.disjunction()
             self.expect("then")
-            branches += [condition if subject is None else n.EqualTo(subject, condition), self.disjunction()]
+            branches += [
+                condition if subject is None else n.EqualTo(subject, condition),
+                self.disjunction(),
+            ]
         if not branches:
             raise self.error("expected WHEN")
         if self.take("else"):
@@ -353,7 +389,14 @@ class _Parser:
             target = parse_type(text)
         except FrazilError as e:
             raise self.error(f"{self.text[start.position : end]!r} is not a type", start) from e
-        if not target.is_primitive or start.value in ("tinyint", "smallint", "byte", "short", "varchar", "char"):
+        if not target.is_primitive or start.value in (
+            "tinyint",
+            "smallint",
+            "byte",
+            "short",
+            "varchar",
+            "char",
+        ):
             raise self.beyond(f"casts to {start.text}", start)
         return target
 
@@ -366,14 +409,19 @@ class _Parser:
         return text
 
     def is_double_quoted(self) -> bool:
-        """Tell whether a text in double quotes follows, which other SQL dialects take for a quoted name."""
+        """Tell whether a text in double quotes follows, which other SQL dialects take for a quoted
+        name.
+        """
         return self.peek().text.startswith('"') and self.peek(1).kind != "string"
 
     def hex(self) -> n.Expression:
         token = self.next()
         digits = token.value if len(token.value) % 2 == 0 else "0" + token.value
         try:
-            return n.Literal(bytes.fromhex(digits) if digits.isalnum() or not digits else bytes.fromhex("?"), BinaryType())
+            return n.Literal(
+                bytes.fromhex(digits) if digits.isalnum() or not digits else bytes.fromhex("?"),
+                BinaryType(),
+            )
         except ValueError as e:
             raise self.error("expected hexadecimal digits", token) from e
 
@@ -385,7 +433,9 @@ class _Parser:
         try:
             return self.typed_number(digits, suffix, token)
         except (ValueError, InvalidOperation, FrazilError) as e:
-            raise self.error(str(e) if isinstance(e, FrazilError) else "expected a number", token) from e
+            raise self.error(
+                str(e) if isinstance(e, FrazilError) else "expected a number", token
+            ) from e
 
     def typed_number(self, digits: str, suffix: str, token: Token) -> n.Expression:
         fraction, exponent = "." in digits, "e" in digits.lower()
@@ -423,4 +473,6 @@ class _Parser:
             parse_moment(text, "UTC")
         except NoTime as e:
             raise self.error(f"{text!r} is not a {token.text.lower()}", text_token) from e
-        return n.Cast(n.Literal(text, StringType()), TimestamptzType())  # local time of the zone that `bind` is given
+        return n.Cast(
+            n.Literal(text, StringType()), TimestamptzType()
+        )  # local time of the zone that `bind` is given

@@ -1,7 +1,9 @@
-"""Rewrite `column op literal` so that the literal has the column's own type: then no row is cast, and bounds and buckets can prune.
+"""Rewrite `column op literal` so that the literal has the column's own type: then no row is cast,
+and bounds and buckets can prune.
 
-`int_col < 2.5` becomes `int_col <= 2`, `int_col = 2.5` becomes false (null for null), `int_col < 3000000000` becomes true (null for null).
-This is done only if the result is exactly that of casting the column, which is what Spark does.
+`int_col < 2.5` becomes `int_col <= 2`, `int_col = 2.5` becomes false (null for null), `int_col <
+3000000000` becomes true (null for null). This is done only if the result is exactly that of casting
+the column, which is what Spark does.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ def rewritten(op: str, column: Bound, literal: BoundLiteral, zone: str) -> Bound
 
 
 def as_uuid(text: str) -> bytes | None:
-    """Return the uuid whose text in Spark is exactly this; None for text in other case or form, which equals no uuid's text."""
+    """Return the uuid whose text in Spark is exactly this; None for text in other case or form,
+    which equals no uuid's text.
+    """
     try:
         value = uuid.UUID(text)
     except ValueError:
@@ -58,7 +62,9 @@ def as_uuid(text: str) -> bytes | None:
 
 
 def _as_float(type_: IcebergType, literal: BoundLiteral) -> float | None:
-    """Return the literal as a value of the float column, if that is exact (a double column takes any number, rounded as by a cast)."""
+    """Return the literal as a value of the float column, if that is exact (a double column takes
+    any number, rounded as by a cast).
+    """
     if not isinstance(literal.type, NUMBERS):
         return None
     number = float(literal.value)
@@ -70,26 +76,32 @@ def _as_float(type_: IcebergType, literal: BoundLiteral) -> float | None:
 
 
 def position(type_: IcebergType, literal: BoundLiteral, zone: str) -> Fraction | None:
-    """Return where the literal lies among the column's internal values (unscaled for decimals); None when the column must be cast."""
+    """Return where the literal lies among the column's internal values (unscaled for decimals);
+    None when the column must be cast.
+    """
     value = literal.value
     match type_:
         case IntegerType() | LongType() | DecimalType():
             scale = type_.scale if isinstance(type_, DecimalType) else 0
             if isinstance(literal.type, (*INTEGERS, DecimalType)):
                 return Fraction(value) * int(10**scale)
-            small = isinstance(value, float) and abs(value) < 2**53  # beyond, a long may round up to the literal
+            small = (
+                isinstance(value, float) and abs(value) < 2**53
+            )  # beyond, a long may round up to the literal
             exact = isinstance(type_, IntegerType) or (isinstance(type_, LongType) and small)
             return Fraction(value) if isinstance(literal.type, FLOATS) and exact else None
         case DateType():
             return _moment(literal, DAY_MICROS * 1000, zone, zoned=None)
     if isinstance(type_, MOMENTS):
-        return _moment(literal, 1 if isinstance(type_, NANOS) else 1000, zone, zoned=isinstance(type_, _ZONED))
+        return _moment(
+            literal, 1 if isinstance(type_, NANOS) else 1000, zone, zoned=isinstance(type_, _ZONED)
+        )
     return None
 
 
 def _moment(literal: BoundLiteral, unit: int, zone: str, zoned: bool | None) -> Fraction | None:
-    """Return a date or timestamp literal in units of `unit` nanoseconds. `zoned`: whether the column has a time zone; None: the column is a
-    date, so local midnights are compared."""
+    """Return a date or timestamp literal in units of `unit` nanoseconds. `zoned`: whether the
+    column has a time zone; None: the column is a date, so local midnights are compared."""
     value, type_ = literal.value, literal.type
     if isinstance(type_, DateType):
         nanos = value * DAY_MICROS * 1000
@@ -114,7 +126,9 @@ def _beside_infinity(op: str, column: Bound, value: float) -> Bound:
 
 
 def _discrete(op: str, column: Bound, literal: Fraction) -> Bound:
-    """Compare whole numbers in the column's range: round the literal to one, or decide the comparison for all of them."""
+    """Compare whole numbers in the column's range: round the literal to one, or decide the
+    comparison for all of them.
+    """
     low, high = limits(column.type)
     whole = literal.denominator == 1
     if op in ("eq", "nseq"):

@@ -36,7 +36,14 @@ _RESERVED = frozenset(
     "timestamp_ntz timestamp_ltz time interval x r exists distinct from".split()
 )
 
-_NUMBERS_INSIDE = (DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
+_NUMBERS_INSIDE = (
+    DateType,
+    TimeType,
+    TimestampType,
+    TimestamptzType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+)
 
 
 def back_quoted(parts: Iterable[str]) -> str:
@@ -52,7 +59,15 @@ def quoted_name(part: str) -> str:
 
 def quoted_text(text: str) -> str:
     # `\%` and `\_` stay as they are inside a Spark literal, so a backslash is always doubled
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r").replace("\0", "\\0") + "'"
+    return (
+        "'"
+        + text.replace("\\", "\\\\")
+        .replace("'", "\\'")
+        .replace("\n", "\\n")
+        .replace("\r", "\\r")
+        .replace("\0", "\\0")
+        + "'"
+    )
 
 
 def case_text(args: list[str]) -> str:
@@ -62,7 +77,11 @@ def case_text(args: list[str]) -> str:
 
 
 def sql_type(type_: IcebergType) -> str:
-    spark: dict[type, str] = {TimestamptzType: "timestamp", TimestampType: "timestamp_ntz", LongType: "bigint"}
+    spark: dict[type, str] = {
+        TimestamptzType: "timestamp",
+        TimestampType: "timestamp_ntz",
+        LongType: "bigint",
+    }
     return spark.get(type(type_), str(type_))
 
 
@@ -99,8 +118,14 @@ def literal_text(value: Any, type_: IcebergType | None) -> str:
 
 
 def shown_value(value: Any, type_: IcebergType) -> Any:
-    """Return a value as people read it: as SQL writes it where it is a number or bytes inside (dates, times, uuids), else as it is."""
-    is_inside = isinstance(value, int) if isinstance(type_, _NUMBERS_INSIDE) else isinstance(value, bytes) and isinstance(type_, UUIDType)
+    """Return a value as people read it: as SQL writes it where it is a number or bytes inside
+    (dates, times, uuids), else as it is.
+    """
+    is_inside = (
+        isinstance(value, int)
+        if isinstance(type_, _NUMBERS_INSIDE)
+        else isinstance(value, bytes) and isinstance(type_, UUIDType)
+    )
     return literal_text(value, type_) if is_inside else value
 
 
@@ -146,13 +171,19 @@ def _decimal_text(value: Decimal, type_: DecimalType) -> str:
 
 def date_text(days: int) -> str:
     year, month, day = civil(days)
-    return f"{year:04d}-{month:02d}-{day:02d}" if 0 <= year <= 9999 else f"{year:+05d}-{month:02d}-{day:02d}"
+    return (
+        f"{year:04d}-{month:02d}-{day:02d}"
+        if 0 <= year <= 9999
+        else f"{year:+05d}-{month:02d}-{day:02d}"
+    )
 
 
 def clock_text(nanos: int, digits: int) -> str:
     seconds, fraction = divmod(nanos, 1_000_000_000)
     tail = f"{fraction:09d}"[:digits].rstrip("0")
-    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}" + (f".{tail}" if tail else "")
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}" + (
+        f".{tail}" if tail else ""
+    )
 
 
 def moment_text(nanos: int, digits: int) -> str:
@@ -169,7 +200,11 @@ def java_float(value: float) -> str:
     """Format a float as Java does, with the shortest digits that identify the float."""
     if math.isnan(value) or math.isinf(value):
         return _java("", value)
-    digits = next(t for t in (f"{value:.{n}e}" for n in range(9)) if struct.pack("<f", float(t)) == struct.pack("<f", value))
+    digits = next(
+        t
+        for t in (f"{value:.{n}e}" for n in range(9))
+        if struct.pack("<f", float(t)) == struct.pack("<f", value)
+    )
     return _java(digits, value)
 
 

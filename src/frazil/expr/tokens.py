@@ -1,4 +1,6 @@
-"""Split the text of a predicate into tokens, and find the comments of a statement, as Spark's lexer does."""
+"""Split the text of a predicate into tokens, and find the comments of a statement, as Spark's lexer
+does.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +21,33 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 TEXTS = r"""(?<!\w)[rR](?:'[^']*'|"[^"]*")|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
-"""The pattern of a text in quotes within a SQL statement; a doubled quote is the end of one text and the beginning of another."""
+"""The pattern of a text in quotes within a SQL statement; a doubled quote is the end of one text
+and the beginning of another.
+"""
 _COMMENT_OR_QUOTED = re.compile(rf"(?P<comment>--|/\*)|{TEXTS}|`[^`]*`", re.DOTALL)
 _LINE_COMMENT = re.compile(r"--(?:\\\n|[^\r\n])*")
 _COMMENT_BEGINS_OR_ENDS = re.compile(r"/\*(?!\+)|\*/")
 SPARK_CAN = "Spark can: with a session delete, update and merge take any Spark SQL, and t.to_spark().where(…) takes any condition."
-_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
-_ESCAPE_OR_QUOTE = re.compile(r"""\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|(.))|''|\"\"""", re.DOTALL)
+_ESCAPES = {
+    "0": "\0",
+    "b": "\b",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "Z": "\x1a",
+    "%": "\\%",
+    "_": "\\_",
+}
+_ESCAPE_OR_QUOTE = re.compile(
+    r"""\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|(.))|''|\"\"""", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
 class Token:
-    """Hold one token. `kind` is word, quoted, string, hex, number, mark, other or end; `value` the content (words in lower case), `text`
-    the token as written, `position` where it begins in the text."""
+    """Hold one token. `kind` is word, quoted, string, hex, number, mark, other or end; `value` the
+    content (words in lower case), `text` the token as written, `position` where it begins in the
+    text."""
 
     kind: str
     value: str
@@ -40,8 +56,8 @@ class Token:
 
 
 def tokens(text: str, *, lenient: bool = False) -> list[Token]:
-    """Split text into tokens, with one of kind end at the end. Raises ParseError with the position of an unknown character; `lenient`: it
-    becomes a token of kind other instead."""
+    """Split text into tokens, with one of kind end at the end. Raises ParseError with the position
+    of an unknown character; `lenient`: it becomes a token of kind other instead."""
     parsed: list[Token] = []
     position = 0
     while position < len(text):
@@ -62,7 +78,9 @@ def tokens(text: str, *, lenient: bool = False) -> list[Token]:
 
 
 def without_comments(text: str) -> str:
-    """Replace each comment of a SQL statement by a blank, hints included. What looks like a comment within quotes stays."""
+    """Replace each comment of a SQL statement by a blank, hints included. What looks like a comment
+    within quotes stays.
+    """
     between: list[str] = []
     position = 0
     while (match := _COMMENT_OR_QUOTED.search(text, position)) is not None:
@@ -77,12 +95,15 @@ def without_comments(text: str) -> str:
 
 
 def _comment_end(text: str, start: int) -> int | None:
-    """Return where the comment ends that begins at `start`; None where none begins, or it is not closed. A backslash before the end of
-    a line continues the comment, and a comment in brackets may hold others."""
+    """Return where the comment ends that begins at `start`; None where none begins, or it is not
+    closed. A backslash before the end of a line continues the comment, and a comment in brackets
+    may hold others."""
     if (line := _LINE_COMMENT.match(text, start)) is not None:
         return line.end()
     depth = 1
-    for mark in _COMMENT_BEGINS_OR_ENDS.finditer(text, start + 2) if text.startswith("/*", start) else ():
+    for mark in (
+        _COMMENT_BEGINS_OR_ENDS.finditer(text, start + 2) if text.startswith("/*", start) else ()
+    ):
         depth += 1 if mark[0] == "/*" else -1
         if depth == 0:
             return mark.end()
@@ -106,7 +127,9 @@ def _token(match: re.Match[str], kind: str) -> Token:
 
 
 def unescaped(quoted: str) -> str:
-    """Unescape a quoted string as Spark does; a doubled quote is one quote. `\\%` and `\\_` keep their backslash, for LIKE."""
+    """Unescape a quoted string as Spark does; a doubled quote is one quote. `\\%` and `\\_` keep
+    their backslash, for LIKE.
+    """
     quote, body = quoted[0], quoted[1:-1]
 
     def character(match: re.Match[str]) -> str:

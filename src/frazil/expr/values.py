@@ -1,4 +1,6 @@
-"""Map Iceberg types to the Arrow types of internal values (see spec.types), as used by bounds, partition values and kernels."""
+"""Map Iceberg types to the Arrow types of internal values (see spec.types), as used by bounds,
+partition values and kernels.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,8 @@ _PLAIN: dict[type, pa.DataType] = {
 
 
 def arrow_type(type_: IcebergType) -> pa.DataType:
-    """Return the Arrow type of *internal values*: int32 for int and date, int64 for long, time and timestamps, binary for uuid, fixed and
-    geo."""
+    """Return the Arrow type of *internal values*: int32 for int and date, int64 for long, time and
+    timestamps, binary for uuid, fixed and geo."""
     if plain := _PLAIN.get(type(type_)):
         return plain
     if isinstance(type_, DecimalType):

@@ -1,8 +1,10 @@
-"""Convert equality deletes to position deletes (v2) or deletion vectors (v3), which readers apply without comparing keys.
+"""Convert equality deletes to position deletes (v2) or deletion vectors (v3), which readers apply
+without comparing keys.
 
-plan (metadata only): the data files to which equality deletes apply, and which equality delete files are not needed afterwards
--> tasks: the key columns of each data file are read once, the positions of deleted rows are merged with those deleted before
--> one commit (`rebased`): after a commit of another writer, only the files that it changed are read again.
+plan (metadata only): the data files to which equality deletes apply, and which equality delete
+files are not needed afterwards -> tasks: the key columns of each data file are read once, the
+positions of deleted rows are merged with those deleted before -> one commit (`rebased`): after a
+commit of another writer, only the files that it changed are read again.
 """
 
 from __future__ import annotations
@@ -26,7 +28,15 @@ from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
 from frazil.maintain.progress import ProgressCallback, progress
-from frazil.maintain.rebased import Ready, newest, step_of, unmatched, until_committed, within, written_nowhere
+from frazil.maintain.rebased import (
+    Ready,
+    newest,
+    step_of,
+    unmatched,
+    until_committed,
+    within,
+    written_nowhere,
+)
 from frazil.ops.row_changes import condition_of
 from frazil.ops.step import Step
 from frazil.rows.change import placed
@@ -47,10 +57,12 @@ from frazil.tasks.runner import current_place
 class ConvertEqualityDeletesResult(ProcedureResult):
     """Report the conversion of a table's equality deletes.
 
-    `converted_equality_delete_files_count`: equality delete files that were removed, since they apply to no data file any more.
-    `added_delete_files_count`: position delete files or deletion vectors that took their place; `rewritten_delete_files_count`: those that
-    were merged into them. `removed_data_files_count`: data files of which no row was left. `deleted_rows_count`: rows that equality deletes
-    had deleted. `remaining_equality_delete_files_count`: equality delete files that still apply to data files outside of `where`.
+    `converted_equality_delete_files_count`: equality delete files that were removed, since they
+    apply to no data file any more. `added_delete_files_count`: position delete files or deletion
+    vectors that took their place; `rewritten_delete_files_count`: those that were merged into them.
+    `removed_data_files_count`: data files of which no row was left. `deleted_rows_count`: rows that
+    equality deletes had deleted. `remaining_equality_delete_files_count`: equality delete files
+    that still apply to data files outside of `where`.
     """
 
     converted_equality_delete_files_count: int = 0
@@ -63,9 +75,15 @@ class ConvertEqualityDeletesResult(ProcedureResult):
 
 
 def convert_equality_deletes(
-    table: MaintainedTable, where: Any = None, branch: str = MAIN_BRANCH, *, dry_run: bool = False, callback: ProgressCallback | None = None
+    table: MaintainedTable,
+    where: Any = None,
+    branch: str = MAIN_BRANCH,
+    *,
+    dry_run: bool = False,
+    callback: ProgressCallback | None = None,
 ) -> ConvertEqualityDeletesResult:
-    """Convert the equality deletes that apply to the data files that may hold rows matching `where` (None: to all).
+    """Convert the equality deletes that apply to the data files that may hold rows matching `where`
+    (None: to all).
 
     Raises InvalidInput for a branch that does not exist, and the errors of `until_committed`.
     """
@@ -81,13 +99,15 @@ def convert_equality_deletes(
     return replace(state.result, dry_run=dry_run, seconds=time.perf_counter() - started)
 
 
-# Planning -------------------------------------------------------------------------------------------------------------------------------
+# Planning
+# -------------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Chosen:
-    """Hold the files to convert: the data files with the equality deletes that apply to each, and the equality delete files that apply to
-    no other data file. `targets`: the paths of all equality delete files that are converted, here or in later attempts."""
+    """Hold the files to convert: the data files with the equality deletes that apply to each, and
+    the equality delete files that apply to no other data file. `targets`: the paths of all equality
+    delete files that are converted, here or in later attempts."""
 
     tasks: tuple[FileScanTask, ...] = ()
     removable: tuple[DataFile, ...] = ()
@@ -96,11 +116,15 @@ class _Chosen:
 
 
 def _chosen(step: Step, plan: Plan, where: Predicate, targets: frozenset[str] | None) -> _Chosen:
-    """Choose the data files to convert. `targets`: only these equality delete files, those that an earlier attempt has begun with."""
+    """Choose the data files to convert. `targets`: only these equality delete files, those that an
+    earlier attempt has begun with.
+    """
     index = next((g.deletes for g in plan.groups if isinstance(g.deletes, DeleteIndex)), None)
     entries = index.entries if index is not None else None
     if entries is None and step.head is not None:
-        entries = read_deletes(step.metadata, step.storage, plan.all_delete_manifests, plan.options.workers)
+        entries = read_deletes(
+            step.metadata, step.storage, plan.all_delete_manifests, plan.options.workers
+        )
     if entries is None or not entries.has_equality:
         return _Chosen(targets=targets or frozenset())
     asked = None if isinstance(where, AlwaysTrue) else frozenset(step.plan(where).paths())
@@ -115,9 +139,15 @@ def _chosen(step: Step, plan: Plan, where: Predicate, targets: frozenset[str] | 
     removable = (lookup.file(n) for n in np.flatnonzero(~stays).tolist())
     begun = tuple(f for f in removable if targets is None or f.file_path in targets)
     if targets is not None:
-        tasks = [t for t in tasks if any(d.content == DataFileContent.EQUALITY_DELETES for d in t.delete_files)]
+        tasks = [
+            t
+            for t in tasks
+            if any(d.content == DataFileContent.EQUALITY_DELETES for d in t.delete_files)
+        ]
     else:
-        targets = frozenset(entries.strings("file_path").filter(pa.array(entries.is_equality)).to_pylist())
+        targets = frozenset(
+            entries.strings("file_path").filter(pa.array(entries.is_equality)).to_pylist()
+        )
     return _Chosen(tuple(tasks), begun, int(entries.is_equality.sum()) - len(begun), targets)
 
 
@@ -135,16 +165,23 @@ def _with_equality(plan: Plan, index: DeleteIndex) -> Iterator[tuple[FileScanTas
 def _limited(task: FileScanTask, targets: frozenset[str] | None) -> FileScanTask:
     if targets is None:
         return task
-    applied = (d for d in task.delete_files if d.content == DataFileContent.POSITION_DELETES or d.file_path in targets)
+    applied = (
+        d
+        for d in task.delete_files
+        if d.content == DataFileContent.POSITION_DELETES or d.file_path in targets
+    )
     return task.with_deletes(tuple(applied))
 
 
-# Tasks ----------------------------------------------------------------------------------------------------------------------------------
+# Tasks
+# ----------------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Known:
-    """Hold the result of an earlier attempt for a data file: the files with its deletes. `whole`: every row is deleted."""
+    """Hold the result of an earlier attempt for a data file: the files with its deletes. `whole`:
+    every row is deleted.
+    """
 
     entries: tuple[DataFile, ...] = ()
     whole: bool = False
@@ -158,7 +195,9 @@ class _Item:
 
 @dataclass(frozen=True)
 class _Context:
-    """Hold the settings that the tasks share; frozen and picklable. `read` reads `_pos` and `_deleted`."""
+    """Hold the settings that the tasks share; frozen and picklable. `read` reads `_pos` and
+    `_deleted`.
+    """
 
     read: ReadContext
     write: WriteContext
@@ -168,8 +207,8 @@ class _Context:
 
 @dataclass(frozen=True)
 class _Converted:
-    """Hold the delete files that one task wrote. `files`: per data file what was found; `rows`: how many rows are newly deleted by
-    position."""
+    """Hold the delete files that one task wrote. `files`: per data file what was found; `rows`: how
+    many rows are newly deleted by position."""
 
     deletes: WrittenDeletes
     files: tuple[tuple[str, _Known], ...]
@@ -177,7 +216,9 @@ class _Converted:
 
 
 def convert_files(context: _Context, group: Sequence[_Item]) -> _Converted:
-    """Find the rows of a group of data files that equality deletes delete, and write their positions."""
+    """Find the rows of a group of data files that equality deletes delete, and write their
+    positions.
+    """
     gone: list[Gone] = []
     reading = _with_threads(context.read)
     for item in group:
@@ -192,7 +233,11 @@ def convert_files(context: _Context, group: Sequence[_Item]) -> _Converted:
     changed_paths = {g.task.file.file_path for g in gone}
     files = []
     for path in (item.task.file.file_path for item in group):
-        own = tuple(d for d in written.added_deletes if path in changed_paths - whole and d.referenced_data_file in (None, path))
+        own = tuple(
+            d
+            for d in written.added_deletes
+            if path in changed_paths - whole and d.referenced_data_file in (None, path)
+        )
         files.append((path, _Known(own, path in whole)))
     return _Converted(written, tuple(files), sum(len(g.positions) for g in gone))
 
@@ -200,12 +245,16 @@ def convert_files(context: _Context, group: Sequence[_Item]) -> _Converted:
 def _with_threads(context: ReadContext) -> ReadContext:
     """Let the only task on a machine with several cores read a large file with all of them."""
     workers = current_place().workers or 1
-    return context if workers <= 1 else context.sharing_deletes(options=replace(context.options, workers=workers))
+    return (
+        context
+        if workers <= 1
+        else context.sharing_deletes(options=replace(context.options, workers=workers))
+    )
 
 
 def _deleted(item: _Item, context: ReadContext) -> Positions:
-    """Return the positions of all deleted rows of a data file, ascending. Deletes that an earlier attempt has found are not computed
-    again."""
+    """Return the positions of all deleted rows of a data file, ascending. Deletes that an earlier
+    attempt has found are not computed again."""
     earlier, task = item.earlier, item.task
     if earlier is not None:
         if earlier.whole:
@@ -213,7 +262,10 @@ def _deleted(item: _Item, context: ReadContext) -> Positions:
         return positions_of(task.file, earlier.entries, context.storage, context.delete_cache)
     deleted_positions = [np.zeros(0, np.int64)]
     for batch in read([task], context):
-        positions, deleted = batch.column(0).to_numpy(), batch.column(1).to_numpy(zero_copy_only=False)
+        positions, deleted = (
+            batch.column(0).to_numpy(),
+            batch.column(1).to_numpy(zero_copy_only=False),
+        )
         deleted_positions.append(positions[deleted])
     return np.concatenate(deleted_positions)
 
@@ -223,12 +275,15 @@ def _positional(task: FileScanTask, context: ReadContext) -> Positions:
     return positions_of(task.file, positional, context.storage, context.delete_cache)
 
 
-# Commit ---------------------------------------------------------------------------------------------------------------------------------
+# Commit
+# ---------------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class _State:
-    """Keep, from attempt to attempt, the equality delete files that were chosen at first and the deletes found for each data file."""
+    """Keep, from attempt to attempt, the equality delete files that were chosen at first and the
+    deletes found for each data file.
+    """
 
     where: Predicate
     callback: ProgressCallback | None
@@ -238,9 +293,13 @@ class _State:
     read: int | None = None
 
     def work(self, step: Step, write: WriteContext) -> Ready | None:
-        """Convert the equality deletes of the state that the step reads, and make the action that commits the result."""
+        """Convert the equality deletes of the state that the step reads, and make the action that
+        commits the result.
+        """
         self.result = ConvertEqualityDeletesResult()
-        bind(self.where, step.schema, **step.binding_arguments)  # raises for a column that does not exist, also where nothing is to be done
+        bind(
+            self.where, step.schema, **step.binding_arguments
+        )  # raises for a column that does not exist, also where nothing is to be done
         if step.metadata.format_version < 2 or step.head is None:
             return None
         if not within(step.metadata, self.read, step.to.branch):
@@ -257,14 +316,27 @@ class _State:
             return None
         return Ready(action, tuple(f.file_path for f in action.added_deletes))
 
-    def _converted(self, step: Step, write: WriteContext, plan: Plan, chosen: _Chosen) -> list[_Converted]:
+    def _converted(
+        self, step: Step, write: WriteContext, plan: Plan, chosen: _Chosen
+    ) -> list[_Converted]:
         columns = metadata_columns(step.metadata)
-        reading = replace(ReadContext.of(plan, Schema(columns["_pos"], columns["_deleted"]), step.storage), row_filter=None)
-        context = _Context(reading, write, step.metadata.format_version, granularity_of(step.metadata, step.to.options))
+        reading = replace(
+            ReadContext.of(plan, Schema(columns["_pos"], columns["_deleted"]), step.storage),
+            row_filter=None,
+        )
+        context = _Context(
+            reading,
+            write,
+            step.metadata.format_version,
+            granularity_of(step.metadata, step.to.options),
+        )
         items = [_Item(t, self.earlier_by_path.get(t.file.file_path)) for t in chosen.tasks]
         groups = packed(items, step.runner.parallelism, plan.options.split, lambda i: i.task)
         converted: list[_Converted] = []
-        with progress(len(items), "data files converted", self.callback) as shown, step.removing_files_on_error():
+        with (
+            progress(len(items), "data files converted", self.callback) as shown,
+            step.removing_files_on_error(),
+        ):
             for done in step.runner.run(partial(convert_files, context), groups) if groups else ():
                 converted.append(done)
                 shown.advance(len(done.files))
@@ -276,13 +348,19 @@ def _action(step: Step, chosen: _Chosen, converted: Sequence[_Converted]) -> Rep
     return ReplaceDeletes(
         added_deletes=added,
         removed=tuple(f for c in converted for f in c.deletes.removed),
-        removed_deletes=(*(d for c in converted for d in c.deletes.removed_deletes), *chosen.removable),
+        removed_deletes=(
+            *(d for c in converted for d in c.deletes.removed_deletes),
+            *chosen.removable,
+        ),
         referenced=frozenset(p for c in converted for p in c.deletes.referenced),
-        starting_snapshot_id=step.start, **step.to.snapshot_fields,
-    )  # fmt: skip
+        starting_snapshot_id=step.start,
+        **step.to.snapshot_fields,
+    )
 
 
-def _result(action: ReplaceDeletes, chosen: _Chosen, converted: Sequence[_Converted]) -> ConvertEqualityDeletesResult:
+def _result(
+    action: ReplaceDeletes, chosen: _Chosen, converted: Sequence[_Converted]
+) -> ConvertEqualityDeletesResult:
     merged = [d for c in converted for d in c.deletes.removed_deletes]
     return ConvertEqualityDeletesResult(
         converted_equality_delete_files_count=len(chosen.removable),

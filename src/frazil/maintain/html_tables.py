@@ -10,10 +10,15 @@ import pyarrow as pa
 _SHOWN = 20
 
 
-def html_table(title: str, names: Sequence[str], rows: Iterable[Sequence[object]], more: int = 0) -> str:
+def html_table(
+    title: str, names: Sequence[str], rows: Iterable[Sequence[object]], more: int = 0
+) -> str:
     """Return an HTML table with a title. `more`: rows that are not shown."""
     head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-    body = "".join(f"<tr>{''.join(f'<td>{html.escape(_text(value))}</td>' for value in row)}</tr>" for row in rows)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{html.escape(_text(value))}</td>' for value in row)}</tr>"
+        for row in rows
+    )
     rest = f"<p>and {more:,} more</p>" if more else ""
     return f"<p><b>{html.escape(title)}</b></p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
 

@@ -1,4 +1,6 @@
-"""Record in a table property when a maintenance task ran last, and at which version of the metadata, so that no later run repeats it."""
+"""Record in a table property when a maintenance task ran last, and at which version of the
+metadata, so that no later run repeats it.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +21,31 @@ _NUMBER = re.compile(r"v?(\d{1,9})[-.]")
 
 
 def record_run(table: MaintainedTable, task: str) -> tuple[int, LoadedTable]:
-    """Record that a task has run; return the time in milliseconds since 1970, and the state of the table before the record."""
+    """Record that a task has run; return the time in milliseconds since 1970, and the state of the
+    table before the record.
+    """
     now, newest = int(time.time() * 1000), table.newest()
     mark = {"at": now, "version": version_number(newest.metadata_location)}
     with table.begin(newest) as operation:
-        operation.stage(MetadataChange(lambda _: (SetProperties({f"{MAINTENANCE.prefix}{task}": json.dumps(mark)}),)))
+        operation.stage(
+            MetadataChange(
+                lambda _: (SetProperties({f"{MAINTENANCE.prefix}{task}": json.dumps(mark)}),)
+            )
+        )
     return now, newest
 
 
 def last_run(metadata: TableMetadata, task: str) -> int | None:
-    """Return when a task ran last, in milliseconds since 1970; None if it never ran, or that is not known."""
+    """Return when a task ran last, in milliseconds since 1970; None if it never ran, or that is not
+    known.
+    """
     return _recorded(metadata, task, "at")
 
 
 def last_version(metadata: TableMetadata, task: str) -> int:
-    """Return the version of the metadata at which a task ran last; 0 if it never ran, or that is not known."""
+    """Return the version of the metadata at which a task ran last; 0 if it never ran, or that is
+    not known.
+    """
     return _recorded(metadata, task, "version") or 0
 
 
@@ -45,7 +57,9 @@ def version_number(metadata_location: str) -> int | None:
 
 def _recorded(metadata: TableMetadata, task: str, word: str) -> int | None:
     try:
-        mark: Mapping[str, Any] = json.loads(metadata.properties.get(f"{MAINTENANCE.prefix}{task}", "{}"))
+        mark: Mapping[str, Any] = json.loads(
+            metadata.properties.get(f"{MAINTENANCE.prefix}{task}", "{}")
+        )
         return int(mark[word])
     except (ValueError, KeyError, TypeError):
         return None

@@ -1,7 +1,9 @@
-"""Take a lease on the maintenance of a table, so that one task at a time runs on it: a table property, set by compare-and-swap.
+"""Take a lease on the maintenance of a table, so that one task at a time runs on it: a table
+property, set by compare-and-swap.
 
-A lease ends when its owner gives it back, when its time is over, or when its owner's process is found to have ended on the same machine.
-Correctness does not depend on the lease: tasks that run at the same time would only do the same work twice.
+A lease ends when its owner gives it back, when its time is over, or when its owner's process is
+found to have ended on the same machine. Correctness does not depend on the lease: tasks that run at
+the same time would only do the same work twice.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ LEASE = f"{MAINTENANCE.prefix}lease"
 
 @dataclass(frozen=True)
 class Owner:
-    """Identify who holds a lease: one process on one machine. `started`: the process's start, since process ids are used again."""
+    """Identify who holds a lease: one process on one machine. `started`: the process's start, since
+    process ids are used again.
+    """
 
     host: str
     process: int
@@ -45,8 +49,14 @@ class Owner:
 
     @property
     def is_gone(self) -> bool:
-        """Tell whether the owner's process is known to have ended. False where it ran on another machine, since nothing is known then."""
-        return self.host == socket.gethostname() and bool(self.started) and _started(self.process) != self.started
+        """Tell whether the owner's process is known to have ended. False where it ran on another
+        machine, since nothing is known then.
+        """
+        return (
+            self.host == socket.gethostname()
+            and bool(self.started)
+            and _started(self.process) != self.started
+        )
 
 
 class LeaseHeld(Exception):
@@ -57,17 +67,24 @@ class LeaseHeld(Exception):
 def lease(table: MaintainedTable, task: str, seconds: float) -> Iterator[Callable[[], None]]:
     """Hold the lease on a table for the block. Raises LeaseHeld where another owner has it.
 
-    Yields a function that renews the lease when half of its time is over; it raises LeaseHeld where another owner has taken it since.
+    Yields a function that renews the lease when half of its time is over; it raises LeaseHeld where
+    another owner has taken it since.
     """
     owner, until = Owner.this(), 0.0
 
     def take(metadata: TableMetadata) -> Sequence[Update]:
         if (held := _held(metadata)) is not None and held["token"] != owner.token:
-            raise LeaseHeld(f"{held.get('task')} by process {held.get('process')} on {held.get('host')}")
+            raise LeaseHeld(
+                f"{held.get('task')} by process {held.get('process')} on {held.get('host')}"
+            )
         mark = {
-            "task": task, "until": int((time.time() + seconds) * 1000), "host": owner.host, "process": owner.process,
-            "started": owner.started, "token": owner.token,
-        }  # fmt: skip
+            "task": task,
+            "until": int((time.time() + seconds) * 1000),
+            "host": owner.host,
+            "process": owner.process,
+            "started": owner.started,
+            "token": owner.token,
+        }
         return (SetProperties({LEASE: json.dumps(mark)}),)
 
     def give_back(metadata: TableMetadata) -> Sequence[Update]:
@@ -91,8 +108,14 @@ def lease(table: MaintainedTable, task: str, seconds: float) -> Iterator[Callabl
     finally:
         try:
             _commit(table, give_back)
-        except FrazilError:  # the work of the block is done; the lease ends by its time, or with this process
-            _log.warning("The lease on the maintenance of %s could not be given back.", table.name, exc_info=True)
+        except (
+            FrazilError
+        ):  # the work of the block is done; the lease ends by its time, or with this process
+            _log.warning(
+                "The lease on the maintenance of %s could not be given back.",
+                table.name,
+                exc_info=True,
+            )
 
 
 def is_held(metadata: TableMetadata) -> bool:
@@ -110,14 +133,18 @@ def _held(metadata: TableMetadata) -> Mapping[str, Any] | None:
     if not mark or mark.get("until", 0) <= time.time() * 1000:
         return None
     try:
-        owner = Owner(str(mark["host"]), int(mark["process"]), str(mark["started"]), str(mark["token"]))
+        owner = Owner(
+            str(mark["host"]), int(mark["process"]), str(mark["started"]), str(mark["token"])
+        )
     except (KeyError, TypeError, ValueError):
         return None
     return None if owner.is_gone else mark
 
 
 def _parsed(text: str | None) -> Mapping[str, Any]:
-    """Parse a lease. A text that cannot be parsed counts as no lease, since correctness does not depend on leases."""
+    """Parse a lease. A text that cannot be parsed counts as no lease, since correctness does not
+    depend on leases.
+    """
     try:
         mark = json.loads(text or "{}")
     except ValueError:
@@ -126,9 +153,11 @@ def _parsed(text: str | None) -> Mapping[str, Any]:
 
 
 def _started(process: int) -> str | None:
-    """Return when a process of this machine started, as a text that is the same whenever it is asked; None: it does not run.
+    """Return when a process of this machine started, as a text that is the same whenever it is
+    asked; None: it does not run.
 
-    Where the system has no /proc, the empty text is returned for every process: a lease then ends by its time.
+    Where the system has no /proc, the empty text is returned for every process: a lease then ends
+    by its time.
     """
     if not os.path.isdir("/proc/self"):
         return ""

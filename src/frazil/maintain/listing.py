@@ -1,8 +1,10 @@
-"""List the files below a directory in parallel and in batches, without those that clean-ups pass over.
+"""List the files below a directory in parallel and in batches, without those that clean-ups pass
+over.
 
-Names that begin with `_` or `.` are hidden, with all that lies below them, as in Java's clean-up: success files, archives of partition
-commits, checksums, files that Spark is writing. Directories of partition fields whose names begin so are not hidden, and neither are the
-temporary files of Frazil's own, which a process that was killed leaves behind.
+Names that begin with `_` or `.` are hidden, with all that lies below them, as in Java's clean-up:
+success files, archives of partition commits, checksums, files that Spark is writing. Directories of
+partition fields whose names begin so are not hidden, and neither are the temporary files of
+Frazil's own, which a process that was killed leaves behind.
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ Keep = Callable[["ListedFiles"], "ListedFiles"]
 
 @dataclass(frozen=True, eq=False)
 class ListedFiles:
-    """Hold a batch of listed files as columns, since there may be millions: their paths, and, where the listing tells them, times of
-    modification in ms since 1970 and sizes (else None). `linked`: the files that symbolic links in the directory lead to."""
+    """Hold a batch of listed files as columns, since there may be millions: their paths, and, where
+    the listing tells them, times of modification in ms since 1970 and sizes (else None). `linked`:
+    the files that symbolic links in the directory lead to."""
 
     paths: pa.Array
     modified_ms: Numbers | None = None
@@ -52,20 +55,37 @@ class ListedFiles:
 
 def hidden_rule(metadata: TableMetadata) -> Hides:
     """Return the function that tells whether a name is hidden in this table."""
-    shown = tuple({f"{f.name}=" for spec in metadata.partition_specs for f in spec.fields if f.name.startswith(("_", "."))})
+    shown = tuple(
+        {
+            f"{f.name}="
+            for spec in metadata.partition_specs
+            for f in spec.fields
+            if f.name.startswith(("_", "."))
+        }
+    )
 
     def hides(name: str) -> bool:
-        return name.startswith(("_", ".")) and not (shown and name.startswith(shown)) and _TEMPORARY.fullmatch(name) is None
+        return (
+            name.startswith(("_", "."))
+            and not (shown and name.startswith(shown))
+            and _TEMPORARY.fullmatch(name) is None
+        )
 
     return hides
 
 
 def list_files(
-    storage: Storage, directory: str, hides: Hides, threads: int, by_prefix: bool = False, keep: Keep = lambda files: files
+    storage: Storage,
+    directory: str,
+    hides: Hides,
+    threads: int,
+    by_prefix: bool = False,
+    keep: Keep = lambda files: files,
 ) -> Iterator[ListedFiles]:
-    """Yield the files below a directory that are not hidden, in no order. `by_prefix`: in one listing of everything below, not directory by
-    directory; local disks have no such listing. `keep`: what is left of each batch, called in threads, so that a directory of a million
-    files is never held as a whole. Symbolic links to directories are not followed. Raises StorageError."""
+    """Yield the files below a directory that are not hidden, in no order. `by_prefix`: in one
+    listing of everything below, not directory by directory; local disks have no such listing.
+    `keep`: what is left of each batch, called in threads, so that a directory of a million files is
+    never held as a whole. Symbolic links to directories are not followed. Raises StorageError."""
     local = storage.local_path(directory) is not None
     if by_prefix and not local:
         yield from map(keep, _by_prefix(storage, directory, hides))
@@ -73,7 +93,11 @@ def list_files(
 
     def list_directory(place: str) -> tuple[list[str], list[ListedFiles]]:
         directories: list[str] = []
-        batches = _local(storage, place, hides, directories) if local else _of_store(storage, place, hides, directories)
+        batches = (
+            _local(storage, place, hides, directories)
+            if local
+            else _of_store(storage, place, hides, directories)
+        )
         return directories, [remaining for remaining in map(keep, batches) if len(remaining)]
 
     level = [directory.rstrip("/") or "/"]
@@ -85,8 +109,12 @@ def list_files(
         level = below
 
 
-def _local(storage: Storage, place: str, hides: Hides, directories: list[str]) -> Iterator[ListedFiles]:
-    """List a directory by its entries alone, and collect the directories in it; times and sizes would need a look at each file."""
+def _local(
+    storage: Storage, place: str, hides: Hides, directories: list[str]
+) -> Iterator[ListedFiles]:
+    """List a directory by its entries alone, and collect the directories in it; times and sizes
+    would need a look at each file.
+    """
     files, linked, start = list[str](), list[str](), "/" if place == "/" else f"{place}/"
     path = storage.local_path(place)
     with translated_errors(place, "list"):
@@ -106,13 +134,18 @@ def _local(storage: Storage, place: str, hides: Hides, directories: list[str]) -
                     if len(files) == _AT_ONCE:
                         yield ListedFiles(column(files, pa.string()), linked=linked)
                         files, linked = [], []
-        except (FileNotFoundError, NotADirectoryError):  # removed since the directory above was listed
+        except (
+            FileNotFoundError,
+            NotADirectoryError,
+        ):  # removed since the directory above was listed
             return
     yield ListedFiles(column(files, pa.string()), linked=linked)
 
 
 def with_times(storage: Storage, files: ListedFiles) -> ListedFiles:
-    """Add times of modification and sizes to local files; one that is gone counts as modified just now."""
+    """Add times of modification and sizes to local files; one that is gone counts as modified just
+    now.
+    """
     if files.modified_ms is not None:
         return files
     times, sizes = np.full(len(files), 2**63 - 1, np.int64), np.zeros(len(files), np.int64)
@@ -124,7 +157,9 @@ def with_times(storage: Storage, files: ListedFiles) -> ListedFiles:
     return ListedFiles(files.paths, times, sizes)
 
 
-def _of_store(storage: Storage, place: str, hides: Hides, directories: list[str]) -> Iterator[ListedFiles]:
+def _of_store(
+    storage: Storage, place: str, hides: Hides, directories: list[str]
+) -> Iterator[ListedFiles]:
     names, files = storage.entries(place)
     directories += [join(place, name) for name in names if not hides(name)]
     yield _listed([f for f in files if not hides(f.location.rpartition("/")[2])])
@@ -132,7 +167,9 @@ def _of_store(storage: Storage, place: str, hides: Hides, directories: list[str]
 
 def _by_prefix(storage: Storage, directory: str, hides: Hides) -> Iterator[ListedFiles]:
     infos: list[FileInfo] = []
-    hidden_by_directory: dict[str, bool] = {}  # whether something in the path of a directory is hidden
+    hidden_by_directory: dict[
+        str, bool
+    ] = {}  # whether something in the path of a directory is hidden
     begin = len(directory.rstrip("/")) + 1
     for info in storage.list(directory):
         above, _, name = info.location[begin:].rpartition("/")
@@ -148,5 +185,8 @@ def _by_prefix(storage: Storage, directory: str, hides: Hides) -> Iterator[Liste
 
 
 def _listed(files: list[FileInfo]) -> ListedFiles:
-    times, sizes = (np.fromiter(values, np.int64, len(files)) for values in ((f.modified_ms for f in files), (f.size for f in files)))
+    times, sizes = (
+        np.fromiter(values, np.int64, len(files))
+        for values in ((f.modified_ms for f in files), (f.size for f in files))
+    )
     return ListedFiles(column([f.location for f in files], pa.string()), times, sizes)

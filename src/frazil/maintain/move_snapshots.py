@@ -1,6 +1,8 @@
-"""Move branches between snapshots under the names of Java's procedures: roll back, set current, cherry-pick, publish, fast-forward.
+"""Move branches between snapshots under the names of Java's procedures: roll back, set current,
+cherry-pick, publish, fast-forward.
 
-The changes themselves are those of `t.manage_snapshots()`; here they get Java's output columns and dry runs.
+The changes themselves are those of `t.manage_snapshots()`; here they get Java's output columns and
+dry runs.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ _SHOWN = 20  # ancestors in a repr
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MovedSnapshotResult(ProcedureResult):
-    """Report which snapshot was current before, and which is now. In a dry run that picks a snapshot, `current_snapshot_id` is None, since
-    the new snapshot has no id yet."""
+    """Report which snapshot was current before, and which is now. In a dry run that picks a
+    snapshot, `current_snapshot_id` is None, since the new snapshot has no id yet."""
 
     previous_snapshot_id: int | None = None
     current_snapshot_id: int | None = None
@@ -41,7 +43,9 @@ class MovedSnapshotResult(ProcedureResult):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PickedSnapshotResult(ProcedureResult):
-    """Report which snapshot was picked, and which one is current now (None in a dry run that would make one)."""
+    """Report which snapshot was picked, and which one is current now (None in a dry run that would
+    make one).
+    """
 
     source_snapshot_id: int | None = None
     current_snapshot_id: int | None = None
@@ -58,24 +62,39 @@ class FastForwardResult(ProcedureResult):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AncestorsResult(ProcedureResult):
-    """List the ancestors of a snapshot, itself first, with the milliseconds since 1970 at which each was committed."""
+    """List the ancestors of a snapshot, itself first, with the milliseconds since 1970 at which
+    each was committed.
+    """
 
     ancestors: tuple[tuple[int, int], ...] = ()
 
     def to_arrow(self) -> pa.Table:
         """Return one row per ancestor: snapshot_id, timestamp."""
         columns = list(zip(*self.ancestors, strict=True)) or [(), ()]
-        return pa.table({n: pa.array(c, pa.int64()) for n, c in zip(("snapshot_id", "timestamp"), columns, strict=True)})
+        return pa.table(
+            {
+                n: pa.array(c, pa.int64())
+                for n, c in zip(("snapshot_id", "timestamp"), columns, strict=True)
+            }
+        )
 
     def __repr__(self) -> str:
         lines = [f"{snapshot_id}  {time_text(ms)}" for snapshot_id, ms in self.ancestors[:_SHOWN]]
-        more = [f"and {len(self.ancestors) - _SHOWN:,} older ones"] if len(self.ancestors) > _SHOWN else []
-        return "\n    ".join([f"AncestorsResult({len(self.ancestors):,} snapshots, newest first)", *lines, *more])
+        more = (
+            [f"and {len(self.ancestors) - _SHOWN:,} older ones"]
+            if len(self.ancestors) > _SHOWN
+            else []
+        )
+        return "\n    ".join(
+            [f"AncestorsResult({len(self.ancestors):,} snapshots, newest first)", *lines, *more]
+        )
 
 
 @dataclass(frozen=True)
 class _Moved:
-    """Hold the states before and after a change. `made_ids`: the snapshots that the change made, whose ids a dry run cannot know."""
+    """Hold the states before and after a change. `made_ids`: the snapshots that the change made,
+    whose ids a dry run cannot know.
+    """
 
     before: TableMetadata
     after: TableMetadata
@@ -109,8 +128,12 @@ def head_of(metadata: TableMetadata, branch: str) -> int | None:
     return None if ref is None else ref.snapshot_id
 
 
-def _move(table: MaintainedTable, action: Action, dry_run: bool, callback: ProgressCallback | None) -> _Moved:
-    """Commit the action to the newest state of the table; in a dry run, apply it to a copy of the metadata."""
+def _move(
+    table: MaintainedTable, action: Action, dry_run: bool, callback: ProgressCallback | None
+) -> _Moved:
+    """Commit the action to the newest state of the table; in a dry run, apply it to a copy of the
+    metadata.
+    """
     with progress(1, "branches moved", callback) as shown:
         moved = _moved(table, action, dry_run)
         shown.advance()
@@ -126,7 +149,9 @@ def _moved(table: MaintainedTable, action: Action, dry_run: bool) -> _Moved:
             after = preview.metadata([action])
         finally:
             preview.remove()
-        return _Moved(newest.metadata, after, True, time.monotonic() - started, preview.snapshot_ids)
+        return _Moved(
+            newest.metadata, after, True, time.monotonic() - started, preview.snapshot_ids
+        )
     states = [newest.loaded]
 
     def on_commit(loaded: LoadedTable) -> None:
@@ -139,49 +164,83 @@ def _moved(table: MaintainedTable, action: Action, dry_run: bool) -> _Moved:
     return _Moved(recorded.before, states[-1].metadata, False, time.monotonic() - started)
 
 
-def _moved_main(table: MaintainedTable, action: Action, dry_run: bool, callback: ProgressCallback | None) -> MovedSnapshotResult:
+def _moved_main(
+    table: MaintainedTable, action: Action, dry_run: bool, callback: ProgressCallback | None
+) -> MovedSnapshotResult:
     moved = _move(table, action, dry_run, callback)
     return MovedSnapshotResult(
-        previous_snapshot_id=moved.before.current_snapshot_id, current_snapshot_id=moved.head(), dry_run=dry_run, seconds=moved.seconds
+        previous_snapshot_id=moved.before.current_snapshot_id,
+        current_snapshot_id=moved.head(),
+        dry_run=dry_run,
+        seconds=moved.seconds,
     )
 
 
 def rollback_to_snapshot(
-    table: MaintainedTable, snapshot_id: int, dry_run: bool = False, callback: ProgressCallback | None = None
+    table: MaintainedTable,
+    snapshot_id: int,
+    dry_run: bool = False,
+    callback: ProgressCallback | None = None,
 ) -> MovedSnapshotResult:
     """Roll main back to one of its ancestors."""
-    return _moved_main(table, MetadataChange(manage_snapshots.rollback_to(snapshot_id)), dry_run, callback)
+    return _moved_main(
+        table, MetadataChange(manage_snapshots.rollback_to(snapshot_id)), dry_run, callback
+    )
 
 
 def rollback_to_timestamp(
-    table: MaintainedTable, timestamp_ms: int, dry_run: bool = False, callback: ProgressCallback | None = None
+    table: MaintainedTable,
+    timestamp_ms: int,
+    dry_run: bool = False,
+    callback: ProgressCallback | None = None,
 ) -> MovedSnapshotResult:
     """Roll main back to its newest ancestor that is older than a time."""
-    return _moved_main(table, MetadataChange(manage_snapshots.rollback_to_timestamp(timestamp_ms)), dry_run, callback)
+    return _moved_main(
+        table,
+        MetadataChange(manage_snapshots.rollback_to_timestamp(timestamp_ms)),
+        dry_run,
+        callback,
+    )
 
 
 def set_current_snapshot(
-    table: MaintainedTable, snapshot_id: int | None = None, ref: str | None = None, dry_run: bool = False,
+    table: MaintainedTable,
+    snapshot_id: int | None = None,
+    ref: str | None = None,
+    dry_run: bool = False,
     callback: ProgressCallback | None = None,
-) -> MovedSnapshotResult:  # fmt: skip
+) -> MovedSnapshotResult:
     """Set main to any snapshot, by its id or by a branch or tag."""
     if (snapshot_id is None) == (ref is None):
-        raise InvalidInput("Either snapshot_id or ref must be provided, not both.", table=table.name)
-    return _moved_main(table, MetadataChange(manage_snapshots.set_current(snapshot_id, ref)), dry_run, callback)
+        raise InvalidInput(
+            "Either snapshot_id or ref must be provided, not both.", table=table.name
+        )
+    return _moved_main(
+        table, MetadataChange(manage_snapshots.set_current(snapshot_id, ref)), dry_run, callback
+    )
 
 
 def cherrypick_snapshot(
-    table: MaintainedTable, snapshot_id: int, dry_run: bool = False, callback: ProgressCallback | None = None
+    table: MaintainedTable,
+    snapshot_id: int,
+    dry_run: bool = False,
+    callback: ProgressCallback | None = None,
 ) -> PickedSnapshotResult:
     """Apply the change of a snapshot again on top of main."""
     moved = _move(table, CherryPick(snapshot_id), dry_run, callback)
     return PickedSnapshotResult(
-        source_snapshot_id=snapshot_id, current_snapshot_id=moved.head(), dry_run=dry_run, seconds=moved.seconds
-    )  # fmt: skip
+        source_snapshot_id=snapshot_id,
+        current_snapshot_id=moved.head(),
+        dry_run=dry_run,
+        seconds=moved.seconds,
+    )
 
 
 def publish_changes(
-    table: MaintainedTable, wap_id: str, dry_run: bool = False, callback: ProgressCallback | None = None
+    table: MaintainedTable,
+    wap_id: str,
+    dry_run: bool = False,
+    callback: ProgressCallback | None = None,
 ) -> PickedSnapshotResult:
     """Pick the snapshot that was staged under a WAP id."""
     newest = newest_state(table, dry_run)
@@ -189,34 +248,49 @@ def publish_changes(
     if len(staged) > 1:
         raise ValidationException(
             f"Cannot apply non-unique WAP ID. Found multiple snapshots with WAP ID '{wap_id}'",
-            hint=f"cherrypick_snapshot(…) publishes one of them: {', '.join(map(str, staged))}.", table=newest.metadata.location,
-        )  # fmt: skip
+            hint=f"cherrypick_snapshot(…) publishes one of them: {', '.join(map(str, staged))}.",
+            table=newest.metadata.location,
+        )
     if not staged:
         raise ValidationException(
             f"Cannot apply unknown WAP ID '{wap_id}'",
             hint="The id is that of spark.wap.id when the rows were written; the snapshot may have expired.",
             table=newest.metadata.location,
-        )  # fmt: skip
+        )
     return cherrypick_snapshot(newest, staged[0], dry_run, callback)
 
 
 def fast_forward(
-    table: MaintainedTable, branch: str, to: str, dry_run: bool = False, callback: ProgressCallback | None = None
+    table: MaintainedTable,
+    branch: str,
+    to: str,
+    dry_run: bool = False,
+    callback: ProgressCallback | None = None,
 ) -> FastForwardResult:
     """Move a branch forward to the head of another one; a branch that does not exist is created."""
-    moved = _move(table, MetadataChange(manage_snapshots.fast_forward(branch, to)), dry_run, callback)
+    moved = _move(
+        table, MetadataChange(manage_snapshots.fast_forward(branch, to)), dry_run, callback
+    )
     return FastForwardResult(
-        branch_updated=branch, previous_ref=head_of(moved.before, branch), updated_ref=moved.head(branch), dry_run=dry_run,
+        branch_updated=branch,
+        previous_ref=head_of(moved.before, branch),
+        updated_ref=moved.head(branch),
+        dry_run=dry_run,
         seconds=moved.seconds,
-    )  # fmt: skip
+    )
 
 
 def ancestors_of(
-    table: MaintainedTable, snapshot_id: int | None = None, dry_run: bool = False, callback: ProgressCallback | None = None
+    table: MaintainedTable,
+    snapshot_id: int | None = None,
+    dry_run: bool = False,
+    callback: ProgressCallback | None = None,
 ) -> AncestorsResult:
     """List the ancestors of a snapshot (None: the current one) as far as the table keeps them."""
     started, metadata = time.monotonic(), newest_state(table, table.backend is None).metadata
-    start = metadata.current_snapshot() if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
+    start = (
+        metadata.current_snapshot() if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
+    )
     with progress(None, "snapshots listed", callback) as shown:
         ancestors = tuple((s.snapshot_id, s.timestamp_ms) for s in metadata.ancestors(start))
         shown.advance(len(ancestors))

@@ -1,7 +1,8 @@
-"""Compare millions of file locations by 64-bit keys, so that sets of them take eight bytes per file.
+"""Compare millions of file locations by 64-bit keys, so that sets of them take eight bytes per
+file.
 
-Two locations may share a key by chance. That can only keep a file too many: a file is deleted when its key is not among the keys of the
-files that are needed.
+Two locations may share a key by chance. That can only keep a file too many: a file is deleted when
+its key is not among the keys of the files that are needed.
 """
 
 from __future__ import annotations
@@ -17,8 +18,13 @@ _AT_ONCE = 1 << 16  # texts that exist as Python objects at the same time
 
 
 def keys_of(paths: pa.Array) -> Keys:
-    """Compute the keys of locations, in their order; the spellings of one file (`/x`, `file:/x`, `file:///x`) have the same key."""
-    parts = [text_keys(normalised(paths.slice(start, _AT_ONCE))) for start in range(0, len(paths), _AT_ONCE)]
+    """Compute the keys of locations, in their order; the spellings of one file (`/x`, `file:/x`,
+    `file:///x`) have the same key.
+    """
+    parts = [
+        text_keys(normalised(paths.slice(start, _AT_ONCE)))
+        for start in range(0, len(paths), _AT_ONCE)
+    ]
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
@@ -38,7 +44,9 @@ def among(keys: Keys, sorted_keys: Keys) -> npt.NDArray[np.bool_]:
 
 
 class PathKeys:
-    """Hold a growing set of keys, eight bytes each: sorted arrays, which are joined when they are about as large as one another."""
+    """Hold a growing set of keys, eight bytes each: sorted arrays, which are joined when they are
+    about as large as one another.
+    """
 
     def __init__(self) -> None:
         self._sorted: list[Keys] = []

@@ -1,4 +1,6 @@
-"""Define the table that all maintenance procedures work on, and their results, with the output columns of Java's procedures."""
+"""Define the table that all maintenance procedures work on, and their results, with the output
+columns of Java's procedures.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ from frazil.tasks.runner import Runner
 class MaintainedTable:
     """Hold the table that a procedure works on, with the engine and the runner that do the work.
 
-    `loaded`: the state to begin with. `engine`, `runner`: where files are read and written. `on_commit`: called with the table's new state
-    after each commit.
+    `loaded`: the state to begin with. `engine`, `runner`: where files are read and written.
+    `on_commit`: called with the table's new state after each commit.
     """
 
     backend: CatalogBackend | None
@@ -54,16 +56,26 @@ class MaintainedTable:
         return replace(self, loaded=loaded)
 
     def begin(self, loaded: LoadedTable | None = None) -> TableOperation:
-        """Begin an operation that ends in one commit, on the given state or on the one to begin with."""
-        return TableOperation(self.backend, loaded or self.loaded, self.name, engine=self.engine, on_commit=self.on_commit)
+        """Begin an operation that ends in one commit, on the given state or on the one to begin
+        with.
+        """
+        return TableOperation(
+            self.backend,
+            loaded or self.loaded,
+            self.name,
+            engine=self.engine,
+            on_commit=self.on_commit,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProcedureResult:
-    """Hold the result of a procedure, or the expected result (`dry_run`). Fields of subclasses are the columns of Java's procedure; those
-    whose metadata say `{"ours": True}` are Frazil's own and are not part of `to_arrow()`.
+    """Hold the result of a procedure, or the expected result (`dry_run`). Fields of subclasses are
+    the columns of Java's procedure; those whose metadata say `{"ours": True}` are Frazil's own and
+    are not part of `to_arrow()`.
 
-    `seconds`: how long it took. `bytes_rewritten`, `bytes_removed`: sizes of the files that were read and written again, and removed.
+    `seconds`: how long it took. `bytes_rewritten`, `bytes_removed`: sizes of the files that were
+    read and written again, and removed.
     """
 
     dry_run: bool = field(default=False, metadata={"ours": True})
@@ -72,8 +84,16 @@ class ProcedureResult:
     bytes_removed: int = field(default=0, metadata={"ours": True})
 
     def to_arrow(self) -> pa.Table:
-        """Return the columns of Java's procedure as a table, in one row unless the procedure returns several."""
-        return pa.table({f.name: pa.array([getattr(self, f.name)], _arrow_type(f)) for f in fields(self) if not f.metadata.get("ours")})
+        """Return the columns of Java's procedure as a table, in one row unless the procedure
+        returns several.
+        """
+        return pa.table(
+            {
+                f.name: pa.array([getattr(self, f.name)], _arrow_type(f))
+                for f in fields(self)
+                if not f.metadata.get("ours")
+            }
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers by name, for logs."""
@@ -87,11 +107,21 @@ class ProcedureResult:
         state = f"{type(self).__name__}: {'dry run, nothing was changed' if self.dry_run else 'done'} ({self.seconds:,.2f} seconds)"
         if type(self).to_arrow is not ProcedureResult.to_arrow:  # a result of several rows
             return html_of_arrow(state, self.to_arrow())
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.repr and f.name not in ("dry_run", "seconds")}
-        return html_table(state, ("", "value"), [(name, _shown(name, value)) for name, value in values.items()])
+        values = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.repr and f.name not in ("dry_run", "seconds")
+        }
+        return html_table(
+            state, ("", "value"), [(name, _shown(name, value)) for name, value in values.items()]
+        )
 
     def __repr__(self) -> str:
-        values = {f.name: v for f in fields(self) if f.repr and f.name not in ("dry_run", "seconds") and (v := getattr(self, f.name))}
+        values = {
+            f.name: v
+            for f in fields(self)
+            if f.repr and f.name not in ("dry_run", "seconds") and (v := getattr(self, f.name))
+        }
         numbers = ", ".join(f"{name}={_shown(name, value)}" for name, value in values.items())
         return f"{type(self).__name__}({'dry run' if self.dry_run else 'done'}: {numbers or 'nothing to do'}, seconds={self.seconds:,.2f})"
 
@@ -100,10 +130,18 @@ def _shown(name: str, value: Any) -> str:
     """Write a value as text: numbers with commas, ids as they are typed."""
     if isinstance(value, float):
         return f"{value:,.2f}"
-    return f"{value:,}" if isinstance(value, int) and not name.endswith(("_id", "_ref", "_from")) else str(value)
+    return (
+        f"{value:,}"
+        if isinstance(value, int) and not name.endswith(("_id", "_ref", "_from"))
+        else str(value)
+    )
 
 
 def _arrow_type(column: Field[Any]) -> pa.DataType | None:
-    """Return the type of a column, which is the same where there is no value; None: Arrow infers it."""
+    """Return the type of a column, which is the same where there is no value; None: Arrow infers
+    it.
+    """
     kind = str(column.type).removesuffix(" | None")
-    return {"int": pa.int64(), "str": pa.string(), "bool": pa.bool_(), "float": pa.float64()}.get(kind)
+    return {"int": pa.int64(), "str": pa.string(), "bool": pa.bool_(), "float": pa.float64()}.get(
+        kind
+    )

@@ -1,9 +1,11 @@
-"""List every procedure once, as data: its parameters, its output columns, and the Python call that runs it.
+"""List every procedure once, as data: its parameters, its output columns, and the Python call that
+runs it.
 
-`t.maintenance`, the SQL statement `CALL`, the command line, the upkeep of streams, `auto` and the documents all take what they know of
-procedures from `PROCEDURES`. Parameters and columns of Java Iceberg's procedures have Java's names, order and types, as Spark writes
-them; parameters that only Frazil has follow them. To add a procedure, add an entry: `tests/maintain/test_procedures.py` says what else is
-missing.
+`t.maintenance`, the SQL statement `CALL`, the command line, the upkeep of streams, `auto` and the
+documents all take what they know of procedures from `PROCEDURES`. Parameters and columns of Java
+Iceberg's procedures have Java's names, order and types, as Spark writes them; parameters that only
+Frazil has follow them. To add a procedure, add an entry: `tests/maintain/test_procedures.py` says
+what else is missing.
 """
 
 from __future__ import annotations
@@ -11,16 +13,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-STRING, BOOLEAN, INT, BIGINT, DOUBLE, TIMESTAMP = "STRING", "BOOLEAN", "INT", "BIGINT", "DOUBLE", "TIMESTAMP"
+STRING, BOOLEAN, INT, BIGINT, DOUBLE, TIMESTAMP = (
+    "STRING",
+    "BOOLEAN",
+    "INT",
+    "BIGINT",
+    "DOUBLE",
+    "TIMESTAMP",
+)
 TEXTS, NUMBERS, TEXT_MAP = "ARRAY<STRING>", "ARRAY<BIGINT>", "MAP<STRING, STRING>"
 ON_TABLE, ON_MAINTENANCE, ON_CATALOG = "<table>", "<table>.maintenance", "<catalog>"
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """Describe a parameter of a procedure. `kind`: its type in SQL. `default`: what it is when it is left out; None: the table's properties
-    or the procedure decide. `wide`: Python takes more than the kind, and the procedure itself checks it. `python`: its name in Python,
-    where that is another one; `ours`: Java does not have it."""
+    """Describe a parameter of a procedure. `kind`: its type in SQL. `default`: what it is when it
+    is left out; None: the table's properties or the procedure decide. `wide`: Python takes more
+    than the kind, and the procedure itself checks it. `python`: its name in Python, where that is
+    another one; `ours`: Java does not have it."""
 
     name: str
     kind: str
@@ -46,8 +56,9 @@ class ResultColumn:
 
 @dataclass(frozen=True)
 class StreamTask:
-    """Name the task of a stream's upkeep that runs a procedure, and the words of its options `maintenance.<name>.<word>` with the
-    parameters that they set. `options`: whether other words are entries of the parameter `options`."""
+    """Name the task of a stream's upkeep that runs a procedure, and the words of its options
+    `maintenance.<name>.<word>` with the parameters that they set. `options`: whether other words
+    are entries of the parameter `options`."""
 
     name: str
     words: Mapping[str, str]
@@ -56,7 +67,9 @@ class StreamTask:
 
 @dataclass(frozen=True)
 class Procedure:
-    """Describe a procedure. `on`: the object whose method runs it. `cure`: whether `auto` may run it. `task`: the stream task that does."""
+    """Describe a procedure. `on`: the object whose method runs it. `cure`: whether `auto` may run
+    it. `task`: the stream task that does.
+    """
 
     name: str
     text: str
@@ -87,9 +100,13 @@ def _p(name: str, kind: str = STRING, default: object = None, **more: bool | str
 
 
 def _columns(*names: str, kind: str = BIGINT, nullable: str = "") -> tuple[ResultColumn, ...]:
-    """Return columns of one type; a name may have another one behind a colon. `nullable`: the names of those that may be null, or "all"."""
+    """Return columns of one type; a name may have another one behind a colon. `nullable`: the names
+    of those that may be null, or "all".
+    """
     parted = [name.partition(":")[::2] for name in names]
-    return tuple(ResultColumn(n, k or kind, nullable == "all" or n in nullable.split()) for n, k in parted)
+    return tuple(
+        ResultColumn(n, k or kind, nullable == "all" or n in nullable.split()) for n, k in parted
+    )
 
 
 TABLE = Parameter("table", STRING, required=True)
@@ -99,7 +116,8 @@ _MOVED = _columns("previous_snapshot_id", "current_snapshot_id")
 _PICKED = _columns("source_snapshot_id", "current_snapshot_id")
 _WHERE = Parameter("where", STRING, wide=True)
 
-PROCEDURES: tuple[Procedure, ...] = (  # those that streams run, in the order in which they run when several are due
+# those that streams run, in the order in which they run when several are due
+PROCEDURES: tuple[Procedure, ...] = (
     Procedure(
         "convert_equality_deletes", "Turn equality deletes into deletion vectors or position deletes.", ON_MAINTENANCE,
         (TABLE, _WHERE, _p("branch"), DRY_RUN),

@@ -1,4 +1,6 @@
-"""Show the progress of a maintenance procedure: a bar in a terminal or notebook, otherwise lines in the log, and calls of a callback."""
+"""Show the progress of a maintenance procedure: a bar in a terminal or notebook, otherwise lines in
+the log, and calls of a callback.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,14 @@ _QUIET_SECONDS = 1.0  # procedures that end sooner show no progress
 _LOG_EVERY_SECONDS = 10.0
 
 ProgressCallback = Callable[[int, int | None, str], object]
-"""Take what is done so far, the total (None: not known), and what is counted, as "files deleted"."""
+"""Take what is done so far, the total (None: not known), and what is counted, as "files deleted".
+"""
 
 
 class Progress:
-    """Count the units of work that a procedure has done; `advance` may be called by several threads."""
+    """Count the units of work that a procedure has done; `advance` may be called by several
+    threads.
+    """
 
     def __init__(self, total: int | None, noun: str, callback: ProgressCallback | None):
         self.total, self.noun, self.done = total, noun, 0
@@ -75,10 +80,14 @@ class Progress:
 
 
 @contextmanager
-def progress(total: int | None, noun: str, callback: ProgressCallback | None = None) -> Iterator[Progress]:
-    """Show the progress of the block: `with progress(len(files), "files deleted", callback) as shown: … shown.advance(n)`.
+def progress(
+    total: int | None, noun: str, callback: ProgressCallback | None = None
+) -> Iterator[Progress]:
+    """Show the progress of the block: `with progress(len(files), "files deleted", callback) as
+    shown: … shown.advance(n)`.
 
-    A bar needs a terminal or a notebook, and the package rich. The callback is called at each advance, whatever is shown.
+    A bar needs a terminal or a notebook, and the package rich. The callback is called at each
+    advance, whatever is shown.
     """
     shown = Progress(total, noun, callback)
     try:

@@ -1,4 +1,6 @@
-"""Commit maintenance of delete files beside other writers: after a conflict the work is done again on the newest state, up to a limit."""
+"""Commit maintenance of delete files beside other writers: after a conflict the work is done again
+on the newest state, up to a limit.
+"""
 
 from __future__ import annotations
 
@@ -37,41 +39,59 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Ready:
-    """Hold a replacement of delete files that is ready to be committed. `written`: the locations of its new files."""
+    """Hold a replacement of delete files that is ready to be committed. `written`: the locations of
+    its new files.
+    """
 
     action: ReplaceDeletes
     written: tuple[str, ...]
 
 
 Work = Callable[[Step], Ready | None]
-"""Read a state of the table and write new files; None: there is nothing to do. After an error none of its files is left."""
+"""Read a state of the table and write new files; None: there is nothing to do. After an error none
+of its files is left.
+"""
 
 
 def newest(table: MaintainedTable) -> LoadedTable:
-    """Load the newest state of a table; of a table that is read-only, return the state that it was opened with. Raises ValidationError for
-    a table that was dropped and created again."""
+    """Load the newest state of a table; of a table that is read-only, return the state that it was
+    opened with. Raises ValidationError for a table that was dropped and created again."""
     return newest_readable(table).loaded
 
 
-def step_of(table: MaintainedTable, loaded: LoadedTable, branch: str, options: WriteOptions) -> Step:
+def step_of(
+    table: MaintainedTable, loaded: LoadedTable, branch: str, options: WriteOptions
+) -> Step:
     """Begin to work on a state of a branch. Raises InvalidInput for a branch that does not exist."""
     metadata = loaded.metadata
-    if branch not in metadata.refs and not (branch == "main" and metadata.current_snapshot_id is None):
+    if branch not in metadata.refs and not (
+        branch == "main" and metadata.current_snapshot_id is None
+    ):
         text = f"There is no branch {branch!r}."
         hint = f"The branches and tags are {', '.join(sorted(metadata.refs)) or 'none yet'}."
         raise InvalidInput(text, hint=hint, table=metadata.location)
-    to = WriteTarget(metadata, loaded.storage, branch, {}, options, known_columns=metadata.last_column_id)
+    to = WriteTarget(
+        metadata, loaded.storage, branch, {}, options, known_columns=metadata.last_column_id
+    )
     head = metadata.branch_head(branch)
     return Step(to, IN_PROCESS, table.runner, start=head.snapshot_id if head else None)
 
 
-def until_committed(table: MaintainedTable, branch: str, options: WriteOptions, work: Work, loaded: LoadedTable | None = None) -> bool:
-    """Do the work on the newest state and commit it; where another writer's commit came in between and matters, do it again,
-    the last time in the turn of the commit, for which the writers of this machine wait.
+def until_committed(
+    table: MaintainedTable,
+    branch: str,
+    options: WriteOptions,
+    work: Work,
+    loaded: LoadedTable | None = None,
+) -> bool:
+    """Do the work on the newest state and commit it; where another writer's commit came in between
+    and matters, do it again, the last time in the turn of the commit, for which the writers of this
+    machine wait.
 
-    `loaded`: the state to begin with, if it was loaded already. Returns whether there was anything to commit. Raises ValidationException
-    when the work met a conflict each time (as often as commit.retry.num-retries says), CommitFailedException, CommitStateUnknownException.
-    Unless the outcome is unknown, no file is left that is not part of the table.
+    `loaded`: the state to begin with, if it was loaded already. Returns whether there was anything
+    to commit. Raises ValidationException when the work met a conflict each time (as often as
+    commit.retry.num-retries says), CommitFailedException, CommitStateUnknownException. Unless the
+    outcome is unknown, no file is left that is not part of the table.
     """
     backend = table.writable
     loaded = loaded or newest(table)
@@ -81,7 +101,9 @@ def until_committed(table: MaintainedTable, branch: str, options: WriteOptions, 
     with ExitStack() as cleanup:
         while True:
             step = step_of(table, loaded, branch, options)
-            cleanup.enter_context(removing_files_on_error(step.write_context, table.runner, commits=True))
+            cleanup.enter_context(
+                removing_files_on_error(step.write_context, table.runner, commits=True)
+            )
             if conflicts and conflicts == retries:
                 cleanup.enter_context(turn(loaded))
             ready = work(step)
@@ -92,32 +114,53 @@ def until_committed(table: MaintainedTable, branch: str, options: WriteOptions, 
             written.update(dict.fromkeys(ready.written))
             try:
                 with naming(table.name, loaded.metadata.location):
-                    outcome = commit(backend, loaded, [ready.action], environment=table.engine.facts())
+                    outcome = commit(
+                        backend, loaded, [ready.action], environment=table.engine.facts()
+                    )
                 break
             except ValidationException as conflict:
                 if conflicts >= retries:
                     raise
                 conflicts += 1
-                log.info("Another writer has committed to %s; the work is done again for its changes: %s", table.name, conflict)
+                log.info(
+                    "Another writer has committed to %s; the work is done again for its changes: %s",
+                    table.name,
+                    conflict,
+                )
                 loaded = newest(table)
-    remove(loaded.storage, [w for w in written if w not in ready.written], "an attempt that met a conflict")
+    remove(
+        loaded.storage,
+        [w for w in written if w not in ready.written],
+        "an attempt that met a conflict",
+    )
     table.on_commit(outcome.table)
     return True
 
 
 def within(metadata: TableMetadata, earlier: int | None, branch: str) -> bool:
-    """Tell whether the branch still continues from a snapshot that was read earlier: it was not rolled back meanwhile."""
+    """Tell whether the branch still continues from a snapshot that was read earlier: it was not
+    rolled back meanwhile.
+    """
     head = metadata.branch_head(branch)
     return earlier is not None and head is not None and metadata.is_ancestor(earlier, head)
 
 
 def unmatched(entries: DeleteEntries) -> DeleteIndex:
-    """Look up the delete files of a snapshot without data files by their numbers: they apply to nothing."""
+    """Look up the delete files of a snapshot without data files by their numbers: they apply to
+    nothing.
+    """
     none = np.zeros(0, np.int64)
-    return DeleteIndex(entries, none, np.zeros((0, 2, 2), np.int64), None, Reach(none, none, none, none, none.astype(bool)))
+    return DeleteIndex(
+        entries,
+        none,
+        np.zeros((0, 2, 2), np.int64),
+        None,
+        Reach(none, none, none, none, none.astype(bool)),
+    )
 
 
-# Dry runs -------------------------------------------------------------------------------------------------------------------------------
+# Dry runs
+# -------------------------------------------------------------------------------------------------------------------------------
 
 
 def written_nowhere(write: WriteContext) -> WriteContext:
@@ -127,7 +170,9 @@ def written_nowhere(write: WriteContext) -> WriteContext:
 
 @dataclass
 class Discarding:
-    """Read from a store, and write nowhere: a dry run does the whole work, so that its numbers are those of the real run."""
+    """Read from a store, and write nowhere: a dry run does the whole work, so that its numbers are
+    those of the real run.
+    """
 
     inner: Storage
     last: dict[str, bytes] = field(default_factory=dict)
@@ -144,7 +189,9 @@ class Discarding:
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[BytesIO]:
         sink = _Kept()
         yield sink
-        self.last = {location: sink.getvalue()}  # a writer may read back what its own last file holds
+        self.last = {
+            location: sink.getvalue()
+        }  # a writer may read back what its own last file holds
 
     def open_input(self, location: str) -> pa.NativeFile:
         held = self.last.get(location)

@@ -1,4 +1,6 @@
-"""Delete many files in parallel: those that are gone already count as deleted, and one that cannot be deleted is logged and left."""
+"""Delete many files in parallel: those that are gone already count as deleted, and one that cannot
+be deleted is logged and left.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,15 @@ def deleting_threads(max_concurrent_deletes: int | None) -> int:
     return default_workers() if wanted is None else wanted
 
 
-def delete_files(storage: Storage, paths: Sequence[str] | pa.Array | pa.ChunkedArray, threads: int, shown: Progress) -> list[str]:
-    """Delete files; return those that could not be deleted, which are logged. Never raises because of a file."""
+def delete_files(
+    storage: Storage,
+    paths: Sequence[str] | pa.Array | pa.ChunkedArray,
+    threads: int,
+    shown: Progress,
+) -> list[str]:
+    """Delete files; return those that could not be deleted, which are logged. Never raises because
+    of a file.
+    """
 
     def delete(start: int) -> list[str]:
         part = paths[start : start + _AT_ONCE]
@@ -44,4 +53,8 @@ def delete_files(storage: Storage, paths: Sequence[str] | pa.Array | pa.ChunkedA
             _log.warning("Could not delete %d files more", len(failed) - _SHOWN)
         return [location for location, _ in failed]
 
-    return [location for failed in each(delete, range(0, len(paths), _AT_ONCE), threads) for location in failed]
+    return [
+        location
+        for failed in each(delete, range(0, len(paths), _AT_ONCE), threads)
+        for location in failed
+    ]

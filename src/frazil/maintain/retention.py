@@ -1,4 +1,6 @@
-"""Decide which snapshots and refs expire, by the retention policies of the table and of its refs (spec, "Snapshot Retention Policy")."""
+"""Decide which snapshots and refs expire, by the retention policies of the table and of its refs
+(spec, "Snapshot Retention Policy").
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,17 @@ STREAM_MARKS = (
     ("spark.sql.streaming.queryId", "spark.sql.streaming.epochId"),
     ("flink.job-id", "flink.max-committed-checkpoint-id"),
 )
-"""Summary keys in which streams of Java Iceberg keep their name, and the last batch that they committed. (Frazil's own marks are table
-properties, which expiry leaves alone.)"""
+"""Summary keys in which streams of Java Iceberg keep their name, and the last batch that they
+committed. (Frazil's own marks are table properties, which expiry leaves alone.)"""
 
 
 @dataclass(frozen=True)
 class RetentionRequest:
     """Hold the arguments of an expiry; times are in milliseconds since 1970.
 
-    `older_than_ms` None: by history.expire.max-snapshot-age-ms. `retain_last` None: history.expire.min-snapshots-to-keep. `snapshot_ids`:
-    snapshots that expire whatever their age. `by_age` False: no other snapshots expire, as with PyIceberg's `by_id`.
+    `older_than_ms` None: by history.expire.max-snapshot-age-ms. `retain_last` None:
+    history.expire.min-snapshots-to-keep. `snapshot_ids`: snapshots that expire whatever their age.
+    `by_age` False: no other snapshots expire, as with PyIceberg's `by_id`.
     """
 
     older_than_ms: int | None = None
@@ -41,8 +44,8 @@ class Expired:
 
 
 def expired_in(metadata: TableMetadata, request: RetentionRequest, now_ms: int) -> Expired:
-    """Return the snapshots and refs that expire. Raises NoSuchSnapshotError for an id that the table does not have, and ValidationException
-    for one that a branch or tag names."""
+    """Return the snapshots and refs that expire. Raises NoSuchSnapshotError for an id that the
+    table does not have, and ValidationException for one that a branch or tag names."""
     refs = _retained_refs(metadata, now_ms) if request.by_age else _all_refs(metadata)
     _check_ids(metadata, request.snapshot_ids, refs)
     named = set(request.snapshot_ids)
@@ -55,11 +58,17 @@ def expired_in(metadata: TableMetadata, request: RetentionRequest, now_ms: int) 
 
 def _all_refs(metadata: TableMetadata) -> dict[str, SnapshotRef]:
     head = metadata.current_snapshot_id
-    return metadata.refs if MAIN_BRANCH in metadata.refs or head is None else {MAIN_BRANCH: SnapshotRef(head), **metadata.refs}
+    return (
+        metadata.refs
+        if MAIN_BRANCH in metadata.refs or head is None
+        else {MAIN_BRANCH: SnapshotRef(head), **metadata.refs}
+    )
 
 
 def _retained_refs(metadata: TableMetadata, now_ms: int) -> dict[str, SnapshotRef]:
-    """Return the refs that stay: main, and those whose snapshot is not older than their max-ref-age-ms."""
+    """Return the refs that stay: main, and those whose snapshot is not older than their
+    max-ref-age-ms.
+    """
     longest = EXPIRE_MAX_REF_AGE.of(metadata.properties)
     retained: dict[str, SnapshotRef] = {}
     for name, ref in _all_refs(metadata).items():
@@ -75,35 +84,51 @@ def _check_ids(metadata: TableMetadata, ids: Collection[int], refs: dict[str, Sn
         if metadata.snapshots.by_id(snapshot_id) is None:
             raise NoSuchSnapshotError(
                 f"Cannot expire snapshot {snapshot_id}: table {metadata.location} does not have it.",
-                hint="t.snapshots() lists those that are there.", table=metadata.location, snapshot_id=snapshot_id,
-            )  # fmt: skip
+                hint="t.snapshots() lists those that are there.",
+                table=metadata.location,
+                snapshot_id=snapshot_id,
+            )
         if names := [name for name, ref in refs.items() if ref.snapshot_id == snapshot_id]:
             raise ValidationException(
                 f"Cannot expire {snapshot_id}. Still referenced by refs: {names}",
-                hint="Remove the branch or tag first.", table=metadata.location, snapshot_id=snapshot_id,
-            )  # fmt: skip
+                hint="Remove the branch or tag first.",
+                table=metadata.location,
+                snapshot_id=snapshot_id,
+            )
 
 
-def _retained_snapshots(metadata: TableMetadata, request: RetentionRequest, refs: dict[str, SnapshotRef], now_ms: int) -> set[int]:
+def _retained_snapshots(
+    metadata: TableMetadata, request: RetentionRequest, refs: dict[str, SnapshotRef], now_ms: int
+) -> set[int]:
     properties = metadata.properties
     longest = EXPIRE_MAX_SNAPSHOT_AGE.of(properties)
     older_than = now_ms - longest if request.older_than_ms is None else request.older_than_ms
-    fewest = EXPIRE_MIN_SNAPSHOTS.of(properties) if request.retain_last is None else request.retain_last
+    fewest = (
+        EXPIRE_MIN_SNAPSHOTS.of(properties) if request.retain_last is None else request.retain_last
+    )
     retained: set[int] = set()
     reached: set[int] = set()
     for ref in refs.values():
         retained.add(ref.snapshot_id)
         reached.add(ref.snapshot_id)
         if ref.is_branch:
-            since = older_than if ref.max_snapshot_age_ms is None else now_ms - ref.max_snapshot_age_ms
+            since = (
+                older_than if ref.max_snapshot_age_ms is None else now_ms - ref.max_snapshot_age_ms
+            )
             retained |= _of_branch(metadata, ref, since, ref.min_snapshots_to_keep or fewest)
             reached.update(_ancestor_ids(metadata, ref, reached))
-    retained.update(s.snapshot_id for s in metadata.snapshots if s.timestamp_ms >= older_than and s.snapshot_id not in reached)
+    retained.update(
+        s.snapshot_id
+        for s in metadata.snapshots
+        if s.timestamp_ms >= older_than and s.snapshot_id not in reached
+    )
     return retained | _marked(metadata, refs, retained, now_ms - longest)
 
 
 def _of_branch(metadata: TableMetadata, branch: SnapshotRef, since: int, fewest: int) -> set[int]:
-    """Return the newest snapshots of a branch: at least `fewest`, and those up to the first that is older than `since`."""
+    """Return the newest snapshots of a branch: at least `fewest`, and those up to the first that is
+    older than `since`.
+    """
     retained: set[int] = set()
     for s in metadata.ancestors(metadata.snapshots.by_id(branch.snapshot_id)):
         if len(retained) >= fewest and s.timestamp_ms < since:
@@ -112,18 +137,29 @@ def _of_branch(metadata: TableMetadata, branch: SnapshotRef, since: int, fewest:
     return retained
 
 
-def _ancestor_ids(metadata: TableMetadata, branch: SnapshotRef, seen_ids: set[int]) -> Iterator[int]:
-    """Yield the ancestors of a branch that are not known yet, so that branches with a common history cost its length once."""
+def _ancestor_ids(
+    metadata: TableMetadata, branch: SnapshotRef, seen_ids: set[int]
+) -> Iterator[int]:
+    """Yield the ancestors of a branch that are not known yet, so that branches with a common
+    history cost its length once.
+    """
     for n, s in enumerate(metadata.ancestors(metadata.snapshots.by_id(branch.snapshot_id))):
         if n and s.snapshot_id in seen_ids:
             return
         yield s.snapshot_id
 
 
-def _marked(metadata: TableMetadata, refs: dict[str, SnapshotRef], retained: Collection[int], since: int) -> set[int]:
-    """Return the newest snapshot of each stream of Java Iceberg (on Spark or Flink) that committed after `since`: its summary tells the
-    stream, when it is started again, which batches are in the table already."""
-    candidates = [s for s in metadata.snapshots if s.timestamp_ms >= since and any(name in s.summary for name, _ in STREAM_MARKS)]
+def _marked(
+    metadata: TableMetadata, refs: dict[str, SnapshotRef], retained: Collection[int], since: int
+) -> set[int]:
+    """Return the newest snapshot of each stream of Java Iceberg (on Spark or Flink) that committed
+    after `since`: its summary tells the stream, when it is started again, which batches are in the
+    table already."""
+    candidates = [
+        s
+        for s in metadata.snapshots
+        if s.timestamp_ms >= since and any(name in s.summary for name, _ in STREAM_MARKS)
+    ]
     if all(s.snapshot_id in retained for s in candidates):
         return set()
     wanted = {s.snapshot_id for s in candidates}

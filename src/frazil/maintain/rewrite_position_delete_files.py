@@ -1,8 +1,9 @@
-"""Rewrite position delete files: many small ones become few, those whose data files are gone are dropped, and in tables of format version 3
-they become deletion vectors.
+"""Rewrite position delete files: many small ones become few, those whose data files are gone are
+dropped, and in tables of format version 3 they become deletion vectors.
 
-`delete_groups` plans -> tasks merge the positions of each data file within bounded memory -> one commit, or several with partial progress
-(`rebased`). The new deletes keep the sequence number of the old ones.
+`delete_groups` plans -> tasks merge the positions of each data file within bounded memory -> one
+commit, or several with partial progress (`rebased`). The new deletes keep the sequence number of
+the old ones.
 """
 
 from __future__ import annotations
@@ -48,10 +49,11 @@ _CACHE = 64 << 20  # bytes of footers of Puffin files
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RewritePositionDeleteFilesResult(ProcedureResult):
-    """Hold the columns of Java's procedure: numbers and bytes of the position delete files and deletion vectors that were removed and
-    added.
+    """Hold the columns of Java's procedure: numbers and bytes of the position delete files and
+    deletion vectors that were removed and added.
 
-    `failed_delete_files_count`: with partial progress, the delete files that stay because their rewrite or its commit failed.
+    `failed_delete_files_count`: with partial progress, the delete files that stay because their
+    rewrite or its commit failed.
     """
 
     rewritten_delete_files_count: int = 0
@@ -70,10 +72,11 @@ def rewrite_position_delete_files(
     dry_run: bool = False,
     callback: ProgressCallback | None = None,
 ) -> RewritePositionDeleteFilesResult:
-    """Rewrite the position delete files of the partitions that may hold rows matching `where` (None: all).
+    """Rewrite the position delete files of the partitions that may hold rows matching `where`
+    (None: all).
 
-    Raises InvalidInput for unknown options and a branch that does not exist, and the errors of `until_committed`; with partial progress the
-    latter only when no commit succeeded.
+    Raises InvalidInput for unknown options and a branch that does not exist, and the errors of
+    `until_committed`; with partial progress the latter only when no commit succeeded.
     """
     started = time.perf_counter()
     predicate = AlwaysTrue() if where is None else condition_of(where)
@@ -81,13 +84,22 @@ def rewrite_position_delete_files(
     chosen = delete_rewrite_options(options, loaded.metadata)
     to = WriteOptions(target_delete_file_size_bytes=chosen.target)
     step = step_of(table, loaded, branch, to)
-    bind(predicate, step.schema, **step.binding_arguments)  # raises for a column that does not exist, also where nothing is to be done
+    bind(
+        predicate, step.schema, **step.binding_arguments
+    )  # raises for a column that does not exist, also where nothing is to be done
     groups = delete_groups(step, predicate, chosen)
     with progress(sum(len(g.deletes) for g in groups), "delete files rewritten", callback) as shown:
         if dry_run:
-            results = [_counted(groups, _written(step, written_nowhere(step.write_context), groups, chosen, shown))]
+            results = [
+                _counted(
+                    groups,
+                    _written(step, written_nowhere(step.write_context), groups, chosen, shown),
+                )
+            ]
         else:
-            results = _committed(table, branch, to, groups, _Rewriter(predicate, chosen, shown, loaded))
+            results = _committed(
+                table, branch, to, groups, _Rewriter(predicate, chosen, shown, loaded)
+            )
     total = RewritePositionDeleteFilesResult(
         rewritten_delete_files_count=sum(r.rewritten_delete_files_count for r in results),
         added_delete_files_count=sum(r.added_delete_files_count for r in results),
@@ -96,24 +108,31 @@ def rewrite_position_delete_files(
         failed_delete_files_count=sum(r.failed_delete_files_count for r in results),
     )
     seconds = time.perf_counter() - started
-    return replace(total, dry_run=dry_run, seconds=seconds, bytes_rewritten=total.rewritten_bytes_count)
+    return replace(
+        total, dry_run=dry_run, seconds=seconds, bytes_rewritten=total.rewritten_bytes_count
+    )
 
 
-def _counted(groups: Sequence[DeleteGroup], added: Sequence[DataFile]) -> RewritePositionDeleteFilesResult:
+def _counted(
+    groups: Sequence[DeleteGroup], added: Sequence[DataFile]
+) -> RewritePositionDeleteFilesResult:
     removed = [d for g in groups for d in g.replaced]
     return RewritePositionDeleteFilesResult(
-        rewritten_delete_files_count=len(removed), added_delete_files_count=len(added),
-        rewritten_bytes_count=sum(d.size for d in removed), added_bytes_count=sum(d.size for d in added),
-    )  # fmt: skip
+        rewritten_delete_files_count=len(removed),
+        added_delete_files_count=len(added),
+        rewritten_bytes_count=sum(d.size for d in removed),
+        added_bytes_count=sum(d.size for d in added),
+    )
 
 
-# Commits --------------------------------------------------------------------------------------------------------------------------------
+# Commits
+# --------------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class _Rewriter:
-    """Rewrite one batch of groups; on another state of the table than they were planned for (`planned`), the position delete files that
-    were chosen at first are planned again."""
+    """Rewrite one batch of groups; on another state of the table than they were planned for
+    (`planned`), the position delete files that were chosen at first are planned again."""
 
     where: Predicate
     options: DeleteRewriteOptions
@@ -133,17 +152,29 @@ class _Rewriter:
             return None
         vectors = step.metadata.format_version >= 3
         action = ReplaceDeletes(
-            added_deletes=added, removed_deletes=[d for g in groups for d in g.replaced], starting_snapshot_id=step.start,
-            # A position delete file may outlive its data file, but a vector can only be added for a data file that exists.
-            referenced=frozenset(f.file.file_path for g in groups for f in g.files) if vectors else (), **step.to.snapshot_fields,
-        )  # fmt: skip
+            added_deletes=added,
+            removed_deletes=[d for g in groups for d in g.replaced],
+            starting_snapshot_id=step.start,
+            # A position delete file may outlive its data file, but a vector can only be added for a
+            # data file that exists.
+            referenced=frozenset(f.file.file_path for g in groups for f in g.files)
+            if vectors
+            else (),
+            **step.to.snapshot_fields,
+        )
         return Ready(action, tuple(f.file_path for f in added))
 
 
 def _committed(
-    table: MaintainedTable, branch: str, to: WriteOptions, groups: Sequence[DeleteGroup], rewriter: _Rewriter
+    table: MaintainedTable,
+    branch: str,
+    to: WriteOptions,
+    groups: Sequence[DeleteGroup],
+    rewriter: _Rewriter,
 ) -> list[RewritePositionDeleteFilesResult]:
-    """Rewrite and commit the groups in one commit, or with partial progress in several, of which some may fail."""
+    """Rewrite and commit the groups in one commit, or with partial progress in several, of which
+    some may fail.
+    """
     most = rewriter.options.commits
     each = max(1, -(-len(groups) // most) if most is not None else len(groups))
     results: list[RewritePositionDeleteFilesResult] = []
@@ -158,7 +189,11 @@ def _committed(
         except Exception as error:
             if most is None:
                 raise
-            log.warning("Could not rewrite a group of delete files of %s; the other groups are still rewritten: %s", table.name, error)
+            log.warning(
+                "Could not rewrite a group of delete files of %s; the other groups are still rewritten: %s",
+                table.name,
+                error,
+            )
             errors.append(error)
             failed = sum(len(g.replaced) for g in rewriter.groups)
             results.append(RewritePositionDeleteFilesResult(failed_delete_files_count=failed))
@@ -167,14 +202,26 @@ def _committed(
     return results
 
 
-# Tasks ----------------------------------------------------------------------------------------------------------------------------------
+# Tasks
+# ----------------------------------------------------------------------------------------------------------------------------------
 
 
 def _written(
-    step: Step, write: WriteContext, groups: Sequence[DeleteGroup], options: DeleteRewriteOptions, shown: Progress
+    step: Step,
+    write: WriteContext,
+    groups: Sequence[DeleteGroup],
+    options: DeleteRewriteOptions,
+    shown: Progress,
 ) -> tuple[DataFile, ...]:
-    """Write the merged deletes of all groups, one task each, at most as many at once as the options allow."""
-    work = partial(merge_deletes, write, step.metadata.format_version >= 3, granularity_of(step.metadata, step.to.options))
+    """Write the merged deletes of all groups, one task each, at most as many at once as the options
+    allow.
+    """
+    work = partial(
+        merge_deletes,
+        write,
+        step.metadata.format_version >= 3,
+        granularity_of(step.metadata, step.to.options),
+    )
     todo = [g for g in groups if g.files]
     at_once = options.most_at_once or max(1, len(todo))
     if at_once >= step.runner.parallelism:
@@ -190,8 +237,12 @@ def _written(
     return tuple(written_files)
 
 
-def merge_deletes(write: WriteContext, vectors: bool, granularity: str, group: DeleteGroup) -> list[DataFile]:
-    """Write the merged position deletes of a group: vectors, or position delete files of its partition. After an error none is left."""
+def merge_deletes(
+    write: WriteContext, vectors: bool, granularity: str, group: DeleteGroup
+) -> list[DataFile]:
+    """Write the merged position deletes of a group: vectors, or position delete files of its
+    partition. After an error none is left.
+    """
     target, number = placed(write), group.sequence_number
     added: list[DataFile] = []
     try:
@@ -201,7 +252,9 @@ def merge_deletes(write: WriteContext, vectors: bool, granularity: str, group: D
             if vectors:
                 added += write_vectors(merged, target, first=first)
             else:
-                added += write_position_deletes(merged, target, granularity=granularity, first=first)
+                added += write_position_deletes(
+                    merged, target, granularity=granularity, first=first
+                )
     except BaseException:
         target.storage.delete_many(sorted({f.file_path for f in added}))
         raise
@@ -218,8 +271,12 @@ def _files_of(files: Sequence[FileDeletions]) -> dict[str, tuple[DataFile, list[
     return files_by_delete
 
 
-def _runs(files: Sequence[FileDeletions], storage: Storage, most: int) -> Iterator[Sequence[FileDeletions]]:
-    """Divide data files, in the order of their paths, into runs of which the positions fit in memory; one run where all do."""
+def _runs(
+    files: Sequence[FileDeletions], storage: Storage, most: int
+) -> Iterator[Sequence[FileDeletions]]:
+    """Divide data files, in the order of their paths, into runs of which the positions fit in
+    memory; one run where all do.
+    """
     by_delete = _files_of(files)
     if sum(delete.record_count for delete, _ in by_delete.values()) <= most:
         yield files
@@ -249,7 +306,10 @@ def _merged(files: Sequence[FileDeletions], storage: Storage) -> Iterator[FileDe
     for f in files:
         position_arrays = parts.pop(f.file.file_path, [])
         position_arrays += [positions_of(f.file, [d], storage, cache) for d in f.deletes if d.is_dv]
-        yield FileDeletes(f.file, distinct(np.concatenate(position_arrays)) if position_arrays else np.zeros(0, np.int64))
+        yield FileDeletes(
+            f.file,
+            distinct(np.concatenate(position_arrays)) if position_arrays else np.zeros(0, np.int64),
+        )
 
 
 __all__ = ["RewritePositionDeleteFilesResult", "rewrite_position_delete_files"]

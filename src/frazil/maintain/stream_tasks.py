@@ -1,7 +1,8 @@
-"""Run procedures as a stream's maintenance tasks, with the arguments that the options `maintenance.<task>.<argument>` give.
+"""Run procedures as a stream's maintenance tasks, with the arguments that the options
+`maintenance.<task>.<argument>` give.
 
-Arguments are checked when the query starts. Times are given as ages, since a fixed moment would be wrong after the query has run for a
-while.
+Arguments are checked when the query starts. Times are given as ages, since a fixed moment would be
+wrong after the query has run for a while.
 """
 
 from __future__ import annotations
@@ -32,18 +33,26 @@ _WORDS = {p.task.name: p.task for p in PROCEDURES if p.task is not None}
 
 
 def upkeep(options: UpkeepOptions, metadata: TableMetadata, on_task: Told | None = None) -> Upkeep:
-    """Make the object that maintains a stream's table. Raises InvalidInput for arguments that a task does not have or cannot take."""
-    return Upkeep(options, {t.task: _TASKS[t.task](t.arguments, metadata) for t in options.tasks}, on_task)
+    """Make the object that maintains a stream's table. Raises InvalidInput for arguments that a
+    task does not have or cannot take.
+    """
+    return Upkeep(
+        options, {t.task: _TASKS[t.task](t.arguments, metadata) for t in options.tasks}, on_task
+    )
 
 
 def _rewrite(arguments: Arguments, metadata: TableMetadata) -> RunTask:
-    """Check the arguments of a compaction: all but `strategy`, `sort-order` and `where` are its options, such as `min-input-files`."""
+    """Check the arguments of a compaction: all but `strategy`, `sort-order` and `where` are its
+    options, such as `min-input-files`.
+    """
     words = _WORDS["rewrite"].words
     strategy, sort_order, where = (arguments.get(word) for word in words)
     options = {k: v for k, v in arguments.items() if k not in words}
     chosen = strategy or ("binpack" if sort_order is None else "sort")
     compaction_options(options, metadata, str(chosen).lower())
-    return lambda table, branch: rewrite_data_files(table, strategy, sort_order, options, where, branch)
+    return lambda table, branch: rewrite_data_files(
+        table, strategy, sort_order, options, where, branch
+    )
 
 
 def _convert(arguments: Arguments, metadata: TableMetadata) -> RunTask:
@@ -66,7 +75,9 @@ def _expire(arguments: Arguments, metadata: TableMetadata) -> RunTask:
 
     def run(table: MaintainedTable, branch: str) -> ProcedureResult:
         older_than = None if age is None else now_millis() - age
-        return expire_snapshots(table, RetentionRequest(older_than, retain), clean_expired_metadata=clean)
+        return expire_snapshots(
+            table, RetentionRequest(older_than, retain), clean_expired_metadata=clean
+        )
 
     return run
 
@@ -76,11 +87,23 @@ def _orphans(arguments: Arguments, metadata: TableMetadata) -> RunTask:
     age = _value("orphans", "min-age", DURATION, arguments)
     if age is not None and age < _LEAST_AGE_MS:
         name = f"{PREFIX}orphans.min-age"
-        raise InvalidInput(f"{name} must be at least a day, since younger files may belong to writes that are running.", option=name)
+        raise InvalidInput(
+            f"{name} must be at least a day, since younger files may belong to writes that are running.",
+            option=name,
+        )
     location, mode = arguments.get("location"), arguments.get("prefix-mismatch-mode")
 
     def request() -> OrphanRequest:
-        return request_of(None if age is None else now_millis() - age - 1000, location, None, None, None, mode, False, False)
+        return request_of(
+            None if age is None else now_millis() - age - 1000,
+            location,
+            None,
+            None,
+            None,
+            mode,
+            False,
+            False,
+        )
 
     request()
     return lambda table, branch: remove_orphan_files(table, request())
@@ -96,7 +119,11 @@ def _refuse_others(task: str, arguments: Arguments) -> None:
     for word in arguments:
         if word not in words:
             hint = f"It has {', '.join(words)}; triggers begin with every-."
-            raise InvalidInput(f"{PREFIX}{task} has no argument {word!r}.", hint=hint, option=f"{PREFIX}{task}.{word}")
+            raise InvalidInput(
+                f"{PREFIX}{task} has no argument {word!r}.",
+                hint=hint,
+                option=f"{PREFIX}{task}.{word}",
+            )
 
 
 def _value(task: str, word: str, kind: ValueKind[T], arguments: Arguments) -> T | None:

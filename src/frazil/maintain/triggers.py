@@ -1,7 +1,9 @@
-"""Decide when a stream's maintenance tasks are due: `maintenance.<task>.every-…`, counted since the task ran last, as in Flink's triggers.
+"""Decide when a stream's maintenance tasks are due: `maintenance.<task>.every-…`, counted since the
+task ran last, as in Flink's triggers.
 
-Counts come from the summaries of the snapshots that operations other than maintenance have added to the branch. So they include the commits
-of all writers, and cost one look at the newest snapshots per batch.
+Counts come from the summaries of the snapshots that operations other than maintenance have added to
+the branch. So they include the commits of all writers, and cost one look at the newest snapshots
+per batch.
 """
 
 from __future__ import annotations
@@ -24,11 +26,14 @@ from frazil.spec.snapshot import Snapshot
 
 PREFIX = "maintenance."
 TASKS = tuple(p.task.name for p in PROCEDURES if p.task is not None)
-"""In the order in which tasks run that are due at the same time: what one leaves, the next removes."""
+"""In the order in which tasks run that are due at the same time: what one leaves, the next removes.
+"""
 READ_BACK = 100
 """How many snapshots are looked at to count what happened before a query began, as in Flink."""
 
-COUNTS: Mapping[str, tuple[str, ...]] = {  # what is counted, and the entries of snapshot summaries that say how much
+COUNTS: Mapping[
+    str, tuple[str, ...]
+] = {  # what is counted, and the entries of snapshot summaries that say how much
     "commits": (),
     "data-files": ("added-data-files",),
     "data-file-size": ("added-files-size",),
@@ -39,7 +44,9 @@ COUNTS: Mapping[str, tuple[str, ...]] = {  # what is counted, and the entries of
     "equality-delete-files": ("added-equality-delete-files",),
 }
 INTERVAL = "interval"
-DEFAULTS: Mapping[str, Mapping[str, int]] = {  # of `maintenance.<task>.enabled=true`: those of Flink's sink, where it has the task
+DEFAULTS: Mapping[
+    str, Mapping[str, int]
+] = {  # of `maintenance.<task>.enabled=true`: those of Flink's sink, where it has the task
     "convert": {"equality-delete-files": 100, "commits": 100},
     "rewrite": {"commits": 10, "data-files": 1000, "data-file-size": 100 << 30, INTERVAL: 600_000},
     "manifests": {"commits": 100},
@@ -50,7 +57,9 @@ DEFAULTS: Mapping[str, Mapping[str, int]] = {  # of `maintenance.<task>.enabled=
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """Hold when a task runs (`limits`: it is due when one of these counts is reached; `interval` in milliseconds), and its arguments."""
+    """Hold when a task runs (`limits`: it is due when one of these counts is reached; `interval` in
+    milliseconds), and its arguments.
+    """
 
     task: str
     limits: Mapping[str, int]
@@ -59,8 +68,9 @@ class TaskOptions:
 
 @dataclass(frozen=True)
 class UpkeepOptions:
-    """Hold the options `maintenance.…` of a stream. `lease_seconds`: after this time another owner may begin a task. `rest_seconds`: the
-    least time between the beginnings of tasks that are due after different commits (the rate limit)."""
+    """Hold the options `maintenance.…` of a stream. `lease_seconds`: after this time another owner
+    may begin a task. `rest_seconds`: the least time between the beginnings of tasks that are due
+    after different commits (the rate limit)."""
 
     tasks: tuple[TaskOptions, ...]
     lease_seconds: float = LEASE_SECONDS
@@ -71,19 +81,35 @@ _ENABLED, _EVERY = "enabled", "every-"
 _LEASE = Option(f"{PREFIX}lease-duration", DURATION, LEASE_SECONDS * 1000)
 _REST = Option(f"{PREFIX}rate-limit", DURATION, 0)
 _WORDS: Mapping[str, ValueKind[Any]] = {
-    _ENABLED: BOOLEAN, f"{_EVERY}{INTERVAL}": kinds.INTERVAL, **{f"{_EVERY}{count}": POSITIVE for count in COUNTS},
+    _ENABLED: BOOLEAN,
+    f"{_EVERY}{INTERVAL}": kinds.INTERVAL,
+    **{f"{_EVERY}{count}": POSITIVE for count in COUNTS},
 }
 _OPTIONS = OptionTable(
     "option of maintenance",
-    (_LEASE, _REST, *(Option(f"{PREFIX}{task}.{word}", kind, None) for task in TASKS for word, kind in _WORDS.items())),
-    listed=(_LEASE.name, _REST.name, *(f"{PREFIX}<task>.{w}" for w in _WORDS), f"{PREFIX}<task>.<argument> of {', '.join(sorted(TASKS))}"),
+    (
+        _LEASE,
+        _REST,
+        *(
+            Option(f"{PREFIX}{task}.{word}", kind, None)
+            for task in TASKS
+            for word, kind in _WORDS.items()
+        ),
+    ),
+    listed=(
+        _LEASE.name,
+        _REST.name,
+        *(f"{PREFIX}<task>.{w}" for w in _WORDS),
+        f"{PREFIX}<task>.<argument> of {', '.join(sorted(TASKS))}",
+    ),
 )
 
 
 def upkeep_options(options: Mapping[str, Any]) -> tuple[UpkeepOptions | None, dict[str, Any]]:
     """Separate the options of upkeep from others, and check them; None where there are none.
 
-    Raises InvalidInput for tasks and values that are not valid, and for arguments of a task without anything that triggers it.
+    Raises InvalidInput for tasks and values that are not valid, and for arguments of a task without
+    anything that triggers it.
     """
     own = {k: v for k, v in options.items() if k.lower().startswith(PREFIX) and v is not None}
     rest = {k: v for k, v in options.items() if not k.lower().startswith(PREFIX)}
@@ -92,14 +118,23 @@ def upkeep_options(options: Mapping[str, Any]) -> tuple[UpkeepOptions | None, di
     arguments = {k: v for k, v in own.items() if _is_argument(k)}
     values = _OPTIONS.read({k: v for k, v in own.items() if k not in arguments})
     names = {k: k.lower().replace("_", "-") for k in arguments}
-    tasks = (_task(t, _of_task(t, values), _of_task(t, {names[k]: v for k, v in arguments.items()})) for t in TASKS)
-    return UpkeepOptions(tuple(t for t in tasks if t is not None), _LEASE.of(values) / 1000, _REST.of(values) / 1000), rest
+    tasks = (
+        _task(t, _of_task(t, values), _of_task(t, {names[k]: v for k, v in arguments.items()}))
+        for t in TASKS
+    )
+    return UpkeepOptions(
+        tuple(t for t in tasks if t is not None), _LEASE.of(values) / 1000, _REST.of(values) / 1000
+    ), rest
 
 
 def _is_argument(key: str) -> bool:
-    """Tell whether an option is an argument of a task's procedure: neither one of maintenance nor a misspelt trigger."""
+    """Tell whether an option is an argument of a task's procedure: neither one of maintenance nor a
+    misspelt trigger.
+    """
     task, _, word = key.lower().replace("_", "-").removeprefix(PREFIX).partition(".")
-    return _OPTIONS.find(key) is None and task in TASKS and word != "" and not word.startswith(_EVERY)
+    return (
+        _OPTIONS.find(key) is None and task in TASKS and word != "" and not word.startswith(_EVERY)
+    )
 
 
 def _of_task(task: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,14 +149,18 @@ def _task(task: str, words: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
         return None
     if not limits and not enabled:
         hint = f"{PREFIX}{task}.every-commits=10, for example, or {PREFIX}{task}.enabled=true for the usual triggers."
-        raise InvalidInput(f"Nothing says when the maintenance task {task} shall run.", hint=hint, option=f"{PREFIX}{task}")
+        raise InvalidInput(
+            f"Nothing says when the maintenance task {task} shall run.",
+            hint=hint,
+            option=f"{PREFIX}{task}",
+        )
     return TaskOptions(task, limits or DEFAULTS[task], arguments)
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Hold the counts of a branch since a task ran last. `seen`: the snapshot up to which commits are counted; `since_ms`: when the task
-    ran last, or when counting began."""
+    """Hold the counts of a branch since a task ran last. `seen`: the snapshot up to which commits
+    are counted; `since_ms`: when the task ran last, or when counting began."""
 
     since_ms: int
     seen: int | None = None
@@ -137,7 +176,9 @@ class Counted:
             if holds_the_same_rows(snapshot):
                 continue
             for name, entries in COUNTS.items():
-                counts[name] = counts.get(name, 0) + (sum(_number(snapshot, e) for e in entries) if entries else 1)
+                counts[name] = counts.get(name, 0) + (
+                    sum(_number(snapshot, e) for e in entries) if entries else 1
+                )
         return replace(self, seen=None if head is None else head.snapshot_id, counts=counts)
 
     def is_due(self, options: TaskOptions, now_ms: int) -> str | None:
@@ -145,8 +186,14 @@ class Counted:
         for name, limit in options.limits.items():
             count = now_ms - self.since_ms if name == INTERVAL else self.counts.get(name, 0)
             if count >= limit:
-                since = datetime.fromtimestamp(self.since_ms / 1000, UTC).isoformat(timespec="seconds")
-                return f"the last run was at {since}" if name == INTERVAL else f"{name} {count:,} of {limit:,}"
+                since = datetime.fromtimestamp(self.since_ms / 1000, UTC).isoformat(
+                    timespec="seconds"
+                )
+                return (
+                    f"the last run was at {since}"
+                    if name == INTERVAL
+                    else f"{name} {count:,} of {limit:,}"
+                )
         return None
 
 

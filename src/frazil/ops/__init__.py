@@ -1,9 +1,12 @@
-"""Carry out one read or write of a table from end to end, with or without Spark, up to its one commit.
+"""Carry out one read or write of a table from end to end, with or without Spark, up to its one
+commit.
 
-All writes pass through this room: those of tables and transactions, of the Python data source and of `format("iceberg")`. A write is an
-`operation.TableOperation`. It resolves where to write (`target`: branch, write-audit-publish, options), stages frames (`stage`) or changes
-to existing rows (`step`, `row_changes`, `merge`), and commits them. A read is described by `reading` or `reading_changelog`.
-Everything that an operation asks of Spark passes through the protocol `engine.Engine`; `in_process` implements it without Spark.
+All writes pass through this room: those of tables and transactions, of the Python data source and
+of `format("iceberg")`. A write is an `operation.TableOperation`. It resolves where to write
+(`target`: branch, write-audit-publish, options), stages frames (`stage`) or changes to existing
+rows (`step`, `row_changes`, `merge`), and commits them. A read is described by `reading` or
+`reading_changelog`. Everything that an operation asks of Spark passes through the protocol
+`engine.Engine`; `in_process` implements it without Spark.
 """
 
 __all__ = [

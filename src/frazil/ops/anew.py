@@ -14,10 +14,12 @@ from frazil.spec.metadata import TableMetadata
 
 
 def staged_change(step: Step, work: Callable[[Step], StagedWrite]) -> StagedWrite:
-    """Stage what `work` makes of a step. Where the commit finds that maintenance has moved rows to other files meanwhile, it calls `work`
-    again with the step on the table as it is then; the metrics of the staged write become those of the last call.
+    """Stage what `work` makes of a step. Where the commit finds that maintenance has moved rows to
+    other files meanwhile, it calls `work` again with the step on the table as it is then; the
+    metrics of the staged write become those of the last call.
 
-    What `work` reads beside the table has to be there until the end of the operation (`Step.resources`).
+    What `work` reads beside the table has to be there until the end of the operation
+    (`Step.resources`).
     """
     staged = work(step)
     if not staged.actions:
@@ -25,7 +27,13 @@ def staged_change(step: Step, work: Callable[[Step], StagedWrite]) -> StagedWrit
     metrics = dict(staged.metrics)
 
     def anew(metadata: TableMetadata, start: int | None, own: frozenset[int]) -> StagedWrite:
-        now = replace(step, to=step.to.with_metadata(metadata), start=start, staged=own, started=time.perf_counter())
+        now = replace(
+            step,
+            to=step.to.with_metadata(metadata),
+            start=start,
+            staged=own,
+            started=time.perf_counter(),
+        )
         again = work(now)
         metrics.clear()
         metrics.update(again.metrics)
@@ -38,5 +46,7 @@ def staged_change(step: Step, work: Callable[[Step], StagedWrite]) -> StagedWrit
 
 
 def _without_metadata_changes(staged: StagedWrite) -> list[Action]:
-    """Leave out the changes of schema: they are actions of their own, which the commit applies before."""
+    """Leave out the changes of schema: they are actions of their own, which the commit applies
+    before.
+    """
     return [a for a in staged.actions if not isinstance(a, MetadataChange)]

@@ -1,4 +1,6 @@
-"""Check the arguments of reads and writes before anything is done. The errors name the argument and its value."""
+"""Check the arguments of reads and writes before anything is done. The errors name the argument and
+its value.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ Check = Callable[[str, Any], Any]
 
 
 def checked(checks: Mapping[str, Check]) -> Callable[[type[T]], type[T]]:
-    """Return a decorator of classes, which checks arguments of these names at every call of a public method. A check may return another
-    value."""
+    """Return a decorator of classes, which checks arguments of these names at every call of a
+    public method. A check may return another value."""
 
     def decorate(cls: type[T]) -> type[T]:
         for name, method in [*vars(cls).items()]:
@@ -33,24 +35,36 @@ def _checked(method: Callable[..., Any], checks: Mapping[str, Check]) -> Callabl
     @functools.wraps(method)
     def call(*args: Any, **named: Any) -> Any:
         bound = signature.bind(*args, **named)
-        bound.arguments.update({name: checks[name](name, value) for name, value in bound.arguments.items() if name in checks})
+        bound.arguments.update(
+            {
+                name: checks[name](name, value)
+                for name, value in bound.arguments.items()
+                if name in checks
+            }
+        )
         return method(*bound.args, **bound.kwargs)
 
     return call
 
 
 def names(argument: str, given: Any) -> tuple[str, ...]:
-    """Return column names as a tuple, from one name or a sequence of names. Raises InvalidInput for anything else."""
+    """Return column names as a tuple, from one name or a sequence of names. Raises InvalidInput for
+    anything else.
+    """
     if isinstance(given, str):
         return (given,)
-    if not isinstance(given, Sequence) or isinstance(given, bytes) or not all(isinstance(n, str) for n in given):
+    if (
+        not isinstance(given, Sequence)
+        or isinstance(given, bytes)
+        or not all(isinstance(n, str) for n in given)
+    ):
         raise InvalidInput(f"{argument} must be a list of column names, not {given!r}.")
     return tuple(given)
 
 
 def number(argument: str, given: Any, least: int | None = None) -> int | None:
-    """Return a whole number, given as such or as text; None stays None. Raises InvalidInput for anything else and for less than `least`,
-    which is 0 or None (no limit)."""
+    """Return a whole number, given as such or as text; None stays None. Raises InvalidInput for
+    anything else and for less than `least`, which is 0 or None (no limit)."""
     if given is None:
         return None
     try:
@@ -63,7 +77,9 @@ def number(argument: str, given: Any, least: int | None = None) -> int | None:
 
 
 def numbers(argument: str, given: Any) -> tuple[int, ...] | None:
-    """Return whole numbers, each given as such or as text; None stays None. Raises InvalidInput for anything else."""
+    """Return whole numbers, each given as such or as text; None stays None. Raises InvalidInput for
+    anything else.
+    """
     if given is None:
         return None
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
@@ -93,7 +109,9 @@ def function(argument: str, given: Any) -> Any:
 
 
 def mapping(argument: str, given: Any) -> dict[str, Any]:
-    """Return a mapping as a dict with text keys; None gives an empty one. Raises InvalidInput for anything that is not a mapping."""
+    """Return a mapping as a dict with text keys; None gives an empty one. Raises InvalidInput for
+    anything that is not a mapping.
+    """
     if given is None:
         return {}
     if not isinstance(given, Mapping):

@@ -1,4 +1,6 @@
-"""Create a table, empty or together with its first rows as one commit (CREATE TABLE AS SELECT), or replace one (CREATE OR REPLACE)."""
+"""Create a table, empty or together with its first rows as one commit (CREATE TABLE AS SELECT), or
+replace one (CREATE OR REPLACE).
+"""
 
 from __future__ import annotations
 
@@ -14,28 +16,50 @@ from frazil.commit.apply import apply_updates
 from frazil.commit.new_table import creation_updates, replacement
 from frazil.commit.requirements import requirements_for
 from frazil.commit.table_commit import CommitOutcome, commit, create
-from frazil.errors import CommitFailedException, CommitStateUnknownException, FrazilError, TableAlreadyExistsError
+from frazil.errors import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    FrazilError,
+    TableAlreadyExistsError,
+)
 from frazil.ops.operation import TableOperation
 from frazil.spec.metadata import TableMetadata
 
 _DEFAULT, _OVERRIDE = "table-default.", "table-override."
 
 
-def with_catalog_properties(given: Mapping[str, Any] | None, of_catalog: Mapping[str, str]) -> dict[str, Any]:
-    """Return the properties of a new table: the catalog's `table-default.…`, then those given, then the catalog's `table-override.…`."""
+def with_catalog_properties(
+    given: Mapping[str, Any] | None, of_catalog: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the properties of a new table: the catalog's `table-default.…`, then those given, then
+    the catalog's `table-override.…`.
+    """
 
     def prefixed(prefix: str) -> dict[str, str]:
-        return {key.removeprefix(prefix): value for key, value in of_catalog.items() if key.startswith(prefix)}
+        return {
+            key.removeprefix(prefix): value
+            for key, value in of_catalog.items()
+            if key.startswith(prefix)
+        }
 
     return {**prefixed(_DEFAULT), **(given or {}), **prefixed(_OVERRIDE)}
 
 
-def create_empty(backend: CatalogBackend, parts: Parts, metadata: TableMetadata, name: str) -> LoadedTable:
-    """Create an empty table. Raises TableAlreadyExistsError, NoSuchNamespaceError, CommitStateUnknownException."""
+def create_empty(
+    backend: CatalogBackend, parts: Parts, metadata: TableMetadata, name: str
+) -> LoadedTable:
+    """Create an empty table. Raises TableAlreadyExistsError, NoSuchNamespaceError,
+    CommitStateUnknownException.
+    """
     updates = creation_updates(metadata)
     with telling_views(backend, parts, name):
-        outcome = backend.create(parts, metadata, updates=updates, requirements=requirements_for(None, updates))
-        if not isinstance(outcome, Committed) and (created := _created(backend, parts, metadata)) is not None:
+        outcome = backend.create(
+            parts, metadata, updates=updates, requirements=requirements_for(None, updates)
+        )
+        if (
+            not isinstance(outcome, Committed)
+            and (created := _created(backend, parts, metadata)) is not None
+        ):
             return created
         if isinstance(outcome, Conflict):
             raise TableAlreadyExistsError(f"Table already exists: {name}", table=name)
@@ -48,8 +72,8 @@ def create_empty(backend: CatalogBackend, parts: Parts, metadata: TableMetadata,
 
 
 def _created(backend: CatalogBackend, parts: Parts, metadata: TableMetadata) -> LoadedTable | None:
-    """Return the table of that name if it is the one that was to be created: its answer was lost, or its request was sent twice on its
-    way."""
+    """Return the table of that name if it is the one that was to be created: its answer was lost,
+    or its request was sent twice on its way."""
     with contextlib.suppress(FrazilError):
         table_now = backend.load(parts)
         if metadata.table_uuid is not None and table_now.metadata.table_uuid == metadata.table_uuid:
@@ -58,24 +82,48 @@ def _created(backend: CatalogBackend, parts: Parts, metadata: TableMetadata) -> 
 
 
 class Creation(TableOperation):
-    """Stage writes on a table that does not exist yet, or that is replaced. An error leaves the catalog and the old table as they were.
+    """Stage writes on a table that does not exist yet, or that is replaced. An error leaves the
+    catalog and the old table as they were.
 
     `replaced`: the table to replace, which keeps its history; None: the table is new.
     """
 
-    def __init__(self, backend: CatalogBackend, parts: Parts, metadata: TableMetadata, replaced: LoadedTable | None, name: str):
+    def __init__(
+        self,
+        backend: CatalogBackend,
+        parts: Parts,
+        metadata: TableMetadata,
+        replaced: LoadedTable | None,
+        name: str,
+    ):
         self._catalog, self._replaced = backend, replaced
         if replaced is None:
             with telling_views(backend, parts, name):
                 base = backend.stage_create(parts, metadata)
         else:
             action = self._replacement = ReplaceTable(
-                schema=metadata.schema(), spec=metadata.spec(), sort_order=metadata.sort_order(), location=metadata.location,
+                schema=metadata.schema(),
+                spec=metadata.spec(),
+                sort_order=metadata.sort_order(),
+                location=metadata.location,
                 properties=metadata.properties,
-            )  # fmt: skip
-            updates = replacement(replaced.metadata, action.schema, action.spec, action.sort_order, action.location, action.properties)
+            )
+            updates = replacement(
+                replaced.metadata,
+                action.schema,
+                action.spec,
+                action.sort_order,
+                action.location,
+                action.properties,
+            )
             replaced_metadata = apply_updates(replaced.metadata, updates)
-            base = LoadedTable(parts, replaced.metadata_location, replaced_metadata, replaced.storage, replaced.config)
+            base = LoadedTable(
+                parts,
+                replaced.metadata_location,
+                replaced_metadata,
+                replaced.storage,
+                replaced.config,
+            )
         super().__init__(backend, base, name)
 
     @property
@@ -90,11 +138,17 @@ class Creation(TableOperation):
         facts = self.engine.facts()
         if self._replaced is not None:
             actions = [self._replacement, *self.actions]
-            return commit(self._catalog, self._replaced, actions, written=self.written, environment=facts)
+            return commit(
+                self._catalog, self._replaced, actions, written=self.written, environment=facts
+            )
         try:
             with telling_views(self._catalog, self.base.identifier, self.name):
-                return create(self._catalog, self.base, self.actions, written=self.written, environment=facts)
+                return create(
+                    self._catalog, self.base, self.actions, written=self.written, environment=facts
+                )
         except CommitFailedException as e:
             if self._catalog.table_exists(self.base.identifier):
-                raise TableAlreadyExistsError(f"Table was created concurrently: {self.name}", table=self.name) from e
+                raise TableAlreadyExistsError(
+                    f"Table was created concurrently: {self.name}", table=self.name
+                ) from e
             raise

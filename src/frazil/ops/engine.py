@@ -1,7 +1,9 @@
-"""Define the protocol of engines: this process (`in_process`) or a Spark session (`frazil.spark.door.engine`) does an operation's work.
+"""Define the protocol of engines: this process (`in_process`) or a Spark session
+(`frazil.spark.door.engine`) does an operation's work.
 
-Everything that an operation asks of a Spark session passes through this protocol and is answered with Frazil's own types, so operations do
-not depend on Spark. Frames and conditions pass through as users gave them; only the engine that a frame belongs to looks inside.
+Everything that an operation asks of a Spark session passes through this protocol and is answered
+with Frazil's own types, so operations do not depend on Spark. Frames and conditions pass through as
+users gave them; only the engine that a frame belongs to looks inside.
 """
 
 from __future__ import annotations
@@ -40,9 +42,10 @@ ContextOf = Callable[[Plan], ChangeContext]
 class ReadySource:
     """Hold the source of a MERGE after its single evaluation.
 
-    `rows`: how many rows it has. `open`: opens it for reading. `native`: the source as a frame of the engine; `frame`: the frame that the
-    caller passed. Both are None unless the engine evaluates SQL over the source. `collated`: names of its text columns that the engine
-    compares otherwise than byte by byte.
+    `rows`: how many rows it has. `open`: opens it for reading. `native`: the source as a frame of
+    the engine; `frame`: the frame that the caller passed. Both are None unless the engine evaluates
+    SQL over the source. `collated`: names of its text columns that the engine compares otherwise
+    than byte by byte.
     """
 
     schema: Schema
@@ -59,11 +62,13 @@ class ReadySource:
 
 @dataclass(frozen=True)
 class RowChanges:
-    """Hold the files that a DELETE, UPDATE or MERGE by an engine's SQL has written and not committed yet.
+    """Hold the files that a DELETE, UPDATE or MERGE by an engine's SQL has written and not
+    committed yet.
 
-    `changed`: the data and delete files, those of inserted rows included in `added`. `conflict_filter`: the filter that the plan was
-    pruned by, so that only concurrent changes to rows that match it are conflicts. `inserted`: the number of inserted rows. `counts`:
-    numbers of rows per clause of MERGE, named as in Spark's summary properties (`matched-updated`, …).
+    `changed`: the data and delete files, those of inserted rows included in `added`.
+    `conflict_filter`: the filter that the plan was pruned by, so that only concurrent changes to
+    rows that match it are conflicts. `inserted`: the number of inserted rows. `counts`: numbers of
+    rows per clause of MERGE, named as in Spark's summary properties (`matched-updated`, …).
     """
 
     changed: Changed
@@ -83,8 +88,9 @@ class RowChanges:
 class Engine(Protocol):
     """Do the work of one operation: read, write and change rows.
 
-    `evaluates_sql`: whether the engine evaluates SQL beyond Frazil's grammar and can shuffle rows before they are written. The methods of
-    the last section (`lacking` to `merge`) are only called where it is true. `case_sensitive` None: as the session's setting says.
+    `evaluates_sql`: whether the engine evaluates SQL beyond Frazil's grammar and can shuffle rows
+    before they are written. The methods of the last section (`lacking` to `merge`) are only called
+    where it is true. `case_sensitive` None: as the session's setting says.
     """
 
     @property
@@ -95,37 +101,45 @@ class Engine(Protocol):
     def settings(self, case_sensitive: bool | None = None) -> SessionSettings: ...
 
     def as_meant(self, settings: SessionSettings) -> AbstractContextManager[None]:
-        """Apply the settings to the engine's SQL within a `with` block: literals without a zone and failing casts mean the same there,
-        even where the session has other settings."""
+        """Apply the settings to the engine's SQL within a `with` block: literals without a zone and
+        failing casts mean the same there, even where the session has other settings."""
 
     def write_audit_publish(self) -> WriteAuditPublish: ...
 
     def write_defaults(self) -> Mapping[str, str]:
-        """Return the write options that the session sets, which those of the caller override. Raises Unsupported for an option that is not
-        served."""
+        """Return the write options that the session sets, which those of the caller override.
+        Raises Unsupported for an option that is not served."""
 
     def facts(self) -> dict[str, str]:
-        """Return the properties of the snapshot summary that name the engine: engine-name, engine-version, …"""
+        """Return the properties of the snapshot summary that name the engine: engine-name,
+        engine-version, …
+        """
 
     def runner(self, metadata: TableMetadata, storage: Storage) -> Runner:
-        """Return a runner whose workers can read and write the table. Raises NotInstalledError where a package is missing, InvalidInput
-        where the session cannot reach the table."""
+        """Return a runner whose workers can read and write the table. Raises NotInstalledError
+        where a package is missing, InvalidInput where the session cannot reach the table."""
 
     # --- frames
 
     def schema_of(self, frame: Frame) -> Schema: ...
 
     def write(
-        self, frame: Frame, metadata: TableMetadata, storage: Storage, options: WriteOptions, case_sensitive: bool | None = None
+        self,
+        frame: Frame,
+        metadata: TableMetadata,
+        storage: Storage,
+        options: WriteOptions,
+        case_sensitive: bool | None = None,
     ) -> list[DataFile]:
-        """Write the rows of a frame as data files of the table, and return their entries once all are durable. After an error no file is
-        left."""
+        """Write the rows of a frame as data files of the table, and return their entries once all
+        are durable. After an error no file is left."""
 
     def stage_source(
         self, frame: Frame, write: WriteContext, like: Schema, case_sensitive: bool = True
     ) -> AbstractContextManager[ReadySource]:
-        """Evaluate a frame once, and store it where all tasks of the operation that `write` belongs to can read it, until the end of the
-        `with` block. `like`: the table's schema, by which Python values are converted."""
+        """Evaluate a frame once, and store it where all tasks of the operation that `write` belongs
+        to can read it, until the end of the `with` block. `like`: the table's schema, by which
+        Python values are converted."""
 
     def read(self, reading: RowsReading) -> Frame:
         """Return the rows of a table as a lazy frame."""
@@ -136,22 +150,41 @@ class Engine(Protocol):
     def shown(self, table: pa.Table) -> Frame:
         """Return a small Arrow table, such as a metadata table, as a frame of this engine."""
 
-    # --- rows found by SQL: each method writes files and commits nothing; after an error no file is left
+    # --- rows found by SQL: each method writes files and commits nothing; after an error no file is
+    # left
 
     def lacking(self, schema: Schema) -> NestedField | None:
-        """Return the first column of a type that the engine's SQL cannot hold; None: it can hold all of them."""
+        """Return the first column of a type that the engine's SQL cannot hold; None: it can hold
+        all of them.
+        """
 
     def delete(
-        self, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None, alias: str = ""
+        self,
+        planned: Planned,
+        where: Any,
+        context_of: ContextOf,
+        *,
+        case_sensitive: bool | None = None,
+        alias: str = "",
     ) -> RowChanges:
-        """Delete the rows of a condition. `alias`: by what name, of one or more parts, the condition calls the table."""
+        """Delete the rows of a condition. `alias`: by what name, of one or more parts, the
+        condition calls the table.
+        """
 
     def update(
-        self, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None,
+        self,
+        planned: Planned,
+        assignments: Mapping[str, Any],
+        where: Any,
+        context_of: ContextOf,
+        *,
+        case_sensitive: bool | None = None,
         alias: str = "",
-    ) -> RowChanges: ...  # fmt: skip
+    ) -> RowChanges: ...
 
-    def check_merge(self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None) -> None:
+    def check_merge(
+        self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None
+    ) -> None:
         """Check a MERGE before its source is evaluated. Raises what the engine refuses."""
 
     def merge(
@@ -164,14 +197,17 @@ class Engine(Protocol):
         case_sensitive: bool | None = None,
         checked: bool = False,
     ) -> RowChanges:
-        """Join the table with the source by SQL and apply the clauses. `checked`: `check_merge` has accepted the MERGE already."""
+        """Join the table with the source by SQL and apply the clauses. `checked`: `check_merge` has
+        accepted the MERGE already.
+        """
 
 
 @dataclass(frozen=True)
 class ViewQuery:
-    """Hold the query of an Iceberg view in Spark's SQL. `schema`: the columns of the view. `query_columns`: the names that the query's
-    columns had when the view was made; none: its columns count by position. `resolve`: returns the rows of a table that the query names,
-    or the full name of a table that Spark is to look up."""
+    """Hold the query of an Iceberg view in Spark's SQL. `schema`: the columns of the view.
+    `query_columns`: the names that the query's columns had when the view was made; none: its
+    columns count by position. `resolve`: returns the rows of a table that the query names, or the
+    full name of a table that Spark is to look up."""
 
     name: str
     sql: str
@@ -190,4 +226,6 @@ class SparkSessions(Protocol):
         """Return the schema of a DataFrame or StructType; this needs no running session."""
 
     def view_rows(self, session: Session, query: ViewQuery) -> Frame:
-        """Return the rows of a view as a DataFrame. Raises Unsupported on Spark Connect, InvalidInput where Spark refuses the query."""
+        """Return the rows of a view as a DataFrame. Raises Unsupported on Spark Connect,
+        InvalidInput where Spark refuses the query.
+        """

@@ -1,4 +1,6 @@
-"""Implement the engine without Spark: Arrow frames, threads of this process and Frazil's own SQL expressions."""
+"""Implement the engine without Spark: Arrow frames, threads of this process and Frazil's own SQL
+expressions.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ from frazil.tasks.runner import InProcess, Runner
 
 @dataclass(frozen=True)
 class InProcessEngine:
-    """Implement `ops.engine.Engine` without Spark. Frames are Arrow data; reads return a stream of Arrow batches. `name` and `version`: of
-    the program that snapshot summaries name."""
+    """Implement `ops.engine.Engine` without Spark. Frames are Arrow data; reads return a stream of
+    Arrow batches. `name` and `version`: of the program that snapshot summaries name."""
 
     _: KW_ONLY
     name: str = "frazil"
@@ -64,14 +66,23 @@ class InProcessEngine:
         return conform.frame_schema(frame)
 
     def write(
-        self, frame: Frame, metadata: TableMetadata, storage: Storage, options: WriteOptions, case_sensitive: bool | None = None
+        self,
+        frame: Frame,
+        metadata: TableMetadata,
+        storage: Storage,
+        options: WriteOptions,
+        case_sensitive: bool | None = None,
     ) -> list[DataFile]:
         context = WriteContext.of(metadata, storage, options)
-        rows = conform.conform(frame, metadata.schema(), options, metadata, case_sensitive=case_sensitive is not False)
+        rows = conform.conform(
+            frame, metadata.schema(), options, metadata, case_sensitive=case_sensitive is not False
+        )
         return write_rows.write(rows, context)
 
     @contextmanager
-    def stage_source(self, frame: Frame, write: WriteContext, like: Schema, case_sensitive: bool = True) -> Iterator[ReadySource]:
+    def stage_source(
+        self, frame: Frame, write: WriteContext, like: Schema, case_sensitive: bool = True
+    ) -> Iterator[ReadySource]:
         with stage(frame, like=like, case_sensitive=case_sensitive) as source:
             yield ReadySource.of(source)
 
@@ -88,17 +99,31 @@ class InProcessEngine:
         return None
 
     def delete(
-        self, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None, alias: str = ""
+        self,
+        planned: Planned,
+        where: Any,
+        context_of: ContextOf,
+        *,
+        case_sensitive: bool | None = None,
+        alias: str = "",
     ) -> RowChanges:
         raise _spark_needed()
 
     def update(
-        self, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None,
+        self,
+        planned: Planned,
+        assignments: Mapping[str, Any],
+        where: Any,
+        context_of: ContextOf,
+        *,
+        case_sensitive: bool | None = None,
         alias: str = "",
-    ) -> RowChanges:  # fmt: skip
+    ) -> RowChanges:
         raise _spark_needed()
 
-    def check_merge(self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None) -> None:
+    def check_merge(
+        self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None
+    ) -> None:
         raise _spark_needed()
 
     def merge(
@@ -115,7 +140,10 @@ class InProcessEngine:
 
 
 def _spark_needed() -> Unsupported:
-    return Unsupported("A Spark Column, or SQL beyond Frazil's grammar, needs Spark.", hint="Pass spark=, or strings within the grammar.")
+    return Unsupported(
+        "A Spark Column, or SQL beyond Frazil's grammar, needs Spark.",
+        hint="Pass spark=, or strings within the grammar.",
+    )
 
 
 IN_PROCESS = InProcessEngine()

@@ -1,7 +1,8 @@
 """Stage MERGE and upsert as steps of an operation.
 
-The source is evaluated once and bound to the table. Files that its keys can match are planned and joined file by file, then source rows
-that matched no file are inserted. A MERGE with conditions beyond Frazil's grammar, or with a very large source, is joined by Spark instead.
+The source is evaluated once and bound to the table. Files that its keys can match are planned and
+joined file by file, then source rows that matched no file are inserted. A MERGE with conditions
+beyond Frazil's grammar, or with a very large source, is joined by Spark instead.
 """
 
 from __future__ import annotations
@@ -43,16 +44,29 @@ from frazil.rows.upsert import refuse_duplicates, refuse_unknown, refuse_without
 from frazil.scan.plan import Plan
 from frazil.spec.schema import Schema
 
-IN_TASKS = 4_000_000  # the most source rows that each task joins by itself; Spark's own join takes larger sources
-_TESTS = ("isnull", "isnotnull", "isnan")  # functions that the parser turns into predicates, so that find_function does not know them
+# the most source rows that each task joins by itself; Spark's own join takes larger sources
+IN_TASKS = 4_000_000
+_TESTS = (
+    "isnull",
+    "isnotnull",
+    "isnan",
+)  # functions that the parser turns into predicates, so that find_function does not know them
 _SUMMARY = "spark.merge-into.num-target-rows-"
 
 
-def stage_merge(step: Step, rows: InputFrame, merge: Merge, mode: str | None = None, *, unique: Sequence[str] = ()) -> StagedWrite:
+def stage_merge(
+    step: Step,
+    rows: InputFrame,
+    merge: Merge,
+    mode: str | None = None,
+    *,
+    unique: Sequence[str] = (),
+) -> StagedWrite:
     """Write the files of a MERGE, and return them with the action that commits them.
 
-    `mode`: copy-on-write or merge-on-read; None: the table's write.merge.mode. `unique`: for an upsert, its key columns. The source must
-    hold each key once, and rows that would not change are left as they are.
+    `mode`: copy-on-write or merge-on-read; None: the table's write.merge.mode. `unique`: for an
+    upsert, its key columns. The source must hold each key once, and rows that would not change are
+    left as they are.
     """
     chosen = mode_of("merge", step.metadata, mode, step.to.options)
     merge = replace(merge, merge_schema=merge.merge_schema or step.to.options.merge_schema)
@@ -61,11 +75,14 @@ def stage_merge(step: Step, rows: InputFrame, merge: Merge, mode: str | None = N
     if unique or not writes:
         _refuse_shuffling(step, bool(unique))
     checked = not unique and _checked_by_sql(step, rows, merge)
-    # The engine that joins stages the source. A Spark frame is evaluated by Spark even if this process joins.
+    # The engine that joins stages the source. A Spark frame is evaluated by Spark even if this
+    # process joins.
     staging_engine = step.engine if step.engine.evaluates_sql else rows.engine
     ready = step.resources.enter_context(
-        staging_engine.stage_source(rows.frame, step.write_context, step.schema, step.settings.case_sensitive)
-    )  # fmt: skip
+        staging_engine.stage_source(
+            rows.frame, step.write_context, step.schema, step.settings.case_sensitive
+        )
+    )
     step, before = _evolved(step, ready.schema, merge)
     if unique:
         refuse_without_key(ready.schema, unique, step.case_sensitive)
@@ -79,26 +96,39 @@ def stage_merge(step: Step, rows: InputFrame, merge: Merge, mode: str | None = N
 
     def merged(step: Step) -> StagedWrite:
         bound = None
-        by_sql = has_spark_columns or bool(collated) or (writes and not unique and step.shuffles("merge", ready.schema))
+        by_sql = (
+            has_spark_columns
+            or bool(collated)
+            or (writes and not unique and step.shuffles("merge", ready.schema))
+        )
         if not by_sql and (not step.engine.evaluates_sql or unique or ready.rows <= IN_TASKS):
             bound = step.in_grammar(partial(_bound, step, ready.schema, merge, bool(unique)))
-        return _by_sql(step, ready, merge, chosen, checked) if bound is None else _in_tasks(step, ready, bound, chosen, unique)
+        return (
+            _by_sql(step, ready, merge, chosen, checked)
+            if bound is None
+            else _in_tasks(step, ready, bound, chosen, unique)
+        )
 
     staged = staged_change(step, merged)
     return replace(staged, actions=(*before, *staged.actions)) if staged.actions else staged
 
 
 def stage_ready(step: Step, source: MergeSource, merge: Merge, mode: Mode) -> StagedWrite:
-    """Write the files of a stream's upsert whose source is staged and holds each key once, and return them with the action that commits
-    them. Columns that only the source has are ignored.
+    """Write the files of a stream's upsert whose source is staged and holds each key once, and
+    return them with the action that commits them. Columns that only the source has are ignored.
 
-    Where the source holds whole rows, every one of them is written, into as few files as an append would make: tasks that look for the keys
-    would each write a file for the rows that they find, and a stream would add that many files with every batch.
+    Where the source holds whole rows, every one of them is written, into as few files as an append
+    would make: tasks that look for the keys would each write a file for the rows that they find,
+    and a stream would add that many files with every batch.
     """
 
     def merged(step: Step) -> StagedWrite:
         bound = _bound(step, source.schema, merge, True)
-        return _replaced(step, source, bound, mode) if bound.takes_whole_rows else _joined(step, source, bound, mode, ())
+        return (
+            _replaced(step, source, bound, mode)
+            if bound.takes_whole_rows
+            else _joined(step, source, bound, mode, ())
+        )
 
     return staged_change(step, merged)
 
@@ -112,7 +142,11 @@ def _compared_otherwise(column: str) -> InvalidInput:
 def _refuse_shuffling(step: Step, upserts: bool) -> None:
     """Refuse options of the shuffle for an upsert, and for a MERGE that only deletes rows."""
     options = step.to.options
-    where = "to an upsert: rows are written by the tasks that find them" if upserts else "to a merge that only deletes rows"
+    where = (
+        "to an upsert: rows are written by the tasks that find them"
+        if upserts
+        else "to a merge that only deletes rows"
+    )
     hint = "Use merge(), which shuffles rows." if upserts else "Leave it out."
     for name in ("distribution_mode", "advisory_partition_size"):
         if options.asks_for(name) and getattr(options, name) != "none":
@@ -121,13 +155,20 @@ def _refuse_shuffling(step: Step, upserts: bool) -> None:
 
 def _bound(step: Step, source: Schema, merge: Merge, changed_only: bool) -> BoundMerge:
     sides = sides_of(
-        step.schema, source, target_alias=merge.target_alias, source_alias=merge.source_alias, case_sensitive=step.case_sensitive,
-        zone=step.settings.zone, ansi=step.settings.ansi or changed_only,
-    )  # fmt: skip
+        step.schema,
+        source,
+        target_alias=merge.target_alias,
+        source_alias=merge.source_alias,
+        case_sensitive=step.case_sensitive,
+        zone=step.settings.zone,
+        ansi=step.settings.ansi or changed_only,
+    )
     return bind_merge(merge, sides, changed_only=changed_only)
 
 
-def _in_tasks(step: Step, ready: ReadySource, bound: BoundMerge, mode: Mode, unique: Sequence[str]) -> StagedWrite:
+def _in_tasks(
+    step: Step, ready: ReadySource, bound: BoundMerge, mode: Mode, unique: Sequence[str]
+) -> StagedWrite:
     source = ready.open()
     try:
         return _joined(step, source, bound, mode, unique)
@@ -135,14 +176,22 @@ def _in_tasks(step: Step, ready: ReadySource, bound: BoundMerge, mode: Mode, uni
         forget(source)
 
 
-def _joined(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode, unique: Sequence[str]) -> StagedWrite:
-    """Join the source with the table's files in the tasks of the runner, then insert the source rows that matched no file."""
+def _joined(
+    step: Step, source: MergeSource, bound: BoundMerge, mode: Mode, unique: Sequence[str]
+) -> StagedWrite:
+    """Join the source with the table's files in the tasks of the runner, then insert the source
+    rows that matched no file.
+    """
     pairing = Pairing(bound, source)
     if unique:
         refuse_duplicates(pairing, unique)
     where = bound.target_filter(reach(pairing))
     plan = step.plan(where)
-    context = step.context(plan, mode, lambda read: MergeDecider(read, bound, source, step.lineage, bool(bound.not_matched)))
+    context = step.context(
+        plan,
+        mode,
+        lambda read: MergeDecider(read, bound, source, step.lineage, bool(bound.not_matched)),
+    )
     changed = step.change(list(step.tasks(plan)), context, plan)
     inserted = _inserted(step, source, bound, changed.reports) if bound.not_matched else Inserted()
     counts = MergeCounts()
@@ -152,60 +201,105 @@ def _joined(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode, uniq
 
 
 def _replaced(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode) -> StagedWrite:
-    """Find the rows that the source replaces or removes in the tasks of the runner, then write the source's rows in tasks of their own.
+    """Find the rows that the source replaces or removes in the tasks of the runner, then write the
+    source's rows in tasks of their own.
 
-    The source holds whole rows, and each key once, so that its rows are written alike whether their key was there or not; with row
-    lineage, a row that replaces another takes its row id.
+    The source holds whole rows, and each key once, so that its rows are written alike whether their
+    key was there or not; with row lineage, a row that replaces another takes its row id.
     """
     where = bound.target_filter(reach(Pairing(bound, source)))
     plan = step.plan(where)
-    change = step.context(plan, mode, lambda read: MergeDecider(read, bound, source, step.lineage, only_finds=True))
+    change = step.context(
+        plan, mode, lambda read: MergeDecider(read, bound, source, step.lineage, only_finds=True)
+    )
     changed = step.change(list(step.tasks(plan)), change, plan)
-    counts, replaces, row_ids = MergeCounts(), np.zeros(source.num_rows, bool), np.full(source.num_rows, NO_ROW_ID)
+    counts, replaces, row_ids = (
+        MergeCounts(),
+        np.zeros(source.num_rows, bool),
+        np.full(source.num_rows, NO_ROW_ID),
+    )
     for report in changed.reports:
         counts.add(report.counts)
         replaces |= report.flags(source.num_rows)
         report.fill_row_ids(row_ids)
-    write = WriteContext.of(step.metadata, step.storage, step.to.options, step.write_context.operation_id)
+    write = WriteContext.of(
+        step.metadata, step.storage, step.to.options, step.write_context.operation_id
+    )
     lineage = row_ids if (row_ids != NO_ROW_ID).any() else None
     context = InsertContext(write if lineage is None else write.keeping_lineage(), bound, source)
-    parts = step.run(partial(insert_rows, context), stretches(source, np.zeros(source.num_rows, bool), step.runner.parallelism, lineage))
-    inserted = Inserted(tuple(f for p in parts for f in p.files), sum(p.rows for p in parts) - int(replaces.sum()))
+    parts = step.run(
+        partial(insert_rows, context),
+        stretches(source, np.zeros(source.num_rows, bool), step.runner.parallelism, lineage),
+    )
+    inserted = Inserted(
+        tuple(f for p in parts for f in p.files), sum(p.rows for p in parts) - int(replaces.sum())
+    )
     return _finished(step, mode, changed, inserted, counts, where, True)
 
 
-def _inserted(step: Step, source: MergeSource, bound: BoundMerge, reports: Sequence[MergeReport]) -> Inserted:
+def _inserted(
+    step: Step, source: MergeSource, bound: BoundMerge, reports: Sequence[MergeReport]
+) -> Inserted:
     """Write the source rows that no task matched, in tasks of their own."""
     matched = np.zeros(source.num_rows, bool)
     for report in reports:
         matched |= report.flags(source.num_rows)
-    write = WriteContext.of(step.metadata, step.storage, step.to.options, step.write_context.operation_id)
-    parts = step.run(partial(insert_rows, InsertContext(write, bound, source)), stretches(source, matched, step.runner.parallelism))
+    write = WriteContext.of(
+        step.metadata, step.storage, step.to.options, step.write_context.operation_id
+    )
+    parts = step.run(
+        partial(insert_rows, InsertContext(write, bound, source)),
+        stretches(source, matched, step.runner.parallelism),
+    )
     return Inserted(tuple(f for p in parts for f in p.files), sum(p.rows for p in parts))
 
 
 def _finished(
-    step: Step, mode: Mode, changed: Changed, inserted: Inserted, counts: MergeCounts, where: Expression, inserts: bool
+    step: Step,
+    mode: Mode,
+    changed: Changed,
+    inserted: Inserted,
+    counts: MergeCounts,
+    where: Expression,
+    inserts: bool,
 ) -> StagedWrite:
     changed = replace(changed, added=(*changed.added, *inserted.files))
-    staged = step.staged_change("merge", mode, changed, where, {"rows_inserted": inserted.rows}, inserts=inserts)
+    staged = step.staged_change(
+        "merge", mode, changed, where, {"rows_inserted": inserted.rows}, inserts=inserts
+    )
     extras = {
-        "copied": changed.copied, "deleted": changed.deleted, "updated": changed.updated, "inserted": inserted.rows,
-        "matched-updated": counts.matched_updated, "matched-deleted": counts.matched_deleted,
-        "not-matched-by-source-updated": counts.by_source_updated, "not-matched-by-source-deleted": counts.by_source_deleted,
-    }  # fmt: skip
-    return replace(staged, actions=tuple(_with_summary(a, {_SUMMARY + k: str(v) for k, v in extras.items()}) for a in staged.actions))
+        "copied": changed.copied,
+        "deleted": changed.deleted,
+        "updated": changed.updated,
+        "inserted": inserted.rows,
+        "matched-updated": counts.matched_updated,
+        "matched-deleted": counts.matched_deleted,
+        "not-matched-by-source-updated": counts.by_source_updated,
+        "not-matched-by-source-deleted": counts.by_source_deleted,
+    }
+    return replace(
+        staged,
+        actions=tuple(
+            _with_summary(a, {_SUMMARY + k: str(v) for k, v in extras.items()})
+            for a in staged.actions
+        ),
+    )
 
 
 def _with_summary(action: Action, extras: Mapping[str, str]) -> Action:
-    """Add properties to the summary of the snapshot that an action makes; those of the caller take precedence."""
+    """Add properties to the summary of the snapshot that an action makes; those of the caller take
+    precedence.
+    """
     properties = getattr(action, "snapshot_properties", None)
-    return action if properties is None else replace(action, snapshot_properties={**extras, **properties})  # type: ignore[type-var]
+    if properties is None:
+        return action
+    return replace(action, snapshot_properties={**extras, **properties})  # type: ignore[type-var]
 
 
 def _checked_by_sql(step: Step, rows: InputFrame, merge: Merge) -> bool:
-    """Let the engine check a MERGE that needs its SQL, before the source is evaluated, which may take long. Returns whether it was checked:
-    with schema evolution it is not, because the table's new columns are not known yet. Raises what the engine refuses."""
+    """Let the engine check a MERGE that needs its SQL, before the source is evaluated, which may
+    take long. Returns whether it was checked: with schema evolution it is not, because the table's
+    new columns are not known yet. Raises what the engine refuses."""
     both_evaluate_sql = step.engine.evaluates_sql and rows.engine.evaluates_sql
     if not both_evaluate_sql or merge.merge_schema or all(map(_is_in_grammar, merge.words)):
         return False
@@ -214,41 +308,74 @@ def _checked_by_sql(step: Step, rows: InputFrame, merge: Merge) -> bool:
 
 
 def _is_in_grammar(value: Any) -> bool:
-    """Tell whether Frazil's grammar has an expression and all functions that it calls; types are checked later."""
+    """Tell whether Frazil's grammar has an expression and all functions that it calls; types are
+    checked later.
+    """
     try:
         expression = parse(value) if isinstance(value, str) else value
     except ParseError:
         return False
-    called = {node.function for node in walk(expression) if isinstance(node, Call)} if isinstance(expression, Expression) else set()
-    return not is_spark_column(value) and all(find_function(name) or name in _TESTS for name in called)
+    called = (
+        {node.function for node in walk(expression) if isinstance(node, Call)}
+        if isinstance(expression, Expression)
+        else set()
+    )
+    return not is_spark_column(value) and all(
+        find_function(name) or name in _TESTS for name in called
+    )
 
 
 def _by_sql(step: Step, ready: ReadySource, merge: Merge, mode: Mode, checked: bool) -> StagedWrite:
-    """Join by the engine's SQL: for conditions beyond the grammar, rows to shuffle, and sources too large for tasks."""
+    """Join by the engine's SQL: for conditions beyond the grammar, rows to shuffle, and sources too
+    large for tasks.
+    """
     if not step.engine.evaluates_sql:
-        raise Unsupported("A Spark Column in a MERGE needs Spark.", hint="Pass spark=, or give the condition as text.")
+        raise Unsupported(
+            "A Spark Column in a MERGE needs Spark.",
+            hint="Pass spark=, or give the condition as text.",
+        )
 
     def context_of(planned: Plan) -> ChangeContext:
         return step.context(planned, mode, DeleteDecider.of)
 
     with step.removing_files_on_error(), step.engine.as_meant(step.settings):
         changes = step.engine.merge(
-            step.plan_withholding_row_ids, ready, merge, context_of, case_sensitive=step.case_sensitive, checked=checked
+            step.plan_withholding_row_ids,
+            ready,
+            merge,
+            context_of,
+            case_sensitive=step.case_sensitive,
+            checked=checked,
         )
     rows = changes.counts
     counts = MergeCounts(
-        rows["matched-updated"], rows["matched-deleted"], rows["not-matched-by-source-updated"], rows["not-matched-by-source-deleted"]
+        rows["matched-updated"],
+        rows["matched-deleted"],
+        rows["not-matched-by-source-updated"],
+        rows["not-matched-by-source-deleted"],
     )
     inserts = bool(merge.of(When.NOT_MATCHED))
-    return _finished(step, mode, changes.changed, Inserted((), changes.inserted), counts, changes.conflict_filter, inserts)
+    return _finished(
+        step,
+        mode,
+        changes.changed,
+        Inserted((), changes.inserted),
+        counts,
+        changes.conflict_filter,
+        inserts,
+    )
 
 
 def _evolved(step: Step, source: Schema, merge: Merge) -> tuple[Step, tuple[Action, ...]]:
-    """Add to the table the source columns that are assigned and that it lacks, if `merge_schema` asks for it, in the same commit."""
+    """Add to the table the source columns that are assigned and that it lacks, if `merge_schema`
+    asks for it, in the same commit.
+    """
     if not merge.merge_schema:
         return step, ()
     new_columns = columns_to_add(merge, step.schema, source, step.case_sensitive)
-    update = evolve_to(new_columns, step.metadata, step.case_sensitive) if new_columns.fields else None
+    update = (
+        evolve_to(new_columns, step.metadata, step.case_sensitive) if new_columns.fields else None
+    )
     if update is None:
         return step, ()
     evolved = apply_updates(step.metadata, update.updates(step.metadata))

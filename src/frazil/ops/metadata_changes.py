@@ -1,4 +1,6 @@
-"""Make the actions that change a table's metadata and no rows: properties, location, format version."""
+"""Make the actions that change a table's metadata and no rows: properties, location, format
+version.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,15 @@ def set_location(location: str) -> Action:
 
 
 def upgrade(format_version: int, metadata: TableMetadata) -> Action:
-    """Upgrade a table to a newer format version; a table that has the version already stays as it is."""
+    """Upgrade a table to a newer format version; a table that has the version already stays as it
+    is.
+    """
     if not isinstance(format_version, int):
-        raise InvalidInput(f"format_version is a number, not {format_version!r}.", table=metadata.location)
-    return MetadataChange(lambda m: () if m.format_version == format_version else (UpgradeFormatVersion(format_version),))
+        raise InvalidInput(
+            f"format_version is a number, not {format_version!r}.", table=metadata.location
+        )
+    return MetadataChange(
+        lambda m: (
+            () if m.format_version == format_version else (UpgradeFormatVersion(format_version),)
+        )
+    )

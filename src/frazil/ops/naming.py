@@ -10,7 +10,9 @@ from frazil.errors import FrazilError
 
 @contextlib.contextmanager
 def naming(name: str, location: str) -> Iterator[None]:
-    """Add the table's name to any FrazilError that leaves the `with` block and does not name it yet."""
+    """Add the table's name to any FrazilError that leaves the `with` block and does not name it
+    yet.
+    """
     try:
         yield
     except FrazilError as e:

@@ -1,4 +1,6 @@
-"""Collect the changes of one operation on a table, and publish them as one commit at its end. Metadata is written only then."""
+"""Collect the changes of one operation on a table, and publish them as one commit at its end.
+Metadata is written only then.
+"""
 
 from __future__ import annotations
 
@@ -33,19 +35,31 @@ from frazil.tasks.runner import Runner
 
 
 class TableOperation:
-    """Stage writes and metadata changes on one table. As a context manager it commits at the end of the block; after an error it commits
-    nothing and removes the files that were written.
+    """Stage writes and metadata changes on one table. As a context manager it commits at the end of
+    the block; after an error it commits nothing and removes the files that were written.
 
-    `base`: the table as it was loaded. `metadata`: its metadata with the staged changes of schema, specs and properties. `engine`: the
-    engine whose session settings count where a step has no engine of its own, and which the snapshot summary names. `on_commit`: called
-    with the table's new state. `txn`: makes the operation idempotent (see commit.done_once).
+    `base`: the table as it was loaded. `metadata`: its metadata with the staged changes of schema,
+    specs and properties. `engine`: the engine whose session settings count where a step has no
+    engine of its own, and which the snapshot summary names. `on_commit`: called with the table's
+    new state. `txn`: makes the operation idempotent (see commit.done_once).
     """
 
     def __init__(
-        self, backend: CatalogBackend | None, base: LoadedTable, name: str, engine: Engine = IN_PROCESS,
-        on_commit: Callable[[LoadedTable], object] = lambda _: None, txn: Txn | None = None,
-    ):  # fmt: skip
-        self.backend, self.base, self.name, self.engine, self.on_commit = backend, base, name, engine, on_commit
+        self,
+        backend: CatalogBackend | None,
+        base: LoadedTable,
+        name: str,
+        engine: Engine = IN_PROCESS,
+        on_commit: Callable[[LoadedTable], object] = lambda _: None,
+        txn: Txn | None = None,
+    ):
+        self.backend, self.base, self.name, self.engine, self.on_commit = (
+            backend,
+            base,
+            name,
+            engine,
+            on_commit,
+        )
         self.txn = txn
         self.metadata: TableMetadata = base.metadata
         self.actions: list[Action] = []
@@ -65,9 +79,12 @@ class TableOperation:
 
     # --- staging
 
-    def target(self, arguments: WriteArguments, engine: Engine, works: Engine | None = None) -> WriteTarget:
-        """Resolve where and how a write goes. `engine`: the engine whose settings count; a Spark engine stays the operation's engine from
-        then on. `works`: the engine that writes the rows, if it is another one.
+    def target(
+        self, arguments: WriteArguments, engine: Engine, works: Engine | None = None
+    ) -> WriteTarget:
+        """Resolve where and how a write goes. `engine`: the engine whose settings count; a Spark
+        engine stays the operation's engine from then on. `works`: the engine that writes the rows,
+        if it is another one.
 
         Raises InvalidInput for contradictory arguments, ValidationError for a read-only table.
         """
@@ -76,7 +93,15 @@ class TableOperation:
             self.engine = engine
         defaults = engine.write_defaults()
         writable(self.backend, self.name)
-        to = target(arguments, self.metadata, self.storage, self.known_columns, self.engine, defaults, works or engine)
+        to = target(
+            arguments,
+            self.metadata,
+            self.storage,
+            self.known_columns,
+            self.engine,
+            defaults,
+            works or engine,
+        )
         if self.txn is None:
             return to
         if (done := already_done(self.base.metadata, self.txn, to.branch)) is not None:
@@ -84,25 +109,49 @@ class TableOperation:
         self._branches[to.branch] = None
         return replace(to, properties={**to.properties, **self.txn.summary})
 
-    def step(self, arguments: WriteArguments, engine: Engine, runner: Runner, rows: InputFrame | None = None, named: bool = True) -> Step:
-        """Begin a row-level change of the table as staged so far. Conflicts with other writers are looked for from the snapshot that was
-        loaded. `named`: whether the caller chose the Spark session. Only then do its settings (case, zone, ANSI) apply: a session that
-        merely happens to run does the work, but does not change what conditions mean. Nor does it say where the rows of an Arrow frame go
-        and how they are written (write-audit-publish, write options); a change without a frame goes where the session's SQL would write."""
+    def step(
+        self,
+        arguments: WriteArguments,
+        engine: Engine,
+        runner: Runner,
+        rows: InputFrame | None = None,
+        named: bool = True,
+    ) -> Step:
+        """Begin a row-level change of the table as staged so far. Conflicts with other writers are
+        looked for from the snapshot that was loaded. `named`: whether the caller chose the Spark
+        session. Only then do its settings (case, zone, ANSI) apply: a session that merely happens
+        to run does the work, but does not change what conditions mean. Nor does it say where the
+        rows of an Arrow frame go and how they are written (write-audit-publish, write options); a
+        change without a frame goes where the session's SQL would write."""
         self.check_open()
         of_frame = rows is not None and (rows.engine.evaluates_sql or not named)
-        # The rows of an overwrite are written by the frame's own engine, those of a MERGE by the engine that joins.
+        # The rows of an overwrite are written by the frame's own engine, those of a MERGE by the
+        # engine that joins.
         works = rows.engine if rows is not None and arguments.verb == "overwrite" else engine
         to = self.target(arguments, rows.engine if rows is not None and of_frame else engine, works)
         self._preview = self._preview or Preview(self.base.metadata, self.storage)
         to_staged = to.with_metadata(self._preview.metadata(self.actions))
         settings = (engine if named else IN_PROCESS).settings(arguments.case_sensitive)
-        reporter, start = reporter_of(self.backend, self.base.identifier), start_of(self.base.metadata, to)
+        reporter, start = (
+            reporter_of(self.backend, self.base.identifier),
+            start_of(self.base.metadata, to),
+        )
         staged = self._preview.snapshot_ids
-        return Step(to_staged, engine, runner, settings, start, staged, reporter=reporter, resources=self.resources)
+        return Step(
+            to_staged,
+            engine,
+            runner,
+            settings,
+            start,
+            staged,
+            reporter=reporter,
+            resources=self.resources,
+        )
 
     def run(self, stage: Callable[[TableOperation], StagedWrite]) -> None:
-        """Run a write and stage its result. Nothing is read or written where the operation's txn was committed before."""
+        """Run a write and stage its result. Nothing is read or written where the operation's txn
+        was committed before.
+        """
         try:
             self.add(stage(self))
         except _DoneBefore as before:
@@ -117,7 +166,9 @@ class TableOperation:
 
     @property
     def metrics(self) -> dict[str, int]:
-        """Return the sums of the metrics of all writes; the commit may change those of a write that it plans anew."""
+        """Return the sums of the metrics of all writes; the commit may change those of a write that
+        it plans anew.
+        """
         total = Counter[str]()
         for metrics in self._metrics:
             total.update(metrics)
@@ -134,14 +185,22 @@ class TableOperation:
     def check_open(self) -> None:
         """Raise InvalidInput when the operation has been committed or has failed."""
         if self._ended:
-            raise InvalidInput("This transaction has been committed or has failed already.", hint="Start a new one with t.transaction().")
+            raise InvalidInput(
+                "This transaction has been committed or has failed already.",
+                hint="Start a new one with t.transaction().",
+            )
 
     # --- the end
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if isinstance(error, FrazilError):
             error.of_table(self.name, self.base.metadata.location)
         if error is None:
@@ -158,7 +217,8 @@ class TableOperation:
             self._release()
 
     def commit(self) -> CommitResult:
-        """Commit everything that is staged, as one new state of the table; afterwards nothing more can be staged.
+        """Commit everything that is staged, as one new state of the table; afterwards nothing more
+        can be staged.
 
         Raises CommitFailedException, ValidationException, CommitStateUnknownException.
         """
@@ -182,8 +242,8 @@ class TableOperation:
 
     @contextlib.contextmanager
     def releasing(self) -> Iterator[None]:
-        """Remove what the operation needs until its end at the end of the block, be it by an error: the files of the preview, the sources
-        of MERGEs."""
+        """Remove what the operation needs until its end at the end of the block, be it by an error:
+        the files of the preview, the sources of MERGEs."""
         try:
             yield
         finally:
@@ -196,9 +256,12 @@ class TableOperation:
             self._skip(outcome.done, outcome.table.metadata)
             return
         self.result = result_of(
-            outcome.snapshots, attempts=outcome.attempts, seconds_writing=self.seconds, seconds_committing=outcome.seconds,
+            outcome.snapshots,
+            attempts=outcome.attempts,
+            seconds_writing=self.seconds,
+            seconds_committing=outcome.seconds,
             metrics=self.metrics,
-        )  # fmt: skip
+        )
 
     def _skip(self, done: AlreadyDone, metadata: TableMetadata | None = None) -> None:
         tell(done, self.name, metadata or self.base.metadata)
@@ -218,7 +281,9 @@ class TableOperation:
 
     @property
     def has_work(self) -> bool:
-        """Tell whether there is anything to commit; a txn is marked as done even when no rows changed."""
+        """Tell whether there is anything to commit; a txn is marked as done even when no rows
+        changed.
+        """
         return bool(self.actions) or self.txn is not None
 
     @property
@@ -229,7 +294,13 @@ class TableOperation:
     def publish(self) -> CommitOutcome:
         """Commit the staged actions through the catalog."""
         part = self.part()
-        return commit(writable(self.backend, self.name), part.base, part.actions, written=part.written, environment=part.environment)
+        return commit(
+            writable(self.backend, self.name),
+            part.base,
+            part.actions,
+            written=part.written,
+            environment=part.environment,
+        )
 
     def part(self) -> TablePart:
         """Return what is staged as a table's part of a commit."""
@@ -255,7 +326,9 @@ def commit_operations(backend: CatalogBackend, operations: Sequence[TableOperati
 
 
 class _DoneBefore(Exception):
-    """End a write before it reads or writes anything, because the loaded table has the mark of its txn."""
+    """End a write before it reads or writes anything, because the loaded table has the mark of its
+    txn.
+    """
 
     def __init__(self, done: AlreadyDone):
         super().__init__(done)
@@ -263,7 +336,12 @@ class _DoneBefore(Exception):
 
 
 def writable(backend: CatalogBackend | None, name: str) -> CatalogBackend:
-    """Return the catalog that takes the commits to a table. Raises ValidationError for a table that was opened from a metadata file."""
+    """Return the catalog that takes the commits to a table. Raises ValidationError for a table that
+    was opened from a metadata file.
+    """
     if backend is None:
-        raise ValidationError(f"{name} was opened from a metadata file and is read-only.", hint="Load it by its location or name.")
+        raise ValidationError(
+            f"{name} was opened from a metadata file and is read-only.",
+            hint="Load it by its location or name.",
+        )
     return backend

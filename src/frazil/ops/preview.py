@@ -1,6 +1,8 @@
-"""Apply a transaction's staged actions before its commit, so that later steps of it can read what earlier ones wrote.
+"""Apply a transaction's staged actions before its commit, so that later steps of it can read what
+earlier ones wrote.
 
-The snapshots of a preview are never committed: the commit applies the actions again, and the preview's manifests are removed.
+The snapshots of a preview are never committed: the commit applies the actions again, and the
+preview's manifests are removed.
 """
 
 from __future__ import annotations
@@ -18,14 +20,18 @@ from frazil.storage import Storage
 
 
 class Preview:
-    """Hold a table's metadata with staged actions applied. As the list of actions grows, each action is applied once."""
+    """Hold a table's metadata with staged actions applied. As the list of actions grows, each
+    action is applied once.
+    """
 
     def __init__(self, base: TableMetadata, storage: Storage):
         self._current, self._applied = base, 0
         self._context = Context(Output(storage), attempt=0)
 
     def metadata(self, actions: Sequence[Action]) -> TableMetadata:
-        """Return the table's metadata with these actions applied. Raises what an action raises, as the commit would."""
+        """Return the table's metadata with these actions applied. Raises what an action raises, as
+        the commit would.
+        """
         for index in range(self._applied, len(actions)):
             self._context.begin(index)
             updates = actions[index].apply(self._current, self._context)
@@ -37,7 +43,9 @@ class Preview:
 
     @property
     def snapshot_ids(self) -> frozenset[int]:
-        """Return the ids of the preview's snapshots, which the commit replaces by snapshots of its own."""
+        """Return the ids of the preview's snapshots, which the commit replaces by snapshots of its
+        own.
+        """
         return frozenset(self._context.snapshot_ids())
 
     def remove(self) -> None:

@@ -1,6 +1,8 @@
-"""Read the rows of a table: choose the snapshot, branch and columns, and plan the files that the filter leaves.
+"""Read the rows of a table: choose the snapshot, branch and columns, and plan the files that the
+filter leaves.
 
-Every way to read rows makes a `RowsReading`: scans of a table, `format("iceberg")` and the Python data source.
+Every way to read rows makes a `RowsReading`: scans of a table, `format("iceberg")` and the Python
+data source.
 """
 
 from __future__ import annotations
@@ -41,12 +43,15 @@ RowFilter: TypeAlias = str | Predicate | Any
 class RowsReading:
     """Describe a read of a table's rows.
 
-    `selectors`: keyword arguments of `scan.snapshot_ref.resolve` (snapshot, branch, tag or time); empty: the current snapshot. `appends`:
-    an incremental read of the rows that `append` snapshots added after one snapshot id (exclusive; None: from the first) up to another
-    (inclusive; None: the current one). `row_filter`: Spark SQL text, a predicate or, for a read by Spark, a Column. `case_sensitive` None:
-    True, and for a read by Spark the session's `spark.sql.caseSensitive`. `options`: read options as in Java Iceberg (`split-size`, …).
-    `limit`: the most rows to return. `reporter`: takes the metrics report of each scan of a snapshot that Frazil has planned.
-    `planner`: the catalog's server, where it is to plan the scans of snapshots; None: Frazil plans them all.
+    `selectors`: keyword arguments of `scan.snapshot_ref.resolve` (snapshot, branch, tag or time);
+    empty: the current snapshot. `appends`: an incremental read of the rows that `append` snapshots
+    added after one snapshot id (exclusive; None: from the first) up to another (inclusive; None:
+    the current one). `row_filter`: Spark SQL text, a predicate or, for a read by Spark, a Column.
+    `case_sensitive` None: True, and for a read by Spark the session's `spark.sql.caseSensitive`.
+    `options`: read options as in Java Iceberg (`split-size`, …). `limit`: the most rows to return.
+    `reporter`: takes the metrics report of each scan of a snapshot that Frazil has planned.
+    `planner`: the catalog's server, where it is to plan the scans of snapshots; None: Frazil plans
+    them all.
     """
 
     metadata: TableMetadata
@@ -62,78 +67,132 @@ class RowsReading:
     planner: ScanPlanner | None = field(default=None, repr=False, compare=False)
 
     def on_wap_branch(self, wap_branch: Callable[[], str | None]) -> RowsReading:
-        """Return this read as a session with `spark.wap.branch` does it: from that branch instead of main, once the branch exists, unless
-        the caller selected a snapshot or the table has write-audit-publish switched off."""
-        if self.appends is not None or any(v is not None for v in self.selectors.values()) or not has_write_audit_publish(self.metadata):
+        """Return this read as a session with `spark.wap.branch` does it: from that branch instead
+        of main, once the branch exists, unless the caller selected a snapshot or the table has
+        write-audit-publish switched off."""
+        if (
+            self.appends is not None
+            or any(v is not None for v in self.selectors.values())
+            or not has_write_audit_publish(self.metadata)
+        ):
             return self
         branch = wap_branch()
         return replace(self, selectors={"branch": branch}) if branch in self.metadata.refs else self
 
     @property
     def may_follow(self) -> bool:
-        """Tell whether the read follows a branch or tag, rather than naming one snapshot, a time or a range of snapshots."""
-        return self.appends is None and {k for k, v in self.selectors.items() if v is not None} <= {"branch", "tag"}
+        """Tell whether the read follows a branch or tag, rather than naming one snapshot, a time or
+        a range of snapshots.
+        """
+        return self.appends is None and {k for k, v in self.selectors.items() if v is not None} <= {
+            "branch",
+            "tag",
+        }
 
     def snapshot_and_schema(self) -> tuple[Snapshot | None, Schema]:
-        """Return the snapshot to read (of a range, the last one) and the schema of its rows. Raises NoSuchSnapshotError, NoSuchRefError."""
+        """Return the snapshot to read (of a range, the last one) and the schema of its rows. Raises
+        NoSuchSnapshotError, NoSuchRefError.
+        """
         if self.appends is None:
             return resolve(self.metadata, **self.selectors)
         end = self.appends[1]
-        return (self.metadata.current_snapshot() if end is None else self.metadata.snapshot_by_id(end)), self.metadata.schema()
+        return (
+            self.metadata.current_snapshot() if end is None else self.metadata.snapshot_by_id(end)
+        ), self.metadata.schema()
 
     def projection(self) -> Schema:
         """Return the schema of the result, metadata columns included."""
-        return columns.project(self.metadata, self.snapshot_and_schema()[1], self.selected_fields, self.case_sensitive is not False)
+        return columns.project(
+            self.metadata,
+            self.snapshot_and_schema()[1],
+            self.selected_fields,
+            self.case_sensitive is not False,
+        )
 
-    def plan(self, predicate: Predicate | None = None, zone: str = "UTC", *, logged: bool = True) -> Plan:
-        """Plan the files to read, with the deletes that apply to them. Engines that evaluate the filter themselves pass `predicate`, which
-        replaces it for pruning, and `zone`, the time zone of literals that name none. `logged`: note it in the table's scan log, if that is
-        switched on; reads with a limit, which may end at the first file, are not noted."""
+    def plan(
+        self, predicate: Predicate | None = None, zone: str = "UTC", *, logged: bool = True
+    ) -> Plan:
+        """Plan the files to read, with the deletes that apply to them. Engines that evaluate the
+        filter themselves pass `predicate`, which replaces it for pruning, and `zone`, the time zone
+        of literals that name none. `logged`: note it in the table's scan log, if that is switched
+        on; reads with a limit, which may end at the first file, are not noted."""
         snapshot, schema = self.snapshot_and_schema()
         row_filter = predicate_of(self.row_filter) if predicate is None else predicate
-        sensitive, options = self.case_sensitive is not False, ScanOptions.of(self.options, self.metadata.properties)
+        sensitive, options = (
+            self.case_sensitive is not False,
+            ScanOptions.of(self.options, self.metadata.properties),
+        )
         if self.planner is not None and snapshot is not None and self._can_be_served():
             bound = bind(row_filter, schema, case_sensitive=sensitive, zone=zone)
-            scan = AskedScan(self.metadata, self.storage, snapshot, schema, bound, str(row_filter), options)
+            scan = AskedScan(
+                self.metadata, self.storage, snapshot, schema, bound, str(row_filter), options
+            )
             planned = self.planner.plan(scan, self._hints())
             if logged and self.limit is None:
                 log_plan(planned)
             return planned
         if self.appends is None:
             planned = plan(
-                self.metadata, self.storage, snapshot=snapshot, row_filter=row_filter, schema=schema, case_sensitive=sensitive, zone=zone,
+                self.metadata,
+                self.storage,
+                snapshot=snapshot,
+                row_filter=row_filter,
+                schema=schema,
+                case_sensitive=sensitive,
+                zone=zone,
                 options=options,
-            )  # fmt: skip
+            )
             if logged and self.limit is None:
                 log_plan(planned)
             if self.reporter is not None:
                 self.reporter.planned(planned, self.projection, self.options)
             return planned
         return plan_appends(
-            self.metadata, self.storage, from_snapshot_id_exclusive=self.appends[0],
-            to_snapshot_id_inclusive=snapshot.snapshot_id if snapshot else None, row_filter=row_filter, schema=schema,
-            case_sensitive=sensitive, zone=zone, options=options,
-        )  # fmt: skip
+            self.metadata,
+            self.storage,
+            from_snapshot_id_exclusive=self.appends[0],
+            to_snapshot_id_inclusive=snapshot.snapshot_id if snapshot else None,
+            row_filter=row_filter,
+            schema=schema,
+            case_sensitive=sensitive,
+            zone=zone,
+            options=options,
+        )
 
     def _can_be_served(self) -> bool:
-        """Tell whether the catalog's server can plan the read. It does not tell the sequence numbers that `_last_updated_sequence_number`
-        is made of, and of incremental reads the reference server takes the first snapshot in, which the specification leaves out."""
-        return self.appends is None and _UPDATED not in str(self.row_filter) and _UPDATED not in {f.name for f in self.projection().fields}
+        """Tell whether the catalog's server can plan the read. It does not tell the sequence
+        numbers that `_last_updated_sequence_number` is made of, and of incremental reads the
+        reference server takes the first snapshot in, which the specification leaves out."""
+        return (
+            self.appends is None
+            and _UPDATED not in str(self.row_filter)
+            and _UPDATED not in {f.name for f in self.projection().fields}
+        )
 
     def _hints(self) -> PlanHints:
         own = METADATA_COLUMNS.values()
-        columns = None if "*" in self.selected_fields else [f.field_id for f in self.projection().fields if f.field_id not in own]
+        columns = (
+            None
+            if "*" in self.selected_fields
+            else [f.field_id for f in self.projection().fields if f.field_id not in own]
+        )
         enough = self.limit if isinstance(self.row_filter, AlwaysTrue) else None
-        return PlanHints(columns, enough, {k for k, v in self.selectors.items() if v is not None} <= {"branch"})
+        return PlanHints(
+            columns, enough, {k for k, v in self.selectors.items() if v is not None} <= {"branch"}
+        )
 
     def batches(self) -> pa.RecordBatchReader:
-        """Read the rows in this process, as a stream of Arrow batches. Memory use does not grow with the table's size."""
+        """Read the rows in this process, as a stream of Arrow batches. Memory use does not grow
+        with the table's size.
+        """
         planned = self.plan()
         context = ReadContext.of(planned, self.projection(), planned.reads_by(self.storage))
         return read_tasks.read(planned.tasks(), context, limit=self.limit)
 
     def count(self) -> int:
-        """Count the rows: by the manifests where their statistics suffice, else by reading the files concerned."""
+        """Count the rows: by the manifests where their statistics suffice, else by reading the
+        files concerned.
+        """
         planned = self.plan(logged=False)
         rows = planned.matched_records
         if self.limit is not None and rows >= self.limit:
@@ -142,17 +201,26 @@ class RowsReading:
         if undecided:
             if self.appends is None and self.limit is None:
                 log_plan(planned, groups=undecided.groups)
-            context = ReadContext.of(planned, planned.filter_schema(), planned.reads_by(self.storage))
+            context = ReadContext.of(
+                planned, planned.filter_schema(), planned.reads_by(self.storage)
+            )
             rows += sum(batch.num_rows for batch in read_tasks.read(undecided, context))
         return rows if self.limit is None else min(rows, self.limit)
 
 
 def predicate_of(row_filter: RowFilter) -> Predicate:
-    """Return a filter as a predicate, parsing text. Raises ParseError for text outside the grammar, InvalidInput for a Spark Column."""
+    """Return a filter as a predicate, parsing text. Raises ParseError for text outside the grammar,
+    InvalidInput for a Spark Column.
+    """
     if isinstance(row_filter, str):
         return parse(row_filter)
     if isinstance(row_filter, Predicate):
         return row_filter
     if is_spark_column(row_filter):
-        raise InvalidInput("A Spark Column filters only Spark reads.", hint="Use a string or a predicate of frazil.expressions here.")
-    raise InvalidInput(f"A filter is a string or a predicate of frazil.expressions, not {type(row_filter).__name__}.")
+        raise InvalidInput(
+            "A Spark Column filters only Spark reads.",
+            hint="Use a string or a predicate of frazil.expressions here.",
+        )
+    raise InvalidInput(
+        f"A filter is a string or a predicate of frazil.expressions, not {type(row_filter).__name__}."
+    )

@@ -1,4 +1,6 @@
-"""Read a table's changelog: choose the snapshots and columns, and plan the files whose rows were inserted or deleted."""
+"""Read a table's changelog: choose the snapshots and columns, and plan the files whose rows were
+inserted or deleted.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,23 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from frazil.arrow.changelog.read_changelog import ChangelogOptions, ChangelogRead, count_changelog, read_changelog
+from frazil.arrow.changelog.read_changelog import (
+    ChangelogOptions,
+    ChangelogRead,
+    count_changelog,
+    read_changelog,
+)
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.ops.reading import RowFilter, predicate_of
-from frazil.scan.changelog import CHANGELOG_FIELDS, ChangelogPlan, changelog_schema, plan_changelog, split_filter, update_columns
+from frazil.scan.changelog import (
+    CHANGELOG_FIELDS,
+    ChangelogPlan,
+    changelog_schema,
+    plan_changelog,
+    split_filter,
+    update_columns,
+)
 from frazil.scan.changelog_range import ChangelogRange
 from frazil.scan.options import ScanOptions
 from frazil.spec.metadata import TableMetadata
@@ -21,7 +35,9 @@ from frazil.storage import Storage
 
 @dataclass(frozen=True)
 class ChangelogReading:
-    """Describe a read of a table's changelog. The fields are those of `RowsReading` and of `frazil.table.changelog.ChangesScan`."""
+    """Describe a read of a table's changelog. The fields are those of `RowsReading` and of
+    `frazil.table.changelog.ChangesScan`.
+    """
 
     metadata: TableMetadata
     storage: Storage
@@ -41,27 +57,46 @@ class ChangelogReading:
 
     @property
     def schema(self) -> Schema:
-        """Return all columns of the changelog: the table's, then `_change_type`, `_change_ordinal` and `_commit_snapshot_id`."""
+        """Return all columns of the changelog: the table's, then `_change_type`, `_change_ordinal`
+        and `_commit_snapshot_id`.
+        """
         return changelog_schema(self.metadata.schema())
 
     def projection(self) -> Schema:
         """Return the schema of the result: the selected columns, then those of the changelog."""
         if "*" in self.selected_fields:
             return self.schema
-        return self.schema.select(*self.selected_fields, *(f.name for f in CHANGELOG_FIELDS), case_sensitive=self.is_sensitive)
+        return self.schema.select(
+            *self.selected_fields,
+            *(f.name for f in CHANGELOG_FIELDS),
+            case_sensitive=self.is_sensitive,
+        )
 
     def matching(self) -> ChangelogOptions:
-        """Return how deleted and inserted rows are matched: net of both, and as updates of the rows with the same identifier columns."""
-        columns = update_columns(self.metadata.schema(), self.net, self.identifier_columns, self.compute_updates, self.is_sensitive)
+        """Return how deleted and inserted rows are matched: net of both, and as updates of the rows
+        with the same identifier columns.
+        """
+        columns = update_columns(
+            self.metadata.schema(),
+            self.net,
+            self.identifier_columns,
+            self.compute_updates,
+            self.is_sensitive,
+        )
         return ChangelogOptions(self.net, columns)
 
     def decided_first(self, row_filter: Predicate) -> Predicate:
-        """Return the part of a filter that can be evaluated before deleted and inserted rows are matched."""
-        first = split_filter(row_filter, self.metadata.schema(), self.matching().key_ids, self.is_sensitive)[0]
+        """Return the part of a filter that can be evaluated before deleted and inserted rows are
+        matched.
+        """
+        first = split_filter(
+            row_filter, self.metadata.schema(), self.matching().key_ids, self.is_sensitive
+        )[0]
         return AlwaysTrue() if first is None else first
 
     def plan(self, predicate: Predicate | None = None) -> ChangelogPlan:
-        """Plan the tasks of each snapshot. `predicate` replaces the part of the filter that is evaluated before rows are matched.
+        """Plan the tasks of each snapshot. `predicate` replaces the part of the filter that is
+        evaluated before rows are matched.
 
         Raises ValidationError where the table has a column with the name of a changelog column.
         """
@@ -69,17 +104,25 @@ class ChangelogReading:
         if predicate is None:
             predicate = self.decided_first(predicate_of(self.row_filter))
         return plan_changelog(
-            self.metadata, self.storage, self.range.snapshots(self.metadata), row_filter=predicate, case_sensitive=self.is_sensitive,
+            self.metadata,
+            self.storage,
+            self.range.snapshots(self.metadata),
+            row_filter=predicate,
+            case_sensitive=self.is_sensitive,
             options=ScanOptions.of(self.options, self.metadata.properties),
-        )  # fmt: skip
+        )
 
     def batches(self) -> pa.RecordBatchReader:
-        """Read the changelog in this process, oldest snapshot first. Memory use does not grow with the number of changes."""
+        """Read the changelog in this process, oldest snapshot first. Memory use does not grow with
+        the number of changes.
+        """
         plan = self.plan()
         return read_changelog(plan, self.read_of(plan), limit=self.limit)
 
     def count(self) -> int:
-        """Count the rows of the changelog: by the manifests for files that were added or removed as a whole, else by reading."""
+        """Count the rows of the changelog: by the manifests for files that were added or removed as
+        a whole, else by reading.
+        """
         if self.limit is not None:
             return sum(b.num_rows for b in self.batches())
         plan = self.plan()
@@ -88,6 +131,13 @@ class ChangelogReading:
     def read_of(self, plan: ChangelogPlan) -> ChangelogRead:
         """Return what the tasks that read the plan need to know."""
         matching = self.matching()
-        last = split_filter(predicate_of(self.row_filter), self.metadata.schema(), matching.key_ids, self.is_sensitive)[1]
-        after_matching = None if last is None else bind(last, self.schema, case_sensitive=self.is_sensitive)
+        last = split_filter(
+            predicate_of(self.row_filter),
+            self.metadata.schema(),
+            matching.key_ids,
+            self.is_sensitive,
+        )[1]
+        after_matching = (
+            None if last is None else bind(last, self.schema, case_sensitive=self.is_sensitive)
+        )
         return ChangelogRead.of(plan, self.projection(), self.storage, matching, after_matching)

@@ -14,17 +14,20 @@ METRICS = (
     "rows_inserted", "rows_updated", "rows_deleted", "rows_copied", "files_added", "files_removed", "delete_files_added",
     "attempts", "seconds_writing", "seconds_committing",
 )  # fmt: skip
-NOTHING: Mapping[str, Any] = MappingProxyType({name: 0.0 if name.startswith("seconds") else 0 for name in METRICS})
+NOTHING: Mapping[str, Any] = MappingProxyType(
+    {name: 0.0 if name.startswith("seconds") else 0 for name in METRICS}
+)
 
 
 @dataclass(frozen=True)
 class CommitResult:
     """Hold the result of one write.
 
-    `snapshot_id` is None when no snapshot was made: nothing changed, or only metadata did. `summary` is the summary of the snapshot.
-    `metrics` holds counts of rows and files, the number of commit attempts, and seconds; each is also an attribute, as in
-    `result.rows_inserted`. `skipped`: the write's `txn` was committed before, in the snapshot `done_in` (None: it changed no rows), and
-    nothing was written this time.
+    `snapshot_id` is None when no snapshot was made: nothing changed, or only metadata did.
+    `summary` is the summary of the snapshot. `metrics` holds counts of rows and files, the number
+    of commit attempts, and seconds; each is also an attribute, as in `result.rows_inserted`.
+    `skipped`: the write's `txn` was committed before, in the snapshot `done_in` (None: it changed
+    no rows), and nothing was written this time.
     """
 
     snapshot_id: int | None
@@ -46,15 +49,27 @@ class CommitResult:
     def _repr_html_(self) -> str:
         """Show the result as a table in notebooks."""
         outcome = repr(self).removeprefix("CommitResult(").removesuffix(")").partition(":")[0]
-        counts = [(k, f"{v:.3f}" if isinstance(v, float) else f"{v:,}") for k, v in self.metrics.items() if v]
+        counts = [
+            (k, f"{v:.3f}" if isinstance(v, float) else f"{v:,}")
+            for k, v in self.metrics.items()
+            if v
+        ]
         return html_table((outcome, ""), counts)
 
     def __repr__(self) -> str:
         if self.skipped:
             return f"CommitResult(skipped: done already{'' if self.done_in is None else f', in snapshot {self.done_in}'})"
         if self.snapshot_id is None:
-            return "CommitResult(metadata only, no new snapshot)" if self.metrics.get("attempts") else "CommitResult(nothing changed)"
-        shown = ", ".join(f"{k}={v:.3f}" if isinstance(v, float) else f"{k}={v:,}" for k, v in self.metrics.items() if v)
+            return (
+                "CommitResult(metadata only, no new snapshot)"
+                if self.metrics.get("attempts")
+                else "CommitResult(nothing changed)"
+            )
+        shown = ", ".join(
+            f"{k}={v:.3f}" if isinstance(v, float) else f"{k}={v:,}"
+            for k, v in self.metrics.items()
+            if v
+        )
         return f"CommitResult({self.operation}, snapshot {self.snapshot_id}: {shown})"
 
 
@@ -64,11 +79,21 @@ def skipped(done_in: int | None) -> CommitResult:
 
 
 def result_of(
-    snapshots: Sequence[Snapshot], *, attempts: int, seconds_writing: float, seconds_committing: float, metrics: Mapping[str, int] = {}
+    snapshots: Sequence[Snapshot],
+    *,
+    attempts: int,
+    seconds_writing: float,
+    seconds_committing: float,
+    metrics: Mapping[str, int] = {},
 ) -> CommitResult:
-    """Return the result of one commit. Its snapshot is the last of `snapshots` (none: the commit changed only metadata); its counts are
-    the sums over all their summaries, except for those that are given as `metrics`."""
-    spent = {"attempts": attempts, "seconds_writing": seconds_writing, "seconds_committing": seconds_committing}
+    """Return the result of one commit. Its snapshot is the last of `snapshots` (none: the commit
+    changed only metadata); its counts are the sums over all their summaries, except for those that
+    are given as `metrics`."""
+    spent = {
+        "attempts": attempts,
+        "seconds_writing": seconds_writing,
+        "seconds_committing": seconds_committing,
+    }
     if not snapshots:
         return CommitResult(None, None, {}, {**NOTHING, **spent})
 
@@ -77,8 +102,12 @@ def result_of(
         return sum(int(t) for t in texts if t.isdigit())
 
     def removed(counted: Sequence[Snapshot]) -> int:
-        """Count the rows of removed files, without those that position deletes, removed as well, had deleted before."""
-        return max(0, count("deleted-records", counted) - count("removed-position-deletes", counted))
+        """Count the rows of removed files, without those that position deletes, removed as well,
+        had deleted before.
+        """
+        return max(
+            0, count("deleted-records", counted) - count("removed-position-deletes", counted)
+        )
 
     counts = {
         "rows_inserted": count("added-records"),
@@ -91,7 +120,11 @@ def result_of(
         **spent,
         **metrics,
     }
-    if "rows_deleted" in metrics:  # a partition overwrite knows how many rows it replaces only once it is committed
-        counts["rows_deleted"] += removed([s for s in snapshots if s.summary.get("replace-partitions") == "true"])
+    if (
+        "rows_deleted" in metrics
+    ):  # a partition overwrite knows how many rows it replaces only once it is committed
+        counts["rows_deleted"] += removed(
+            [s for s in snapshots if s.summary.get("replace-partitions") == "true"]
+        )
     last = snapshots[-1]
     return CommitResult(last.snapshot_id, last.operation, last.summary, counts)

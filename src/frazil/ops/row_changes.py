@@ -1,7 +1,7 @@
 """Stage DELETE, UPDATE and OVERWRITE by a filter as steps of an operation.
 
-Plan the files that may match. Files that match as a whole are removed without being read; the runner changes the others, in groups. One
-action commits both.
+Plan the files that may match. Files that match as a whole are removed without being read; the
+runner changes the others, in groups. One action commits both.
 """
 
 from __future__ import annotations
@@ -41,19 +41,26 @@ _DELETE_CACHE = 64 << 20
 
 
 def condition_of(where: Any) -> Predicate:
-    """Return a caller's condition as a predicate. Raises ParseError for text outside the grammar, Unsupported for a Spark Column,
-    InvalidInput for anything that is not a condition."""
+    """Return a caller's condition as a predicate. Raises ParseError for text outside the grammar,
+    Unsupported for a Spark Column, InvalidInput for anything that is not a condition."""
     if isinstance(where, bool):
         where = "true" if where else "false"
-    if is_spark_column(where):  # Unsupported, since Spark can still evaluate it: see Step.in_grammar
-        raise Unsupported("A Spark Column as a condition needs Spark.", hint="Pass spark=, or give the condition as text.")
+    if is_spark_column(
+        where
+    ):  # Unsupported, since Spark can still evaluate it: see Step.in_grammar
+        raise Unsupported(
+            "A Spark Column as a condition needs Spark.",
+            hint="Pass spark=, or give the condition as text.",
+        )
     return predicate_of(where)
 
 
 def delete(step: Step, where: Any, mode: str | None = None, alias: str = "") -> StagedWrite:
-    """Delete the rows for which the condition is TRUE. Files whose rows all match are removed by metadata alone.
+    """Delete the rows for which the condition is TRUE. Files whose rows all match are removed by
+    metadata alone.
 
-    `mode`: copy-on-write or merge-on-read; None: the table's write.delete.mode. `alias`: by what name a Column calls the table.
+    `mode`: copy-on-write or merge-on-read; None: the table's write.delete.mode. `alias`: by what
+    name a Column calls the table.
     """
     return staged_change(step, partial(_deleted, where=where, mode=mode, alias=alias))
 
@@ -66,28 +73,38 @@ def _deleted(step: Step, where: Any, mode: str | None, alias: str) -> StagedWrit
     plan = step.plan(bound, to_remove=True)
     wholly, to_read = step.split(plan)
     if not to_read:
-        # As Java's metadata delete: each commit attempt evaluates the filter again, and refuses files that match only in part by then.
+        # As Java's metadata delete: each commit attempt evaluates the filter again, and refuses
+        # files that match only in part by then.
         action = DeleteFiles(row_filter=bound, **step.binding_arguments, **step.to.snapshot_fields)
         metrics = {"rows_deleted": live_rows(wholly, step.storage)}
         return StagedWrite((action,), (), time.perf_counter() - step.started, metrics)
     changed = step.change(to_read, step.context(plan, chosen, DeleteDecider.of), plan)
     deleted = changed.deleted + live_rows(wholly, step.storage)
-    changed = replace(changed, removed=(*changed.removed, *(t.file for t in wholly)), deleted=deleted)
+    changed = replace(
+        changed, removed=(*changed.removed, *(t.file for t in wholly)), deleted=deleted
+    )
     return step.staged_change("delete", chosen, changed, bound)
 
 
 def _bound(step: Step, where: Any) -> Predicate:
     """Return the condition as a predicate, after checking its columns and types against the table."""
     predicate = condition_of(where)
-    bind(predicate, step.schema, case_sensitive=step.case_sensitive, zone=step.settings.zone, ansi=step.settings.ansi)
+    bind(
+        predicate,
+        step.schema,
+        case_sensitive=step.case_sensitive,
+        zone=step.settings.zone,
+        ansi=step.settings.ansi,
+    )
     return predicate
 
 
 def overwrite(step: Step, rows: InputFrame, where: Any) -> StagedWrite:
     """Replace the rows for which the filter is TRUE by the rows of a frame.
 
-    Files that match in part keep their other rows, copied or with deletes as write.delete.mode says. The commit then checks at least
-    for concurrent deletes in these files, as for any row-level change.
+    Files that match in part keep their other rows, copied or with deletes as write.delete.mode
+    says. The commit then checks at least for concurrent deletes in these files, as for any
+    row-level change.
     """
     check_overwrite(step.to, where)
     new = cache(partial(written, rows, step.to))
@@ -101,63 +118,108 @@ def _overwritten(step: Step, new: Callable[[], StagedWrite], where: Any) -> Stag
     if bound is None:
         chosen = mode_of("delete", step.metadata, mode)
         changes = _by_sql(step, "delete", chosen, where)
-        return _replaced(step, chosen, new, changes.changed, changes.conflict_filter, changes.deleted)
+        return _replaced(
+            step, chosen, new, changes.changed, changes.conflict_filter, changes.deleted
+        )
     plan = step.plan(bound, to_remove=True)
     wholly, to_read = step.split(plan)
     if not to_read:
         staged = overwritten(new(), step.to, bound, step.start, step.settings)
-        return replace(staged, metrics={**staged.metrics, "rows_deleted": live_rows(wholly, step.storage)})
+        return replace(
+            staged, metrics={**staged.metrics, "rows_deleted": live_rows(wholly, step.storage)}
+        )
     chosen = mode_of("delete", step.metadata, mode)
     changed = step.change(to_read, step.context(plan, chosen, DeleteDecider.of), plan)
     deleted = changed.deleted + live_rows(wholly, step.storage)
-    return _replaced(step, chosen, new, replace(changed, removed=(*changed.removed, *(t.file for t in wholly))), bound, deleted)
+    return _replaced(
+        step,
+        chosen,
+        new,
+        replace(changed, removed=(*changed.removed, *(t.file for t in wholly))),
+        bound,
+        deleted,
+    )
 
 
-def _replaced(step: Step, mode: Mode, new: Callable[[], StagedWrite], changed: Changed, where: Predicate, deleted: int) -> StagedWrite:
+def _replaced(
+    step: Step,
+    mode: Mode,
+    new: Callable[[], StagedWrite],
+    changed: Changed,
+    where: Predicate,
+    deleted: int,
+) -> StagedWrite:
     """Return the new rows and the removed ones as one action."""
     with step.removing_files_on_error():
         new_rows = new()
     counts = {**new_rows.metrics, "rows_deleted": deleted}
     replaced = replace(changed, added=(*changed.added, *new_rows.files))
-    staged = step.staged_change("delete", mode, replaced, where, counts, step.to.options.isolation_level or "snapshot")
+    staged = step.staged_change(
+        "delete", mode, replaced, where, counts, step.to.options.isolation_level or "snapshot"
+    )
     return replace(staged, actions=(*new_rows.actions, *staged.actions[-1:]))
 
 
 def live_rows(wholly: TaskSequence, storage: Storage) -> int:
-    """Count the rows of whole files, less those deleted by position. Rows deleted by equality deletes still count, as in Java's
-    snapshot summaries."""
+    """Count the rows of whole files, less those deleted by position. Rows deleted by equality
+    deletes still count, as in Java's snapshot summaries."""
     total, cache = 0, DeleteCache(_DELETE_CACHE)
     for group in wholly.groups:
         total += pc.sum(group.table.column("record_count")).as_py() or 0
         for task in TaskSequence((group.chosen(pa.array(group.has_deletes)),)):
-            if positional := [d for d in task.delete_files if d.content == DataFileContent.POSITION_DELETES]:
+            if positional := [
+                d for d in task.delete_files if d.content == DataFileContent.POSITION_DELETES
+            ]:
                 total -= len(positions_of(task.file, positional, storage, cache))
     return total
 
 
-def update(step: Step, new_values: Mapping[str, Any], where: Any = None, mode: str | None = None, alias: str = "") -> StagedWrite:
+def update(
+    step: Step,
+    new_values: Mapping[str, Any],
+    where: Any = None,
+    mode: str | None = None,
+    alias: str = "",
+) -> StagedWrite:
     """Set columns of the rows for which the condition is TRUE (None: all rows).
 
-    `new_values`: expressions or values by column name. `mode`: copy-on-write or merge-on-read; None: the table's write.update.mode.
-    `alias`: by what name a Column calls the table.
+    `new_values`: expressions or values by column name. `mode`: copy-on-write or merge-on-read;
+    None: the table's write.update.mode. `alias`: by what name a Column calls the table.
     """
     if not new_values:
         raise InvalidInput("update needs at least one column: set={'column': 'expression'}.")
     condition = AlwaysTrue() if where is None else where
-    return staged_change(step, partial(_updated, new_values=new_values, where=condition, mode=mode, alias=alias))
+    return staged_change(
+        step, partial(_updated, new_values=new_values, where=condition, mode=mode, alias=alias)
+    )
 
 
-def _updated(step: Step, new_values: Mapping[str, Any], where: Any, mode: str | None, alias: str) -> StagedWrite:
+def _updated(
+    step: Step, new_values: Mapping[str, Any], where: Any, mode: str | None, alias: str
+) -> StagedWrite:
     chosen = mode_of("update", step.metadata, mode, step.to.options)
 
     def bound_update() -> tuple[Predicate, Any]:
         def term(expression: Expression) -> Any:
-            return bind_term(expression, step.schema, case_sensitive=step.case_sensitive, zone=step.settings.zone, ansi=step.settings.ansi)
+            return bind_term(
+                expression,
+                step.schema,
+                case_sensitive=step.case_sensitive,
+                zone=step.settings.zone,
+                ansi=step.settings.ansi,
+            )
 
         if any(is_spark_column(v) for v in new_values.values()):
-            raise Unsupported("A Spark Column as a value needs Spark.", hint="Pass spark=, or give an expression as text.")
+            raise Unsupported(
+                "A Spark Column as a value needs Spark.",
+                hint="Pass spark=, or give an expression as text.",
+            )
         return _bound(step, where), bind_update(
-            step.schema, new_values.items(), term, zone=step.settings.zone, case_sensitive=step.case_sensitive
+            step.schema,
+            new_values.items(),
+            term,
+            zone=step.settings.zone,
+            case_sensitive=step.case_sensitive,
         )
 
     bound = None if step.shuffles("update") else step.in_grammar(bound_update)
@@ -165,13 +227,20 @@ def _updated(step: Step, new_values: Mapping[str, Any], where: Any, mode: str | 
         return _staged_by_sql(step, "update", chosen, where, new_values, alias)
     predicate, assignments = bound
     plan = step.plan(predicate)
-    context = step.context(plan, chosen, lambda read: UpdateDecider.of(read, assignments, step.lineage))
+    context = step.context(
+        plan, chosen, lambda read: UpdateDecider.of(read, assignments, step.lineage)
+    )
     changed = step.change(list(step.tasks(plan)), context, plan)
     return step.staged_change("update", chosen, changed, predicate)
 
 
 def _staged_by_sql(
-    step: Step, kind: Kind, mode: Mode, where: Any, new_values: Mapping[str, Any] | None = None, alias: str = ""
+    step: Step,
+    kind: Kind,
+    mode: Mode,
+    where: Any,
+    new_values: Mapping[str, Any] | None = None,
+    alias: str = "",
 ) -> StagedWrite:
     changes = _by_sql(step, kind, mode, where, new_values, alias)
     metrics = {"rows_updated": changes.updated, "rows_deleted": changes.deleted}
@@ -179,9 +248,16 @@ def _staged_by_sql(
 
 
 def _by_sql(
-    step: Step, kind: Kind, mode: Mode, where: Any, new_values: Mapping[str, Any] | None = None, alias: str = ""
+    step: Step,
+    kind: Kind,
+    mode: Mode,
+    where: Any,
+    new_values: Mapping[str, Any] | None = None,
+    alias: str = "",
 ) -> RowChanges:
-    """Let the engine find the rows by its own SQL; its tasks then write the change as for any other condition."""
+    """Let the engine find the rows by its own SQL; its tasks then write the change as for any other
+    condition.
+    """
 
     def context_of(planned: Plan) -> ChangeContext:
         return step.context(planned, mode, DeleteDecider.of)
@@ -189,5 +265,9 @@ def _by_sql(
     with step.removing_files_on_error(), step.engine.as_meant(step.settings):
         planned, sensitive = step.plan_withholding_row_ids, step.case_sensitive
         if kind == "delete":
-            return step.engine.delete(planned, where, context_of, case_sensitive=sensitive, alias=alias)
-        return step.engine.update(planned, new_values or {}, where, context_of, case_sensitive=sensitive, alias=alias)
+            return step.engine.delete(
+                planned, where, context_of, case_sensitive=sensitive, alias=alias
+            )
+        return step.engine.update(
+            planned, new_values or {}, where, context_of, case_sensitive=sensitive, alias=alias
+        )

@@ -1,8 +1,10 @@
-"""Log the filters of scans for `t.maintenance.recommend()`, where the table property `frazil.scan-log.enabled` asks for it.
+"""Log the filters of scans for `t.maintenance.recommend()`, where the table property
+`frazil.scan-log.enabled` asks for it.
 
-What a record may hold: columns by their ids, kinds of conditions, counts of files and bytes; and of the constants no more than manifests
-hold of the column: none where the column's metrics mode keeps no bounds (`none`, `counts`), the first characters of texts and bytes as the
-mode `truncate(n)` says, at most 64.
+What a record may hold: columns by their ids, kinds of conditions, counts of files and bytes; and of
+the constants no more than manifests hold of the column: none where the column's metrics mode keeps
+no bounds (`none`, `counts`), the first characters of texts and bytes as the mode `truncate(n)`
+says, at most 64.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ _LONGEST = 64
 
 
 def is_logged(metadata: TableMetadata) -> bool:
-    """Tell whether scans of a table are logged: by its property, unless the environment switches the log off in this process."""
+    """Tell whether scans of a table are logged: by its property, unless the environment switches
+    the log off in this process.
+    """
     if metadata.properties.get(SCAN_LOG.name) is None:
         return False
     switch = os.environ.get(SWITCH, "on").strip().lower()
@@ -44,22 +48,42 @@ def is_logged(metadata: TableMetadata) -> bool:
 
 
 def log_plan(
-    plan: Plan, more: Sequence[Bound] = (), files: Collection[str] | None = None, groups: Sequence[PlannedFiles] | None = None
+    plan: Plan,
+    more: Sequence[Bound] = (),
+    files: Collection[str] | None = None,
+    groups: Sequence[PlannedFiles] | None = None,
 ) -> None:
-    """Log a planned scan. `more`: filters that the engine added when the query ran, `files`: the planned files that these leave (None:
-    all); `groups`: the files that are read, where they are not all that were planned. Never raises."""
+    """Log a planned scan. `more`: filters that the engine added when the query ran, `files`: the
+    planned files that these leave (None: all); `groups`: the files that are read, where they are
+    not all that were planned. Never raises."""
     try:
         if plan.snapshot is None or plan.storage is None or not is_logged(plan.metadata):
             return
         count, size = _read_by(plan.groups if groups is None else groups, files)
-        texts = [plan.snapshot.summary.get(key, "") for key in ("total-data-files", "total-files-size")]
+        texts = [
+            plan.snapshot.summary.get(key, "") for key in ("total-data-files", "total-files-size")
+        ]
         table_files, table_bytes = (int(text) if text.isdigit() else None for text in texts)
         parts = parts_of((plan.row_filter, *more))
-        scan = LoggedScan(time.time_ns() // 1_000_000, plan.snapshot.snapshot_id, count, size, table_files, table_bytes, parts)
+        scan = LoggedScan(
+            time.time_ns() // 1_000_000,
+            plan.snapshot.snapshot_id,
+            count,
+            size,
+            table_files,
+            table_bytes,
+            parts,
+        )
         record = partial(without_secrets, scan, plan.metadata.properties, plan.schema)
-        BUFFER.add(PendingScan(directory_of(plan.metadata), plan.storage, plan.snapshot.manifest_list, record))
+        BUFFER.add(
+            PendingScan(
+                directory_of(plan.metadata), plan.storage, plan.snapshot.manifest_list, record
+            )
+        )
     except Exception as error:  # a scan never fails because of its log
-        _warn_once(f"Scans of {plan.metadata.location} are not logged ({type(error).__name__}: {error}).")
+        _warn_once(
+            f"Scans of {plan.metadata.location} are not logged ({type(error).__name__}: {error})."
+        )
 
 
 @lru_cache(maxsize=100)
@@ -72,7 +96,9 @@ def _read_by(groups: Sequence[PlannedFiles], files: Collection[str] | None) -> t
     if files is not None:
         remaining = pa.array(files, pa.string())
         tables = [t.filter(pc.is_in(t.column("file_path"), remaining)) for t in tables]
-    return sum(t.num_rows for t in tables), sum(pc.sum(t.column("file_size_in_bytes")).as_py() or 0 for t in tables)
+    return sum(t.num_rows for t in tables), sum(
+        pc.sum(t.column("file_size_in_bytes")).as_py() or 0 for t in tables
+    )
 
 
 def without_secrets(scan: LoggedScan, properties: dict[str, str], schema: Schema) -> LoggedScan:
@@ -81,7 +107,11 @@ def without_secrets(scan: LoggedScan, properties: dict[str, str], schema: Schema
 
     def shortened(part: LoggedPart) -> LoggedPart:
         mode = modes.mode(part.column)
-        return part.cut(min(mode.length or _LONGEST, _LONGEST)) if mode.has_bounds else part.without_values()
+        return (
+            part.cut(min(mode.length or _LONGEST, _LONGEST))
+            if mode.has_bounds
+            else part.without_values()
+        )
 
     return replace(scan, parts=tuple(shortened(p) for p in scan.parts))
 

@@ -1,4 +1,6 @@
-"""Hold the settings of a Spark session that reads and writes depend on. The defaults are those that hold without a session."""
+"""Hold the settings of a Spark session that reads and writes depend on. The defaults are those that
+hold without a session.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from frazil.spec.properties import WAP_ENABLED
 
 
 class Session(Protocol):
-    """Stand for a SparkSession, classic or Connect, where PySpark is not imported: the session is handed to the engine that is on it."""
+    """Stand for a SparkSession, classic or Connect, where PySpark is not imported: the session is
+    handed to the engine that is on it.
+    """
 
     @property
     def version(self) -> str: ...
@@ -20,8 +24,8 @@ class Session(Protocol):
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """Hold how names and expressions are read. `zone`: the time zone of literals that name none. `ansi`: whether casts and functions that
-    fail raise errors (True) or give null."""
+    """Hold how names and expressions are read. `zone`: the time zone of literals that name none.
+    `ansi`: whether casts and functions that fail raise errors (True) or give null."""
 
     case_sensitive: bool = True
     zone: str = "UTC"
@@ -30,7 +34,9 @@ class SessionSettings:
 
 @dataclass(frozen=True)
 class WriteAuditPublish:
-    """Hold the settings `spark.wap.id` and `spark.wap.branch`, which apply to tables with `write.wap.enabled=true`."""
+    """Hold the settings `spark.wap.id` and `spark.wap.branch`, which apply to tables with
+    `write.wap.enabled=true`.
+    """
 
     wap_id: str | None = None
     branch: str | None = None

@@ -1,4 +1,6 @@
-"""Stage frames and files: write rows as data files, and make the actions that commit them. Each call makes one snapshot."""
+"""Stage frames and files: write rows as data files, and make the actions that commit them. Each
+call makes one snapshot.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,9 @@ class InputFrame:
 class StagedWrite:
     """Hold what one write has ready for the commit.
 
-    `actions`: the changes to commit, in order. `files`: the data and delete files written for them. `seconds`: the time that writing took.
-    `metrics`: counts of rows that the snapshot summary does not tell.
+    `actions`: the changes to commit, in order. `files`: the data and delete files written for them.
+    `seconds`: the time that writing took. `metrics`: counts of rows that the snapshot summary does
+    not tell.
     """
 
     actions: tuple[Action, ...]
@@ -60,111 +63,165 @@ class StagedWrite:
         return replace(self, actions=(*self.actions, action))
 
 
-# Verbs ----------------------------------------------------------------------------------------------------------------------------------
+# Verbs
+# ----------------------------------------------------------------------------------------------------------------------------------
 
 
 def append(rows: InputFrame, to: WriteTarget) -> StagedWrite:
-    """Append the rows of a frame. An empty frame makes a snapshot as well, as in Java and PyIceberg: it tells that the job ran."""
+    """Append the rows of a frame. An empty frame makes a snapshot as well, as in Java and
+    PyIceberg: it tells that the job ran.
+    """
     return appended(written(rows, to), to)
 
 
 def replace_partitions(rows: InputFrame, to: WriteTarget) -> StagedWrite:
-    """Replace the partitions that the frame has rows for (dynamic partition overwrite). An empty frame changes nothing."""
+    """Replace the partitions that the frame has rows for (dynamic partition overwrite). An empty
+    frame changes nothing.
+    """
     return partitions_replaced(written(rows, to), to, start_of(to.metadata, to))
 
 
 def add_files(
-    paths: Sequence[str], to: WriteTarget, workers: int | None = None, on_file: OnFile = lambda: None
+    paths: Sequence[str],
+    to: WriteTarget,
+    workers: int | None = None,
+    on_file: OnFile = lambda: None,
 ) -> StagedWrite:
-    """Add existing Parquet files to the table at their present location. `workers`: threads that read footers, None: one per core.
-    `on_file`: called as each footer was read.
+    """Add existing Parquet files to the table at their present location. `workers`: threads that
+    read footers, None: one per core. `on_file`: called as each footer was read.
 
-    Raises InvalidInput for a path given twice, as `data_files_of` for files that do not fit the table, and at the commit
-    ValidationException for files that the table has already.
+    Raises InvalidInput for a path given twice, as `data_files_of` for files that do not fit the
+    table, and at the commit ValidationException for files that the table has already.
     """
     metadata = to.metadata
     refuse_encryption(metadata)
     if len({normalise(p) for p in paths}) != len(paths):
         raise InvalidInput("add_files: a path is given twice.", table=metadata.location)
     files = tuple(data_files_of(paths, metadata, to.storage, workers, on_file))
-    before: tuple[Action, ...] = (NotYetThere(frozenset(normalise(f.file_path) for f in files), to.branch),)
-    # Files of other writers seldom hold field ids; the name mapping ties their columns to the table's, even after a rename.
+    before: tuple[Action, ...] = (
+        NotYetThere(frozenset(normalise(f.file_path) for f in files), to.branch),
+    )
+    # Files of other writers seldom hold field ids; the name mapping ties their columns to the
+    # table's, even after a rename.
     if NAME_MAPPING.name not in metadata.properties:
         before = (*before, _name_mapping_set())
     action = Append(files=files, **to.snapshot_fields)
-    return StagedWrite((*before, action), metrics={"rows_inserted": sum(f.record_count for f in files)})
+    return StagedWrite(
+        (*before, action), metrics={"rows_inserted": sum(f.record_count for f in files)}
+    )
 
 
 def _name_mapping_set() -> Action:
-    return MetadataChange(lambda m: (SetProperties({NAME_MAPPING.name: name_mapping_of(m.schema())}),))
+    return MetadataChange(
+        lambda m: (SetProperties({NAME_MAPPING.name: name_mapping_of(m.schema())}),)
+    )
 
 
 @dataclass(frozen=True)
 class FileChanges:
-    """Hold data files to add and to remove. `merges`: whether the commit also merges small manifests."""
+    """Hold data files to add and to remove. `merges`: whether the commit also merges small
+    manifests.
+    """
 
     added: tuple[DataFile, ...] = ()
     removed: tuple[DataFile, ...] = ()
     merges: bool = True
 
 
-def add_and_remove_files(changes: FileChanges, to: WriteTarget, loaded: TableMetadata) -> StagedWrite:
+def add_and_remove_files(
+    changes: FileChanges, to: WriteTarget, loaded: TableMetadata
+) -> StagedWrite:
     """Add existing data files to the table, and remove others, by their entries.
 
-    `loaded`: the metadata from which the caller took the entries to remove; deletes that others have added to these files since then are a
-    conflict. No file is removed from the store, whatever becomes of the commit. Relative paths of added files are made absolute. Raises
-    InvalidInput for entries that are not data files and for a file given twice, and for Parquet files that do not fit as `add_files` does.
+    `loaded`: the metadata from which the caller took the entries to remove; deletes that others
+    have added to these files since then are a conflict. No file is removed from the store, whatever
+    becomes of the commit. Relative paths of added files are made absolute. Raises InvalidInput for
+    entries that are not data files and for a file given twice, and for Parquet files that do not
+    fit as `add_files` does.
     """
     refuse_encryption(to.metadata)
     for file in (*changes.added, *changes.removed):
         if not isinstance(file, DataFile) or file.content != DataFileContent.DATA:
             raise InvalidInput(f"{file!r} is not a data file.", table=to.metadata.location)
-    changes = replace(changes, added=tuple(replace(file, file_path=absolute(file.file_path)) for file in changes.added))
+    changes = replace(
+        changes,
+        added=tuple(replace(file, file_path=absolute(file.file_path)) for file in changes.added),
+    )
     paths = [normalise(file.file_path) for file in changes.added]
     if len(set(paths)) != len(paths):
         raise InvalidInput("A data file is given twice.", table=to.metadata.location)
     fits = WrittenFor(to.metadata, to.known_columns, changes.added, bool(changes.removed))
     before: tuple[Action, ...] = (NotYetThere(frozenset(paths), to.branch), fits)
-    if refuse_unreadable(changes.added, to.metadata, to.storage) and NAME_MAPPING.name not in to.metadata.properties:
+    if (
+        refuse_unreadable(changes.added, to.metadata, to.storage)
+        and NAME_MAPPING.name not in to.metadata.properties
+    ):
         before = (*before, _name_mapping_set())
     action: Action = Append(files=changes.added, fast=not changes.merges, **to.snapshot_fields)
     if changes.removed:
         action = OverwriteFiles(
-            added=changes.added, removed=changes.removed, isolation="snapshot", starting_snapshot_id=start_of(loaded, to),
+            added=changes.added,
+            removed=changes.removed,
+            isolation="snapshot",
+            starting_snapshot_id=start_of(loaded, to),
             **to.snapshot_fields,
-        )  # fmt: skip
-    return StagedWrite((*before, action), metrics={"rows_inserted": sum(file.record_count for file in changes.added)})
+        )
+    return StagedWrite(
+        (*before, action),
+        metrics={"rows_inserted": sum(file.record_count for file in changes.added)},
+    )
 
 
-# Written files and their actions --------------------------------------------------------------------------------------------------------
+# Written files and their actions
+# --------------------------------------------------------------------------------------------------------
 
 
 def written(rows: InputFrame, to: WriteTarget) -> StagedWrite:
-    """Write the rows of a frame as data files of the table, with the schema change that `merge_schema` asks for staged before them."""
+    """Write the rows of a frame as data files of the table, with the schema change that
+    `merge_schema` asks for staged before them.
+    """
     metadata = to.metadata
     rows = _as_arrow(rows, to)
     changes: tuple[Action, ...] = ()
     if (update := _evolved(rows, to)) is not None:
-        metadata, changes = apply_updates(metadata, update.updates(metadata)), (MetadataChange(update.updates),)
+        metadata, changes = (
+            apply_updates(metadata, update.updates(metadata)),
+            (MetadataChange(update.updates),),
+        )
     start = time.perf_counter()
     files = rows.engine.write(rows.frame, metadata, to.storage, to.options, to.case_sensitive)
     return of_files(files, metadata, to, changes, time.perf_counter() - start)
 
 
 def _as_arrow(rows: InputFrame, to: WriteTarget) -> InputFrame:
-    """Convert a frame of this process to Arrow, Python values by the table's schema; a Spark frame stays as it is."""
+    """Convert a frame of this process to Arrow, Python values by the table's schema; a Spark frame
+    stays as it is.
+    """
     if is_spark_frame(rows.frame):
         return rows
-    return replace(rows, frame=as_arrow(rows.frame, to.metadata.schema(), case_sensitive=to.case_sensitive is not False))
+    return replace(
+        rows,
+        frame=as_arrow(
+            rows.frame, to.metadata.schema(), case_sensitive=to.case_sensitive is not False
+        ),
+    )
 
 
 def of_files(
-    files: Sequence[DataFile], metadata: TableMetadata, to: WriteTarget, changes: tuple[Action, ...] = (), seconds: float = 0.0
+    files: Sequence[DataFile],
+    metadata: TableMetadata,
+    to: WriteTarget,
+    changes: tuple[Action, ...] = (),
+    seconds: float = 0.0,
 ) -> StagedWrite:
-    """Stage data files that were written for this state of the table. The commit checks that schema and specs still fit them."""
+    """Stage data files that were written for this state of the table. The commit checks that schema
+    and specs still fit them.
+    """
     files = tuple(files)
     metrics = {"rows_inserted": sum(f.record_count for f in files)}
-    return StagedWrite((*changes, WrittenFor(metadata, to.known_columns, files)), files, seconds, metrics)
+    return StagedWrite(
+        (*changes, WrittenFor(metadata, to.known_columns, files)), files, seconds, metrics
+    )
 
 
 def appended(staged: StagedWrite, to: WriteTarget) -> StagedWrite:
@@ -173,39 +230,65 @@ def appended(staged: StagedWrite, to: WriteTarget) -> StagedWrite:
 
 
 def overwritten(
-    staged: StagedWrite, to: WriteTarget, where: Predicate, start: int | None, settings: SessionSettings = SessionSettings()
+    staged: StagedWrite,
+    to: WriteTarget,
+    where: Predicate,
+    start: int | None,
+    settings: SessionSettings = SessionSettings(),
 ) -> StagedWrite:
     """Stage the replacement of the files whose rows all match `where` by the written files.
 
-    `start`: the snapshot from which conflicts are looked for. `settings`: how names and literals of `where` are read.
+    `start`: the snapshot from which conflicts are looked for. `settings`: how names and literals of
+    `where` are read.
     """
     action = OverwriteFiles(
-        added=staged.files, row_filter=where, isolation=to.options.isolation_level, starting_snapshot_id=start,
-        case_sensitive=settings.case_sensitive, zone=settings.zone, **to.snapshot_fields,
-    )  # fmt: skip
+        added=staged.files,
+        row_filter=where,
+        isolation=to.options.isolation_level,
+        starting_snapshot_id=start,
+        case_sensitive=settings.case_sensitive,
+        zone=settings.zone,
+        **to.snapshot_fields,
+    )
     return staged.then(action)
 
 
 def partitions_replaced(staged: StagedWrite, to: WriteTarget, start: int | None) -> StagedWrite:
-    """Stage the replacement of the partitions that the written files belong to; without files nothing is replaced, as in Java."""
+    """Stage the replacement of the partitions that the written files belong to; without files
+    nothing is replaced, as in Java.
+    """
     if not staged.files:
         return replace(staged, actions=())
     isolation = to.options.isolation_level
-    return staged.then(ReplacePartitions(files=staged.files, isolation=isolation, starting_snapshot_id=start, **to.snapshot_fields))
+    return staged.then(
+        ReplacePartitions(
+            files=staged.files,
+            isolation=isolation,
+            starting_snapshot_id=start,
+            **to.snapshot_fields,
+        )
+    )
 
 
-# Schema evolution by frames -------------------------------------------------------------------------------------------------------------
+# Schema evolution by frames
+# -------------------------------------------------------------------------------------------------------------
 
 
 def _evolved(rows: InputFrame, to: WriteTarget) -> SchemaChanges | None:
-    """Return the schema change that `merge_schema` asks for. Java also requires the table property write.spark.accept-any-schema; Frazil
-    does not."""
+    """Return the schema change that `merge_schema` asks for. Java also requires the table property
+    write.spark.accept-any-schema; Frazil does not."""
     if not to.options.merge_schema:
         return None
-    return evolve_to(rows.engine.schema_of(rows.frame), to.metadata, rows.engine.settings(to.case_sensitive).case_sensitive)
+    return evolve_to(
+        rows.engine.schema_of(rows.frame),
+        to.metadata,
+        rows.engine.settings(to.case_sensitive).case_sensitive,
+    )
 
 
-def evolve_to(wanted: Schema, metadata: TableMetadata, case_sensitive: bool) -> SchemaChanges | None:
+def evolve_to(
+    wanted: Schema, metadata: TableMetadata, case_sensitive: bool
+) -> SchemaChanges | None:
     """Return the schema change that adds the columns a table lacks; None when it has them all."""
     update = SchemaChanges(metadata, case_sensitive=case_sensitive)
     update.union_by_name(_as_required(wanted, metadata.schema(), case_sensitive))
@@ -215,8 +298,9 @@ def evolve_to(wanted: Schema, metadata: TableMetadata, case_sensitive: bool) -> 
 def _as_required(frame: Schema, table: Schema, case_sensitive: bool) -> Schema:
     """Return a frame's schema so that merging it relaxes no column of the table.
 
-    Frames seldom declare that a column has no nulls, so a required column stays required; rows with nulls in it are refused later. A type
-    that only needs a cast (text for uuids, whole numbers for doubles) changes no column either.
+    Frames seldom declare that a column has no nulls, so a required column stays required; rows with
+    nulls in it are refused later. A type that only needs a cast (text for uuids, whole numbers for
+    doubles) changes no column either.
     """
 
     def required(name: str) -> bool:
@@ -226,14 +310,19 @@ def _as_required(frame: Schema, table: Schema, case_sensitive: bool) -> Schema:
     def adjusted_type(type_: IcebergType, name: str) -> IcebergType:
         column = table.get_field(name, case_sensitive)
         if type_.is_primitive and column is not None and column.field_type.is_primitive:
-            only_cast = not can_promote(column.field_type, type_, 2) and cast_for(to_arrow_type(type_), column.field_type) is not None
+            only_cast = (
+                not can_promote(column.field_type, type_, 2)
+                and cast_for(to_arrow_type(type_), column.field_type) is not None
+            )
             return column.field_type if only_cast else type_
         match type_:
             case StructType():
                 return StructType(*(adjusted(f, f"{name}.{f.name}") for f in type_.fields))
             case ListType():
                 element = adjusted_type(type_.element_type, f"{name}.element")
-                return replace(type_, element_type=element, element_required=required(f"{name}.element"))
+                return replace(
+                    type_, element_type=element, element_required=required(f"{name}.element")
+                )
             case MapType():
                 value = adjusted_type(type_.value_type, f"{name}.value")
                 return replace(type_, value_type=value, value_required=required(f"{name}.value"))

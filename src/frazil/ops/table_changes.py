@@ -1,4 +1,6 @@
-"""Describe what an ALTER TABLE changes, as data: columns, properties and the location, whoever parsed the statement."""
+"""Describe what an ALTER TABLE changes, as data: columns, properties and the location, whoever
+parsed the statement.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ ColumnPosition: TypeAlias = tuple[str, str | None]
 
 @dataclass(frozen=True)
 class AddColumn:
-    """Add a column. `type_`: of the library that parsed the statement; `default`: a value as the format has it, None: there is none."""
+    """Add a column. `type_`: of the library that parsed the statement; `default`: a value as the
+    format has it, None: there is none.
+    """
 
     path: Path
     type_: Any
@@ -86,6 +90,13 @@ class NotServed:
 
 
 ColumnChange: TypeAlias = (
-    AddColumn | DeleteColumn | RenameColumn | ChangeType | ChangeComment | ChangeNullable | MoveColumn | ChangeDefault
+    AddColumn
+    | DeleteColumn
+    | RenameColumn
+    | ChangeType
+    | ChangeComment
+    | ChangeNullable
+    | MoveColumn
+    | ChangeDefault
 )
 TableChange: TypeAlias = ColumnChange | SetProperty | RemoveProperty | NotServed

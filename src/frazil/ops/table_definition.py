@@ -1,4 +1,6 @@
-"""Define a new table by a caller's schema, partitioning and sort order, given as text or as objects."""
+"""Define a new table by a caller's schema, partitioning and sort order, given as text or as
+objects.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +25,26 @@ from frazil.spec.sorting import SortOrder, build_sort_order
 from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType
 
 GivenSchema: TypeAlias = Schema | str | Mapping[str, str] | pa.Schema | Frame
-"""A schema as callers pass it: a Schema, DDL text, a mapping of column names to type names, a pyarrow or Spark schema, or a frame."""
+"""A schema as callers pass it: a Schema, DDL text, a mapping of column names to type names, a
+pyarrow or Spark schema, or a frame.
+"""
 
 
 def schema_of(schema: GivenSchema, of_spark: Callable[[Frame], Schema]) -> Schema:
-    """Return the Schema that a caller's schema stands for. `of_spark`: returns that of a Spark DataFrame or StructType."""
+    """Return the Schema that a caller's schema stands for. `of_spark`: returns that of a Spark
+    DataFrame or StructType.
+    """
     if isinstance(schema, Schema):
         return schema
     if isinstance(schema, str):
         return parse_schema(schema)
     if isinstance(schema, Mapping) and schema and all(isinstance(v, str) for v in schema.values()):
-        return parse_schema(", ".join(f"{back_quoted((str(name),))} {type_}" for name, type_ in schema.items()))
-    if is_spark_frame(schema):  # columns of a query become nullable, as in Java: what Spark infers about nulls is no promise
+        return parse_schema(
+            ", ".join(f"{back_quoted((str(name),))} {type_}" for name, type_ in schema.items())
+        )
+    if is_spark_frame(
+        schema
+    ):  # columns of a query become nullable, as in Java: what Spark infers about nulls is no promise
         return _all_optional(of_spark(schema))
     if is_spark_type(schema):
         return of_spark(schema)
@@ -49,9 +59,13 @@ def _all_optional(schema: Schema) -> Schema:
             case StructType():
                 return StructType(*(optional(field) for field in type_.fields))
             case ListType():
-                return replace(type_, element_type=optional_type(type_.element_type), element_required=False)
+                return replace(
+                    type_, element_type=optional_type(type_.element_type), element_required=False
+                )
             case MapType():
-                return replace(type_, value_type=optional_type(type_.value_type), value_required=False)
+                return replace(
+                    type_, value_type=optional_type(type_.value_type), value_required=False
+                )
         return type_
 
     def optional(field: NestedField) -> NestedField:
@@ -72,14 +86,20 @@ def table_metadata(
     identifier_fields: Sequence[str] | str = (),
     format_version: int | None = None,
 ) -> TableMetadata:
-    """Return the complete metadata of a new table. The arguments are those of `Catalog.create_table`, the schema as
-    `schema_of` returns it.
+    """Return the complete metadata of a new table. The arguments are those of
+    `Catalog.create_table`, the schema as `schema_of` returns it.
 
-    Raises ValidationError for what the format forbids, InvalidInput for arguments that contradict each other.
+    Raises ValidationError for what the format forbids, InvalidInput for arguments that contradict
+    each other.
     """
     table_properties = property_texts(properties or {})
     version = _version(format_version, table_properties.pop("format-version", None))
-    source_ids = [f.source_id for given in (partition_spec, sort_order) if given is not None for f in given.fields]
+    source_ids = [
+        f.source_id
+        for given in (partition_spec, sort_order)
+        if given is not None
+        for f in given.fields
+    ]
     columns = with_unique_ids(schema, source_ids)
     if identifier_fields:
         columns = _with_identifiers(columns, _listed(identifier_fields))
@@ -87,18 +107,31 @@ def table_metadata(
         raise InvalidInput("Give either partition_by or partition_spec, not both.")
     if sort_order is not None and sort_order.fields and sort_by:
         raise InvalidInput("Give either sort_by or sort_order, not both.")
-    spec = partition_spec if partition_spec is not None and partition_spec.fields else build_spec(columns, _listed(partition_by))
-    order = sort_order if sort_order is not None and sort_order.fields else build_sort_order(columns, _listed(sort_by))
+    spec = (
+        partition_spec
+        if partition_spec is not None and partition_spec.fields
+        else build_spec(columns, _listed(partition_by))
+    )
+    order = (
+        sort_order
+        if sort_order is not None and sort_order.fields
+        else build_sort_order(columns, _listed(sort_by))
+    )
     return new_metadata(columns, spec, order, location, table_properties, version)
 
 
 def defining_columns(metadata: TableMetadata) -> frozenset[str]:
-    """Return the top-level columns without which the table could not be defined: those of identifier fields, and the sources of partition
-    fields and sort fields."""
+    """Return the top-level columns without which the table could not be defined: those of
+    identifier fields, and the sources of partition fields and sort fields."""
     schema = metadata.schema()
-    partitioned, sorted_by = {f.source_id for f in metadata.spec().fields}, {f.source_id for f in metadata.sort_order().fields}
+    partitioned, sorted_by = (
+        {f.source_id for f in metadata.spec().fields},
+        {f.source_id for f in metadata.sort_order().fields},
+    )
     sources = {*partitioned, *sorted_by, *schema.identifier_field_ids}
-    return frozenset(f.name for f in schema.fields if sources & {f.field_id, *schema.project([f.field_id]).by_id})
+    return frozenset(
+        f.name for f in schema.fields if sources & {f.field_id, *schema.project([f.field_id]).by_id}
+    )
 
 
 def _listed(names: Sequence[str] | str | None) -> list[str]:
@@ -109,13 +142,21 @@ def _version(argument: int | None, stored: str | None) -> int:
     if argument is not None and not isinstance(argument, int):
         raise InvalidInput(f"format_version must be the number 1, 2 or 3, not {argument!r}.")
     if argument is not None and stored is not None and str(argument) != stored:
-        raise InvalidInput(f"format_version={argument} and the property format-version={stored} contradict each other.")
+        raise InvalidInput(
+            f"format_version={argument} and the property format-version={stored} contradict each other."
+        )
     try:
-        version = int(stored) if argument is None and stored is not None else argument or DEFAULT_FORMAT_VERSION
+        version = (
+            int(stored)
+            if argument is None and stored is not None
+            else argument or DEFAULT_FORMAT_VERSION
+        )
     except ValueError as e:
         raise InvalidInput(f"The property format-version must be 1, 2 or 3, not {stored!r}.") from e
     if not 1 <= version <= SUPPORTED_FORMAT_VERSION:
-        raise ValidationError(f"Unsupported format version: v{version} (supported: v1 to v{SUPPORTED_FORMAT_VERSION})")
+        raise ValidationError(
+            f"Unsupported format version: v{version} (supported: v1 to v{SUPPORTED_FORMAT_VERSION})"
+        )
     return version
 
 

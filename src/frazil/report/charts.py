@@ -1,4 +1,6 @@
-"""Draw curves, bars and the graph of snapshots as SVG, each with a title that a screen reader reads and a table of its numbers."""
+"""Draw curves, bars and the graph of snapshots as SVG, each with a title that a screen reader reads
+and a table of its numbers.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ class Bar:
 
 
 def curve(title: str, points: Sequence[tuple[int, float]], text: Callable[[float], str]) -> str:
-    """Draw values over time as a curve from zero. `points`: (milliseconds, value); `text`: formats a value."""
+    """Draw values over time as a curve from zero. `points`: (milliseconds, value); `text`: formats
+    a value.
+    """
     if len(points) < 2:
         return ""
     start, end = points[0][0], points[-1][0]
@@ -99,7 +103,9 @@ class SnapshotPoint:
 
 
 def graph(title: str, nodes: Sequence[SnapshotPoint]) -> str:
-    """Draw snapshots from the oldest at the bottom to the newest at the top, with lines to their parents and the names of refs."""
+    """Draw snapshots from the oldest at the bottom to the newest at the top, with lines to their
+    parents and the names of refs.
+    """
     if not nodes:
         return ""
     lanes = _lanes(nodes)

@@ -12,7 +12,9 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Moment:
-    """Hold the totals of a table at one snapshot. `bytes`, `rows`, `files`, `delete_files` are None where the snapshot does not tell."""
+    """Hold the totals of a table at one snapshot. `bytes`, `rows`, `files`, `delete_files` are None
+    where the snapshot does not tell.
+    """
 
     time_ms: int
     rows: int | None
@@ -32,7 +34,9 @@ class SizeClass:
 
 @dataclass(frozen=True)
 class PartitionHealth:
-    """Describe a partition: its files and how many rows its deletes remove. `rows` are the records of its data files."""
+    """Describe a partition: its files and how many rows its deletes remove. `rows` are the records
+    of its data files.
+    """
 
     name: str
     files: int
@@ -44,8 +48,8 @@ class PartitionHealth:
 
 @dataclass(frozen=True)
 class ColumnHealth:
-    """Describe a column: its least and greatest value, as far as they are known, and the share of files that a look-up of one value
-    skips."""
+    """Describe a column: its least and greatest value, as far as they are known, and the share of
+    files that a look-up of one value skips."""
 
     name: str
     type: str
@@ -57,7 +61,9 @@ class ColumnHealth:
 
 @dataclass(frozen=True)
 class SnapshotNode:
-    """Describe a snapshot for the graph: its parent, its operation, and the branches and tags at it."""
+    """Describe a snapshot for the graph: its parent, its operation, and the branches and tags at
+    it.
+    """
 
     snapshot_id: int
     parent_id: int | None
@@ -90,7 +96,9 @@ class Health:
 
     @property
     def growth_per_day(self) -> float | None:
-        """Return the bytes that the table grew by in a day, over the last 30 days; None: it is younger than a day or does not tell."""
+        """Return the bytes that the table grew by in a day, over the last 30 days; None: it is
+        younger than a day or does not tell.
+        """
         sized = [m for m in self.moments if m.bytes is not None]
         recent = [m for m in sized if m.time_ms >= self.made_at_ms - 30 * DAY_MS]
         if len(recent) < 2 or (days := (recent[-1].time_ms - recent[0].time_ms) / DAY_MS) < 1:

@@ -1,4 +1,6 @@
-"""Gather the facts of a table's health from its metadata: growth, files, deletes by partition, snapshots, columns, manifests, advice."""
+"""Gather the facts of a table's health from its metadata: growth, files, deletes by partition,
+snapshots, columns, manifests, advice.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ from frazil.spec.properties import SCAN_LOG, TARGET_FILE_SIZE
 from frazil.spec.shown import shortened
 
 POINTS, PARTITIONS, COLUMNS, SNAPSHOTS, SCANS = 240, 25, 10, 40, 200
-"""How many points of a curve, partitions, columns, snapshots and scans a page shows: a page stays below 2 MB however large the table is."""
+"""How many points of a curve, partitions, columns, snapshots and scans a page shows: a page stays
+below 2 MB however large the table is.
+"""
 _FILES_WITH_BOUNDS = 20_000
 
 
@@ -148,7 +152,9 @@ def _sizes(state: AilingTable) -> list[SizeClass]:
 
 
 def _partitions(table: MaintainedTable) -> tuple[list[PartitionHealth], int]:
-    """Return the partitions with the most deleted rows, then the largest, and how many partitions there are."""
+    """Return the partitions with the most deleted rows, then the largest, and how many partitions
+    there are.
+    """
     metadata = table.metadata
     rows = partitions(metadata, table.storage, metadata.current_snapshot())
     order = pc.sort_indices(
@@ -180,7 +186,9 @@ def _partition_name(metadata: TableMetadata, spec_id: int, values: dict[str, Any
 
 
 def _columns_to_show(metadata: TableMetadata) -> list[int]:
-    """Choose the columns to show: those of the sort order, of partition fields and of the primary key, then the first ones."""
+    """Choose the columns to show: those of the sort order, of partition fields and of the primary
+    key, then the first ones.
+    """
     schema = metadata.schema()
     candidates = [
         *(f.source_id for f in metadata.sort_order().fields),
@@ -234,7 +242,9 @@ def _extreme(bounds: Any, type_: Any, name: str) -> str:
 
 
 def _skipped(axis: Axis | None) -> float | None:
-    """Return the share of files that a look-up of one value skips, over values spread as the files are."""
+    """Return the share of files that a look-up of one value skips, over values spread as the files
+    are.
+    """
     if axis is None or len(axis.low) < 2:
         return None
     low, high = np.sort(axis.low), np.sort(axis.high)

@@ -15,8 +15,8 @@ from frazil.spec.shown import time_text
 def overview_of(
     name: str, tables: Sequence[tuple[Health, str]], failed: Sequence[tuple[str, str]] = ()
 ) -> str:
-    """Return the page of several tables. `tables`: the health of each, and the file name of its own page, "" for none; `failed`: tables
-    that could not be opened, and why."""
+    """Return the page of several tables. `tables`: the health of each, and the file name of its own
+    page, "" for none; `failed`: tables that could not be opened, and why."""
     ordered = sorted(tables, key=lambda t: -sum(f.cost_minutes for f in t[0].findings))
     rows = []
     for health, page in ordered:

@@ -1,4 +1,6 @@
-"""Lay out the page of a table's health: one file of HTML without scripts and network, light and dark, for keyboards and screen readers."""
+"""Lay out the page of a table's health: one file of HTML without scripts and network, light and
+dark, for keyboards and screen readers.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,9 @@ from frazil.report.page import page_of
 
 @dataclass(frozen=True)
 class TableReport:
-    """Hold the report of a table. `health`: the facts; `html()`: the page; `save(path)` writes it, and notebooks show it."""
+    """Hold the report of a table. `health`: the facts; `html()`: the page; `save(path)` writes it,
+    and notebooks show it.
+    """
 
     health: Health
 

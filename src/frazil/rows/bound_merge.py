@@ -1,4 +1,6 @@
-"""Bind a MERGE to the schemas of target and source: resolve names, cast values, match columns by name for UPDATE * and INSERT *."""
+"""Bind a MERGE to the schemas of target and source: resolve names, cast values, match columns by
+name for UPDATE * and INSERT *.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ from frazil.rows.join_on import JoinOn, parts_of_target, split, without_alias
 from frazil.rows.sides import Side, Sides
 from frazil.spec.types import FieldsByName, NestedField, StructType
 
-_SIDES = {When.MATCHED: Side.BOTH, When.NOT_MATCHED: Side.SOURCE, When.NOT_MATCHED_BY_SOURCE: Side.TARGET}
+_SIDES = {
+    When.MATCHED: Side.BOTH,
+    When.NOT_MATCHED: Side.SOURCE,
+    When.NOT_MATCHED_BY_SOURCE: Side.TARGET,
+}
 
 
 @dataclass(frozen=True)
@@ -32,8 +38,9 @@ class BoundClause:
 
 @dataclass(frozen=True)
 class BoundMerge:
-    """Hold a bound MERGE. `changed_only`: a row of which an update would change no column is not rewritten (upsert). `target_parts`: the
-    parts of ON that read the target alone, as predicates."""
+    """Hold a bound MERGE. `changed_only`: a row of which an update would change no column is not
+    rewritten (upsert). `target_parts`: the parts of ON that read the target alone, as predicates.
+    """
 
     sides: Sides
     on: JoinOn
@@ -56,17 +63,28 @@ class BoundMerge:
 
     @property
     def takes_whole_rows(self) -> bool:
-        """Tell whether each new version of a row is made from its source row alone, and no row changes without one."""
+        """Tell whether each new version of a row is made from its source row alone, and no row
+        changes without one.
+        """
         assignments = [c.assignments for c in self.of_target if c.assignments is not None]
-        return not self.by_source and not any(m.kept or self.target_ids(m.read.values()) for m in assignments)
+        return not self.by_source and not any(
+            m.kept or self.target_ids(m.read.values()) for m in assignments
+        )
 
     def target_ids(self, references_: Iterable[BoundReference]) -> set[int]:
         return {r.field_id for r in references_ if r.field_id not in self.sides.of_source}
 
     @property
     def tested(self) -> set[int]:
-        """Return the ids of the target's columns that decide which rows match and which clause applies to them."""
-        tests = [*(k.target for k in self.on.keys), self.on.of_target, self.on.rest, *(c.condition for c in self.of_target)]
+        """Return the ids of the target's columns that decide which rows match and which clause
+        applies to them.
+        """
+        tests = [
+            *(k.target for k in self.on.keys),
+            self.on.of_target,
+            self.on.rest,
+            *(c.condition for c in self.of_target),
+        ]
         return {i for t in tests for i in self.target_ids(references(t).values())}
 
     @property
@@ -75,20 +93,30 @@ class BoundMerge:
         field_ids: set[int] = set()
         for clause in self.of_target:
             if clause.assignments is not None:
-                field_ids |= clause.assignments.kept | self.target_ids(clause.assignments.read.values())
+                field_ids |= clause.assignments.kept | self.target_ids(
+                    clause.assignments.read.values()
+                )
                 if self.changed_only:
                     field_ids |= {f.field_id for f in self.sides.target.fields}
         return field_ids
 
-    def names_of_source(self, bounds: Iterable[Bound], clause: BoundClause | None = None) -> list[str]:
+    def names_of_source(
+        self, bounds: Iterable[Bound], clause: BoundClause | None = None
+    ) -> list[str]:
         """Return the source columns that these expressions and the clause's new values read."""
-        ids = set(clause.assignments.read) if clause is not None and clause.assignments is not None else set()
+        ids = (
+            set(clause.assignments.read)
+            if clause is not None and clause.assignments is not None
+            else set()
+        )
         ids |= {i for b in bounds for i in references(b)}
         tops = {(self.sides.source.parents[i] or (i,))[0] for i in ids & self.sides.of_source}
         return [f.name for f in self.sides.source.fields if f.field_id in tops]
 
     def target_filter(self, of_keys: Predicate) -> Predicate:
-        """Build the filter on the rows of the target that the MERGE may change. `of_keys`: the filter that the source's keys imply."""
+        """Build the filter on the rows of the target that the MERGE may change. `of_keys`: the
+        filter that the source's keys imply.
+        """
         if self.by_source_parts and any(isinstance(p, AlwaysTrue) for p in self.by_source_parts):
             return AlwaysTrue()
         both: Predicate = of_keys
@@ -100,22 +128,36 @@ class BoundMerge:
 def bind_merge(merge: Merge, sides: Sides, *, changed_only: bool = False) -> BoundMerge:
     """Bind a MERGE. Raises InvalidInput and ValidationError, which name the clause's column.
 
-    `changed_only`: an upsert; rows that it would not change are not rewritten, and columns that its frame lacks get their default or null,
-    as in any frame that is written.
+    `changed_only`: an upsert; rows that it would not change are not rewritten, and columns that its
+    frame lacks get their default or null, as in any frame that is written.
     """
     merge.check()
     qualified = sides.qualified(merge.on)
-    clauses = {when: tuple(_clause(c, sides, merge.merge_schema, changed_only) for c in merge.of(when)) for when in When}
+    clauses = {
+        when: tuple(_clause(c, sides, merge.merge_schema, changed_only) for c in merge.of(when))
+        for when in When
+    }
     by_source = [
-        # A condition that may fail is evaluated for rows without a match only, so it cannot be used to prune files.
-        AlwaysTrue() if c.is_unconditional or can_fail(b.condition) else without_alias(sides.qualified(c.condition, Side.TARGET))
-        for c, b in zip(merge.of(When.NOT_MATCHED_BY_SOURCE), clauses[When.NOT_MATCHED_BY_SOURCE], strict=True)
+        # A condition that may fail is evaluated for rows without a match only, so it cannot be used
+        # to prune files.
+        AlwaysTrue()
+        if c.is_unconditional or can_fail(b.condition)
+        else without_alias(sides.qualified(c.condition, Side.TARGET))
+        for c, b in zip(
+            merge.of(When.NOT_MATCHED_BY_SOURCE), clauses[When.NOT_MATCHED_BY_SOURCE], strict=True
+        )
     ]
     return BoundMerge(
-        sides, split(sides.condition(merge.on), sides), clauses[When.MATCHED], clauses[When.NOT_MATCHED],
-        clauses[When.NOT_MATCHED_BY_SOURCE], merge.checks_cardinality, changed_only,
-        tuple(parts_of_target(qualified, sides)), tuple(by_source),
-    )  # fmt: skip
+        sides,
+        split(sides.condition(merge.on), sides),
+        clauses[When.MATCHED],
+        clauses[When.NOT_MATCHED],
+        clauses[When.NOT_MATCHED_BY_SOURCE],
+        merge.checks_cardinality,
+        changed_only,
+        tuple(parts_of_target(qualified, sides)),
+        tuple(by_source),
+    )
 
 
 def _clause(clause: Clause, sides: Sides, merge_schema: bool, fills: bool) -> BoundClause:
@@ -130,15 +172,21 @@ def _clause(clause: Clause, sides: Sides, merge_schema: bool, fills: bool) -> Bo
         values = list(_all(sides, merge_schema, structs, members=clause.updates, fills=fills))
     bind = partial(sides.term, side=side)
     if clause.updates:
-        assignments = bind_update(sides.target, values, bind, structs=structs, prefix=(sides.target_alias,), **options)
+        assignments = bind_update(
+            sides.target, values, bind, structs=structs, prefix=(sides.target_alias,), **options
+        )
         return BoundClause(clause.do, condition, assignments)
     fills_members = clause.takes_all and merge_schema
-    return BoundClause(clause.do, condition, bind_insert(sides.target, values, bind, whole=not fills_members, **options))
+    return BoundClause(
+        clause.do,
+        condition,
+        bind_insert(sides.target, values, bind, whole=not fills_members, **options),
+    )
 
 
 def _named(clause: Clause, sides: Sides) -> Iterator[tuple[str, Any]]:
-    """Yield assignments by the name of their column, which may be led by the target's alias; the alias goes before a column of that name,
-    as in Spark."""
+    """Yield assignments by the name of their column, which may be led by the target's alias; the
+    alias goes before a column of that name, as in Spark."""
     for name, value in clause.assignments:
         first, *rest = name_parts(name)
         led = bool(rest) and sides.is_target(first)
@@ -147,13 +195,21 @@ def _named(clause: Clause, sides: Sides) -> Iterator[tuple[str, Any]]:
 
 
 def _all(
-    sides: Sides, merge_schema: bool, structs: dict[tuple[str, ...], Expression], *, members: bool, fills: bool
+    sides: Sides,
+    merge_schema: bool,
+    structs: dict[tuple[str, ...], Expression],
+    *,
+    members: bool,
+    fills: bool,
 ) -> Iterator[tuple[str, Any]]:
-    """Assign every column of the target from the source column of that name. With `merge_schema`, columns that the source lacks are left
-    alone; otherwise `fills` gives them their default or null. Structs that are assigned by their members are added to `structs`, with those
-    of the source."""
+    """Assign every column of the target from the source column of that name. With `merge_schema`,
+    columns that the source lacks are left alone; otherwise `fills` gives them their default or
+    null. Structs that are assigned by their members are added to `structs`, with those of the
+    source."""
     missing: list[str] = []
-    yield from _matched(sides, sides.target.fields, sides.source, (), missing, structs, merge_schema and members)
+    yield from _matched(
+        sides, sides.target.fields, sides.source, (), missing, structs, merge_schema and members
+    )
     if fills and not merge_schema:
         names = set(missing)
         lacking = [f.name for f in sides.target.fields if f.name in names]
@@ -163,26 +219,36 @@ def _all(
     if missing and not merge_schema:
         raise InvalidInput(
             f"MERGE: the source lacks columns of the target: {', '.join(missing)}.",
-            hint="Name the columns to set, or use merge_schema=True, which leaves them as they are.", columns=missing,
-        )  # fmt: skip
+            hint="Name the columns to set, or use merge_schema=True, which leaves them as they are.",
+            columns=missing,
+        )
 
 
 def _matched(
-    sides: Sides, want: Iterable[NestedField], have: FieldsByName, path: tuple[str, ...], missing: list[str],
-    structs: dict[tuple[str, ...], Expression], members: bool,
-) -> Iterator[tuple[str, ByName]]:  # fmt: skip
+    sides: Sides,
+    want: Iterable[NestedField],
+    have: FieldsByName,
+    path: tuple[str, ...],
+    missing: list[str],
+    structs: dict[tuple[str, ...], Expression],
+    members: bool,
+) -> Iterator[tuple[str, ByName]]:
     for field in want:
         candidates = have.fields_named(field.name, sides.case_sensitive)
         full = (*path, field.name)
         if len(candidates) > 1:
-            raise InvalidInput(f"MERGE: the source has several columns {'.'.join(full)}: {', '.join(h.name for h in candidates)}.")
+            raise InvalidInput(
+                f"MERGE: the source has several columns {'.'.join(full)}: {', '.join(h.name for h in candidates)}."
+            )
         if not candidates:
             missing.append(".".join(full))
             continue
         inside: list[str] = []
         target_type, source_type = field.field_type, candidates[0].field_type
         if isinstance(target_type, StructType) and isinstance(source_type, StructType):
-            parts = list(_matched(sides, target_type.fields, source_type, full, inside, structs, members))
+            parts = list(
+                _matched(sides, target_type.fields, source_type, full, inside, structs, members)
+            )
             missing += inside
             if inside and members:  # the members that the source has, so that the others stay
                 structs[full] = _of_source(sides, full)

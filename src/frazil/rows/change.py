@@ -1,9 +1,12 @@
-"""Write the files of a row-level change: a decider says which rows of a data file are removed and what replaces them.
+"""Write the files of a row-level change: a decider says which rows of a data file are removed and
+what replaces them.
 
-copy-on-write: the live rows of the file, without the removed ones and with new versions in their places, go to new data files; the old
-file is removed. merge-on-read: positions of removed rows go to position delete files (v2) or deletion vectors (v3), new versions to new
-data files. Each group of data files is the work of one task, in a thread or on a Spark worker: groups let a few tasks write files of a
-good size, where one task per file would write many small ones. A task holds a few batches in memory, and what its writer holds.
+copy-on-write: the live rows of the file, without the removed ones and with new versions in their
+places, go to new data files; the old file is removed. merge-on-read: positions of removed rows go
+to position delete files (v2) or deletion vectors (v3), new versions to new data files. Each group
+of data files is the work of one task, in a thread or on a Spark worker: groups let a few tasks
+write files of a good size, where one task per file would write many small ones. A task holds a few
+batches in memory, and what its writer holds.
 """
 
 from __future__ import annotations
@@ -35,16 +38,19 @@ Changes = Callable[[RemovedRows], Iterator[pa.RecordBatch]]
 class Decider(Protocol):
     """Decide what an operation does to the rows of a data file.
 
-    Frozen and picklable, one per operation; `begin` returns a copy with fresh state for one group of files.
+    Frozen and picklable, one per operation; `begin` returns a copy with fresh state for one group
+    of files.
     """
 
     def begin(self) -> Self: ...
 
     def changes(self, task: FileScanTask, removed_rows: RemovedRows) -> Iterator[pa.RecordBatch]:
-        """Add the positions of removed rows to `removed_rows`, each before the batch with its new version is yielded.
+        """Add the positions of removed rows to `removed_rows`, each before the batch with its new
+        version is yielded.
 
-        Batches hold the table's columns by name. `_row_id`, if row lineage is kept, is the id of the row; rewrite.POS, its old position
-        (ascending over the file), lets a rewritten file keep its order. Batches are made lazily, so that few are in memory.
+        Batches hold the table's columns by name. `_row_id`, if row lineage is kept, is the id of
+        the row; rewrite.POS, its old position (ascending over the file), lets a rewritten file keep
+        its order. Batches are made lazily, so that few are in memory.
         """
 
     def report(self) -> Any:
@@ -55,7 +61,8 @@ class Decider(Protocol):
 class ChangeContext:
     """Hold all that the tasks of an operation share; frozen and picklable.
 
-    `read.projection`: all columns that are written (for a table with row lineage also its two columns); `write` has the same columns.
+    `read.projection`: all columns that are written (for a table with row lineage also its two
+    columns); `write` has the same columns.
     """
 
     read: ReadContext
@@ -75,8 +82,8 @@ class ChangeContext:
 class Changed:
     """Hold the files that a change removed and added, for the commit and for the metrics.
 
-    `referenced`: paths of the data files to which `added_deletes` apply. `updated`, `deleted`, `copied`: numbers of rows. `reports`:
-    results of the deciders, one per group.
+    `referenced`: paths of the data files to which `added_deletes` apply. `updated`, `deleted`,
+    `copied`: numbers of rows. `reports`: results of the deciders, one per group.
     """
 
     removed: tuple[DataFile, ...] = ()
@@ -123,21 +130,28 @@ def change_files(context: ChangeContext, group: Sequence[FileScanTask]) -> Chang
 
 @dataclass(frozen=True)
 class RewriteContext:
-    """Hold what the tasks of a rewrite of whole files share, frozen and picklable. `read.projection`: all columns that are written (of a
-    table with row lineage its two columns, too, so that rows keep their ids); `write` has the same ones."""
+    """Hold what the tasks of a rewrite of whole files share, frozen and picklable.
+    `read.projection`: all columns that are written (of a table with row lineage its two columns,
+    too, so that rows keep their ids); `write` has the same ones."""
 
     read: ReadContext
     write: WriteContext
 
 
 def rewrite_files(context: RewriteContext, group: Sequence[FileScanTask]) -> Changed:
-    """Write the live rows of a group of whole files, in their order, to new files of the write's target size, spec and sort order.
+    """Write the live rows of a group of whole files, in their order, to new files of the write's
+    target size, spec and sort order.
 
-    Partition commit's policy `merge` rewrites with this; compaction has tasks of its own (`frazil.maintain.compact.rewrite`). Deletes are
-    applied, so the delete files of the group's tasks no longer matter to these rows. The old files are in `removed`, also those of which no
-    row is left. The new files are durable; after an error none of them is left.
+    Partition commit's policy `merge` rewrites with this; compaction has tasks of its own
+    (`frazil.maintain.compact.rewrite`). Deletes are applied, so the delete files of the group's
+    tasks no longer matter to these rows. The old files are in `removed`, also those of which no row
+    is left. The new files are durable; after an error none of them is left.
     """
-    schema, live, copied = to_arrow_schema(context.write.schema), context.read.sharing_deletes(row_filter=None), 0
+    schema, live, copied = (
+        to_arrow_schema(context.write.schema),
+        context.read.sharing_deletes(row_filter=None),
+        0,
+    )
     here = current_place()
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -153,10 +167,18 @@ def rewrite_files(context: RewriteContext, group: Sequence[FileScanTask]) -> Cha
 
 
 def placed(context: WriteContext) -> WriteContext:
-    """Bind a write context to the calling task: file names carry the task's numbers, and tasks in one process share its memory."""
+    """Bind a write context to the calling task: file names carry the task's numbers, and tasks in
+    one process share its memory.
+    """
     here = current_place()
     memory = max(LEAST_MEMORY, context.memory // here.share)
-    return replace(context, partition_id=here.partition, task_id=here.task, workers=here.workers or context.workers, memory=memory)
+    return replace(
+        context,
+        partition_id=here.partition,
+        task_id=here.task,
+        workers=here.workers or context.workers,
+        memory=memory,
+    )
 
 
 @dataclass
@@ -174,30 +196,49 @@ class _Tally:
 
 
 def apply_changes(context: ChangeContext, steps: Iterable[tuple[FileScanTask, Changes]]) -> Changed:
-    """Write the changes of each data file. The files written are durable; after an error all of them are deleted again."""
+    """Write the changes of each data file. The files written are durable; after an error all of
+    them are deleted again.
+    """
     tally, target = _Tally(), placed(context.write)
     added = write(_rows(context, steps, tally), target)
     try:
         if context.mode == COPY_ON_WRITE:
             removed = tuple(g.task.file for g in tally.gone)
-            return Changed(removed, tuple(added), updated=tally.updated, deleted=tally.deleted, copied=tally.copied)
-        deletes = delete_files(tally.gone, target, context.read, context.format_version, context.granularity)
+            return Changed(
+                removed,
+                tuple(added),
+                updated=tally.updated,
+                deleted=tally.deleted,
+                copied=tally.copied,
+            )
+        deletes = delete_files(
+            tally.gone, target, context.read, context.format_version, context.granularity
+        )
     except BaseException:
         target.storage.delete_many([f.file_path for f in added])
         raise
     return Changed(
-        deletes.removed, tuple(added), deletes.added_deletes, deletes.removed_deletes, deletes.referenced,
-        tally.updated, tally.deleted,
-    )  # fmt: skip
+        deletes.removed,
+        tuple(added),
+        deletes.added_deletes,
+        deletes.removed_deletes,
+        deletes.referenced,
+        tally.updated,
+        tally.deleted,
+    )
 
 
-def _rows(context: ChangeContext, steps: Iterable[tuple[FileScanTask, Changes]], tally: _Tally) -> Iterator[pa.RecordBatch]:
+def _rows(
+    context: ChangeContext, steps: Iterable[tuple[FileScanTask, Changes]], tally: _Tally
+) -> Iterator[pa.RecordBatch]:
     here = current_place()
     for task, changes in steps:
         here.go_on()
         removed_rows = RemovedRows()
         if context.mode == COPY_ON_WRITE:
-            for batch, copied in rewritten(task, changes(removed_rows), removed_rows, context.read, context.arrow_schema):
+            for batch, copied in rewritten(
+                task, changes(removed_rows), removed_rows, context.read, context.arrow_schema
+            ):
                 here.go_on()
                 tally.copied += copied
                 yield batch

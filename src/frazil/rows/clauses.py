@@ -1,8 +1,10 @@
-"""Describe a MERGE: its ON condition and its WHEN clauses in the order given, checked by Spark's rules.
+"""Describe a MERGE: its ON condition and its WHEN clauses in the order given, checked by Spark's
+rules.
 
-For each pair of rows that match, each source row without a match, and each target row without a match, the first clause of that kind whose
-condition is TRUE applies; if there is none, nothing happens. Expressions are Spark SQL text, nodes of `frazil.expressions`, Python values
-(constants, unless they are text), or, on Spark, Columns.
+For each pair of rows that match, each source row without a match, and each target row without a
+match, the first clause of that kind whose condition is TRUE applies; if there is none, nothing
+happens. Expressions are Spark SQL text, nodes of `frazil.expressions`, Python values (constants,
+unless they are text), or, on Spark, Columns.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ ALLOWED = {
 
 @dataclass(frozen=True)
 class Clause:
-    """Hold one WHEN clause. `condition` None: always. `assignments`: (target column, expression) pairs of UPDATE and INSERT, else empty."""
+    """Hold one WHEN clause. `condition` None: always. `assignments`: (target column, expression)
+    pairs of UPDATE and INSERT, else empty.
+    """
 
     when: When
     do: Do
@@ -60,7 +64,9 @@ class Clause:
 
     @property
     def takes_all(self) -> bool:
-        """Tell whether all columns are matched by name with those of the source (UPDATE *, INSERT *)."""
+        """Tell whether all columns are matched by name with those of the source (UPDATE *, INSERT
+        *).
+        """
         return self.do in (Do.UPDATE_ALL, Do.INSERT_ALL)
 
     @property
@@ -102,10 +108,11 @@ def not_matched_by_source_delete(condition: Any = None) -> Clause:
 
 @dataclass(frozen=True)
 class Merge:
-    """Hold a MERGE without its source: `on` is the condition over both sides, whose columns are qualified by the aliases.
+    """Hold a MERGE without its source: `on` is the condition over both sides, whose columns are
+    qualified by the aliases.
 
-    `check` raises InvalidInput where Spark refuses the statement too: without clauses, or with a clause that can never apply because an
-    earlier one of its kind has no condition.
+    `check` raises InvalidInput where Spark refuses the statement too: without clauses, or with a
+    clause that can never apply because an earlier one of its kind has no condition.
     """
 
     on: Any
@@ -121,13 +128,21 @@ class Merge:
     @property
     def words(self) -> list[Any]:
         """List every condition and assigned value."""
-        return [self.on, *(c.condition for c in self.clauses), *(v for c in self.clauses for _, v in c.assignments)]
+        return [
+            self.on,
+            *(c.condition for c in self.clauses),
+            *(v for c in self.clauses for _, v in c.assignments),
+        ]
 
     @property
     def checks_cardinality(self) -> bool:
-        """Tell whether at most one source row may change a target row; a lone DELETE without a condition is exempt, as in Spark."""
+        """Tell whether at most one source row may change a target row; a lone DELETE without a
+        condition is exempt, as in Spark.
+        """
         matched = self.of(When.MATCHED)
-        return bool(matched) and not (len(matched) == 1 and matched[0].do is Do.DELETE and matched[0].is_unconditional)
+        return bool(matched) and not (
+            len(matched) == 1 and matched[0].do is Do.DELETE and matched[0].is_unconditional
+        )
 
     def check(self) -> None:
         if isinstance(self.on, list | tuple):
@@ -136,9 +151,14 @@ class Merge:
             hint = f"on={both!r}; by a key alone: t.upsert(frame, join_cols={keys})."
             raise InvalidInput(f"MERGE: on is a condition, not {self.on!r}.", hint=hint)
         if not self.clauses:
-            raise InvalidInput("MERGE needs at least one when_… clause.", hint="For example .when_matched_update_all().")
+            raise InvalidInput(
+                "MERGE needs at least one when_… clause.",
+                hint="For example .when_matched_update_all().",
+            )
         if self.target_alias.lower() == self.source_alias.lower():
-            raise InvalidInput(f"MERGE: target and source have the same alias {self.source_alias!r}.")
+            raise InvalidInput(
+                f"MERGE: target and source have the same alias {self.source_alias!r}."
+            )
         for when in When:
             _last_only(self.of(when))
 

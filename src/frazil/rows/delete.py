@@ -1,4 +1,6 @@
-"""Decide a DELETE: find the rows for which the condition is TRUE; those for which it is FALSE or NULL stay."""
+"""Decide a DELETE: find the rows for which the condition is TRUE; those for which it is FALSE or
+NULL stay.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,17 @@ from frazil.spec.schema import Schema
 
 @dataclass(frozen=True)
 class DeleteDecider:
-    """Find the rows to delete. `read`: reads the positions of the rows that match, and no other column."""
+    """Find the rows to delete. `read`: reads the positions of the rows that match, and no other
+    column.
+    """
 
     read: ReadContext
 
     @classmethod
     def of(cls, read: ReadContext) -> DeleteDecider:
-        """Make the decider. `read`: the read context of the plan, whose filter is the condition of the DELETE."""
+        """Make the decider. `read`: the read context of the plan, whose filter is the condition of
+        the DELETE.
+        """
         return cls(read.sharing_deletes(projection=Schema(HIDDEN_POS)))
 
     def begin(self) -> Self:

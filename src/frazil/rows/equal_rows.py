@@ -11,7 +11,9 @@ Flags = npt.NDArray[np.bool_]
 
 
 def equal_rows(a: pa.Array, b: pa.Array) -> Flags:
-    """Return one flag per row for two arrays of the same type and length. Maps are equal when their entries are, in order."""
+    """Return one flag per row for two arrays of the same type and length. Maps are equal when their
+    entries are, in order.
+    """
     valid_a, valid_b = _valid(a), _valid(b)
     both = valid_a & valid_b
     same: Flags = valid_a == valid_b
@@ -45,7 +47,10 @@ def _equal_lists(a: pa.Array, b: pa.Array, both: Flags) -> Flags:
         return same
     counts = lengths_a[rows]
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-    members = [_members(x).take(pa.array(np.repeat(starts[rows], counts) + within)) for x, starts in ((a, starts_a), (b, starts_b))]
+    members = [
+        _members(x).take(pa.array(np.repeat(starts[rows], counts) + within))
+        for x, starts in ((a, starts_a), (b, starts_b))
+    ]
     wrong = ~equal_rows(members[0], members[1])
     same[np.repeat(rows, counts)[wrong]] = False
     return same

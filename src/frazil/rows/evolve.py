@@ -1,4 +1,6 @@
-"""Find the source columns that a MERGE with schema evolution may add to the table, or widen: those that its clauses assign."""
+"""Find the source columns that a MERGE with schema evolution may add to the table, or widen: those
+that its clauses assign.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,24 @@ from frazil.spec.schema import Schema
 
 
 def columns_to_add(merge: Merge, target: Schema, source: Schema, case_sensitive: bool) -> Schema:
-    """Return all source columns if a clause is UPDATE * or INSERT *, otherwise those that a clause assigns to a column of the same name."""
+    """Return all source columns if a clause is UPDATE * or INSERT *, otherwise those that a clause
+    assigns to a column of the same name.
+    """
     if any(clause.takes_all for clause in merge.clauses):
         return source
     names = {
-        _plain(name, merge) for clause in merge.clauses if clause.do in (Do.UPDATE, Do.INSERT)
-        for name, value in clause.assignments if _own(name, value, merge, case_sensitive)
-    }  # fmt: skip
-    chosen = [f for f in source.fields if _same_as_any(f.name, names, case_sensitive) and target.get_field(f.name, case_sensitive) is None]
+        _plain(name, merge)
+        for clause in merge.clauses
+        if clause.do in (Do.UPDATE, Do.INSERT)
+        for name, value in clause.assignments
+        if _own(name, value, merge, case_sensitive)
+    }
+    chosen = [
+        f
+        for f in source.fields
+        if _same_as_any(f.name, names, case_sensitive)
+        and target.get_field(f.name, case_sensitive) is None
+    ]
     return Schema(*chosen)
 
 
@@ -27,7 +39,9 @@ def _plain(name: str, merge: Merge) -> str:
 
 
 def _own(name: str, value: object, merge: Merge, case_sensitive: bool) -> bool:
-    """Tell whether an assignment is `x = source.x`, the only form from which the type of a new column follows."""
+    """Tell whether an assignment is `x = source.x`, the only form from which the type of a new
+    column follows.
+    """
     if not isinstance(value, str | Expression):
         return False
     try:

@@ -1,7 +1,9 @@
-"""Build the key index of a MERGE source that is too large for memory: the arrays of `KeyIndex`, in memory-mapped files.
+"""Build the key index of a MERGE source that is too large for memory: the arrays of `KeyIndex`, in
+memory-mapped files.
 
-Pairs of hash and row number are scattered to files by the first bits of the hash; each file is sorted in memory and appended to the index.
-Only for rows with equal hashes are the keys themselves read from the source.
+Pairs of hash and row number are scattered to files by the first bits of the hash; each file is
+sorted in memory and appended to the index. Only for rows with equal hashes are the keys themselves
+read from the source.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ def index_on_disk(
     keys_at: Callable[[Rows], Sequence[pa.Array]],
     candidates: npt.NDArray[np.bool_] | None = None,
 ) -> KeyIndex:
-    """Build the index. `batches`: comparable keys of the source, in the order of its rows. `candidates`: a flag per row to take (None:
-    all)."""
+    """Build the index. `batches`: comparable keys of the source, in the order of its rows.
+    `candidates`: a flag per row to take (None: all)."""
     with temporary_files():
         folder = tempfile.mkdtemp(prefix="frazil-index-")
     with temporary_files(folder):
@@ -46,12 +48,23 @@ def _index_in(
     keys_at: Callable[[Rows], Sequence[pa.Array]],
     candidates: npt.NDArray[np.bool_] | None,
 ) -> KeyIndex:
-    """Build the index in a folder, which is removed together with the index, or at once if the index cannot be built."""
+    """Build the index in a folder, which is removed together with the index, or at once if the
+    index cannot be built.
+    """
     try:
         types = _scatter(batches, null_safe, candidates, folder)
         hashes, begins, rows = _gathered(folder)
         starts, shift = buckets_of(hashes)
-        index = KeyIndex(keys_at, tuple(null_safe), hashes, begins, rows, starts, shift, is_exact(types, null_safe))
+        index = KeyIndex(
+            keys_at,
+            tuple(null_safe),
+            hashes,
+            begins,
+            rows,
+            starts,
+            shift,
+            is_exact(types, null_safe),
+        )
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -60,7 +73,10 @@ def _index_in(
 
 
 def _scatter(
-    batches: Iterable[Sequence[pa.Array]], null_safe: Sequence[bool], candidates: npt.NDArray[np.bool_] | None, folder: str
+    batches: Iterable[Sequence[pa.Array]],
+    null_safe: Sequence[bool],
+    candidates: npt.NDArray[np.bool_] | None,
+    folder: str,
 ) -> list[pa.DataType]:
     """Write pairs of hash and row number to the file of their part; return the types of the keys."""
     types: list[pa.DataType] = []
@@ -73,7 +89,10 @@ def _scatter(
             if candidates is not None:
                 usable = usable[candidates[first + usable]]
             pairs = np.empty(len(usable), _PAIR)
-            pairs["hash"], pairs["row"] = hash_columns([k.take(pa.array(usable)) for k in keys]), first + usable
+            pairs["hash"], pairs["row"] = (
+                hash_columns([k.take(pa.array(usable)) for k in keys]),
+                first + usable,
+            )
             first += count
             parts = (pairs["hash"] >> np.uint64(58)).astype(np.uint8)
             order = np.argsort(parts, kind="stable")
@@ -90,7 +109,11 @@ def _gathered(folder: str) -> tuple[npt.NDArray[np.uint64], Rows, Rows]:
     """Sort the parts one after another into three memory-mapped files."""
     names = [os.path.join(folder, n) for n in ("hashes", "begins", "rows")]
     total = 0
-    with open(names[0], "wb") as to_hashes, open(names[1], "wb") as to_begins, open(names[2], "wb") as to_rows:
+    with (
+        open(names[0], "wb") as to_hashes,
+        open(names[1], "wb") as to_begins,
+        open(names[2], "wb") as to_rows,
+    ):
         for number in range(PARTS):
             pairs = np.fromfile(_part(folder, number), _PAIR)
             os.unlink(_part(folder, number))

@@ -1,6 +1,8 @@
-"""Write the rows that a MERGE inserts: source rows without a match that meet a NOT MATCHED clause, in tasks over ranges of the source.
+"""Write the rows that a MERGE inserts: source rows without a match that meet a NOT MATCHED clause,
+in tasks over ranges of the source.
 
-An upsert of whole rows writes the rows that replace others in the same way: they are source rows, too, which keep the replaced row's id.
+An upsert of whole rows writes the rows that replace others in the same way: they are source rows,
+too, which keep the replaced row's id.
 """
 
 from __future__ import annotations
@@ -24,12 +26,16 @@ from frazil.rows.rewrite import ROW_ID
 from frazil.rows.source import MergeSource
 from frazil.spec.data_file import DataFile
 
-SLICE_BYTES = 64 << 20  # least bytes of the source per task: smaller slices would make many small files
+SLICE_BYTES = (
+    64 << 20
+)  # least bytes of the source per task: smaller slices would make many small files
 
 
 @dataclass(frozen=True)
 class InsertContext:
-    """Hold what the insert tasks share; frozen and picklable. `write`: keeps lineage only if some rows replace others."""
+    """Hold what the insert tasks share; frozen and picklable. `write`: keeps lineage only if some
+    rows replace others.
+    """
 
     write: WriteContext
     merge: BoundMerge
@@ -40,8 +46,9 @@ class InsertContext:
 class Stretch:
     """Name the source rows [start, start + count) of one task.
 
-    `matched`: the rows that have a match and are not written, as a compressed bitmap (empty: none). A bit per row keeps what travels with
-    the task small. `row_ids`: the row ids that rows keep, as a compressed array with `NO_ROW_ID` for the others (empty: no row keeps one).
+    `matched`: the rows that have a match and are not written, as a compressed bitmap (empty: none).
+    A bit per row keeps what travels with the task small. `row_ids`: the row ids that rows keep, as
+    a compressed array with `NO_ROW_ID` for the others (empty: no row keeps one).
     """
 
     start: int
@@ -52,8 +59,9 @@ class Stretch:
     def unmatched(self) -> npt.NDArray[np.bool_]:
         if not self.matched:
             return np.ones(self.count, bool)
-        return ~np.unpackbits(np.frombuffer(zlib.decompress(self.matched), np.uint8), count=self.count).astype(bool)
-
+        return ~np.unpackbits(
+            np.frombuffer(zlib.decompress(self.matched), np.uint8), count=self.count
+        ).astype(bool)
 
     def kept_row_ids(self) -> npt.NDArray[np.int64] | None:
         return np.frombuffer(zlib.decompress(self.row_ids), np.int64) if self.row_ids else None
@@ -66,10 +74,13 @@ class Inserted:
 
 
 def stretches(
-    source: MergeSource, matched: npt.NDArray[np.bool_], parallelism: int, row_ids: npt.NDArray[np.int64] | None = None
+    source: MergeSource,
+    matched: npt.NDArray[np.bool_],
+    parallelism: int,
+    row_ids: npt.NDArray[np.int64] | None = None,
 ) -> list[Stretch]:
-    """Cut the source into ranges for `parallelism` tasks, leaving out ranges in which every row has a match. `row_ids`: those that the
-    rows keep; None: all rows are new."""
+    """Cut the source into ranges for `parallelism` tasks, leaving out ranges in which every row has
+    a match. `row_ids`: those that the rows keep; None: all rows are new."""
     rows = source.num_rows
     count = max(1, min(parallelism, source.nbytes // SLICE_BYTES))
     edges = [rows * i // count for i in range(count + 1)]
@@ -78,7 +89,14 @@ def stretches(
         here = matched[start:end]
         if not here.all():
             packed_ids = b"" if row_ids is None else zlib.compress(row_ids[start:end].tobytes(), 1)
-            ranges.append(Stretch(start, end - start, zlib.compress(np.packbits(here).tobytes(), 1) if here.any() else b"", packed_ids))
+            ranges.append(
+                Stretch(
+                    start,
+                    end - start,
+                    zlib.compress(np.packbits(here).tobytes(), 1) if here.any() else b"",
+                    packed_ids,
+                )
+            )
     return ranges
 
 
@@ -106,14 +124,18 @@ class _Rows:
             done += batch.num_rows
             if len(here):
                 rows = batch if len(here) == batch.num_rows else batch.take(pa.array(here))
-                yield from self._made(clauses, as_side(rows, self._merge.sides.source_alias), ids_here)
+                yield from self._made(
+                    clauses, as_side(rows, self._merge.sides.source_alias), ids_here
+                )
 
     def _names(self, clauses: Sequence[BoundClause]) -> list[str]:
         wanted = {n for c in clauses for n in self._merge.names_of_source([c.condition], c)}
         fields = self._merge.sides.source.fields
         return [f.name for f in fields if f.name in wanted] or [fields[0].name]
 
-    def _made(self, clauses: Sequence[BoundClause], rows: pa.RecordBatch, row_ids: Rows | None) -> Iterator[pa.RecordBatch]:
+    def _made(
+        self, clauses: Sequence[BoundClause], rows: pa.RecordBatch, row_ids: Rows | None
+    ) -> Iterator[pa.RecordBatch]:
         left = np.arange(rows.num_rows)
         for clause in clauses:
             if not len(left):
@@ -123,7 +145,9 @@ class _Rows:
             if len(hit):
                 assert clause.assignments is not None
                 self.count += len(hit)
-                inserted = clause.assignments.apply(remaining if len(hit) == len(left) else remaining.take(pa.array(hit)))
+                inserted = clause.assignments.apply(
+                    remaining if len(hit) == len(left) else remaining.take(pa.array(hit))
+                )
                 yield inserted if row_ids is None else _with_row_ids(inserted, row_ids[left[hit]])
             left = np.delete(left, hit)
 

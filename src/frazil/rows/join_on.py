@@ -1,6 +1,8 @@
-"""Split the ON condition of a MERGE into join keys, which a key index can look up, parts over one side, and the rest.
+"""Split the ON condition of a MERGE into join keys, which a key index can look up, parts over one
+side, and the rest.
 
-Rows match if every part is TRUE. So parts over one side are tested before rows are paired, and the rest is tested on the pairs.
+Rows match if every part is TRUE. So parts over one side are tested before rows are paired, and the
+rest is tested on the pairs.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from frazil.rows.sides import Side, Sides, with_references
 
 @dataclass(frozen=True)
 class JoinKey:
-    """Hold one join key: `target = source`, or `target <=> source` (`null_safe`); both sides have the same type."""
+    """Hold one join key: `target = source`, or `target <=> source` (`null_safe`); both sides have
+    the same type.
+    """
 
     target: Bound
     source: Bound
@@ -24,8 +28,9 @@ class JoinKey:
 
 @dataclass(frozen=True)
 class JoinOn:
-    """Hold a split ON condition. `of_target`, `of_source`: parts that read one side only (TRUE: none). `rest`: parts over both sides.
-    Without keys every target row is paired with every source row."""
+    """Hold a split ON condition. `of_target`, `of_source`: parts that read one side only (TRUE:
+    none). `rest`: parts over both sides. Without keys every target row is paired with every source
+    row."""
 
     keys: tuple[JoinKey, ...]
     of_target: Bound = TRUE
@@ -47,7 +52,9 @@ def split(on: Bound, sides: Sides) -> JoinOn:
             keys.append(key)
         else:
             parts[sides.side_of(part) or Side.SOURCE].append(part)
-    return JoinOn(tuple(keys), *(conjunction(parts[s]) for s in (Side.TARGET, Side.SOURCE, Side.BOTH)))
+    return JoinOn(
+        tuple(keys), *(conjunction(parts[s]) for s in (Side.TARGET, Side.SOURCE, Side.BOTH))
+    )
 
 
 def _key(part: Bound, sides: Sides) -> JoinKey | None:
@@ -62,10 +69,16 @@ def _key(part: Bound, sides: Sides) -> JoinKey | None:
 
 
 def parts_of_target(on: Expression, sides: Sides) -> list[Expression]:
-    """Return the parts of a qualified ON condition that read the target alone, as predicates over the table."""
+    """Return the parts of a qualified ON condition that read the target alone, as predicates over
+    the table.
+    """
     parts = on.parts if isinstance(on, And) else (on,)
     prefix = sides.target_alias + "."
-    return [without_alias(p) for p in parts if (columns := names(p)) and all(n.startswith(prefix) for n in columns)]
+    return [
+        without_alias(p)
+        for p in parts
+        if (columns := names(p)) and all(n.startswith(prefix) for n in columns)
+    ]
 
 
 def without_alias(qualified: Expression) -> Expression:

@@ -1,10 +1,12 @@
-"""Index the join keys of a MERGE source: find the source rows whose keys equal those of target rows, a whole batch at a time.
+"""Index the join keys of a MERGE source: find the source rows whose keys equal those of target
+rows, a whole batch at a time.
 
-The index holds the sorted hashes of the keys, with the number of the source row beside each. Equal hashes form a run, and a bucket table
-says where the run of a hash may begin. Keys with equal hashes are then compared by value, so a hash collision never makes a match. Keys are
-equal as in Spark's `=`: NaN equals NaN, -0.0 equals 0.0; null equals null for `<=>` only. A single integer key whose values lie close
-together also has a bitmap of the values that occur: in a MERGE most target rows have no match, and one look at a bit excludes them without
-hashing.
+The index holds the sorted hashes of the keys, with the number of the source row beside each. Equal
+hashes form a run, and a bucket table says where the run of a hash may begin. Keys with equal hashes
+are then compared by value, so a hash collision never makes a match. Keys are equal as in Spark's
+`=`: NaN equals NaN, -0.0 equals 0.0; null equals null for `<=>` only. A single integer key whose
+values lie close together also has a bitmap of the values that occur: in a MERGE most target rows
+have no match, and one look at a bit excludes them without hashing.
 """
 
 from __future__ import annotations
@@ -21,13 +23,17 @@ import pyarrow.compute as pc
 from frazil.arrow.deletes.key_set import canonical, hash_columns, rows_equal
 
 Rows = npt.NDArray[np.int64]
-Pairs = tuple[Rows, Rows]  # rows of the target's batch and rows of the source, two arrays of one length
+Pairs = tuple[
+    Rows, Rows
+]  # rows of the target's batch and rows of the source, two arrays of one length
 PAIRS = 1 << 20  # pairs that are processed together
 _SPREAD, _WIDEST = 64, 1 << 27  # the most bytes that a bitmap takes, per key and in all
 
 
 def comparable_key(values: pa.Array) -> pa.Array:
-    """Normalise internal values so that equal keys have equal values: -0.0 becomes 0.0, all NaNs become one."""
+    """Normalise internal values so that equal keys have equal values: -0.0 becomes 0.0, all NaNs
+    become one.
+    """
     if pa.types.is_floating(values.type):
         values = pc.add(values, pa.scalar(0.0, values.type))
     return canonical(values)
@@ -37,9 +43,10 @@ def comparable_key(values: pa.Array) -> pa.Array:
 class KeyIndex:
     """Look up source rows by their keys.
 
-    `hashes`: distinct hashes, ascending; the rows with `hashes[i]` are `rows[begins[i]:begins[i + 1]]`. `starts`, `shift`: the bucket
-    table. `keys_at`: returns the keys of source rows. `exact`: equal hashes mean equal keys. `low`, `bitmap`: for a single integer key,
-    whether the value `low + i` occurs.
+    `hashes`: distinct hashes, ascending; the rows with `hashes[i]` are `rows[begins[i]:begins[i +
+    1]]`. `starts`, `shift`: the bucket table. `keys_at`: returns the keys of source rows. `exact`:
+    equal hashes mean equal keys. `low`, `bitmap`: for a single integer key, whether the value `low
+    + i` occurs.
     """
 
     keys_at: Callable[[Rows], Sequence[pa.Array]]
@@ -54,13 +61,17 @@ class KeyIndex:
     bitmap: npt.NDArray[np.bool_] | None = None
 
     @classmethod
-    def of(cls, keys: Sequence[pa.Array], null_safe: Sequence[bool], candidates: Rows | None = None) -> KeyIndex:
-        """Build the index. `keys`: one array of comparable keys per key, with one value per source row. `candidates`: the rows to index
-        (None: all)."""
+    def of(
+        cls, keys: Sequence[pa.Array], null_safe: Sequence[bool], candidates: Rows | None = None
+    ) -> KeyIndex:
+        """Build the index. `keys`: one array of comparable keys per key, with one value per source
+        row. `candidates`: the rows to index (None: all)."""
         usable = usable_rows(keys, null_safe)
         if candidates is not None:
             usable = np.intersect1d(usable, candidates, assume_unique=True)
-        hashed = hash_columns([k.take(pa.array(usable)) for k in keys] if len(usable) < len(keys[0]) else keys)
+        hashed = hash_columns(
+            [k.take(pa.array(usable)) for k in keys] if len(usable) < len(keys[0]) else keys
+        )
         hashes, begins, rows = runs_of(hashed, usable)
         starts, shift = buckets_of(hashes)
         exact = is_exact([k.type for k in keys], null_safe)
@@ -69,26 +80,36 @@ class KeyIndex:
         def keys_at(source_rows: Rows) -> list[pa.Array]:
             return [k.take(pa.array(source_rows)) for k in keys]
 
-        return cls(keys_at, tuple(null_safe), hashes, begins, rows, starts, shift, exact, low, bitmap)
+        return cls(
+            keys_at, tuple(null_safe), hashes, begins, rows, starts, shift, exact, low, bitmap
+        )
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def pairs(self, keys: Sequence[pa.Array]) -> Iterator[Pairs]:
-        """Yield pairs of rows with equal keys, some at a time; target rows ascend. `keys`: comparable keys of the target rows."""
+        """Yield pairs of rows with equal keys, some at a time; target rows ascend. `keys`:
+        comparable keys of the target rows.
+        """
         if not len(self.rows) or not len(keys[0]):
             return
         likely = self._likely(keys)
         if not len(likely):
             return
-        chosen = [k.take(pa.array(likely)) for k in keys] if len(likely) < len(keys[0]) else list(keys)
+        chosen = (
+            [k.take(pa.array(likely)) for k in keys] if len(likely) < len(keys[0]) else list(keys)
+        )
         places, runs = self._runs(hash_columns(chosen))
         counts = (self.begins[runs + 1] - self.begins[runs]).astype(np.int64, copy=False)
         for portion in _portions(counts):
-            target_rows, source_rows = expanded(places[portion], self.begins[runs[portion]], counts[portion])
+            target_rows, source_rows = expanded(
+                places[portion], self.begins[runs[portion]], counts[portion]
+            )
             source_rows = self.rows[source_rows].astype(np.int64, copy=False)
             if not self.exact:
-                same = rows_equal(chosen, target_rows, self.keys_at(source_rows), np.arange(len(source_rows)))
+                same = rows_equal(
+                    chosen, target_rows, self.keys_at(source_rows), np.arange(len(source_rows))
+                )
                 target_rows, source_rows = target_rows[same], source_rows[same]
             if len(target_rows):
                 yield likely[target_rows], source_rows
@@ -98,7 +119,13 @@ class KeyIndex:
         if self.bitmap is None:
             return usable_rows(keys, self.null_safe)
         key = keys[0]
-        filled = pc.fill_null(key, pa.scalar(self.low - 1 if self.low > -(2**31) else self.low, key.type)) if key.null_count else key
+        filled = (
+            pc.fill_null(
+                key, pa.scalar(self.low - 1 if self.low > -(2**31) else self.low, key.type)
+            )
+            if key.null_count
+            else key
+        )
         offset = filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False) - self.low
         inside = np.flatnonzero((offset >= 0) & (offset < len(self.bitmap)))
         likely: Rows = inside[self.bitmap[offset[inside]]]
@@ -136,16 +163,26 @@ def is_exact(types: Sequence[pa.DataType], null_safe: Sequence[bool]) -> bool:
     return len(types) == 1 and pa.types.is_integer(types[0]) and not null_safe[0]
 
 
-def runs_of(hashed: npt.NDArray[np.uint64], numbers: Rows) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any], npt.NDArray[Any]]:
-    """Sort hashes into runs: (distinct hashes, where each run begins and the last one ends, row numbers in this order)."""
+def runs_of(
+    hashed: npt.NDArray[np.uint64], numbers: Rows
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any], npt.NDArray[Any]]:
+    """Sort hashes into runs: (distinct hashes, where each run begins and the last one ends, row
+    numbers in this order).
+    """
     order = np.argsort(hashed, kind="stable")
     hashed, rows = hashed[order], _narrow(numbers[order])
-    first = np.flatnonzero(np.concatenate([[True], hashed[1:] != hashed[:-1]])) if len(hashed) else np.zeros(0, np.int64)
+    first = (
+        np.flatnonzero(np.concatenate([[True], hashed[1:] != hashed[:-1]]))
+        if len(hashed)
+        else np.zeros(0, np.int64)
+    )
     return hashed[first], _narrow(np.append(first, len(hashed))), rows
 
 
 def buckets_of(hashes: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[Any], int]:
-    """Build the bucket table: where the hashes of each bucket (their first bits) begin, and the shift from hash to bucket."""
+    """Build the bucket table: where the hashes of each bucket (their first bits) begin, and the
+    shift from hash to bucket.
+    """
     bits = max(1, min(26, len(hashes).bit_length()))
     edges = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
     return _narrow(np.append(np.searchsorted(hashes, edges), len(hashes))), 64 - bits

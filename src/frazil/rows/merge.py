@@ -1,8 +1,11 @@
-"""Decide a MERGE for the rows of one data file: find the source rows they match, choose the clause for each, make the new versions.
+"""Decide a MERGE for the rows of one data file: find the source rows they match, choose the clause
+for each, make the new versions.
 
-Columns that keys and conditions need are read first and looked up in the source's key index. The other columns are read later, only for
-rows that change, and only when an assignment or a column that is kept needs them. Each task reports the source rows that it matched as a
-bitmap, one bit per source row, since a list of row numbers could be as large as the source; the rows that no task matched are inserted.
+Columns that keys and conditions need are read first and looked up in the source's key index. The
+other columns are read later, only for rows that change, and only when an assignment or a column
+that is kept needs them. Each task reports the source rows that it matched as a bitmap, one bit per
+source row, since a list of row numbers could be as large as the source; the rows that no task
+matched are inserted.
 """
 
 from __future__ import annotations
@@ -42,7 +45,9 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass
 class MergeCounts:
-    """Count target rows by what happened to them, as Java's summary properties of a MERGE distinguish them."""
+    """Count target rows by what happened to them, as Java's summary properties of a MERGE
+    distinguish them.
+    """
 
     matched_updated: int = 0
     matched_deleted: int = 0
@@ -60,8 +65,9 @@ class MergeCounts:
 
 @dataclass(frozen=True)
 class MergeReport:
-    """Hold the result of one group. `matched`: the source rows that match a target row, as a compressed bitmap; empty if not needed. Of a
-    decider that only finds rows: the source rows that replace one, with the row ids of the replaced rows in that order in `row_ids`."""
+    """Hold the result of one group. `matched`: the source rows that match a target row, as a
+    compressed bitmap; empty if not needed. Of a decider that only finds rows: the source rows that
+    replace one, with the row ids of the replaced rows in that order in `row_ids`."""
 
     matched: bytes
     counts: MergeCounts
@@ -74,13 +80,15 @@ class MergeReport:
     def fill_row_ids(self, row_ids: Rows) -> None:
         """Set the row id of each source row that replaces one of the group's rows."""
         if self.row_ids:
-            row_ids[self.flags(len(row_ids))] = np.frombuffer(zlib.decompress(self.row_ids), np.int64)
+            row_ids[self.flags(len(row_ids))] = np.frombuffer(
+                zlib.decompress(self.row_ids), np.int64
+            )
 
 
 @dataclass(frozen=True)
 class Acts:
-    """Hold the rows of a batch to which a clause applies, ascending: the source row of each (-1: none) and the clause's number in
-    `of_target`."""
+    """Hold the rows of a batch to which a clause applies, ascending: the source row of each (-1:
+    none) and the clause's number in `of_target`."""
 
     rows: Rows
     source: Rows
@@ -92,9 +100,11 @@ class Acts:
 
 @dataclass(frozen=True)
 class MergeDecider:
-    """Decide what a MERGE does to the rows of data files. `read`: the read context of the plan. `lineage`: updated rows keep their row ids.
-    `wants_matched`: report the matched source rows, because the others are inserted. `only_finds`: the new versions are the source rows
-    themselves, which are written elsewhere, so that the rows to replace are found and reported, and no other column is read."""
+    """Decide what a MERGE does to the rows of data files. `read`: the read context of the plan.
+    `lineage`: updated rows keep their row ids. `wants_matched`: report the matched source rows,
+    because the others are inserted. `only_finds`: the new versions are the source rows themselves,
+    which are written elsewhere, so that the rows to replace are found and reported, and no other
+    column is read."""
 
     read: ReadContext
     merge: BoundMerge
@@ -113,8 +123,14 @@ class MergeDecider:
         return replace(self, counts=MergeCounts(), matched=matched, row_ids=row_ids)
 
     def report(self) -> MergeReport:
-        row_ids = zlib.compress(self.row_ids[self.matched].tobytes(), 1) if len(self.row_ids) else b""
-        return MergeReport(zlib.compress(np.packbits(self.matched).tobytes(), 1) if self._reports_matched else b"", self.counts, row_ids)
+        row_ids = (
+            zlib.compress(self.row_ids[self.matched].tobytes(), 1) if len(self.row_ids) else b""
+        )
+        return MergeReport(
+            zlib.compress(np.packbits(self.matched).tobytes(), 1) if self._reports_matched else b"",
+            self.counts,
+            row_ids,
+        )
 
     @property
     def _reports_matched(self) -> bool:
@@ -137,10 +153,18 @@ class MergeDecider:
 
     @cached_property
     def late(self) -> ReadContext | None:
-        """Return how to read the other columns; None: those read first are enough to make new versions."""
-        needed = self.read.table_schema.project(self.merge.needed_to_update | self.merge.tested).fields
+        """Return how to read the other columns; None: those read first are enough to make new
+        versions.
+        """
+        needed = self.read.table_schema.project(
+            self.merge.needed_to_update | self.merge.tested
+        ).fields
         missing = tuple(f for f in needed if f not in self._tested)
-        return self.read.sharing_deletes(projection=Schema(*missing)) if missing and self.merge.updates else None
+        return (
+            self.read.sharing_deletes(projection=Schema(*missing))
+            if missing and self.merge.updates
+            else None
+        )
 
     # --- one file
 
@@ -166,13 +190,17 @@ class MergeDecider:
         return as_side(batch.select(range(len(self._tested))), self.merge.sides.target_alias)
 
     def _delete(self, batch: pa.RecordBatch, acts: Acts, removed_rows: RemovedRows) -> None:
-        removed_rows.add(batch.column(batch.num_columns - 1).to_numpy()[acts.rows], deleted=len(acts.rows))
+        removed_rows.add(
+            batch.column(batch.num_columns - 1).to_numpy()[acts.rows], deleted=len(acts.rows)
+        )
         matched = int((acts.clause < len(self.merge.matched)).sum())
         self.counts.count(True, False, matched)
         self.counts.count(False, False, len(acts.rows) - matched)
 
     def _replace(self, batch: pa.RecordBatch, acts: Acts, removed_rows: RemovedRows) -> None:
-        removed_rows.add(batch.column(batch.num_columns - 1).to_numpy()[acts.rows], updated=len(acts.rows))
+        removed_rows.add(
+            batch.column(batch.num_columns - 1).to_numpy()[acts.rows], updated=len(acts.rows)
+        )
         self.counts.count(True, True, len(acts.rows))
         self.matched[acts.source] = True
         if self.lineage:
@@ -194,28 +222,42 @@ class MergeDecider:
                     parts.append(self._picked(target, target_rows, source_rows))
                     if len(parts) > 1:
                         parts = [self._one_each(target, _together(parts))]
-        acts = self._one_each(target, _together(parts)) if parts else Acts(NO_ROWS, NO_ROWS, NO_ROWS)
+        acts = (
+            self._one_each(target, _together(parts)) if parts else Acts(NO_ROWS, NO_ROWS, NO_ROWS)
+        )
         if not merge.by_source:
             return acts
         return _together([acts, self._by_source(target, np.flatnonzero(~has_match))])
 
     def _picked(self, target: pa.RecordBatch, target_rows: Rows, source_rows: Rows) -> Acts:
-        """Choose for each pair the first matched clause whose condition is TRUE; pairs without such a clause are left out."""
+        """Choose for each pair the first matched clause whose condition is TRUE; pairs without such
+        a clause are left out.
+        """
         undecided = np.arange(len(target_rows))
         parts: list[Acts] = []
         for number, clause in enumerate(self.merge.matched):
             chosen = undecided
             if clause.condition != TRUE and len(undecided):
                 names = self.merge.names_of_source([clause.condition])
-                pairs = self.pairing.pair(target, target_rows[undecided], source_rows[undecided], names)
+                pairs = self.pairing.pair(
+                    target, target_rows[undecided], source_rows[undecided], names
+                )
                 chosen = undecided[rows_where(clause.condition, pairs)]
-            parts.append(Acts(target_rows[chosen], source_rows[chosen], np.full(len(chosen), number)))
+            parts.append(
+                Acts(target_rows[chosen], source_rows[chosen], np.full(len(chosen), number))
+            )
             undecided = np.setdiff1d(undecided, chosen, assume_unique=True)
         return _together(parts)
 
     def _one_each(self, target: pa.RecordBatch, acts: Acts) -> Acts:
-        """Keep one clause per target row. Several source rows for one target row are refused, or, where allowed, count once."""
-        again = np.concatenate([[False], acts.rows[1:] == acts.rows[:-1]]) if len(acts.rows) else np.zeros(0, bool)
+        """Keep one clause per target row. Several source rows for one target row are refused, or,
+        where allowed, count once.
+        """
+        again = (
+            np.concatenate([[False], acts.rows[1:] == acts.rows[:-1]])
+            if len(acts.rows)
+            else np.zeros(0, bool)
+        )
         if not again.any():
             return acts
         if self.merge.checks_cardinality:
@@ -234,7 +276,9 @@ class MergeDecider:
 
     # --- new versions
 
-    def _updated(self, task: FileScanTask, gathered: _ChangedRows, removed_rows: RemovedRows) -> Iterator[pa.RecordBatch]:
+    def _updated(
+        self, task: FileScanTask, gathered: _ChangedRows, removed_rows: RemovedRows
+    ) -> Iterator[pa.RecordBatch]:
         if not gathered.count:
             return
         rows, acts = gathered.joined()
@@ -243,12 +287,16 @@ class MergeDecider:
             part = slice(done, done + late.num_rows)
             done = part.stop
             some = Acts(acts.rows[part], acts.source[part], acts.clause[part])
-            new = self._new_versions(rows.slice(part.start, late.num_rows), late, some, removed_rows)
+            new = self._new_versions(
+                rows.slice(part.start, late.num_rows), late, some, removed_rows
+            )
             if new.num_rows:
                 yield new
 
     def _later(self, task: FileScanTask, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the columns that were not read first, for these rows in their order; batches without columns when none is needed."""
+        """Yield the columns that were not read first, for these rows in their order; batches
+        without columns when none is needed.
+        """
         if self.late is not None:
             yield from rows_at(task, rows.column(rows.num_columns - 1).to_numpy(), self.late)
             return
@@ -256,31 +304,56 @@ class MergeDecider:
         for start in range(0, rows.num_rows, size):
             yield rows.slice(start, size).select([])
 
-    def _new_versions(self, rows: pa.RecordBatch, late: pa.RecordBatch, acts: Acts, removed_rows: RemovedRows) -> pa.RecordBatch:
+    def _new_versions(
+        self, rows: pa.RecordBatch, late: pa.RecordBatch, acts: Acts, removed_rows: RemovedRows
+    ) -> pa.RecordBatch:
         names = [f.name for f in self._tested]
         first = dict(zip(names, rows.columns, strict=False))
         columns = first | dict(zip(late.schema.names, late.columns, strict=True))
-        flat = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)) if columns else rows.select([])
+        flat = (
+            pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+            if columns
+            else rows.select([])
+        )
         target = as_side(flat, self.merge.sides.target_alias)
         parts = []
         for number, clause in enumerate(self.merge.of_target):
             here = np.flatnonzero(acts.clause == number)
             if len(here):
-                parts.append(self._of_clause(clause, number, target, rows, acts, here, removed_rows))
+                parts.append(
+                    self._of_clause(clause, number, target, rows, acts, here, removed_rows)
+                )
         new_rows = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
         if len(parts) > 1:
-            new_rows = new_rows.take(pa.array(np.argsort(new_rows.column(new_rows.schema.get_field_index(POS)).to_numpy(), kind="stable")))
+            new_rows = new_rows.take(
+                pa.array(
+                    np.argsort(
+                        new_rows.column(new_rows.schema.get_field_index(POS)).to_numpy(),
+                        kind="stable",
+                    )
+                )
+            )
         return new_rows
 
     def _of_clause(
-        self, clause: BoundClause, number: int, target: pa.RecordBatch, rows: pa.RecordBatch, acts: Acts, here: Rows,
+        self,
+        clause: BoundClause,
+        number: int,
+        target: pa.RecordBatch,
+        rows: pa.RecordBatch,
+        acts: Acts,
+        here: Rows,
         removed_rows: RemovedRows,
-    ) -> pa.RecordBatch:  # fmt: skip
-        """Make the new versions for one clause, with their old positions and, if rows keep them, their row ids."""
+    ) -> pa.RecordBatch:
+        """Make the new versions for one clause, with their old positions and, if rows keep them,
+        their row ids.
+        """
         assert clause.assignments is not None
         matched = number < len(self.merge.matched)
         whole = len(here) == rows.num_rows
-        target, rows = (target, rows) if whole else (target.take(pa.array(here)), rows.take(pa.array(here)))
+        target, rows = (
+            (target, rows) if whole else (target.take(pa.array(here)), rows.take(pa.array(here)))
+        )
         both = target
         if matched:
             source = self.source.take(acts.source[here], self.merge.names_of_source([], clause))
@@ -308,14 +381,18 @@ class _ChangedRows:
 
     def add(self, batch: pa.RecordBatch, acts: Acts) -> None:
         if len(acts.rows):
-            self._rows.append(batch if len(acts.rows) == batch.num_rows else batch.take(pa.array(acts.rows)))
+            self._rows.append(
+                batch if len(acts.rows) == batch.num_rows else batch.take(pa.array(acts.rows))
+            )
             self._acts.append(acts)
             self.count += len(acts.rows)
 
     def joined(self) -> tuple[pa.RecordBatch, Acts]:
         """Concatenate the collected rows in the order of the file."""
         rows, parts = self._rows, self._acts
-        acts = Acts(*(np.concatenate([getattr(a, n) for a in parts]) for n in ("rows", "source", "clause")))
+        acts = Acts(
+            *(np.concatenate([getattr(a, n) for a in parts]) for n in ("rows", "source", "clause"))
+        )
         return pa.concat_batches(rows) if len(rows) > 1 else rows[0], acts
 
 
@@ -323,7 +400,9 @@ def _together(parts: list[Acts]) -> Acts:
     """Concatenate acts, sorted by row."""
     if not parts:
         return Acts(NO_ROWS, NO_ROWS, NO_ROWS)
-    joined = Acts(*(np.concatenate([getattr(a, n) for a in parts]) for n in ("rows", "source", "clause")))
+    joined = Acts(
+        *(np.concatenate([getattr(a, n) for a in parts]) for n in ("rows", "source", "clause"))
+    )
     order = np.argsort(joined.rows, kind="stable")
     return Acts(joined.rows[order], joined.source[order], joined.clause[order])
 

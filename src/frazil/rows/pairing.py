@@ -1,4 +1,6 @@
-"""Pair target rows with the source rows they match: by the index over the join keys, then by the rest of the ON condition."""
+"""Pair target rows with the source rows they match: by the index over the join keys, then by the
+rest of the ON condition.
+"""
 
 from __future__ import annotations
 
@@ -68,12 +70,16 @@ class Pairing:
     def _make_index(self) -> KeyIndex:
         safe = [k.null_safe for k in self.merge.on.keys]
         if self.source.num_rows > IN_MEMORY:
-            wanted = None if self.candidates is None else flags_of(self.candidates, self.source.num_rows)
+            wanted = (
+                None if self.candidates is None else flags_of(self.candidates, self.source.num_rows)
+            )
             return index_on_disk(self._keys(), safe, self._keys_at, wanted)
         parts = list(self._keys())
         if not parts:
             return KeyIndex.of([pa.array([], pa.int64()) for _ in safe], safe)
-        return KeyIndex.of([pa.concat_arrays(column) for column in zip(*parts, strict=True)], safe, self.candidates)
+        return KeyIndex.of(
+            [pa.concat_arrays(column) for column in zip(*parts, strict=True)], safe, self.candidates
+        )
 
     def _keys(self) -> Iterator[list[pa.Array]]:
         """Yield the comparable keys of the source, batch by batch."""
@@ -84,20 +90,29 @@ class Pairing:
         return self._keys_of(self.source.take(rows, self.key_names))
 
     def _keys_of(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        return key_values([k.source for k in self.merge.on.keys], as_side(batch, self.merge.sides.source_alias))
+        return key_values(
+            [k.source for k in self.merge.on.keys], as_side(batch, self.merge.sides.source_alias)
+        )
 
     @property
     def candidates(self) -> Rows | None:
         """Return the source rows that meet the source-only parts of ON; None: all of them."""
         if self.merge.on.of_source == TRUE:
             return None
-        candidates: Rows = self.source.fact(("candidates", self.merge.on.of_source), self._find_candidates)
+        candidates: Rows = self.source.fact(
+            ("candidates", self.merge.on.of_source), self._find_candidates
+        )
         return candidates
 
     def _find_candidates(self) -> Rows:
         pieces, first = [np.zeros(0, np.int64)], 0
-        for batch in self.source.batches(self.merge.names_of_source([self.merge.on.of_source]) or self._any_name):
-            pieces.append(first + rows_where(self.merge.on.of_source, as_side(batch, self.merge.sides.source_alias)))
+        for batch in self.source.batches(
+            self.merge.names_of_source([self.merge.on.of_source]) or self._any_name
+        ):
+            pieces.append(
+                first
+                + rows_where(self.merge.on.of_source, as_side(batch, self.merge.sides.source_alias))
+            )
             first += batch.num_rows
         return np.concatenate(pieces)
 
@@ -110,14 +125,21 @@ class Pairing:
         return [f.name for f in self.merge.sides.source.fields[:1]]
 
     def pairs(self, target: pa.RecordBatch) -> Iterator[Pairs]:
-        """Yield (rows of the batch, rows of the source) that match, some at a time. `target`: a batch as the target side."""
+        """Yield (rows of the batch, rows of the source) that match, some at a time. `target`: a
+        batch as the target side.
+        """
         on = self.merge.on
         if on.never or not target.num_rows or not self.source.num_rows:
             return
         rows = rows_where(on.of_target, target)
         for target_rows, source_rows in self._pairs_by_keys(target, rows):
             if on.rest != TRUE:
-                matched = rows_where(on.rest, self.pair(target, target_rows, source_rows, self.merge.names_of_source([on.rest])))
+                matched = rows_where(
+                    on.rest,
+                    self.pair(
+                        target, target_rows, source_rows, self.merge.names_of_source([on.rest])
+                    ),
+                )
                 target_rows, source_rows = target_rows[matched], source_rows[matched]
             if len(target_rows):
                 yield target_rows, source_rows
@@ -126,17 +148,25 @@ class Pairing:
         on = self.merge.on
         if not on.keys:
             candidates = self.candidates
-            for target_rows, source_rows in every_pair(rows, self.source.num_rows if candidates is None else len(candidates)):
+            for target_rows, source_rows in every_pair(
+                rows, self.source.num_rows if candidates is None else len(candidates)
+            ):
                 yield target_rows, source_rows if candidates is None else candidates[source_rows]
             return
         tested = target if len(rows) == target.num_rows else target.take(pa.array(rows))
-        for target_rows, source_rows in self.index.pairs(key_values([k.target for k in on.keys], tested)):
+        for target_rows, source_rows in self.index.pairs(
+            key_values([k.target for k in on.keys], tested)
+        ):
             yield (target_rows if tested is target else rows[target_rows]), source_rows
 
-    def pair(self, target: pa.RecordBatch, target_rows: Rows, source_rows: Rows, names: Sequence[str]) -> pa.RecordBatch:
+    def pair(
+        self, target: pa.RecordBatch, target_rows: Rows, source_rows: Rows, names: Sequence[str]
+    ) -> pa.RecordBatch:
         """Join paired rows into one batch: the target's columns, and these columns of the source."""
         source_columns = self.source.take(source_rows, names)
-        return beside(target.take(pa.array(target_rows)), source_columns, self.merge.sides.source_alias)
+        return beside(
+            target.take(pa.array(target_rows)), source_columns, self.merge.sides.source_alias
+        )
 
 
 def beside(target: pa.RecordBatch, source: pa.RecordBatch, alias: str) -> pa.RecordBatch:

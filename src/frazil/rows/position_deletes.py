@@ -1,4 +1,6 @@
-"""Write positions of deleted rows to position delete files (v2) or deletion vectors (v3), merged with the deletes that exist already."""
+"""Write positions of deleted rows to position delete files (v2) or deletion vectors (v3), merged
+with the deletes that exist already.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from frazil.spec.data_file import DataFile, DataFileContent
 
 @dataclass(frozen=True, eq=False)
 class Gone:
-    """Hold the positions to delete from a data file: ascending, each once, none of them deleted by position before."""
+    """Hold the positions to delete from a data file: ascending, each once, none of them deleted by
+    position before.
+    """
 
     task: FileScanTask
     positions: Positions
@@ -25,8 +29,9 @@ class Gone:
 
 @dataclass(frozen=True)
 class WrittenDeletes:
-    """Hold the delete files written. `removed`: data files of which all rows are deleted, so that the files are removed instead.
-    `referenced`: paths of the data files to which the new deletes apply."""
+    """Hold the delete files written. `removed`: data files of which all rows are deleted, so that
+    the files are removed instead. `referenced`: paths of the data files to which the new deletes
+    apply."""
 
     removed: tuple[DataFile, ...]
     added_deletes: tuple[DataFile, ...]
@@ -34,9 +39,12 @@ class WrittenDeletes:
     referenced: frozenset[str]
 
 
-def delete_files(gone: Sequence[Gone], write: WriteContext, read: ReadContext, version: int, granularity: str) -> WrittenDeletes:
-    """Write the deletes of some data files. v3: one deletion vector per data file, which includes all positions deleted before. v2 with
-    granularity "file": one delete file per data file, which includes the positions of the delete file that it replaces."""
+def delete_files(
+    gone: Sequence[Gone], write: WriteContext, read: ReadContext, version: int, granularity: str
+) -> WrittenDeletes:
+    """Write the deletes of some data files. v3: one deletion vector per data file, which includes
+    all positions deleted before. v2 with granularity "file": one delete file per data file, which
+    includes the positions of the delete file that it replaces."""
     removed: list[DataFile] = []
     replaced: list[DataFile] = []
     to_write: list[FileDeletes] = []
@@ -44,24 +52,40 @@ def delete_files(gone: Sequence[Gone], write: WriteContext, read: ReadContext, v
         file = deleted.task.file
         own, shared = _before(deleted.task)
         may_be_all = len(deleted.positions) + _most(own, shared) >= file.record_count
-        deleted_before = _positions(file, (*own, *shared), read) if version >= 3 or may_be_all else deleted.positions[:0]
+        deleted_before = (
+            _positions(file, (*own, *shared), read)
+            if version >= 3 or may_be_all
+            else deleted.positions[:0]
+        )
         everything = union(deleted_before, deleted.positions)
         if len(everything) == file.record_count:
             removed.append(file)
             continue
         if version < 3:
-            everything = union(_positions(file, own, read), deleted.positions) if own and granularity == "file" else deleted.positions
+            everything = (
+                union(_positions(file, own, read), deleted.positions)
+                if own and granularity == "file"
+                else deleted.positions
+            )
         if version >= 3 or granularity == "file":
             replaced += own
         to_write.append(FileDeletes(file, everything))
     if not to_write:
         return WrittenDeletes(tuple(removed), (), (), frozenset())
-    added = write_vectors(to_write, write) if version >= 3 else write_position_deletes(to_write, write, granularity=granularity)
-    return WrittenDeletes(tuple(removed), tuple(added), tuple(replaced), frozenset(f.file.file_path for f in to_write))
+    added = (
+        write_vectors(to_write, write)
+        if version >= 3
+        else write_position_deletes(to_write, write, granularity=granularity)
+    )
+    return WrittenDeletes(
+        tuple(removed), tuple(added), tuple(replaced), frozenset(f.file.file_path for f in to_write)
+    )
 
 
 def _before(task: FileScanTask) -> tuple[list[DataFile], list[DataFile]]:
-    """Split the position deletes of a data file into those that apply to it alone, and those that it shares with other data files."""
+    """Split the position deletes of a data file into those that apply to it alone, and those that
+    it shares with other data files.
+    """
     positional = [d for d in task.delete_files if d.content == DataFileContent.POSITION_DELETES]
     own = [d for d in positional if d.referenced_data_file is not None]
     return own, [d for d in positional if d.referenced_data_file is None]

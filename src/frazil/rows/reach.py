@@ -1,4 +1,6 @@
-"""Derive a filter on the target of a MERGE from the source's keys, to prune data files and to detect conflicts."""
+"""Derive a filter on the target of a MERGE from the source's keys, to prune data files and to
+detect conflicts.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +35,17 @@ FEW = 200  # up to so many distinct keys become an IN list, more of them a range
 
 
 def reach(pairing: Pairing) -> Predicate:
-    """Build a predicate that is TRUE for every target row that some source row may match by its keys."""
+    """Build a predicate that is TRUE for every target row that some source row may match by its
+    keys.
+    """
     on = pairing.merge.on
     candidates = pairing.candidates
     rows = pairing.source.num_rows if candidates is None else len(candidates)
     if on.never or not rows:
         return AlwaysFalse()
-    parts = [p for k in on.keys if not isinstance(p := _reach_of(k, pairing, candidates), AlwaysTrue)]
+    parts = [
+        p for k in on.keys if not isinstance(p := _reach_of(k, pairing, candidates), AlwaysTrue)
+    ]
     if any(isinstance(p, AlwaysFalse) for p in parts):
         return AlwaysFalse()
     return AlwaysTrue() if not parts else parts[0] if len(parts) == 1 else And(*parts)
@@ -51,12 +57,18 @@ def _reach_of(key: JoinKey, pairing: Pairing, candidates: Rows | None) -> Predic
         return AlwaysTrue()
     key_values = _known(key.source, pairing, candidates)
     predicate = key_values.predicate(column, key.source.type)
-    return Or(predicate, IsNull(column)) if key.null_safe and key_values.nulls and not isinstance(predicate, AlwaysTrue) else predicate
+    return (
+        Or(predicate, IsNull(column))
+        if key.null_safe and key_values.nulls and not isinstance(predicate, AlwaysTrue)
+        else predicate
+    )
 
 
 @dataclass
 class _KeyValues:
-    """Summarise the values of one key over the source. `few`: the distinct values; None: there are more than `FEW`."""
+    """Summarise the values of one key over the source. `few`: the distinct values; None: there are
+    more than `FEW`.
+    """
 
     low: Any = None
     high: Any = None
@@ -74,12 +86,18 @@ class _KeyValues:
         if not len(values):
             return
         if self.few is not None:
-            self.few.update(values.slice(0, 100 * FEW).unique().to_pylist() if len(values) > 100 * FEW else values.unique().to_pylist())
+            self.few.update(
+                values.slice(0, 100 * FEW).unique().to_pylist()
+                if len(values) > 100 * FEW
+                else values.unique().to_pylist()
+            )
             if len(values) > 100 * FEW or len(self.few) > FEW:
                 self.few = None
         bounds = pc.min_max(values)
         low, high = bounds["min"].as_py(), bounds["max"].as_py()
-        self.low, self.high = (low, high) if self.low is None else (min(self.low, low), max(self.high, high))
+        self.low, self.high = (
+            (low, high) if self.low is None else (min(self.low, low), max(self.high, high))
+        )
 
     def predicate(self, column: Reference, type_: IcebergType) -> Predicate:
         if self.nans:
@@ -90,12 +108,15 @@ class _KeyValues:
             return In(column, [Literal(v, type_) for v in self.few])
         if isinstance(type_, BooleanType):
             return AlwaysTrue()
-        return And(GreaterThanOrEqual(column, Literal(self.low, type_)), LessThanOrEqual(column, Literal(self.high, type_)))
+        return And(
+            GreaterThanOrEqual(column, Literal(self.low, type_)),
+            LessThanOrEqual(column, Literal(self.high, type_)),
+        )
 
 
 def _column(target: Bound) -> Reference | None:
-    """Return the table's column that a key is, itself or under a cast; a comparison of the column with a literal casts it in the same
-    way."""
+    """Return the table's column that a key is, itself or under a cast; a comparison of the column
+    with a literal casts it in the same way."""
     inner = target.term if isinstance(target, BoundCast) and not target.attempt else target
     if not isinstance(inner, BoundReference):
         return None

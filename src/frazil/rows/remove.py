@@ -1,4 +1,6 @@
-"""Remove rows at known positions, such as Spark has found them by a condition that only Spark can evaluate."""
+"""Remove rows at known positions, such as Spark has found them by a condition that only Spark can
+evaluate.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,12 @@ class Nothing:
         return None
 
 
-def remove_positions(context: ChangeContext, group: Sequence[tuple[FileScanTask, Positions]]) -> Changed:
-    """Remove the rows at these positions (ascending, each once). All count as deleted; the caller corrects the counts for an UPDATE."""
+def remove_positions(
+    context: ChangeContext, group: Sequence[tuple[FileScanTask, Positions]]
+) -> Changed:
+    """Remove the rows at these positions (ascending, each once). All count as deleted; the caller
+    corrects the counts for an UPDATE.
+    """
     return apply_changes(context, ((task, _gone(positions)) for task, positions in group))
 
 

@@ -1,4 +1,6 @@
-"""Collect the positions of the rows that a change removes from one data file, and count the updated and deleted ones."""
+"""Collect the positions of the rows that a change removes from one data file, and count the updated
+and deleted ones.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ Positions = npt.NDArray[np.int64]
 
 
 class RemovedRows:
-    """Collect removed rows. A decider fills it while its batches are consumed; `positions` is complete when they have ended."""
+    """Collect removed rows. A decider fills it while its batches are consumed; `positions` is
+    complete when they have ended.
+    """
 
     __slots__ = ("_parts", "deleted", "updated")
 
@@ -41,5 +45,9 @@ class RemovedRows:
 
     def between(self, first: int, end: int) -> Positions:
         """Return the positions in [first, end), in any order."""
-        parts = [p[(p >= first) & (p < end)] for low, high, p in self._parts if high >= first and low < end]
+        parts = [
+            p[(p >= first) & (p < end)]
+            for low, high, p in self._parts
+            if high >= first and low < end
+        ]
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)

@@ -1,4 +1,6 @@
-"""Rewrite a data file as a stream of batches: its live rows without the removed ones, with new versions in the places of old ones."""
+"""Rewrite a data file as a stream of batches: its live rows without the removed ones, with new
+versions in the places of old ones.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,9 @@ RewrittenPart = tuple[pa.RecordBatch, int]
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Fit new versions of rows to the schema that is written: columns by name, null where there is none. A changed row thereby has no
-    last updated sequence number, and takes that of its commit."""
+    """Fit new versions of rows to the schema that is written: columns by name, null where there is
+    none. A changed row thereby has no last updated sequence number, and takes that of its commit.
+    """
     if batch.schema.equals(schema):
         return batch
     columns = []
@@ -39,19 +42,30 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def rewritten(
-    task: FileScanTask, changes: Iterator[pa.RecordBatch], removed_rows: RemovedRows, context: ReadContext, schema: pa.Schema
+    task: FileScanTask,
+    changes: Iterator[pa.RecordBatch],
+    removed_rows: RemovedRows,
+    context: ReadContext,
+    schema: pa.Schema,
 ) -> Iterator[RewrittenPart]:
-    """Yield (batch, number of its rows that are copied unchanged). A file that loses no row is not rewritten: only new rows are yielded."""
+    """Yield (batch, number of its rows that are copied unchanged). A file that loses no row is not
+    rewritten: only new rows are yielded.
+    """
     new = _NewRows(changes, schema)
     yield from new.start()
     if not removed_rows:
         yield from new.rest()
         return
     positions = removed_rows.positions if new.ended else np.zeros(0, np.int64)
-    with_positions = context.sharing_deletes(projection=Schema(*context.projection.fields, HIDDEN_POS))
+    with_positions = context.sharing_deletes(
+        projection=Schema(*context.projection.fields, HIDDEN_POS)
+    )
     for batch in rows_without(task, positions, with_positions):
         places: Numbers = batch.column(batch.num_columns - 1).to_numpy()
-        rows, end = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=schema), int(places[-1]) + 1
+        rows, end = (
+            pa.RecordBatch.from_arrays(batch.columns[:-1], schema=schema),
+            int(places[-1]) + 1,
+        )
         staying = None
         if not new.ended or not len(positions):
             yield from new.until(end)
@@ -64,8 +78,12 @@ def rewritten(
     yield from new.rest()
 
 
-def _together(rows: pa.RecordBatch, places: Numbers, is_kept: Any, new: list[tuple[pa.RecordBatch, Numbers]]) -> RewrittenPart:
-    """Merge kept rows (`is_kept` None: all) and new rows by their positions; every row is copied once."""
+def _together(
+    rows: pa.RecordBatch, places: Numbers, is_kept: Any, new: list[tuple[pa.RecordBatch, Numbers]]
+) -> RewrittenPart:
+    """Merge kept rows (`is_kept` None: all) and new rows by their positions; every row is copied
+    once.
+    """
     if not new:
         staying_rows = rows if is_kept is None else rows.filter(pa.array(is_kept))
         return staying_rows, staying_rows.num_rows
@@ -73,11 +91,15 @@ def _together(rows: pa.RecordBatch, places: Numbers, is_kept: Any, new: list[tup
     staying = np.arange(rows.num_rows) if is_kept is None else np.flatnonzero(is_kept)
     indices = np.concatenate([staying, rows.num_rows + np.arange(len(new_places))])
     order = np.argsort(np.concatenate([places[staying], new_places]), kind="stable")
-    return pa.concat_batches([rows, *(b for b, _ in new)]).take(pa.array(indices[order])), len(staying)
+    return pa.concat_batches([rows, *(b for b, _ in new)]).take(pa.array(indices[order])), len(
+        staying
+    )
 
 
 class _NewRows:
-    """Pull the stream of new versions as far as the copied rows have come; rows without a position are yielded as soon as they come."""
+    """Pull the stream of new versions as far as the copied rows have come; rows without a position
+    are yielded as soon as they come.
+    """
 
     def __init__(self, changes: Iterator[pa.RecordBatch], schema: pa.Schema):
         self._changes, self._schema = changes, schema
@@ -99,7 +121,9 @@ class _NewRows:
                 if index < 0:
                     yield fitted(batch, self._schema), 0
                 else:
-                    self._waiting.append((fitted(batch, self._schema), batch.column(index).to_numpy()))
+                    self._waiting.append(
+                        (fitted(batch, self._schema), batch.column(index).to_numpy())
+                    )
 
     def before(self, end: int) -> list[tuple[pa.RecordBatch, Numbers]]:
         """Take the waiting rows whose position is before `end`."""

@@ -1,7 +1,8 @@
-"""Bind the expressions of a MERGE over target and source: one schema of two structs, named by the aliases (`target.x`, `source.y`).
+"""Bind the expressions of a MERGE over target and source: one schema of two structs, named by the
+aliases (`target.x`, `source.y`).
 
-A name without an alias means the side that has such a column; a name that both sides have is refused. Clauses for rows of one side see only
-that side.
+A name without an alias means the side that has such a column; a name that both sides have is
+refused. Clauses for rows of one side see only that side.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class Side(Enum):
 
 @dataclass(frozen=True)
 class Sides:
-    """Hold the schemas of both sides. The field ids of `source` are none of the table's (see `sides_of`). Aliases are as the user gave
-    them."""
+    """Hold the schemas of both sides. The field ids of `source` are none of the table's (see
+    `sides_of`). Aliases are as the user gave them."""
 
     target: Schema
     source: Schema
@@ -49,7 +50,9 @@ class Sides:
         """Return the schema over both sides: one struct per side, named by the aliases."""
         first = max(self.target.highest_field_id, self.source.highest_field_id) + 1
         target = NestedField(first, self.target_alias, StructType(*self.target.fields))
-        return Schema(target, NestedField(first + 1, self.source_alias, StructType(*self.source.fields)))
+        return Schema(
+            target, NestedField(first + 1, self.source_alias, StructType(*self.source.fields))
+        )
 
     @cached_property
     def of_source(self) -> frozenset[int]:
@@ -67,17 +70,32 @@ class Sides:
     def _means(self) -> dict[str, Any]:
         sides = [(self.target_alias, self.target), (self.source_alias, self.source)]
         named = columns_of_sides([(a, columns_of(s)) for a, s in sides])
-        return {"case_sensitive": self.case_sensitive, "zone": self.zone, "ansi": self.ansi, "column_of": named}
+        return {
+            "case_sensitive": self.case_sensitive,
+            "zone": self.zone,
+            "ansi": self.ansi,
+            "column_of": named,
+        }
 
     def qualified(self, expression: Any, side: Side = Side.BOTH) -> Expression:
         """Qualify every column name of an expression with the alias of its side."""
-        qualified: Expression = with_references(_expression(expression), lambda r: self._placed(r, side))
+        qualified: Expression = with_references(
+            _expression(expression), lambda r: self._placed(r, side)
+        )
         return qualified
 
     def side_of(self, bound: Bound) -> Side | None:
         """Return the side whose columns an expression reads; None: it reads no column."""
         in_source = {i in self.of_source for i in references(bound)}
-        return None if not in_source else Side.BOTH if len(in_source) == 2 else Side.SOURCE if True in in_source else Side.TARGET
+        return (
+            None
+            if not in_source
+            else Side.BOTH
+            if len(in_source) == 2
+            else Side.SOURCE
+            if True in in_source
+            else Side.TARGET
+        )
 
     def _placed(self, reference: Reference, side: Side) -> Reference:
         first = reference.parts[0]
@@ -86,28 +104,43 @@ class Sides:
                 if side not in (named, Side.BOTH):
                     text = f"{reference} cannot be used here: this clause is for rows that have no {named.value} row."
                     raise InvalidInput(text, column=str(reference))
-                return Reference(".".join((alias, *reference.parts[1:])), (alias, *reference.parts[1:]))
-        alias = self.target_alias if self._owner(reference, side) is Side.TARGET else self.source_alias
+                return Reference(
+                    ".".join((alias, *reference.parts[1:])), (alias, *reference.parts[1:])
+                )
+        alias = (
+            self.target_alias if self._owner(reference, side) is Side.TARGET else self.source_alias
+        )
         return Reference(f"{alias}.{reference.name}", (alias, *reference.parts))
 
     def _owner(self, reference: Reference, side: Side) -> Side:
         schemas = ((Side.TARGET, self.target), (Side.SOURCE, self.source))
-        owners = [s for s, schema in schemas if side in (s, Side.BOTH) and self._has(schema, reference)]
+        owners = [
+            s for s, schema in schemas if side in (s, Side.BOTH) and self._has(schema, reference)
+        ]
         if len(owners) == 2:
             raise InvalidInput(
                 f"Column {reference} is in both the target and the source of the MERGE.",
-                hint=f"Write {self.target_alias}.{reference} or {self.source_alias}.{reference}.", column=str(reference),
-            )  # fmt: skip
+                hint=f"Write {self.target_alias}.{reference} or {self.source_alias}.{reference}.",
+                column=str(reference),
+            )
         if not owners:
-            names = [f"{a}.{n}" for a, s in ((self.target_alias, self.target), (self.source_alias, self.source)) for n in s.column_names]
+            names = [
+                f"{a}.{n}"
+                for a, s in ((self.target_alias, self.target), (self.source_alias, self.source))
+                for n in s.column_names
+            ]
             raise no_column(str(reference), names)
         return owners[0]
 
     def _has(self, schema: Schema, r: Reference) -> bool:
-        return bool(schema.fields_named(r.parts[0], self.case_sensitive)) or schema.has_name(r.name, self.case_sensitive)
+        return bool(schema.fields_named(r.parts[0], self.case_sensitive)) or schema.has_name(
+            r.name, self.case_sensitive
+        )
 
     def has_target(self, parts: Sequence[str]) -> bool:
-        """Tell whether the target has a column of this name; of a path only the first part is looked up."""
+        """Tell whether the target has a column of this name; of a path only the first part is
+        looked up.
+        """
         return self._has(self.target, Reference(".".join(parts), tuple(parts)))
 
     def is_target(self, name: str) -> bool:
@@ -118,7 +151,9 @@ class Sides:
 
 
 def sides_of(target: Schema, source: Schema, **more: Any) -> Sides:
-    """Make the two sides, with fresh field ids for the source. `more`: aliases, case_sensitive, zone, ansi."""
+    """Make the two sides, with fresh field ids for the source. `more`: aliases, case_sensitive,
+    zone, ansi.
+    """
     fresh = itertools.count(target.highest_field_id + 1).__next__
     return Sides(target, assign_fresh_ids(source, fresh), **more)
 
@@ -130,7 +165,9 @@ def _expression(condition: Any) -> Expression:
         return parse(condition)
     if isinstance(condition, Expression):
         return condition
-    raise InvalidInput(f"A condition must be a string or a predicate of frazil.expressions, not {type(condition).__name__}.")
+    raise InvalidInput(
+        f"A condition must be a string or a predicate of frazil.expressions, not {type(condition).__name__}."
+    )
 
 
 def with_references(node: Any, change: Callable[[Reference], Expression]) -> Any:

@@ -1,7 +1,9 @@
-"""Stage the source of a MERGE: evaluate the frame once and number its rows, in memory while it is small, else in memory-mapped Arrow files.
+"""Stage the source of a MERGE: evaluate the frame once and number its rows, in memory while it is
+small, else in memory-mapped Arrow files.
 
-Row numbers are those of the staged frame, so the same number means the same row in every task, on any worker. A small source is sent to
-tasks as its rows, a large one as the list of its files, which each process opens once.
+Row numbers are those of the staged frame, so the same number means the same row in every task, on
+any worker. A small source is sent to tasks as its rows, a large one as the list of its files, which
+each process opens once.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ _OPEN_AT_ONCE = 2
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """Name the files of a staged source: Arrow IPC files, uncompressed so that they can be memory-mapped, in the order of their rows."""
+    """Name the files of a staged source: Arrow IPC files, uncompressed so that they can be
+    memory-mapped, in the order of their rows.
+    """
 
     locations: tuple[str, ...]
     storage: Storage
@@ -46,10 +50,23 @@ class SourceFiles:
 
 
 class MergeSource:
-    """Read source rows by number, and keep what this process has computed from them, such as indexes (`fact`)."""
+    """Read source rows by number, and keep what this process has computed from them, such as
+    indexes (`fact`).
+    """
 
-    def __init__(self, table: pa.Table, *, token: str | None = None, files: SourceFiles | None = None, mapped: bool = False):
-        self.table = table if mapped or files is not None or table.nbytes > MEMORY else table.combine_chunks()
+    def __init__(
+        self,
+        table: pa.Table,
+        *,
+        token: str | None = None,
+        files: SourceFiles | None = None,
+        mapped: bool = False,
+    ):
+        self.table = (
+            table
+            if mapped or files is not None or table.nbytes > MEMORY
+            else table.combine_chunks()
+        )
         self.files, self.token = files, token or (files.token if files else str(uuid.uuid4()))
         self._facts: dict[Any, Any] = {}
         self._lock = threading.RLock()
@@ -74,9 +91,13 @@ class MergeSource:
                 self._facts[key] = make()
             return self._facts[key]
 
-    def batches(self, names: Sequence[str], start: int = 0, count: int | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, names: Sequence[str], start: int = 0, count: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Yield some columns of the rows [start, start + count), batch by batch."""
-        for batch in self.table.select(list(names)).slice(start, count).to_batches(max_chunksize=BATCH_ROWS):
+        for batch in (
+            self.table.select(list(names)).slice(start, count).to_batches(max_chunksize=BATCH_ROWS)
+        ):
             if batch.num_rows:
                 yield batch
 
@@ -84,7 +105,9 @@ class MergeSource:
         """Return some columns of these rows, in this order."""
         table = self.table.select(list(names))
         if not names:
-            return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), len(rows), [None]))
+            return pa.RecordBatch.from_struct_array(
+                pa.Array.from_buffers(pa.struct([]), len(rows), [None])
+            )
         batches = table.to_batches()
         if len(batches) <= 1:
             return (batches[0] if batches else _empty(table.schema)).take(pa.array(rows))
@@ -94,7 +117,9 @@ class MergeSource:
         cuts = np.searchsorted(ordered, starts)
         parts = [
             batch.take(pa.array(ordered[begin:end] - start))
-            for batch, start, begin, end in zip(batches, starts.tolist(), cuts.tolist(), cuts[1:].tolist(), strict=False)
+            for batch, start, begin, end in zip(
+                batches, starts.tolist(), cuts.tolist(), cuts[1:].tolist(), strict=False
+            )
             if begin < end
         ]
         back = np.empty(len(rows), np.int64)
@@ -104,7 +129,9 @@ class MergeSource:
     def __reduce__(self) -> Any:
         if self.files is not None:
             return open_source, (self.files,)
-        sink = pa.BufferOutputStream()  # pickling a slice would include the whole table that it is a part of
+        sink = (
+            pa.BufferOutputStream()
+        )  # pickling a slice would include the whole table that it is a part of
         with pa.ipc.new_stream(sink, self.table.schema) as writer:
             writer.write_table(self.table)
         return _restored, (sink.getvalue().to_pybytes(), self.token)
@@ -114,14 +141,17 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
 
 
-# One process opens a source once -------------------------------------------------------------------------------------------------------
+# One process opens a source once
+# -------------------------------------------------------------------------------------------------------
 
 _OPEN: OrderedDict[str, MergeSource] = OrderedDict()
 _LOCK = threading.Lock()
 
 
 def open_source(files: SourceFiles) -> MergeSource:
-    """Open the rows of staged files; local files are memory-mapped, others are copied to this machine first."""
+    """Open the rows of staged files; local files are memory-mapped, others are copied to this
+    machine first.
+    """
     return _once(files.token, lambda: MergeSource(_mapped(files), files=files))
 
 
@@ -152,22 +182,32 @@ def _mapped(files: SourceFiles) -> pa.Table:
         for number, location in enumerate(files.locations):
             path = files.storage.local_path(location)
             if path is None:
-                folder = folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="frazil-source-", ignore_cleanup_errors=True))
+                folder = folder or stack.enter_context(
+                    tempfile.TemporaryDirectory(prefix="frazil-source-", ignore_cleanup_errors=True)
+                )
                 path = os.path.join(folder, str(number))
                 _copy(files.storage, location, path)
             with translated_errors(location, "read"):
-                tables.append(pa.ipc.open_file(pa.memory_map(path)).read_all())  # stays readable when the file's name is gone
+                tables.append(
+                    pa.ipc.open_file(pa.memory_map(path)).read_all()
+                )  # stays readable when the file's name is gone
     rows = conform(pa.concat_tables(tables), from_arrow_schema(tables[0].schema))
     return pa.Table.from_batches(list(rows), schema=rows.schema)
 
 
 def _copy(storage: Storage, location: str, path: str) -> None:
-    with translated_errors(location, "read"), storage.open_input(location) as remote, temporary_files(path), open(path, "wb") as local:
+    with (
+        translated_errors(location, "read"),
+        storage.open_input(location) as remote,
+        temporary_files(path),
+        open(path, "wb") as local,
+    ):
         while chunk := remote.read(1 << 20):
             local.write(chunk)
 
 
-# Staging --------------------------------------------------------------------------------------------------------------------------------
+# Staging
+# --------------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,13 +225,19 @@ class StagedSource:
 
 
 def stage(
-    frame: Any, *, memory: int = MEMORY, folder: str | None = None, like: Schema | None = None, case_sensitive: bool = True
+    frame: Any,
+    *,
+    memory: int = MEMORY,
+    folder: str | None = None,
+    like: Schema | None = None,
+    case_sensitive: bool = True,
 ) -> StagedSource:
     """Stage any Arrow-like frame, which is read once to its end.
 
-    Beyond `memory` bytes its rows go to a file under `folder` (None: the system's temporary folder). `like`: the table's schema, by which
-    Python values are typed. uint64 is taken as bigint. Raises Unsupported for other Arrow types without an Iceberg
-    type, and ValueMismatch for a value beyond bigint, both naming the column.
+    Beyond `memory` bytes its rows go to a file under `folder` (None: the system's temporary
+    folder). `like`: the table's schema, by which Python values are typed. uint64 is taken as
+    bigint. Raises Unsupported for other Arrow types without an Iceberg type, and ValueMismatch for
+    a value beyond bigint, both naming the column.
     """
     arrow = as_arrow(frame, like, case_sensitive=case_sensitive)
     rows = conform(arrow, from_arrow_schema(signed(arrow.schema)))
@@ -206,7 +252,9 @@ def stage(
 
 
 def signed(schema: pa.Schema) -> pa.Schema:
-    """Replace uint64, which no Iceberg type holds, by int64 at any depth; a value beyond int64 is an error where rows are conformed."""
+    """Replace uint64, which no Iceberg type holds, by int64 at any depth; a value beyond int64 is
+    an error where rows are conformed.
+    """
     return pa.schema([f.with_type(_signed(f.type)) for f in schema], metadata=schema.metadata)
 
 
@@ -225,10 +273,19 @@ def _signed(type_: pa.DataType) -> pa.DataType:
         return pa.large_list(signed_field(type_.value_field))
     if types.is_fixed_size_list(type_):
         return pa.list_(signed_field(type_.value_field), type_.list_size)
-    return pa.map_(signed_field(type_.key_field), signed_field(type_.item_field)) if types.is_map(type_) else type_
+    return (
+        pa.map_(signed_field(type_.key_field), signed_field(type_.item_field))
+        if types.is_map(type_)
+        else type_
+    )
 
 
-def _spilled(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema: pa.Schema, folder: str | None) -> StagedSource:
+def _spilled(
+    held: list[pa.RecordBatch],
+    rest: Iterator[pa.RecordBatch],
+    schema: pa.Schema,
+    folder: str | None,
+) -> StagedSource:
     with temporary_files(folder):
         path = tempfile.mkdtemp(prefix="frazil-source-", dir=folder)
 
@@ -237,7 +294,11 @@ def _spilled(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema:
 
     try:
         name = os.path.join(path, "rows.arrow")
-        with temporary_files(name), pa.OSFile(name, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        with (
+            temporary_files(name),
+            pa.OSFile(name, "wb") as sink,
+            pa.ipc.new_file(sink, schema) as writer,
+        ):
             while held:
                 writer.write_batch(held.pop(0))
             for batch in _of_callers(rest):
@@ -254,7 +315,9 @@ def _spilled(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema:
 
 
 class _OfTheFrame(Exception):
-    """Carry an OSError of the caller's own stream, to tell it from an error of the file that the rows are written to."""
+    """Carry an OSError of the caller's own stream, to tell it from an error of the file that the
+    rows are written to.
+    """
 
 
 def _of_callers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -266,10 +329,15 @@ def _of_callers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @contextlib.contextmanager
 def on_storage(source: MergeSource, folder: str, storage: Storage) -> Iterator[MergeSource]:
-    """Copy the source to a file in the table's storage, which workers can read; the file is removed when the context ends."""
+    """Copy the source to a file in the table's storage, which workers can read; the file is removed
+    when the context ends.
+    """
     try:
         location = f"{folder}/source-{uuid.uuid4()}.arrow"
-        with storage.open_output(location) as sink, pa.ipc.new_file(sink, source.table.schema) as writer:
+        with (
+            storage.open_output(location) as sink,
+            pa.ipc.new_file(sink, source.table.schema) as writer,
+        ):
             writer.write_table(source.table, max_chunksize=BATCH_ROWS)
         copied = open_source(SourceFiles((location,), storage))
         yield copied

@@ -1,4 +1,6 @@
-"""Decide an UPDATE: rows for which the condition is TRUE get new values; a row whose partition value changes moves to that partition."""
+"""Decide an UPDATE: rows for which the condition is TRUE get new values; a row whose partition
+value changes moves to that partition.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ _ROW_ID = NestedField(ROW_ID_ID, "\0row_id", LongType(), False)
 
 @dataclass(frozen=True)
 class UpdateDecider:
-    """Make new versions of matching rows. `read`: reads the columns that are kept or used, then the row id (with `lineage`), then the
-    position."""
+    """Make new versions of matching rows. `read`: reads the columns that are kept or used, then the
+    row id (with `lineage`), then the position."""
 
     read: ReadContext
     assignments: Assignments
@@ -31,9 +33,17 @@ class UpdateDecider:
 
     @classmethod
     def of(cls, read: ReadContext, assignments: Assignments, lineage: bool) -> UpdateDecider:
-        """Make the decider. `read`: the read context of the plan, whose filter is the condition of the UPDATE."""
+        """Make the decider. `read`: the read context of the plan, whose filter is the condition of
+        the UPDATE.
+        """
         needed = read.table_schema.project({*assignments.kept, *assignments.read}).fields
-        return cls(read.sharing_deletes(projection=Schema(*needed, *((_ROW_ID,) if lineage else ()), HIDDEN_POS)), assignments, lineage)
+        return cls(
+            read.sharing_deletes(
+                projection=Schema(*needed, *((_ROW_ID,) if lineage else ()), HIDDEN_POS)
+            ),
+            assignments,
+            lineage,
+        )
 
     def begin(self) -> Self:
         return self

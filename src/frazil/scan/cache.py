@@ -1,4 +1,6 @@
-"""Cache decoded manifests in memory, bounded by bytes, evicting the least recently used. Keys name immutable files: no entry gets stale."""
+"""Cache decoded manifests in memory, bounded by bytes, evicting the least recently used. Keys name
+immutable files: no entry gets stale.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ class CacheInfo:
 
 
 class ByteCache:
-    """Cache values up to `max_bytes` in total; safe to share among threads. A value larger than a quarter of the cache is not kept."""
+    """Cache values up to `max_bytes` in total; safe to share among threads. A value larger than a
+    quarter of the cache is not kept.
+    """
 
     def __init__(self, max_bytes: int = DEFAULT_CACHE_BYTES):
         self.max_bytes = max_bytes
@@ -58,4 +62,6 @@ class ByteCache:
 
     def info(self) -> CacheInfo:
         with self._lock:
-            return CacheInfo(len(self._items), self._bytes, self.max_bytes, self._hits, self._misses)
+            return CacheInfo(
+                len(self._items), self._bytes, self.max_bytes, self._hits, self._misses
+            )

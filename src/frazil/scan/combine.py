@@ -1,7 +1,9 @@
-"""Split data files at their split offsets and combine the pieces into tasks of about one size (table properties read.split.*).
+"""Split data files at their split offsets and combine the pieces into tasks of about one size
+(table properties read.split.*).
 
-Bin packing follows Java: a piece goes into the first of the last `lookback` bins that has room, the heaviest bin is emitted first, and a
-piece weighs its bytes or at least `open_file_cost`. Adjacent pieces of one file that end up in the same bin become one piece again.
+Bin packing follows Java: a piece goes into the first of the last `lookback` bins that has room, the
+heaviest bin is emitted first, and a piece weighs its bytes or at least `open_file_cost`. Adjacent
+pieces of one file that end up in the same bin become one piece again.
 """
 
 from __future__ import annotations
@@ -36,18 +38,28 @@ class CombinedTask:
 
 
 def combine(
-    tasks: Iterable[FileScanTask], split_size: int = 134_217_728, lookback: int = 10, open_file_cost: int = 4_194_304
+    tasks: Iterable[FileScanTask],
+    split_size: int = 134_217_728,
+    lookback: int = 10,
+    open_file_cost: int = 4_194_304,
 ) -> list[CombinedTask]:
-    """Split and combine tasks to about `split_size` bytes each. Raises InvalidInput for sizes that are not positive."""
+    """Split and combine tasks to about `split_size` bytes each. Raises InvalidInput for sizes that
+    are not positive.
+    """
     SplitOptions(split_size, lookback, open_file_cost)  # checks the sizes
     bins = _pack(_pieces(tasks, split_size), split_size, lookback, open_file_cost)
     return [CombinedTask(tuple(_merge(b.items))) for b in bins]
 
 
 def combine_for(
-    tasks: Sequence[FileScanTask], options: SplitOptions, parallelism: int = 1, scan_size: int | None = None
+    tasks: Sequence[FileScanTask],
+    options: SplitOptions,
+    parallelism: int = 1,
+    scan_size: int | None = None,
 ) -> list[CombinedTask]:
-    """Combine tasks with Java's adaptive split size for `parallelism` slots. `scan_size`: bytes of all tasks, if they are known."""
+    """Combine tasks with Java's adaptive split size for `parallelism` slots. `scan_size`: bytes of
+    all tasks, if they are known.
+    """
     size = options.split_size
     if options.adaptive:
         total = sum(t.size_bytes for t in tasks) if scan_size is None else scan_size
@@ -57,7 +69,9 @@ def combine_for(
 
 @dataclass(slots=True)
 class _Piece:
-    """Hold the range [start, end) of a task's file. `size`: where the task ends; `deletes`: bytes of the delete files that apply."""
+    """Hold the range [start, end) of a task's file. `size`: where the task ends; `deletes`: bytes
+    of the delete files that apply.
+    """
 
     task: FileScanTask
     start: int
@@ -82,12 +96,18 @@ def _pieces(tasks: Iterable[FileScanTask], split_size: int) -> Iterator[_Piece]:
 
 
 def _whole_files(tasks: TaskSequence, split_size: int) -> Iterator[_Piece]:
-    """Cut the tasks of a plan into pieces, from the plan's columns: no DataFile object is made per file."""
+    """Cut the tasks of a plan into pieces, from the plan's columns: no DataFile object is made per
+    file.
+    """
     each = iter(tasks)
     for group in tasks.groups:
         deletes = _delete_weights(group)
-        for batch in group.table.select(["file_size_in_bytes", "file_format", "split_offsets"]).to_batches():
-            for size, file_format, offsets in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+        for batch in group.table.select(
+            ["file_size_in_bytes", "file_format", "split_offsets"]
+        ).to_batches():
+            for size, file_format, offsets in zip(
+                *(c.to_pylist() for c in batch.columns), strict=True
+            ):
                 task = next(each)
                 bytes_, count = next(deletes, (0, 0))
                 for start, end in _cuts(size, file_format, offsets, split_size):
@@ -99,15 +119,27 @@ def _delete_weights(group: PlannedFiles) -> Iterator[tuple[int, int]]:
     numbers = group.delete_numbers
     if group.deletes is None or not (numbers >= 0).any():
         return iter(())
-    sizes, counts = (np.where(numbers >= 0, values[numbers], 0).tolist() for values in (group.deletes.sizes, group.deletes.counts))
+    sizes, counts = (
+        np.where(numbers >= 0, values[numbers], 0).tolist()
+        for values in (group.deletes.sizes, group.deletes.counts)
+    )
     return iter(zip(sizes, counts, strict=True))
 
 
-def _cuts(length: int, file_format: str, offsets: Sequence[int] | None, split_size: int) -> Iterable[tuple[int, int]]:
-    """Cut a file at its row groups when its split offsets are valid, else every `split_size` bytes; unsplittable formats stay whole."""
+def _cuts(
+    length: int, file_format: str, offsets: Sequence[int] | None, split_size: int
+) -> Iterable[tuple[int, int]]:
+    """Cut a file at its row groups when its split offsets are valid, else every `split_size` bytes;
+    unsplittable formats stay whole.
+    """
     if file_format not in _SPLITTABLE or length <= 0:
         return ((0, length),)
-    if offsets and offsets[-1] < length and offsets[0] >= 0 and all(a < b for a, b in zip(offsets, offsets[1:], strict=False)):
+    if (
+        offsets
+        and offsets[-1] < length
+        and offsets[0] >= 0
+        and all(a < b for a, b in zip(offsets, offsets[1:], strict=False))
+    ):
         edges = [0, *offsets[1:], length]  # the first piece starts at 0: the pieces cover the file
     elif length <= split_size:
         return ((0, length),)
@@ -122,10 +154,14 @@ class _Bin:
     weight: int
 
 
-def _pack(pieces: Iterable[_Piece], target: int, lookback: int, open_file_cost: int) -> Iterator[_Bin]:
+def _pack(
+    pieces: Iterable[_Piece], target: int, lookback: int, open_file_cost: int
+) -> Iterator[_Bin]:
     bins: list[_Bin] = []
     for piece in pieces:
-        weight = max(piece.end - piece.start + piece.deletes, (1 + piece.delete_count) * open_file_cost)
+        weight = max(
+            piece.end - piece.start + piece.deletes, (1 + piece.delete_count) * open_file_cost
+        )
         for candidate in bins:
             if candidate.weight + weight <= target:
                 candidate.items.append(piece)

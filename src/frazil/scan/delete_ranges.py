@@ -1,6 +1,8 @@
-"""Prune pairs of data file and delete file by statistics: deleted paths or keys whose bounds and counts exclude the data file's.
+"""Prune pairs of data file and delete file by statistics: deleted paths or keys whose bounds and
+counts exclude the data file's.
 
-A statistic that is missing, of another type or not decodable rules nothing out (spec, "Scan Planning").
+A statistic that is missing, of another type or not decodable rules nothing out (spec, "Scan
+Planning").
 """
 
 from __future__ import annotations
@@ -21,23 +23,45 @@ from frazil.scan.manifests import BOUNDS, STATISTICS, column_of
 from frazil.scan.tasks import PlannedFiles
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import DELETE_FILE_PATH_ID
-from frazil.spec.types import GeographyType, GeometryType, IcebergType, StringType, UnknownType, UUIDType, VariantType
+from frazil.spec.types import (
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    StringType,
+    UnknownType,
+    UUIDType,
+    VariantType,
+)
 from frazil.storage.locations import normalise
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
-_UNCOMPARED = (UUIDType, VariantType, GeometryType, GeographyType, UnknownType)  # uuid: writers disagree about the order
+_UNCOMPARED = (
+    UUIDType,
+    VariantType,
+    GeometryType,
+    GeographyType,
+    UnknownType,
+)  # uuid: writers disagree about the order
 _CHUNK = 250_000
 _STRING = StringType()
 
 
 def normalised(paths: pa.Array) -> pa.Array:
-    """Normalise paths so that each file has one spelling, as `storage.normalise` does: `file:/x`, `file:///x` and `/x` are one file."""
-    odd = pc.or_kleene(pc.match_substring_regex(paths, "^(?i:file|s3a|s3n|gcs|abfs|wasbs?|memory|hdfs):"), _has_nothing(paths))
+    """Normalise paths so that each file has one spelling, as `storage.normalise` does: `file:/x`,
+    `file:///x` and `/x` are one file.
+    """
+    odd = pc.or_kleene(
+        pc.match_substring_regex(paths, "^(?i:file|s3a|s3n|gcs|abfs|wasbs?|memory|hdfs):"),
+        _has_nothing(paths),
+    )
     if not pc.any(odd).as_py():
         return paths
-    # s3://bucket/key has a doubled slash and is normal: the slow `normalise` is called only for paths that it may change.
-    plain = pc.match_substring_regex(paths, r"^(s3|gs|abfss|https?)://|^hdfs://[a-z0-9_.-]+(:[0-9]+)?(/([^/.]|\.[^/])[^/]*)+$")
+    # s3://bucket/key has a doubled slash and is normal: the slow `normalise` is called only for
+    # paths that it may change.
+    plain = pc.match_substring_regex(
+        paths, r"^(s3|gs|abfss|https?)://|^hdfs://[a-z0-9_.-]+(:[0-9]+)?(/([^/.]|\.[^/])[^/]*)+$"
+    )
     plain = pc.and_(plain, pc.invert(pc.match_substring(paths, ":8020/")))
     odd = pc.and_(odd, pc.invert(plain))
     local = pc.match_substring_regex(paths, "^file:(///)?[^/]|^file:/[^/]")
@@ -47,7 +71,13 @@ def normalised(paths: pa.Array) -> pa.Array:
     simplified = pc.if_else(done, simple, paths)
     if not pc.any(rest).as_py():
         return simplified
-    return pa.array([normalise(p) if r else p for p, r in zip(simplified.to_pylist(), rest.to_pylist(), strict=True)], pa.string())
+    return pa.array(
+        [
+            normalise(p) if r else p
+            for p, r in zip(simplified.to_pylist(), rest.to_pylist(), strict=True)
+        ],
+        pa.string(),
+    )
 
 
 def _has_nothing(paths: pa.Array) -> pa.Array:
@@ -57,8 +87,9 @@ def _has_nothing(paths: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class PathBounds:
-    """Hold, for each delete file, `single`: the one data file it applies to (normalised; null: several, or an equality delete), and
-    `lower` and `upper`: the bounds of its deleted paths as bytes (null: unknown)."""
+    """Hold, for each delete file, `single`: the one data file it applies to (normalised; null:
+    several, or an equality delete), and `lower` and `upper`: the bounds of its deleted paths as
+    bytes (null: unknown)."""
 
     single: pa.Array
     lower: pa.Array
@@ -70,13 +101,17 @@ class PathBounds:
 
 
 def path_bounds(tables: Sequence[pa.Table], referenced: pa.Array, positional: Flags) -> PathBounds:
-    """Read the path bounds of delete files. Equal bounds mean one data file, also without `referenced_data_file` (spec, "Manifests").
+    """Read the path bounds of delete files. Equal bounds mean one data file, also without
+    `referenced_data_file` (spec, "Manifests").
 
-    Where both name a file of the same name in different places, the bounds are right: Java's `rewrite_table_path` (1.11) gives a copy's
-    position delete files new bounds, but leaves `referenced_data_file` as it was in the original.
+    Where both name a file of the same name in different places, the bounds are right: Java's
+    `rewrite_table_path` (1.11) gives a copy's position delete files new bounds, but leaves
+    `referenced_data_file` as it was in the original.
     """
     lower, upper = (
-        pa.concat_arrays([MapColumn(t.column(name)).at(DELETE_FILE_PATH_ID).cast(pa.binary()) for t in tables])
+        pa.concat_arrays(
+            [MapColumn(t.column(name)).at(DELETE_FILE_PATH_ID).cast(pa.binary()) for t in tables]
+        )
         for name in ("lower_bounds", "upper_bounds")
     )
     same = decode_bounds(pc.if_else(pc.equal(lower, upper), lower, None), _STRING)
@@ -108,7 +143,9 @@ Test = Callable[[Numbers, Numbers], Flags]
 
 @dataclass(frozen=True)
 class Pruner:
-    """Test pairs of data file and delete file: `pruner(data, deletes)` tells for each pair of numbers whether the delete may apply."""
+    """Test pairs of data file and delete file: `pruner(data, deletes)` tells for each pair of
+    numbers whether the delete may apply.
+    """
 
     tests: tuple[tuple[Flags, Test], ...]  # (delete files that are tested, the test)
 
@@ -131,14 +168,21 @@ def pruner_of(
     scattered: Flags,
     equality: Flags,
 ) -> Pruner | None:
-    """Make the pruner for these data files and delete files; None: no statistic could rule a pair out."""
+    """Make the pruner for these data files and delete files; None: no statistic could rule a pair
+    out.
+    """
     tests: list[tuple[Flags, Test]] = []
-    has_bounds = (pc.or_(bounds.lower.is_valid(), bounds.upper.is_valid())).to_numpy(zero_copy_only=False)
+    has_bounds = (pc.or_(bounds.lower.is_valid(), bounds.upper.is_valid())).to_numpy(
+        zero_copy_only=False
+    )
     if (scattered & has_bounds).any():
         tests.append((scattered & has_bounds, _by_path_bounds(bounds, data_paths)))
     if equality.any() and all(set(STATISTICS).issubset(g.table.column_names) for g in groups):
         ids = pa.concat_arrays([column_of(t, "equality_ids") for t in tables])
-        parents, flat = pc.list_parent_indices(ids).to_numpy(zero_copy_only=False), pc.list_flatten(ids).to_numpy(zero_copy_only=False)
+        parents, flat = (
+            pc.list_parent_indices(ids).to_numpy(zero_copy_only=False),
+            pc.list_flatten(ids).to_numpy(zero_copy_only=False),
+        )
         for field_id in np.unique(flat[equality[parents]]):
             type_ = key_type(metadata, int(field_id))
             if type_ is None or not type_.is_primitive or isinstance(type_, _UNCOMPARED):
@@ -146,7 +190,14 @@ def pruner_of(
             about = np.zeros(len(equality), bool)
             about[parents[flat == field_id]] = True
             ours = _statistics([g.table for g in groups], int(field_id), type_)
-            tests.append((about & equality, _by_ranges(ours, _statistics(tables, int(field_id), type_), isinstance(type_, FLOATS))))
+            tests.append(
+                (
+                    about & equality,
+                    _by_ranges(
+                        ours, _statistics(tables, int(field_id), type_), isinstance(type_, FLOATS)
+                    ),
+                )
+            )
     return Pruner(tuple(tests)) if tests else None
 
 
@@ -157,8 +208,8 @@ def key_type(metadata: TableMetadata, field_id: int) -> IcebergType | None:
 
 
 def _by_path_bounds(bounds: PathBounds, data_paths: pa.Array) -> Test:
-    """Test data file paths against path bounds, by rank among all of them. Bounds in a spelling that is not normalised (`file:/x`) sort
-    differently, so they rule nothing out."""
+    """Test data file paths against path bounds, by rank among all of them. Bounds in a spelling
+    that is not normalised (`file:/x`) sort differently, so they rule nothing out."""
     plain = pc.and_(*(pc.equal(_plain(b), b) for b in (bounds.lower, bounds.upper)))
     odd = ~pc.fill_null(plain, False).to_numpy(zero_copy_only=False)
     least, most = possible_bounds(bounds.lower, bounds.upper)
@@ -166,8 +217,12 @@ def _by_path_bounds(bounds: PathBounds, data_paths: pa.Array) -> Test:
     ranks = pc.rank(everything, tiebreaker="dense").to_numpy().astype(np.int64)
     of_paths, of_least, of_most = np.split(ranks, [len(data_paths), len(data_paths) + len(least)])
     lower = np.where(least.is_null().to_numpy(zero_copy_only=False) | odd, -1, of_least)
-    upper = np.where(most.is_null().to_numpy(zero_copy_only=False) | odd, np.iinfo(np.int64).max, of_most)
-    return lambda data, deletes: np.asarray((of_paths[data] >= lower[deletes]) & (of_paths[data] <= upper[deletes]))
+    upper = np.where(
+        most.is_null().to_numpy(zero_copy_only=False) | odd, np.iinfo(np.int64).max, of_most
+    )
+    return lambda data, deletes: np.asarray(
+        (of_paths[data] >= lower[deletes]) & (of_paths[data] <= upper[deletes])
+    )
 
 
 def _plain(values: pa.Array) -> pa.Array:
@@ -176,30 +231,49 @@ def _plain(values: pa.Array) -> pa.Array:
 
 
 def _statistics(tables: Sequence[pa.Table], field_id: int, type_: IcebergType) -> _Column:
-    columns = {n: pa.concat_arrays([MapColumn(t.column(n)).at(field_id) for t in tables]) for n in STATISTICS}
+    columns = {
+        n: pa.concat_arrays([MapColumn(t.column(n)).at(field_id) for t in tables])
+        for n in STATISTICS
+    }
     rows = np.concatenate([t.column("record_count").to_numpy() for t in tables])
     values, nulls, nans = (
-        pc.fill_null(columns[n], -1).to_numpy(zero_copy_only=False) for n in ("value_counts", "null_value_counts", "nan_value_counts")
+        pc.fill_null(columns[n], -1).to_numpy(zero_copy_only=False)
+        for n in ("value_counts", "null_value_counts", "nan_value_counts")
     )
-    offsets = pa.table({"split_offsets": pa.concat_arrays([column_of(t, "split_offsets") for t in tables])})
+    offsets = pa.table(
+        {"split_offsets": pa.concat_arrays([column_of(t, "split_offsets") for t in tables])}
+    )
     lower, upper = (decode_bounds(columns[n], type_) for n in BOUNDS)
     unbounded = (pc.and_(lower.is_null(), upper.is_null())).to_numpy(zero_copy_only=False)
     lower, upper = trusted(lower, upper, type_, offsets)
     counted = (nulls >= 0) & (values == rows)
-    return _Column(lower, upper, ~(counted & (nulls == 0)), counted & (nulls >= rows) & unbounded, nans == 0)
+    return _Column(
+        lower, upper, ~(counted & (nulls == 0)), counted & (nulls >= rows) & unbounded, nans == 0
+    )
 
 
 def _by_ranges(ours: _Column, theirs: _Column, floats: bool) -> Test:
-    """Test the key ranges of data files against those of equality deletes. Null equals null and NaN equals NaN in an equality delete, so a
-    pair that may share one of them is kept."""
+    """Test the key ranges of data files against those of equality deletes. Null equals null and NaN
+    equals NaN in an equality delete, so a pair that may share one of them is kept."""
 
     def may_apply(data: Numbers, deletes: Numbers) -> Flags:
         both_null = ours.may_null[data] & theirs.may_null[deletes]
-        one_sided = (ours.all_null[data] & ~theirs.may_null[deletes]) | (theirs.all_null[deletes] & ~ours.may_null[data])
+        one_sided = (ours.all_null[data] & ~theirs.may_null[deletes]) | (
+            theirs.all_null[deletes] & ~ours.may_null[data]
+        )
         rows, keys = pa.array(data), pa.array(deletes)
-        lower, upper, least, most = ours.lower.take(rows), ours.upper.take(rows), theirs.lower.take(keys), theirs.upper.take(keys)
-        bounded = pc.and_(pc.and_(lower.is_valid(), upper.is_valid()), pc.and_(least.is_valid(), most.is_valid()))
-        apart = pc.fill_null(pc.and_(bounded, pc.or_(pc.less(upper, least), pc.less(most, lower))), False).to_numpy(zero_copy_only=False)
+        lower, upper, least, most = (
+            ours.lower.take(rows),
+            ours.upper.take(rows),
+            theirs.lower.take(keys),
+            theirs.upper.take(keys),
+        )
+        bounded = pc.and_(
+            pc.and_(lower.is_valid(), upper.is_valid()), pc.and_(least.is_valid(), most.is_valid())
+        )
+        apart = pc.fill_null(
+            pc.and_(bounded, pc.or_(pc.less(upper, least), pc.less(most, lower))), False
+        ).to_numpy(zero_copy_only=False)
         if floats:
             apart = apart & (ours.no_nan[data] | theirs.no_nan[deletes])
         return np.asarray(both_null | ~(one_sided | apart))

@@ -1,6 +1,8 @@
-"""Read the entries of a manifest in parts, for work on all files of a table whose memory must not grow with the size of its manifests.
+"""Read the entries of a manifest in parts, for work on all files of a table whose memory must not
+grow with the size of its manifests.
 
-Paths compress well: a manifest of 4 MB may name a million files, whose entries take 700 MB while they are decoded.
+Paths compress well: a manifest of 4 MB may name a million files, whose entries take 700 MB while
+they are decoded.
 """
 
 from __future__ import annotations
@@ -23,15 +25,22 @@ _SMALL = 1 << 16  # bytes of a manifest whose entries are not counted in the lis
 
 def is_large(manifest: ManifestFile) -> bool:
     """Tell whether a manifest may hold more entries than are decoded at once."""
-    counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
+    counts = (
+        manifest.added_files_count,
+        manifest.existing_files_count,
+        manifest.deleted_files_count,
+    )
     if any(n is None for n in counts):
         return manifest.manifest_length > _SMALL
     return sum(n or 0 for n in counts) > ENTRIES
 
 
-def read_in_parts(storage: Storage, manifest: ManifestFile, columns: Collection[str], workers: int = 1) -> Iterator[pa.Table]:
-    """Yield the entries of a manifest, DELETED ones included, in one or more tables. `columns`: not `first_row_id`, which depends on all
-    entries. A few parts are decoded at the same time by `workers` threads. Raises as `read_manifest` does."""
+def read_in_parts(
+    storage: Storage, manifest: ManifestFile, columns: Collection[str], workers: int = 1
+) -> Iterator[pa.Table]:
+    """Yield the entries of a manifest, DELETED ones included, in one or more tables. `columns`: not
+    `first_row_id`, which depends on all entries. A few parts are decoded at the same time by
+    `workers` threads. Raises as `read_manifest` does."""
     if not is_large(manifest):
         yield read_manifest(storage, manifest, columns, keep=False)
         return
@@ -48,7 +57,9 @@ def read_in_parts(storage: Storage, manifest: ManifestFile, columns: Collection[
 
 
 def _cut(blocks: list[int]) -> list[range]:
-    """Cut blocks into runs of about as many entries as are decoded at once; one run where there are no blocks."""
+    """Cut blocks into runs of about as many entries as are decoded at once; one run where there are
+    no blocks.
+    """
     runs, begin, held = [], 0, 0
     for number, count in enumerate(blocks):
         if number > begin and held + count > ENTRIES:

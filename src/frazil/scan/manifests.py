@@ -1,4 +1,6 @@
-"""Read manifest lists and manifests from storage, through one bounded cache (spec, "Manifests", "Manifest Lists")."""
+"""Read manifest lists and manifests from storage, through one bounded cache (spec, "Manifests",
+"Manifest Lists").
+"""
 
 from __future__ import annotations
 
@@ -36,15 +38,30 @@ DELETE = ("equality_ids", "referenced_data_file", "content_offset", "content_siz
 SIZES = ("column_sizes",)
 BOUNDS = ("lower_bounds", "upper_bounds")
 STATISTICS = ("value_counts", "null_value_counts", "nan_value_counts", *BOUNDS)
-PRUNED_BY = (*ENTRY, "partition", "record_count", "first_row_id", *BOUNDS)  # what nearly all files are pruned by
+PRUNED_BY = (
+    *ENTRY,
+    "partition",
+    "record_count",
+    "first_row_id",
+    *BOUNDS,
+)  # what nearly all files are pruned by
 PLAN_COLUMNS = (*ENTRY, *FILE, *READ)
-_PACK, _PACK_BYTES = 64, 1 << 20  # manifests that are decoded together, and their bytes: more of them are hardly faster
-_WAITING, _AT_ONCE_BYTES = 16, 64 << 20  # threads that wait for a store, and bytes of manifests that they read at once
+_PACK, _PACK_BYTES = (
+    64,
+    1 << 20,
+)  # manifests that are decoded together, and their bytes: more of them are hardly faster
+_WAITING, _AT_ONCE_BYTES = (
+    16,
+    64 << 20,
+)  # threads that wait for a store, and bytes of manifests that they read at once
 _SMALL = 24 << 10  # bytes of a manifest
 ALL_COLUMNS = (*PLAN_COLUMNS, *DELETE, *SIZES, *STATISTICS)
 
 
-LONGEST_LIST, LONGEST_MANIFEST = 1 << 28, 1 << 31  # a list of a million manifests has 100 MB, an entry some 200 bytes
+LONGEST_LIST, LONGEST_MANIFEST = (
+    1 << 28,
+    1 << 31,
+)  # a list of a million manifests has 100 MB, an entry some 200 bytes
 _LONGER = 1 << 24
 
 
@@ -53,15 +70,20 @@ def clear_caches() -> None:
     manifest_cache.clear()
 
 
-def manifests_of(metadata: TableMetadata, snapshot: Snapshot, storage: Storage, *, keep: bool = True) -> tuple[ManifestFile, ...]:
-    """Read the manifest list of a snapshot, in its order. Raises CorruptData, NoSuchFileError, and Unsupported for encrypted tables.
+def manifests_of(
+    metadata: TableMetadata, snapshot: Snapshot, storage: Storage, *, keep: bool = True
+) -> tuple[ManifestFile, ...]:
+    """Read the manifest list of a snapshot, in its order. Raises CorruptData, NoSuchFileError, and
+    Unsupported for encrypted tables.
 
     `keep=False`: a list that is read does not go into the cache.
     """
     if snapshot.key_id is not None:
         raise _encrypted(metadata, snapshot, "manifest list", snapshot.manifest_list)
     if snapshot.manifest_list is None:
-        return tuple(_inline_manifest(path, snapshot, metadata, storage) for path in snapshot.manifests or ())
+        return tuple(
+            _inline_manifest(path, snapshot, metadata, storage) for path in snapshot.manifests or ()
+        )
     key = ("list", snapshot.manifest_list)
     manifests: tuple[ManifestFile, ...] | None = manifest_cache.get(key)
     if manifests is None:
@@ -77,32 +99,44 @@ def manifests_of(metadata: TableMetadata, snapshot: Snapshot, storage: Storage, 
 
 
 def _refuse_torn(manifests: tuple[ManifestFile, ...], snapshot: Snapshot) -> None:
-    """Raise CorruptData for a manifest list that was cut off right after its header: it reads as empty, but the snapshot summary counts
-    files."""
-    totals = {name: snapshot.summary.get(name, "0") for name in ("total-data-files", "total-delete-files")}
+    """Raise CorruptData for a manifest list that was cut off right after its header: it reads as
+    empty, but the snapshot summary counts files."""
+    totals = {
+        name: snapshot.summary.get(name, "0") for name in ("total-data-files", "total-delete-files")
+    }
     if not manifests and any(text.isdigit() and int(text) for text in totals.values()):
         text = f"Manifest list {snapshot.manifest_list} is empty, but its snapshot counts {totals['total-data-files']} data files."
         raise CorruptData(text, file=snapshot.manifest_list, snapshot_id=snapshot.snapshot_id)
 
 
-def _encrypted(metadata: TableMetadata, snapshot: Snapshot, noun: str, file: str | None) -> Unsupported:
+def _encrypted(
+    metadata: TableMetadata, snapshot: Snapshot, noun: str, file: str | None
+) -> Unsupported:
     return Unsupported(
         f"Table {metadata.location} is encrypted ({noun} {file}); encrypted tables are not supported.",
-        table=metadata.location, snapshot_id=snapshot.snapshot_id, file=file,
-    )  # fmt: skip
+        table=metadata.location,
+        snapshot_id=snapshot.snapshot_id,
+        file=file,
+    )
 
 
-def _inline_manifest(path: str, snapshot: Snapshot, metadata: TableMetadata, storage: Storage) -> ManifestFile:
-    """Describe a manifest that a v1 snapshot names without a manifest list: its spec is in its header, its counts are unknown, its
-    sequence number is 0."""
+def _inline_manifest(
+    path: str, snapshot: Snapshot, metadata: TableMetadata, storage: Storage
+) -> ManifestFile:
+    """Describe a manifest that a v1 snapshot names without a manifest list: its spec is in its
+    header, its counts are unknown, its sequence number is 0."""
     key = ("inline", path, snapshot.snapshot_id)
     manifest: ManifestFile | None = manifest_cache.get(key)
     if manifest is None:
         data = read_whole(storage, path, LONGEST_MANIFEST, "manifest")
         manifest = ManifestFile(
-            manifest_path=path, manifest_length=len(data), partition_spec_id=_header_spec(data, path, metadata),
-            added_snapshot_id=snapshot.snapshot_id, sequence_number=0, min_sequence_number=0,
-        )  # fmt: skip
+            manifest_path=path,
+            manifest_length=len(data),
+            partition_spec_id=_header_spec(data, path, metadata),
+            added_snapshot_id=snapshot.snapshot_id,
+            sequence_number=0,
+            min_sequence_number=0,
+        )
         manifest_cache.put(key, manifest, 1000)
     return manifest
 
@@ -110,18 +144,27 @@ def _inline_manifest(path: str, snapshot: Snapshot, metadata: TableMetadata, sto
 def _header_spec(data: bytes, path: str, metadata: TableMetadata) -> int:
     text = read_container(data, path).metadata.get("partition-spec-id", b"0")
     if not text.isdigit():
-        raise CorruptData(f"The header of manifest {path} has no valid partition-spec-id.", file=path)
+        raise CorruptData(
+            f"The header of manifest {path} has no valid partition-spec-id.", file=path
+        )
     metadata.spec_by_id(int(text))
     return int(text)
 
 
 def read_manifest(
-    storage: Storage, manifest: ManifestFile, columns: Collection[str] | None = None, *, keep: bool = True, data: bytes | None = None
+    storage: Storage,
+    manifest: ManifestFile,
+    columns: Collection[str] | None = None,
+    *,
+    keep: bool = True,
+    data: bytes | None = None,
 ) -> pa.Table:
-    """Read the entries of a manifest, one per row, DELETED ones included, with sequence numbers inherited; `columns` None: all columns.
-    `data`: the bytes of the manifest, where the caller has them.
+    """Read the entries of a manifest, one per row, DELETED ones included, with sequence numbers
+    inherited; `columns` None: all columns. `data`: the bytes of the manifest, where the caller has
+    them.
 
-    `keep=False`: the entries do not go into the cache. Callers that read all columns of every manifest would only evict everything else.
+    `keep=False`: the entries do not go into the cache. Callers that read all columns of every
+    manifest would only evict everything else.
     """
     wanted = ALL_COLUMNS if columns is None else tuple(columns)
     key = _key(manifest)
@@ -130,33 +173,54 @@ def read_manifest(
         have = set(cached.column_names)
         if have.issuperset(wanted):
             return cached.select([c for c in cached.column_names if c in set(wanted)])
-        table = _with(cached, _decoded(storage, manifest, tuple(c for c in wanted if c not in have), data), manifest)
+        table = _with(
+            cached,
+            _decoded(storage, manifest, tuple(c for c in wanted if c not in have), data),
+            manifest,
+        )
     else:
         table = _decoded(storage, manifest, wanted, data)
     if keep:
         manifest_cache.put(key, table, table.nbytes + 4000)
-    return table if columns is None else table.select([c for c in table.column_names if c in set(columns)])
+    return (
+        table
+        if columns is None
+        else table.select([c for c in table.column_names if c in set(columns)])
+    )
 
 
-def _decoded(storage: Storage, manifest: ManifestFile, columns: Collection[str], data: bytes | None) -> pa.Table:
-    return decode_manifest(manifest_bytes(storage, manifest) if data is None else data, manifest, columns=columns)
+def _decoded(
+    storage: Storage, manifest: ManifestFile, columns: Collection[str], data: bytes | None
+) -> pa.Table:
+    return decode_manifest(
+        manifest_bytes(storage, manifest) if data is None else data, manifest, columns=columns
+    )
 
 
 def manifest_bytes(storage: Storage, manifest: ManifestFile) -> bytes:
     """Read the bytes of a manifest. Raises CorruptData where it is far longer than its list tells.
 
-    A somewhat different length is no damage: Java's rewrite_table_path gives the manifests of a copy the lengths of the originals.
+    A somewhat different length is no damage: Java's rewrite_table_path gives the manifests of a
+    copy the lengths of the originals.
     """
     most = min(LONGEST_MANIFEST, _LONGER + 2 * manifest.manifest_length)
     return read_whole(storage, manifest.manifest_path, most, "manifest")
 
 
-def packs_of(manifests: Iterable[ManifestFile], most: int = _PACK, size: int = _PACK_BYTES) -> list[list[ManifestFile]]:
-    """Group neighbouring manifests of one spec to be read together: at most `most` of them, of about `size` bytes in all."""
+def packs_of(
+    manifests: Iterable[ManifestFile], most: int = _PACK, size: int = _PACK_BYTES
+) -> list[list[ManifestFile]]:
+    """Group neighbouring manifests of one spec to be read together: at most `most` of them, of
+    about `size` bytes in all.
+    """
     packs: list[list[ManifestFile]] = []
     room = 0
     for manifest in manifests:
-        fits = bool(packs) and packs[-1][0].partition_spec_id == manifest.partition_spec_id and room >= manifest.manifest_length
+        fits = (
+            bool(packs)
+            and packs[-1][0].partition_spec_id == manifest.partition_spec_id
+            and room >= manifest.manifest_length
+        )
         if not fits or len(packs[-1]) == most:
             packs.append([])
             room = size
@@ -165,16 +229,22 @@ def packs_of(manifests: Iterable[ManifestFile], most: int = _PACK, size: int = _
     return packs
 
 
-def packs_for(manifests: Sequence[ManifestFile], threads: int, most: int = _PACK, size: int = _PACK_BYTES) -> list[list[ManifestFile]]:
-    """Group manifests as `packs_of` does, but so that every thread has some where a store is waited for: the manifests of a pack are read
-    one after the other."""
+def packs_for(
+    manifests: Sequence[ManifestFile], threads: int, most: int = _PACK, size: int = _PACK_BYTES
+) -> list[list[ManifestFile]]:
+    """Group manifests as `packs_of` does, but so that every thread has some where a store is waited
+    for: the manifests of a pack are read one after the other."""
     packs = packs_of(manifests, most, size)
-    return packs_of(manifests, -(-len(manifests) // threads), size) if are_remote(manifests) and len(packs) < threads else packs
+    return (
+        packs_of(manifests, -(-len(manifests) // threads), size)
+        if are_remote(manifests) and len(packs) < threads
+        else packs
+    )
 
 
 def read_pack(storage: Storage, pack: Sequence[ManifestFile]) -> list[pa.Table]:
-    """Read all columns of the entries of several manifests, DELETED ones included, each as `read_manifest` does; nothing goes into the
-    cache."""
+    """Read all columns of the entries of several manifests, DELETED ones included, each as
+    `read_manifest` does; nothing goes into the cache."""
     if len(pack) == 1:
         return [read_manifest(storage, pack[0], keep=False)]
     return decode_manifests([(manifest_bytes(storage, m), m) for m in pack])
@@ -188,9 +258,13 @@ def is_cached(manifest: ManifestFile) -> bool:
 def _key(manifest: ManifestFile) -> tuple[Any, ...]:
     """Return the key of a manifest in the cache."""
     return (
-        "manifest", manifest.manifest_path, manifest.manifest_length, manifest.sequence_number, manifest.added_snapshot_id,
+        "manifest",
+        manifest.manifest_path,
+        manifest.manifest_length,
+        manifest.sequence_number,
+        manifest.added_snapshot_id,
         manifest.first_row_id,
-    )  # fmt: skip
+    )
 
 
 def _with(cached: pa.Table, read: pa.Table, manifest: ManifestFile) -> pa.Table:
@@ -203,7 +277,9 @@ def _with(cached: pa.Table, read: pa.Table, manifest: ManifestFile) -> pa.Table:
 
 
 def each(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
-    """Map a function over items in threads, with results in order; only a few more items are started than results were taken."""
+    """Map a function over items in threads, with results in order; only a few more items are
+    started than results were taken.
+    """
     todo = list(items)
     if len(todo) < 2 or workers < 2:
         yield from map(function, todo)
@@ -224,7 +300,9 @@ def each(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterat
 
 
 def are_small(manifests: Sequence[ManifestFile]) -> bool:
-    """Tell whether manifests hold few entries each, as commits of few files leave them: reading them is mostly Python's work."""
+    """Tell whether manifests hold few entries each, as commits of few files leave them: reading
+    them is mostly Python's work.
+    """
     return sum(m.manifest_length for m in manifests) <= _SMALL * len(manifests)
 
 
@@ -234,8 +312,9 @@ def are_remote(manifests: Sequence[ManifestFile]) -> bool:
 
 
 def threads_for(manifests: Sequence[ManifestFile], storage: Storage, workers: int) -> int:
-    """Return how many threads read these manifests: one for small local files, since threads in Python would only wait for each other;
-    more than there are cores where a store is waited for, unless their number was configured or that would hold too many bytes at once."""
+    """Return how many threads read these manifests: one for small local files, since threads in
+    Python would only wait for each other; more than there are cores where a store is waited for,
+    unless their number was configured or that would hold too many bytes at once."""
     if are_remote(manifests) and not workers_are_given():
         mean = sum(m.manifest_length for m in manifests) // len(manifests)
         return max(workers, min(_WAITING, _AT_ONCE_BYTES // max(mean, 1)))
@@ -244,7 +323,9 @@ def threads_for(manifests: Sequence[ManifestFile], storage: Storage, workers: in
 
 
 def threads_for_lists(snapshots: Sequence[Snapshot], storage: Storage, workers: int) -> int:
-    """Return how many threads read the manifest lists of snapshots, by the rule of `threads_for`: one for local lists."""
+    """Return how many threads read the manifest lists of snapshots, by the rule of `threads_for`:
+    one for local lists.
+    """
     first = next((s.manifest_list for s in snapshots if s.manifest_list is not None), None)
     if first is not None and scheme_of(first) in REMOTE_SCHEMES and not workers_are_given():
         return max(workers, _WAITING)
@@ -257,7 +338,9 @@ def is_data(manifest: ManifestFile) -> bool:
 
 def live(entries: pa.Table) -> pa.Table:
     """Keep the entries that are live, that is whose status is not DELETED."""
-    alive = pc.not_equal(entries.column("status"), scalar(int(ManifestEntryStatus.DELETED), pa.int32()))
+    alive = pc.not_equal(
+        entries.column("status"), scalar(int(ManifestEntryStatus.DELETED), pa.int32())
+    )
     return entries if pc.all(alive).as_py() is not False else entries.filter(alive)
 
 

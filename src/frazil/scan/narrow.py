@@ -1,4 +1,6 @@
-"""Narrow a finished plan by a filter that arrives later, as Spark's runtime filters and pushed-down conditions do."""
+"""Narrow a finished plan by a filter that arrives later, as Spark's runtime filters and pushed-down
+conditions do.
+"""
 
 from __future__ import annotations
 
@@ -19,31 +21,47 @@ FEW = 16  # files; reading the footers of so few takes no longer than pruning ma
 
 
 def may_hold(plan: Plan, row_filter: Bound, schema: Schema) -> frozenset[str] | None:
-    """Return the paths of the planned files that may hold rows for which this filter is TRUE as well; None: it excludes nothing new.
+    """Return the paths of the planned files that may hold rows for which this filter is TRUE as
+    well; None: it excludes nothing new.
 
-    `schema`: the one `row_filter` is bound to, with the table's field ids. Raises the errors of `plan`.
+    `schema`: the one `row_filter` is bound to, with the table's field ids. Raises the errors of
+    `plan`.
     """
-    if plan.storage is None or plan.snapshot is None or len(plan) <= FEW or isinstance(row_filter, Constant):
+    if (
+        plan.storage is None
+        or plan.snapshot is None
+        or len(plan) <= FEW
+        or isinstance(row_filter, Constant)
+    ):
         return None
     if all(_is_told(part, plan) for part in conjuncts(row_filter)):
         return None
-    if plan.by_server is not None:  # manifests may be closed to whoever is to ask the server for plans
+    if (
+        plan.by_server is not None
+    ):  # manifests may be closed to whoever is to ask the server for plans
         matching = [_may_match(group, row_filter, schema, plan) for group in plan.groups]
         return frozenset(p for t in matching for p in t.column("file_path").to_pylist())
     data = [m for m in manifests_of(plan.metadata, plan.snapshot, plan.storage) if is_data(m)]
     options = replace(plan.options, with_stats=False)
-    groups, _ = plan_manifests(plan.metadata, plan.storage, data, row_filter, schema, options, plan.report)
+    groups, _ = plan_manifests(
+        plan.metadata, plan.storage, data, row_filter, schema, options, plan.report
+    )
     return frozenset(p for g in groups for p in g.table.column("file_path").to_pylist())
 
 
 def any_may_hold(plan: Plan, row_filter: Bound) -> bool:
-    """Tell whether any planned file may hold rows for which this filter, bound to the plan's schema, is TRUE as well. Raises the errors of
-    `plan`."""
+    """Tell whether any planned file may hold rows for which this filter, bound to the plan's
+    schema, is TRUE as well. Raises the errors of `plan`."""
     if plan.storage is None or plan.snapshot is None or plan.by_server is not None:
         return any(len(_may_match(group, row_filter, plan.schema, plan)) for group in plan.groups)
     data = [m for m in manifests_of(plan.metadata, plan.snapshot, plan.storage) if is_data(m)]
-    both, options = conjunction([plan.row_filter, row_filter]), replace(plan.options, with_stats=False)
-    groups, _ = plan_manifests(plan.metadata, plan.storage, data, both, plan.schema, options, plan.report)
+    both, options = (
+        conjunction([plan.row_filter, row_filter]),
+        replace(plan.options, with_stats=False),
+    )
+    groups, _ = plan_manifests(
+        plan.metadata, plan.storage, data, both, plan.schema, options, plan.report
+    )
     return any(len(group.table) for group in groups)
 
 
@@ -53,8 +71,8 @@ def _may_match(group: PlannedFiles, row_filter: Bound, schema: Schema, plan: Pla
 
 
 def _is_told(part: Bound, plan: Plan) -> bool:
-    """Tell whether the plan's own filter implies this part. Spark passes the plan's filter down again, and adds IS NOT NULL for its
-    columns."""
+    """Tell whether the plan's own filter implies this part. Spark passes the plan's filter down
+    again, and adds IS NOT NULL for its columns."""
     if part in conjuncts(plan.row_filter):
         return True
     is_not_null = isinstance(part, BoundNot) and isinstance(part.child, NullTest)

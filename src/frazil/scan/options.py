@@ -12,7 +12,13 @@ from typing import Any
 from frazil.errors import InvalidInput
 from frazil.spec.kinds import NATURAL, POSITIVE
 from frazil.spec.options import Option, OptionTable
-from frazil.spec.properties import SPLIT_ADAPTIVE, SPLIT_LOOKBACK, SPLIT_OPEN_FILE_COST, SPLIT_SIZE, TableProperty
+from frazil.spec.properties import (
+    SPLIT_ADAPTIVE,
+    SPLIT_LOOKBACK,
+    SPLIT_OPEN_FILE_COST,
+    SPLIT_SIZE,
+    TableProperty,
+)
 
 MIN_ADAPTIVE_SPLIT = 16 * 1024 * 1024
 _SIZE, _LOOKBACK = Option("split-size", POSITIVE, None), Option("lookback", POSITIVE, None)
@@ -27,8 +33,8 @@ SPLIT_OPTIONS = OPTIONS.names
 
 @dataclass(frozen=True)
 class SplitOptions:
-    """Control how files are split and combined: target bytes, bins kept open, the least bytes that a file weighs. `adaptive`: use smaller
-    splits when there would be fewer splits than slots."""
+    """Control how files are split and combined: target bytes, bins kept open, the least bytes that
+    a file weighs. `adaptive`: use smaller splits when there would be fewer splits than slots."""
 
     split_size: int = SPLIT_SIZE.default
     lookback: int = SPLIT_LOOKBACK.default
@@ -46,16 +52,24 @@ class SplitOptions:
 
 @dataclass(frozen=True)
 class ScanOptions:
-    """Hold the options of planning. `workers`: threads that read manifests; `with_stats`: keep counts and bounds in the planned files, so
-    that each `DataFile` has them."""
+    """Hold the options of planning. `workers`: threads that read manifests; `with_stats`: keep
+    counts and bounds in the planned files, so that each `DataFile` has them."""
 
     workers: int = field(default_factory=lambda: default_workers())
     with_stats: bool = False
     split: SplitOptions = SplitOptions()
 
     @classmethod
-    def of(cls, options: Mapping[str, Any] | None, properties: Mapping[str, str], *, with_stats: bool = False) -> ScanOptions:
-        """Parse read options (Java's names) and table properties. Raises InvalidInput for an unknown option."""
+    def of(
+        cls,
+        options: Mapping[str, Any] | None,
+        properties: Mapping[str, str],
+        *,
+        with_stats: bool = False,
+    ) -> ScanOptions:
+        """Parse read options (Java's names) and table properties. Raises InvalidInput for an
+        unknown option.
+        """
         return cls(with_stats=with_stats, split=split_options(properties, options))
 
 
@@ -64,8 +78,8 @@ _planning_threads: ContextVar[int | None] = ContextVar("frazil_planning_threads"
 
 @contextmanager
 def planning_threads(count: int | None) -> Iterator[None]:
-    """Bound the threads that read manifests in what runs inside; None: as everywhere. An operation that plans in many places, such as a
-    stream's source, says it once by this."""
+    """Bound the threads that read manifests in what runs inside; None: as everywhere. An operation
+    that plans in many places, such as a stream's source, says it once by this."""
     before = _planning_threads.set(count)
     try:
         yield
@@ -74,8 +88,8 @@ def planning_threads(count: int | None) -> Iterator[None]:
 
 
 def default_workers() -> int:
-    """Return the number of planning threads: that of `planning_threads`, else by Java's rule `ICEBERG_WORKER_NUM_THREADS`, else the number
-    of cores, at least 2."""
+    """Return the number of planning threads: that of `planning_threads`, else by Java's rule
+    `ICEBERG_WORKER_NUM_THREADS`, else the number of cores, at least 2."""
     if (chosen := _planning_threads.get()) is not None:
         return chosen
     text = os.environ.get("ICEBERG_WORKER_NUM_THREADS", "")
@@ -84,11 +98,17 @@ def default_workers() -> int:
 
 def workers_are_given() -> bool:
     """Tell whether the number of planning threads was configured."""
-    return _planning_threads.get() is not None or os.environ.get("ICEBERG_WORKER_NUM_THREADS", "").isdigit()
+    return (
+        _planning_threads.get() is not None
+        or os.environ.get("ICEBERG_WORKER_NUM_THREADS", "").isdigit()
+    )
 
 
-def split_options(properties: Mapping[str, str], options: Mapping[str, Any] | None = None) -> SplitOptions:
-    """Read split options from table properties (read.split.*) and from read options (split-size, lookback, file-open-cost), which win.
+def split_options(
+    properties: Mapping[str, str], options: Mapping[str, Any] | None = None
+) -> SplitOptions:
+    """Read split options from table properties (read.split.*) and from read options (split-size,
+    lookback, file-open-cost), which win.
 
     An explicit split-size turns adaptive sizes off, as in Java.
     """
@@ -106,7 +126,9 @@ def split_options(properties: Mapping[str, str], options: Mapping[str, Any] | No
 
 
 def adjusted_split_size(scan_size: int, parallelism: int, split_size: int) -> int:
-    """Adapt the split size as Java does: when there would be fewer splits than slots, splits get smaller, but not below 16 MB."""
+    """Adapt the split size as Java does: when there would be fewer splits than slots, splits get
+    smaller, but not below 16 MB.
+    """
     if parallelism <= 0:
         raise InvalidInput(f"Parallelism must be > 0: {parallelism}")
     if -(-scan_size // split_size) >= parallelism:

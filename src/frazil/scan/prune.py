@@ -1,11 +1,15 @@
-"""Prune manifests and data files: evaluate a filter on partition summaries, partition values, counts and bounds.
+"""Prune manifests and data files: evaluate a filter on partition summaries, partition values,
+counts and bounds.
 
-The result is one mask of possible outcomes per manifest or file: bit 1 TRUE, 2 FALSE, 4 NULL. Three outcomes rather than a yes or no serve
-two questions at once: without bit 1 the file is skipped, and exactly 1 means that every row matches, so that no row need be tested (and NOT
-is exact). A statistic that is missing, damaged or of an unknown transform excludes nothing. A column without statistics may be missing in
-the file or may just not have been measured, so nothing follows from that either.
+The result is one mask of possible outcomes per manifest or file: bit 1 TRUE, 2 FALSE, 4 NULL. Three
+outcomes rather than a yes or no serve two questions at once: without bit 1 the file is skipped, and
+exactly 1 means that every row matches, so that no row need be tested (and NOT is exact). A
+statistic that is missing, damaged or of an unknown transform excludes nothing. A column without
+statistics may be missing in the file or may just not have been measured, so nothing follows from
+that either.
 
-The rules for predicates are in `expr.pruning.prune`; filters that Spark adds when a query runs prune again in `scan.narrow`.
+The rules for predicates are in `expr.pruning.prune`; filters that Spark adds when a query runs
+prune again in `scan.narrow`.
 """
 
 from __future__ import annotations
@@ -39,8 +43,12 @@ Mask = npt.NDArray[np.uint8]
 EVERYTHING = 7
 
 
-def telling_fields(spec: PartitionSpec, schema: Schema, columns: Sequence[int]) -> list[tuple[int, PartitionField, IcebergType]]:
-    """Return (position, field, source type) of the partition fields by which a filter on one of the columns can be decided."""
+def telling_fields(
+    spec: PartitionSpec, schema: Schema, columns: Sequence[int]
+) -> list[tuple[int, PartitionField, IcebergType]]:
+    """Return (position, field, source type) of the partition fields by which a filter on one of the
+    columns can be decided.
+    """
     return [
         (place, field, schema.by_id[field.source_id].field_type)
         for place, field in enumerate(spec.fields)
@@ -50,24 +58,34 @@ def telling_fields(spec: PartitionSpec, schema: Schema, columns: Sequence[int]) 
     ]
 
 
-# --- manifests --------------------------------------------------------------------------------------------
+# --- manifests
+# --------------------------------------------------------------------------------------------
 
 
-def manifest_outcomes(manifests: Sequence[ManifestFile], bound: Bound, schema: Schema, spec: PartitionSpec) -> Mask:
-    """Return one mask per manifest, from its partition summaries; all manifests were written with `spec`."""
+def manifest_outcomes(
+    manifests: Sequence[ManifestFile], bound: Bound, schema: Schema, spec: PartitionSpec
+) -> Mask:
+    """Return one mask per manifest, from its partition summaries; all manifests were written with
+    `spec`.
+    """
     telling = telling_fields(spec, schema, list(references(bound)))
     ranges_by_column: dict[int, list[Range]] = {}
     for _, field, source in telling:
-        ranges_by_column.setdefault(field.source_id, []).append(source_range(manifests, spec, field, source))
+        ranges_by_column.setdefault(field.source_id, []).append(
+            source_range(manifests, spec, field, source)
+        )
     if not ranges_by_column:
         return np.full(len(manifests), EVERYTHING, dtype=np.uint8)
     return outcomes(bound, lambda i: ranges_by_column.get(i, ()), len(manifests))
 
 
-# --- files ------------------------------------------------------------------------------------------------
+# --- files
+# ------------------------------------------------------------------------------------------------
 
 
-def partition_ranges(partition: pa.Array, spec: PartitionSpec, schema: Schema, columns: Sequence[int]) -> dict[int, list[Range]]:
+def partition_ranges(
+    partition: pa.Array, spec: PartitionSpec, schema: Schema, columns: Sequence[int]
+) -> dict[int, list[Range]]:
     """Derive ranges of source columns from the files' partition values, by column id."""
     ranges_by_column: dict[int, list[Range]] = {}
     have = {partition.type.field(i).name: i for i in range(partition.type.num_fields)}
@@ -77,12 +95,16 @@ def partition_ranges(partition: pa.Array, spec: PartitionSpec, schema: Schema, c
             continue
         values = _cast(partition.field(place), arrow_type(field.transform.result_type(source)))
         if values is not None:
-            ranges_by_column.setdefault(field.source_id, []).append(range_of_values(field.transform, source, values))
+            ranges_by_column.setdefault(field.source_id, []).append(
+                range_of_values(field.transform, source, values)
+            )
     return ranges_by_column
 
 
 def _cast(values: pa.Array, type_: pa.DataType) -> pa.Array | None:
-    """Cast partition values to the type of the current source column (int to long, float to double, …); None: no such cast exists."""
+    """Cast partition values to the type of the current source column (int to long, float to double,
+    …); None: no such cast exists.
+    """
     if values.type == type_:
         return values
     try:
@@ -94,7 +116,8 @@ def _cast(values: pa.Array, type_: pa.DataType) -> pa.Array | None:
 def statistics_ranges(
     entries: pa.Table, schema: Schema, columns: Sequence[int], snapshots: Snapshots | None = None
 ) -> dict[int, list[Range]]:
-    """Derive ranges of columns from the files' counts and bounds, by column id; counts that `entries` lacks are unknown.
+    """Derive ranges of columns from the files' counts and bounds, by column id; counts that
+    `entries` lacks are unknown.
 
     `snapshots`: those of the table, which tell who wrote the statistics (`bounds.trusted`).
     """
@@ -102,7 +125,9 @@ def statistics_ranges(
         return {}
     metrics = _Metrics(entries, snapshots)
     records = column_of(entries, "record_count")
-    primitive_columns = [i for i in columns if i in schema.by_id and schema.by_id[i].field_type.is_primitive]
+    primitive_columns = [
+        i for i in columns if i in schema.by_id and schema.by_id[i].field_type.is_primitive
+    ]
     return {i: [_statistics_range(metrics, records, schema, i)] for i in primitive_columns}
 
 
@@ -127,16 +152,23 @@ def _statistics_range(metrics: _Metrics, records: pa.Array, schema: Schema, fiel
     unbounded = to_numpy(lower.is_null()) & to_numpy(upper.is_null())
     lower, upper = trusted(lower, upper, type_, metrics.entries, metrics.snapshots)
     rows = _counts(records)
-    values, nulls = _counts(metrics.of("value_counts", field_id)), _counts(metrics.of("null_value_counts", field_id))
+    values, nulls = (
+        _counts(metrics.of("value_counts", field_id)),
+        _counts(metrics.of("null_value_counts", field_id)),
+    )
     complete = ((values == rows) & (rows >= 0)) | ((values < 0) & _always_counted(schema, field_id))
     may_null = ~((nulls == 0) & complete)
-    counted = np.where(values >= 0, values, rows)  # without a value count, every row is taken to be counted
+    counted = np.where(
+        values >= 0, values, rows
+    )  # without a value count, every row is taken to be counted
     only_null = unbounded & (nulls >= 0) & (counted >= 0) & (nulls >= counted)
     if not isinstance(type_, FLOATS):
         return Range(_bound(lower), _bound(upper), may_null, False, ~only_null)
     nans = _counts(metrics.of("nan_value_counts", field_id))
     only_nan = unbounded & (nans > 0) & (nulls >= 0) & (counted >= 0) & (nulls + nans >= counted)
-    return Range(_bound(lower), _bound(upper), may_null, (nans != 0) & ~only_null, ~(only_null | only_nan))
+    return Range(
+        _bound(lower), _bound(upper), may_null, (nans != 0) & ~only_null, ~(only_null | only_nan)
+    )
 
 
 def _bound(values: pa.Array) -> pa.Array | None:
@@ -150,27 +182,51 @@ def _counts(values: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _always_counted(schema: Schema, field_id: int) -> bool:
-    """Tell whether no null struct can hide the column: a null count of 0 is then complete even when the value count is missing."""
+    """Tell whether no null struct can hide the column: a null count of 0 is then complete even when
+    the value count is missing.
+    """
     around = [schema.by_id[p] for p in schema.parents[field_id]]
     return all(p.required and isinstance(p.field_type, StructType) for p in around)
 
 
-def partition_outcomes(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec) -> Mask | None:
-    """Return one mask per entry, from partition values alone; None: the filter does not depend on them."""
+def partition_outcomes(
+    entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec
+) -> Mask | None:
+    """Return one mask per entry, from partition values alone; None: the filter does not depend on
+    them.
+    """
     columns = list(references(bound))
     if not telling_fields(spec, schema, columns):
         return None
     ranges_by_column = partition_ranges(column_of(entries, "partition"), spec, schema, columns)
-    return outcomes(bound, lambda i: ranges_by_column.get(i, ()), entries.num_rows) if ranges_by_column else None
+    return (
+        outcomes(bound, lambda i: ranges_by_column.get(i, ()), entries.num_rows)
+        if ranges_by_column
+        else None
+    )
 
 
-def file_outcomes(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec, snapshots: Snapshots | None = None) -> Mask:
-    """Return one mask per entry, from partition values, counts and bounds (those columns of `STATISTICS` that `entries` has)."""
+def file_outcomes(
+    entries: pa.Table,
+    bound: Bound,
+    schema: Schema,
+    spec: PartitionSpec,
+    snapshots: Snapshots | None = None,
+) -> Mask:
+    """Return one mask per entry, from partition values, counts and bounds (those columns of
+    `STATISTICS` that `entries` has).
+    """
     columns = list(references(bound))
     by_statistics = statistics_ranges(entries, schema, columns, snapshots)
     has_partition = bool(columns) and "partition" in entries.column_names
-    by_partition = partition_ranges(column_of(entries, "partition"), spec, schema, columns) if has_partition else {}
-    result = outcomes(bound, lambda i: (*by_partition.get(i, ()), *by_statistics.get(i, ())), entries.num_rows)
+    by_partition = (
+        partition_ranges(column_of(entries, "partition"), spec, schema, columns)
+        if has_partition
+        else {}
+    )
+    result = outcomes(
+        bound, lambda i: (*by_partition.get(i, ()), *by_statistics.get(i, ())), entries.num_rows
+    )
     empty = to_numpy(column_of(entries, "record_count")) == 0
     return np.where(empty, 0, result).astype(np.uint8) if empty.any() else result
 
@@ -178,7 +234,9 @@ def file_outcomes(entries: pa.Table, bound: Bound, schema: Schema, spec: Partiti
 def file_pruner(
     bound: Bound, schema: Schema, spec: PartitionSpec, snapshots: Snapshots | None = None
 ) -> Callable[[pa.Table], tuple[pa.Table, int, int]]:
-    """Make a function from live entries to (entries that may match, with `_match`; skipped by partition values; skipped by statistics)."""
+    """Make a function from live entries to (entries that may match, with `_match`; skipped by
+    partition values; skipped by statistics).
+    """
 
     def prune(entries: pa.Table) -> tuple[pa.Table, int, int]:
         all_entries = entries.num_rows

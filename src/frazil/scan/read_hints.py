@@ -1,5 +1,5 @@
-"""Check read options of Java's that tune its reader and never choose rows: the value that says what happens here is taken, the other one is
-refused by name."""
+"""Check read options of Java's that tune its reader and never choose rows: the value that says what
+happens here is taken, the other one is refused by name."""
 
 from __future__ import annotations
 
@@ -23,10 +23,15 @@ VECTORIZED: Final = ReadHint(True, "rows are always read in batches of columns")
 
 
 def check_hints(texts: Mapping[str, str], hints: Mapping[str, ReadHint]) -> None:
-    """Raise InvalidInput for a value that is neither true nor false, and Unsupported for one that asks for what reads do not do."""
+    """Raise InvalidInput for a value that is neither true nor false, and Unsupported for one that
+    asks for what reads do not do.
+    """
     for key, hint in hints.items():
         text = texts.get(key, str(hint.is_done)).strip().lower()
         if text not in ("true", "false"):
             raise InvalidInput(f"Read option {key!r} is true or false, not {texts[key]!r}.")
         if (text == "true") != hint.is_done:
-            raise Unsupported(f"Read option {key}={text} is not supported: {hint.reason}.", hint="Leave it out: the rows are the same.")
+            raise Unsupported(
+                f"Read option {key}={text} is not supported: {hint.reason}.",
+                hint="Leave it out: the rows are the same.",
+            )

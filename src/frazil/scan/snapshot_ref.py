@@ -1,7 +1,8 @@
-"""Resolve the snapshot of a read (snapshot id, time, branch, tag, version) and the schema to read it with.
+"""Resolve the snapshot of a read (snapshot id, time, branch, tag, version) and the schema to read
+it with.
 
-The schema follows Java's rule: a snapshot selected by id, by time or by tag is read with the schema it was written with, a branch (and the
-table itself) with the table's current one.
+The schema follows Java's rule: a snapshot selected by id, by time or by tag is read with the schema
+it was written with, a branch (and the table itself) with the table's current one.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ TimeLike = int | str | datetime | date
 
 @dataclass(frozen=True)
 class SnapshotRead:
-    """Hold a resolved snapshot and its schema. `snapshot` None: the table (or branch `main`) has no snapshot yet. `branch` is set when the
-    read follows a branch."""
+    """Hold a resolved snapshot and its schema. `snapshot` None: the table (or branch `main`) has no
+    snapshot yet. `branch` is set when the read follows a branch."""
 
     snapshot: Snapshot | None
     schema: Schema
@@ -31,7 +32,9 @@ class SnapshotRead:
     time_travel: bool = False
 
 
-def resolve(metadata: TableMetadata, *, as_of_ms: int | None = None, **selectors: Any) -> tuple[Snapshot | None, Schema]:
+def resolve(
+    metadata: TableMetadata, *, as_of_ms: int | None = None, **selectors: Any
+) -> tuple[Snapshot | None, Schema]:
     """Resolve the snapshot and schema of a read; the selectors are those of `resolve_read`."""
     if as_of_ms is not None:
         selectors["as_of"] = as_of_ms
@@ -51,13 +54,23 @@ def resolve_read(
 ) -> SnapshotRead:
     """Resolve at most one selector to a snapshot and schema; none selects the current snapshot.
 
-    `as_of`: milliseconds, datetime or ISO text (in `zone` when it has no offset); `version`: a snapshot id, branch or tag. Raises
-    InvalidInput for two selectors, NoSuchSnapshotError, NoSuchRefError.
+    `as_of`: milliseconds, datetime or ISO text (in `zone` when it has no offset); `version`: a
+    snapshot id, branch or tag. Raises InvalidInput for two selectors, NoSuchSnapshotError,
+    NoSuchRefError.
     """
-    named = {"snapshot_id": snapshot_id, "branch": branch, "tag": tag, "as_of": as_of, "version": version}
+    named = {
+        "snapshot_id": snapshot_id,
+        "branch": branch,
+        "tag": tag,
+        "as_of": as_of,
+        "version": version,
+    }
     selectors = [name for name, value in named.items() if value is not None]
     if len(selectors) > 1:
-        raise InvalidInput(f"Cannot use {' and '.join(selectors)} together: each selects a snapshot.", table=metadata.location)
+        raise InvalidInput(
+            f"Cannot use {' and '.join(selectors)} together: each selects a snapshot.",
+            table=metadata.location,
+        )
     if snapshot_id is not None:
         return _travel(metadata, metadata.snapshot_by_id(int(snapshot_id)))
     if as_of is not None:
@@ -76,7 +89,9 @@ def _travel(metadata: TableMetadata, snapshot: Snapshot) -> SnapshotRead:
 
 
 def schema_of(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
-    """Return the schema a snapshot was written with; the current one when it names none, or one that was removed."""
+    """Return the schema a snapshot was written with; the current one when it names none, or one
+    that was removed.
+    """
     if snapshot is not None and snapshot.schema_id is not None:
         for schema in metadata.schemas:
             if schema.schema_id == snapshot.schema_id:
@@ -87,43 +102,73 @@ def schema_of(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
 def _as_of(metadata: TableMetadata, timestamp_ms: int) -> SnapshotRead:
     snapshot = metadata.snapshot_as_of(timestamp_ms)
     if snapshot is None:
-        when = datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat() if abs(timestamp_ms) < 2**47 else timestamp_ms
-        raise NoSuchSnapshotError(f"Cannot find a snapshot older than {when} in table {metadata.location}.", table=metadata.location)
+        when = (
+            datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat()
+            if abs(timestamp_ms) < 2**47
+            else timestamp_ms
+        )
+        raise NoSuchSnapshotError(
+            f"Cannot find a snapshot older than {when} in table {metadata.location}.",
+            table=metadata.location,
+        )
     return _travel(metadata, snapshot)
 
 
 def _of_ref(metadata: TableMetadata, name: str, kind: str) -> SnapshotRead:
     ref = metadata.ref(name)
     if ref.type != kind:
-        raise InvalidInput(f"Cannot use {name!r} as a {kind}: it is a {ref.type} of table {metadata.location}.", table=metadata.location)
+        raise InvalidInput(
+            f"Cannot use {name!r} as a {kind}: it is a {ref.type} of table {metadata.location}.",
+            table=metadata.location,
+        )
     snapshot = metadata.snapshot_by_id(ref.snapshot_id)
-    return SnapshotRead(snapshot, metadata.schema(), name) if ref.is_branch else _travel(metadata, snapshot)
+    return (
+        SnapshotRead(snapshot, metadata.schema(), name)
+        if ref.is_branch
+        else _travel(metadata, snapshot)
+    )
 
 
 def tagged_snapshot_id(metadata: TableMetadata, tag: str, option: str) -> int:
-    """Return the snapshot id of a tag that an option names. Raises NoSuchRefError, and InvalidInput for a branch."""
+    """Return the snapshot id of a tag that an option names. Raises NoSuchRefError, and InvalidInput
+    for a branch.
+    """
     ref = metadata.ref(tag)
     if ref.is_branch:
-        raise InvalidInput(f"{option}={tag} is a branch of table {metadata.location}.", hint="Name a tag.", table=metadata.location)
+        raise InvalidInput(
+            f"{option}={tag} is a branch of table {metadata.location}.",
+            hint="Name a tag.",
+            table=metadata.location,
+        )
     return ref.snapshot_id
 
 
 def _of_version(metadata: TableMetadata, version: int | str) -> SnapshotRead:
-    """Resolve a version: a number is a snapshot id if there is such a snapshot, anything else is the name of a branch or tag."""
+    """Resolve a version: a number is a snapshot id if there is such a snapshot, anything else is
+    the name of a branch or tag.
+    """
     text = str(version).strip()
-    if text.lstrip("+-").isdigit() and (snapshot := metadata.snapshots.by_id(int(text))) is not None:
+    if (
+        text.lstrip("+-").isdigit()
+        and (snapshot := metadata.snapshots.by_id(int(text))) is not None
+    ):
         return _travel(metadata, snapshot)
     if text == MAIN_BRANCH:
         return SnapshotRead(metadata.current_snapshot(), metadata.schema(), MAIN_BRANCH)
     if (ref := metadata.refs.get(text)) is None:
         kinds = "snapshot, branch or tag" if text.lstrip("+-").isdigit() else "branch or tag"
         ref_names = ", ".join(metadata.refs) or "none"
-        raise NoSuchRefError(f"Cannot find {kinds} {text!r} in table {metadata.location}; refs: {ref_names}.", table=metadata.location)
+        raise NoSuchRefError(
+            f"Cannot find {kinds} {text!r} in table {metadata.location}; refs: {ref_names}.",
+            table=metadata.location,
+        )
     return _of_ref(metadata, text, ref.type)
 
 
 def to_milliseconds(moment: TimeLike, zone: str = "UTC") -> int:
-    """Convert a number (milliseconds), datetime, date or ISO text to milliseconds since the epoch; times without offset are in `zone`."""
+    """Convert a number (milliseconds), datetime, date or ISO text to milliseconds since the epoch;
+    times without offset are in `zone`.
+    """
     if isinstance(moment, bool):
         raise InvalidInput(f"Cannot use {moment!r} as a time.")
     if isinstance(moment, int):
@@ -135,7 +180,9 @@ def to_milliseconds(moment: TimeLike, zone: str = "UTC") -> int:
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
-            raise InvalidInput(f"Cannot read {moment!r} as a time; give milliseconds or ISO text such as 2026-01-31T12:00:00.") from None
+            raise InvalidInput(
+                f"Cannot read {moment!r} as a time; give milliseconds or ISO text such as 2026-01-31T12:00:00."
+            ) from None
     if not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day)
     if moment.tzinfo is None:
@@ -160,8 +207,9 @@ _OPTIONS = {
 def selector_options(options: Mapping[str, str], zone: str = "UTC") -> dict[str, int | str]:
     """Translate Java's read options that select a snapshot into keyword arguments of `resolve`.
 
-    The options, in any case: snapshot-id, as-of-timestamp, branch, tag, versionAsOf, timestampAsOf. A number as `timestampAsOf` is in
-    seconds (as in Spark), text without offset is in `zone`; `as-of-timestamp` is in milliseconds. Raises InvalidInput when both are given.
+    The options, in any case: snapshot-id, as-of-timestamp, branch, tag, versionAsOf, timestampAsOf.
+    A number as `timestampAsOf` is in seconds (as in Spark), text without offset is in `zone`;
+    `as-of-timestamp` is in milliseconds. Raises InvalidInput when both are given.
     """
     selectors: dict[str, int | str] = {}
     for key, value in options.items():
@@ -169,7 +217,9 @@ def selector_options(options: Mapping[str, str], zone: str = "UTC") -> dict[str,
         if name is None:
             continue
         if name in selectors:
-            raise InvalidInput("Cannot use as-of-timestamp and timestampAsOf together: each selects a snapshot.")
+            raise InvalidInput(
+                "Cannot use as-of-timestamp and timestampAsOf together: each selects a snapshot."
+            )
         selectors[name] = _selector_value(key.lower(), str(value), zone)
     return selectors
 
@@ -180,14 +230,23 @@ def _selector_value(key: str, value: str, zone: str) -> int | str:
             raise InvalidInput(f"Option {key} takes a whole number, not {value!r}.")
         return int(value)
     if key == "timestampasof":
-        return int(value) * 1000 if value.strip().lstrip("+-").isdigit() else to_milliseconds(value, zone)
+        return (
+            int(value) * 1000
+            if value.strip().lstrip("+-").isdigit()
+            else to_milliseconds(value, zone)
+        )
     return value
 
 
 def selector_suffix(text: str) -> dict[str, int | str] | None:
-    """Translate the last part of an identifier (branch_x, tag_x, snapshot_id_N, at_timestamp_MS) into keyword arguments of `resolve`;
-    None: it selects no snapshot."""
-    for prefix, name in (("branch_", "branch"), ("tag_", "tag"), ("snapshot_id_", "snapshot_id"), ("at_timestamp_", "as_of")):
+    """Translate the last part of an identifier (branch_x, tag_x, snapshot_id_N, at_timestamp_MS)
+    into keyword arguments of `resolve`; None: it selects no snapshot."""
+    for prefix, name in (
+        ("branch_", "branch"),
+        ("tag_", "tag"),
+        ("snapshot_id_", "snapshot_id"),
+        ("at_timestamp_", "as_of"),
+    ):
         rest = text[len(prefix) :]
         if text.startswith(prefix) and rest:
             if name in ("branch", "tag"):

@@ -1,4 +1,6 @@
-"""Look up the types of partition fields and of their source columns, including source columns that were dropped since."""
+"""Look up the types of partition fields and of their source columns, including source columns that
+were dropped since.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from frazil.spec.types import IcebergType, StringType
 
 
 def source_type(field_id: int, metadata: TableMetadata) -> IcebergType | None:
-    """Return the type of a column in the current schema, else in the newest schema that has it; None: no kept schema has it."""
+    """Return the type of a column in the current schema, else in the newest schema that has it;
+    None: no kept schema has it.
+    """
     current = metadata.schema().by_id.get(field_id)
     if current is not None:
         return current.field_type
@@ -18,8 +22,12 @@ def source_type(field_id: int, metadata: TableMetadata) -> IcebergType | None:
     return None
 
 
-def partition_types(spec: PartitionSpec, metadata: TableMetadata) -> list[tuple[IcebergType, IcebergType]]:
-    """Return (source type, type of the partition value) per field; text where no kept schema has the source column."""
+def partition_types(
+    spec: PartitionSpec, metadata: TableMetadata
+) -> list[tuple[IcebergType, IcebergType]]:
+    """Return (source type, type of the partition value) per field; text where no kept schema has
+    the source column.
+    """
     types = []
     for field in spec.fields:
         source = source_type(field.source_id, metadata) or StringType()

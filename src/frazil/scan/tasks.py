@@ -1,4 +1,6 @@
-"""Make file scan tasks out of planned files on demand: a plan of 100,000 files holds Arrow columns, not objects."""
+"""Make file scan tasks out of planned files on demand: a plan of 100,000 files holds Arrow columns,
+not objects.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,11 @@ from frazil.spec.data_file import DataFile, ManifestEntry
 from frazil.spec.partitioning import PartitionSpec
 
 WHOLLY = 1  # the outcome mask "TRUE only": every row of the file matches
-NUMBER = "_number"  # column of planned files: the file's number in its snapshot (scan.listing.numbering)
-DELETES = "_deletes"  # column of planned files: the file's number in the delete index, -1 where no delete applies
+NUMBER = (
+    "_number"  # column of planned files: the file's number in its snapshot (scan.listing.numbering)
+)
+# column of planned files: the file's number in the delete index, -1 where no delete applies
+DELETES = "_deletes"
 _BLOCK = 2048
 
 
@@ -33,17 +38,21 @@ class DeletesByFile(Protocol):
 
 
 class PlannedFiles:
-    """Hold the planned files of one partition spec. `table` has one row per file: the entry columns that are needed, and `_match`.
+    """Hold the planned files of one partition spec. `table` has one row per file: the entry columns
+    that are needed, and `_match`.
 
-    `_match` is a mask (uint8) of what the filter can be for rows of the file: 1 TRUE, 2 FALSE, 4 NULL; exactly 1: all rows match. When the
-    snapshot has deletes, column `_deletes` holds each file's number in `deletes`, -1 where no delete applies.
+    `_match` is a mask (uint8) of what the filter can be for rows of the file: 1 TRUE, 2 FALSE, 4
+    NULL; exactly 1: all rows match. When the snapshot has deletes, column `_deletes` holds each
+    file's number in `deletes`, -1 where no delete applies.
     """
 
     __slots__ = ("_block", "_numbers", "deletes", "spec", "table")
 
     def __init__(self, spec: PartitionSpec, table: pa.Table, deletes: DeletesByFile | None = None):
         if deletes is None and DELETES in table.column_names:
-            raise ValueError("Planned files with delete numbers need the delete index.")  # without it deleted rows would be read
+            raise ValueError(
+                "Planned files with delete numbers need the delete index."
+            )  # without it deleted rows would be read
         self.spec, self.table, self.deletes = spec, table, deletes
         self._block: tuple[int, list[ManifestEntry], list[int]] | None = None
         self._numbers: npt.NDArray[np.int64] | None = None
@@ -56,12 +65,16 @@ class PlannedFiles:
         return int(self.table.num_rows)
 
     def entry(self, index: int) -> tuple[ManifestEntry, int]:
-        """Return (entry, outcome mask) of a file; entries are made in blocks, of which the last one is kept."""
+        """Return (entry, outcome mask) of a file; entries are made in blocks, of which the last one
+        is kept.
+        """
         number = index // _BLOCK
         block = self._block
         if block is None or block[0] != number:
             rows = self.table.slice(number * _BLOCK, _BLOCK)
-            own = rows.select([c for c in rows.column_names if c not in ("_match", DELETES, NUMBER)])
+            own = rows.select(
+                [c for c in rows.column_names if c not in ("_match", DELETES, NUMBER)]
+            )
             block = (number, entries_from_table(own, self.spec), rows.column("_match").to_pylist())
             self._block = block
         place = index - number * _BLOCK
@@ -69,14 +82,22 @@ class PlannedFiles:
 
     def number(self, index: int) -> int | None:
         """Return the file's number in its snapshot; None when the plan was not asked for numbers."""
-        return int(self.table.column(NUMBER)[index].as_py()) if NUMBER in self.table.column_names else None
+        return (
+            int(self.table.column(NUMBER)[index].as_py())
+            if NUMBER in self.table.column_names
+            else None
+        )
 
     @property
     def delete_numbers(self) -> npt.NDArray[np.int64]:
         """Return each file's number in the delete index, -1: no delete applies."""
         if self._numbers is None:
             has_numbers = DELETES in self.table.column_names
-            self._numbers = self.table.column(DELETES).to_numpy() if has_numbers else np.full(len(self), -1, np.int64)
+            self._numbers = (
+                self.table.column(DELETES).to_numpy()
+                if has_numbers
+                else np.full(len(self), -1, np.int64)
+            )
         return self._numbers
 
     @property
@@ -100,7 +121,9 @@ class PlannedFiles:
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """Hold the file of a task and its numbers; small, so that a task can be pickled and sent to a worker."""
+    """Hold the file of a task and its numbers; small, so that a task can be pickled and sent to a
+    worker.
+    """
 
     file: DataFile
     data_sequence_number: int | None
@@ -113,16 +136,22 @@ class TaskFacts:
 class FileScanTask:
     """Read one data file, or the row groups of it that begin in [start, start + length).
 
-    `residual` is the bound filter that must still be evaluated on its rows, None when all rows match. `delete_files` are the delete files
-    that apply.
+    `residual` is the bound filter that must still be evaluated on its rows, None when all rows
+    match. `delete_files` are the delete files that apply.
     """
 
     __slots__ = ("_deletes", "_facts", "_filter", "_index", "_planned", "_span", "spec")
 
     def __init__(
-        self, planned: PlannedFiles | None, index: int, row_filter: Any, spec: PartitionSpec, facts: TaskFacts | None = None,
-        span: tuple[int, int] | None = None, delete_files: tuple[DataFile, ...] | None = None,
-    ):  # fmt: skip
+        self,
+        planned: PlannedFiles | None,
+        index: int,
+        row_filter: Any,
+        spec: PartitionSpec,
+        facts: TaskFacts | None = None,
+        span: tuple[int, int] | None = None,
+        delete_files: tuple[DataFile, ...] | None = None,
+    ):
         self._planned, self._index, self._filter, self.spec = planned, index, row_filter, spec
         self._facts, self._span, self._deletes = facts, span, delete_files
 
@@ -132,7 +161,14 @@ class FileScanTask:
             assert self._planned is not None
             entry, match = self._planned.entry(self._index)
             number = self._planned.number(self._index)
-            self._facts = TaskFacts(entry.data_file, entry.sequence_number, entry.file_sequence_number, entry.snapshot_id, match, number)
+            self._facts = TaskFacts(
+                entry.data_file,
+                entry.sequence_number,
+                entry.file_sequence_number,
+                entry.snapshot_id,
+                match,
+                number,
+            )
         return self._facts
 
     @property
@@ -141,14 +177,20 @@ class FileScanTask:
 
     @property
     def number(self) -> int | None:
-        """Return the file's number among the data files of its snapshot, the same at every planning; None without numbers in the plan."""
+        """Return the file's number among the data files of its snapshot, the same at every
+        planning; None without numbers in the plan.
+        """
         return self.facts.number
 
     @property
     def delete_files(self) -> tuple[DataFile, ...]:
-        """Return the delete files that apply: a deletion vector or position delete files, and equality delete files."""
+        """Return the delete files that apply: a deletion vector or position delete files, and
+        equality delete files.
+        """
         if self._deletes is None:
-            self._deletes = self._planned.delete_files(self._index) if self._planned is not None else ()
+            self._deletes = (
+                self._planned.delete_files(self._index) if self._planned is not None else ()
+            )
         return self._deletes
 
     @property
@@ -173,31 +215,71 @@ class FileScanTask:
 
     @property
     def is_whole_file(self) -> bool:
-        return self._span is None or (self.start == 0 and self.length >= self.file.file_size_in_bytes)
+        return self._span is None or (
+            self.start == 0 and self.length >= self.file.file_size_in_bytes
+        )
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes to read: those of the file, or of its part, and those of its delete files."""
+        """Return the bytes to read: those of the file, or of its part, and those of its delete
+        files.
+        """
         return self.length + sum(d.size for d in self.delete_files)
 
     @property
     def estimated_rows(self) -> int:
         size = self.file.file_size_in_bytes
-        return self.file.record_count if self.is_whole_file or not size else int(self.length / size * self.file.record_count)
+        return (
+            self.file.record_count
+            if self.is_whole_file or not size
+            else int(self.length / size * self.file.record_count)
+        )
 
     def part(self, start: int, length: int) -> FileScanTask:
-        return FileScanTask(self._planned, self._index, self._filter, self.spec, self._facts, (start, length), self._deletes)
+        return FileScanTask(
+            self._planned,
+            self._index,
+            self._filter,
+            self.spec,
+            self._facts,
+            (start, length),
+            self._deletes,
+        )
 
     def with_deletes(self, delete_files: tuple[DataFile, ...]) -> FileScanTask:
-        return FileScanTask(self._planned, self._index, self._filter, self.spec, self._facts, self._span, delete_files)
+        return FileScanTask(
+            self._planned,
+            self._index,
+            self._filter,
+            self.spec,
+            self._facts,
+            self._span,
+            delete_files,
+        )
 
     def __reduce__(self) -> Any:
-        return FileScanTask, (None, 0, self._filter, self.spec, self.facts, self._span, self.delete_files)
+        return FileScanTask, (
+            None,
+            0,
+            self._filter,
+            self.spec,
+            self.facts,
+            self._span,
+            self.delete_files,
+        )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, FileScanTask) and (self.facts, self._span, self.delete_files, self.spec) == (
-            other.facts, other._span, other.delete_files, other.spec,
-        )  # fmt: skip
+        return isinstance(other, FileScanTask) and (
+            self.facts,
+            self._span,
+            self.delete_files,
+            self.spec,
+        ) == (
+            other.facts,
+            other._span,
+            other.delete_files,
+            other.spec,
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -225,9 +307,14 @@ class TaskSequence(Sequence[FileScanTask]):
         return self._ends[-1] if self._ends else 0
 
     def __repr__(self) -> str:
-        shown = [f"  {t.file.file_path}  ({t.file.record_count:,} rows, {len(t.delete_files)} delete files)" for t in self[:10]]
+        shown = [
+            f"  {t.file.file_path}  ({t.file.record_count:,} rows, {len(t.delete_files)} delete files)"
+            for t in self[:10]
+        ]
         more = [f"  … {len(self) - len(shown)} more"] if len(self) > len(shown) else []
-        return "\n".join([f"{len(self)} tasks, each with .file, .delete_files and .residual", *shown, *more])
+        return "\n".join(
+            [f"{len(self)} tasks, each with .file, .delete_files and .residual", *shown, *more]
+        )
 
     @overload
     def __getitem__(self, index: int) -> FileScanTask: ...

@@ -21,12 +21,13 @@ class ManifestEntryStatus(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class DataFile:
-    """Describe a data or delete file. `partition` holds internal values in the order of the spec's fields; bounds are single-value bytes by
-    field id.
+    """Describe a data or delete file. `partition` holds internal values in the order of the spec's
+    fields; bounds are single-value bytes by field id.
 
-    `file_format` is lower case (parquet, orc, avro, puffin). `first_row_id`, and the sequence numbers of the entry around it, are resolved
-    when it was read from a manifest. `data_sequence_number` is that of the entry, told by delete files of a plan (None: not told);
-    of a new delete file, the one that its entry gets (None: the snapshot's).
+    `file_format` is lower case (parquet, orc, avro, puffin). `first_row_id`, and the sequence
+    numbers of the entry around it, are resolved when it was read from a manifest.
+    `data_sequence_number` is that of the entry, told by delete files of a plan (None: not told); of
+    a new delete file, the one that its entry gets (None: the snapshot's).
     """
 
     content: int = 0
@@ -54,19 +55,25 @@ class DataFile:
 
     @property
     def is_dv(self) -> bool:
-        """Tell whether the file is a deletion vector: a blob of a Puffin file that names its data file."""
+        """Tell whether the file is a deletion vector: a blob of a Puffin file that names its data
+        file.
+        """
         return self.content == DataFileContent.POSITION_DELETES and self.file_format == "puffin"
 
     @property
     def size(self) -> int:
         """Count the bytes that belong to this entry: of a deletion vector its blob, else the file."""
-        return self.content_size_in_bytes if self.is_dv and self.content_size_in_bytes is not None else self.file_size_in_bytes
+        return (
+            self.content_size_in_bytes
+            if self.is_dv and self.content_size_in_bytes is not None
+            else self.file_size_in_bytes
+        )
 
 
 @dataclass(frozen=True)
 class ManifestEntry:
-    """Hold one entry of a manifest. Sequence numbers are None in a new entry (inherited when it is read) and resolved in one that was
-    read."""
+    """Hold one entry of a manifest. Sequence numbers are None in a new entry (inherited when it is
+    read) and resolved in one that was read."""
 
     status: int
     data_file: DataFile

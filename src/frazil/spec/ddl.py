@@ -1,7 +1,8 @@
-"""Parse schemas from DDL text as Spark writes it: `"id bigint not null, ts timestamp, props map<string,string> comment 'x'"`.
+"""Parse schemas from DDL text as Spark writes it: `"id bigint not null, ts timestamp, props
+map<string,string> comment 'x'"`.
 
-Spark's `timestamp` has a zone (Iceberg timestamptz), `timestamp_ntz` has none; Iceberg's own names (long, timestamptz, uuid,
-fixed(16), timestamp_ns, …) are understood as well.
+Spark's `timestamp` has a zone (Iceberg timestamptz), `timestamp_ntz` has none; Iceberg's own names
+(long, timestamptz, uuid, fixed(16), timestamp_ns, …) are understood as well.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ _OF_OTHERS = {  # how numpy, pandas, Python and other SQL dialects call types
     **dict.fromkeys(("bytes", "blob", "bytea", "varbinary"), "binary"), "numeric": "decimal(precision, scale)",
     "number": "decimal(precision, scale)", "list": "array<…>", "dict": "map<…, …> or struct<…>", "json": "variant or string",
 }  # fmt: skip
-_TOKEN = re.compile(r"\s*(?:(?P<quoted>`(?:[^`]|``)*`)|(?P<text>'(?:[^'\\]|\\.)*')|(?P<word>\w+)|(?P<mark>[<>(),:\[\]]))")
+_TOKEN = re.compile(
+    r"\s*(?:(?P<quoted>`(?:[^`]|``)*`)|(?P<text>'(?:[^'\\]|\\.)*')|(?P<word>\w+)|(?P<mark>[<>(),:\[\]]))"
+)
 
 
 @dataclass
@@ -75,7 +78,9 @@ class _DdlTokens:
     def next(self) -> str:
         match = _TOKEN.match(self.text, self.position)
         if not match:
-            raise ParseError(f"Cannot read the schema at {self.text[self.position : self.position + 20]!r}: {self.text!r}")
+            raise ParseError(
+                f"Cannot read the schema at {self.text[self.position : self.position + 20]!r}: {self.text!r}"
+            )
         self.position = match.end()
         return match[0].strip()
 
@@ -119,7 +124,9 @@ def _fields(tokens: _DdlTokens, ids: Iterator[int], end: str) -> list[NestedFiel
         while True:
             if tokens.take("not"):
                 if not tokens.take("null"):
-                    raise ParseError(f"Expected NULL after NOT, got {tokens.peek()!r} in schema {tokens.text!r}")
+                    raise ParseError(
+                        f"Expected NULL after NOT, got {tokens.peek()!r} in schema {tokens.text!r}"
+                    )
                 required = True
             elif tokens.take("comment"):
                 doc = re.sub(r"\\(.)", r"\1", tokens.next()[1:-1])
@@ -131,7 +138,9 @@ def _fields(tokens: _DdlTokens, ids: Iterator[int], end: str) -> list[NestedFiel
     if end:
         tokens.expect(end)
     elif tokens.position < len(tokens.text):
-        raise ParseError(f"Cannot read the schema at {tokens.text[tokens.position : tokens.position + 30]!r}: {tokens.text!r}")
+        raise ParseError(
+            f"Cannot read the schema at {tokens.text[tokens.position : tokens.position + 30]!r}: {tokens.text!r}"
+        )
     return fields
 
 
@@ -155,7 +164,12 @@ def _type(tokens: _DdlTokens, ids: Iterator[int]) -> IcebergType:
             return MapType(next(ids), key, next(ids), value, False)
     arguments = _arguments(tokens)
     if word in ("decimal", "dec", "numeric"):
-        precision, scale = (int(a) for a in [*arguments, *(["10", "0"][len(arguments) :] if arguments else ["10", "0"])][:2])
+        precision, scale = (
+            int(a)
+            for a in [*arguments, *(["10", "0"][len(arguments) :] if arguments else ["10", "0"])][
+                :2
+            ]
+        )
         return DecimalType(precision, scale)
     if word == "fixed" and arguments:
         return FixedType(int(arguments[0]))

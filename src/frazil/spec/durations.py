@@ -1,4 +1,6 @@
-"""Parse durations as Flink writes them in options: `0 s`, `1 h`, `30 min`, `1d`, `500ms`; a number alone is milliseconds."""
+"""Parse durations as Flink writes them in options: `0 s`, `1 h`, `30 min`, `1d`, `500ms`; a number
+alone is milliseconds.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Convert classes of the format to JSON text and back under pydantic's names, as in PyIceberg: `model_dump_json()`,
-`model_validate_json(text)`."""
+"""Convert classes of the format to JSON text and back under pydantic's names, as in PyIceberg:
+`model_dump_json()`, `model_validate_json(text)`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _CODEC = "codec.model_json"
 
 
 class JsonModel:
-    """Provide a class of the format with its JSON form. Optional members that are not set are left out; names are the spec's
-    (`schema-id`)."""
+    """Provide a class of the format with its JSON form. Optional members that are not set are left
+    out; names are the spec's (`schema-id`)."""
 
     __slots__ = ()
 
@@ -33,6 +33,8 @@ class JsonModel:
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes) -> Self:
-        """Parse the object from JSON text. Raises ParseError for text that is not JSON, CorruptData, ValidationError."""
+        """Parse the object from JSON text. Raises ParseError for text that is not JSON,
+        CorruptData, ValidationError.
+        """
         model: Self = from_above(_CODEC, "from_text")(cls, json_data)
         return model

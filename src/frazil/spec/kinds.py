@@ -1,5 +1,5 @@
-"""Define the kinds of values that options and table properties have: truths, numbers, sizes, durations, choices, names. Each is read from
-text in one way."""
+"""Define the kinds of values that options and table properties have: truths, numbers, sizes,
+durations, choices, names. Each is read from text in one way."""
 
 from __future__ import annotations
 
@@ -16,26 +16,33 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ValueKind(Generic[T]):
-    """Describe a type of values. `read` makes a value of the stripped text and raises ValueError; `description` completes "must be …".
+    """Describe a type of values. `read` makes a value of the stripped text and raises ValueError;
+    `description` completes "must be …".
 
-    `as_given`: `read` gets what was given, such as a list, with the blanks around a text. `choices`: the words that it takes, if it takes
-    these only."""
+    `as_given`: `read` gets what was given, such as a list, with the blanks around a text.
+    `choices`: the words that it takes, if it takes these only."""
 
     read: Callable[[Any], T]
     description: str
     as_given: bool = False
     choices: tuple[str, ...] = ()
 
-    def parse(self, label: str, given: Any, error: type[InvalidInput] = InvalidInput, **facts: Any) -> T:
+    def parse(
+        self, label: str, given: Any, error: type[InvalidInput] = InvalidInput, **facts: Any
+    ) -> T:
         """Parse a value. Raises `error` with what `label` names, the value and what it takes."""
         try:
             return self.read(given if self.as_given else str(given).strip())
         except ValueError as e:
             why = f" ({e.message})" if isinstance(e, FrazilError) else ""
-            raise error(f"{label} must be {self.description}{why}, not {given!r}.", **facts) from None
+            raise error(
+                f"{label} must be {self.description}{why}, not {given!r}.", **facts
+            ) from None
 
 
-def matching(pattern: str, description: str, convert: Callable[[str], T], as_given: bool = False) -> ValueKind[T]:
+def matching(
+    pattern: str, description: str, convert: Callable[[str], T], as_given: bool = False
+) -> ValueKind[T]:
     """Return the kind of texts that a regular expression matches, in any case."""
     compiled = re.compile(pattern, re.IGNORECASE)
 
@@ -55,7 +62,9 @@ def one_of(*words: str) -> ValueKind[str]:
             raise ValueError(text)
         return word
 
-    return ValueKind(read, " or ".join(words) if len(words) == 2 else f"one of {', '.join(words)}", choices=words)
+    return ValueKind(
+        read, " or ".join(words) if len(words) == 2 else f"one of {', '.join(words)}", choices=words
+    )
 
 
 def whole(least: int | None = None) -> ValueKind[int]:
@@ -66,7 +75,9 @@ def whole(least: int | None = None) -> ValueKind[int]:
             raise ValueError(text)
         return int(text)
 
-    return ValueKind(read, "a whole number" if least is None else f"a whole number of at least {least}")
+    return ValueKind(
+        read, "a whole number" if least is None else f"a whole number of at least {least}"
+    )
 
 
 def between(low: float, high: float, description: str, with_high: bool = False) -> ValueKind[float]:
@@ -81,7 +92,16 @@ def between(low: float, high: float, description: str, with_high: bool = False) 
     return ValueKind(read, description)
 
 
-_BYTES: Final = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+_BYTES: Final = {
+    "": 1,
+    "b": 1,
+    "k": 1 << 10,
+    "kb": 1 << 10,
+    "m": 1 << 20,
+    "mb": 1 << 20,
+    "g": 1 << 30,
+    "gb": 1 << 30,
+}
 
 
 def size_in_bytes(text: str) -> int:
@@ -118,7 +138,11 @@ def _name(given: Any) -> str:
 
 def _names(given: Any) -> tuple[str, ...]:
     parts = [p.strip() for p in given.split(",")] if isinstance(given, str) else given
-    if not isinstance(parts, Sequence) or not parts or not all(isinstance(p, str) and p for p in parts):
+    if (
+        not isinstance(parts, Sequence)
+        or not parts
+        or not all(isinstance(p, str) and p for p in parts)
+    ):
         raise ValueError(given)
     return tuple(parts)
 

@@ -13,8 +13,8 @@ class ManifestContent(IntEnum):
 
 @dataclass(frozen=True)
 class FieldSummary:
-    """Summarise the values of one partition field over a manifest's files; bounds are single-value bytes of the partition type. None: the
-    writer did not say."""
+    """Summarise the values of one partition field over a manifest's files; bounds are single-value
+    bytes of the partition type. None: the writer did not say."""
 
     contains_null: bool | None
     contains_nan: bool | None = None
@@ -24,8 +24,8 @@ class FieldSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class ManifestFile:
-    """Describe a manifest. Counts are None when an old writer left them out; they are then taken as "some". Sequence numbers are None in a
-    manifest that is not in a list yet."""
+    """Describe a manifest. Counts are None when an old writer left them out; they are then taken as
+    "some". Sequence numbers are None in a manifest that is not in a list yet."""
 
     manifest_path: str
     manifest_length: int

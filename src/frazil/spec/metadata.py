@@ -1,4 +1,6 @@
-"""Hold table metadata, the root of a table's state (spec, "Table Metadata"): immutable, changed by `commit.apply` only."""
+"""Hold table metadata, the root of a table's state (spec, "Table Metadata"): immutable, changed by
+`commit.apply` only.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from frazil.spec.json_model import JsonModel
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.shown import listed, shortened, time_text
-from frazil.spec.snapshot import MAIN_BRANCH, MetadataLogEntry, Snapshot, SnapshotLogEntry, SnapshotRef, Snapshots
+from frazil.spec.snapshot import (
+    MAIN_BRANCH,
+    MetadataLogEntry,
+    Snapshot,
+    SnapshotLogEntry,
+    SnapshotRef,
+    Snapshots,
+)
 from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortOrder
 
 SUPPORTED_FORMAT_VERSION = 3
@@ -20,8 +29,8 @@ DEFAULT_FORMAT_VERSION = 2
 
 @dataclass(frozen=True, kw_only=True)
 class TableMetadata(JsonModel):
-    """Hold the metadata of a table. `current_snapshot_id` is None without a snapshot. Statistics are JSON objects as in the spec. `extra`
-    holds unknown JSON keys."""
+    """Hold the metadata of a table. `current_snapshot_id` is None without a snapshot. Statistics
+    are JSON objects as in the spec. `extra` holds unknown JSON keys."""
 
     format_version: int
     table_uuid: str | None
@@ -73,7 +82,9 @@ class TableMetadata(JsonModel):
         for s in self.schemas:
             if s.schema_id == schema_id:
                 return s
-        raise ValidationError(f"Schema {schema_id} is not in the metadata of {self.location}.", table=self.location)
+        raise ValidationError(
+            f"Schema {schema_id} is not in the metadata of {self.location}.", table=self.location
+        )
 
     def spec(self) -> PartitionSpec:
         return self.spec_by_id(self.default_spec_id)
@@ -82,7 +93,10 @@ class TableMetadata(JsonModel):
         for s in self.partition_specs:
             if s.spec_id == spec_id:
                 return s
-        raise ValidationError(f"Partition spec {spec_id} is not in the metadata of {self.location}.", table=self.location)
+        raise ValidationError(
+            f"Partition spec {spec_id} is not in the metadata of {self.location}.",
+            table=self.location,
+        )
 
     def sort_order(self) -> SortOrder:
         return self.sort_order_by_id(self.default_sort_order_id)
@@ -93,7 +107,9 @@ class TableMetadata(JsonModel):
                 return s
         if order_id == 0:
             return UNSORTED_SORT_ORDER
-        raise ValidationError(f"Sort order {order_id} is not in the metadata of {self.location}.", table=self.location)
+        raise ValidationError(
+            f"Sort order {order_id} is not in the metadata of {self.location}.", table=self.location
+        )
 
     def current_snapshot(self) -> Snapshot | None:
         return self.snapshots.by_id(self.current_snapshot_id)
@@ -104,37 +120,55 @@ class TableMetadata(JsonModel):
             return snapshot
         raise NoSuchSnapshotError(
             f"Cannot find snapshot with ID {snapshot_id} in table {self.location}.",
-            hint="It may have expired; t.history() lists those that are left.", table=self.location, snapshot_id=snapshot_id,
-        )  # fmt: skip
+            hint="It may have expired; t.history() lists those that are left.",
+            table=self.location,
+            snapshot_id=snapshot_id,
+        )
 
     def ref(self, name: str) -> SnapshotRef:
-        """Return the branch or tag of that name; `main` exists as soon as there is a snapshot. Raises NoSuchRefError."""
+        """Return the branch or tag of that name; `main` exists as soon as there is a snapshot.
+        Raises NoSuchRefError.
+        """
         if ref := self.refs.get(name):
             return ref
         if name == MAIN_BRANCH and self.current_snapshot_id is not None:
             return SnapshotRef(self.current_snapshot_id)
         names = ", ".join(self.refs) or "none"
-        raise NoSuchRefError(f"Cannot find branch or tag {name!r} in table {self.location}; known: {names}.", table=self.location)
+        raise NoSuchRefError(
+            f"Cannot find branch or tag {name!r} in table {self.location}; known: {names}.",
+            table=self.location,
+        )
 
     def ref_snapshot(self, name: str | None) -> Snapshot | None:
-        """Return the head snapshot of a branch or tag; None for a `main` without snapshot (and for None)."""
+        """Return the head snapshot of a branch or tag; None for a `main` without snapshot (and for
+        None).
+        """
         if name is None or (name == MAIN_BRANCH and self.current_snapshot_id is None):
             return None
         return self.snapshot_by_id(self.ref(name).snapshot_id)
 
     def branch_head(self, branch: str) -> Snapshot | None:
-        """Return the head of a branch, or of main for a branch that does not exist yet; None for a table without snapshots."""
+        """Return the head of a branch, or of main for a branch that does not exist yet; None for a
+        table without snapshots.
+        """
         ref = self.refs.get(branch)
         return self.current_snapshot() if ref is None else self.snapshot_by_id(ref.snapshot_id)
 
     def existing_branch_head(self, branch: str) -> Snapshot | None:
-        """Return the head of a branch that exists; None for `main` without snapshots. Raises NoSuchRefError, and InvalidInput for a tag."""
+        """Return the head of a branch that exists; None for `main` without snapshots. Raises
+        NoSuchRefError, and InvalidInput for a tag.
+        """
         if branch == MAIN_BRANCH:
             return self.current_snapshot()
         ref = self.ref(branch)
         if not ref.is_branch:
             text = f"Cannot use {branch!r} as a branch: it is a tag of table {self.location}."
-            raise InvalidInput(text, hint=f"tag={branch} reads it; a tag does not move.", table=self.location, ref=branch)
+            raise InvalidInput(
+                text,
+                hint=f"tag={branch} reads it; a tag does not move.",
+                table=self.location,
+                ref=branch,
+            )
         return self.snapshot_by_id(ref.snapshot_id)
 
     def ancestors(self, snapshot: Snapshot | None) -> Iterator[Snapshot]:
@@ -150,20 +184,28 @@ class TableMetadata(JsonModel):
         return any(s.snapshot_id == snapshot_id for s in self.ancestors(snapshot))
 
     def snapshot_as_of(self, timestamp_ms: int, inclusive: bool = True) -> Snapshot | None:
-        """Return the snapshot that was current at a time, by the snapshot log (spec, "Point in Time Reads"); None before the first."""
+        """Return the snapshot that was current at a time, by the snapshot log (spec, "Point in Time
+        Reads"); None before the first.
+        """
         snapshot_id = None
         for entry in self.snapshot_log:
-            if entry.timestamp_ms < timestamp_ms or (inclusive and entry.timestamp_ms == timestamp_ms):
+            if entry.timestamp_ms < timestamp_ms or (
+                inclusive and entry.timestamp_ms == timestamp_ms
+            ):
                 snapshot_id = entry.snapshot_id
         return None if snapshot_id is None else self.snapshot_by_id(snapshot_id)
 
 
 def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
-    """Return the current schema with the dropped columns that an old spec partitions by, each as in the newest schema that has it."""
+    """Return the current schema with the dropped columns that an old spec partitions by, each as in
+    the newest schema that has it.
+    """
     schema = metadata.schema()
     missing = [f.source_id for f in spec.fields if f.source_id not in schema.by_id]
     if not missing:
         return schema
     older = sorted(metadata.schemas, key=lambda s: -s.schema_id)
     dropped = [next((s.by_id[i] for s in older if i in s.by_id), None) for i in missing]
-    return Schema(*schema.fields, *(f for f in dropped if f is not None), schema_id=schema.schema_id)
+    return Schema(
+        *schema.fields, *(f for f in dropped if f is not None), schema_id=schema.schema_id
+    )

@@ -6,13 +6,20 @@ import difflib
 import functools
 import re
 
-from frazil.spec.properties import COLUMN_PROPERTIES, OF_OTHERS, RESERVED_PROPERTIES, TABLE_PROPERTIES
+from frazil.spec.properties import (
+    COLUMN_PROPERTIES,
+    OF_OTHERS,
+    RESERVED_PROPERTIES,
+    TABLE_PROPERTIES,
+)
 
 _NEAR = 0.86  # least similarity (difflib) of a name to the property that it is taken for
 
 
 def meant_by(name: str) -> str | None:
-    """Return the known property that an unknown name resembles most; None for a known name and for a name that resembles none."""
+    """Return the known property that an unknown name resembles most; None for a known name and for
+    a name that resembles none.
+    """
     if _is_known(name):
         return None
     if (column := _of_column(name)) is not None:
@@ -23,18 +30,24 @@ def meant_by(name: str) -> str | None:
 
 
 def _is_known(name: str) -> bool:
-    of_data_files = re.sub(r"^write\.delete\.(parquet|orc|avro)\.", r"write.\1.", name)  # delete files have the properties of data files
+    of_data_files = re.sub(
+        r"^write\.delete\.(parquet|orc|avro)\.", r"write.\1.", name
+    )  # delete files have the properties of data files
     names = {*TABLE_PROPERTIES, *RESERVED_PROPERTIES, *OF_OTHERS}
     return any(n in names or n.startswith(tuple(COLUMN_PROPERTIES)) for n in (name, of_data_files))
 
 
 def _of_column(name: str) -> str | None:
-    """Correct the part of a misspelt name before the column: `write.metadata.metrics.colum.id` becomes
-    `write.metadata.metrics.column.id`."""
+    """Correct the part of a misspelt name before the column: `write.metadata.metrics.colum.id`
+    becomes `write.metadata.metrics.column.id`."""
     for prefix in COLUMN_PROPERTIES:
         parts = name.split(".")
         head, column = ".".join(parts[: prefix.count(".")]), ".".join(parts[prefix.count(".") :])
-        if column and difflib.SequenceMatcher(None, _plain(head), _plain(prefix[:-1])).ratio() >= _NEAR + 0.05:
+        if (
+            column
+            and difflib.SequenceMatcher(None, _plain(head), _plain(prefix[:-1])).ratio()
+            >= _NEAR + 0.05
+        ):
             return prefix + column
     return None
 

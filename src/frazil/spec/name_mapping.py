@@ -1,4 +1,6 @@
-"""Map column names to field ids for files that have none (spec, "Column Projection"; property `schema.name-mapping.default`)."""
+"""Map column names to field ids for files that have none (spec, "Column Projection"; property
+`schema.name-mapping.default`).
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ from frazil.spec.types import MAX_DEPTH, NestedField, children
 
 @dataclass(frozen=True)
 class MappedField:
-    """Map the column names `names` to the field id `field_id`; with None such columns are not read. `fields` maps the nested fields
-    (element; key and value)."""
+    """Map the column names `names` to the field id `field_id`; with None such columns are not read.
+    `fields` maps the nested fields (element; key and value)."""
 
     names: tuple[str, ...]
     field_id: int | None = None
@@ -62,7 +64,9 @@ def _field(obj: Any, depth: int) -> MappedField:
         raise ValidationError(f"Cannot parse non-object mapping field: {str(obj)[:100]}")
     names, field_id = obj.get("names") or [], obj.get("field-id")
     if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
-        raise ValidationError(f"The names of a mapped field are no list of strings: {str(names)[:100]}")
+        raise ValidationError(
+            f"The names of a mapped field are no list of strings: {str(names)[:100]}"
+        )
     if field_id is not None and (not isinstance(field_id, int) or isinstance(field_id, bool)):
         raise ValidationError(f"The id of a mapped field is no integer: {str(field_id)[:100]}")
     inner = _fields(obj["fields"], depth) if obj.get("fields") is not None else ()
@@ -96,7 +100,9 @@ def name_mapping_to_json(mapping: NameMapping) -> str:
 
 
 def mapping_of(schema: Schema) -> NameMapping:
-    """Make the name mapping of a schema, every field under its own name, as Java's MappingUtil.create does."""
+    """Make the name mapping of a schema, every field under its own name, as Java's
+    MappingUtil.create does.
+    """
     return NameMapping(tuple(_mapped(f) for f in schema.fields))
 
 
@@ -105,11 +111,13 @@ def _mapped(f: NestedField) -> MappedField:
 
 
 def update_name_mapping(mapping_json: str, old: Schema, new: Schema) -> str:
-    """Update a name mapping after a schema change: renamed fields gain their new name, added ones an entry, dropped ones keep theirs.
+    """Update a name mapping after a schema change: renamed fields gain their new name, added ones
+    an entry, dropped ones keep theirs.
 
-    A name that the mapping has already stays with its field, whichever field bears it now: the files without field ids that use it were
-    added while it was that field's, and every file written since has ids. (Java gives it to the other field, to which their values then
-    move.) Raises ValidationError.
+    A name that the mapping has already stays with its field, whichever field bears it now: the
+    files without field ids that use it were added while it was that field's, and every file written
+    since has ids. (Java gives it to the other field, to which their values then move.) Raises
+    ValidationError.
     """
     mapping = parse_name_mapping(mapping_json)
     renamed = {i: f for i, f in new.by_id.items() if i in old.by_id and old.by_id[i].name != f.name}
@@ -122,7 +130,10 @@ def update_name_mapping(mapping_json: str, old: Schema, new: Schema) -> str:
 
 
 def _updated(
-    fields: Sequence[MappedField], parent: int | None, renamed: Mapping[int, NestedField], added: Mapping[int | None, list[NestedField]]
+    fields: Sequence[MappedField],
+    parent: int | None,
+    renamed: Mapping[int, NestedField],
+    added: Mapping[int | None, list[NestedField]],
 ) -> tuple[MappedField, ...]:
     used = {name for f in fields for name in f.names}
     updated = []
@@ -132,6 +143,13 @@ def _updated(
             continue
         now = renamed.get(mapped.field_id)
         names = mapped.names if now is None or now.name in used else (*mapped.names, now.name)
-        updated.append(replace(mapped, names=names, fields=_updated(mapped.fields, mapped.field_id, renamed, added)))
+        updated.append(
+            replace(
+                mapped, names=names, fields=_updated(mapped.fields, mapped.field_id, renamed, added)
+            )
+        )
     fresh = map(_mapped, added.get(parent, []))
-    return (*updated, *(replace(f, names=tuple(n for n in f.names if n not in used)) for f in fresh))
+    return (
+        *updated,
+        *(replace(f, names=tuple(n for n in f.names if n not in used)) for f in fresh),
+    )

@@ -1,7 +1,8 @@
-"""Define options of reads, writes and procedures: the name, kind, default and verbs of each, as `spec.properties` defines table properties.
+"""Define options of reads, writes and procedures: the name, kind, default and verbs of each, as
+`spec.properties` defines table properties.
 
-An `OptionTable` holds the options that are given together and reads them, in one way for all tables; rules about several options are for
-its users. Adding an option is one entry of its table.
+An `OptionTable` holds the options that are given together and reads them, in one way for all
+tables; rules about several options are for its users. Adding an option is one entry of its table.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ D = TypeVar("D")
 
 @dataclass(frozen=True)
 class Option(Generic[T, D]):
-    """Describe one option. `default` is the value when it is absent; None where a default depends on other things.
+    """Describe one option. `default` is the value when it is absent; None where a default depends
+    on other things.
 
-    `field`: of the class that holds the parsed options, if the value goes there as it is. `verbs`: to which it means something, all
-    without them; `why` says why it means nothing to the others. `aliases`: other spellings. `secret`: errors do not show its values. For
-    the documents: `text` says what it does, `otherwise` what holds without it, if this is not the default.
+    `field`: of the class that holds the parsed options, if the value goes there as it is. `verbs`:
+    to which it means something, all without them; `why` says why it means nothing to the others.
+    `aliases`: other spellings. `secret`: errors do not show its values. For the documents: `text`
+    says what it does, `otherwise` what holds without it, if this is not the default.
     """
 
     name: str
@@ -50,12 +53,16 @@ class Option(Generic[T, D]):
 
 
 def folded(name: Any) -> str:
-    """Normalise an option's name: in lower case, with `-` for `_` and, since keywords have no dots, for `.`."""
+    """Normalise an option's name: in lower case, with `-` for `_` and, since keywords have no dots,
+    for `.`.
+    """
     return str(name).strip().lower().replace("_", "-").replace(".", "-")
 
 
 def did_you_mean(name: str, names: Collection[str]) -> str:
-    """Suggest the option whose name a misspelt one resembles, as a sentence after a blank; the empty text where it resembles none."""
+    """Suggest the option whose name a misspelt one resembles, as a sentence after a blank; the
+    empty text where it resembles none.
+    """
     by_folded = {folded(n): n for n in names}
     near = difflib.get_close_matches(folded(name), by_folded, 1, 0.8)
     return f" Did you mean {by_folded[near[0]]!r}?" if near else ""
@@ -63,9 +70,10 @@ def did_you_mean(name: str, names: Collection[str]) -> str:
 
 @dataclass(frozen=True)
 class OptionTable:
-    """Hold options that are given together. `noun`: what they are called in errors, as in "write option" or "option of partition commit".
-    `refused`: options of other engines that are not served, each with the reason or what to write instead. `listed`: the names that errors
-    list, if these are not those of the options."""
+    """Hold options that are given together. `noun`: what they are called in errors, as in "write
+    option" or "option of partition commit". `refused`: options of other engines that are not
+    served, each with the reason or what to write instead. `listed`: the names that errors list, if
+    these are not those of the options."""
 
     noun: str
     options: tuple[Option[Any, Any], ...]
@@ -97,20 +105,31 @@ class OptionTable:
         return self.find(key) is not None or folded(key) in self._reasons
 
     def named(self, key: Any) -> Option[Any, Any]:
-        """Return the option that a name stands for. Raises Unsupported for one that is refused, InvalidInput for an unknown one."""
+        """Return the option that a name stands for. Raises Unsupported for one that is refused,
+        InvalidInput for an unknown one.
+        """
         if (reason := self._reasons.get(folded(key))) is not None:
-            raise Unsupported(f"{self.label(str(key))} is not supported here: {reason}.", option=key)
+            raise Unsupported(
+                f"{self.label(str(key))} is not supported here: {reason}.", option=key
+            )
         if (option := self.find(key)) is None:
             names = ", ".join(self.listed or sorted(self.names))
-            raise InvalidInput(f"Unknown {self.noun}: {key!r}.{did_you_mean(key, self.names)}", hint=f"Known: {names}.", option=key)
+            raise InvalidInput(
+                f"Unknown {self.noun}: {key!r}.{did_you_mean(key, self.names)}",
+                hint=f"Known: {names}.",
+                option=key,
+            )
         return option
 
-    def read(self, given: Mapping[str, Any], verb: str | None = None, label: str | None = None) -> dict[str, Any]:
-        """Parse options as a caller gives them; returns those that are not None by their names. `label` with `{}` for the name: what
-        messages call an option, if it is not the table's noun.
+    def read(
+        self, given: Mapping[str, Any], verb: str | None = None, label: str | None = None
+    ) -> dict[str, Any]:
+        """Parse options as a caller gives them; returns those that are not None by their names.
+        `label` with `{}` for the name: what messages call an option, if it is not the table's noun.
 
-        Raises InvalidInput for an unknown option, for a value that is not of its kind, for an option that is given twice, and for one that
-        means nothing to the verb; Unsupported for one that is refused.
+        Raises InvalidInput for an unknown option, for a value that is not of its kind, for an
+        option that is given twice, and for one that means nothing to the verb; Unsupported for one
+        that is refused.
         """
         values: dict[str, Any] = {}
         for key, value in given.items():
@@ -120,14 +139,22 @@ class OptionTable:
             if not option.means_something_to(verb):
                 reason = f": {option.why}" if option.why else ""
                 hint = f"Leave it out: it belongs to {', '.join(option.verbs)}."
-                raise InvalidInput(f"{self.label(option.name)} means nothing to {verb}{reason}.", hint=hint, option=option.name)
+                raise InvalidInput(
+                    f"{self.label(option.name)} means nothing to {verb}{reason}.",
+                    hint=hint,
+                    option=option.name,
+                )
             called = label.format(option.name) if label else self.label(option.name)
             parsed = option.kind.parse(called, value, option=option.name)
             if values.setdefault(option.name, parsed) != parsed:
                 both = "" if option.secret else f", as {values[option.name]!r} and as {parsed!r}"
-                raise InvalidInput(f"{called} is given twice{both}.", hint="Give it once.", option=option.name)
+                raise InvalidInput(
+                    f"{called} is given twice{both}.", hint="Give it once.", option=option.name
+                )
         return values
 
     def fields(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values that were read, else the defaults, by the fields that hold them as they are."""
+        """Return the values that were read, else the defaults, by the fields that hold them as they
+        are.
+        """
         return {o.field: o.of(values) for o in self.options if o.field}

@@ -1,4 +1,6 @@
-"""Make keys of partition values: equal exactly when the format says that two files lie in the same partition."""
+"""Make keys of partition values: equal exactly when the format says that two files lie in the same
+partition.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def partition_key(spec_id: int, values: tuple[Any, ...]) -> PartitionKey:
     """Return the hashable key (spec id, partition values), with floats as FloatKey."""
     for v in values:
         if isinstance(v, float):
-            return spec_id, tuple(FloatKey(v.hex(), v) if isinstance(v, float) else v for v in values)
+            return spec_id, tuple(
+                FloatKey(v.hex(), v) if isinstance(v, float) else v for v in values
+            )
     return spec_id, values
 
 

@@ -24,7 +24,9 @@ FIRST_PARTITION_FIELD_ID = 1000
 
 
 class CallableTruth(int):
-    """Hold a boolean that may be called as well: `spec.is_unpartitioned`, and `spec.is_unpartitioned()` as in PyIceberg."""
+    """Hold a boolean that may be called as well: `spec.is_unpartitioned`, and
+    `spec.is_unpartitioned()` as in PyIceberg.
+    """
 
     def __call__(self) -> bool:
         return bool(self)
@@ -35,8 +37,9 @@ class CallableTruth(int):
 
 @dataclass(frozen=True)
 class PartitionField(JsonModel):
-    """Describe one field of a partition spec. `source_ids` holds all sources of a multi-argument transform (v3), else it is empty. The
-    transform may be given as the spec's text ("day", "bucket[16]")."""
+    """Describe one field of a partition spec. `source_ids` holds all sources of a multi-argument
+    transform (v3), else it is empty. The transform may be given as the spec's text ("day",
+    "bucket[16]")."""
 
     source_id: int
     field_id: int
@@ -61,7 +64,9 @@ class PartitionSpec(JsonModel):
     spec_id: int = 0
     extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    def __init__(self, *fields: PartitionField, spec_id: int = 0, extra: dict[str, Any] | None = None):
+    def __init__(
+        self, *fields: PartitionField, spec_id: int = 0, extra: dict[str, Any] | None = None
+    ):
         object.__setattr__(self, "fields", tuple(fields))
         object.__setattr__(self, "spec_id", spec_id)
         object.__setattr__(self, "extra", extra or {})
@@ -85,16 +90,24 @@ class PartitionSpec(JsonModel):
         return max((f.field_id for f in self.fields), default=FIRST_PARTITION_FIELD_ID - 1)
 
     def compatible_with(self, other: PartitionSpec) -> bool:
-        """Tell whether sources, transforms and names are the same, in order; ids do not matter (such a spec is used again, not added)."""
-        return [(f.source_id, f.transform, f.name) for f in self.fields] == [(f.source_id, f.transform, f.name) for f in other.fields]
+        """Tell whether sources, transforms and names are the same, in order; ids do not matter
+        (such a spec is used again, not added).
+        """
+        return [(f.source_id, f.transform, f.name) for f in self.fields] == [
+            (f.source_id, f.transform, f.name) for f in other.fields
+        ]
 
     def partition_type(self, schema: Schema) -> StructType:
-        """Return the struct type of this spec's partition values; a source dropped from `schema` gives string (the value is only
-        compared)."""
+        """Return the struct type of this spec's partition values; a source dropped from `schema`
+        gives string (the value is only compared)."""
         fields = []
         for f in self.fields:
             source = schema.by_id.get(f.source_id)
-            result = f.transform.result_type(source.field_type) if source else _result_without_source(f.transform)
+            result = (
+                f.transform.result_type(source.field_type)
+                if source
+                else _result_without_source(f.transform)
+            )
             fields.append(NestedField(f.field_id, f.name, result, required=False))
         return StructType(*fields)
 
@@ -111,14 +124,25 @@ def _result_without_source(transform: Transform) -> Any:
 UNPARTITIONED_PARTITION_SPEC = PartitionSpec()
 
 
-def field_of_other_column(spec: PartitionSpec, column_ids: Collection[int]) -> PartitionField | None:
-    """Find a partition field that is made of none of these columns; None where they determine the partition."""
-    return next((f for f in spec.fields if f.source_id not in column_ids and not isinstance(f.transform, VoidTransform)), None)
+def field_of_other_column(
+    spec: PartitionSpec, column_ids: Collection[int]
+) -> PartitionField | None:
+    """Find a partition field that is made of none of these columns; None where they determine the
+    partition.
+    """
+    return next(
+        (
+            f
+            for f in spec.fields
+            if f.source_id not in column_ids and not isinstance(f.transform, VoidTransform)
+        ),
+        None,
+    )
 
 
 def default_name(column: str, transform: Transform, with_width: bool = False) -> str:
-    """Name a partition field as Java does: `id_bucket`, `s_trunc`, `ts_day`; with_width (UpdatePartitionSpec) `id_bucket_16`,
-    `s_trunc_4`."""
+    """Name a partition field as Java does: `id_bucket`, `s_trunc`, `ts_day`; with_width
+    (UpdatePartitionSpec) `id_bucket_16`, `s_trunc_4`."""
     column = column.replace(".", "_") if with_width else column
     match transform:
         case IdentityTransform():
@@ -136,40 +160,63 @@ def check_source(schema: Schema, source_id: int, transform: Transform) -> Nested
     """Return the source field when the transform can take it. Raises ValidationError otherwise."""
     source = schema.by_id.get(source_id)
     if source is None:
-        raise ValidationError(f"Cannot find source column for partition field: {transform}({source_id})")
+        raise ValidationError(
+            f"Cannot find source column for partition field: {transform}({source_id})"
+        )
     if not transform.is_known:
-        raise ValidationError(f"Cannot partition by unknown transform {transform}; such tables can be read, not written.")
+        raise ValidationError(
+            f"Cannot partition by unknown transform {transform}; such tables can be read, not written."
+        )
     if not source.field_type.is_primitive or not transform.can_transform(source.field_type):
         raise ValidationError(f"Invalid source type {source.field_type} for transform: {transform}")
-    if any(isinstance(schema.by_id[p].field_type, ListType | MapType) for p in schema.parents[source_id]):
-        raise ValidationError(f"Cannot partition by {schema.find_column_name(source_id)}: it is inside a list or map")
+    if any(
+        isinstance(schema.by_id[p].field_type, ListType | MapType)
+        for p in schema.parents[source_id]
+    ):
+        raise ValidationError(
+            f"Cannot partition by {schema.find_column_name(source_id)}: it is inside a list or map"
+        )
     return source
 
 
-def build_spec(schema: Schema, terms: Iterable[str], spec_id: int = 0, case_sensitive: bool = True) -> PartitionSpec:
-    """Build a spec from strings such as `days(ts)`, `bucket(16, id)`, `region`. Raises ParseError, ValidationError."""
+def build_spec(
+    schema: Schema, terms: Iterable[str], spec_id: int = 0, case_sensitive: bool = True
+) -> PartitionSpec:
+    """Build a spec from strings such as `days(ts)`, `bucket(16, id)`, `region`. Raises ParseError,
+    ValidationError.
+    """
     fields: list[PartitionField] = []
     for number, text in enumerate(terms):
         term = parse_term(text)
         source = schema.find_field(term.column, case_sensitive)
         check_source(schema, source.field_id, term.transform)
-        name = term.name or default_name(schema.find_column_name(source.field_id) or term.column, term.transform)
-        fields.append(PartitionField(source.field_id, FIRST_PARTITION_FIELD_ID + number, term.transform, name))
+        name = term.name or default_name(
+            schema.find_column_name(source.field_id) or term.column, term.transform
+        )
+        fields.append(
+            PartitionField(source.field_id, FIRST_PARTITION_FIELD_ID + number, term.transform, name)
+        )
     spec = PartitionSpec(*fields, spec_id=spec_id)
     check_names(schema, spec)
     return spec
 
 
 def check_names(schema: Schema, spec: PartitionSpec) -> None:
-    """Check that names are used once, and that a name that is a column's belongs to an identity (or void) of that column."""
+    """Check that names are used once, and that a name that is a column's belongs to an identity (or
+    void) of that column.
+    """
     seen: set[str] = set()
     for partition_field in spec.fields:
         if not partition_field.name:
             raise ValidationError("Cannot use empty partition name")
         if partition_field.name in seen:
-            raise ValidationError(f"Cannot use partition name more than once: {partition_field.name}")
+            raise ValidationError(
+                f"Cannot use partition name more than once: {partition_field.name}"
+            )
         seen.add(partition_field.name)
         column = schema.get_field(partition_field.name)
         is_own = isinstance(partition_field.transform, IdentityTransform | VoidTransform)
         if column is not None and not (is_own and column.field_id == partition_field.source_id):
-            raise ValidationError(f"Cannot create partition from name that exists in schema: {partition_field.name}")
+            raise ValidationError(
+                f"Cannot create partition from name that exists in schema: {partition_field.name}"
+            )

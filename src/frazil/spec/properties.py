@@ -1,7 +1,9 @@
-"""Define table properties: the name, type, default and check of each one, as in Java Iceberg's TableProperties.
+"""Define table properties: the name, type, default and check of each one, as in Java Iceberg's
+TableProperties.
 
-A reader asks the property (`WAP_ENABLED.of(metadata.properties)`); a commit checks what is set (`check_values`). Properties that are not
-listed here are kept as they are: they may be another engine's.
+A reader asks the property (`WAP_ENABLED.of(metadata.properties)`); a commit checks what is set
+(`check_values`). Properties that are not listed here are kept as they are: they may be another
+engine's.
 """
 
 from __future__ import annotations
@@ -12,7 +14,16 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from frazil.errors import InvalidInput, Unsupported, ValidationError
-from frazil.spec.kinds import BOOLEAN, FRACTION, NATURAL, POSITIVE, SIZE, ValueKind, matching, one_of
+from frazil.spec.kinds import (
+    BOOLEAN,
+    FRACTION,
+    NATURAL,
+    POSITIVE,
+    SIZE,
+    ValueKind,
+    matching,
+    one_of,
+)
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.name_mapping import NameMapping, parse_name_mapping
 
@@ -22,14 +33,18 @@ D = TypeVar("D")
 
 @dataclass(frozen=True)
 class TableProperty(Generic[T, D]):
-    """Describe one table property. `default` is the value when it is absent; None where a default depends on other things."""
+    """Describe one table property. `default` is the value when it is absent; None where a default
+    depends on other things.
+    """
 
     name: str
     kind: ValueKind[T]
     default: D
 
     def of(self, properties: Mapping[str, str]) -> T | D:
-        """Return the value that a table's properties give, else the default. Raises ValidationError for a text that is not such a value."""
+        """Return the value that a table's properties give, else the default. Raises ValidationError
+        for a text that is not such a value.
+        """
         text = properties.get(self.name)
         return self.default if text is None else _parsed(self.name, self.kind, text)
 
@@ -45,39 +60,62 @@ class TableProperty(Generic[T, D]):
 
 @dataclass(frozen=True)
 class ColumnProperty(Generic[T]):
-    """Describe a property that may be set per column: its name is `prefix` and the column's full name. (Marks of writes that are done once,
-    TXN_MARK, are of the same kind, with the writer's name in place of the column's.)"""
+    """Describe a property that may be set per column: its name is `prefix` and the column's full
+    name. (Marks of writes that are done once, TXN_MARK, are of the same kind, with the writer's
+    name in place of the column's.)"""
 
     prefix: str
     kind: ValueKind[T]
 
     def of(self, properties: Mapping[str, str]) -> dict[str, T]:
         """Return the value of each column that has one, by its full name."""
-        return {column: self.parse(self.prefix + column, text) for column, text in self.texts(properties).items()}
+        return {
+            column: self.parse(self.prefix + column, text)
+            for column, text in self.texts(properties).items()
+        }
 
     def parse(self, name: str, text: str) -> T:
-        """Parse the value of one of these properties, which is called by its full name. Raises ValidationError."""
+        """Parse the value of one of these properties, which is called by its full name. Raises
+        ValidationError.
+        """
         return _parsed(name, self.kind, text)
 
     def texts(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Return the stored text of each column that has one, unchecked, by its full name."""
-        return {key[len(self.prefix) :]: text for key, text in properties.items() if key.startswith(self.prefix)}
+        return {
+            key[len(self.prefix) :]: text
+            for key, text in properties.items()
+            if key.startswith(self.prefix)
+        }
 
 
 def _parsed(name: str, kind: ValueKind[T], text: str) -> T:
     return kind.parse(f"Table property {name}", text, ValidationError)
 
 
-# -- kinds that only properties have --------------------------------------------------------------------------------------------------
+# -- kinds that only properties have
+# --------------------------------------------------------------------------------------------------
 
 WHOLE = matching(r"[+-]?\d+", "a whole number", str)
 WORD = ValueKind(str.lower, "a name")
 ANY = ValueKind(str, "text")
-LOCATION = matching(r"(/|file:/|(?!file:)[a-z][a-z0-9+.-]*:).*", "an absolute location (/… or a scheme)", str, as_given=True)
-METRICS = matching(r"none|counts|full|truncate\([1-9]\d*\)", "a metrics mode: none, counts, truncate(n), full", str.lower)
+LOCATION = matching(
+    r"(/|file:/|(?!file:)[a-z][a-z0-9+.-]*:).*",
+    "an absolute location (/… or a scheme)",
+    str,
+    as_given=True,
+)
+METRICS = matching(
+    r"none|counts|full|truncate\([1-9]\d*\)",
+    "a metrics mode: none, counts, truncate(n), full",
+    str.lower,
+)
 MAPPING = ValueKind(parse_name_mapping, "a name mapping in JSON")
 OBJECT = ValueKind(lambda text: _object(text), "an object in JSON")
-MARK = ValueKind(lambda text: _mark(text), 'the mark of a write, {"number": n, "snapshot-id": id or null, "digest": text}')
+MARK = ValueKind(
+    lambda text: _mark(text),
+    'the mark of a write, {"number": n, "snapshot-id": id or null, "digest": text}',
+)
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -87,8 +125,9 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _mark(text: str) -> tuple[int, int | None, str | None]:
-    """Parse the mark of a txn: the number of the last write, the snapshot that it made, and a digest of what it wrote; marks of older
-    versions of Frazil, and of writes that know none, hold no digest."""
+    """Parse the mark of a txn: the number of the last write, the snapshot that it made, and a
+    digest of what it wrote; marks of older versions of Frazil, and of writes that know none, hold
+    no digest."""
     mark = json.loads(text)
     if not isinstance(mark, dict) or type(number := mark.get("number")) is not int:
         raise ValueError(text)
@@ -99,7 +138,8 @@ def _mark(text: str) -> tuple[int, int | None, str | None]:
     return number, snapshot_id, digest
 
 
-# -- the properties -------------------------------------------------------------------------------------------------------------------
+# -- the properties
+# -------------------------------------------------------------------------------------------------------------------
 
 TABLE_PROPERTIES: Final[dict[str, TableProperty[Any, Any]]] = {}
 COLUMN_PROPERTIES: Final[dict[str, ColumnProperty[Any]]] = {}
@@ -111,8 +151,8 @@ def _property(name: str, kind: ValueKind[T], default: D) -> TableProperty[T, D]:
 
 
 def _of_format(name: str, kind: ValueKind[T], default: D) -> TableProperty[T, D]:
-    """Describe a property `write.<format>.…`, which delete files have as `write.delete.<format>.…` as well (see
-    `properties_of_deletes`)."""
+    """Describe a property `write.<format>.…`, which delete files have as `write.delete.<format>.…`
+    as well (see `properties_of_deletes`)."""
     deletes = name.replace("write.", "write.delete.", 1)
     TABLE_PROPERTIES[deletes] = TableProperty(deletes, kind, None)
     return _property(name, kind, default)
@@ -139,19 +179,34 @@ TARGET_FILE_SIZE = _property("write.target-file-size-bytes", POSITIVE, 536_870_9
 DELETE_TARGET_FILE_SIZE = _property("write.delete.target-file-size-bytes", POSITIVE, 67_108_864)
 DELETE_GRANULARITY = _property("write.delete.granularity", one_of(*GRANULARITIES), "file")
 CHANGE_MODE = {k: _property(f"write.{k}.mode", _MODES, COPY_ON_WRITE) for k in _CHANGES}
-CHANGE_ISOLATION = {k: _property(f"write.{k}.isolation-level", one_of(*ISOLATION_LEVELS), "serializable") for k in _CHANGES}
-CHANGE_DISTRIBUTION = {k: _property(f"write.{k}.distribution-mode", _DISTRIBUTION, None) for k in _CHANGES}
+CHANGE_ISOLATION = {
+    k: _property(f"write.{k}.isolation-level", one_of(*ISOLATION_LEVELS), "serializable")
+    for k in _CHANGES
+}
+CHANGE_DISTRIBUTION = {
+    k: _property(f"write.{k}.distribution-mode", _DISTRIBUTION, None) for k in _CHANGES
+}
 DISTRIBUTION = _property("write.distribution-mode", _DISTRIBUTION, None)
 SPARK_FANOUT = _property("write.spark.fanout.enabled", BOOLEAN, False)
 SPARK_ACCEPT_ANY_SCHEMA = _property("write.spark.accept-any-schema", BOOLEAN, False)
 SPARK_ADVISORY_PARTITION_SIZE = _property("write.spark.advisory-partition-size-bytes", SIZE, None)
 DATA_PATH = _property("write.data.path", LOCATION, None)
-OLD_DATA_PATHS = tuple(_property(name, ANY, None) for name in ("write.object-storage.path", "write.folder-storage.path"))
-LOCATION_PROVIDERS = tuple(_property(f"write.{name}.impl", ANY, None) for name in ("location-provider", "py-location-provider"))
+OLD_DATA_PATHS = tuple(
+    _property(name, ANY, None)
+    for name in ("write.object-storage.path", "write.folder-storage.path")
+)
+LOCATION_PROVIDERS = tuple(
+    _property(f"write.{name}.impl", ANY, None)
+    for name in ("location-provider", "py-location-provider")
+)
 OBJECT_STORAGE = _property("write.object-storage.enabled", BOOLEAN, False)
-OBJECT_STORAGE_PARTITIONED_PATHS = _property("write.object-storage.partitioned-paths", BOOLEAN, True)
+OBJECT_STORAGE_PARTITIONED_PATHS = _property(
+    "write.object-storage.partitioned-paths", BOOLEAN, True
+)
 METRICS_DEFAULT = _property("write.metadata.metrics.default", METRICS, None)
-METRICS_MAX_INFERRED = _property("write.metadata.metrics.max-inferred-column-defaults", NATURAL, 100)
+METRICS_MAX_INFERRED = _property(
+    "write.metadata.metrics.max-inferred-column-defaults", NATURAL, 100
+)
 METRICS_OF_COLUMN = _of_columns("write.metadata.metrics.column.", METRICS)
 
 # Parquet; None: the writer's own default.
@@ -184,7 +239,9 @@ AVRO_LEVEL = _of_format("write.avro.compression-level", WHOLE, None)
 METADATA_PATH = _property("write.metadata.path", LOCATION, None)
 METADATA_CODEC = _property("write.metadata.compression-codec", one_of("none", "gzip"), "none")
 METADATA_PREVIOUS_VERSIONS = _property("write.metadata.previous-versions-max", NATURAL, 100)
-METADATA_DELETE_AFTER_COMMIT = _property("write.metadata.delete-after-commit.enabled", BOOLEAN, False)
+METADATA_DELETE_AFTER_COMMIT = _property(
+    "write.metadata.delete-after-commit.enabled", BOOLEAN, False
+)
 MANIFEST_CODEC = _property("write.manifest.compression-codec", WORD, "gzip")
 MANIFEST_LEVEL = _property("write.manifest.compression-level", NATURAL, None)
 MANIFEST_TARGET_SIZE = _property("commit.manifest.target-size-bytes", NATURAL, 8_388_608)
@@ -204,7 +261,9 @@ ENCRYPTION_KEY = _property("encryption.key-id", ANY, None)
 
 @dataclass(frozen=True)
 class Waits:
-    """Hold the limits of retries: their number, and milliseconds between two attempts and over all of them."""
+    """Hold the limits of retries: their number, and milliseconds between two attempts and over all
+    of them.
+    """
 
     retries: TableProperty[int, int]
     shortest: TableProperty[int, int]
@@ -236,7 +295,9 @@ SPLIT_LOOKBACK = _property("read.split.planning-lookback", POSITIVE, 10)
 SPLIT_OPEN_FILE_COST = _property("read.split.open-file-cost", NATURAL, 4_194_304)
 SPLIT_ADAPTIVE = _property("read.split.adaptive-size.enabled", BOOLEAN, True)
 SCAN_LOG = _property("frazil.scan-log.enabled", BOOLEAN, False)
-NAME_MAPPING: TableProperty[NameMapping, None] = _property("schema.name-mapping.default", MAPPING, None)
+NAME_MAPPING: TableProperty[NameMapping, None] = _property(
+    "schema.name-mapping.default", MAPPING, None
+)
 
 STORED_IN_NEW_TABLES: Final = {PARQUET_CODEC.name: PARQUET_CODEC.default}
 RESERVED_PROPERTIES: Final = frozenset({
@@ -262,27 +323,37 @@ _NOT_OF_DELETES = (
 
 
 def check_values(properties: Mapping[str, str]) -> None:
-    """Check the values of the properties that are known here. Raises ValidationError naming the property, its value and what it takes."""
+    """Check the values of the properties that are known here. Raises ValidationError naming the
+    property, its value and what it takes.
+    """
     for key, text in properties.items():
-        property_ = TABLE_PROPERTIES.get(key) or next((p for prefix, p in COLUMN_PROPERTIES.items() if key.startswith(prefix)), None)
+        property_ = TABLE_PROPERTIES.get(key) or next(
+            (p for prefix, p in COLUMN_PROPERTIES.items() if key.startswith(prefix)), None
+        )
         if property_ is not None:
             _parsed(key, property_.kind, text)
 
 
 def properties_of_deletes(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of data files as delete files take them: `write.delete.<format>.…` first, and no properties of single
-    columns."""
+    """Return the properties of data files as delete files take them: `write.delete.<format>.…`
+    first, and no properties of single columns."""
     of_deletes = {k: v for k, v in properties.items() if not k.startswith(_NOT_OF_DELETES)}
     for format_ in FORMATS:
         prefix = f"write.delete.{format_}."
-        of_deletes |= {f"write.{format_}.{k[len(prefix) :]}": v for k, v in properties.items() if k.startswith(prefix)}
+        of_deletes |= {
+            f"write.{format_}.{k[len(prefix) :]}": v
+            for k, v in properties.items()
+            if k.startswith(prefix)
+        }
     return of_deletes
 
 
 def property_text(key: str, value: Any) -> str:
     """Format a value as the text that properties store. Raises InvalidInput for None."""
     if value is None:
-        raise InvalidInput(f"Properties must have a value: {key}.", hint="remove_properties removes one.")
+        raise InvalidInput(
+            f"Properties must have a value: {key}.", hint="remove_properties removes one."
+        )
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -26,8 +26,15 @@ from frazil.spec.types import (
     with_children,
 )
 
-# Reserved columns (spec, "Reserved Field IDs"); ids above 2147483447 never belong to a table's own columns.
-FILE_ID, POS_ID, DELETED_ID, SPEC_ID_ID, PARTITION_ID = 2147483646, 2147483645, 2147483644, 2147483643, 2147483642
+# Reserved columns (spec, "Reserved Field IDs"); ids above 2147483447 never belong to a table's own
+# columns.
+FILE_ID, POS_ID, DELETED_ID, SPEC_ID_ID, PARTITION_ID = (
+    2147483646,
+    2147483645,
+    2147483644,
+    2147483643,
+    2147483642,
+)
 DELETE_FILE_PATH_ID, DELETE_FILE_POS_ID, DELETE_FILE_ROW_ID = 2147483546, 2147483545, 2147483544
 ROW_ID_ID, LAST_UPDATED_SEQUENCE_NUMBER_ID = 2147483540, 2147483539
 METADATA_COLUMNS = {
@@ -41,14 +48,17 @@ def no_column(name: str | int, columns: Sequence[str]) -> ValidationError:
     by_lower = {n.lower(): n for n in columns}
     near = difflib.get_close_matches(str(name).lower(), by_lower, 1)
     text = f"Cannot find column {name!r}; columns are: {', '.join(columns[:40]) or '(none)'}{', …' if len(columns) > 40 else ''}."
-    return ValidationError(text, hint=f"Did you mean {by_lower[near[0]]!r}?" if near else None, column=str(name))
+    return ValidationError(
+        text, hint=f"Did you mean {by_lower[near[0]]!r}?" if near else None, column=str(name)
+    )
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class Schema(FieldsByName, JsonModel):
-    """Describe the columns of a table: `Schema(*fields, schema_id=0, identifier_field_ids=())`. Equal schemas have equal fields and
-    identifier fields, whatever their schema ids. Look-ups by id raise ValidationError when an id is used twice; `create_table` takes such a
-    schema, since it assigns new ids."""
+    """Describe the columns of a table: `Schema(*fields, schema_id=0, identifier_field_ids=())`.
+    Equal schemas have equal fields and identifier fields, whatever their schema ids. Look-ups by id
+    raise ValidationError when an id is used twice; `create_table` takes such a schema, since it
+    assigns new ids."""
 
     fields: tuple[NestedField, ...]
     schema_id: int = 0
@@ -63,9 +73,13 @@ class Schema(FieldsByName, JsonModel):
         required: bool = True,
         extra: dict[str, Any] | None = None,
     ):
-        """Make a schema. `required` can only be True, since a row is never null; examples of PyIceberg's documentation pass it."""
+        """Make a schema. `required` can only be True, since a row is never null; examples of
+        PyIceberg's documentation pass it.
+        """
         if required is not True:
-            raise ValidationError(f"A schema's rows are always there: required={required!r} means nothing.")
+            raise ValidationError(
+                f"A schema's rows are always there: required={required!r} means nothing."
+            )
         object.__setattr__(self, "fields", tuple(fields))
         object.__setattr__(self, "schema_id", schema_id)
         object.__setattr__(self, "identifier_field_ids", tuple(identifier_field_ids))
@@ -81,7 +95,9 @@ class Schema(FieldsByName, JsonModel):
         return StructType(*self.fields)
 
     def as_arrow(self) -> Any:
-        """Convert to the `pyarrow.Schema` of the rows that a scan returns, with the field ids as metadata."""
+        """Convert to the `pyarrow.Schema` of the rows that a scan returns, with the field ids as
+        metadata.
+        """
         return from_above("io.pyarrow", "schema_to_pyarrow")(self)
 
     @property
@@ -108,7 +124,9 @@ class Schema(FieldsByName, JsonModel):
         """Map ids to fields, at any depth."""
         fields = {f.field_id: f for _, f, _ in self._walked}
         if len(fields) != len(self._walked):
-            raise ValidationError("A field id occurs twice in the schema.", schema_id=self.schema_id)
+            raise ValidationError(
+                "A field id occurs twice in the schema.", schema_id=self.schema_id
+            )
         return fields
 
     @cached_property
@@ -136,7 +154,9 @@ class Schema(FieldsByName, JsonModel):
         return max(self.field_ids, default=0)
 
     def find_field(self, name_or_id: str | int, case_sensitive: bool = True) -> NestedField:
-        """Find the field with that id or (dotted) name. Raises ValidationError, listing similar names, when there is none."""
+        """Find the field with that id or (dotted) name. Raises ValidationError, listing similar
+        names, when there is none.
+        """
         column = self.get_field(name_or_id, case_sensitive)
         if column is None:
             raise no_column(name_or_id, self.column_names)
@@ -151,7 +171,9 @@ class Schema(FieldsByName, JsonModel):
             return None
         near = self._by_lower_name.get(name_or_id.lower(), [])
         if len(near) > 1:
-            raise ValidationError(f"Column {name_or_id!r} is ambiguous without case: {', '.join(self._names[f.field_id] for f in near)}.")
+            raise ValidationError(
+                f"Column {name_or_id!r} is ambiguous without case: {', '.join(self._names[f.field_id] for f in near)}."
+            )
         return near[0] if near else None
 
     def has_name(self, name: str, case_sensitive: bool = True) -> bool:
@@ -168,30 +190,42 @@ class Schema(FieldsByName, JsonModel):
         return {self._names[i] for i in self.identifier_field_ids}
 
     def select(self, *names: str, case_sensitive: bool = True) -> Schema:
-        """Select the named columns (nested ones keep just their path), in the schema's order; `*` selects all."""
+        """Select the named columns (nested ones keep just their path), in the schema's order; `*`
+        selects all.
+        """
         if "*" in names:
             return self
         wanted = {self.find_field(n, case_sensitive).field_id for n in names}
         return self.project(wanted)
 
     def project(self, ids: Iterable[int]) -> Schema:
-        """Project to the fields with these ids and the fields that enclose them; a selected struct, list or map comes whole."""
+        """Project to the fields with these ids and the fields that enclose them; a selected struct,
+        list or map comes whole.
+        """
         projected = _project(self.fields, set(ids))
-        return Schema(*projected, schema_id=self.schema_id, identifier_field_ids=self.identifier_field_ids)
+        return Schema(
+            *projected, schema_id=self.schema_id, identifier_field_ids=self.identifier_field_ids
+        )
 
     def same_fields(self, other: Schema) -> bool:
-        return self.fields == other.fields and set(self.identifier_field_ids) == set(other.identifier_field_ids)
+        return self.fields == other.fields and set(self.identifier_field_ids) == set(
+            other.identifier_field_ids
+        )
 
     def __repr__(self) -> str:
         """Show the schema on one screen at most; `str` shows all of it."""
         more = [f"  … {len(self.fields) - LINES} more"] if len(self.fields) > LINES else []
-        return "\n".join(["table {", *(f"  {shortened(f, 200)}" for f in self.fields[:LINES]), *more, "}"])
+        return "\n".join(
+            ["table {", *(f"  {shortened(f, 200)}" for f in self.fields[:LINES]), *more, "}"]
+        )
 
     def __str__(self) -> str:
         return "table {\n" + "\n".join(f"  {f}" for f in self.fields) + "\n}"
 
 
-def _walk(fields: Iterable[NestedField], prefix: str, around: tuple[int, ...]) -> Iterator[tuple[str, NestedField, tuple[int, ...]]]:
+def _walk(
+    fields: Iterable[NestedField], prefix: str, around: tuple[int, ...]
+) -> Iterator[tuple[str, NestedField, tuple[int, ...]]]:
     for f in fields:
         name = prefix + f.name
         yield name, f, around
@@ -204,32 +238,47 @@ def _project(fields: tuple[NestedField, ...], ids: set[int]) -> tuple[NestedFiel
         if column.field_id in ids:
             projected.append(column)
         elif inner := _project(children(column.field_type), ids):
-            if not isinstance(column.field_type, StructType):  # a map keeps its key beside a pruned value
-                inner = tuple(next((i for i in inner if i.field_id == c.field_id), c) for c in children(column.field_type))
+            if not isinstance(
+                column.field_type, StructType
+            ):  # a map keeps its key beside a pruned value
+                inner = tuple(
+                    next((i for i in inner if i.field_id == c.field_id), c)
+                    for c in children(column.field_type)
+                )
             projected.append(replace(column, field_type=with_children(column.field_type, inner)))
     return tuple(projected)
 
 
 def assign_fresh_ids(schema: Schema, next_id: Callable[[], int] | None = None) -> Schema:
-    """Assign ids from 1, as Java does for a new table: all fields of one struct before their nested fields."""
+    """Assign ids from 1, as Java does for a new table: all fields of one struct before their nested
+    fields.
+    """
     fresh = next_id or itertools.count(1).__next__
     renumbered: dict[int, int] = {}
 
     def level(fields: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
         ids = [fresh() for _ in fields]
         renumbered.update(zip((f.field_id for f in fields), ids, strict=True))
-        return tuple(replace(f, field_id=i, field_type=inside(f.field_type)) for f, i in zip(fields, ids, strict=True))
+        return tuple(
+            replace(f, field_id=i, field_type=inside(f.field_type))
+            for f, i in zip(fields, ids, strict=True)
+        )
 
     def inside(t: IcebergType) -> IcebergType:
         return with_children(t, level(children(t))) if children(t) else t
 
     fields = level(schema.fields)
-    return Schema(*fields, schema_id=0, identifier_field_ids=[renumbered[i] for i in schema.identifier_field_ids])
+    return Schema(
+        *fields,
+        schema_id=0,
+        identifier_field_ids=[renumbered[i] for i in schema.identifier_field_ids],
+    )
 
 
 def with_unique_ids(schema: Schema, meant: Iterable[int] = ()) -> Schema:
-    """Return the schema with a new id for each column that repeats one, since a new table assigns its own ids. `meant`: ids by which a spec
-    or sort order names its columns. Raises ValidationError when one of these, or an identifier field's id, belongs to several columns."""
+    """Return the schema with a new id for each column that repeats one, since a new table assigns
+    its own ids. `meant`: ids by which a spec or sort order names its columns. Raises
+    ValidationError when one of these, or an identifier field's id, belongs to several columns."""
     names: dict[int, list[str]] = {}
     for name, column, _ in schema._walked:
         names.setdefault(column.field_id, []).append(name)
@@ -239,24 +288,40 @@ def with_unique_ids(schema: Schema, meant: Iterable[int] = ()) -> Schema:
         if len(named := names.get(field_id, [])) > 1:
             raise ValidationError(
                 f"Field id {field_id} is of several columns: {', '.join(named)}.",
-                hint="Give each column its own id, as it is named by it.", field_id=field_id,
-            )  # fmt: skip
+                hint="Give each column its own id, as it is named by it.",
+                field_id=field_id,
+            )
     fresh, seen = itertools.count(schema.highest_field_id + 1), set[int]()
 
     def renumbered(column: NestedField) -> NestedField:
         own = column.field_id if column.field_id not in seen else next(fresh)
         seen.add(own)
         inside = children(column.field_type)
-        type_ = with_children(column.field_type, tuple(map(renumbered, inside))) if inside else column.field_type
+        type_ = (
+            with_children(column.field_type, tuple(map(renumbered, inside)))
+            if inside
+            else column.field_type
+        )
         return replace(column, field_id=own, field_type=type_)
 
     fields = tuple(map(renumbered, schema.fields))
-    return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids, extra=schema.extra)
+    return Schema(
+        *fields,
+        schema_id=schema.schema_id,
+        identifier_field_ids=schema.identifier_field_ids,
+        extra=schema.extra,
+    )
 
 
 def empty_structs(schema: Schema) -> list[str]:
-    """List the struct columns without members: Parquet has no form for them, and neither Java nor PyIceberg could write a row."""
-    return [name for name, f, _ in schema._walked if isinstance(f.field_type, StructType) and not f.field_type.fields]
+    """List the struct columns without members: Parquet has no form for them, and neither Java nor
+    PyIceberg could write a row.
+    """
+    return [
+        name
+        for name, f, _ in schema._walked
+        if isinstance(f.field_type, StructType) and not f.field_type.fields
+    ]
 
 
 def refuse_empty_structs(names: Sequence[str]) -> None:
@@ -264,23 +329,37 @@ def refuse_empty_structs(names: Sequence[str]) -> None:
     if names:
         raise ValidationError(
             f"Column {names[0]} is a struct without members, which no Parquet file can hold.",
-            hint="Give it its first member at once, or add the column when there is one.", column=names[0],
-        )  # fmt: skip
+            hint="Give it its first member at once, or add the column when there is one.",
+            column=names[0],
+        )
 
 
 def check_identifier_fields(schema: Schema) -> None:
-    """Check that identifier fields are required primitives, no floats, and not inside lists, maps or optional structs (spec, "Identifier
-    Fields")."""
+    """Check that identifier fields are required primitives, no floats, and not inside lists, maps
+    or optional structs (spec, "Identifier Fields")."""
     for field_id in schema.identifier_field_ids:
         column = schema.by_id.get(field_id)
         if column is None:
-            raise ValidationError(f"Cannot add field {field_id} as an identifier field: not found in current schema or added columns")
-        name, around = schema.find_column_name(field_id), [schema.by_id[p] for p in schema.parents[field_id]]
+            raise ValidationError(
+                f"Cannot add field {field_id} as an identifier field: not found in current schema or added columns"
+            )
+        name, around = (
+            schema.find_column_name(field_id),
+            [schema.by_id[p] for p in schema.parents[field_id]],
+        )
         if not column.field_type.is_primitive:
-            raise ValidationError(f"Cannot add field {name} as an identifier field: not a primitive type field")
+            raise ValidationError(
+                f"Cannot add field {name} as an identifier field: not a primitive type field"
+            )
         if column.optional or any(p.optional for p in around):
-            raise ValidationError(f"Cannot add field {name} as an identifier field: it or its struct is not a required field")
+            raise ValidationError(
+                f"Cannot add field {name} as an identifier field: it or its struct is not a required field"
+            )
         if isinstance(column.field_type, FloatType | DoubleType):
-            raise ValidationError(f"Cannot add field {name} as an identifier field: must not be float or double field")
+            raise ValidationError(
+                f"Cannot add field {name} as an identifier field: must not be float or double field"
+            )
         if any(isinstance(p.field_type, ListType | MapType) for p in around):
-            raise ValidationError(f"Cannot add field {name} as an identifier field: must not be nested in list or map")
+            raise ValidationError(
+                f"Cannot add field {name} as an identifier field: must not be nested in list or map"
+            )

@@ -1,4 +1,6 @@
-"""Format times, long texts and long lists for people, so that output fits on one screen of a console."""
+"""Format times, long texts and long lists for people, so that output fits on one screen of a
+console.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ import html
 from collections.abc import Iterable, Sequence
 
 LINES = 30
-"""Lines that a list of columns, snapshots or entries takes; how many more there are stands below or above."""
+"""Lines that a list of columns, snapshots or entries takes; how many more there are stands below or
+above.
+"""
 _EPOCH = dt.datetime(1970, 1, 1)
 
 
@@ -39,10 +43,18 @@ def listed(items: Iterable[object], most: int = 100) -> str:
 
 
 def html_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Format rows as a table of HTML for notebooks, with a line of column names unless all are empty; texts are escaped."""
+    """Format rows as a table of HTML for notebooks, with a line of column names unless all are
+    empty; texts are escaped.
+    """
 
     def line(cells: Sequence[object], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag} style='text-align:left'>{html.escape(str(c))}</{tag}>" for c in cells) + "</tr>"
+        return (
+            "<tr>"
+            + "".join(
+                f"<{tag} style='text-align:left'>{html.escape(str(c))}</{tag}>" for c in cells
+            )
+            + "</tr>"
+        )
 
     top = f"<thead>{line(head, 'th')}</thead>" if any(head) else ""
     return f"<table>{top}<tbody>{''.join(line(row, 'td') for row in rows)}</tbody></table>"

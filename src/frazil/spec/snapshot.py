@@ -17,7 +17,9 @@ MAIN_BRANCH = "main"
 
 
 class SnapshotOperation(StrEnum):
-    """Name the operations of snapshots, by what they did to the files of the table (spec, "Snapshots")."""
+    """Name the operations of snapshots, by what they did to the files of the table (spec,
+    "Snapshots").
+    """
 
     APPEND = "append"
     REPLACE = "replace"
@@ -35,7 +37,9 @@ class Summary(dict[str, str]):
 
     @property
     def operation(self) -> SnapshotOperation | str | None:
-        """Return the operation: None where the writer left it out; a text that the spec does not know is returned as it is."""
+        """Return the operation: None where the writer left it out; a text that the spec does not
+        know is returned as it is.
+        """
         text = self.get("operation")
         return SnapshotOperation(text) if text in _OPERATIONS else text
 
@@ -50,8 +54,8 @@ _OPERATIONS = frozenset(SnapshotOperation)
 
 @dataclass(frozen=True)
 class Snapshot(JsonModel):
-    """Describe one state of the table. `summary` holds `operation` and the counts, all strings. `manifests` is set only in old v1
-    tables."""
+    """Describe one state of the table. `summary` holds `operation` and the counts, all strings.
+    `manifests` is set only in old v1 tables."""
 
     snapshot_id: int
     timestamp_ms: int
@@ -75,20 +79,27 @@ class Snapshot(JsonModel):
         return self.summary.get("operation")
 
     def has_statistics_of(self, writer: str) -> bool:
-        """Tell whether this library gathered the statistics of the files that the snapshot added: it committed the snapshot, and did not
-        cherry-pick a snapshot that another library had staged."""
-        return self.summary.get("iceberg-version", "").startswith(f"{writer} ") and "source-snapshot-id" not in self.summary
+        """Tell whether this library gathered the statistics of the files that the snapshot added:
+        it committed the snapshot, and did not cherry-pick a snapshot that another library had
+        staged."""
+        return (
+            self.summary.get("iceberg-version", "").startswith(f"{writer} ")
+            and "source-snapshot-id" not in self.summary
+        )
 
     def __str__(self) -> str:
-        parent = f", parent_id={self.parent_snapshot_id}" if self.parent_snapshot_id is not None else ""
+        parent = (
+            f", parent_id={self.parent_snapshot_id}" if self.parent_snapshot_id is not None else ""
+        )
         return f"{self.operation}: id={self.snapshot_id}{parent}, schema_id={self.schema_id}"
 
 
 class Snapshots(Sequence[Snapshot]):
-    """Hold an immutable list of snapshots that decodes its items when they are asked for, and encodes each once: a table has thousands, a
-    scan needs one, a commit adds one.
+    """Hold an immutable list of snapshots that decodes its items when they are asked for, and
+    encodes each once: a table has thousands, a scan needs one, a commit adds one.
 
-    `ids` are known for all; of each item the Snapshot, its JSON text, or both (`decode` makes the one of the other, `texts` the other way).
+    `ids` are known for all; of each item the Snapshot, its JSON text, or both (`decode` makes the
+    one of the other, `texts` the other way).
     """
 
     __slots__ = ("_decode", "_index", "_known", "_texts", "ids")
@@ -101,7 +112,12 @@ class Snapshots(Sequence[Snapshot]):
         decode: Callable[[bytes], Snapshot] | None = None,
         index: dict[int, int] | None = None,
     ):
-        self.ids, self._known, self._texts, self._decode = tuple(ids), list(known), list(texts), decode
+        self.ids, self._known, self._texts, self._decode = (
+            tuple(ids),
+            list(known),
+            list(texts),
+            decode,
+        )
         self._index = index
 
     @classmethod
@@ -110,12 +126,17 @@ class Snapshots(Sequence[Snapshot]):
         return cls((s.snapshot_id for s in items), items, [None] * len(items))
 
     @classmethod
-    def read(cls, ids: Iterable[int], texts: Sequence[bytes], decode: Callable[[bytes], Snapshot]) -> Snapshots:
+    def read(
+        cls, ids: Iterable[int], texts: Sequence[bytes], decode: Callable[[bytes], Snapshot]
+    ) -> Snapshots:
         return cls(ids, [None] * len(texts), texts, decode)
 
     def texts(self, encode: Callable[[Snapshot], bytes]) -> list[bytes]:
-        """Return the JSON text of each snapshot: as it was read or written before, else by `encode`."""
-        # A commit adds one to thousands that are written out already, so these are passed over without a step of Python for each.
+        """Return the JSON text of each snapshot: as it was read or written before, else by
+        `encode`.
+        """
+        # A commit adds one to thousands that are written out already, so these are passed over
+        # without a step of Python for each.
         for i in compress(count(), map(operator.is_, self._texts, repeat(None))):
             self._texts[i] = encode(self._snapshot_at(i))
         return cast("list[bytes]", self._texts.copy())
@@ -155,13 +176,21 @@ class Snapshots(Sequence[Snapshot]):
         return None if position is None else self._snapshot_at(position)
 
     def adding(self, snapshot: Snapshot) -> Snapshots:
-        ids, index = (*self.ids, snapshot.snapshot_id), None if self._index is None else self._index | {snapshot.snapshot_id: len(self.ids)}
+        ids, index = (
+            (*self.ids, snapshot.snapshot_id),
+            None if self._index is None else self._index | {snapshot.snapshot_id: len(self.ids)},
+        )
         return Snapshots(ids, [*self._known, snapshot], [*self._texts, None], self._decode, index)
 
     def without(self, snapshot_ids: Iterable[int]) -> Snapshots:
         gone = set(snapshot_ids)
         places = [i for i, n in enumerate(self.ids) if n not in gone]
-        return Snapshots([self.ids[i] for i in places], [self._known[i] for i in places], [self._texts[i] for i in places], self._decode)
+        return Snapshots(
+            [self.ids[i] for i in places],
+            [self._known[i] for i in places],
+            [self._texts[i] for i in places],
+            self._decode,
+        )
 
     def __repr__(self) -> str:
         shown = [f"  {time_text(s.timestamp_ms)}  {s}" for s in self[-20:]]
@@ -172,15 +201,31 @@ class Snapshots(Sequence[Snapshot]):
         """Show the newest snapshots as a table in notebooks, the newest first."""
         newest = self[-LINES:][::-1]
         counts = ("added-records", "total-records")
-        rows = [(time_text(s.timestamp_ms), s.snapshot_id, s.operation or "", *(s.summary.get(c, "") for c in counts)) for s in newest]
-        more = [(f"… {len(self) - len(newest)} older", "", "", "", "")] if len(self) > len(newest) else []
-        return html_table(("time", "snapshot_id", "operation", "added records", "total records"), [*rows, *more])
+        rows = [
+            (
+                time_text(s.timestamp_ms),
+                s.snapshot_id,
+                s.operation or "",
+                *(s.summary.get(c, "") for c in counts),
+            )
+            for s in newest
+        ]
+        more = (
+            [(f"… {len(self) - len(newest)} older", "", "", "", "")]
+            if len(self) > len(newest)
+            else []
+        )
+        return html_table(
+            ("time", "snapshot_id", "operation", "added records", "total records"), [*rows, *more]
+        )
 
 
 class SnapshotsLater(Snapshots):
-    """Hold the snapshots that a table's refs name, and load all of them once any other is asked for, or the list as a whole.
+    """Hold the snapshots that a table's refs name, and load all of them once any other is asked
+    for, or the list as a whole.
 
-    `load` returns all snapshots of the same state of the table. What must know them all, such as expiry, therefore always does.
+    `load` returns all snapshots of the same state of the table. What must know them all, such as
+    expiry, therefore always does.
     """
 
     __slots__ = ("_first", "_load", "_lock")
@@ -193,7 +238,9 @@ class SnapshotsLater(Snapshots):
         return SnapshotsLater, (self._first, self._load)
 
     def __getattr__(self, name: str) -> Any:
-        """Load all snapshots: Python comes here for what the base class keeps of them, as long as it is not set."""
+        """Load all snapshots: Python comes here for what the base class keeps of them, as long as
+        it is not set.
+        """
         if name not in SnapshotsLater._OF_ALL:
             raise AttributeError(name)
         with self._lock:
@@ -214,7 +261,9 @@ class SnapshotsLater(Snapshots):
 
 @dataclass(frozen=True)
 class SnapshotRef(JsonModel):
-    """Describe a branch or a tag; `type` is "branch" or "tag". Ages are in milliseconds; with None the table's defaults hold."""
+    """Describe a branch or a tag; `type` is "branch" or "tag". Ages are in milliseconds; with None
+    the table's defaults hold.
+    """
 
     snapshot_id: int
     type: str = "branch"
@@ -244,7 +293,9 @@ class SnapshotLogEntry:
 
 
 class SnapshotLog(list[SnapshotLogEntry]):
-    """Record which snapshot was current since when, oldest first; shown with one line per entry, the last twenty of them."""
+    """Record which snapshot was current since when, oldest first; shown with one line per entry,
+    the last twenty of them.
+    """
 
     def __repr__(self) -> str:
         shown = [f"  {e}" for e in self[-20:]]
@@ -255,7 +306,10 @@ class SnapshotLog(list[SnapshotLogEntry]):
         """Show the newest entries as a table in notebooks, the newest first."""
         newest = self[-LINES:][::-1]
         more = [(f"… {len(self) - len(newest)} older", "")] if len(self) > len(newest) else []
-        return html_table(("current since", "snapshot_id"), [*((time_text(e.timestamp_ms), e.snapshot_id) for e in newest), *more])
+        return html_table(
+            ("current since", "snapshot_id"),
+            [*((time_text(e.timestamp_ms), e.snapshot_id) for e in newest), *more],
+        )
 
 
 @dataclass(frozen=True)

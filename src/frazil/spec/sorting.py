@@ -26,8 +26,9 @@ class NullOrder(StrEnum):
 
 @dataclass(frozen=True, init=False)
 class SortField(JsonModel):
-    """Describe one field of a sort order. Transform, direction and order of nulls may be given as the spec's texts ("day", "desc",
-    "nulls-last"); by default nulls are first in ascending and last in descending order."""
+    """Describe one field of a sort order. Transform, direction and order of nulls may be given as
+    the spec's texts ("day", "desc", "nulls-last"); by default nulls are first in ascending and last
+    in descending order."""
 
     source_id: int
     transform: Transform
@@ -48,14 +49,22 @@ class SortField(JsonModel):
         towards = _one_of(SortDirection, direction)
         nulls = default_nulls(towards) if null_order is None else _one_of(NullOrder, null_order)
         members = {
-            "source_id": source_id, "transform": parse_transform(transform) if isinstance(transform, str) else transform,
-            "direction": towards, "null_order": nulls, "source_ids": source_ids, "extra": extra or {},
-        }  # fmt: skip
+            "source_id": source_id,
+            "transform": parse_transform(transform) if isinstance(transform, str) else transform,
+            "direction": towards,
+            "null_order": nulls,
+            "source_ids": source_ids,
+            "extra": extra or {},
+        }
         for name, value in members.items():
             object.__setattr__(self, name, value)
 
     def __str__(self) -> str:
-        source = str(self.source_id) if isinstance(self.transform, IdentityTransform) else f"{self.transform}({self.source_id})"
+        source = (
+            str(self.source_id)
+            if isinstance(self.transform, IdentityTransform)
+            else f"{self.transform}({self.source_id})"
+        )
         return f"{source} {self.direction.value} {self.null_order.value.replace('-', ' ')}"
 
 
@@ -70,7 +79,9 @@ def _one_of(kind: type[E], word: E | str) -> E:
 
 
 def default_nulls(direction: SortDirection) -> NullOrder:
-    """Return the default order of nulls for a direction: first when ascending, last when descending."""
+    """Return the default order of nulls for a direction: first when ascending, last when
+    descending.
+    """
     return NullOrder.NULLS_FIRST if direction is SortDirection.ASC else NullOrder.NULLS_LAST
 
 
@@ -82,7 +93,9 @@ class SortOrder(JsonModel):
     order_id: int = 0
     extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    def __init__(self, *fields: SortField, order_id: int | None = None, extra: dict[str, Any] | None = None):
+    def __init__(
+        self, *fields: SortField, order_id: int | None = None, extra: dict[str, Any] | None = None
+    ):
         object.__setattr__(self, "fields", tuple(fields))
         object.__setattr__(self, "order_id", (1 if fields else 0) if order_id is None else order_id)
         object.__setattr__(self, "extra", extra or {})
@@ -96,11 +109,18 @@ class SortOrder(JsonModel):
 
 
 UNSORTED_SORT_ORDER = SortOrder()
-_TERM = re.compile(r"\s*(?P<term>.*?)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\s*", re.IGNORECASE | re.DOTALL)
+_TERM = re.compile(
+    r"\s*(?P<term>.*?)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\s*",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
-def build_sort_order(schema: Schema, terms: Iterable[str], order_id: int = 1, case_sensitive: bool = True) -> SortOrder:
-    """Build a sort order from strings such as `id desc nulls last`, `bucket(16, id)`; by default asc has nulls first, desc nulls last."""
+def build_sort_order(
+    schema: Schema, terms: Iterable[str], order_id: int = 1, case_sensitive: bool = True
+) -> SortOrder:
+    """Build a sort order from strings such as `id desc nulls last`, `bucket(16, id)`; by default
+    asc has nulls first, desc nulls last.
+    """
     fields = []
     for text in terms:
         match = _TERM.fullmatch(text)
@@ -108,8 +128,14 @@ def build_sort_order(schema: Schema, terms: Iterable[str], order_id: int = 1, ca
         term = parse_term(match["term"])
         source = schema.find_field(term.column, case_sensitive)
         if not term.transform.can_transform(source.field_type):
-            raise ValidationError(f"Cannot sort by {term.transform}({term.column}): its type is {source.field_type}")
+            raise ValidationError(
+                f"Cannot sort by {term.transform}({term.column}): its type is {source.field_type}"
+            )
         direction = SortDirection((match["direction"] or "asc").lower())
-        nulls = NullOrder(f"nulls-{match['nulls'].lower()}") if match["nulls"] else default_nulls(direction)
+        nulls = (
+            NullOrder(f"nulls-{match['nulls'].lower()}")
+            if match["nulls"]
+            else default_nulls(direction)
+        )
         fields.append(SortField(source.field_id, term.transform, direction, nulls))
     return SortOrder(*fields, order_id=order_id if fields else 0)

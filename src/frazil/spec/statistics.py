@@ -1,4 +1,6 @@
-"""Describe statistics files of snapshots under PyIceberg's names (spec, "Table Statistics"); metadata holds them as their JSON objects."""
+"""Describe statistics files of snapshots under PyIceberg's names (spec, "Table Statistics");
+metadata holds them as their JSON objects.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,11 @@ class StatisticsBlob:
 
     def to_object(self) -> dict[str, Any]:
         obj: dict[str, Any] = {
-            "type": self.type, "snapshot-id": self.snapshot_id, "sequence-number": self.sequence_number, "fields": list(self.fields),
-        }  # fmt: skip
+            "type": self.type,
+            "snapshot-id": self.snapshot_id,
+            "sequence-number": self.sequence_number,
+            "fields": list(self.fields),
+        }
         return obj if self.properties is None else {**obj, "properties": dict(self.properties)}
 
 
@@ -38,9 +43,12 @@ class StatisticsFile:
     def to_object(self) -> dict[str, Any]:
         """Return the JSON object of the spec."""
         obj: dict[str, Any] = {
-            "snapshot-id": self.snapshot_id, "statistics-path": self.statistics_path, "file-size-in-bytes": self.file_size_in_bytes,
-            "file-footer-size-in-bytes": self.file_footer_size_in_bytes, "blob-metadata": [b.to_object() for b in self.blob_metadata],
-        }  # fmt: skip
+            "snapshot-id": self.snapshot_id,
+            "statistics-path": self.statistics_path,
+            "file-size-in-bytes": self.file_size_in_bytes,
+            "file-footer-size-in-bytes": self.file_footer_size_in_bytes,
+            "blob-metadata": [b.to_object() for b in self.blob_metadata],
+        }
         return obj if self.key_metadata is None else {**obj, "key-metadata": self.key_metadata}
 
 
@@ -55,5 +63,7 @@ class PartitionStatisticsFile:
     def to_object(self) -> dict[str, Any]:
         """Return the JSON object of the spec."""
         return {
-            "snapshot-id": self.snapshot_id, "statistics-path": self.statistics_path, "file-size-in-bytes": self.file_size_in_bytes,
-        }  # fmt: skip
+            "snapshot-id": self.snapshot_id,
+            "statistics-path": self.statistics_path,
+            "file-size-in-bytes": self.file_size_in_bytes,
+        }

@@ -1,6 +1,8 @@
-"""Apply partition transforms to internal values, one at a time (spec, "Partition Transforms" and "32-bit Hash Requirements").
+"""Apply partition transforms to internal values, one at a time (spec, "Partition Transforms" and
+"32-bit Hash Requirements").
 
-Vectorised over Arrow: `arrow.values.transforms`. Null gives null; time ordinals floor, so those before 1970 are negative.
+Vectorised over Arrow: `arrow.values.transforms`. Null gives null; time ordinals floor, so those
+before 1970 are negative.
 """
 
 from __future__ import annotations
@@ -46,10 +48,14 @@ _EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 
 
 def apply(transform: Transform, source_type: IcebergType, value: Any) -> Any:
-    """Compute the partition value of one value. Raises Unsupported for an unknown transform, ValidationError for a type it cannot take,
-    InvalidInput for a time whose hour is not a 32-bit number."""
+    """Compute the partition value of one value. Raises Unsupported for an unknown transform,
+    ValidationError for a type it cannot take, InvalidInput for a time whose hour is not a 32-bit
+    number."""
     if not transform.is_known:
-        raise Unsupported(f"Transform {transform} is not known, so nothing can be written with it.", transform=str(transform))
+        raise Unsupported(
+            f"Transform {transform} is not known, so nothing can be written with it.",
+            transform=str(transform),
+        )
     if value is None or isinstance(transform, VoidTransform):
         return None
     if not transform.can_transform(source_type):
@@ -63,7 +69,9 @@ def apply(transform: Transform, source_type: IcebergType, value: Any) -> Any:
             return truncate(source_type, value, width)
         case YearTransform() | MonthTransform() | DayTransform() | HourTransform():
             return _time_part(transform, source_type, value)
-    raise Unsupported(f"Transform {transform} is not known to this version.", transform=str(transform))
+    raise Unsupported(
+        f"Transform {transform} is not known to this version.", transform=str(transform)
+    )
 
 
 def bucket(source_type: IcebergType, value: Any, num_buckets: int) -> int:
@@ -72,13 +80,22 @@ def bucket(source_type: IcebergType, value: Any, num_buckets: int) -> int:
 
 
 def bucket_hash(source_type: IcebergType, value: Any) -> int:
-    """Hash the bytes of a value with Murmur3 (x86, 32 bits, seed 0), as a signed int. int, long and date hash alike (8 bytes)."""
+    """Hash the bytes of a value with Murmur3 (x86, 32 bits, seed 0), as a signed int. int, long and
+    date hash alike (8 bytes).
+    """
     return murmur3(_hash_bytes(source_type, value))
 
 
 def _hash_bytes(type_: IcebergType, value: Any) -> bytes:
     match type_:
-        case IntegerType() | LongType() | DateType() | TimeType() | TimestampType() | TimestamptzType():
+        case (
+            IntegerType()
+            | LongType()
+            | DateType()
+            | TimeType()
+            | TimestampType()
+            | TimestamptzType()
+        ):
             return int(value).to_bytes(8, "little", signed=True)
         case TimestampNanoType() | TimestamptzNanoType():
             return int(value // 1000).to_bytes(8, "little", signed=True)
@@ -107,7 +124,8 @@ def minimal_bytes(number: int) -> bytes:
 
 
 def truncate(source_type: IcebergType, value: Any, width: int) -> Any:
-    """Truncate numbers down to a multiple of the width (decimals in units of their scale), text and bytes to the first `width`.
+    """Truncate numbers down to a multiple of the width (decimals in units of their scale), text and
+    bytes to the first `width`.
 
     Below the type's least value the result wraps around, as in Java.
     """
@@ -122,7 +140,9 @@ def truncate(source_type: IcebergType, value: Any, width: int) -> Any:
 
 
 def scaled(number: int, scale: int) -> Decimal:
-    """Make the decimal of an unscaled integer, exact at any precision (the usual context rounds to 28 digits)."""
+    """Make the decimal of an unscaled integer, exact at any precision (the usual context rounds to
+    28 digits).
+    """
     return Decimal(number).scaleb(-scale, _EXACT)
 
 
@@ -147,8 +167,8 @@ HOURS_HINT = "Partition by day instead, whose numbers hold every timestamp."
 
 
 def hours_beyond_an_int(hours: int | str) -> str:
-    """Explain why the hour transform refuses a time whose hours from 1970 exceed a 32-bit int; Java lets that number wrap around, and then
-    does not find the row."""
+    """Explain why the hour transform refuses a time whose hours from 1970 exceed a 32-bit int; Java
+    lets that number wrap around, and then does not find the row."""
     return f"The transform hour takes times of the years -243,014 to 246,953 only: {hours} hours from 1970 are no 32-bit number."
 
 

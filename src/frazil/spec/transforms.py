@@ -1,6 +1,7 @@
 """Describe partition transforms: names, source checks, result types (spec, "Partition Transforms").
 
-What a transform does to one value is in `spec.transform_values`; vectorised over Arrow it is in `arrow.values.transforms`.
+What a transform does to one value is in `spec.transform_values`; vectorised over Arrow it is in
+`arrow.values.transforms`.
 """
 
 from __future__ import annotations
@@ -33,13 +34,26 @@ from frazil.spec.types import (
 
 _TIMESTAMPS = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
 _DATES = (DateType, *_TIMESTAMPS)
-_BUCKETED = (IntegerType, LongType, DecimalType, DateType, TimeType, *_TIMESTAMPS, StringType, UUIDType, FixedType, BinaryType)
+_BUCKETED = (
+    IntegerType,
+    LongType,
+    DecimalType,
+    DateType,
+    TimeType,
+    *_TIMESTAMPS,
+    StringType,
+    UUIDType,
+    FixedType,
+    BinaryType,
+)
 _TRUNCATED = (IntegerType, LongType, DecimalType, StringType, BinaryType)
 
 
 @dataclass(frozen=True)
 class Transform:
-    """Describe a partition transform. `str()` is the spec's text. Equal transforms are equal values."""
+    """Describe a partition transform. `str()` is the spec's text. Equal transforms are equal
+    values.
+    """
 
     name: ClassVar[str] = ""
     sources: ClassVar[tuple[type, ...]] = ()
@@ -63,7 +77,9 @@ class IdentityTransform(Transform):
     name: ClassVar[str] = "identity"
 
     def can_transform(self, source: IcebergType) -> bool:
-        return isinstance(source, PrimitiveType) and not isinstance(source, GeometryType | GeographyType | VariantType)
+        return isinstance(source, PrimitiveType) and not isinstance(
+            source, GeometryType | GeographyType | VariantType
+        )
 
     def result_type(self, source: IcebergType) -> IcebergType:
         return source
@@ -144,7 +160,9 @@ class VoidTransform(Transform):
 
 @dataclass(frozen=True)
 class UnknownTransform(Transform):
-    """Represent a transform of a newer format: its values are compared and kept, never used to filter, never written."""
+    """Represent a transform of a newer format: its values are compared and kept, never used to
+    filter, never written.
+    """
 
     text: str
     name: ClassVar[str] = "unknown"
@@ -174,7 +192,9 @@ _SIMPLE: dict[str, Transform] = {
 
 
 def parse_transform(text: str) -> Transform:
-    """Parse the transform that the spec writes as `text` (`bucket[16]`, any case); an unknown one becomes UnknownTransform."""
+    """Parse the transform that the spec writes as `text` (`bucket[16]`, any case); an unknown one
+    becomes UnknownTransform.
+    """
     lowered = text.strip().lower()
     if simple := _SIMPLE.get(lowered):
         return simple
@@ -197,10 +217,12 @@ _CALL = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
 
 
 def parse_term(text: str) -> TransformTerm:
-    """Parse `days(ts)`, `bucket(16, id)`, `truncate(4, s)`, `truncate(s, 4)`, `region`, a back-quoted name; each with an optional `AS
-    name`."""
+    """Parse `days(ts)`, `bucket(16, id)`, `truncate(4, s)`, `truncate(s, 4)`, `region`, a
+    back-quoted name; each with an optional `AS name`."""
     body, name = text, None
-    if match := re.fullmatch(r"(.*\S)\s+as\s+(`(?:[^`]|``)+`|\w+)\s*", text, re.IGNORECASE | re.DOTALL):
+    if match := re.fullmatch(
+        r"(.*\S)\s+as\s+(`(?:[^`]|``)+`|\w+)\s*", text, re.IGNORECASE | re.DOTALL
+    ):
         body, name = match[1], unquote(match[2])
     call = _CALL.fullmatch(body)
     if not call:
@@ -209,7 +231,9 @@ def parse_term(text: str) -> TransformTerm:
     if function in ("bucket", "truncate", "trunc") and len(arguments) == 2:
         width, column = arguments if arguments[0].isdigit() else reversed(arguments)
         if not width.isdigit():
-            raise ParseError(f"{text!r}: {function} takes a number and a column, as in {function}(16, id).")
+            raise ParseError(
+                f"{text!r}: {function} takes a number and a column, as in {function}(16, id)."
+            )
         kind = BucketTransform if function == "bucket" else TruncateTransform
         return TransformTerm(kind(int(width)), unquote(column), name)
     if function in _SIMPLE and len(arguments) == 1:

@@ -1,9 +1,10 @@
 """Define the types of the format (spec, "Schemas and Data Types") with PyIceberg's names.
 
-Internal values, used wherever a value of a type is held (defaults, literals, bounds, partition tuples):
-boolean bool · int, long int · float, double float · decimal Decimal · date int (days) · time int (µs) · timestamp, timestamptz int (µs)
-· timestamp_ns, timestamptz_ns int (ns) · string str · uuid bytes(16) · fixed, binary, geometry, geography (WKB) bytes
-· struct dict {field id: value} · list list · map list of (key, value) · variant its JSON text · unknown None.
+Internal values, used wherever a value of a type is held (defaults, literals, bounds, partition
+tuples): boolean bool · int, long int · float, double float · decimal Decimal · date int (days) ·
+time int (µs) · timestamp, timestamptz int (µs) · timestamp_ns, timestamptz_ns int (ns) · string str
+· uuid bytes(16) · fixed, binary, geometry, geography (WKB) bytes · struct dict {field id: value} ·
+list list · map list of (key, value) · variant its JSON text · unknown None.
 """
 
 from __future__ import annotations
@@ -122,8 +123,8 @@ class UnknownType(PrimitiveType):
 
 @dataclass(frozen=True, repr=False)
 class VariantType(PrimitiveType):
-    """Represent semi-structured values (v3). A variant is not a primitive in the spec; it is a leaf here, since it has no children with
-    ids."""
+    """Represent semi-structured values (v3). A variant is not a primitive in the spec; it is a leaf
+    here, since it has no children with ids."""
 
     text: ClassVar[str] = "variant"
 
@@ -170,8 +171,9 @@ class GeographyType(PrimitiveType):
 
 @dataclass(frozen=True)
 class NestedField(JsonModel):
-    """Describe a field of a struct. Defaults are internal values (None: none); `extra` keeps unknown JSON keys. A primitive `field_type`
-    may be given as the spec's text ("string", "decimal(9, 2)")."""
+    """Describe a field of a struct. Defaults are internal values (None: none); `extra` keeps
+    unknown JSON keys. A primitive `field_type` may be given as the spec's text ("string",
+    "decimal(9, 2)")."""
 
     field_id: int
     name: str
@@ -193,8 +195,9 @@ class NestedField(JsonModel):
         return hash((self.field_id, self.name, self.field_type, self.required))
 
     def __str__(self) -> str:
-        return f"{self.field_id}: {self.name}: {'required' if self.required else 'optional'} {self.field_type}" + (
-            f" ({self.doc})" if self.doc else ""
+        return (
+            f"{self.field_id}: {self.name}: {'required' if self.required else 'optional'} {self.field_type}"
+            + (f" ({self.doc})" if self.doc else "")
         )
 
 
@@ -212,7 +215,9 @@ class FieldsByName:
         return _grouped((f.name.lower(), f) for f in self.fields)
 
     def fields_named(self, name: str, case_sensitive: bool = True) -> Sequence[NestedField]:
-        """Return the fields of that name; where there is none and case does not matter, those whose names differ in case only."""
+        """Return the fields of that name; where there is none and case does not matter, those whose
+        names differ in case only.
+        """
         exact = self._own_names.get(name, ())
         return exact if exact or case_sensitive else self._own_lower_names.get(name.lower(), ())
 
@@ -248,7 +253,10 @@ class StructType(FieldsByName, IcebergType):
     def field_by_name(self, name: str, case_sensitive: bool = True) -> NestedField | None:
         """Return the member of that name."""
         wanted = name if case_sensitive else name.lower()
-        return next((f for f in self.fields if (f.name if case_sensitive else f.name.lower()) == wanted), None)
+        return next(
+            (f for f in self.fields if (f.name if case_sensitive else f.name.lower()) == wanted),
+            None,
+        )
 
     def __str__(self) -> str:
         return f"struct<{', '.join(map(str, self.fields))}>"
@@ -300,15 +308,39 @@ class MapType(IcebergType):
 _PLAIN: dict[str, PrimitiveType] = {
     t.text: t()
     for t in (
-        BooleanType, IntegerType, LongType, FloatType, DoubleType, DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType,
-        TimestamptzNanoType, StringType, UUIDType, BinaryType, UnknownType, VariantType,
+        BooleanType,
+        IntegerType,
+        LongType,
+        FloatType,
+        DoubleType,
+        DateType,
+        TimeType,
+        TimestampType,
+        TimestamptzType,
+        TimestampNanoType,
+        TimestamptzNanoType,
+        StringType,
+        UUIDType,
+        BinaryType,
+        UnknownType,
+        VariantType,
     )
-}  # fmt: skip
-V3_TYPES = (UnknownType, VariantType, GeometryType, GeographyType, TimestampNanoType, TimestamptzNanoType)
+}
+V3_TYPES = (
+    UnknownType,
+    VariantType,
+    GeometryType,
+    GeographyType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+)
 _WITH_ARGUMENTS: tuple[tuple[str, Callable[..., PrimitiveType]], ...] = (
     (r"decimal\s*\(\s*(\d+)\s*,\s*(-?\d+)\s*\)", lambda p, s: DecimalType(int(p), int(s))),
     (r"fixed\s*\[\s*(\d+)\s*\]", lambda n: FixedType(int(n))),
-    (r"geometry(?:\s*\(\s*'?([^,)']+?)'?\s*\))?", lambda c: GeometryType(c or "OGC:CRS84")),  # PyIceberg quotes its arguments
+    (
+        r"geometry(?:\s*\(\s*'?([^,)']+?)'?\s*\))?",
+        lambda c: GeometryType(c or "OGC:CRS84"),
+    ),  # PyIceberg quotes its arguments
     (
         r"geography(?:\s*\(\s*'?([^,)']+?)'?\s*(?:,\s*'?(\w+)'?\s*)?\))?",
         lambda c, a: GeographyType(c or "OGC:CRS84", a or "spherical"),
@@ -317,24 +349,34 @@ _WITH_ARGUMENTS: tuple[tuple[str, Callable[..., PrimitiveType]], ...] = (
 
 
 def parse_primitive(text: str) -> PrimitiveType:
-    """Parse the primitive that the spec writes as `text`; blanks around arguments are allowed. Raises ValidationError for other texts."""
+    """Parse the primitive that the spec writes as `text`; blanks around arguments are allowed.
+    Raises ValidationError for other texts.
+    """
     if plain := _PLAIN.get(text):
         return plain
     for pattern, make in _WITH_ARGUMENTS:
         if match := re.fullmatch(pattern, text):
             return make(*match.groups())
-    raise ValidationError(f"Unknown type {text!r} in the table's schema.", hint="A newer Frazil may know it.", type=text)
+    raise ValidationError(
+        f"Unknown type {text!r} in the table's schema.",
+        hint="A newer Frazil may know it.",
+        type=text,
+    )
 
 
 def _as_type(holder: Any, name: str) -> None:
-    """Replace a member of a frozen dataclass that was given as text by the type that the text names. Raises ValidationError."""
+    """Replace a member of a frozen dataclass that was given as text by the type that the text
+    names. Raises ValidationError.
+    """
     member = getattr(holder, name)
     if isinstance(member, str):
         object.__setattr__(holder, name, parse_primitive(member))
 
 
 def children(type_: IcebergType) -> tuple[NestedField, ...]:
-    """Return the fields directly inside a type: of a struct its fields, of a list its element, of a map key and value."""
+    """Return the fields directly inside a type: of a struct its fields, of a list its element, of a
+    map key and value.
+    """
     match type_:
         case StructType():
             return type_.fields
@@ -353,7 +395,14 @@ def with_children(type_: IcebergType, new: tuple[NestedField, ...]) -> IcebergTy
         case ListType():
             return ListType(new[0].field_id, new[0].field_type, new[0].required, type_.extra)
         case MapType():
-            return MapType(new[0].field_id, new[0].field_type, new[1].field_id, new[1].field_type, new[1].required, type_.extra)
+            return MapType(
+                new[0].field_id,
+                new[0].field_type,
+                new[1].field_id,
+                new[1].field_type,
+                new[1].required,
+                type_.extra,
+            )
     return type_
 
 

@@ -1,6 +1,8 @@
-"""Describe metadata updates and requirements, of which a commit consists (spec of the REST catalog, "TableUpdate", "TableRequirement").
+"""Describe metadata updates and requirements, of which a commit consists (spec of the REST catalog,
+"TableUpdate", "TableRequirement").
 
-`kind` is the REST action. A REST catalog is sent these; every other catalog applies them with `commit.apply`.
+`kind` is the REST action. A REST catalog is sent these; every other catalog applies them with
+`commit.apply`.
 """
 
 from __future__ import annotations
@@ -128,7 +130,9 @@ class RemoveProperties(Update):
 
 @dataclass(frozen=True)
 class SetStatistics(Update):
-    """Set the statistics file of a snapshot. `statistics`: the JSON object of the spec, with its snapshot-id."""
+    """Set the statistics file of a snapshot. `statistics`: the JSON object of the spec, with its
+    snapshot-id.
+    """
 
     statistics: dict[str, Any]
     kind: ClassVar[str] = "set-statistics"
@@ -154,7 +158,9 @@ class RemovePartitionStatistics(Update):
 
 @dataclass(frozen=True)
 class Requirement:
-    """Describe a condition on the table's metadata at the moment of the swap. `kind` is the REST type."""
+    """Describe a condition on the table's metadata at the moment of the swap. `kind` is the REST
+    type.
+    """
 
     kind: ClassVar[str] = ""
 
@@ -172,7 +178,9 @@ class AssertTableUUID(Requirement):
 
 @dataclass(frozen=True)
 class AssertRefSnapshotId(Requirement):
-    """Require that a branch or tag points to a snapshot. `snapshot_id` None: the ref must not exist."""
+    """Require that a branch or tag points to a snapshot. `snapshot_id` None: the ref must not
+    exist.
+    """
 
     ref: str
     snapshot_id: int | None

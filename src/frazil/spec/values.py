@@ -42,14 +42,20 @@ def micros(value: dt.datetime) -> int:
 
 
 Time = int | str | dt.datetime
-"""A point in time as callers give it: milliseconds since the epoch, text in ISO format, or a datetime."""
+"""A point in time as callers give it: milliseconds since the epoch, text in ISO format, or a
+datetime.
+"""
 
 
 def milliseconds(value: Time) -> int:
-    """Convert a point in time to milliseconds, from milliseconds, a datetime or ISO text (UTC when it has no zone)."""
+    """Convert a point in time to milliseconds, from milliseconds, a datetime or ISO text (UTC when
+    it has no zone).
+    """
     match value:
         case bool():
-            raise InvalidInput(f"A point in time is milliseconds, a datetime or ISO text, not {value!r}.")
+            raise InvalidInput(
+                f"A point in time is milliseconds, a datetime or ISO text, not {value!r}."
+            )
         case int():
             return value
         case str() if value.strip().lstrip("-").isdigit():
@@ -67,17 +73,23 @@ def _micros_of_text(text: str) -> int:
     try:
         return micros(dt.datetime.fromisoformat(text.strip()))
     except ValueError as e:
-        raise InvalidInput(f"{text!r} is not a point in time; write it as 2026-01-31 12:00:00, with a zone if it is not UTC.") from e
+        raise InvalidInput(
+            f"{text!r} is not a point in time; write it as 2026-01-31 12:00:00, with a zone if it is not UTC."
+        ) from e
 
 
 def _nanos_of_text(text: str) -> int:
-    """Parse a timestamp with up to nine digits of a second's fraction, three more than Python's own times keep."""
+    """Parse a timestamp with up to nine digits of a second's fraction, three more than Python's own
+    times keep.
+    """
     last = re.search(r"\.\d{6}(\d{1,3})(?!\d)", text)
     return 1000 * _micros_of_text(text) + (int(last[1].ljust(3, "0")) if last else 0)
 
 
 def internal_value(type_: IcebergType, value: Any) -> Any:
-    """Convert `value` to the internal value of a primitive type; None stays None. Raises InvalidInput when it does not fit."""
+    """Convert `value` to the internal value of a primitive type; None stays None. Raises
+    InvalidInput when it does not fit.
+    """
     if value is None:
         return None
     try:
@@ -90,7 +102,8 @@ def internal_value(type_: IcebergType, value: Any) -> Any:
 
 
 def promoted(old: IcebergType, new: IcebergType, value: Any) -> Any:
-    """Convert an internal value of a type to the type it was promoted to: days become timestamps, a float its own double.
+    """Convert an internal value of a type to the type it was promoted to: days become timestamps, a
+    float its own double.
 
     Raises InvalidInput for a day that nanoseconds do not reach.
     """
@@ -101,7 +114,9 @@ def promoted(old: IcebergType, new: IcebergType, value: Any) -> Any:
             return value * _DAY
         case DateType(), TimestampNanoType():
             if not -(2**63) <= (moment := value * _DAY * 1000) < 2**63:
-                raise InvalidInput(f"{EPOCH_DATE + dt.timedelta(days=value)} is no value of type {new}.")
+                raise InvalidInput(
+                    f"{EPOCH_DATE + dt.timedelta(days=value)} is no value of type {new}."
+                )
             return moment
         case FloatType(), DoubleType():
             return struct.unpack("<f", struct.pack("<f", value))[0]
@@ -119,14 +134,20 @@ def _internal(type_: IcebergType, value: Any) -> Any:  # one arm per type
         case FloatType() | DoubleType():
             return None if isinstance(value, bool) else float(value)
         case DecimalType(precision=p, scale=s):
-            number = decimal.Decimal(str(value)) if not isinstance(value, decimal.Decimal) else value
+            number = (
+                decimal.Decimal(str(value)) if not isinstance(value, decimal.Decimal) else value
+            )
             with decimal.localcontext(prec=60):
                 scaled = number.quantize(decimal.Decimal(1).scaleb(-s))
                 return scaled if scaled == number and len(scaled.as_tuple().digits) <= p else None
         case StringType():
             return value if isinstance(value, str) else None
         case UUIDType():
-            return value if isinstance(value, bytes) and len(value) == 16 else uuid.UUID(str(value)).bytes
+            return (
+                value
+                if isinstance(value, bytes) and len(value) == 16
+                else uuid.UUID(str(value)).bytes
+            )
         case FixedType(length=n):
             return bytes(value) if len(value) == n else None
         case BinaryType():
@@ -143,9 +164,15 @@ def _internal_time(type_: IcebergType, value: Any) -> Any:
             return (day - EPOCH_DATE).days if not isinstance(day, dt.datetime) else None
         case TimeType():
             time = dt.time.fromisoformat(value) if isinstance(value, str) else value
-            return ((time.hour * 60 + time.minute) * 60 + time.second) * 1_000_000 + time.microsecond
+            return (
+                (time.hour * 60 + time.minute) * 60 + time.second
+            ) * 1_000_000 + time.microsecond
         case TimestampType() | TimestamptzType():
             return _micros_of_text(value) if isinstance(value, str) else micros(value)
         case TimestampNanoType() | TimestamptzNanoType():
-            return _nanos_of_text(value) if isinstance(value, str) else 1000 * micros(value) + getattr(value, "nanosecond", 0)
+            return (
+                _nanos_of_text(value)
+                if isinstance(value, str)
+                else 1000 * micros(value) + getattr(value, "nanosecond", 0)
+            )
     return None

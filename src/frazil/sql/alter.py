@@ -24,7 +24,9 @@ _RESERVED = {  # kept by Iceberg in another way: the statement that sets it
 
 
 def alter_table(table: Table, spark: Any, steps: Sequence[TableChange]) -> None:
-    """Make the changes of one ALTER TABLE. Raises Unsupported for those that Iceberg's tables do not have."""
+    """Make the changes of one ALTER TABLE. Raises Unsupported for those that Iceberg's tables do
+    not have.
+    """
     columns = [c for c in steps if isinstance(c, changes.ColumnChange)]
     with table.transaction() as tx:
         for change in steps:
@@ -34,7 +36,9 @@ def alter_table(table: Table, spark: Any, steps: Sequence[TableChange]) -> None:
                 case changes.RemoveProperty(name):
                     tx.remove_properties(name)
                 case changes.NotServed(text):
-                    raise Unsupported(f"Cannot apply unknown table change: {text} is not for Iceberg's tables.")
+                    raise Unsupported(
+                        f"Cannot apply unknown table change: {text} is not for Iceberg's tables."
+                    )
         if columns:
             with tx.update_schema() as update:
                 for column in columns:
@@ -72,7 +76,9 @@ def _change(update: Any, table: Table, spark: Any, change: changes.ColumnChange)
     """Make one change of columns."""
     match change:
         case changes.AddColumn(path, type_, nullable, comment, position, default):
-            update.add_column(path, iceberg_type(type_), comment, required=not nullable, default_value=default)
+            update.add_column(
+                path, iceberg_type(type_), comment, required=not nullable, default_value=default
+            )
             if position is not None:
                 _move(update, path, position)
         case changes.DeleteColumn(path, if_exists):
@@ -90,7 +96,9 @@ def _change(update: Any, table: Table, spark: Any, change: changes.ColumnChange)
             _move(update, path, position)
         case changes.ChangeDefault(path, text):
             field = table.schema().find_field(".".join(path))
-            value = constant(spark, text, spark_type(field.field_type, field.name)) if text else None
+            value = (
+                constant(spark, text, spark_type(field.field_type, field.name)) if text else None
+            )
             update.set_default_value(path, value)
 
 

@@ -1,7 +1,9 @@
-"""Take statements of a Spark Connect session, whose parser is out of reach: extension statements by Frazil's grammar, those that change
-rows by sqlglot's (the extra `connect-sql`). Tables of Frazil's within queries become temporary views of the session.
+"""Take statements of a Spark Connect session, whose parser is out of reach: extension statements by
+Frazil's grammar, those that change rows by sqlglot's (the extra `connect-sql`). Tables of Frazil's
+within queries become temporary views of the session.
 
-Both give the nodes that `run` takes, as from a classic session. What else is about tables of Frazil's is refused by name.
+Both give the nodes that `run` takes, as from a classic session. What else is about tables of
+Frazil's is refused by name.
 """
 
 from __future__ import annotations
@@ -38,8 +40,9 @@ class ConnectStatements:
     names: NamesOfTables
 
     def run(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> Any:
-        """Run a statement and return its frame; None where it is about no table of Frazil's. Raises NotInstalledError without sqlglot,
-        Unsupported for statements that are not taken on Spark Connect."""
+        """Run a statement and return its frame; None where it is about no table of Frazil's. Raises
+        NotInstalledError without sqlglot, Unsupported for statements that are not taken on Spark
+        Connect."""
         if (extension := parse_extension(text)) is not None:
             return self._ran(extension) if self.names.is_ours(extension.table) else None
         evolves = _EVOLVES.search(text) is not None
@@ -74,7 +77,9 @@ class ConnectStatements:
             import sqlglot
         except ImportError:
             hint = "pip install 'frazil[connect-sql]'; a classic session needs nothing."
-            raise NotInstalledError("SQL over Iceberg tables through Spark Connect needs sqlglot.", hint=hint) from None
+            raise NotInstalledError(
+                "SQL over Iceberg tables through Spark Connect needs sqlglot.", hint=hint
+            ) from None
         return sqlglot
 
     @property
@@ -116,70 +121,114 @@ class ConnectStatements:
 
     def _clause(self, when: Any, alias: str) -> Clause:
         exp, then = self._exp, when.args["then"]
-        kind = When.MATCHED if when.args["matched"] else When.NOT_MATCHED_BY_SOURCE if when.args.get("source") else When.NOT_MATCHED
+        kind = (
+            When.MATCHED
+            if when.args["matched"]
+            else When.NOT_MATCHED_BY_SOURCE
+            if when.args.get("source")
+            else When.NOT_MATCHED
+        )
         condition = None if (test := when.args.get("condition")) is None else self._text(test, "")
         if isinstance(then, exp.Var):
             return Clause(kind, Do.DELETE, condition)
         if isinstance(then, exp.Update):
             if isinstance(then.expressions[0], exp.Star):
                 return Clause(kind, Do.UPDATE_ALL, condition)
-            return Clause(kind, Do.UPDATE, condition, tuple(self._assignment(e, alias, plain=False) for e in then.expressions))
+            return Clause(
+                kind,
+                Do.UPDATE,
+                condition,
+                tuple(self._assignment(e, alias, plain=False) for e in then.expressions),
+            )
         columns, values = then.this, then.args.get("expression")
         if values is None:
             return Clause(kind, Do.INSERT_ALL, condition)
         pairs = zip(columns.expressions, values.expressions, strict=True)
-        return Clause(kind, Do.INSERT, condition, tuple((_key(c, alias), self._value(v, "")) for c, v in pairs))
+        return Clause(
+            kind,
+            Do.INSERT,
+            condition,
+            tuple((_key(c, alias), self._value(v, "")) for c, v in pairs),
+        )
 
     def _assignment(self, equal: Any, alias: str, plain: bool) -> tuple[str, Any]:
-        """Return a column and its value. `plain`: without the table's alias, which only sub-queries need."""
+        """Return a column and its value. `plain`: without the table's alias, which only sub-queries
+        need.
+        """
         return _key(equal.this, alias), self._value(equal.expression, alias if plain else "")
 
     def _value(self, value: Any, alias: str) -> Any:
-        if isinstance(value, self._exp.Column) and value.name.upper() == DEFAULT and not value.table:
+        if (
+            isinstance(value, self._exp.Column)
+            and value.name.upper() == DEFAULT
+            and not value.table
+        ):
             return DEFAULT
         return self._text(value, alias)
 
     def _text(self, expression: Any, alias: str) -> str:
-        """Return an expression as Spark's SQL; columns outside sub-queries without the table's alias, where one is given."""
+        """Return an expression as Spark's SQL; columns outside sub-queries without the table's
+        alias, where one is given.
+        """
         expression = self._of_views(expression)
 
         def plain(node: Any) -> Any:
             if not isinstance(node, self._exp.Column) or node.table.lower() != alias.lower():
                 return node
-            return node if node.find_ancestor(self._exp.Query) is not None else self._exp.column(node.this.copy())
+            return (
+                node
+                if node.find_ancestor(self._exp.Query) is not None
+                else self._exp.column(node.this.copy())
+            )
 
         return str((expression.transform(plain) if alias else expression).sql(dialect=_DIALECT))
 
     # --- queries
 
     def _of_views(self, tree: Any) -> Any:
-        """Return a tree in which tables of Frazil's are views of the session. Raises Unsupported for time travel."""
+        """Return a tree in which tables of Frazil's are views of the session. Raises Unsupported
+        for time travel.
+        """
 
         def view(node: Any) -> Any:
             if not isinstance(node, self._exp.Table) or not self.names.is_ours(_name(node)):
                 return node
             if node.args.get("version") is not None:
                 hint = "frazil.load_table(…).scan(snapshot_id=…).to_spark() reads a state."
-                raise Unsupported("Time travel in SQL is not supported through Spark Connect.", hint=hint, table=full_name(_name(node)))
+                raise Unsupported(
+                    "Time travel in SQL is not supported through Spark Connect.",
+                    hint=hint,
+                    table=full_name(_name(node)),
+                )
             table, branch = self.names.open(_name(node))
             name = _VIEW + re.sub(r"\W", "_", full_name(_name(node)))
             frame = (table if branch is None else table.scan(branch=branch)).to_spark(self.spark)
             frame.createOrReplaceTempView(name)
             seen = self._exp.to_table(name)
-            seen.set("alias", node.args.get("alias") or self._exp.TableAlias(this=self._exp.to_identifier(_name(node)[-1], quoted=True)))
+            seen.set(
+                "alias",
+                node.args.get("alias")
+                or self._exp.TableAlias(this=self._exp.to_identifier(_name(node)[-1], quoted=True)),
+            )
             return seen
 
         return tree.copy().transform(view)
 
     def _define(self, around: Any) -> None:
-        """Make the names that WITH defines views of the session, where later parts of the statement find them."""
+        """Make the names that WITH defines views of the session, where later parts of the statement
+        find them.
+        """
         for definition in around.expressions:
             if "@" in definition.alias:
                 raise InvalidInput(f"{definition.alias!r} is no name of a view.")
-            self.spark.sql(self._of_views(definition.this).sql(dialect=_DIALECT)).createOrReplaceTempView(f"`{definition.alias}`")
+            self.spark.sql(
+                self._of_views(definition.this).sql(dialect=_DIALECT)
+            ).createOrReplaceTempView(f"`{definition.alias}`")
 
     def _with_arguments(self, tree: Any, args: Mapping[str, Any] | Sequence[Any] | None) -> Any:
-        """Return a tree with constants in place of parameters. Raises InvalidInput for one without a value."""
+        """Return a tree with constants in place of parameters. Raises InvalidInput for one without
+        a value.
+        """
         if not args:
             return tree
         positions = iter(args if not isinstance(args, Mapping) else ())
@@ -190,7 +239,9 @@ class ConnectStatements:
             try:
                 value = args[node.name] if isinstance(args, Mapping) else next(positions)
             except (KeyError, StopIteration):
-                raise InvalidInput(f"The parameter {node.sql(dialect=_DIALECT)} has no value.") from None
+                raise InvalidInput(
+                    f"The parameter {node.sql(dialect=_DIALECT)} has no value."
+                ) from None
             return self._glot.parse_one(literal_text(value, None), dialect=_DIALECT)
 
         return tree.transform(constant)
@@ -206,5 +257,3 @@ def _key(column: Any, alias: str) -> str:
     if len(parts) > 1 and parts[0].lower() == alias.lower():
         parts = parts[1:]
     return typed_name(parts)
-
-

@@ -1,5 +1,6 @@
-"""Translate a statement that Spark's parser has read to a node: names are resolved by Spark's analyser first, so that errors are Spark's
-own, with the place in the user's text; conditions and values become texts of Frazil's grammar where it covers them, else Columns.
+"""Translate a statement that Spark's parser has read to a node: names are resolved by Spark's
+analyser first, so that errors are Spark's own, with the place in the user's text; conditions and
+values become texts of Frazil's grammar where it covers them, else Columns.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.dml.merge_text import SOURCE, TARGET, as_texts
 from frazil.spark.dml.row_changes import shown_columns
 from frazil.spark.host import jvm_plans
-from frazil.spark.host.jvm_statements import ActionKind, Assignment, MergeAction, ParsedStatement, StatementKind
+from frazil.spark.host.jvm_statements import (
+    ActionKind,
+    Assignment,
+    MergeAction,
+    ParsedStatement,
+    StatementKind,
+)
 from frazil.spec.schema import Schema
 from frazil.sql import nodes as n
 from frazil.sql.nodes import DEFAULT, Name, Statement
@@ -31,26 +38,37 @@ _DO = {
 
 
 def node_of(parsed: ParsedStatement, table: Name, schema: Schema) -> Statement:
-    """Return the node of a parsed statement about a table with this schema. `table`: its full name. Raises PySpark's AnalysisException."""
+    """Return the node of a parsed statement about a table with this schema. `table`: its full name.
+    Raises PySpark's AnalysisException.
+    """
     match parsed.kind:
         case StatementKind.TRUNCATE:
             return n.Truncate(table)
         case StatementKind.ANALYZE_TABLE | StatementKind.ANALYZE_COLUMNS:
             return n.Analyze(table, parsed.statistics_of)
     called = parsed.alias or table
-    target = jvm_plans.aliased_plan(parsed.spark, jvm_plans.empty_plan(parsed.spark, shown_columns(parsed.spark, schema)), called)
+    target = jvm_plans.aliased_plan(
+        parsed.spark,
+        jvm_plans.empty_plan(parsed.spark, shown_columns(parsed.spark, schema)),
+        called,
+    )
     try:
         return _of_rows(parsed, table, called, target, schema)
     except AnalysisException as error:
         if not str(error.getCondition()).startswith("UNRESOLVED_COLUMN"):
             raise
-        columns = [*(f.name for f in schema.fields), *(parsed.source.columns if parsed.kind is StatementKind.MERGE else ())]
+        columns = [
+            *(f.name for f in schema.fields),
+            *(parsed.source.columns if parsed.kind is StatementKind.MERGE else ()),
+        ]
         return _of_rows(parsed.with_values_of_variables(columns), table, called, target, schema)
 
 
-def _of_rows(parsed: ParsedStatement, table: Name, called: Name, target: Any, schema: Schema) -> Statement:
-    """Return the node of DELETE, UPDATE or MERGE. `called`: by what name it calls the table; `target`: a plan of that name and the table's
-    columns."""
+def _of_rows(
+    parsed: ParsedStatement, table: Name, called: Name, target: Any, schema: Schema
+) -> Statement:
+    """Return the node of DELETE, UPDATE or MERGE. `called`: by what name it calls the table;
+    `target`: a plan of that name and the table's columns."""
     match parsed.kind:
         case StatementKind.DELETE:
             return _delete(parsed, table, called, target)
@@ -62,17 +80,29 @@ def _of_rows(parsed: ParsedStatement, table: Name, called: Name, target: Any, sc
 def _delete(parsed: ParsedStatement, table: Name, called: Name, target: Any) -> Statement:
     if parsed.where is None:
         return n.DeleteRows(table)
-    text = _in_grammar(parsed.spark, parsed.analysed(target).plan.condition(), _without_sides(parsed.spark, target))
-    return n.DeleteRows(table, parsed.column(parsed.where) if text is None else text, full_name(called))
+    text = _in_grammar(
+        parsed.spark, parsed.analysed(target).plan.condition(), _without_sides(parsed.spark, target)
+    )
+    return n.DeleteRows(
+        table, parsed.column(parsed.where) if text is None else text, full_name(called)
+    )
 
 
-def _update(parsed: ParsedStatement, table: Name, called: Name, target: Any, schema: Schema) -> Statement:
+def _update(
+    parsed: ParsedStatement, table: Name, called: Name, target: Any, schema: Schema
+) -> Statement:
     analysed = parsed.analysed(target)
     _check_policy(parsed.spark, analysed.assignments)
     sides, values = _without_sides(parsed.spark, target), []
     for assignment, resolved in zip(parsed.assignments, analysed.assignments, strict=True):
         text = None if assignment.is_default else _in_grammar(parsed.spark, resolved.value, sides)
-        value = DEFAULT if assignment.is_default else parsed.column(assignment.value) if text is None else text
+        value = (
+            DEFAULT
+            if assignment.is_default
+            else parsed.column(assignment.value)
+            if text is None
+            else text
+        )
         values.append((typed_name(_within(assignment.key, called, schema)), value))
     where = parsed.where
     if where is not None:
@@ -81,11 +111,18 @@ def _update(parsed: ParsedStatement, table: Name, called: Name, target: Any, sch
     return n.UpdateRows(table, tuple(values), where, full_name(called))
 
 
-def _merge(parsed: ParsedStatement, table: Name, called: Name, target: Any, schema: Schema) -> Statement:
-    if not parsed.evolves:  # with it the statement may name columns that the table does not have yet
+def _merge(
+    parsed: ParsedStatement, table: Name, called: Name, target: Any, schema: Schema
+) -> Statement:
+    if (
+        not parsed.evolves
+    ):  # with it the statement may name columns that the table does not have yet
         analysed = parsed.analysed(target)
         _check_policy(parsed.spark, (a for clause in analysed.clauses for a in clause.assignments))
-        if parsed.around is None and (merge := _merge_in_grammar(parsed, analysed, called, schema)) is not None:
+        if (
+            parsed.around is None
+            and (merge := _merge_in_grammar(parsed, analysed, called, schema)) is not None
+        ):
             merge.check()
             return n.MergeInto(table, analysed.source, merge)
     source = parsed.source
@@ -95,8 +132,12 @@ def _merge(parsed: ParsedStatement, table: Name, called: Name, target: Any, sche
     return n.MergeInto(table, source, as_texts(source, schema, merge) or merge)
 
 
-def _merge_in_grammar(parsed: ParsedStatement, analysed: ParsedStatement, called: Name, schema: Schema) -> Merge | None:
-    """Return a MERGE of texts, with columns called `target.…` and `source.…`; None where part of it is beyond Frazil's grammar."""
+def _merge_in_grammar(
+    parsed: ParsedStatement, analysed: ParsedStatement, called: Name, schema: Schema
+) -> Merge | None:
+    """Return a MERGE of texts, with columns called `target.…` and `source.…`; None where part of it
+    is beyond Frazil's grammar.
+    """
     spark, source = parsed.spark, analysed.plan.sourceTable()
     sides = dict.fromkeys(jvm_plans.plan_ids(spark, analysed.plan.targetTable()), TARGET)
     sides |= dict.fromkeys(jvm_plans.plan_ids(spark, source), SOURCE)
@@ -104,11 +145,15 @@ def _merge_in_grammar(parsed: ParsedStatement, analysed: ParsedStatement, called
         return None
     clauses = []
     for action, resolved in zip(parsed.clauses, analysed.clauses, strict=True):
-        condition = None if resolved.condition is None else _in_grammar(spark, resolved.condition, sides)
+        condition = (
+            None if resolved.condition is None else _in_grammar(spark, resolved.condition, sides)
+        )
         if condition is None and resolved.condition is not None:
             return None
         assignments = []
-        for a, r in zip(action.assignments, resolved.assignments if action.assignments else (), strict=True):
+        for a, r in zip(
+            action.assignments, resolved.assignments if action.assignments else (), strict=True
+        ):
             value = DEFAULT if a.is_default else _in_grammar(spark, r.value, sides)
             if value is None:
                 return None
@@ -118,12 +163,20 @@ def _merge_in_grammar(parsed: ParsedStatement, analysed: ParsedStatement, called
 
 
 def _when(action: MergeAction) -> When:
-    return When.MATCHED if action.matched else When.NOT_MATCHED_BY_SOURCE if action.by_source else When.NOT_MATCHED
+    return (
+        When.MATCHED
+        if action.matched
+        else When.NOT_MATCHED_BY_SOURCE
+        if action.by_source
+        else When.NOT_MATCHED
+    )
 
 
 def _clause(parsed: ParsedStatement, action: MergeAction, called: Name, schema: Schema) -> Clause:
     condition = None if action.condition is None else parsed.column(action.condition)
-    assignments = tuple((typed_name(_within(a.key, called, schema)), _value(parsed, a)) for a in action.assignments)
+    assignments = tuple(
+        (typed_name(_within(a.key, called, schema)), _value(parsed, a)) for a in action.assignments
+    )
     return Clause(_when(action), _DO[action.kind], condition, assignments)
 
 
@@ -132,13 +185,18 @@ def _value(parsed: ParsedStatement, assignment: Assignment) -> Any:
 
 
 def _within(key: Name, called: Name, schema: Schema) -> Name:
-    """Return a column's name without the name of the table before it: `t.v`, `db.t.v` and `cat.db.t.v` are `v`. As in Spark, the table's
-    name comes before a column of that name."""
+    """Return a column's name without the name of the table before it: `t.v`, `db.t.v` and
+    `cat.db.t.v` are `v`. As in Spark, the table's name comes before a column of that name."""
     for start in range(len(called)):
         prefix = called[start:]
-        if len(key) > len(prefix) and [p.lower() for p in key[: len(prefix)]] == [p.lower() for p in prefix]:
+        if len(key) > len(prefix) and [p.lower() for p in key[: len(prefix)]] == [
+            p.lower() for p in prefix
+        ]:
             rest = key[len(prefix) :]
-            if schema.get_field(rest[0], False) is not None or schema.get_field(key[0], False) is None:
+            if (
+                schema.get_field(rest[0], False) is not None
+                or schema.get_field(key[0], False) is None
+            ):
                 return rest
     return key
 
@@ -149,8 +207,8 @@ def _without_sides(spark: Any, target: Any) -> dict[int, str]:
 
 
 def _in_grammar(spark: Any, expression: Any, sides: Mapping[int, str]) -> str | None:
-    """Return an analysed expression as a text of Frazil's grammar; None where the grammar does not cover it. `sides`: what columns are
-    qualified by, by their ids."""
+    """Return an analysed expression as a text of Frazil's grammar; None where the grammar does not
+    cover it. `sides`: what columns are qualified by, by their ids."""
     text = jvm_plans.full_text(spark, expression, sides)
     try:
         return None if text is None or parse(text) is None else text
@@ -159,15 +217,22 @@ def _in_grammar(spark: Any, expression: Any, sides: Mapping[int, str]) -> str | 
 
 
 def _check_policy(spark: Any, assignments: Iterable[Assignment]) -> None:
-    """Raise SchemaMismatch for a value whose type the session's store assignment policy does not allow for its column, and Unsupported for
-    the policy LEGACY, as Spark does for tables of other formats than its own."""
+    """Raise SchemaMismatch for a value whose type the session's store assignment policy does not
+    allow for its column, and Unsupported for the policy LEGACY, as Spark does for tables of other
+    formats than its own."""
     policy = str(spark.conf.get(_POLICY, "ANSI")).upper()
     if policy == "LEGACY":
         hint = f"Set {_POLICY} to ANSI."
-        raise Unsupported(f"{_POLICY}=LEGACY is not allowed for UPDATE and MERGE of Iceberg tables.", hint=hint)
+        raise Unsupported(
+            f"{_POLICY}=LEGACY is not allowed for UPDATE and MERGE of Iceberg tables.", hint=hint
+        )
     for assignment in assignments:
         if not (assignment.stores_under(spark, policy) or assignment.is_default):
             have, want = assignment.types
             column = ".".join(assignment.key).replace("`", "")
             hint = "Write the CAST out."
-            raise SchemaMismatch(f"Column {column}: cannot safely cast {have} to {want} ({_POLICY}={policy}).", hint=hint, column=column)
+            raise SchemaMismatch(
+                f"Column {column}: cannot safely cast {have} to {want} ({_POLICY}={policy}).",
+                hint=hint,
+                column=column,
+            )

@@ -1,8 +1,9 @@
 """Parse Iceberg's extension statements, which Spark's parser refuses, by a table of forms.
 
-A form is a line of SQL: words stand for themselves, `<slot>` or `<field:slot>` for a part that is read into a field of the node, `[…]` for
-what may be left out, `{field: WORDS}` for words that set a field. Behind `!` a text is meant as this statement, so that what does not fit
-is an error; before it, the text is tried as other forms.
+A form is a line of SQL: words stand for themselves, `<slot>` or `<field:slot>` for a part that is
+read into a field of the node, `[…]` for what may be left out, `{field: WORDS}` for words that set a
+field. Behind `!` a text is meant as this statement, so that what does not fit is an error; before
+it, the text is tried as other forms.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ _LARGEST = 2**63 - 1
 
 
 def parse_extension(text: str) -> Statement | None:
-    """Return the extension statement that a text is; None for any other text. Raises ParseError, with the position, for a text that begins
-    as one of them and goes on differently."""
+    """Return the extension statement that a text is; None for any other text. Raises ParseError,
+    with the position, for a text that begins as one of them and goes on differently."""
     reader = _Reader(text)
     if not reader.take("ALTER", "TABLE"):
         return None
@@ -69,12 +70,15 @@ def parse_extension(text: str) -> Statement | None:
 
 
 def with_extensions_executed(script: str) -> str | None:
-    """Return a SQL script in which each extension statement stands as EXECUTE IMMEDIATE, so that Spark can parse it; None where it has
-    none. Raises ParseError as `parse_extension` does."""
+    """Return a SQL script in which each extension statement stands as EXECUTE IMMEDIATE, so that
+    Spark can parse it; None where it has none. Raises ParseError as `parse_extension` does."""
     parts: list[str] = []
     done, words = 0, tokens(script, lenient=True)
     for number, token in enumerate(words):
-        if token.position < done or [t.value for t in words[number : number + 2]] != ["alter", "table"]:
+        if token.position < done or [t.value for t in words[number : number + 2]] != [
+            "alter",
+            "table",
+        ]:
             continue
         end = next(t.position for t in words[number:] if t.text == ";" or t.kind == "end")
         statement = script[token.position : end]
@@ -86,7 +90,8 @@ def with_extensions_executed(script: str) -> str | None:
     return "".join((*parts, script[done:])) if parts else None
 
 
-# Forms ----------------------------------------------------------------------------------------------------------------------------------
+# Forms
+# ----------------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -137,8 +142,12 @@ def _compiled(form: str) -> tuple[Any, ...]:
 _COMPILED = tuple((_compiled(form), node) for form, node in FORMS.items())
 
 
-def _matches(form: tuple[Any, ...], reader: _Reader, fields: dict[str, Any], meant: bool = False) -> bool:
-    """Read a form and collect its fields; return False where the text is another statement. `meant`: what does not fit is an error."""
+def _matches(
+    form: tuple[Any, ...], reader: _Reader, fields: dict[str, Any], meant: bool = False
+) -> bool:
+    """Read a form and collect its fields; return False where the text is another statement.
+    `meant`: what does not fit is an error.
+    """
     for part in form:
         match part:
             case _Keywords(words, field):
@@ -164,11 +173,14 @@ _SEVERAL = ("write", "retention")
 """Slots that are read into several fields."""
 
 
-# Slots ----------------------------------------------------------------------------------------------------------------------------------
+# Slots
+# ----------------------------------------------------------------------------------------------------------------------------------
 
 
 class _Reader:
-    """Read the tokens of a statement. Each public method without arguments reads the slot of its name."""
+    """Read the tokens of a statement. Each public method without arguments reads the slot of its
+    name.
+    """
 
     def __init__(self, text: str):
         self.text, self.tokens, self.index = text, tokens(text, lenient=True), 0
@@ -183,14 +195,21 @@ class _Reader:
         line = self.text[start:].split("\n", 1)[0][:120]
         near = f"{token.text!r}" if token.text else "end of the statement"
         place = f"{line}\n  {' ' * (token.position - start)}^"
-        message = f"Syntax error at or near {near}, position {token.position + 1}: {problem}.\n  {place}"
-        return ParseError(message, position=token.position, hint="docs/sql.md lists the statements of Iceberg's SQL extensions.")
+        message = (
+            f"Syntax error at or near {near}, position {token.position + 1}: {problem}.\n  {place}"
+        )
+        return ParseError(
+            message,
+            position=token.position,
+            hint="docs/sql.md lists the statements of Iceberg's SQL extensions.",
+        )
 
     def comes(self, *words: str) -> bool:
         """Tell whether these words or marks come next."""
         following = self.tokens[self.index : self.index + len(words)]
         return len(following) == len(words) and all(
-            t.text.upper() == w and t.kind in ("word", "mark", "other") for t, w in zip(following, words, strict=True)
+            t.text.upper() == w and t.kind in ("word", "mark", "other")
+            for t, w in zip(following, words, strict=True)
         )
 
     def take(self, *words: str) -> bool:
@@ -201,12 +220,17 @@ class _Reader:
         return True
 
     def identifier(self) -> str:
-        """Read one name: a word, or anything in back-quotes; a word may begin with a digit, as in Spark, unless it is a number."""
+        """Read one name: a word, or anything in back-quotes; a word may begin with a digit, as in
+        Spark, unless it is a number.
+        """
         token = self.peek()
         if token.kind in ("word", "quoted"):
             self.index += 1
             return token.value if token.kind == "quoted" else token.text
-        if token.text[:1].isdigit() and (word := re.match(r"\w*[^\W\d]\w*", self.text[token.position :])) is not None:
+        if (
+            token.text[:1].isdigit()
+            and (word := re.match(r"\w*[^\W\d]\w*", self.text[token.position :])) is not None
+        ):
             end = token.position + word.end()
             while self.peek().position < end and self.peek().kind != "end":
                 self.index += 1
@@ -277,7 +301,10 @@ class _Reader:
             if not self.take(","):
                 raise self.error("expected , or )")
         function = parts[0].lower()
-        widths, columns = [a for a in arguments if isinstance(a, int)], [a for a in arguments if isinstance(a, tuple)]
+        widths, columns = (
+            [a for a in arguments if isinstance(a, int)],
+            [a for a in arguments if isinstance(a, tuple)],
+        )
         if function in _WIDTHS and len(widths) == len(columns) == 1:
             return Term(columns[0], f"{function}[{widths[0]}]")
         if function in _TIMES and len(columns) == len(arguments) == 1:
@@ -286,8 +313,12 @@ class _Reader:
             return Term(columns[0])
         self.index = start
         if function in ("zorder", "hilbert"):
-            raise self.error(f"{function}(…) is no order of a table; rewrite_data_files takes it as sort_order")
-        raise self.error("transforms are bucket(n, column), truncate(width, column), years, months, days and hours(column)")
+            raise self.error(
+                f"{function}(…) is no order of a table; rewrite_data_files takes it as sort_order"
+            )
+        raise self.error(
+            "transforms are bucket(n, column), truncate(width, column), years, months, days and hours(column)"
+        )
 
     def write(self) -> dict[str, Any]:
         """Read the clauses of WRITE, in any order."""
@@ -300,14 +331,20 @@ class _Reader:
             elif self.comes("UNORDERED") and order is None and not unordered:
                 self._take("UNORDERED")
                 unordered = True
-            elif (self.comes("LOCALLY") or self.comes("ORDERED")) and order is None and not unordered:
+            elif (
+                (self.comes("LOCALLY") or self.comes("ORDERED")) and order is None and not unordered
+            ):
                 locally = self.take("LOCALLY")
                 self._take("ORDERED", "BY")
                 order = self._order()
             else:
-                raise self.error("expected DISTRIBUTED BY PARTITION, [LOCALLY] ORDERED BY … or UNORDERED, each at most once")
+                raise self.error(
+                    "expected DISTRIBUTED BY PARTITION, [LOCALLY] ORDERED BY … or UNORDERED, each at most once"
+                )
         if not (distributed or unordered or order is not None):
-            raise self.error("expected DISTRIBUTED BY PARTITION, [LOCALLY] ORDERED BY … or UNORDERED")
+            raise self.error(
+                "expected DISTRIBUTED BY PARTITION, [LOCALLY] ORDERED BY … or UNORDERED"
+            )
         mode = "hash" if distributed else "none" if unordered else None if locally else "range"
         return {"order": order or (), "mode": mode}
 

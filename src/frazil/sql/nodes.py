@@ -1,7 +1,8 @@
-"""Hold statements of SQL about one table as data, free of any engine: what `run` turns into calls of Python.
+"""Hold statements of SQL about one table as data, free of any engine: what `run` turns into calls
+of Python.
 
-Names are tuples of parts. Conditions and values are SQL text, or what the engine that parsed the statement holds in place of text (Spark: a
-Column).
+Names are tuples of parts. Conditions and values are SQL text, or what the engine that parsed the
+statement holds in place of text (Spark: a Column).
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class Term:
 
 @dataclass(frozen=True)
 class OrderTerm:
-    """Hold one field of a sort order. `nulls_first` None: first when ascending, last when descending."""
+    """Hold one field of a sort order. `nulls_first` None: first when ascending, last when
+    descending.
+    """
 
     term: Term
     descending: bool = False
@@ -42,7 +45,8 @@ class Statement:
     table: Name
 
 
-# Partition fields, write order, identifier fields ----------------------------------------------------------------------------------------
+# Partition fields, write order, identifier fields
+# ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -81,12 +85,15 @@ class DropIdentifierFields(Statement):
     columns: tuple[Name, ...]
 
 
-# Branches and tags ------------------------------------------------------------------------------------------------------------------------
+# Branches and tags
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SetRef(Statement):
-    """Hold CREATE and REPLACE of a branch or tag. `create`, `replace`: which of both words it has. Ages are milliseconds."""
+    """Hold CREATE and REPLACE of a branch or tag. `create`, `replace`: which of both words it has.
+    Ages are milliseconds.
+    """
 
     name: str
     kind: str
@@ -106,16 +113,21 @@ class DropRef(Statement):
     if_exists: bool = False
 
 
-# Rows -----------------------------------------------------------------------------------------------------------------------------------
+# Rows
+# -----------------------------------------------------------------------------------------------------------------------------------
 
 
 DEFAULT = "DEFAULT"
-"""The value that stands for a column's default in UPDATE and MERGE, here as in the methods of a table."""
+"""The value that stands for a column's default in UPDATE and MERGE, here as in the methods of a
+table.
+"""
 
 
 @dataclass(frozen=True)
 class DeleteRows(Statement):
-    """Hold DELETE FROM. `where` None: all rows; `alias`: by what name the condition calls the table, empty where it does not."""
+    """Hold DELETE FROM. `where` None: all rows; `alias`: by what name the condition calls the
+    table, empty where it does not.
+    """
 
     where: Any = None
     alias: str = ""

@@ -1,4 +1,6 @@
-"""Run `CALL` of SQL: find the table that a procedure is about, and make the call of Python that the registry names."""
+"""Run `CALL` of SQL: find the table that a procedure is about, and make the call of Python that the
+registry names.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,21 @@ from frazil.table.catalog import Catalog
 from frazil.table.procedure_calls import as_columns, run_procedure
 from frazil.table.table import Table
 
-_RANGE = {"start-snapshot-id": int, "end-snapshot-id": int, "start-timestamp": int, "end-timestamp": int, "branch": str}
+_RANGE = {
+    "start-snapshot-id": int,
+    "end-snapshot-id": int,
+    "start-timestamp": int,
+    "end-timestamp": int,
+    "branch": str,
+}
 
 
-def call_procedure(catalog: Catalog, spark: Any, procedure: Procedure, arguments: Mapping[str, Any]) -> pa.Table:
-    """Run a procedure with the arguments of a CALL, None for those that are left out, and return its output columns."""
+def call_procedure(
+    catalog: Catalog, spark: Any, procedure: Procedure, arguments: Mapping[str, Any]
+) -> pa.Table:
+    """Run a procedure with the arguments of a CALL, None for those that are left out, and return
+    its output columns.
+    """
     values = dict(arguments)
     if procedure.name != "migrate":  # which names a table of Spark's
         values["table"] = table_parts(catalog.name, spark, str(arguments["table"]))
@@ -30,8 +42,9 @@ def call_procedure(catalog: Catalog, spark: Any, procedure: Procedure, arguments
 
 
 def table_parts(catalog: str, spark: Any, text: str) -> tuple[str, ...]:
-    """Return the parts, within a catalog, of the table that an argument of CALL names: `db.t`, `catalog.db.t`, or a bare name, which is in
-    the current namespace where the catalog is the current one. Raises InvalidInput for a table of another catalog."""
+    """Return the parts, within a catalog, of the table that an argument of CALL names: `db.t`,
+    `catalog.db.t`, or a bare name, which is in the current namespace where the catalog is the
+    current one. Raises InvalidInput for a table of another catalog."""
     if not text.strip():
         raise InvalidInput("Cannot handle an empty identifier for parameter 'table'")
     parts = identifier_parts(text)
@@ -41,13 +54,18 @@ def table_parts(catalog: str, spark: Any, text: str) -> tuple[str, ...]:
         parts = (*current_namespace(spark), *parts)
     if len(parts) == 1:
         hint = f"Give it as in 'db.{text}', or make its namespace the current one: USE {full_name((catalog, 'db'))}."
-        raise NoSuchTableError(f"Couldn't load table '{text}' in catalog '{catalog}': it names no namespace.", hint=hint, table=text)
+        raise NoSuchTableError(
+            f"Couldn't load table '{text}' in catalog '{catalog}': it names no namespace.",
+            hint=hint,
+            table=text,
+        )
     return parts
 
 
 def _create_changelog_view(table: Table, spark: Any, arguments: Mapping[str, Any]) -> str:
-    """Make the temporary view, and return its name. Rows that were only copied are left out; `compute_updates`, on where there are
-    `identifier_columns`, shows a DELETE and an INSERT of one key as UPDATE_BEFORE and UPDATE_AFTER."""
+    """Make the temporary view, and return its name. Rows that were only copied are left out;
+    `compute_updates`, on where there are `identifier_columns`, shows a DELETE and an INSERT of one
+    key as UPDATE_BEFORE and UPDATE_AFTER."""
     columns: Sequence[str] | None = arguments.get("identifier_columns")
     compute = arguments.get("compute_updates")
     compute = columns is not None if compute is None else compute
@@ -60,7 +78,10 @@ def _create_changelog_view(table: Table, spark: Any, arguments: Mapping[str, Any
                 hint="Give identifier_columns => array('id'), or set the table's identifier fields.",
             )
     if compute and net:
-        raise InvalidInput("Not support net changes with update images", hint="Leave out net_changes, or identifier_columns.")
+        raise InvalidInput(
+            "Not support net changes with update images",
+            hint="Leave out net_changes, or identifier_columns.",
+        )
     options = dict(arguments.get("options") or {})
     limits: dict[str, Any] = {}
     for name, value in list(options.items()):
@@ -68,7 +89,9 @@ def _create_changelog_view(table: Table, spark: Any, arguments: Mapping[str, Any
         if key in _RANGE:
             limits[key.replace("-", "_")] = _read(name, value, _RANGE[key])
             del options[name]
-    scan = table.changes(net=net, identifier_columns=columns if compute else None, options=options, **limits)
+    scan = table.changes(
+        net=net, identifier_columns=columns if compute else None, options=options, **limits
+    )
     name = arguments.get("changelog_view") or "`" + table.name()[-1].replace("`", "") + "_changes`"
     scan.to_spark(spark).createOrReplaceTempView(name)
     return str(name)

@@ -28,14 +28,16 @@ def note(spark: Any, result: CommitResult) -> None:
 
 
 def last_of(spark: Any) -> CommitResult | None:
-    """Return the outcome of the session's last write: of this thread, else of any; None where it has not written."""
+    """Return the outcome of the session's last write: of this thread, else of any; None where it
+    has not written.
+    """
     session, thread = session_key(spark), thread_key(spark)
     own = _LAST.get((session, thread))
     return own if own is not None else _LAST.get((session, None))
 
 
 def last_result(spark: Any = None) -> CommitResult | None:
-    """Return the `CommitResult` of the last SQL statement that wrote in a session (None: the running one): of those of this thread, else of
-    any thread. None if none has written."""
+    """Return the `CommitResult` of the last SQL statement that wrote in a session (None: the
+    running one): of those of this thread, else of any thread. None if none has written."""
     session = active_session() if spark is None else spark
     return None if session is None else last_of(session)

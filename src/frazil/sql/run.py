@@ -1,4 +1,6 @@
-"""Run statements: for each class of `nodes` one function, which ends in a call of the table that one could have typed in Python."""
+"""Run statements: for each class of `nodes` one function, which ends in a call of the table that
+one could have typed in Python.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ from frazil.table.table import Table
 
 @dataclass(frozen=True)
 class Target:
-    """Hold the table of a statement, the branch that its name selects (None: none), and how names of columns are matched. `spark`: the
-    session that runs the statement."""
+    """Hold the table of a statement, the branch that its name selects (None: none), and how names
+    of columns are matched. `spark`: the session that runs the statement."""
 
     table: Table
     branch: str | None = None
@@ -33,12 +35,18 @@ class Target:
 
     @property
     def writes_to(self) -> str:
-        """Return the branch to write to. Raises NoSuchRefError for one that does not exist: SQL creates no branch by writing to it."""
+        """Return the branch to write to. Raises NoSuchRefError for one that does not exist: SQL
+        creates no branch by writing to it.
+        """
         if self.branch is None:
             return MAIN_BRANCH
         if self.branch not in self.table.metadata.refs:
             hint = f"ALTER TABLE … CREATE BRANCH {self.branch} makes it."
-            raise NoSuchRefError(f"Cannot use branch (does not exist): {self.branch}", hint=hint, table=self.table._name)
+            raise NoSuchRefError(
+                f"Cannot use branch (does not exist): {self.branch}",
+                hint=hint,
+                table=self.table._name,
+            )
         return self.branch
 
     def column(self, name: Name) -> str:
@@ -53,7 +61,8 @@ def run(statement: Statement, target: Target) -> CommitResult | None:
     return RUN[type(statement)](target, statement)
 
 
-# Partition fields, write order, identifier fields ----------------------------------------------------------------------------------------
+# Partition fields, write order, identifier fields
+# ----------------------------------------------------------------------------------------
 
 
 def _add_partition_field(to: Target, s: n.AddPartitionField) -> CommitResult:
@@ -80,18 +89,26 @@ def _transform(term: Term) -> str:
 
 
 def _partition_field(to: Target, term: Term) -> PartitionField:
-    """Return the partition field that a statement means: by its transform, or else by its name. Raises ValidationError."""
+    """Return the partition field that a statement means: by its transform, or else by its name.
+    Raises ValidationError.
+    """
     schema, fields = to.table.schema(), to.table.spec().fields
     transform = IdentityTransform() if term.transform is None else parse_transform(term.transform)
     source = schema.get_field(".".join(term.column), to.case_sensitive)
     for field in fields:
-        if source is not None and field.source_id == source.field_id and field.transform == transform:
+        if (
+            source is not None
+            and field.source_id == source.field_id
+            and field.transform == transform
+        ):
             return field
     for field in fields:
         if term.transform is None and (field.name,) == term.column:
             return field
     names = ", ".join(f.name for f in fields) or "(none)"
-    raise ValidationError(f"Cannot find partition field to remove: {term}; fields are: {names}.", table=to.table._name)
+    raise ValidationError(
+        f"Cannot find partition field to remove: {term}; fields are: {names}.", table=to.table._name
+    )
 
 
 def _write_order(to: Target, s: n.WriteOrder) -> CommitResult:
@@ -127,7 +144,8 @@ def _drop_identifier_fields(to: Target, s: n.DropIdentifierFields) -> CommitResu
     return tx.result
 
 
-# Branches and tags ------------------------------------------------------------------------------------------------------------------------
+# Branches and tags
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 def _set_ref(to: Target, s: n.SetRef) -> CommitResult | None:
@@ -137,7 +155,10 @@ def _set_ref(to: Target, s: n.SetRef) -> CommitResult | None:
     snapshot_id = table.metadata.current_snapshot_id if s.snapshot_id is None else s.snapshot_id
     retention = {"max_ref_age_ms": s.max_ref_age_ms}
     if s.kind == "branch":
-        retention |= {"min_snapshots_to_keep": s.min_snapshots_to_keep, "max_snapshot_age_ms": s.max_snapshot_age_ms}
+        retention |= {
+            "min_snapshots_to_keep": s.min_snapshots_to_keep,
+            "max_snapshot_age_ms": s.max_snapshot_age_ms,
+        }
     replaces = s.replace and (exists or not s.create)
     if snapshot_id is None and (replaces or s.kind == "tag"):
         verb = "replace" if s.replace else "create"
@@ -145,7 +166,9 @@ def _set_ref(to: Target, s: n.SetRef) -> CommitResult | None:
         raise InvalidInput(text, hint="Write rows first.", table=table._name)
     if snapshot_id is None and exists:
         raise ValidationError(f"Ref {s.name} already exists", table=table._name)
-    if snapshot_id is None:  # as Java does, a branch of a table without rows begins with an empty snapshot
+    if (
+        snapshot_id is None
+    ):  # as Java does, a branch of a table without rows begins with an empty snapshot
         result = table.append(table.schema().as_arrow().empty_table(), branch=s.name)
         if all(v is None for v in retention.values()):
             return result
@@ -169,7 +192,8 @@ def _drop_ref(to: Target, s: n.DropRef) -> CommitResult | None:
     return tx.result
 
 
-# Rows -----------------------------------------------------------------------------------------------------------------------------------
+# Rows
+# -----------------------------------------------------------------------------------------------------------------------------------
 
 
 def _delete(to: Target, s: n.DeleteRows) -> CommitResult:
@@ -181,9 +205,15 @@ def _update(to: Target, s: n.UpdateRows) -> CommitResult:
     values = {}
     for column, value in s.values:
         if column in values:
-            raise InvalidInput(f"Multiple assignments for '{column}': UPDATE sets it more than once.", table=to.table._name, column=column)
+            raise InvalidInput(
+                f"Multiple assignments for '{column}': UPDATE sets it more than once.",
+                table=to.table._name,
+                column=column,
+            )
         values[column] = value
-    return to.table.update(values, s.where, branch=to.writes_to, spark=to.spark, target_alias=s.alias)
+    return to.table.update(
+        values, s.where, branch=to.writes_to, spark=to.spark, target_alias=s.alias
+    )
 
 
 def _merge(to: Target, s: n.MergeInto) -> CommitResult:

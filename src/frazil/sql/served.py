@@ -1,4 +1,6 @@
-"""Answer the calls of Spark's catalogs (`spark.catalog.protocol.Calls`) by the methods of `Catalog`, `Table` and `Transaction`."""
+"""Answer the calls of Spark's catalogs (`spark.catalog.protocol.Calls`) by the methods of
+`Catalog`, `Table` and `Transaction`.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ from frazil.table.catalog_transaction import CreateTableTransaction
 
 
 class Served:
-    """Answer for one catalog in one session. `load`: loads the catalog at its first use, so that settings that are wrong are told where
-    a statement names the catalog."""
+    """Answer for one catalog in one session. `load`: loads the catalog at its first use, so that
+    settings that are wrong are told where a statement names the catalog."""
 
     def __init__(self, name: str, load: Callable[[], Catalog], spark: Any):
         self.name, self._load, self._spark = name, load, spark
@@ -46,9 +48,13 @@ class Served:
         return self.catalog.list_tables(namespace) if namespace else []
 
     def create_table(self, parts: Parts, definition: TableDefinition) -> None:
-        self.catalog.create_table(parts, columns_of(self._spark, definition.schema), **creation(definition))
+        self.catalog.create_table(
+            parts, columns_of(self._spark, definition.schema), **creation(definition)
+        )
 
-    def stage_table(self, parts: Parts, definition: TableDefinition, *, replace: bool, create: bool) -> StagedRows:
+    def stage_table(
+        self, parts: Parts, definition: TableDefinition, *, replace: bool, create: bool
+    ) -> StagedRows:
         schema, arguments = columns_of(self._spark, definition.schema), creation(definition)
         if replace:
             tx = self.catalog.replace_table_transaction(parts, schema, create=create, **arguments)
@@ -92,7 +98,9 @@ class Served:
         return views.list_views(self.catalog, namespace)
 
     def load_view(self, parts: Parts, to_read: bool) -> ViewDefinition:
-        return views.definition_of(views.load_view(self.catalog, parts), full_name((self.name, *parts)), to_read)
+        return views.definition_of(
+            views.load_view(self.catalog, parts), full_name((self.name, *parts)), to_read
+        )
 
     def view_exists(self, parts: Parts) -> bool:
         try:
@@ -137,11 +145,15 @@ class Served:
         try:
             self.catalog.create_namespace(namespace, properties)
         except Unsupported:
-            if properties.keys() - {"owner"}:  # Spark adds the owner, which path catalogs cannot keep
+            if properties.keys() - {
+                "owner"
+            }:  # Spark adds the owner, which path catalogs cannot keep
                 raise
             self.catalog.create_namespace(namespace)
 
-    def alter_namespace(self, namespace: Parts, removals: Sequence[str], updates: Mapping[str, str]) -> None:
+    def alter_namespace(
+        self, namespace: Parts, removals: Sequence[str], updates: Mapping[str, str]
+    ) -> None:
         self.catalog.update_namespace_properties(namespace, set(removals), dict(updates))
 
     def drop_namespace(self, namespace: Parts, cascade: bool) -> None:
@@ -162,7 +174,9 @@ class Served:
 
 
 class ServedNamespace(Served):
-    """Answer for a namespace of the default catalog as if it were a catalog (`dropin.default_catalog`)."""
+    """Answer for a namespace of the default catalog as if it were a catalog
+    (`dropin.default_catalog`).
+    """
 
     def __init__(self, name: str, load: Callable[[], Catalog], spark: Any):
         super().__init__(name, load, spark)
@@ -180,7 +194,9 @@ class ServedNamespace(Served):
     def namespace_properties(self, namespace: Parts) -> Mapping[str, str]:
         return super().namespace_properties((*self.prefix, *namespace))
 
-    def alter_namespace(self, namespace: Parts, removals: Sequence[str], updates: Mapping[str, str]) -> None:
+    def alter_namespace(
+        self, namespace: Parts, removals: Sequence[str], updates: Mapping[str, str]
+    ) -> None:
         super().alter_namespace((*self.prefix, *namespace), removals, updates)
 
     def drop_namespace(self, namespace: Parts, cascade: bool) -> None:

@@ -21,7 +21,11 @@ from frazil.spark.catalog.relation import (
     shows_hidden,
     without_hidden,
 )
-from frazil.spark.host.jvm_catalog import with_full_names, with_partitions_replaced, with_targets_of_their_own
+from frazil.spark.host.jvm_catalog import (
+    with_full_names,
+    with_partitions_replaced,
+    with_targets_of_their_own,
+)
 from frazil.spark.host.jvm_statements import ParsedStatement, parsed_plan, parsed_statement
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.spec.schema import Schema
@@ -46,12 +50,18 @@ class SessionStatements:
     names: NamesOfTables
 
     def may_take(self, text: str) -> bool:
-        """Tell whether a text begins as DELETE, UPDATE, MERGE, TRUNCATE, ANALYZE, or may hold one of them."""
+        """Tell whether a text begins as DELETE, UPDATE, MERGE, TRUNCATE, ANALYZE, or may hold one
+        of them.
+        """
         word = _first_word(text)
-        return word in _OF_INTEREST and (word not in _MAY_HOLD_ONE or _WITHIN.search(text) is not None)
+        return word in _OF_INTEREST and (
+            word not in _MAY_HOLD_ONE or _WITHIN.search(text) is not None
+        )
 
     def adapted(self, text: str, plan: Any) -> Any:
-        """Return a plan in which overwrites of partitions are told to the table, and columns can be called by a table's full name."""
+        """Return a plan in which overwrites of partitions are told to the table, and columns can be
+        called by a table's full name.
+        """
         if REPLACES.search(text) and replaces_partitions(self.spark):
             plan = with_partitions_replaced(self.spark, plan, self.names.is_ours)
         if inserts_what_it_reads(self.spark, text):
@@ -75,7 +85,9 @@ class SessionStatements:
             return None
 
     def takes_refused(self, text: str) -> bool:
-        """Tell whether a text that Spark refuses is one of Iceberg's extension statements about a table of Frazil's. Raises ParseError."""
+        """Tell whether a text that Spark refuses is one of Iceberg's extension statements about a
+        table of Frazil's. Raises ParseError.
+        """
         try:
             statement = parse_extension(text)
         except FrazilError:
@@ -85,12 +97,14 @@ class SessionStatements:
         return statement is not None and self.names.is_ours(statement.table)
 
     def readable(self, text: str) -> str | None:
-        """Return a script that Spark refuses in a form that it takes; None: it has no extension statement. Raises ParseError."""
+        """Return a script that Spark refuses in a form that it takes; None: it has no extension
+        statement. Raises ParseError.
+        """
         return with_extensions_executed(text) if _first_word(text) == "begin" else None
 
     def takes(self, plan: Any, in_script: bool) -> bool:
-        """Tell whether a plan is a statement about a table of Frazil's. In a script names are looked up when the statement runs, so every
-        one that may be Frazil's is taken."""
+        """Tell whether a plan is a statement about a table of Frazil's. In a script names are
+        looked up when the statement runs, so every one that may be Frazil's is taken."""
         parsed = parsed_statement(self.spark, plan)
         if parsed is None:
             return False
@@ -100,7 +114,9 @@ class SessionStatements:
         return self.names.may_be_ours(name) if in_script else self.names.is_ours(name)
 
     def run_text(self, text: str) -> bool:
-        """Run the text of a statement if it is taken, and tell so: for sessions whose parser cannot ask."""
+        """Run the text of a statement if it is taken, and tell so: for sessions whose parser cannot
+        ask.
+        """
         try:
             plan = parsed_plan(self.spark, text)
         except ParseException:
@@ -150,6 +166,8 @@ class SessionStatements:
 
 
 def _first_word(text: str) -> str:
-    """Return the first word of a statement in small letters, empty where it begins with none. Comments are looked for only before it."""
+    """Return the first word of a statement in small letters, empty where it begins with none.
+    Comments are looked for only before it.
+    """
     first = _FIRST_WORD.match(text) or _FIRST_WORD.match(without_comments(text))
     return first[1].lower() if first else ""

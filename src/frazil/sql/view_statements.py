@@ -1,4 +1,6 @@
-"""Run statements about views where Spark asks no catalog for views (4.1); on later Sparks `spark.catalog.views` serves them."""
+"""Run statements about views where Spark asks no catalog for views (4.1); on later Sparks
+`spark.catalog.views` serves them.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,30 @@ from frazil.errors import InvalidInput, NoSuchViewError
 from frazil.spark.catalog.protocol import Parts, ViewDefinition
 from frazil.spark.host.jvm_catalog import current_catalog, current_namespace
 from frazil.spark.host.jvm_plans import named_tables, parsed_query
-from frazil.spark.host.jvm_view_statements import ViewStatement, global_database, is_temporary, temporary_views, view_statement
+from frazil.spark.host.jvm_view_statements import (
+    ViewStatement,
+    global_database,
+    is_temporary,
+    temporary_views,
+    view_statement,
+)
 from frazil.sql.served import Served
 
-_OF_RELATIONS = ("DescribeRelation", "DescribeColumn", "ShowCreateTable", "ShowTableProperties", "ShowColumns")
+_OF_RELATIONS = (
+    "DescribeRelation",
+    "DescribeColumn",
+    "ShowCreateTable",
+    "ShowTableProperties",
+    "ShowColumns",
+)
 StatementRows = tuple[Sequence[tuple[Any, ...]], Sequence[str]]
 _NOTHING: StatementRows = ((), ())
 
 
 def run(spark: Any, text: str, served: Mapping[str, Served]) -> Any:
-    """Run a statement about a view of Frazil's, and return its rows as a DataFrame. None: Spark runs it. `served`: the catalogs by name."""
+    """Run a statement about a view of Frazil's, and return its rows as a DataFrame. None: Spark
+    runs it. `served`: the catalogs by name.
+    """
     if not served or (statement := view_statement(spark, text)) is None:
         return None
     place = _place(spark, statement, served)
@@ -34,12 +50,21 @@ def run(spark: Any, text: str, served: Mapping[str, Served]) -> Any:
         return None
     rows, names = _RUN[statement.kind](spark, calls, parts, statement)
     kinds = [s.BooleanType() if name == "isTemporary" else s.StringType() for name in names]
-    schema = s.StructType([s.StructField(name, kind, name in ("comment", "info_value")) for name, kind in zip(names, kinds, strict=True)])
+    schema = s.StructType(
+        [
+            s.StructField(name, kind, name in ("comment", "info_value"))
+            for name, kind in zip(names, kinds, strict=True)
+        ]
+    )
     return spark.createDataFrame(list(rows), schema)
 
 
-def _place(spark: Any, statement: ViewStatement, served: Mapping[str, Served]) -> tuple[Served, Parts] | None:
-    """Return the catalog that a statement's name is in, and the rest of the name; None where it is none of Frazil's."""
+def _place(
+    spark: Any, statement: ViewStatement, served: Mapping[str, Served]
+) -> tuple[Served, Parts] | None:
+    """Return the catalog that a statement's name is in, and the rest of the name; None where it is
+    none of Frazil's.
+    """
     first, *rest = statement.name or ("",)
     of_namespace = statement.kind == "ShowViews"
     if statement.kind not in ("ShowViews", "CreateView") and is_temporary(spark, statement.name):
@@ -68,23 +93,40 @@ def _defined(spark: Any, name: str, s_: ViewStatement) -> ViewDefinition:
     """Return the definition of a view, with the columns that its query has now."""
     if s_.temporary:
         text = f"Cannot create view {name} that references temporary {s_.temporary[0].replace(' ', ': ', 1)}"
-        raise InvalidInput(text, hint="Name the tables that a temporary view reads, and write out what a temporary function does.")
+        raise InvalidInput(
+            text,
+            hint="Name the tables that a temporary view reads, and write out what a temporary function does.",
+        )
     struct = spark.sql(s_.text).schema
     query_columns, fields = struct.names, list(struct.fields)
     if s_.columns:
         if len(s_.columns) != len(fields):
-            which = "too many data columns" if len(s_.columns) < len(fields) else "not enough data columns"
+            which = (
+                "too many data columns"
+                if len(s_.columns) < len(fields)
+                else "not enough data columns"
+            )
             listed = f"View columns: {', '.join(n for n, _ in s_.columns)}. Data columns: {', '.join(query_columns)}."
             raise InvalidInput(f"Cannot create view {name}, the reason is {which}: {listed}")
         fields = [
-            s.StructField(column, f.dataType, True, {"comment": comment} if comment is not None else {})
+            s.StructField(
+                column, f.dataType, True, {"comment": comment} if comment is not None else {}
+            )
             for (column, comment), f in zip(s_.columns, fields, strict=True)
         ]
     small = [f.name.lower() for f in fields]
     if repeated := next((n for n in small if small.count(n) > 1), None):
-        raise InvalidInput(f"The column `{repeated}` already exists. Choose another name or rename the existing column.")
+        raise InvalidInput(
+            f"The column `{repeated}` already exists. Choose another name or rename the existing column."
+        )
     return ViewDefinition(
-        s_.text, s.StructType(fields), query_columns, current_catalog(spark), current_namespace(spark), s_.properties, s_.schema_mode
+        s_.text,
+        s.StructType(fields),
+        query_columns,
+        current_catalog(spark),
+        current_namespace(spark),
+        s_.properties,
+        s_.schema_mode,
     )
 
 
@@ -92,18 +134,28 @@ def _replace(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Stat
     before = _definition(calls, parts)
     new = _defined(spark, full_name((calls.name, *parts)), s_)
     _refuse_cycle(spark, calls, parts, new)
-    calls.replace_view(parts, replace(new, properties=before.properties, schema_mode=before.schema_mode), create=False)
+    calls.replace_view(
+        parts,
+        replace(new, properties=before.properties, schema_mode=before.schema_mode),
+        create=False,
+    )
     return _NOTHING
 
 
 def _refuse_cycle(spark: Any, calls: Served, parts: Parts, new: ViewDefinition) -> None:
-    """Raise InvalidInput for a view whose query would read the view itself, be it through others of the catalog."""
+    """Raise InvalidInput for a view whose query would read the view itself, be it through others of
+    the catalog.
+    """
     if (cycle := _cycle(spark, calls, parts, new, (parts,))) is not None:
         shown = " -> ".join(full_name((calls.name, *p)) for p in cycle)
-        raise InvalidInput(f"Recursive cycle in view detected: {full_name((calls.name, *parts))} (cycle: {shown})")
+        raise InvalidInput(
+            f"Recursive cycle in view detected: {full_name((calls.name, *parts))} (cycle: {shown})"
+        )
 
 
-def _cycle(spark: Any, calls: Served, target: Parts, view: ViewDefinition, path: tuple[Parts, ...]) -> tuple[Parts, ...] | None:
+def _cycle(
+    spark: Any, calls: Served, target: Parts, view: ViewDefinition, path: tuple[Parts, ...]
+) -> tuple[Parts, ...] | None:
     catalog = view.catalog or calls.name
     for named in named_tables(spark, parsed_query(spark, view.text)):
         first, *rest = named.parts
@@ -129,8 +181,14 @@ def _set(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Statemen
 
 def _unset(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     properties = _definition(calls, parts).properties
-    if not s_.exists and (missing := next((k for k in s_.keys if k not in properties), None)) is not None:
-        raise InvalidInput(f"Cannot remove property that is not set: '{missing}'", hint="UNSET TBLPROPERTIES IF EXISTS tolerates it.")
+    if (
+        not s_.exists
+        and (missing := next((k for k in s_.keys if k not in properties), None)) is not None
+    ):
+        raise InvalidInput(
+            f"Cannot remove property that is not set: '{missing}'",
+            hint="UNSET TBLPROPERTIES IF EXISTS tolerates it.",
+        )
     calls.alter_view(parts, s_.keys, {})
     return _NOTHING
 
@@ -140,8 +198,12 @@ def _rename(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> State
     if to[0] == calls.name and len(to) > 1:
         to = to[1:]
     elif len(to) > 1 and current_catalog(spark) != calls.name:
-        text = f"Cannot move view between catalogs: from={calls.name} and to={current_catalog(spark)}"
-        raise InvalidInput(text, hint=f"Write the new name with its catalog: {full_name((calls.name, *to))}.")
+        text = (
+            f"Cannot move view between catalogs: from={calls.name} and to={current_catalog(spark)}"
+        )
+        raise InvalidInput(
+            text, hint=f"Write the new name with its catalog: {full_name((calls.name, *to))}."
+        )
     elif len(to) == 1:
         to = (*parts[:-1], *to)
     calls.rename_view(parts, to)
@@ -169,21 +231,36 @@ def _show(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Stateme
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Tell whether a name fits a pattern of SHOW: `*` stands for any text, `|` for "or"; upper and lower case are the same."""
-    return any(re.fullmatch(part.strip().replace("*", ".*"), name, re.IGNORECASE) for part in pattern.split("|"))
+    """Tell whether a name fits a pattern of SHOW: `*` stands for any text, `|` for "or"; upper and
+    lower case are the same.
+    """
+    return any(
+        re.fullmatch(part.strip().replace("*", ".*"), name, re.IGNORECASE)
+        for part in pattern.split("|")
+    )
 
 
 def _describe(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     definition = _definition(calls, parts)
-    rows = [(f.name, f.dataType.simpleString(), (f.metadata or {}).get("comment", "")) for f in definition.columns]
+    rows = [
+        (f.name, f.dataType.simpleString(), (f.metadata or {}).get("comment", ""))
+        for f in definition.columns
+    ]
     if s_.extended:
         shown = dict(_shown(definition))
         context = full_name((definition.catalog or calls.name, *definition.namespace))
         listed = ", ".join(f"'{k}' = '{v}'" for k, v in shown.items())
         rows += [("", "", ""), ("# Detailed View Information", "", "")]
-        rows += [("Comment", definition.properties["comment"], "")] if "comment" in definition.properties else []
+        rows += (
+            [("Comment", definition.properties["comment"], "")]
+            if "comment" in definition.properties
+            else []
+        )
         rows += [("View Text", definition.text, ""), ("View Catalog and Namespace", context, "")]
-        rows += [("View Query Output Columns", f"[{', '.join(_query_columns(definition))}]", ""), ("View Properties", f"[{listed}]", "")]
+        rows += [
+            ("View Query Output Columns", f"[{', '.join(_query_columns(definition))}]", ""),
+            ("View Properties", f"[{listed}]", ""),
+        ]
     return rows, ("col_name", "data_type", "comment")
 
 
@@ -191,20 +268,31 @@ def _describe_column(spark: Any, calls: Served, parts: Parts, s_: ViewStatement)
     definition = _definition(calls, parts)
     column = next((f for f in definition.columns if f.name.lower() == s_.keys[0].lower()), None)
     if column is None:
-        raise InvalidInput(f"View {full_name((calls.name, *parts))} has no column {full_name(s_.keys)}.")
+        raise InvalidInput(
+            f"View {full_name((calls.name, *parts))} has no column {full_name(s_.keys)}."
+        )
     comment = (column.metadata or {}).get("comment", "NULL")
-    return [("col_name", column.name), ("data_type", column.dataType.simpleString()), ("comment", comment)], ("info_name", "info_value")
+    return [
+        ("col_name", column.name),
+        ("data_type", column.dataType.simpleString()),
+        ("comment", comment),
+    ], ("info_name", "info_value")
 
 
 def _show_create(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     definition = _definition(calls, parts)
     quoted = [(full_name((f.name,)), (f.metadata or {}).get("comment")) for f in definition.columns]
-    columns = ",\n".join(f"  {name}" + ("" if comment is None else f" COMMENT {_literal(comment)}") for name, comment in quoted)
+    columns = ",\n".join(
+        f"  {name}" + ("" if comment is None else f" COMMENT {_literal(comment)}")
+        for name, comment in quoted
+    )
     text = f"CREATE VIEW {full_name((calls.name, *parts))} (\n{columns})\n"
     if (comment := definition.properties.get("comment")) is not None:
         text += f"COMMENT {_literal(comment)}\n"
     properties = ",\n".join(f"  {_literal(k)} = {_literal(v)}" for k, v in _shown(definition))
-    return [(f"{text}TBLPROPERTIES (\n{properties})\nAS\n{definition.text}\n",)], ("createtab_stmt",)
+    return [(f"{text}TBLPROPERTIES (\n{properties})\nAS\n{definition.text}\n",)], (
+        "createtab_stmt",
+    )
 
 
 def _show_properties(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:

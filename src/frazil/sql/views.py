@@ -14,7 +14,9 @@ from frazil.table.catalog import Catalog
 from frazil.table.views import View
 
 QUERY_COLUMNS, SCHEMA_MODE = "spark.query-column-names", "spark.view-schema-mode"
-"""Properties in which Java Iceberg keeps how the query's columns are called, and Frazil Spark's word of WITH SCHEMA."""
+"""Properties in which Java Iceberg keeps how the query's columns are called, and Frazil Spark's
+word of WITH SCHEMA.
+"""
 _RESERVED = ("format-version", QUERY_COLUMNS)
 _OF_ICEBERG = ("provider", "location", "format-version", "table_type")
 
@@ -30,24 +32,38 @@ def definition_of(view: View, name: str, to_read: bool) -> ViewDefinition:
         dialects = ", ".join(sorted(version.queries)) or "no dialect"
         if to_read:
             hint = f"Frazil runs Spark's dialect only: CREATE OR REPLACE VIEW {name} AS … with the property replace.drop-dialect.allowed."
-            raise Unsupported(f"View {name} has its query in {dialects}, not for Spark.", hint=hint, view=name)
-        query = next((r for r in version.representations if isinstance(r, SQLViewRepresentation)), None)
+            raise Unsupported(
+                f"View {name} has its query in {dialects}, not for Spark.", hint=hint, view=name
+            )
+        query = next(
+            (r for r in version.representations if isinstance(r, SQLViewRepresentation)), None
+        )
     stored = view.properties
     shown = {k: v for k, v in stored.items() if k not in (QUERY_COLUMNS, SCHEMA_MODE)}
     shown = {**shown, "provider": "iceberg", "location": view.location(), "format-version": "1"}
     struct = to_spark(view.schema())
     return ViewDefinition(
-        "" if query is None else query.sql, struct, [n for n in stored.get(QUERY_COLUMNS, "").split(",") if n], version.default_catalog,
-        tuple(version.default_namespace), shown, stored.get(SCHEMA_MODE),
-    )  # fmt: skip
+        "" if query is None else query.sql,
+        struct,
+        [n for n in stored.get(QUERY_COLUMNS, "").split(",") if n],
+        version.default_catalog,
+        tuple(version.default_namespace),
+        shown,
+        stored.get(SCHEMA_MODE),
+    )
 
 
 def create_view(catalog: Catalog, parts: Parts, definition: ViewDefinition) -> None:
     """Create a view with a query in Spark's dialect."""
     catalog.create_view(
-        parts, _columns(definition), location=definition.properties.get("location"), properties=_properties(definition),
-        sql=definition.text, default_namespace=definition.namespace, default_catalog=definition.catalog,
-    )  # fmt: skip
+        parts,
+        _columns(definition),
+        location=definition.properties.get("location"),
+        properties=_properties(definition),
+        sql=definition.text,
+        default_namespace=definition.namespace,
+        default_catalog=definition.catalog,
+    )
 
 
 def replace_view(catalog: Catalog, parts: Parts, definition: ViewDefinition, create: bool) -> None:
@@ -62,18 +78,29 @@ def replace_view(catalog: Catalog, parts: Parts, definition: ViewDefinition, cre
     before = now.text, now.catalog, now.namespace, now.columns
     if not create:
         _refuse_reserved(now.properties, definition.properties)
-    if not create and before == (definition.text, definition.catalog, definition.namespace, definition.columns):
+    if not create and before == (
+        definition.text,
+        definition.catalog,
+        definition.namespace,
+        definition.columns,
+    ):
         wanted = _properties(definition)
         catalog.update_view_properties(parts, set(_properties(now)) - set(wanted), wanted)
         return
     catalog.replace_view(
-        parts, _columns(definition), properties=_properties(definition), sql=definition.text, default_namespace=definition.namespace,
+        parts,
+        _columns(definition),
+        properties=_properties(definition),
+        sql=definition.text,
+        default_namespace=definition.namespace,
         default_catalog=definition.catalog,
-    )  # fmt: skip
+    )
 
 
 def _refuse_reserved(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Raise Unsupported for a property of a view that Iceberg keeps itself, where a statement sets or removes it."""
+    """Raise Unsupported for a property of a view that Iceberg keeps itself, where a statement sets
+    or removes it.
+    """
     for key in _RESERVED:
         if key in after and after[key] != before.get(key):
             raise _reserved("set", key)
@@ -85,11 +112,15 @@ def _reserved(verb: str, key: str) -> Unsupported:
     return Unsupported(f"Cannot {verb} reserved property: '{key}'", hint="Iceberg keeps it itself.")
 
 
-def alter_view(catalog: Catalog, parts: Parts, removals: Iterable[str], updates: Mapping[str, str]) -> None:
+def alter_view(
+    catalog: Catalog, parts: Parts, removals: Iterable[str], updates: Mapping[str, str]
+) -> None:
     """Remove and set properties of a view. Raises Unsupported for those that Iceberg keeps itself."""
     removals = set(removals)
     for verb, keys in (("set", updates), ("unset", removals)):
-        if (key := next((k for k in keys if k in (*_RESERVED, "provider", "location")), None)) is not None:
+        if (
+            key := next((k for k in keys if k in (*_RESERVED, "provider", "location")), None)
+        ) is not None:
             raise _reserved(verb, key)
     catalog.update_view_properties(parts, removals, dict(updates))
 
@@ -114,9 +145,18 @@ def load_view(catalog: Catalog, parts: Parts) -> View:
 
 
 def _columns(definition: ViewDefinition) -> s.StructType:
-    """Return the columns of a view, which may all be null, with their comments and no other metadata."""
-    metadata = [{k: v for k, v in (f.metadata or {}).items() if k == "comment"} for f in definition.columns]
-    return s.StructType([s.StructField(f.name, f.dataType, True, m) for f, m in zip(definition.columns, metadata, strict=True)])
+    """Return the columns of a view, which may all be null, with their comments and no other
+    metadata.
+    """
+    metadata = [
+        {k: v for k, v in (f.metadata or {}).items() if k == "comment"} for f in definition.columns
+    ]
+    return s.StructType(
+        [
+            s.StructField(f.name, f.dataType, True, m)
+            for f, m in zip(definition.columns, metadata, strict=True)
+        ]
+    )
 
 
 def _properties(definition: ViewDefinition) -> dict[str, str]:

@@ -1,6 +1,8 @@
-"""Read and write files by location: on local disks, in memory, in object stores, in HDFS. Nothing here knows about tables.
+"""Read and write files by location: on local disks, in memory, in object stores, in HDFS. Nothing
+here knows about tables.
 
-Other rooms use `storage_for(location, properties)`, the `Storage` protocol, and the functions of `locations`.
+Other rooms use `storage_for(location, properties)`, the `Storage` protocol, and the functions of
+`locations`.
 """
 
 from frazil.storage.base import FileInfo, PublishUnclear, Storage

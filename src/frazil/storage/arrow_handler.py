@@ -37,11 +37,16 @@ class StorageHandler(pa.fs.FileSystemHandler):
     def _info(self, path: str) -> pa.fs.FileInfo:
         if self.storage.exists(path):
             return pa.fs.FileInfo(path, pa.fs.FileType.File, size=self.storage.size(path))
-        kind = pa.fs.FileType.Directory if self.storage.is_directory(path) else pa.fs.FileType.NotFound
+        kind = (
+            pa.fs.FileType.Directory if self.storage.is_directory(path) else pa.fs.FileType.NotFound
+        )
         return pa.fs.FileInfo(path, kind)
 
     def get_file_info_selector(self, selector: pa.fs.FileSelector) -> list[pa.fs.FileInfo]:
-        return [pa.fs.FileInfo(i.location, pa.fs.FileType.File, size=i.size) for i in self.storage.list(selector.base_dir)]
+        return [
+            pa.fs.FileInfo(i.location, pa.fs.FileType.File, size=i.size)
+            for i in self.storage.list(selector.base_dir)
+        ]
 
     def open_input_stream(self, path: str) -> pa.NativeFile:
         return self._open(path)

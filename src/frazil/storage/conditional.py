@@ -1,7 +1,9 @@
-"""Check that an object store honours conditional writes, on which the commits of path tables rest, before the first of them.
+"""Check that an object store honours conditional writes, on which the commits of path tables rest,
+before the first of them.
 
-Some stores that speak S3's protocol ignore the header If-None-Match, so that two writers would both win and one commit be lost in silence;
-others answer that they do not implement it. Neither is told by anything but trying.
+Some stores that speak S3's protocol ignore the header If-None-Match, so that two writers would both
+win and one commit be lost in silence; others answer that they do not implement it. Neither is told
+by anything but trying.
 """
 
 from __future__ import annotations
@@ -23,28 +25,44 @@ _proved: set[tuple[Any, ...]] = set()
 _trying: dict[tuple[Any, ...], threading.Lock] = {}
 
 Create = Callable[[str], bool]
-"""Create the object at a location unless there is one; returns False if there is. Raises what the store's library raises."""
+"""Create the object at a location unless there is one; returns False if there is. Raises what the
+store's library raises.
+"""
 
 
-def check_conditional_writes(bucket: tuple[Any, ...], location: str, create: Create, delete: Callable[[str], None]) -> None:
-    """Create an object beside `location` twice, and check that the second time is refused; once for each bucket and process.
+def check_conditional_writes(
+    bucket: tuple[Any, ...], location: str, create: Create, delete: Callable[[str], None]
+) -> None:
+    """Create an object beside `location` twice, and check that the second time is refused; once for
+    each bucket and process.
 
-    `bucket`: what identifies the bucket and its server. Raises Unsupported where the store ignores or refuses conditions, and what
-    `create` raises for other failures, after which it is checked again next time.
+    `bucket`: what identifies the bucket and its server. Raises Unsupported where the store ignores
+    or refuses conditions, and what `create` raises for other failures, after which it is checked
+    again next time.
     """
     if bucket in _proved:
         return
-    with _trying.setdefault(bucket, threading.Lock()):  # commits of other threads to this bucket wait for the answer
+    with _trying.setdefault(
+        bucket, threading.Lock()
+    ):  # commits of other threads to this bucket wait for the answer
         if bucket in _proved:
             return
-        probe = f"{location.rpartition('/')[0]}/.conditional-write.{uuid.uuid4().hex}.tmp"  # clean-ups know this form as temporary
+        # clean-ups know this form as temporary
+        probe = f"{location.rpartition('/')[0]}/.conditional-write.{uuid.uuid4().hex}.tmp"
         try:
-            # Also a first time that finds an object proves it: it has met itself, sent again after a lost answer.
+            # Also a first time that finds an object proves it: it has met itself, sent again after
+            # a lost answer.
             if create(probe) and create(probe):
-                raise _refusal(location, "ignores conditional writes (If-None-Match): it let a second writer replace an object")
+                raise _refusal(
+                    location,
+                    "ignores conditional writes (If-None-Match): it let a second writer replace an object",
+                )
         except Exception as error:
             if any(text in str(error) for text in _NOT_IMPLEMENTED):
-                raise _refusal(location, "does not implement conditional writes (If-None-Match): it answers with 501") from error
+                raise _refusal(
+                    location,
+                    "does not implement conditional writes (If-None-Match): it answers with 501",
+                ) from error
             raise
         finally:
             with contextlib.suppress(FrazilError):
@@ -53,7 +71,9 @@ def check_conditional_writes(bucket: tuple[Any, ...], location: str, create: Cre
         log.debug("%s: conditional writes are honoured.", location)
 
 
-os.register_at_fork(after_in_child=_trying.clear)  # a lock may be held by a thread that only the parent has
+os.register_at_fork(
+    after_in_child=_trying.clear
+)  # a lock may be held by a thread that only the parent has
 
 
 def _refusal(location: str, reason: str) -> Unsupported:

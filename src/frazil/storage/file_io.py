@@ -1,4 +1,6 @@
-"""Open files of any store under PyIceberg's names, `table.io.new_input(location).open()` and `new_output(location).create()`."""
+"""Open files of any store under PyIceberg's names, `table.io.new_input(location).open()` and
+`new_output(location).create()`.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from frazil.storage.routing import RoutedStorage
 
 
 class OutputStream:
-    """Write a file, which is complete, durable and visible once the stream is closed. When its `with` block ends by an error, or the stream
-    is never closed, there is no file."""
+    """Write a file, which is complete, durable and visible once the stream is closed. When its
+    `with` block ends by an error, or the stream is never closed, there is no file."""
 
     def __init__(self, sink: AbstractContextManager[Any]):
         self._sink, self._file, self._written, self.closed = sink, sink.__enter__(), 0, False
@@ -38,7 +40,12 @@ class OutputStream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if not self.closed:
             self.closed = True
             self._sink.__exit__(kind, error, trace)
@@ -46,7 +53,9 @@ class OutputStream:
 
 @dataclass(frozen=True)
 class InputFile:
-    """Describe a file to read; `len()` is its size in bytes. The store is asked only when a member needs it."""
+    """Describe a file to read; `len()` is its size in bytes. The store is asked only when a member
+    needs it.
+    """
 
     location: str
     storage: Storage = field(repr=False)
@@ -61,7 +70,9 @@ class InputFile:
         return self.storage.exists(self.location)
 
     def open(self, seekable: bool = True) -> pa.NativeFile:
-        """Open a stream with read, seek, tell and close; it can always seek. Raises NoSuchFileError."""
+        """Open a stream with read, seek, tell and close; it can always seek. Raises
+        NoSuchFileError.
+        """
         return self.storage.open_input(self.location)
 
 
@@ -85,16 +96,21 @@ class OutputFile:
         return InputFile(self.location, self.storage)
 
     def create(self, overwrite: bool = False) -> OutputStream:
-        """Create a stream with write, tell and close. Raises FileAlreadyExistsError when there is such a file, unless it may be replaced.
-        An object store is asked before the write: two writers that begin at once may both succeed there, and the later file stays."""
+        """Create a stream with write, tell and close. Raises FileAlreadyExistsError when there is
+        such a file, unless it may be replaced. An object store is asked before the write: two
+        writers that begin at once may both succeed there, and the later file stays."""
         if not overwrite and self.exists():
-            raise FileAlreadyExistsError(f"There is a file {self.location} already.", file=self.location)
+            raise FileAlreadyExistsError(
+                f"There is a file {self.location} already.", file=self.location
+            )
         return OutputStream(self.storage.open_output(self.location, overwrite=overwrite))
 
 
 @dataclass(frozen=True)
 class FileIO(RoutedStorage):
-    """Provide a storage with PyIceberg's names for its operations. `inner`: the storage that does the work."""
+    """Provide a storage with PyIceberg's names for its operations. `inner`: the storage that does
+    the work.
+    """
 
     inner: Storage = field(kw_only=True, repr=False)
 
@@ -108,7 +124,9 @@ class FileIO(RoutedStorage):
         return OutputFile(absolute(location), self.inner)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        """Delete a file. Raises NoSuchFileError when there is none (object stores: may pass in silence)."""
+        """Delete a file. Raises NoSuchFileError when there is none (object stores: may pass in
+        silence).
+        """
         if not isinstance(location, str | InputFile | OutputFile):
             raise InvalidInput(f"{location!r} is no location of a file.")
         self.inner.delete(location if isinstance(location, str) else location.location)

@@ -1,7 +1,9 @@
-"""Store files in HDFS through hdfs-native, a client in Rust that needs no JVM: name services with several name nodes, Kerberos, tokens.
+"""Store files in HDFS through hdfs-native, a client in Rust that needs no JVM: name services with
+several name nodes, Kerberos, tokens.
 
-A file is written under a private name in its directory and renamed when it is complete, so that nobody sees half of one. The name node
-renames in one step and never over an existing file unless it is told to; `publish` rests on that (docs/adr/0038).
+A file is written under a private name in its directory and renamed when it is complete, so that
+nobody sees half of one. The name node renames in one step and never over an existing file unless it
+is told to; `publish` rests on that (docs/adr/0038).
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ _DELETED_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class HdfsStorage:
-    """Store files in HDFS clusters, by `hdfs://authority/path`, or `hdfs:/path` in the default one. Each process makes its own clients."""
+    """Store files in HDFS clusters, by `hdfs://authority/path`, or `hdfs:/path` in the default one.
+    Each process makes its own clients.
+    """
 
     properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
@@ -62,21 +66,27 @@ class HdfsStorage:
         return pa.fs.PyFileSystem(StorageHandler(self)), location
 
     def settings(self) -> HdfsSettings:
-        """Return the settings of the clients. Raises Unsupported and InvalidInput for properties that cannot be."""
+        """Return the settings of the clients. Raises Unsupported and InvalidInput for properties
+        that cannot be.
+        """
         return _settings(self.properties)
 
     def _cluster_and_path(self, location: str) -> tuple[_Cluster, str]:
         """Return the cluster of a location and the path in it."""
         match = _LOCATION.fullmatch(location)
         if match is None:
-            raise InvalidInput(f"Location {location} has no path.", hint="Locations look like hdfs://host:port/path.", file=location)
+            raise InvalidInput(
+                f"Location {location} has no path.",
+                hint="Locations look like hdfs://host:port/path.",
+                file=location,
+            )
         authority = match["authority"] or self.settings().authority
         if not authority:
             raise InvalidInput(
                 f"Location {location} names no name node, and none is configured.",
                 hint="Write hdfs://host:port/path, give the catalog hdfs.host, or name fs.defaultFS in core-site.xml (HADOOP_CONF_DIR).",
                 file=location,
-            )  # fmt: skip
+            )
         path = collapsed(match["path"] or "/").rstrip("/") or "/"
         return _cluster(authority, self.properties, os.getpid()), path
 
@@ -98,7 +108,9 @@ class HdfsStorage:
         cluster, path = self._cluster_and_path(location)
         with _translated_errors(location, "open"):
             reader = _again(lambda: cluster.client.read(path))
-        return pa.PythonFile(HdfsInput(reader, functools.partial(_translated_errors, location, "read")), "r")
+        return pa.PythonFile(
+            HdfsInput(reader, functools.partial(_translated_errors, location, "read")), "r"
+        )
 
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
@@ -116,13 +128,23 @@ class HdfsStorage:
                 sink.hand_on()
                 with translated():
                     complete(cluster.client, sink.writer, temporary, size)
-            if not cluster.move(temporary, path, location, overwrite, lambda: cluster.size(path) == size):
+            if not cluster.move(
+                temporary, path, location, overwrite, lambda: cluster.size(path) == size
+            ):
                 raise FileAlreadyExistsError(f"File {location} already exists.", file=location)
         except BaseException:
             cluster.remove(temporary)
             raise
 
-    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
+    def write(
+        self,
+        location: str,
+        data: bytes,
+        overwrite: bool = False,
+        *,
+        durable: bool = True,
+        synced: bool = True,
+    ) -> None:
         try:
             written = self._put(location, data, overwrite)
         except PublishUnclear as error:
@@ -136,10 +158,14 @@ class HdfsStorage:
     def _put(self, location: str, data: bytes, overwrite: bool) -> bool:
         cluster, path = self._cluster_and_path(location)
         with _translated_errors(location, "write"):
-            name = _beside(path)  # one name for all tries: a later one replaces what an earlier one could not remove
+            name = _beside(
+                path
+            )  # one name for all tries: a later one replaces what an earlier one could not remove
             temporary = _again(lambda: cluster.new_file(name, data))
         try:
-            won = cluster.move(temporary, path, location, overwrite, lambda: self._holds(location, data))
+            won = cluster.move(
+                temporary, path, location, overwrite, lambda: self._holds(location, data)
+            )
         except BaseException:
             cluster.remove(temporary)
             raise
@@ -188,14 +214,18 @@ class HdfsStorage:
             return [failed for failed in pool.map(delete_one, todo) if failed]
 
     def _listed(self, directory: str) -> list[tuple[str, Any]]:
-        """List what lies directly in a directory as (name, status), sorted by name; nothing when it is none."""
+        """List what lies directly in a directory as (name, status), sorted by name; nothing when it
+        is none.
+        """
         cluster, path = self._cluster_and_path(directory)
         with _translated_errors(directory, "list"):
             try:
                 statuses = _again(lambda: list(cluster.client.list_status(path, False)))
             except (FileNotFoundError, NotADirectoryError):
                 return []
-        if len(statuses) == 1 and not statuses[0].isdir and statuses[0].path == path:  # a file lists itself
+        if (
+            len(statuses) == 1 and not statuses[0].isdir and statuses[0].path == path
+        ):  # a file lists itself
             return []
         return [(status.path.rpartition("/")[2], status) for status in statuses]
 
@@ -209,7 +239,9 @@ class HdfsStorage:
 
     def entries(self, directory: str) -> Entries:
         shown, listed = directory.rstrip("/"), self._listed(directory)
-        return [name for name, s in listed if s.isdir], [_info(shown, name, s) for name, s in listed if not s.isdir]
+        return [name for name, s in listed if s.isdir], [
+            _info(shown, name, s) for name, s in listed if not s.isdir
+        ]
 
     def names(self, directory: str, after: str = "") -> Names:
         return [name for name, _ in self._listed(directory) if name > after]
@@ -227,7 +259,9 @@ class HdfsStorage:
             try:
                 _again(lambda: cluster.client.mkdirs(path, 0o777 & ~cluster.settings.umask, True))
             except FileExistsError as error:
-                raise AlreadyExists(f"{location} is a file, not a directory.", file=location) from error
+                raise AlreadyExists(
+                    f"{location} is a file, not a directory.", file=location
+                ) from error
 
     def remove_directory(self, location: str) -> bool:
         cluster, path = self._cluster_and_path(location)
@@ -244,9 +278,13 @@ class HdfsStorage:
 
     def delete_tree(self, location: str) -> None:
         cluster, path = self._cluster_and_path(location)
-        with _translated_errors(location, "delete"):  # the name node takes the directory out of its tree in one step
+        with _translated_errors(
+            location, "delete"
+        ):  # the name node takes the directory out of its tree in one step
             if path == "/":
-                raise InvalidInput(f"{location} is the root of a file system, which is not deleted.", file=location)
+                raise InvalidInput(
+                    f"{location} is the root of a file system, which is not deleted.", file=location
+                )
             if not _again(lambda: cluster.client.delete(path, True)):
                 raise NoSuchFileError(f"There is no directory {location}.", file=location)
 
@@ -260,7 +298,9 @@ class _Cluster:
     settings: HdfsSettings
 
     def create(self, path: str) -> Any:
-        """Begin a file of a private name. It replaces what a request whose answer was lost has left under that name."""
+        """Begin a file of a private name. It replaces what a request whose answer was lost has left
+        under that name.
+        """
         return self.client.create(path, self.options)
 
     def new_file(self, path: str, data: bytes) -> str:
@@ -288,16 +328,23 @@ class _Cluster:
     def remove(self, path: str) -> None:
         """Delete a file of a private name, if that can be done: what stays is an orphan."""
         try:
-            _again(lambda: self.client.delete(path, False))  # a client whose connection was just cut may not have a new one yet
+            _again(
+                lambda: self.client.delete(path, False)
+            )  # a client whose connection was just cut may not have a new one yet
         except Exception as error:
             log.warning("The temporary file %s stays: %s", path, _first_line(error))
 
-    def move(self, temporary: str, path: str, location: str, overwrite: bool, is_ours: Callable[[], bool]) -> bool:
-        """Give a complete file its name, in one step; returns False when there is a file of that name, which stays.
+    def move(
+        self, temporary: str, path: str, location: str, overwrite: bool, is_ours: Callable[[], bool]
+    ) -> bool:
+        """Give a complete file its name, in one step; returns False when there is a file of that
+        name, which stays.
 
-        When an answer is lost it is not known whether the file was renamed, so it is asked for again. The name node looks for the source
-        first: if that is gone, the file was renamed, and what bears its name is looked at; if it is there, it was not. Where nothing is
-        answered, to delete the temporary file tells: if it is there, it never will be renamed. Raises PublishUnclear where nothing tells.
+        When an answer is lost it is not known whether the file was renamed, so it is asked for
+        again. The name node looks for the source first: if that is gone, the file was renamed, and
+        what bears its name is looked at; if it is there, it was not. Where nothing is answered, to
+        delete the temporary file tells: if it is there, it never will be renamed. Raises
+        PublishUnclear where nothing tells.
         """
         try:
             _again(lambda: self.client.rename(temporary, path, overwrite))
@@ -325,7 +372,9 @@ class _Cluster:
         else:
             if not overwrite:
                 return False
-        raise _translated(OSError(_first_line(failure)), location, "publish", PublishUnclear) from failure
+        raise _translated(
+            OSError(_first_line(failure)), location, "publish", PublishUnclear
+        ) from failure
 
 
 def _beside(path: str) -> str:
@@ -339,7 +388,9 @@ def _info(shown: str, name: str, status: Any) -> FileInfo:
 
 
 def _again(call: Callable[[], T]) -> T:
-    """Call what may be done twice, again after faults that pass. Lost connections and changes of the active name node are the client's."""
+    """Call what may be done twice, again after faults that pass. Lost connections and changes of
+    the active name node are the client's.
+    """
     for pause in _PAUSES:
         try:
             return call()
@@ -360,17 +411,28 @@ def _settings(properties: tuple[tuple[str, str], ...]) -> HdfsSettings:
 
 @functools.lru_cache(maxsize=64)
 def _cluster(authority: str, properties: tuple[tuple[str, str], ...], process: int) -> _Cluster:
-    """Make a client. A process that was forked needs one of its own, since the threads of the other's are not there."""
+    """Make a client. A process that was forked needs one of its own, since the threads of the
+    other's are not there.
+    """
     try:
         import hdfs_native
     except ImportError as error:
-        raise NotInstalledError("Locations hdfs:// need hdfs-native.", hint='pip install "frazil[hdfs]"') from error
+        raise NotInstalledError(
+            "Locations hdfs:// need hdfs-native.", hint='pip install "frazil[hdfs]"'
+        ) from error
     settings = _settings(properties)
-    options = hdfs_native.WriteOptions(settings.block_size, settings.replication, 0o666 & ~settings.umask, overwrite=True)
+    options = hdfs_native.WriteOptions(
+        settings.block_size, settings.replication, 0o666 & ~settings.umask, overwrite=True
+    )
     url = f"hdfs://{settings.address_of(authority)}"
     with _translated_errors(url, "open"):
-        # The raw client: its files have no finalizer, which would complete a file that was given up.
-        return _Cluster(hdfs_native.Client(url, settings.client_config(authority), **settings.kerberos).inner, options, settings)
+        # The raw client: its files have no finalizer, which would complete a file that was given
+        # up.
+        return _Cluster(
+            hdfs_native.Client(url, settings.client_config(authority), **settings.kerberos).inner,
+            options,
+            settings,
+        )
 
 
 @contextlib.contextmanager
@@ -396,7 +458,9 @@ _HINTS = {
 }
 
 
-def _translated(error: Exception, location: str, doing: str, kind: type[StorageError] = StorageError) -> FrazilError:
+def _translated(
+    error: Exception, location: str, doing: str, kind: type[StorageError] = StorageError
+) -> FrazilError:
     if isinstance(error, FrazilError) and kind is StorageError:
         return error
     text = _first_line(error)
@@ -405,10 +469,14 @@ def _translated(error: Exception, location: str, doing: str, kind: type[StorageE
     if isinstance(error, FileExistsError):
         return FileAlreadyExistsError(f"File {location} already exists.", file=location)
     if isinstance(error, NotImplementedError):
-        return Unsupported(f"Could not {doing} {location}: hdfs-native does not support {text}.", file=location)
+        return Unsupported(
+            f"Could not {doing} {location}: hdfs-native does not support {text}.", file=location
+        )
     hint = next((advice for word, advice in _HINTS.items() if word in text), None)
     if hint is None and _UNREACHABLE.search(text):
-        hint = "The name node or a data node could not be reached: check host, port and the network."
+        hint = (
+            "The name node or a data node could not be reached: check host, port and the network."
+        )
     return kind(f"Could not {doing} {location}: {text}.", hint=hint, file=location)
 
 

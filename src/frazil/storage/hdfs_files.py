@@ -1,4 +1,6 @@
-"""Open single files of HDFS through hdfs-native: a reader that several threads may share, and a writer that hands on large pieces."""
+"""Open single files of HDFS through hdfs-native: a reader that several threads may share, and a
+writer that hands on large pieces.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ _PIECE = 1 << 20  # bytes that are handed to the client at once
 
 
 class HdfsInput(io.RawIOBase):
-    """Read a file at any position. The client fails hard on reads beyond the end, so they are cut here."""
+    """Read a file at any position. The client fails hard on reads beyond the end, so they are cut
+    here.
+    """
 
     def __init__(self, reader: Any, translated: Any):
         super().__init__()
@@ -29,7 +33,10 @@ class HdfsInput(io.RawIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._length}[whence]
+        position = (
+            offset
+            + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._length}[whence]
+        )
         if position < 0:
             raise ValueError(f"There is no position {position} in a file.")
         self._position = position
@@ -55,9 +62,11 @@ class HdfsInput(io.RawIOBase):
 
 
 class HdfsSink(io.RawIOBase):
-    """Collect what pyarrow writes in small pieces and hand it on in large ones. Closing it does not complete the file.
+    """Collect what pyarrow writes in small pieces and hand it on in large ones. Closing it does not
+    complete the file.
 
-    The file is begun with the first large piece. One that stays small is all in `held`, and can be written again after a fault.
+    The file is begun with the first large piece. One that stays small is all in `held`, and can be
+    written again after a fault.
     """
 
     def __init__(self, begin: Callable[[], Any], translated: Any):
@@ -89,12 +98,15 @@ class HdfsSink(io.RawIOBase):
 
 
 def complete(client: Any, writer: Any, path: str, size: int) -> None:
-    """Complete a file of a private name, which nobody else reads or writes, with all its bytes on the data nodes.
+    """Complete a file of a private name, which nobody else reads or writes, with all its bytes on
+    the data nodes.
 
-    The client sends the last bytes and asks the name node to complete the file, which it refuses until a data node has reported the last
-    block. The report takes milliseconds, but the client asks again after half a second only (docs/adr/0038). So its wait is left to a
-    thread. Readers see the last block's length as soon as the block is complete, that is, once the first request and the report have both
-    come in; then the lease on the file can be released at once, which closes it. Before that it must not be: recovery would begin.
+    The client sends the last bytes and asks the name node to complete the file, which it refuses
+    until a data node has reported the last block. The report takes milliseconds, but the client
+    asks again after half a second only (docs/adr/0038). So its wait is left to a thread. Readers
+    see the last block's length as soon as the block is complete, that is, once the first request
+    and the report have both come in; then the lease on the file can be released at once, which
+    closes it. Before that it must not be: recovery would begin.
     """
     if not size:  # without a block there is no report to wait for
         writer.close()
@@ -106,12 +118,16 @@ def complete(client: Any, writer: Any, path: str, size: int) -> None:
         pause = min(pause * 1.5, 0.1)
         if _released(client, path, size):
             return
-    if closing.error is not None and not _released(client, path, size):  # the answer to the request may be all that was lost
+    if closing.error is not None and not _released(
+        client, path, size
+    ):  # the answer to the request may be all that was lost
         raise closing.error
 
 
 def _released(client: Any, path: str, size: int) -> bool:
-    """Close a file whose blocks are complete by the release of its lease; False for any other file, and where nothing is answered."""
+    """Close a file whose blocks are complete by the release of its lease; False for any other file,
+    and where nothing is answered.
+    """
     try:
         return client.read(path).file_length() == size and bool(client.recover_lease(path))
     except Exception:
@@ -119,7 +135,9 @@ def _released(client: Any, path: str, size: int) -> bool:
 
 
 class _Closing(threading.Thread):
-    """Close a writer beside the calling thread. Not a daemon: a process must not end within the client's code."""
+    """Close a writer beside the calling thread. Not a daemon: a process must not end within the
+    client's code.
+    """
 
     def __init__(self, writer: Any):
         super().__init__(name="frazil-hdfs-close")

@@ -1,7 +1,8 @@
-"""Store files on local disks: a write returns after its file is synced, and a file is published by link(2), which never replaces one.
+"""Store files on local disks: a write returns after its file is synced, and a file is published by
+link(2), which never replaces one.
 
-To check that no file is there and then rename, as other implementations do, can lose acknowledged commits when two processes race;
-link(2) cannot (docs/adr/0004).
+To check that no file is there and then rename, as other implementations do, can lose acknowledged
+commits when two processes race; link(2) cannot (docs/adr/0004).
 """
 
 from __future__ import annotations
@@ -23,7 +24,15 @@ import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import AlreadyExists, StorageError
-from frazil.storage.base import Entries, Failures, FileInfo, Names, PublishUnclear, storage_error, translated_errors
+from frazil.storage.base import (
+    Entries,
+    Failures,
+    FileInfo,
+    Names,
+    PublishUnclear,
+    storage_error,
+    translated_errors,
+)
 from frazil.storage.locations import local_path_of
 
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
@@ -79,7 +88,15 @@ class LocalStorage:
             _try_unlink(path)
             raise
 
-    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
+    def write(
+        self,
+        location: str,
+        data: bytes,
+        overwrite: bool = False,
+        *,
+        durable: bool = True,
+        synced: bool = True,
+    ) -> None:
         path = local_path_of(location)
         directory = os.path.dirname(path)
         with translated_errors(location, "write"):
@@ -98,7 +115,9 @@ class LocalStorage:
                 try:
                     sync_directory(directory)
                 except BaseException:
-                    if not overwrite:  # the file did not exist before, so it must not exist after an error
+                    if (
+                        not overwrite
+                    ):  # the file did not exist before, so it must not exist after an error
                         _try_unlink(path)
                     raise
 
@@ -115,7 +134,8 @@ class LocalStorage:
             _try_unlink(temporary)
             raise
         try:
-            if won:  # others may see the file from here on, so that after a failure the outcome is not known
+            # others may see the file from here on, so that after a failure the outcome is not known
+            if won:
                 sync_directory(directory)
         except OSError as error:
             raise storage_error(error, location, "sync the directory of", PublishUnclear) from error
@@ -160,12 +180,18 @@ class LocalStorage:
 
     def entries(self, directory: str) -> Entries:
         with translated_errors(directory, "list"):
-            names, shown, files = self.directories(directory), directory.rstrip("/"), list[FileInfo]()
+            names, shown, files = (
+                self.directories(directory),
+                directory.rstrip("/"),
+                list[FileInfo](),
+            )
             listed_names = set(names)
             for name in sorted(n for n in self.names(directory) if n not in listed_names):
                 with contextlib.suppress(FileNotFoundError):  # deleted since the directory was read
                     state = os.stat(os.path.join(local_path_of(directory), name))
-                    files.append(FileInfo(f"{shown}/{name}", state.st_size, state.st_mtime_ns // 1_000_000))
+                    files.append(
+                        FileInfo(f"{shown}/{name}", state.st_size, state.st_mtime_ns // 1_000_000)
+                    )
         return names, files
 
     def names(self, directory: str, after: str = "") -> Names:
@@ -207,7 +233,9 @@ class LocalStorage:
         path = local_path_of(location).rstrip("/")
         aside, linked = _beside(path), os.path.realpath(path) if os.path.islink(path) else None
         with translated_errors(location, "delete"):
-            os.rename(path, aside)  # removes it from its place atomically, even if deleting the files fails later
+            os.rename(
+                path, aside
+            )  # removes it from its place atomically, even if deleting the files fails later
             sync_directory(os.path.dirname(path))
             if linked is None:
                 shutil.rmtree(aside)
@@ -223,8 +251,8 @@ _KINDS = {
 
 
 def regular_path(path: str) -> str:
-    """Return the path of a file that may be opened. Raises StorageError for pipes, devices and directories: to open one may wait, or give
-    bytes without end."""
+    """Return the path of a file that may be opened. Raises StorageError for pipes, devices and
+    directories: to open one may wait, or give bytes without end."""
     with translated_errors(path, "open"):
         _check_regular(os.stat(path), path)
     return path
@@ -233,11 +261,17 @@ def regular_path(path: str) -> str:
 def _check_regular(state: os.stat_result, location: str) -> None:
     if not stat.S_ISREG(state.st_mode):
         kind = _KINDS.get(stat.S_IFMT(state.st_mode), "something else")
-        raise StorageError(f"{location} is not a file, but {kind}.", hint="Only regular files are read.", file=location)
+        raise StorageError(
+            f"{location} is not a file, but {kind}.",
+            hint="Only regular files are read.",
+            file=location,
+        )
 
 
 def _opened(location: str) -> io.BufferedReader:
-    descriptor = os.open(local_path_of(location), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe is not waited for
+    descriptor = os.open(
+        local_path_of(location), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+    )  # a pipe is not waited for
     try:
         _check_regular(os.fstat(descriptor), location)
         return open(descriptor, "rb")
@@ -263,7 +297,9 @@ def _walk(root: str, shown: str) -> Iterator[FileInfo]:
 
 
 def _beside(path: str) -> str:
-    """Make a hidden name in the same directory, so that link and rename stay within one file system."""
+    """Make a hidden name in the same directory, so that link and rename stay within one file
+    system.
+    """
     directory, name = os.path.split(path)
     return os.path.join(directory, f".{name[:100]}.{uuid.uuid4().hex}.tmp")
 
@@ -313,10 +349,17 @@ def _renameat2() -> Callable[..., int] | None:
 
 
 def _rename_no_replace(temporary: str, path: str, why: OSError) -> bool:
-    """Rename a file unless the new name exists, on file systems without hard links (FAT, some network mounts)."""
+    """Rename a file unless the new name exists, on file systems without hard links (FAT, some
+    network mounts).
+    """
     rename = _renameat2()
     if rename is not None:
-        if rename(_AT_FDCWD, os.fsencode(temporary), _AT_FDCWD, os.fsencode(path), _RENAME_NOREPLACE) == 0:
+        if (
+            rename(
+                _AT_FDCWD, os.fsencode(temporary), _AT_FDCWD, os.fsencode(path), _RENAME_NOREPLACE
+            )
+            == 0
+        ):
             return True
         number = ctypes.get_errno()
         if number == errno.EEXIST:
@@ -326,25 +369,32 @@ def _rename_no_replace(temporary: str, path: str, why: OSError) -> bool:
     raise StorageError(
         f"The file system of {path} has neither hard links nor an atomic rename that keeps an existing file, so commits could get lost.",
         hint="Use a catalog of type sql for tables at this location, or another file system.",
-        file=path, errno=errno.errorcode.get(why.errno or 0),
-    )  # fmt: skip
+        file=path,
+        errno=errno.errorcode.get(why.errno or 0),
+    )
 
 
 def exchange(first: str, second: str) -> None:
-    """Exchange two directories (or files) in one step: a reader finds the one or the other, never none.
+    """Exchange two directories (or files) in one step: a reader finds the one or the other, never
+    none.
 
     Raises StorageError where the file system or the operating system cannot do it.
     """
     rename = _renameat2()
     number = errno.ENOSYS
     if rename is not None:
-        if rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE) == 0:
+        if (
+            rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE)
+            == 0
+        ):
             return
         number = ctypes.get_errno()
     raise StorageError(
         f"The file system of {first} cannot exchange it with {second} in one step: {os.strerror(number)}.",
-        hint="Linux can, on ext4, XFS, Btrfs and tmpfs.", file=first, errno=errno.errorcode.get(number),
-    )  # fmt: skip
+        hint="Linux can, on ext4, XFS, Btrfs and tmpfs.",
+        file=first,
+        errno=errno.errorcode.get(number),
+    )
 
 
 def sync(path: str) -> None:
@@ -362,14 +412,18 @@ def sync_directory(path: str) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that cannot sync directories (some network mounts) has nothing to sync
+        if (
+            error.errno != errno.EINVAL
+        ):  # a file system that cannot sync directories (some network mounts) has nothing to sync
             raise
     finally:
         os.close(descriptor)
 
 
 def make_directories(path: str) -> None:
-    """Create a directory with its parents. Each new one is synced into its parent, since a power failure could lose it with its files."""
+    """Create a directory with its parents. Each new one is synced into its parent, since a power
+    failure could lose it with its files.
+    """
     if not path or os.path.isdir(path):
         return
     above = os.path.dirname(path.rstrip("/"))

@@ -1,4 +1,6 @@
-"""Store files in the memory of this process, for tests and the memory catalog: `memory://name/path`. Other processes see none of them."""
+"""Store files in the memory of this process, for tests and the memory catalog:
+`memory://name/path`. Other processes see none of them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ StoredObjects = list[tuple[str, bytes, int]]
 
 @dataclass(frozen=True)
 class MemoryStorage:
-    """Store files in memory. All instances in a process share them; unpickled elsewhere, one gives access to the files of that process."""
+    """Store files in memory. All instances in a process share them; unpickled elsewhere, one gives
+    access to the files of that process.
+    """
 
     def local_path(self, location: str) -> None:
         return None
@@ -53,7 +57,15 @@ class MemoryStorage:
         yield sink
         self.write(location, sink.getvalue().to_pybytes(), overwrite)
 
-    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
+    def write(
+        self,
+        location: str,
+        data: bytes,
+        overwrite: bool = False,
+        *,
+        durable: bool = True,
+        synced: bool = True,
+    ) -> None:
         if not self._put(location, data, overwrite):
             raise FileAlreadyExistsError(f"File {location} already exists.", file=location)
 
@@ -90,22 +102,39 @@ class MemoryStorage:
         """List files below a directory as (path below it, bytes, modification time), sorted."""
         start = normalise(directory) + "/"
         with _LOCK:
-            return sorted((k[len(start) :], data, when) for k, (data, when) in _FILES.items() if k.startswith(start))
+            return sorted(
+                (k[len(start) :], data, when)
+                for k, (data, when) in _FILES.items()
+                if k.startswith(start)
+            )
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
         shown = prefix.rstrip("/")
-        return (FileInfo(f"{shown}/{rest}", len(data), when) for rest, data, when in self._below(prefix))
+        return (
+            FileInfo(f"{shown}/{rest}", len(data), when) for rest, data, when in self._below(prefix)
+        )
 
     def entries(self, directory: str) -> Entries:
-        files = [f for f in self.list(directory) if "/" not in f.location[len(directory.rstrip("/")) + 1 :]]
-        return self.directories(directory), [f for f in files if not f.location.endswith(f"/{MARKER}")]
+        files = [
+            f
+            for f in self.list(directory)
+            if "/" not in f.location[len(directory.rstrip("/")) + 1 :]
+        ]
+        return self.directories(directory), [
+            f for f in files if not f.location.endswith(f"/{MARKER}")
+        ]
 
     def names(self, directory: str, after: str = "") -> Names:
-        child_names = {rest.split("/", 1)[0] for rest, _, _ in self._below(directory)} - {MARKER, ""}
+        child_names = {rest.split("/", 1)[0] for rest, _, _ in self._below(directory)} - {
+            MARKER,
+            "",
+        }
         return sorted(n for n in child_names if n > after)
 
     def directories(self, directory: str) -> Names:
-        return sorted({rest.split("/", 1)[0] for rest, _, _ in self._below(directory) if "/" in rest})
+        return sorted(
+            {rest.split("/", 1)[0] for rest, _, _ in self._below(directory) if "/" in rest}
+        )
 
     def is_directory(self, location: str) -> bool:
         return bool(self._below(location))

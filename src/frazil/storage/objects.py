@@ -1,6 +1,8 @@
-"""Store files in S3, Google Cloud Storage and Azure: obstore for whole files and create-if-absent, pyarrow for random access.
+"""Store files in S3, Google Cloud Storage and Azure: obstore for whole files and create-if-absent,
+pyarrow for random access.
 
-An object store has no directories; `make_directory` creates a marker object. `publish` is one conditional PUT (If-None-Match: *).
+An object store has no directories; `make_directory` creates a marker object. `publish` is one
+conditional PUT (If-None-Match: *).
 """
 
 from __future__ import annotations
@@ -20,42 +22,91 @@ from typing import Any, ClassVar, TypeVar
 import pyarrow as pa
 import pyarrow.fs
 
-from frazil.errors import FileAlreadyExistsError, FrazilError, InvalidInput, NoSuchFileError, StorageError, Unsupported
+from frazil.errors import (
+    FileAlreadyExistsError,
+    FrazilError,
+    InvalidInput,
+    NoSuchFileError,
+    StorageError,
+    Unsupported,
+)
 from frazil.storage.arrow_handler import StorageHandler
-from frazil.storage.base import MARKER, AccessRefused, Entries, Failures, FileInfo, Names, PublishUnclear, hide_secrets, storage_error
+from frazil.storage.base import (
+    MARKER,
+    AccessRefused,
+    Entries,
+    Failures,
+    FileInfo,
+    Names,
+    PublishUnclear,
+    hide_secrets,
+    storage_error,
+)
 from frazil.storage.conditional import check_conditional_writes
 from frazil.storage.hdfs_files import HdfsInput
 from frazil.storage.locations import join, scheme_of
-from frazil.storage.object_clients import EXTRAS, arrow_system, by_pyarrow, client, obstore_for, split_container
+from frazil.storage.object_clients import (
+    EXTRAS,
+    arrow_system,
+    by_pyarrow,
+    client,
+    obstore_for,
+    split_container,
+)
 from frazil.storage.redirects import REFUSED
 from frazil.storage.s3_objects import DELETE_TAGS, s3_objects
-from frazil.storage.vended import Credentials, CredentialsSource, current, generation, merged, renewed
+from frazil.storage.vended import (
+    Credentials,
+    CredentialsSource,
+    current,
+    generation,
+    merged,
+    renewed,
+)
 
 T = TypeVar("T")
 OBJECT_SCHEMES = set(EXTRAS)
 _PROBE_RETRIES = 2
 _PART, _PARTS_AT_ONCE = 8 << 20, 4  # bytes of a large range that one request reads
-_READS = threading.BoundedSemaphore(25)  # at once in this process: each has a connection, and scans beside each other ask for many
+_READS = threading.BoundedSemaphore(
+    25
+)  # at once in this process: each has a connection, and scans beside each other ask for many
 UNKNOWN_KEY = ("InvalidAccessKeyId", "XAdminUserNotFound")
-"""What stores of S3's kind say of an access key that they do not know: Amazon's with status 403, VersityGW with 404."""
-_PAUSES = (0.1, 0.3, 1.0, 3.0, 0.0)  # seconds after each try to create an object beside another conditional request; after the last, none
+"""What stores of S3's kind say of an access key that they do not know: Amazon's with status 403,
+VersityGW with 404.
+"""
+_PAUSES = (
+    0.1,
+    0.3,
+    1.0,
+    3.0,
+    0.0,
+)  # seconds after each try to create an object beside another conditional request; after the last, none
 CONFLICTS = ("ConditionalRequestConflict", "OperationAborted")
-"""What S3 may answer either of two conditional requests at once: nothing was applied, and it is to be sent again."""
+"""What S3 may answer either of two conditional requests at once: nothing was applied, and it is to
+be sent again.
+"""
 _CONFLICTING = re.compile("|".join(CONFLICTS))
 _REPEATED = re.compile(r"after [1-9]\d* retries")
 _CLIENT_ERROR = re.compile(r"(?:non-2xx status code:|answered with HTTP) 4(?!08|09|12|25|29)\d\d\b")
 _REFUSED = re.compile(r"(?:^|/)\.{0,2}(?=/)|(?:^|/)\.{1,2}$|[\x00-\x1f\x7f]")
-# The bucket may become a part of an address, in which these characters would end the host: keys would be sent to another one.
-_LOCATION = re.compile(r"[A-Za-z0-9]+://(?P<bucket>[^/@#?%\\\x00-\x20\x7f]+(?:@[^/@#?%\\\x00-\x20\x7f]*)?)(?:/(?P<key>.*))?", re.S)
+# The bucket may become a part of an address, in which these characters would end the host: keys
+# would be sent to another one.
+_LOCATION = re.compile(
+    r"[A-Za-z0-9]+://(?P<bucket>[^/@#?%\\\x00-\x20\x7f]+(?:@[^/@#?%\\\x00-\x20\x7f]*)?)(?:/(?P<key>.*))?",
+    re.S,
+)
 
 
 @dataclass(frozen=True)
 class ObjectStorage:
-    """Store files in the buckets of one scheme: s3, gs or abfss. Each process that unpickles it makes its own clients.
+    """Store files in the buckets of one scheme: s3, gs or abfss. Each process that unpickles it
+    makes its own clients.
 
-    With `vended` credentials every file is opened with those of the moment. An upload to S3 that lasts longer than they live goes on with
-    the next ones; a file that is being read keeps those it was opened with. Where a store refuses them before their end, the catalog is
-    asked for others, and the store once more; after an upload that broke so, the next one has others.
+    With `vended` credentials every file is opened with those of the moment. An upload to S3 that
+    lasts longer than they live goes on with the next ones; a file that is being read keeps those it
+    was opened with. Where a store refuses them before their end, the catalog is asked for others,
+    and the store once more; after an upload that broke so, the next one has others.
     """
 
     scheme: str
@@ -83,39 +134,65 @@ class ObjectStorage:
         return match["bucket"], (match["key"] or "").rstrip("/")
 
     def _bucket_and_key(self, location: str) -> tuple[str, str]:
-        """Split a location. Raises Unsupported for a key that obstore and pyarrow refuse, or take for another one."""
+        """Split a location. Raises Unsupported for a key that obstore and pyarrow refuse, or take
+        for another one.
+        """
         bucket, key = self._split(location)
         if _REFUSED.search(key) or (self.scheme == "abfss" and "\\" in key):
             raise _refused(location, "Write the object under another key.")
         return bucket, key
 
-    def _client_and_key(self, location: str, most_retries: int | None = None) -> tuple[Any, Any, str]:
+    def _client_and_key(
+        self, location: str, most_retries: int | None = None
+    ) -> tuple[Any, Any, str]:
         """Return the module obstore, the client of the bucket, and the key in it."""
         bucket, key = self._bucket_and_key(location)
         library = obstore_for(self.scheme)
         if self.scheme == "s3":  # its clients ask for the next credentials themselves
-            return library, client(self.scheme, bucket, self.properties, self.vended, most_retries, generation(self.vended)), key
-        return library, client(self.scheme, bucket, merged(self.properties, self.vended), None, most_retries), key
+            return (
+                library,
+                client(
+                    self.scheme,
+                    bucket,
+                    self.properties,
+                    self.vended,
+                    most_retries,
+                    generation(self.vended),
+                ),
+                key,
+            )
+        return (
+            library,
+            client(self.scheme, bucket, merged(self.properties, self.vended), None, most_retries),
+            key,
+        )
 
     def _writes(self) -> dict[str, Any]:
         """Return what obstore's writes are told: tags and a storage class."""
         return _writes_of(self.properties) if self.scheme == "s3" else {}
 
     def _keeps(self, location: str) -> bool:
-        """Tell whether objects are kept when they are deleted (`s3.delete-enabled` is false). Raises Unsupported where they are to be given
-        tags instead."""
-        if self.scheme != "s3" or not any(key.startswith(("s3.delete-enabled", DELETE_TAGS)) for key, _ in self.properties):
+        """Tell whether objects are kept when they are deleted (`s3.delete-enabled` is false).
+        Raises Unsupported where they are to be given tags instead."""
+        if self.scheme != "s3" or not any(
+            key.startswith(("s3.delete-enabled", DELETE_TAGS)) for key, _ in self.properties
+        ):
             return False
         if tags := [key for key, _ in self.properties if key.startswith(DELETE_TAGS)]:
             text = f"{location} is not deleted: {tags[0]} asks to give it a tag first, which is not supported."
-            raise Unsupported(text, hint="Leave the tags out, or set s3.delete-enabled=false and let a rule of the bucket delete objects.")
+            raise Unsupported(
+                text,
+                hint="Leave the tags out, or set s3.delete-enabled=false and let a rule of the bucket delete objects.",
+            )
         return dict(self.properties).get("s3.delete-enabled", "true").strip().lower() == "false"
 
     def _credentials(self) -> Credentials | None:
         return None if self.vended is None else current(self.vended)
 
     def _renewing(self, ask: Callable[[], T]) -> T:
-        """Ask the store, and once more with other credentials where it refuses those that the catalog vends."""
+        """Ask the store, and once more with other credentials where it refuses those that the
+        catalog vends.
+        """
         used = self._credentials()
         try:
             return ask()
@@ -128,7 +205,9 @@ class ObjectStorage:
         return self.vended is not None and refused is not None and renewed(self.vended, refused)
 
     def _asked(self, location: str, doing: str, ask: Callable[[Any, Any, str], T]) -> T:
-        """Ask obstore (its module, the client of the bucket, the key in it), by renewed credentials if need be."""
+        """Ask obstore (its module, the client of the bucket, the key in it), by renewed credentials
+        if need be.
+        """
 
         def once() -> T:
             library, store, key = self._client_and_key(location)
@@ -139,14 +218,18 @@ class ObjectStorage:
         return self._renewing(once)
 
     def read(self, location: str) -> bytes:
-        return self._asked(location, "read", lambda library, store, key: bytes(library.get(store, key).bytes()))
+        return self._asked(
+            location, "read", lambda library, store, key: bytes(library.get(store, key).bytes())
+        )
 
     def read_start(self, location: str, size: int) -> bytes:
         def start(library: Any, store: Any, key: str) -> bytes:
             try:
                 return bytes(library.get(store, key, options={"range": (0, size)}).bytes())
             except Exception as error:
-                if "416" in str(error) and not library.head(store, key)["size"]:  # an empty object has no range
+                if (
+                    "416" in str(error) and not library.head(store, key)["size"]
+                ):  # an empty object has no range
                     return b""
                 raise
 
@@ -165,24 +248,38 @@ class ObjectStorage:
     def _open_by_ranges(self, location: str) -> pa.NativeFile:
         with _READS:
             size = self.size(location)
-        return pa.PythonFile(HdfsInput(_RangeReader(self, location, size), contextlib.nullcontext), "r")
+        return pa.PythonFile(
+            HdfsInput(_RangeReader(self, location, size), contextlib.nullcontext), "r"
+        )
 
     def read_range(self, location: str, offset: int, length: int) -> bytes:
         """Read a part of an object that lies within it, a large one by several requests at once."""
 
         def part(start: int, end: int) -> bytes:
             with _READS:
-                return self._asked(location, "read", lambda library, store, key: bytes(library.get_range(store, key, start=start, end=end)))
+                return self._asked(
+                    location,
+                    "read",
+                    lambda library, store, key: bytes(
+                        library.get_range(store, key, start=start, end=end)
+                    ),
+                )
 
         end = offset + length
         if length < 2 * _PART:
             return part(offset, end)
         with ThreadPoolExecutor(_PARTS_AT_ONCE) as pool:
-            return b"".join(pool.map(lambda start: part(start, min(start + _PART, end)), range(offset, end, _PART)))
+            return b"".join(
+                pool.map(
+                    lambda start: part(start, min(start + _PART, end)), range(offset, end, _PART)
+                )
+            )
 
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
-        """Open a sink whose object appears when it is complete. An existing object is not detected: names of data files are unique."""
+        """Open a sink whose object appears when it is complete. An existing object is not detected:
+        names of data files are unique.
+        """
         used = self._credentials()
         library, store, key = self._client_and_key(location)
         with _translated_errors(location, "write"):
@@ -194,19 +291,37 @@ class ObjectStorage:
         except BaseException as error:
             if isinstance(error, AccessRefused):
                 self._has_others(used)
-            with contextlib.suppress(Exception):  # the parts that were sent would be kept, and paid for, until somebody looks for them
+            with contextlib.suppress(
+                Exception
+            ):  # the parts that were sent would be kept, and paid for, until somebody looks for them
                 writer.__exit__(type(error), error, None)
             raise
 
-    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
+    def write(
+        self,
+        location: str,
+        data: bytes,
+        overwrite: bool = False,
+        *,
+        durable: bool = True,
+        synced: bool = True,
+    ) -> None:
         if overwrite:
-            self._asked(location, "write", lambda library, store, key: library.put(store, key, data, **self._writes()))
+            self._asked(
+                location,
+                "write",
+                lambda library, store, key: library.put(store, key, data, **self._writes()),
+            )
         elif not self._create(location, data):
             raise FileAlreadyExistsError(f"File {location} already exists.", file=location)
 
     def publish(self, location: str, data: bytes) -> bool:
-        """Create an object unless there is one. Raises Unsupported where the store does not honour that condition."""
-        self._client_and_key(location)  # so that what cannot be written is told of this object, not of the one it is tried with
+        """Create an object unless there is one. Raises Unsupported where the store does not honour
+        that condition.
+        """
+        self._client_and_key(
+            location
+        )  # so that what cannot be written is told of this object, not of the one it is tried with
         self._renewing(lambda: self._check_conditional_writes(location))
         return self._create(location, data)
 
@@ -214,13 +329,20 @@ class ObjectStorage:
         def create(probe: str) -> bool:
             library, store, key = self._client_and_key(probe, _PROBE_RETRIES)
             try:
-                library.put(store, key, b"probe", mode="create", use_multipart=False, **self._writes())
+                library.put(
+                    store, key, b"probe", mode="create", use_multipart=False, **self._writes()
+                )
                 return True
             except library.exceptions.AlreadyExistsError:
                 return False
 
         with _translated_errors(location, "write beside"):
-            check_conditional_writes((self.scheme, self._split(location)[0], self.properties), location, create, self.delete)
+            check_conditional_writes(
+                (self.scheme, self._split(location)[0], self.properties),
+                location,
+                create,
+                self.delete,
+            )
 
     def _create(self, location: str, data: bytes) -> bool:
         may_be_applied = False
@@ -231,8 +353,11 @@ class ObjectStorage:
                 return True
             except Exception as error:
                 failure = error
-            may_be_applied |= not _is_refused(library, failure) or bool(_REPEATED.search(str(failure)))
-            # A client that repeats its request may meet its own object (412), and a lost answer may have been a success: read it back.
+            may_be_applied |= not _is_refused(library, failure) or bool(
+                _REPEATED.search(str(failure))
+            )
+            # A client that repeats its request may meet its own object (412), and a lost answer may
+            # have been a success: read it back.
             stored = self._read_back(location)
             if isinstance(stored, bytes):
                 return stored == data
@@ -257,14 +382,18 @@ class ObjectStorage:
             return False
 
     def size(self, location: str) -> int:
-        return self._asked(location, "inspect", lambda library, store, key: int(library.head(store, key)["size"]))
+        return self._asked(
+            location, "inspect", lambda library, store, key: int(library.head(store, key)["size"])
+        )
 
     def delete(self, location: str) -> None:
         if not self._keeps(location):
             self._asked(location, "delete", lambda library, store, key: library.delete(store, key))
 
     def delete_many(self, locations: Iterable[str]) -> Failures:
-        """Delete objects by lists of a thousand, one list after the other; the order within a list is the store's."""
+        """Delete objects by lists of a thousand, one list after the other; the order within a list
+        is the store's.
+        """
         failed: Failures = []
         for _, bucket in itertools.groupby(locations, lambda location: location.split("/")[:3]):
             while together := list(itertools.islice(bucket, self.deleted_at_once)):
@@ -272,11 +401,15 @@ class ObjectStorage:
         return failed
 
     def _delete_together(self, locations: Sequence[str]) -> Failures:
-        """Delete objects of one bucket. Where the store refuses a list, or one object of it, each is deleted alone, which tells which."""
+        """Delete objects of one bucket. Where the store refuses a list, or one object of it, each
+        is deleted alone, which tells which.
+        """
         if len(locations) > 1 and not self._keeps(locations[0]):
             with contextlib.suppress(Exception):
                 keys = [self._bucket_and_key(location)[1] for location in locations]
-                self._asked(locations[0], "delete", lambda library, store, _: library.delete(store, keys))
+                self._asked(
+                    locations[0], "delete", lambda library, store, _: library.delete(store, keys)
+                )
                 return []
         failed: Failures = []
         for location in locations:
@@ -289,8 +422,8 @@ class ObjectStorage:
         return failed
 
     def _keys(self, directory: str, after: str = "") -> Iterator[tuple[str, Any]]:
-        """List objects below a directory as (key below it, their metadata). Where the credentials end on the way, it goes on with others,
-        if the store lists in order."""
+        """List objects below a directory as (key below it, their metadata). Where the credentials
+        end on the way, it goes on with others, if the store lists in order."""
         last, in_order = after, True
         refused_at: str | None = None
         while True:
@@ -321,22 +454,39 @@ class ObjectStorage:
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
         for rest, item in self._keys(prefix):
-            yield FileInfo(join(prefix, rest), int(item["size"]), int(item["last_modified"].timestamp() * 1000))
+            yield FileInfo(
+                join(prefix, rest), int(item["size"]), int(item["last_modified"].timestamp() * 1000)
+            )
 
     def entries(self, directory: str) -> Entries:
-        listing = self._asked(directory, "list", lambda library, store, key: library.list_with_delimiter(store, prefix=key or None))
+        listing = self._asked(
+            directory,
+            "list",
+            lambda library, store, key: library.list_with_delimiter(store, prefix=key or None),
+        )
         names = sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in listing["common_prefixes"])
         files = [
-            FileInfo(join(directory, name), int(item["size"]), int(item["last_modified"].timestamp() * 1000))
-            for item in listing["objects"] if (name := item["path"].rsplit("/", 1)[-1]) != MARKER
-        ]  # fmt: skip
+            FileInfo(
+                join(directory, name),
+                int(item["size"]),
+                int(item["last_modified"].timestamp() * 1000),
+            )
+            for item in listing["objects"]
+            if (name := item["path"].rsplit("/", 1)[-1]) != MARKER
+        ]
         return names, files
 
     def names(self, directory: str, after: str = "") -> Names:
-        return sorted({rest.split("/", 1)[0] for rest, _ in self._keys(directory, after)} - {MARKER})
+        return sorted(
+            {rest.split("/", 1)[0] for rest, _ in self._keys(directory, after)} - {MARKER}
+        )
 
     def directories(self, directory: str) -> Names:
-        listing = self._asked(directory, "list", lambda library, store, key: library.list_with_delimiter(store, prefix=key or None))
+        listing = self._asked(
+            directory,
+            "list",
+            lambda library, store, key: library.list_with_delimiter(store, prefix=key or None),
+        )
         prefixes = listing["common_prefixes"]
         return sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in prefixes)
 
@@ -378,7 +528,9 @@ class _RangeReader:
 
 
 class _ObjectSink(io.RawIOBase):
-    """Pass what pyarrow writes on to obstore; closing it does not complete the object, the context of `open_output` does."""
+    """Pass what pyarrow writes on to obstore; closing it does not complete the object, the context
+    of `open_output` does.
+    """
 
     def __init__(self, writer: Any, location: str):
         super().__init__()
@@ -397,17 +549,29 @@ def _is_refused(library: Any, error: Exception) -> bool:
     """Tell whether a conditional PUT was refused, for whatever reason but an object of that name."""
     if isinstance(error, library.exceptions.AlreadyExistsError):
         return bool(_CONFLICTING.search(str(error)))
-    refusals = (library.exceptions.PermissionDeniedError, library.exceptions.UnauthenticatedError, FileNotFoundError)
-    return isinstance(error, refusals) or bool(_CLIENT_ERROR.search(str(error)) or _CONFLICTING.search(str(error)))
+    refusals = (
+        library.exceptions.PermissionDeniedError,
+        library.exceptions.UnauthenticatedError,
+        FileNotFoundError,
+    )
+    return isinstance(error, refusals) or bool(
+        _CLIENT_ERROR.search(str(error)) or _CONFLICTING.search(str(error))
+    )
 
 
 def _not_created(library: Any, error: Exception, location: str, is_certain: bool) -> FrazilError:
-    """Translate the last error of a conditional PUT. `is_certain`: a refusal means that there is no object of ours, as no earlier try can
-    have been applied, or the store says so."""
+    """Translate the last error of a conditional PUT. `is_certain`: a refusal means that there is no
+    object of ours, as no earlier try can have been applied, or the store says so."""
     if _is_refused(library, error):
-        return _translated(error, location, "write") if is_certain else _translated(error, location, "publish", PublishUnclear)
+        return (
+            _translated(error, location, "write")
+            if is_certain
+            else _translated(error, location, "publish", PublishUnclear)
+        )
     if isinstance(error, library.exceptions.AlreadyExistsError):
-        return PublishUnclear(f"The store reports that {location} exists, but it cannot be read.", file=location)
+        return PublishUnclear(
+            f"The store reports that {location} exists, but it cannot be read.", file=location
+        )
     return _translated(error, location, "publish", PublishUnclear)
 
 
@@ -428,8 +592,12 @@ def _translated_errors(location: str, doing: str) -> Iterator[None]:
         raise _translated(error, location, doing) from error
 
 
-def _translated(error: Exception, location: str, doing: str, kind: type[StorageError] = StorageError) -> FrazilError:
-    """Translate an error of obstore or pyarrow. Its text is not shown; the traceback shows it, so secrets are masked in it."""
+def _translated(
+    error: Exception, location: str, doing: str, kind: type[StorageError] = StorageError
+) -> FrazilError:
+    """Translate an error of obstore or pyarrow. Its text is not shown; the traceback shows it, so
+    secrets are masked in it.
+    """
     hide_secrets(error)
     name, scheme, code = type(error).__name__, scheme_of(location), _code(str(error))
     if isinstance(error, FileNotFoundError) or name == "NotFoundError":
@@ -439,25 +607,43 @@ def _translated(error: Exception, location: str, doing: str, kind: type[StorageE
             return NoSuchFileError(f"There is no file {location}.", file=location)
         name, code = code, ""
     if isinstance(error, FrazilError):
-        return error if kind is StorageError else kind(error.message, hint=error.hint, file=location)
-    if name == "InvalidPathError" and (match := re.search(r'[Pp]ath "(.*?)"(?: contained|: )', str(error), re.S)):
+        return (
+            error if kind is StorageError else kind(error.message, hint=error.hint, file=location)
+        )
+    if name == "InvalidPathError" and (
+        match := re.search(r'[Pp]ath "(.*?)"(?: contained|: )', str(error), re.S)
+    ):
         bucket = "/".join(location.split("/")[:3])
         advice = f"Move or delete it by the store's own tools: while it is there, {location} cannot be listed."
         return _refused(f"{bucket}/{match[1]}", advice)
-    hint = _HINTS.get(code) or (_region_hint(str(error)) if scheme == "s3" else None) or {
-        "PermissionDeniedError": "Check the permissions that the credentials have on the bucket.",
-        **dict.fromkeys(("UnauthenticatedError", *UNKNOWN_KEY), "Check the credentials of the catalog."),
-    }.get(name) or _hint(str(error), scheme)
+    hint = (
+        _HINTS.get(code)
+        or (_region_hint(str(error)) if scheme == "s3" else None)
+        or {
+            "PermissionDeniedError": "Check the permissions that the credentials have on the bucket.",
+            **dict.fromkeys(
+                ("UnauthenticatedError", *UNKNOWN_KEY), "Check the credentials of the catalog."
+            ),
+        }.get(name)
+        or _hint(str(error), scheme)
+    )
     answer = f"{name} ({code})" if code else name
-    if kind is StorageError and (name in _REFUSALS or code in _ENDED_CODES or _REFUSED_ACCESS.search(str(error))):
+    if kind is StorageError and (
+        name in _REFUSALS or code in _ENDED_CODES or _REFUSED_ACCESS.search(str(error))
+    ):
         kind = AccessRefused
-    return kind(f"Could not {doing} {location}: the store answered with {answer}.", hint=hint, file=location)
+    return kind(
+        f"Could not {doing} {location}: the store answered with {answer}.", hint=hint, file=location
+    )
 
 
-_CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>|AWS Error (?!UNKNOWN)([A-Z_]{1,60})\b|AWS Error UNKNOWN \((HTTP status \d{3})\)")
+_CODE = re.compile(
+    r"<Code>([A-Za-z]{1,60})</Code>|AWS Error (?!UNKNOWN)([A-Z_]{1,60})\b|AWS Error UNKNOWN \((HTTP status \d{3})\)"
+)
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound")
 _REFUSALS = ("PermissionDeniedError", "UnauthenticatedError", *UNKNOWN_KEY)
-_REFUSED_ACCESS = re.compile(  # an answer to HEAD has no text, and Amazon's to ended credentials the status 400
+# an answer to HEAD has no text, and Amazon's to ended credentials the status 400
+_REFUSED_ACCESS = re.compile(
     r"ACCESS_DENIED|PERMISSION_DENIED|UNAUTHENTICATED|40[13] (?:Forbidden|Unauthorized)|HTTP status(?: code)?:? 40[13]\b"
     r"|HTTP status 400\) during HeadObject|performing HEAD .* 400 Bad Request",
     re.I,
@@ -472,7 +658,9 @@ _HINTS = {
     "RequestTimeTooSkewed": "This machine's clock differs from the store's: set it.",
     "KeyTooLongError": "Keys of S3 have at most 1024 bytes. Where the values of a partition are longer, partition by truncate or bucket, "
     "or set write.object-storage.enabled=true and write.object-storage.partitioned-paths=false.",
-    **dict.fromkeys(_NO_BUCKET, "Create the bucket, or check the location and the store's address."),
+    **dict.fromkeys(
+        _NO_BUCKET, "Create the bucket, or check the location and the store's address."
+    ),
 }
 
 
@@ -485,13 +673,26 @@ def _code(text: str) -> str:
 def _no_bucket(location: str, doing: str) -> FrazilError:
     bucket = "/".join(location.split("/")[:3])
     if doing.startswith("write"):
-        return StorageError(f"Could not {doing} {location}: there is no bucket {bucket}.", hint=_HINTS["NoSuchBucket"], file=location)
-    return NoSuchFileError(f"There is no file {location}, and no bucket {bucket}.", hint=_HINTS["NoSuchBucket"], file=location)
+        return StorageError(
+            f"Could not {doing} {location}: there is no bucket {bucket}.",
+            hint=_HINTS["NoSuchBucket"],
+            file=location,
+        )
+    return NoSuchFileError(
+        f"There is no file {location}, and no bucket {bucket}.",
+        hint=_HINTS["NoSuchBucket"],
+        file=location,
+    )
 
 
 def _region_hint(text: str) -> str | None:
-    """Find by the text of an error whether a bucket of S3 is in another region than the one that was asked."""
-    if re.search(r"Received redirect|status(?: code:)? 301|PermanentRedirect|AuthorizationHeaderMalformed|region '[\w-]+' is wrong", text):
+    """Find by the text of an error whether a bucket of S3 is in another region than the one that
+    was asked.
+    """
+    if re.search(
+        r"Received redirect|status(?: code:)? 301|PermanentRedirect|AuthorizationHeaderMalformed|region '[\w-]+' is wrong",
+        text,
+    ):
         return "The bucket may be in another region: check s3.region (and s3.endpoint)."
     return None
 
@@ -502,12 +703,20 @@ _CREDENTIALS = {
     "abfss": "adls.connection-string, or "
     "adls.account-name with adls.account-key or adls.sas-token, or adls.tenant-id, adls.client-id and adls.client-secret",
 }
-_ENDPOINTS = {"s3": "s3.endpoint, s3.region", "gs": "gcs.service.host", "abfss": "adls.account-name"}
+_ENDPOINTS = {
+    "s3": "s3.endpoint, s3.region",
+    "gs": "gcs.service.host",
+    "abfss": "adls.account-name",
+}
 
 
 def _hint(text: str, scheme: str) -> str | None:
-    """Find a hint by the text of an error whose class does not tell. The text itself is not shown, since it may hold secrets."""
-    if any(host in text for host in ("169.254.169.254", "169.254.170.2", "metadata.google.internal")):  # where clouds give credentials
+    """Find a hint by the text of an error whose class does not tell. The text itself is not shown,
+    since it may hold secrets.
+    """
+    if any(
+        host in text for host in ("169.254.169.254", "169.254.170.2", "metadata.google.internal")
+    ):  # where clouds give credentials
         return f"No credentials were found: give the catalog {_CREDENTIALS[scheme]}."
     if any(refusal in text for refusal in ("ACCESS_DENIED", "403 Forbidden", "HTTP status 403")):
         return "Check the credentials of the catalog, and their permissions on the bucket."

@@ -1,11 +1,14 @@
-"""Keep a catalog's own secrets from hosts that only its server has named: in one rule, for every store and every request.
+"""Keep a catalog's own secrets from hosts that only its server has named: in one rule, for every
+store and every request.
 
-A secret goes to the host that the same party named. What a server tells (`/v1/config`, a table's `config`, credentials of a prefix, of a
-plan, of a renewal) may name an endpoint, if it gives the credentials for it. Where it names one and gives none, the catalog's own would go
-there: that is refused, unless the catalog names the same host itself, or lists it in `rest.trusted-hosts`.
+A secret goes to the host that the same party named. What a server tells (`/v1/config`, a table's
+`config`, credentials of a prefix, of a plan, of a renewal) may name an endpoint, if it gives the
+credentials for it. Where it names one and gives none, the catalog's own would go there: that is
+refused, unless the catalog names the same host itself, or lists it in `rest.trusted-hosts`.
 
-Properties travel far, to workers and to Spark's scan, before a store is opened; so those that a server told carry marks with them, which
-say what it named (`NAMED`) and which secrets are its own (`GIVEN`). `object_options.options` looks at them wherever a client is made.
+Properties travel far, to workers and to Spark's scan, before a store is opened; so those that a
+server told carry marks with them, which say what it named (`NAMED`) and which secrets are its own
+(`GIVEN`). `object_options.options` looks at them wherever a client is made.
 """
 
 from __future__ import annotations
@@ -22,15 +25,26 @@ _ENDPOINTS = {  # and the hosts that are asked where nobody names one
     "s3.endpoint": re.compile(r"s3[.-](?:[\w-]+\.)*amazonaws\.com(?:\.cn)?"),
     "gcs.service.host": re.compile(r"storage\.googleapis\.com"),
 }
-_OF_CONNECTIONS = ("adls.connection-string", "adls.account-name", "adls.auth.shared-key.account.name", "adls.sas-token.")
+_OF_CONNECTIONS = (
+    "adls.connection-string",
+    "adls.account-name",
+    "adls.auth.shared-key.account.name",
+    "adls.sas-token.",
+)
 _HOW = f"Have the server vend credentials for it, name the host in the catalog's own properties, or list it in {TRUSTED}, if it is meant."
 
 
 def origin(address: str) -> tuple[str, str, int | None]:
-    """Return the scheme, host and port of an address, in one spelling; a text that is no address is its own origin."""
+    """Return the scheme, host and port of an address, in one spelling; a text that is no address is
+    its own origin.
+    """
     try:
         parts = urlsplit(address)
-        return parts.scheme, (parts.hostname or "").rstrip("."), parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+        return (
+            parts.scheme,
+            (parts.hostname or "").rstrip("."),
+            parts.port or {"http": 80, "https": 443}.get(parts.scheme),
+        )
     except ValueError:
         return "", address, None
 
@@ -38,23 +52,34 @@ def origin(address: str) -> tuple[str, str, int | None]:
 def is_trusted(address: str, properties: Mapping[str, str]) -> bool:
     """Tell whether `rest.trusted-hosts` lists the host of an address, `host` or `host:port`."""
     _, host, port = origin(address)
-    listed = {name.strip().lower() for name in re.split(r"[,\s]+", properties.get(TRUSTED, "")) if name.strip()}
+    listed = {
+        name.strip().lower()
+        for name in re.split(r"[,\s]+", properties.get(TRUSTED, ""))
+        if name.strip()
+    }
     return bool(listed & {host, f"{host}:{port}"})
 
 
-def check_trusted(address: str, own_address: str, properties: Mapping[str, str], named_by: str) -> None:
-    """Check that an address which a catalog's server tells is at the host that the catalog's own properties name, or at a trusted one.
-    `named_by`: the property that tells it. Raises InvalidInput."""
+def check_trusted(
+    address: str, own_address: str, properties: Mapping[str, str], named_by: str
+) -> None:
+    """Check that an address which a catalog's server tells is at the host that the catalog's own
+    properties name, or at a trusted one. `named_by`: the property that tells it. Raises
+    InvalidInput."""
     if origin(address) != origin(own_address) and not is_trusted(address, properties):
         text = f"The catalog's server tells to use another server, by {named_by}: {urlsplit(address).hostname}."
         hint = f"The catalog's secrets would go there. If that is meant, list the host in {TRUSTED} of the catalog's own properties."
         raise InvalidInput(text, hint=hint)
 
 
-def marks(properties: Mapping[str, str], own: Mapping[str, str], from_server: Mapping[str, str]) -> dict[str, str]:
-    """Return the marks of a store's properties, of which some are a server's: which hosts it alone named, and what it gave.
+def marks(
+    properties: Mapping[str, str], own: Mapping[str, str], from_server: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the marks of a store's properties, of which some are a server's: which hosts it alone
+    named, and what it gave.
 
-    `own`: the catalog's own properties, those of the environment included where they name an endpoint.
+    `own`: the catalog's own properties, those of the environment included where they name an
+    endpoint.
     """
     server_keys = {key for key, value in properties.items() if from_server.get(key) == value}
     named = sorted(key for key in server_keys if _names_host(key, properties[key], own))
@@ -72,12 +97,18 @@ def _names_host(key: str, value: str, own: Mapping[str, str]) -> bool:
 
 
 def check_parties(
-    properties: Mapping[str, str], naming: Iterable[str], addresses: Iterable[str | None], secrets: Iterable[str], *, needs: bool = True
+    properties: Mapping[str, str],
+    naming: Iterable[str],
+    addresses: Iterable[str | None],
+    secrets: Iterable[str],
+    *,
+    needs: bool = True,
 ) -> None:
     """Check that no secret goes to a host that another party named. Raises InvalidInput.
 
-    `naming`: the properties by which the store's host was found, `addresses`: where it is. `secrets`: the properties whose secrets are
-    sent there; `needs`: whether, without any, those of the environment would be.
+    `naming`: the properties by which the store's host was found, `addresses`: where it is.
+    `secrets`: the properties whose secrets are sent there; `needs`: whether, without any, those of
+    the environment would be.
     """
     named = set(properties.get(NAMED, "").split())
     if not (by := set(naming)) or not by <= named:

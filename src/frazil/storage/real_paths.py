@@ -1,4 +1,5 @@
-"""Resolve symbolic links in the directories of local paths, so that two spellings of one file are known as one file before any is deleted.
+"""Resolve symbolic links in the directories of local paths, so that two spellings of one file are
+known as one file before any is deleted.
 
 Only `maintain` and purges ask for it; reads and writes take locations as metadata spells them.
 """
@@ -13,13 +14,17 @@ import pyarrow.compute as pc
 
 
 class RealPaths:
-    """Resolve the directories of local paths. Each directory is looked at once, so files of one directory cost nothing more."""
+    """Resolve the directories of local paths. Each directory is looked at once, so files of one
+    directory cost nothing more.
+    """
 
     def __init__(self) -> None:
         self._directories = {"": "", "/": ""}
 
     def of(self, path: str) -> str:
-        """Return an absolute path with the links in its directories resolved. The file itself may be a link."""
+        """Return an absolute path with the links in its directories resolved. The file itself may
+        be a link.
+        """
         directory, _, name = path.rpartition("/")
         return f"{self._directory(directory)}/{name}" if path.startswith("/") else path
 
@@ -28,12 +33,22 @@ class RealPaths:
         return [path for _, path in self.changed(paths)]
 
     def changed(self, paths: pa.Array) -> list[tuple[int, str]]:
-        """Return place and resolved path of those files whose directories are reached through links."""
+        """Return place and resolved path of those files whose directories are reached through
+        links.
+        """
         directories = pc.replace_substring_regex(paths, r"/[^/]*$", "")
-        links = [d for d in directories.unique().to_pylist() if d.startswith("/") and self._directory(d) != d]
+        links = [
+            d
+            for d in directories.unique().to_pylist()
+            if d.startswith("/") and self._directory(d) != d
+        ]
         if not links:
             return []
-        places = np.flatnonzero(pc.is_in(directories, value_set=pa.array(links, directories.type)).to_numpy(zero_copy_only=False))
+        places = np.flatnonzero(
+            pc.is_in(directories, value_set=pa.array(links, directories.type)).to_numpy(
+                zero_copy_only=False
+            )
+        )
         return [(n, self.of(paths[n].as_py())) for n in places.tolist()]
 
     def _directory(self, path: str) -> str:

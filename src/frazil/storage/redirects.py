@@ -1,8 +1,11 @@
-"""Keep obstore from following a store's redirects: tokens and signatures would go with the next request, in headers and in its `Referer`.
+"""Keep obstore from following a store's redirects: tokens and signatures would go with the next
+request, in headers and in its `Referer`.
 
-obstore has no setting for it, but one for a proxy. A redirect to another host over TLS goes to a proxy that refuses it, while the store's
-own host is asked directly. Without TLS each connection goes through a relay in this process, which leads to the one store that it is for
-and refuses requests that are meant for another host or port. Where the environment names a proxy, the relay goes through that one.
+obstore has no setting for it, but one for a proxy. A redirect to another host over TLS goes to a
+proxy that refuses it, while the store's own host is asked directly. Without TLS each connection
+goes through a relay in this process, which leads to the one store that it is for and refuses
+requests that are meant for another host or port. Where the environment names a proxy, the relay
+goes through that one.
 """
 
 from __future__ import annotations
@@ -32,7 +35,13 @@ _AMBIENT = {  # hosts of which clients ask for credentials by themselves
         "login.partner.microsoftonline.cn", "{environment}",
     ),
 }  # fmt: skip
-_VARIABLES = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_ENDPOINT_URL_STS", "AZURE_AUTHORITY_HOST", "IDENTITY_ENDPOINT", "MSI_ENDPOINT")
+_VARIABLES = (
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_ENDPOINT_URL_STS",
+    "AZURE_AUTHORITY_HOST",
+    "IDENTITY_ENDPOINT",
+    "MSI_ENDPOINT",
+)
 _PIECE, _LONGEST_HEAD = 1 << 18, 1 << 17
 _RELAYS: dict[tuple[str, int, str, str], int] = {}
 _LOCK = threading.Lock()
@@ -44,8 +53,11 @@ _REFUSAL = (
 )
 
 
-def without_redirects(scheme: str, address: str, *, ambient: bool, region: str = "") -> dict[str, Any]:
-    """Return the options of obstore's client with which it asks no host but the store's at `address`.
+def without_redirects(
+    scheme: str, address: str, *, ambient: bool, region: str = ""
+) -> dict[str, Any]:
+    """Return the options of obstore's client with which it asks no host but the store's at
+    `address`.
 
     `ambient`: it asks for credentials by itself, so their hosts are asked as well.
     """
@@ -54,15 +66,28 @@ def without_redirects(scheme: str, address: str, *, ambient: bool, region: str =
     port, through = parts.port or (443 if tls else 80), _proxy_of_environment(parts.scheme, host)
     excluded = [] if through or not tls else [host]
     if ambient:
-        of_environment = ",".join(filter(None, (urlsplit(os.environ.get(name, "")).hostname for name in _VARIABLES)))
-        excluded += [name.format(region=region, environment=of_environment) for name in _AMBIENT[scheme]]
+        of_environment = ",".join(
+            filter(None, (urlsplit(os.environ.get(name, "")).hostname for name in _VARIABLES))
+        )
+        excluded += [
+            name.format(region=region, environment=of_environment) for name in _AMBIENT[scheme]
+        ]
     relay = f"http://127.0.0.1:{_relay(host, port, through)}"
-    return {"proxy_url": relay, "proxy_excludes": ",".join(filter(None, excluded)) or "proxy.invalid"}
+    return {
+        "proxy_url": relay,
+        "proxy_excludes": ",".join(filter(None, excluded)) or "proxy.invalid",
+    }
 
 
 def _proxy_of_environment(scheme: str, host: str) -> str:
     proxy = urllib.request.getproxies().get(scheme, "")
-    return "" if not proxy or urllib.request.proxy_bypass(host) else proxy if "://" in proxy else f"http://{proxy}"
+    return (
+        ""
+        if not proxy or urllib.request.proxy_bypass(host)
+        else proxy
+        if "://" in proxy
+        else f"http://{proxy}"
+    )
 
 
 def _relay(host: str, port: int, through: str) -> int:
@@ -72,7 +97,12 @@ def _relay(host: str, port: int, through: str) -> int:
         if key not in _RELAYS:
             listening = socket.create_server(("127.0.0.1", 0), backlog=128)
             _RELAYS[key] = listening.getsockname()[1]
-            threading.Thread(target=_accept, args=(listening, host, port, through), name="frazil-relay", daemon=True).start()
+            threading.Thread(
+                target=_accept,
+                args=(listening, host, port, through),
+                name="frazil-relay",
+                daemon=True,
+            ).start()
         return _RELAYS[key]
 
 
@@ -89,11 +119,15 @@ def _accept(listening: socket.socket, host: str, port: int, through: str) -> Non
         with contextlib.suppress(OSError):
             client, _ = listening.accept()
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            threading.Thread(target=_serve, args=(client, host, port, through), name="frazil-relay", daemon=True).start()
+            threading.Thread(
+                target=_serve, args=(client, host, port, through), name="frazil-relay", daemon=True
+            ).start()
 
 
 def _serve(client: socket.socket, host: str, port: int, through: str) -> None:
-    """Pass the requests of a connection on, each of which names the host that it is for; answers come back as they are."""
+    """Pass the requests of a connection on, each of which names the host that it is for; answers
+    come back as they are.
+    """
     store: socket.socket | None = None
     try:
         held = b""
@@ -109,12 +143,18 @@ def _serve(client: socket.socket, host: str, port: int, through: str) -> None:
                 return
             if store is None:
                 store = _connected(asked[0][0], port, through)
-                threading.Thread(target=_pump, args=(store, client), name="frazil-relay", daemon=True).start()
+                threading.Thread(
+                    target=_pump, args=(store, client), name="frazil-relay", daemon=True
+                ).start()
             if asked[1]:  # a tunnel to the store, through the proxy of the environment
                 store.sendall(_with_proxys_user(head, through) + held)
                 _pump(client, store)
                 return
-            store.sendall(_with_proxys_user(head, through) if through else _REQUEST.sub(rb"\1 \3 \4\r\n", head, count=1))
+            store.sendall(
+                _with_proxys_user(head, through)
+                if through
+                else _REQUEST.sub(rb"\1 \3 \4\r\n", head, count=1)
+            )
             match = _LENGTH.search(head)
             left = int(match[1]) if match else 0
             while left:
@@ -146,14 +186,19 @@ def _asked(head: bytes) -> tuple[tuple[str, int], bool] | None:
     authority = match[1] if tunnel else match[2]
     parts = urlsplit(f"//{(authority or b'').decode('latin-1')}")
     try:
-        return ((parts.hostname or "").lower(), parts.port or (443 if tunnel else 80)), tunnel is not None
+        return (
+            (parts.hostname or "").lower(),
+            parts.port or (443 if tunnel else 80),
+        ), tunnel is not None
     except ValueError:
         return None
 
 
 def _connected(host: str, port: int, through: str) -> socket.socket:
     proxy = urlsplit(through)
-    store = socket.create_connection((proxy.hostname, proxy.port or 80) if through else (host, port), timeout=60)
+    store = socket.create_connection(
+        (proxy.hostname, proxy.port or 80) if through else (host, port), timeout=60
+    )
     store.settimeout(None)
     store.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return store

@@ -1,4 +1,6 @@
-"""Route each location to the store of its scheme. A table may have files in several stores (`write.data.path`)."""
+"""Route each location to the store of its scheme. A table may have files in several stores
+(`write.data.path`).
+"""
 
 from __future__ import annotations
 
@@ -27,17 +29,21 @@ from frazil.storage.signed import SignedStorage, Signer
 from frazil.storage.vended import CredentialsSource
 
 REMOTE_SCHEMES = OBJECT_SCHEMES | {"hdfs"}
-"""Schemes of stores that are waited for: more files are read at a time from them than there are cores."""
+"""Schemes of stores that are waited for: more files are read at a time from them than there are
+cores.
+"""
 _LOCAL = LocalStorage()
 
 
 @dataclass(frozen=True)
 class RoutedStorage:
-    """Pass every call on to the store of the location's scheme. The properties hold secrets, so they are not shown.
+    """Pass every call on to the store of the location's scheme. The properties hold secrets, so
+    they are not shown.
 
-    `vended`: the source of credentials that expire (see `vended`); they override the properties. `signer`: who signs requests to S3.
-    `ends`: whether the properties hold a token of the catalog's server, which ends though no time is told. `by_prefix`: what counts in
-    place of all these for locations that begin with a prefix, the longest first; None: these themselves.
+    `vended`: the source of credentials that expire (see `vended`); they override the properties.
+    `signer`: who signs requests to S3. `ends`: whether the properties hold a token of the catalog's
+    server, which ends though no time is told. `by_prefix`: what counts in place of all these for
+    locations that begin with a prefix, the longest first; None: these themselves.
     """
 
     properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -52,8 +58,14 @@ class RoutedStorage:
             return _LOCAL
         chosen = for_prefix_of(self, location)
         scheme, vended = scheme_of(location), chosen.vended
-        if scheme == "s3" and chosen.signer is None and (vended is None or chooses_aws(dict(chosen.properties))):
-            vended = aws_credentials(dict(chosen.properties)) or vended  # keys that the catalog vends have dropped what chooses others
+        if (
+            scheme == "s3"
+            and chosen.signer is None
+            and (vended is None or chooses_aws(dict(chosen.properties)))
+        ):
+            vended = (
+                aws_credentials(dict(chosen.properties)) or vended
+            )  # keys that the catalog vends have dropped what chooses others
         return _store_for(scheme, chosen.properties, vended, chosen.signer)
 
     def local_path(self, location: str) -> str | None:
@@ -74,7 +86,15 @@ class RoutedStorage:
     def open_output(self, location: str, *, overwrite: bool = False) -> AbstractContextManager[Any]:
         return self.of(location).open_output(location, overwrite=overwrite)
 
-    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
+    def write(
+        self,
+        location: str,
+        data: bytes,
+        overwrite: bool = False,
+        *,
+        durable: bool = True,
+        synced: bool = True,
+    ) -> None:
         self.of(location).write(location, data, overwrite, durable=durable, synced=synced)
 
     def publish(self, location: str, data: bytes) -> bool:
@@ -92,8 +112,12 @@ class RoutedStorage:
     def delete_many(self, locations: Iterable[str]) -> Failures:
         groups: dict[tuple[str, int], list[str]] = {}
         for location in locations:
-            groups.setdefault((scheme_of(location), id(for_prefix_of(self, location))), []).append(location)
-        return [failed for group in groups.values() for failed in self.of(group[0]).delete_many(group)]
+            groups.setdefault((scheme_of(location), id(for_prefix_of(self, location))), []).append(
+                location
+            )
+        return [
+            failed for group in groups.values() for failed in self.of(group[0]).delete_many(group)
+        ]
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
         return self.of(prefix).list(prefix)
@@ -122,7 +146,10 @@ class RoutedStorage:
 
 @functools.lru_cache(maxsize=64)
 def _store_for(
-    scheme: str, properties: tuple[tuple[str, str], ...], vended: CredentialsSource | None, signer: Signer | None = None
+    scheme: str,
+    properties: tuple[tuple[str, str], ...],
+    vended: CredentialsSource | None,
+    signer: Signer | None = None,
 ) -> Storage:
     makers: dict[str, Callable[[], Storage]] = {"file": LocalStorage, "memory": MemoryStorage}
     if scheme in makers:
@@ -139,45 +166,73 @@ def _store_for(
     raise Unsupported(f"Frazil has no storage for {scheme}: locations.", hint=supported)
 
 
-def storage_for(location: str, properties: Mapping[str, str] | None = None, vended: CredentialsSource | None = None) -> Storage:
-    """Return the storage of a location, with the catalog's properties (`s3.*`, `gcs.*`, `adls.*`, `hdfs.*`, `hadoop.*`) and the credentials
-    that it vends. Raises Unsupported for other schemes."""
+def storage_for(
+    location: str,
+    properties: Mapping[str, str] | None = None,
+    vended: CredentialsSource | None = None,
+) -> Storage:
+    """Return the storage of a location, with the catalog's properties (`s3.*`, `gcs.*`, `adls.*`,
+    `hdfs.*`, `hadoop.*`) and the credentials that it vends. Raises Unsupported for other schemes.
+    """
     return checked(routed(properties or {}, vended), location)
 
 
 def routed(
-    properties: Mapping[str, str], vended: CredentialsSource | None = None, *, signer: Signer | None = None, ends: bool = False
+    properties: Mapping[str, str],
+    vended: CredentialsSource | None = None,
+    *,
+    signer: Signer | None = None,
+    ends: bool = False,
 ) -> RoutedStorage:
-    """Return the storage with a catalog's properties, the credentials that it vends, or what signs requests to S3 in place of them. `ends`:
-    whether a token among the properties ends at a time that nobody told."""
+    """Return the storage with a catalog's properties, the credentials that it vends, or what signs
+    requests to S3 in place of them. `ends`: whether a token among the properties ends at a time
+    that nobody told."""
     return RoutedStorage(_storage_properties(properties), vended, signer, ends)
 
 
 def checked(storage: RoutedStorage, location: str) -> RoutedStorage:
-    """Check a location, and return the storage in which it is. Raises Unsupported for schemes without one."""
+    """Check a location, and return the storage in which it is. Raises Unsupported for schemes
+    without one.
+    """
     check_location(location)
     storage.of(location)
     return storage
 
 
 def for_prefix_of(storage: RoutedStorage, location: str) -> RoutedStorage:
-    """Return the storage by whose credentials a location is reached: those of the longest prefix with which it begins."""
-    return next((of_prefix for prefix, of_prefix in storage.by_prefix if is_for(prefix, location)), None) or storage
+    """Return the storage by whose credentials a location is reached: those of the longest prefix
+    with which it begins.
+    """
+    return (
+        next(
+            (of_prefix for prefix, of_prefix in storage.by_prefix if is_for(prefix, location)), None
+        )
+        or storage
+    )
 
 
 def storages_by_prefix(storage: Storage) -> tuple[RoutedStorage, ...]:
     """Return a storage and those of the prefixes for which it has other credentials."""
-    return (storage, *(of_prefix for _, of_prefix in storage.by_prefix if of_prefix)) if isinstance(storage, RoutedStorage) else ()
+    return (
+        (storage, *(of_prefix for _, of_prefix in storage.by_prefix if of_prefix))
+        if isinstance(storage, RoutedStorage)
+        else ()
+    )
 
 
 def asks_catalog(storage: Storage) -> bool:
-    """Tell whether a storage asks its catalog for new credentials before the old ones expire, or to sign its requests."""
-    return isinstance(storage, RoutedStorage) and (storage.vended is not None or storage.signer is not None)
+    """Tell whether a storage asks its catalog for new credentials before the old ones expire, or to
+    sign its requests.
+    """
+    return isinstance(storage, RoutedStorage) and (
+        storage.vended is not None or storage.signer is not None
+    )
 
 
 def lasting_properties(storage: Storage, location: str) -> tuple[tuple[str, str], ...] | None:
-    """Return the properties by which a storage's file can be read at any time, be they the catalog's own or vended with the table, as
-    keys without a token are; None where credentials expire or requests are signed. They hold secrets."""
+    """Return the properties by which a storage's file can be read at any time, be they the
+    catalog's own or vended with the table, as keys without a token are; None where credentials
+    expire or requests are signed. They hold secrets."""
     if isinstance(storage, RoutedStorage):
         storage = for_prefix_of(storage, location)
     ends = isinstance(storage, RoutedStorage) and storage.ends
@@ -185,20 +240,29 @@ def lasting_properties(storage: Storage, location: str) -> tuple[tuple[str, str]
 
 
 def catalog_properties(storage: Storage) -> tuple[tuple[str, str], ...]:
-    """Return the catalog's properties that a storage was made with (`s3.endpoint`, …); they hold secrets."""
+    """Return the catalog's properties that a storage was made with (`s3.endpoint`, …); they hold
+    secrets.
+    """
     return storage.properties if isinstance(storage, RoutedStorage) else ()
 
 
 def hdfs_settings_of(storage: Storage, location: str) -> HdfsSettings | None:
-    """Return the settings with which a storage opens a location in HDFS; None where it is no storage of HDFS."""
+    """Return the settings with which a storage opens a location in HDFS; None where it is no
+    storage of HDFS.
+    """
     while isinstance(storage, RoutedStorage):
         storage = storage.of(location)
     return storage.settings() if isinstance(storage, HdfsStorage) else None
 
 
 def _storage_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Keep only the properties that stores read, so that equal ones share a client and other secrets do not travel with tasks. Hadoop's
-    configuration files of this process are added, since workers may have none."""
+    """Keep only the properties that stores read, so that equal ones share a client and other
+    secrets do not travel with tasks. Hadoop's configuration files of this process are added, since
+    workers may have none."""
     prefixes = ("s3.", "gcs.", "adls.", "client.", MARKS, TRUSTED, *PREFIXES)
-    store_properties = {k: v for k, v in properties.items() if k.startswith(prefixes) and k != "hadoop.rpc.protection"}  # of the metastore
+    store_properties = {
+        k: v
+        for k, v in properties.items()
+        if k.startswith(prefixes) and k != "hadoop.rpc.protection"
+    }  # of the metastore
     return frozen_properties({**of_files(), **store_properties})

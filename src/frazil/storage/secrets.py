@@ -1,4 +1,6 @@
-"""Mask secrets in properties, URIs and the texts of errors, so that they stay out of reprs, logs and tracebacks."""
+"""Mask secrets in properties, URIs and the texts of errors, so that they stay out of reprs, logs
+and tracebacks.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,18 @@ _SECRET_KEY = re.compile(
     r"|sse\.key|sse\.md5",
     re.I,
 )
-_PUBLIC_KEY = re.compile(r"access-key-id$|expires|token-refresh|token-exchange|credentials-provider|oauth2-server-uri|-enabled$", re.I)
-# A password may hold any character, also / and @: it ends with the last @ of the URI. A text that is a URI may hold blanks as well.
-_USER_INFO = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*:(?://)?)(?P<user>[^/@:\s]*):(?P<password>\S*)@")
-_WHOLE_USER_INFO = re.compile(r"\A(?P<scheme>[A-Za-z][\w+.-]*://)(?P<user>[^/@:\s]*):(?P<password>.*)@", re.S)
+_PUBLIC_KEY = re.compile(
+    r"access-key-id$|expires|token-refresh|token-exchange|credentials-provider|oauth2-server-uri|-enabled$",
+    re.I,
+)
+# A password may hold any character, also / and @: it ends with the last @ of the URI. A text that
+# is a URI may hold blanks as well.
+_USER_INFO = re.compile(
+    r"(?P<scheme>[A-Za-z][\w+.-]*:(?://)?)(?P<user>[^/@:\s]*):(?P<password>\S*)@"
+)
+_WHOLE_USER_INFO = re.compile(
+    r"\A(?P<scheme>[A-Za-z][\w+.-]*://)(?P<user>[^/@:\s]*):(?P<password>.*)@", re.S
+)
 _QUERY = re.compile(
     r"(?P<key>(?:\A|[?&;\s'\"])(?:password|passwd|pwd|token|secret|sig|sslpassword|user_password|accountkey|sharedaccesssignature"
     r"|x-amz-security-token|x-amz-signature|x-goog-signature|access_token|client_secret|refresh_token)=)[^&;\s'\"]*",
@@ -30,7 +40,9 @@ _HEADER = re.compile(
     r"[\w+/=.~-]{6,}",
     re.I,
 )
-_PART = re.compile(r"(?:sig|accountkey|sharedaccesssignature)=([^;&]+)", re.I)  # of signatures and connection strings of Azure
+_PART = re.compile(
+    r"(?:sig|accountkey|sharedaccesssignature)=([^;&]+)", re.I
+)  # of signatures and connection strings of Azure
 _SHORTEST, _MOST = 8, 2000  # shorter values would be masked in words that say something else
 _KNOWN: OrderedDict[str, None] = OrderedDict()
 _LOCK = threading.Lock()
@@ -47,12 +59,24 @@ def is_public(key: str) -> bool:
 
 
 def note(values: Iterable[str | None]) -> None:
-    """Keep in mind secrets that this process sends to a store: from now on they are masked in each spelling in which they may come back."""
+    """Keep in mind secrets that this process sends to a store: from now on they are masked in each
+    spelling in which they may come back.
+    """
     with _LOCK:
         for value in filter(None, values):
             for part in (value, *_PART.findall(value)):
                 if len(part) >= _SHORTEST:
-                    _KNOWN.update(dict.fromkeys((part, quote(part, safe=""), quote(part), quote_plus(part), escape(part))))
+                    _KNOWN.update(
+                        dict.fromkeys(
+                            (
+                                part,
+                                quote(part, safe=""),
+                                quote(part),
+                                quote_plus(part),
+                                escape(part),
+                            )
+                        )
+                    )
                     for spelled in {part, quote(part, safe="")}:
                         _KNOWN.move_to_end(spelled)
         while len(_KNOWN) > _MOST:
@@ -74,7 +98,9 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def redact_text(text: str) -> str:
-    """Mask the passwords of URIs, what is sent as a secret by its name, and the secrets that this process has sent; other text stays."""
+    """Mask the passwords of URIs, what is sent as a secret by its name, and the secrets that this
+    process has sent; other text stays.
+    """
     with _LOCK:
         repeated = [secret for secret in _KNOWN if secret in text]
     for secret in sorted(repeated, key=len, reverse=True):
@@ -87,7 +113,9 @@ def redact_text(text: str) -> str:
 
 
 def without_secrets(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties that may leave this process: those whose key names no secret and whose value holds no password."""
+    """Return the properties that may leave this process: those whose key names no secret and whose
+    value holds no password.
+    """
     return {k: v for k, v in properties.items() if not is_secret(k) and redact_text(v) == v}
 
 

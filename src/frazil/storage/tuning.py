@@ -1,6 +1,8 @@
-"""List the properties of Java's catalogs and stores that only tune: how many threads, connections and tries, how large buffers are.
+"""List the properties of Java's catalogs and stores that only tune: how many threads, connections
+and tries, how large buffers are.
 
-They change nothing that is read or written, so they are taken as hints, each of which is logged once in a process.
+They change nothing that is read or written, so they are taken as hints, each of which is logged
+once in a process.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Refresh the credentials that a catalog vends for a table's files, before they expire, in whatever process they are used.
+"""Refresh the credentials that a catalog vends for a table's files, before they expire, in whatever
+process they are used.
 
-A catalog gives the storage a source: a frozen, picklable value that, called, answers with properties and the time at which they expire.
-The storage travels to workers with the source. Each process asks it at most once for every life of the credentials, whatever the number
-of its threads and tasks, early enough that a request that begins with the old ones still ends with them. While one thread asks, the others
-go on with the credentials at hand as long as these live.
+A catalog gives the storage a source: a frozen, picklable value that, called, answers with
+properties and the time at which they expire. The storage travels to workers with the source. Each
+process asks it at most once for every life of the credentials, whatever the number of its threads
+and tasks, early enough that a request that begins with the old ones still ends with them. While one
+thread asks, the others go on with the credentials at hand as long as these live.
 """
 
 from __future__ import annotations
@@ -28,23 +30,25 @@ _MOST_HELD = 1000  # sources, of which scans that the server plans bring a new o
 
 @dataclass(frozen=True)
 class Credentials:
-    """Hold vended credentials: `properties` (`s3.access-key-id`, …) take precedence over the catalog's own; `expires_ms`: since 1970, None:
-    never."""
+    """Hold vended credentials: `properties` (`s3.access-key-id`, …) take precedence over the
+    catalog's own; `expires_ms`: since 1970, None: never."""
 
     properties: Mapping[str, str] = field(repr=False)
     expires_ms: int | None = None
 
 
 CredentialsSource = Callable[[], Credentials]
-"""Hashable and picklable; asks the catalog. Two that are equal vend the same. One that keeps what it was given first has a method `anew`,
-which asks in any case."""
+"""Hashable and picklable; asks the catalog. Two that are equal vend the same. One that keeps what
+it was given first has a method `anew`, which asks in any case."""
 
 
 @dataclass
 class _Held:
-    """Hold the credentials of a source, and the time (milliseconds since 1970) at which they are renewed; they are replaced together.
+    """Hold the credentials of a source, and the time (milliseconds since 1970) at which they are
+    renewed; they are replaced together.
 
-    `refused_ms`: when a store last refused some before their end. `generation`: how often it did so and the source gave others.
+    `refused_ms`: when a store last refused some before their end. `generation`: how often it did so
+    and the source gave others.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -60,7 +64,11 @@ class _Held:
     def living(self) -> Credentials | None:
         """Return the credentials if they can still be used, though it may be time to renew them."""
         state = self.state
-        return state[0] if state is not None and time.time() * 1000 < (state[0].expires_ms or float("inf")) else None
+        return (
+            state[0]
+            if state is not None and time.time() * 1000 < (state[0].expires_ms or float("inf"))
+            else None
+        )
 
 
 _HELD: OrderedDict[CredentialsSource, _Held] = OrderedDict()
@@ -68,7 +76,9 @@ _LOCK = threading.Lock()
 
 
 def current(source: CredentialsSource) -> Credentials:
-    """Return credentials that can be used now. Raises StorageError when those at hand have expired and the source gives no others."""
+    """Return credentials that can be used now. Raises StorageError when those at hand have expired
+    and the source gives no others.
+    """
     held = _held(source)
     if (fresh := held.fresh()) is not None:
         return fresh
@@ -83,8 +93,9 @@ def current(source: CredentialsSource) -> Credentials:
 
 
 def renewed(source: CredentialsSource, refused: Credentials) -> bool:
-    """Ask for other credentials than those that a store refuses before their end, as it may when they were revoked; tell whether there are
-    others now. A catalog is asked so at most once in ten seconds: it may be that these credentials have no permission."""
+    """Ask for other credentials than those that a store refuses before their end, as it may when
+    they were revoked; tell whether there are others now. A catalog is asked so at most once in ten
+    seconds: it may be that these credentials have no permission."""
     held = _held(source)
     with held.lock:
         if held.state is not None and held.state[0] is not refused:
@@ -96,13 +107,17 @@ def renewed(source: CredentialsSource, refused: Credentials) -> bool:
             others = _renewed(getattr(source, "anew", source), held)
             if dict(others.properties) != dict(refused.properties):
                 held.generation += 1
-                log.warning("A store refuses credentials that the catalog has vended; it has vended others.")
+                log.warning(
+                    "A store refuses credentials that the catalog has vended; it has vended others."
+                )
                 return True
         return False
 
 
 def generation(source: CredentialsSource | None) -> int:
-    """Return how often a store has refused credentials of a source, which gave others then. Clients that keep some are made anew."""
+    """Return how often a store has refused credentials of a source, which gave others then. Clients
+    that keep some are made anew.
+    """
     return 0 if source is None else _held(source).generation
 
 
@@ -120,8 +135,14 @@ def _renewed(source: CredentialsSource, held: _Held) -> Credentials:
         credentials = source()
     except Exception as error:
         if (living := held.living()) is not None:
-            held.state = (living, min(time.time() * 1000 + _AGAIN_MS, float(living.expires_ms or "inf")))
-            log.warning("The catalog vends no new credentials; those at hand are used as long as they live: %s", type(error).__name__)
+            held.state = (
+                living,
+                min(time.time() * 1000 + _AGAIN_MS, float(living.expires_ms or "inf")),
+            )
+            log.warning(
+                "The catalog vends no new credentials; those at hand are used as long as they live: %s",
+                type(error).__name__,
+            )
             return living
         if isinstance(error, FrazilError):
             raise
@@ -136,6 +157,14 @@ def _renewed(source: CredentialsSource, held: _Held) -> Credentials:
     return credentials
 
 
-def merged(properties: tuple[tuple[str, str], ...], source: CredentialsSource | None) -> tuple[tuple[str, str], ...]:
-    """Merge a store's properties with the credentials that can be used now, which count before them."""
-    return properties if source is None else frozen_properties(overriding(dict(properties), current(source).properties))
+def merged(
+    properties: tuple[tuple[str, str], ...], source: CredentialsSource | None
+) -> tuple[tuple[str, str], ...]:
+    """Merge a store's properties with the credentials that can be used now, which count before
+    them.
+    """
+    return (
+        properties
+        if source is None
+        else frozen_properties(overriding(dict(properties), current(source).properties))
+    )

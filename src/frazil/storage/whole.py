@@ -9,7 +9,8 @@ from frazil.storage.routing import REMOTE_SCHEMES
 
 
 def read_whole(storage: Storage, location: str, most: int, noun: str) -> bytes:
-    """Read a file of at most `most` bytes. Raises CorruptData for a longer one, before more than that is held.
+    """Read a file of at most `most` bytes. Raises CorruptData for a longer one, before more than
+    that is held.
 
     `noun`: what the file is, for the message.
     """
@@ -17,7 +18,11 @@ def read_whole(storage: Storage, location: str, most: int, noun: str) -> bytes:
         if storage.size(location) > most:
             raise _too_long(location, most, noun)
         return storage.read(location)
-    data = storage.read_start(location, most + 1) if scheme_of(location) in REMOTE_SCHEMES else storage.read(location)
+    data = (
+        storage.read_start(location, most + 1)
+        if scheme_of(location) in REMOTE_SCHEMES
+        else storage.read(location)
+    )
     if len(data) > most:
         raise _too_long(location, most, noun)
     return data

@@ -1,4 +1,6 @@
-"""Define the protocol by which streaming reads and writes are started; `frazil.spark.door.doors` implements it on Spark."""
+"""Define the protocol by which streaming reads and writes are started; `frazil.spark.door.doors`
+implements it on Spark.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from frazil.stream.sink.arguments import ManyTables, SinkArguments
 
 
 class StreamWriter(Protocol):
-    """Start a streaming write, by the methods of Spark's DataStreamWriter that make sense for a table."""
+    """Start a streaming write, by the methods of Spark's DataStreamWriter that make sense for a
+    table.
+    """
 
     def option(self, key: str, value: Any) -> Self: ...
 
@@ -29,18 +33,34 @@ class StreamWriter(Protocol):
 
 
 class StreamEngine(Protocol):
-    """Start the streaming reads and writes of a table that is loaded. `backend` None: the table was opened from a metadata file."""
+    """Start the streaming reads and writes of a table that is loaded. `backend` None: the table was
+    opened from a metadata file.
+    """
 
     def read_stream(
-        self, session: Session, backend: CatalogBackend | None, loaded: LoadedTable, name: str, options: Mapping[str, Any]
+        self,
+        session: Session,
+        backend: CatalogBackend | None,
+        loaded: LoadedTable,
+        name: str,
+        options: Mapping[str, Any],
     ) -> Frame:
-        """Return a streaming DataFrame of the rows that commits bring. `options`: those of docs/streams.md, in Java's or Python's
-        spelling."""
+        """Return a streaming DataFrame of the rows that commits bring. `options`: those of
+        docs/streams.md, in Java's or Python's spelling."""
 
     def write_stream(
-        self, frame: Frame, backend: CatalogBackend | None, loaded: LoadedTable, name: str, given: SinkArguments
+        self,
+        frame: Frame,
+        backend: CatalogBackend | None,
+        loaded: LoadedTable,
+        name: str,
+        given: SinkArguments,
     ) -> StreamWriter:
-        """Return the writer of a streaming DataFrame into one table. Raises InvalidInput for other frames."""
+        """Return the writer of a streaming DataFrame into one table. Raises InvalidInput for other
+        frames.
+        """
 
     def write_many(self, frame: Frame, tables: ManyTables, given: SinkArguments) -> StreamWriter:
-        """Return the writer of a streaming DataFrame whose rows name their table. Raises InvalidInput for other frames."""
+        """Return the writer of a streaming DataFrame whose rows name their table. Raises
+        InvalidInput for other frames.
+        """

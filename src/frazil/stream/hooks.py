@@ -1,4 +1,6 @@
-"""Define the hooks of a micro-batch's commit: extra actions in the same commit, and work after it (partition commit, upkeep)."""
+"""Define the hooks of a micro-batch's commit: extra actions in the same commit, and work after it
+(partition commit, upkeep).
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,11 @@ from frazil.commit.actions import Action
 class MicroBatch:
     """Identify a micro-batch of a streaming query and the table that it goes to.
 
-    `watermark_ms`: the query's event-time watermark when the batch was planned, in milliseconds since 1970-01-01 UTC; None: the query has
-    none. `last`: no further batch follows in this run (bounded input has ended). `wap_id`: the batch's snapshot is only staged, under
-    this id (write-audit-publish), and `branch` does not move. `digest`: of the offsets at which the batch ends (`sink.offsets`).
+    `watermark_ms`: the query's event-time watermark when the batch was planned, in milliseconds
+    since 1970-01-01 UTC; None: the query has none. `last`: no further batch follows in this run
+    (bounded input has ended). `wap_id`: the batch's snapshot is only staged, under this id
+    (write-audit-publish), and `branch` does not move. `digest`: of the offsets at which the batch
+    ends (`sink.offsets`).
     """
 
     query_id: str
@@ -31,11 +35,14 @@ class MicroBatch:
 
 
 class BatchHook(Protocol):
-    """Take part in the commit of each micro-batch. Every method must be safe to repeat: a batch is replayed after a crash at any point."""
+    """Take part in the commit of each micro-batch. Every method must be safe to repeat: a batch is
+    replayed after a crash at any point.
+    """
 
     def actions(self, batch: MicroBatch, table: LoadedTable) -> Sequence[Action]:
         """Return the actions to commit after those that add the batch's rows, in the same commit."""
 
     def committed(self, batch: MicroBatch, table: LoadedTable) -> None:
-        """Do the work that follows the batch's commit. Called with the table's newest state after every batch, also after one that was
-        committed before (a replay) and one that held no rows."""
+        """Do the work that follows the batch's commit. Called with the table's newest state after
+        every batch, also after one that was committed before (a replay) and one that held no rows.
+        """

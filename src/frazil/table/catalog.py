@@ -15,7 +15,13 @@ from frazil.errors import InvalidInput, NamespaceAlreadyExistsError, TableAlread
 from frazil.expr.sql_text import back_quoted
 from frazil.maintain.imports.add_files import AddFilesResult
 from frazil.maintain.imports.move_tables import MoveTablesResult, every_table, move_tables
-from frazil.maintain.imports.new_tables import Import, MigrateTableResult, SnapshotTableResult, migrate, snapshot
+from frazil.maintain.imports.new_tables import (
+    Import,
+    MigrateTableResult,
+    SnapshotTableResult,
+    migrate,
+    snapshot,
+)
 from frazil.maintain.imports.register import RegisterTableResult, register_table
 from frazil.maintain.imports.source import Source, resolve_source
 from frazil.maintain.progress import ProgressCallback
@@ -50,8 +56,8 @@ def _migrated_name(source: str) -> str:
 class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
     """Manage the namespaces, tables and views of one catalog. `frazil.load_catalog` makes it.
 
-    Identifiers are text as in "namespace.table", or tuples of names; the catalog's own name may stand first. As a context manager it closes
-    its connections at the end of the block.
+    Identifiers are text as in "namespace.table", or tuples of names; the catalog's own name may
+    stand first. As a context manager it closes its connections at the end of the block.
     """
 
     def __init__(self, backend: CatalogBackend):
@@ -67,7 +73,9 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         return redact(self._backend.properties)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the catalog by its name and its settings without secrets. Raises Unsupported for a catalog in memory."""
+        """Pickle the catalog by its name and its settings without secrets. Raises Unsupported for a
+        catalog in memory.
+        """
         return _opened_again, (type(self), pickled.settings_of(self._backend))
 
     def __exit__(self, *_: object) -> None:
@@ -87,8 +95,14 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
     @staticmethod
     def identifier_to_tuple(identifier: Identifier) -> Parts:
         if not isinstance(identifier, str | tuple | list):
-            raise InvalidInput(f'{identifier!r} is not an identifier: give text as in "db.events", or a tuple of names.')
-        return tuple(identifier) if isinstance(identifier, tuple | list) else identifier_parts(identifier)
+            raise InvalidInput(
+                f'{identifier!r} is not an identifier: give text as in "db.events", or a tuple of names.'
+            )
+        return (
+            tuple(identifier)
+            if isinstance(identifier, tuple | list)
+            else identifier_parts(identifier)
+        )
 
     @classmethod
     def table_name_from(cls, identifier: Identifier) -> str:
@@ -107,14 +121,20 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         if len(parts) > 2 and parts[0] == self.name:
             parts = parts[1:]
         if len(parts) < 2 or not all(parts):
-            raise InvalidInput(f"{identifier!r} is not a table identifier: give a namespace and a name, as in db.events.")
+            raise InvalidInput(
+                f"{identifier!r} is not a table identifier: give a namespace and a name, as in db.events."
+            )
         return parts
 
     @staticmethod
     def _new_name(parts: Parts) -> Parts:
-        """Check the name of a new table or namespace. An existing one can be opened whatever its name is."""
+        """Check the name of a new table or namespace. An existing one can be opened whatever its
+        name is.
+        """
         if blank := [p for p in parts if not p.strip()]:
-            raise InvalidInput(f"{blank[0]!r} cannot be a name: it is blank.", hint="Names are as in db.events.")
+            raise InvalidInput(
+                f"{blank[0]!r} cannot be a name: it is blank.", hint="Names are as in db.events."
+            )
         return parts
 
     def _full_name(self, parts: Parts) -> str:
@@ -138,10 +158,12 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
     ) -> Table:
         """Create a new, empty table.
 
-        `schema`: a Schema, DDL text, a mapping of column names to types, a pyarrow or Spark schema, or a frame. `location`: a path or URI
-        (a relative path is made absolute); None: the catalog chooses. `partition_by`: transforms as in "days(ts)", "bucket(16, id)",
-        "region"; `sort_by`: as in "id desc nulls last"; either may be given as an object instead, `partition_spec` and `sort_order`.
-        `identifier_fields`: the columns of the primary key, which become required. `format_version`: 1, 2 or 3; None: 2.
+        `schema`: a Schema, DDL text, a mapping of column names to types, a pyarrow or Spark schema,
+        or a frame. `location`: a path or URI (a relative path is made absolute); None: the catalog
+        chooses. `partition_by`: transforms as in "days(ts)", "bucket(16, id)", "region"; `sort_by`:
+        as in "id desc nulls last"; either may be given as an object instead, `partition_spec` and
+        `sort_order`. `identifier_fields`: the columns of the primary key, which become required.
+        `format_version`: 1, 2 or 3; None: 2.
 
         Raises TableAlreadyExistsError, NoSuchNamespaceError, ValidationError.
         """
@@ -167,7 +189,9 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         hint = "location= is the third argument; columns to partition by are given by name: partition_by=[…]. ./name is a directory here."
         return place_of(location, hint=hint) if location else ""  # "" lets the catalog choose
 
-    def create_table_if_not_exists(self, identifier: Identifier, schema: GivenSchema, *arguments: Any, **named: Any) -> Table:
+    def create_table_if_not_exists(
+        self, identifier: Identifier, schema: GivenSchema, *arguments: Any, **named: Any
+    ) -> Table:
         """Create a table as `create_table` does, or return the existing one of that name unchanged."""
         try:
             return self.create_table(identifier, schema, *arguments, **named)
@@ -177,27 +201,47 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
     def create_table_transaction(
         self, identifier: Identifier, schema: GivenSchema, location: str | None = None, **named: Any
     ) -> CreateTableTransaction:
-        """Create a table that becomes visible together with its first rows, as one commit:
-        `with catalog.create_table_transaction("db.t", schema) as tx: tx.append(df)`. `named`: further arguments of `create_table`.
+        """Create a table that becomes visible together with its first rows, as one commit: `with
+        catalog.create_table_transaction("db.t", schema) as tx: tx.append(df)`. `named`: further
+        arguments of `create_table`.
         """
         return self._creation(identifier, schema, location, named, replace=False, create=True)
 
     def replace_table_transaction(
-        self, identifier: Identifier, schema: GivenSchema, location: str | None = None, create: bool = False, **named: Any
+        self,
+        identifier: Identifier,
+        schema: GivenSchema,
+        location: str | None = None,
+        create: bool = False,
+        **named: Any,
     ) -> CreateTableTransaction:
-        """Replace a table's schema, partition spec and rows in one commit that keeps its history, as CREATE OR REPLACE does.
+        """Replace a table's schema, partition spec and rows in one commit that keeps its history,
+        as CREATE OR REPLACE does.
 
-        `create`: create the table if it does not exist. `named`: further arguments of `create_table`.
+        `create`: create the table if it does not exist. `named`: further arguments of
+        `create_table`.
         """
         return self._creation(identifier, schema, location, named, replace=True, create=create)
 
     def _creation(
-        self, identifier: Identifier, schema: GivenSchema, location: str | None, named: dict[str, Any], replace: bool, create: bool
+        self,
+        identifier: Identifier,
+        schema: GivenSchema,
+        location: str | None,
+        named: dict[str, Any],
+        replace: bool,
+        create: bool,
     ) -> CreateTableTransaction:
         parts = self._new_name(self._parts(identifier))
-        base = self._backend.load(parts) if replace and (not create or self._backend.table_exists(parts)) else None
+        base = (
+            self._backend.load(parts)
+            if replace and (not create or self._backend.table_exists(parts))
+            else None
+        )
         place = base.metadata.location if base and not location else self._place(parts, location)
-        properties = with_catalog_properties(named.pop("properties", None), self._backend.properties)
+        properties = with_catalog_properties(
+            named.pop("properties", None), self._backend.properties
+        )
         spec, order = named.pop("partition_spec", None), named.pop("sort_order", None)
         metadata = table_metadata(place, schema_of(schema), spec, order, properties, **named)
         return CreateTableTransaction(self._backend, parts, metadata, base, self._full_name(parts))
@@ -208,11 +252,13 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         return Table(self._backend, self._backend.load(parts), self._full_name(parts))
 
     def transaction(self, *, txn: tuple[str, int] | None = None) -> CatalogTransaction:
-        """Begin a transaction over several tables, which makes their changes one commit: all or none.
-        `with catalog.transaction() as tx: tx.table("db.a").append(a); tx.table("db.b").delete("id = 1")`.
+        """Begin a transaction over several tables, which makes their changes one commit: all or
+        none. `with catalog.transaction() as tx: tx.table("db.a").append(a);
+        tx.table("db.b").delete("id = 1")`.
 
-        `txn`: a name and a number, as for a single write, kept in each of the tables. Raises Unsupported where the catalog cannot do it:
-        path and Hive catalogs, and REST catalogs whose server does not offer it.
+        `txn`: a name and a number, as for a single write, kept in each of the tables. Raises
+        Unsupported where the catalog cannot do it: path and Hive catalogs, and REST catalogs whose
+        server does not offer it.
         """
         return CatalogTransaction(self._backend, self._parts, self.load_table, txn)
 
@@ -220,69 +266,120 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         return self._backend.table_exists(self._parts(identifier))
 
     def drop_table(self, identifier: Identifier, purge_requested: bool = False) -> None:
-        """Drop a table from the catalog. Its files stay, unless `purge_requested` (see `purge_table`) or the catalog is a path catalog,
-        where the table is its directory. Raises NoSuchTableError."""
+        """Drop a table from the catalog. Its files stay, unless `purge_requested` (see
+        `purge_table`) or the catalog is a path catalog, where the table is its directory. Raises
+        NoSuchTableError."""
         self._backend.drop_table(self._parts(identifier), purge=purge_requested)
 
     def purge_table(self, identifier: Identifier) -> tuple[str, ...]:
-        """Drop a table, and delete its files below its location and below the directories that the properties write.data.path and
-        write.metadata.path name. Files elsewhere, for example those of `add_files`, stay; their paths are logged and returned.
+        """Drop a table, and delete its files below its location and below the directories that the
+        properties write.data.path and write.metadata.path name. Files elsewhere, for example those
+        of `add_files`, stay; their paths are logged and returned.
 
-        Raises NoSuchTableError, and ValidationException when gc.enabled is false, since other tables may share the files.
+        Raises NoSuchTableError, and ValidationException when gc.enabled is false, since other
+        tables may share the files.
         """
         return self._backend.drop_table(self._parts(identifier), purge=True)
 
     def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> Table:
-        """Rename a table; its files stay where they are. Raises NoSuchTableError, TableAlreadyExistsError, NoSuchNamespaceError."""
-        self._backend.rename_table(self._parts(from_identifier), self._new_name(self._parts(to_identifier)))
+        """Rename a table; its files stay where they are. Raises NoSuchTableError,
+        TableAlreadyExistsError, NoSuchNamespaceError.
+        """
+        self._backend.rename_table(
+            self._parts(from_identifier), self._new_name(self._parts(to_identifier))
+        )
         return self.load_table(to_identifier)
 
     @overload
     def register_table(
-        self, identifier: Identifier, metadata_location: str, overwrite: bool = False, *, dry_run: Literal[False] = False
+        self,
+        identifier: Identifier,
+        metadata_location: str,
+        overwrite: bool = False,
+        *,
+        dry_run: Literal[False] = False,
     ) -> Table: ...
 
     @overload
     def register_table(
-        self, identifier: Identifier, metadata_location: str, overwrite: bool = False, *, dry_run: Literal[True]
+        self,
+        identifier: Identifier,
+        metadata_location: str,
+        overwrite: bool = False,
+        *,
+        dry_run: Literal[True],
     ) -> RegisterTableResult: ...
 
     @overload
     def register_table(
-        self, identifier: Identifier, *, metadata_file: str, overwrite: bool = False, dry_run: bool = False
+        self,
+        identifier: Identifier,
+        *,
+        metadata_file: str,
+        overwrite: bool = False,
+        dry_run: bool = False,
     ) -> RegisterTableResult: ...
 
     def register_table(
-        self, identifier: Identifier, metadata_location: str | None = None, overwrite: bool = False, *, metadata_file: str | None = None,
+        self,
+        identifier: Identifier,
+        metadata_location: str | None = None,
+        overwrite: bool = False,
+        *,
+        metadata_file: str | None = None,
         dry_run: bool = False,
-    ) -> Table | RegisterTableResult:  # fmt: skip
-        """Add an existing table to the catalog, by the location of its metadata file. `overwrite`: replace a table of that name.
+    ) -> Table | RegisterTableResult:
+        """Add an existing table to the catalog, by the location of its metadata file. `overwrite`:
+        replace a table of that name.
 
-        Given as `metadata_file=`, as in Java, it is Java's procedure, which returns the current snapshot and how many rows and files there
-        are; `dry_run=True` returns the same and registers nothing. Raises TableAlreadyExistsError, NoSuchFileError, CorruptData.
+        Given as `metadata_file=`, as in Java, it is Java's procedure, which returns the current
+        snapshot and how many rows and files there are; `dry_run=True` returns the same and
+        registers nothing. Raises TableAlreadyExistsError, NoSuchFileError, CorruptData.
         """
         if (metadata_location is None) == (metadata_file is None):
-            raise InvalidInput("register_table takes the location of a metadata file, once: metadata_location= or metadata_file=.")
-        parts, place = self._new_name(self._parts(identifier)), metadata_location or metadata_file or ""
+            raise InvalidInput(
+                "register_table takes the location of a metadata file, once: metadata_location= or metadata_file=."
+            )
+        parts, place = (
+            self._new_name(self._parts(identifier)),
+            metadata_location or metadata_file or "",
+        )
         if metadata_file is not None or dry_run:
             return register_table(self._backend, parts, place, overwrite=overwrite, dry_run=dry_run)
-        return Table(self._backend, self._backend.register_table(parts, place, overwrite=overwrite), self._full_name(parts))
+        return Table(
+            self._backend,
+            self._backend.register_table(parts, place, overwrite=overwrite),
+            self._full_name(parts),
+        )
 
     def migrate_to(
-        self, other: Catalog, tables: Identifier | Sequence[Identifier] | None = None, *, dry_run: bool = False
+        self,
+        other: Catalog,
+        tables: Identifier | Sequence[Identifier] | None = None,
+        *,
+        dry_run: bool = False,
     ) -> MoveTablesResult:
-        """Move tables to another catalog without copying data: it registers their metadata files, and this one drops its entries.
+        """Move tables to another catalog without copying data: it registers their metadata files,
+        and this one drops its entries.
 
-        `tables`: a name, a list of names, or None for every table; they keep their names, and missing namespaces are created. `dry_run`:
-        return what would be moved and the `problems`; without it the first problem is raised before anything is moved. A table is renamed
-        while it is moved, so that a commit by its old name fails instead of being lost. Views stay. Raises Unsupported for path catalogs.
+        `tables`: a name, a list of names, or None for every table; they keep their names, and
+        missing namespaces are created. `dry_run`: return what would be moved and the `problems`;
+        without it the first problem is raised before anything is moved. A table is renamed while it
+        is moved, so that a commit by its old name fails instead of being lost. Views stay. Raises
+        Unsupported for path catalogs.
         """
         if not isinstance(other, Catalog):
-            raise InvalidInput(f"migrate_to takes a catalog, not {other!r:.200}.", hint="frazil.load_catalog(name) loads one.")
+            raise InvalidInput(
+                f"migrate_to takes a catalog, not {other!r:.200}.",
+                hint="frazil.load_catalog(name) loads one.",
+            )
         if tables is None:
             parts = every_table(self._backend)
         else:
-            parts = [self._parts(name) for name in ([tables] if isinstance(tables, str | tuple) else tables)]
+            parts = [
+                self._parts(name)
+                for name in ([tables] if isinstance(tables, str | tuple) else tables)
+            ]
         return move_tables(self._backend, other._backend, parts, dry_run=dry_run)
 
     # --- files that are there (the work: frazil.maintain.imports)
@@ -299,9 +396,17 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         progress: ProgressCallback | None = None,
         spark: Session | None = None,
     ) -> AddFilesResult:
-        """Add the Parquet files of a directory or of a table of Spark to a table, at their location; see `t.maintenance.add_files`."""
+        """Add the Parquet files of a directory or of a table of Spark to a table, at their
+        location; see `t.maintenance.add_files`.
+        """
         return self.load_table(identifier).maintenance.add_files(
-            source_table, partition_filter, check_duplicate_files, parallelism, dry_run=dry_run, progress=progress, spark=spark
+            source_table,
+            partition_filter,
+            check_duplicate_files,
+            parallelism,
+            dry_run=dry_run,
+            progress=progress,
+            spark=spark,
         )
 
     def snapshot(
@@ -317,12 +422,23 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         progress: ProgressCallback | None = None,
         spark: Session | None = None,
     ) -> SnapshotTableResult:
-        """Create a table over the Parquet files of a directory, or of a table of Spark's own catalog, which stays as it is.
+        """Create a table over the Parquet files of a directory, or of a table of Spark's own
+        catalog, which stays as it is.
 
-        `source_table`: parquet.`/a/directory`, a directory, or a name as in "db.table". Columns come from the files, partition columns from
-        folders. The new table may be written to; it never deletes the files of the source (gc.enabled is false).
+        `source_table`: parquet.`/a/directory`, a directory, or a name as in "db.table". Columns
+        come from the files, partition columns from folders. The new table may be written to; it
+        never deletes the files of the source (gc.enabled is false).
         """
-        source, new = self._import(source_table, identifier, location, properties, parallelism, ignore_missing_files, progress, spark)
+        source, new = self._import(
+            source_table,
+            identifier,
+            location,
+            properties,
+            parallelism,
+            ignore_missing_files,
+            progress,
+            spark,
+        )
         return snapshot(source, new, dry_run=dry_run)
 
     def migrate(
@@ -339,38 +455,68 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         progress: ProgressCallback | None = None,
         spark: Session | None = None,
     ) -> MigrateTableResult:
-        """Create a table over the files of a table of Spark, or of a directory, at the same location and in place of it.
+        """Create a table over the files of a table of Spark, or of a directory, at the same
+        location and in place of it.
 
-        `identifier` None: the name that the table of Spark has. That one is renamed to `backup_table_name` (None: its name with _BACKUP_),
-        which `drop_backup` drops in the end, or gets its name back when the migration fails.
+        `identifier` None: the name that the table of Spark has. That one is renamed to
+        `backup_table_name` (None: its name with _BACKUP_), which `drop_backup` drops in the end, or
+        gets its name back when the migration fails.
         """
         name = identifier if identifier is not None else _migrated_name(source_table)
-        source, new = self._import(source_table, name, "", properties, parallelism, ignore_missing_files, progress, spark)
+        source, new = self._import(
+            source_table, name, "", properties, parallelism, ignore_missing_files, progress, spark
+        )
         return migrate(
-            source, new, lambda: engines.spark_tables(spark), drop_backup=drop_backup, backup_table_name=backup_table_name, dry_run=dry_run
+            source,
+            new,
+            lambda: engines.spark_tables(spark),
+            drop_backup=drop_backup,
+            backup_table_name=backup_table_name,
+            dry_run=dry_run,
         )
 
     def _import(
-        self, source_table: str, identifier: Identifier, location: str | None, properties: Mapping[str, object], parallelism: int | None,
-        ignore_missing_files: bool, progress: ProgressCallback | None, spark: Session | None,
-    ) -> tuple[Source, Import]:  # fmt: skip
-        """Find the source of a new table, and describe how it is created. `location` "": where the source is."""
+        self,
+        source_table: str,
+        identifier: Identifier,
+        location: str | None,
+        properties: Mapping[str, object],
+        parallelism: int | None,
+        ignore_missing_files: bool,
+        progress: ProgressCallback | None,
+        spark: Session | None,
+    ) -> tuple[Source, Import]:
+        """Find the source of a new table, and describe how it is created. `location` "": where the
+        source is.
+        """
         parts, own = self._new_name(self._parts(identifier)), self._backend.properties
         if self._backend.table_exists(parts):
-            raise TableAlreadyExistsError(f"Table already exists: {self._full_name(parts)}", table=self._full_name(parts))
-        source = resolve_source(source_table, lambda place: storage_for(place, own), lambda: engines.spark_tables(spark))
+            raise TableAlreadyExistsError(
+                f"Table already exists: {self._full_name(parts)}", table=self._full_name(parts)
+            )
+        source = resolve_source(
+            source_table, lambda place: storage_for(place, own), lambda: engines.spark_tables(spark)
+        )
         place = self._place(parts, location if location != "" else source.location)
 
-        def create(schema: Schema, partition_columns: Sequence[str], stored: Mapping[str, str]) -> Creation:
+        def create(
+            schema: Schema, partition_columns: Sequence[str], stored: Mapping[str, str]
+        ) -> Creation:
             spec = build_spec(schema, [back_quoted((c,)) for c in partition_columns])
-            metadata = table_metadata(place, schema, spec, None, with_catalog_properties(stored, own))
+            metadata = table_metadata(
+                place, schema, spec, None, with_catalog_properties(stored, own)
+            )
             return Creation(self._backend, parts, metadata, None, self._full_name(parts))
 
         storage = storage_for(source.location, own)
-        return source, Import(create, storage, property_texts(properties), parallelism, ignore_missing_files, progress)
+        return source, Import(
+            create, storage, property_texts(properties), parallelism, ignore_missing_files, progress
+        )
 
     def list_tables(self, namespace: Identifier) -> list[Parts]:
-        """Return the identifiers of the tables in a namespace, namespace included. Raises NoSuchNamespaceError."""
+        """Return the identifiers of the tables in a namespace, namespace included. Raises
+        NoSuchNamespaceError.
+        """
         return self._backend.list_tables(self.identifier_to_tuple(namespace))
 
     # --- streams
@@ -392,33 +538,55 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         case_sensitive: bool | None = None,
         **options: object,
     ) -> StreamWriter:
-        """Return a DataStreamWriter that writes each row of a streaming DataFrame into the table that the row names in `table_column`, one
-        commit for each table and micro-batch, exactly once: `catalog.write_stream(frame, "topic").option("checkpointLocation", …).start()`.
+        """Return a DataStreamWriter that writes each row of a streaming DataFrame into the table
+        that the row names in `table_column`, one commit for each table and micro-batch, exactly
+        once: `catalog.write_stream(frame, "topic").option("checkpointLocation", …).start()`.
 
-        `mode`: append, overwrite, upsert or cdc; None: append, or what the table says. `create`: make missing tables and namespaces; a
-        mapping holds arguments of `create_table` for them. `evolve`: add columns that a table lacks and its rows fill. `namespace`: that of
-        without one. `on_bad_table`: rows that no table takes stop the query ("fail"), or go to `set_aside_table` ("set-aside").
-        `on_commit`: called after each batch with its number and TablesResult. `options`: see docs/streams-sink.md.
+        `mode`: append, overwrite, upsert or cdc; None: append, or what the table says. `create`:
+        make missing tables and namespaces; a mapping holds arguments of `create_table` for them.
+        `evolve`: add columns that a table lacks and its rows fill. `namespace`: that of without
+        one. `on_bad_table`: rows that no table takes stop the query ("fail"), or go to
+        `set_aside_table` ("set-aside"). `on_commit`: called after each batch with its number and
+        TablesResult. `options`: see docs/streams-sink.md.
         """
         tables = StreamTables(
-            self._backend, self._parts, self._full_name, self.create_table, self.create_namespace_if_not_exists,
-            self.identifier_to_tuple(namespace) if namespace else (), creation_arguments(create),
-        )  # fmt: skip
+            self._backend,
+            self._parts,
+            self._full_name,
+            self.create_table,
+            self.create_namespace_if_not_exists,
+            self.identifier_to_tuple(namespace) if namespace else (),
+            creation_arguments(create),
+        )
         sink_arguments = SinkArguments(
-            mode, options if branch is None else {**options, "branch": branch}, snapshot_properties=dict(snapshot_properties),
+            mode,
+            options if branch is None else {**options, "branch": branch},
+            snapshot_properties=dict(snapshot_properties),
             case_sensitive=case_sensitive,
-        )  # fmt: skip
-        many = ManyTables(tables, table_column, create is not False, evolve, on_bad_table, set_aside_table, on_commit)
+        )
+        many = ManyTables(
+            tables,
+            table_column,
+            create is not False,
+            evolve,
+            on_bad_table,
+            set_aside_table,
+            on_commit,
+        )
         return engines.spark_doors().write_many(frame, many, sink_arguments)
 
     # --- namespaces
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
-        """Create a namespace. `properties`: `location` is the directory of new tables. Raises NamespaceAlreadyExistsError, and Unsupported
-        for properties in a path catalog."""
-        self._backend.create_namespace(self._new_name(self.identifier_to_tuple(namespace)), dict(properties))
+        """Create a namespace. `properties`: `location` is the directory of new tables. Raises
+        NamespaceAlreadyExistsError, and Unsupported for properties in a path catalog."""
+        self._backend.create_namespace(
+            self._new_name(self.identifier_to_tuple(namespace)), dict(properties)
+        )
 
-    def create_namespace_if_not_exists(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
+    def create_namespace_if_not_exists(
+        self, namespace: Identifier, properties: Mapping[str, str] = {}
+    ) -> None:
         try:
             self.create_namespace(namespace, properties)
         except NamespaceAlreadyExistsError:
@@ -432,21 +600,31 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         return self._backend.namespace_exists(self.identifier_to_tuple(namespace))
 
     def list_namespaces(self, namespace: Identifier = ()) -> list[Parts]:
-        """Return the namespaces directly within a namespace; (): the top-level ones. Raises NoSuchNamespaceError."""
-        return self._backend.list_namespaces(self.identifier_to_tuple(namespace) if namespace else ())
+        """Return the namespaces directly within a namespace; (): the top-level ones. Raises
+        NoSuchNamespaceError.
+        """
+        return self._backend.list_namespaces(
+            self.identifier_to_tuple(namespace) if namespace else ()
+        )
 
     def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         """Return the properties of a namespace. Raises NoSuchNamespaceError."""
         return self._backend.load_namespace_properties(self.identifier_to_tuple(namespace))
 
     def update_namespace_properties(
-        self, namespace: Identifier, removals: set[str] | None = None, updates: Mapping[str, str] = {}
+        self,
+        namespace: Identifier,
+        removals: set[str] | None = None,
+        updates: Mapping[str, str] = {},
     ) -> PropertiesUpdateSummary:
-        """Remove and set properties of a namespace. Returns the keys by what became of them: `removed`, `updated`, `missing`.
+        """Remove and set properties of a namespace. Returns the keys by what became of them:
+        `removed`, `updated`, `missing`.
 
         Raises NoSuchNamespaceError, and Unsupported in a path catalog.
         """
-        return self._backend.update_namespace_properties(self.identifier_to_tuple(namespace), removals or set(), dict(updates))
+        return self._backend.update_namespace_properties(
+            self.identifier_to_tuple(namespace), removals or set(), dict(updates)
+        )
 
     if not TYPE_CHECKING:
 

@@ -1,7 +1,9 @@
-"""Make catalogs by their classes, as PyIceberg does: `SqlCatalog("prod", uri="sqlite:///c.db", warehouse="w")`.
+"""Make catalogs by their classes, as PyIceberg does: `SqlCatalog("prod", uri="sqlite:///c.db",
+warehouse="w")`.
 
-They are found by PyIceberg's paths: `frazil.catalog.sql.SqlCatalog`, `frazil.catalog.memory.InMemoryCatalog`,
-`frazil.catalog.rest.RestCatalog`, `frazil.catalog.hive.HiveCatalog`.
+They are found by PyIceberg's paths: `frazil.catalog.sql.SqlCatalog`,
+`frazil.catalog.memory.InMemoryCatalog`, `frazil.catalog.rest.RestCatalog`,
+`frazil.catalog.hive.HiveCatalog`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from frazil.table.engines import session_catalogs
 
 
 class _OfType(Catalog):
-    """Load a catalog of one type; `name` and `properties` as for `frazil.load_catalog`, with the same sources and errors."""
+    """Load a catalog of one type; `name` and `properties` as for `frazil.load_catalog`, with the
+    same sources and errors.
+    """
 
     _TYPE: ClassVar[str]
 
@@ -25,11 +29,15 @@ class _OfType(Catalog):
                 f"{type(self).__name__} is a catalog of type {self._TYPE}, not {chosen}.",
                 hint=f"frazil.load_catalog({name!r}, type={chosen!r}, …) chooses the class by the type.",
             )
-        super().__init__(load_backend(name, spark_conf=session_catalogs(), type=self._TYPE, **properties))
+        super().__init__(
+            load_backend(name, spark_conf=session_catalogs(), type=self._TYPE, **properties)
+        )
 
 
 class SqlCatalog(_OfType):
-    """Keep tables in a SQL database (SQLite, PostgreSQL, MySQL). Properties: `uri`, `warehouse`, and those of docs/options.md."""
+    """Keep tables in a SQL database (SQLite, PostgreSQL, MySQL). Properties: `uri`, `warehouse`,
+    and those of docs/options.md.
+    """
 
     _TYPE = "sql"
 
@@ -50,6 +58,8 @@ class RestCatalog(_OfType):
 
 
 class HiveCatalog(_OfType):
-    """Keep tables in a Hive Metastore. Properties: `uri`, `warehouse`, and those of docs/options.md."""
+    """Keep tables in a Hive Metastore. Properties: `uri`, `warehouse`, and those of
+    docs/options.md.
+    """
 
     _TYPE = "hive"

@@ -1,4 +1,6 @@
-"""Begin transactions that concern the catalog: over several tables, all or none, and over a table that is created with its first rows."""
+"""Begin transactions that concern the catalog: over several tables, all or none, and over a table
+that is created with its first rows.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,21 @@ from frazil.table.verbs import Stage
 
 
 class TransactionPart(Transaction[Table]):
-    """Stage changes to one of the tables of a catalog's transaction. It has the methods of a table's own transaction."""
+    """Stage changes to one of the tables of a catalog's transaction. It has the methods of a
+    table's own transaction.
+    """
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Leave the commit to the catalog's transaction."""
 
-    def _run_write(self, staged: Stage, txn: tuple[str, int] | None, *, repeatable: bool | None = None) -> None:
+    def _run_write(
+        self, staged: Stage, txn: tuple[str, int] | None, *, repeatable: bool | None = None
+    ) -> None:
         with self._naming():
             super()._run_write(staged, txn, repeatable=repeatable)
 
@@ -37,40 +48,47 @@ class TransactionPart(Transaction[Table]):
             return super()._change(action)
 
     def _naming(self) -> AbstractContextManager[None]:
-        """Name this table in errors, since the block of the catalog's transaction cannot tell whose they are."""
+        """Name this table in errors, since the block of the catalog's transaction cannot tell whose
+        they are.
+        """
         return naming(self.table._name, self.metadata.location)
 
     def commit_transaction(self) -> Table:
         """Raise InvalidInput, since the tables are committed together."""
         raise InvalidInput(
             f"The changes of {self.table._name} are committed with those of the other tables of the catalog's transaction.",
-            hint="End the block of catalog.transaction(), or call commit_transaction() of it.", table=self.table._name,
-        )  # fmt: skip
+            hint="End the block of catalog.transaction(), or call commit_transaction() of it.",
+            table=self.table._name,
+        )
 
 
 class CatalogTransaction:
-    """Stage changes to several tables, and commit them together at the end of the block: `with catalog.transaction() as tx:
-    tx.table("db.a").append(a); tx.table("db.b").delete("id = 1")`.
+    """Stage changes to several tables, and commit them together at the end of the block: `with
+    catalog.transaction() as tx: tx.table("db.a").append(a); tx.table("db.b").delete("id = 1")`.
 
-    Readers see all changes or none. Data files are written as each method is called. Conflicts are looked for in each table that is
-    changed, as for a transaction of its own; tables that are only read are not checked. After an error nothing is committed, and the files
-    that were written are removed.
+    Readers see all changes or none. Data files are written as each method is called. Conflicts are
+    looked for in each table that is changed, as for a transaction of its own; tables that are only
+    read are not checked. After an error nothing is committed, and the files that were written are
+    removed.
     """
 
     def __init__(
-        self, backend: CatalogBackend, parts_of: Callable[[str | Parts], Parts], load: Callable[[str | Parts], Table],
+        self,
+        backend: CatalogBackend,
+        parts_of: Callable[[str | Parts], Parts],
+        load: Callable[[str | Parts], Table],
         txn: tuple[str, int] | None = None,
-    ):  # fmt: skip
-        """Begin a transaction. `parts_of`: the parts of a table's identifier; `load`: loads the table. Raises Unsupported where the catalog
-        cannot commit to several tables at once."""
+    ):
+        """Begin a transaction. `parts_of`: the parts of a table's identifier; `load`: loads the
+        table. Raises Unsupported where the catalog cannot commit to several tables at once."""
         backend.swap_together(())
         self._backend, self._parts_of, self._load, self._txn = backend, parts_of, load, txn_of(txn)
         self._tables: dict[Parts, TransactionPart] = {}
         self._ended = False
 
     def table(self, identifier: str | Parts) -> TransactionPart:
-        """Return the part of a table, on which changes are staged. The table is loaded at the first call; conflicts are looked for from
-        then on. Raises NoSuchTableError."""
+        """Return the part of a table, on which changes are staged. The table is loaded at the first
+        call; conflicts are looked for from then on. Raises NoSuchTableError."""
         self._check_open()
         parts = self._parts_of(identifier)
         if parts not in self._tables:
@@ -81,8 +99,9 @@ class CatalogTransaction:
     def _check_open(self) -> None:
         if self._ended:
             raise InvalidInput(
-                "This transaction has been committed or has failed already.", hint="Start a new one with catalog.transaction()."
-            )  # fmt: skip
+                "This transaction has been committed or has failed already.",
+                hint="Start a new one with catalog.transaction().",
+            )
 
     @property
     def results(self) -> dict[str, CommitResult]:
@@ -94,9 +113,11 @@ class CatalogTransaction:
         return f"CatalogTransaction({self._backend.name}: {names or 'no table yet'}{', ended' if self._ended else ''})"
 
     def commit_transaction(self) -> dict[str, CommitResult]:
-        """Commit the changes of all tables at once, and return `results`. The transaction cannot be used afterwards.
+        """Commit the changes of all tables at once, and return `results`. The transaction cannot be
+        used afterwards.
 
-        Raises CommitFailedException and ValidationException when no table was changed, CommitStateUnknownException.
+        Raises CommitFailedException and ValidationException when no table was changed,
+        CommitStateUnknownException.
         """
         self._check_open()
         self._ended = True
@@ -110,7 +131,12 @@ class CatalogTransaction:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if error is not None:
             self._ended = True
             for operation in self._operations:
@@ -120,9 +146,18 @@ class CatalogTransaction:
 
 
 class CreateTableTransaction(Transaction[Table]):
-    """Stage writes on a table that does not exist yet, or that is replaced. After the block `tx.table` is the new table."""
+    """Stage writes on a table that does not exist yet, or that is replaced. After the block
+    `tx.table` is the new table.
+    """
 
-    def __init__(self, backend: CatalogBackend, parts: Parts, metadata: TableMetadata, base: LoadedTable | None, name: str):
+    def __init__(
+        self,
+        backend: CatalogBackend,
+        parts: Parts,
+        metadata: TableMetadata,
+        base: LoadedTable | None,
+        name: str,
+    ):
         """Begin the transaction. `base`: the table to replace; None: the table is new.
 
         Raises TableAlreadyExistsError, NoSuchNamespaceError for a new table that cannot be created.

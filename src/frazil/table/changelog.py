@@ -1,4 +1,6 @@
-"""Scan a table's changelog: `t.changes(…)`, which reads into the same kinds of frames as every scan."""
+"""Scan a table's changelog: `t.changes(…)`, which reads into the same kinds of frames as every
+scan.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,15 @@ from frazil.table.scan import DataScan
 
 @dataclass(frozen=True, repr=False)
 class ChangesScan(DataScan):
-    """Read the rows that snapshots inserted (INSERT) and deleted (DELETE), each with `_change_type`, `_change_ordinal` and
-    `_commit_snapshot_id`. Rows that a snapshot only copied to another file are left out.
+    """Read the rows that snapshots inserted (INSERT) and deleted (DELETE), each with
+    `_change_type`, `_change_ordinal` and `_commit_snapshot_id`. Rows that a snapshot only copied to
+    another file are left out.
 
-    `range`: from one snapshot (exclusive) to another (inclusive). `net`: leave out rows that were both inserted and deleted in the range.
-    `identifier_columns`: report a DELETE and an INSERT with the same values in these columns as UPDATE_BEFORE and UPDATE_AFTER;
-    `compute_updates=True` uses the table's identifier fields. The columns are those of the table's current schema; the three columns of the
-    changelog are always included.
+    `range`: from one snapshot (exclusive) to another (inclusive). `net`: leave out rows that were
+    both inserted and deleted in the range. `identifier_columns`: report a DELETE and an INSERT with
+    the same values in these columns as UPDATE_BEFORE and UPDATE_AFTER; `compute_updates=True` uses
+    the table's identifier fields. The columns are those of the table's current schema; the three
+    columns of the changelog are always included.
     """
 
     range: ChangelogRange = ChangelogRange()
@@ -41,15 +45,26 @@ class ChangesScan(DataScan):
     def __post_init__(self) -> None:
         super().__post_init__()
         if any(x is not None for x in (self.snapshot_id, self.tag, self.as_of_ms, self.branch)):
-            raise InvalidInput("A changelog has a start and an end; it cannot be read as of one snapshot.")
+            raise InvalidInput(
+                "A changelog has a start and an end; it cannot be read as of one snapshot."
+            )
 
     # --- planning
 
     def _changelog(self) -> ChangelogReading:
         return ChangelogReading(
-            self.source.metadata, self.source.storage, self.range, self.net, self.identifier_columns, self.compute_updates, self.row_filter,
-            self.selected_fields, self.case_sensitive, self.options, self.limit,
-        )  # fmt: skip
+            self.source.metadata,
+            self.source.storage,
+            self.range,
+            self.net,
+            self.identifier_columns,
+            self.compute_updates,
+            self.row_filter,
+            self.selected_fields,
+            self.case_sensitive,
+            self.options,
+            self.limit,
+        )
 
     def snapshot(self) -> Snapshot | None:
         """Return the last snapshot of the range; None: the range is empty."""
@@ -63,34 +78,50 @@ class ChangesScan(DataScan):
     def use_ref(self, name: str) -> ChangesScan:
         return replace(self, range=replace(self.range, branch=name))
 
-    def plan(self, predicate: Predicate | None = None, case_sensitive: bool | None = None) -> ChangelogPlan:  # type: ignore[override]
-        """Plan the tasks of each snapshot. `predicate` replaces the part of the filter that is evaluated before rows are matched."""
+    def plan(  # type: ignore[override]
+        self, predicate: Predicate | None = None, case_sensitive: bool | None = None
+    ) -> ChangelogPlan:
+        """Plan the tasks of each snapshot. `predicate` replaces the part of the filter that is
+        evaluated before rows are matched.
+        """
         reading = self._changelog()
         with self.source.naming():
-            return (reading if case_sensitive is None else replace(reading, case_sensitive=case_sensitive)).plan(predicate)
+            return (
+                reading
+                if case_sensitive is None
+                else replace(reading, case_sensitive=case_sensitive)
+            ).plan(predicate)
 
     def plan_files(self) -> Sequence[ChangelogTask]:  # type: ignore[override]
-        """Return one task per file with inserted or deleted rows: `.inserted`, `.ordinal`, `.snapshot_id`, `.task`."""
+        """Return one task per file with inserted or deleted rows: `.inserted`, `.ordinal`,
+        `.snapshot_id`, `.task`.
+        """
         return self.plan().tasks
 
     def explain(self) -> NoReturn:
-        raise Unsupported("explain() of a changelog is not supported.", hint="plan_files() lists what is read.")
+        raise Unsupported(
+            "explain() of a changelog is not supported.", hint="plan_files() lists what is read."
+        )
 
     # --- results
 
     def to_arrow_batch_reader(self) -> pa.RecordBatchReader:
-        """Return the changes as a stream of Arrow batches, oldest snapshot first. Memory use does not grow with their number."""
+        """Return the changes as a stream of Arrow batches, oldest snapshot first. Memory use does
+        not grow with their number.
+        """
         with self.source.naming():
             return IN_PROCESS.read_changelog(self._changelog())
 
     def count(self) -> int:
-        """Count the changes: by the manifests for files that were added or removed as a whole, else by reading."""
+        """Count the changes: by the manifests for files that were added or removed as a whole, else
+        by reading.
+        """
         with self.source.naming():
             return self._changelog().count()
 
     def to_spark(self, spark: Session | None = None) -> Frame:
-        """Return the changes as a Spark DataFrame, planned now and read by Spark's tasks when it is used. `spark`: the session; None: the
-        running one. Raises InvalidInput where none runs."""
+        """Return the changes as a Spark DataFrame, planned now and read by Spark's tasks when it is
+        used. `spark`: the session; None: the running one. Raises InvalidInput where none runs."""
         engine = engines.of_spark_frames(spark)
         with self.source.naming():
             return engine.read_changelog(self._changelog())

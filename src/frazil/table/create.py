@@ -9,5 +9,9 @@ from frazil.table import engines
 
 
 def schema_of(schema: GivenSchema) -> Schema:
-    """Return a Schema from a Schema, DDL text, a mapping of column names to type names, a pyarrow.Schema, a Spark StructType or a frame."""
-    return table_definition.schema_of(schema, lambda of_spark: engines.spark_doors().schema_of(of_spark))
+    """Return a Schema from a Schema, DDL text, a mapping of column names to type names, a
+    pyarrow.Schema, a Spark StructType or a frame.
+    """
+    return table_definition.schema_of(
+        schema, lambda of_spark: engines.spark_doors().schema_of(of_spark)
+    )

@@ -1,6 +1,7 @@
 """Choose the engine of an operation: this process, or a Spark session.
 
-This is the only place that chooses, and the only one from which the room `frazil.spark` is imported, once a frame or a call needs it.
+This is the only place that chooses, and the only one from which the room `frazil.spark` is
+imported, once a frame or a call needs it.
 """
 
 from __future__ import annotations
@@ -33,18 +34,23 @@ _FOLLOWED_VIEWS = "frazil.spark.read.view_refresh"
 
 
 def of_frame(frame: Frame) -> InputFrame:
-    """Pair a frame with the engine that evaluates it: its own session for a Spark frame, this process for any other."""
+    """Pair a frame with the engine that evaluates it: its own session for a Spark frame, this
+    process for any other.
+    """
     return InputFrame(frame, on_spark(frame.sparkSession) if is_spark_frame(frame) else IN_PROCESS)
 
 
 def of_rows(
-    metadata: TableMetadata, storage: Storage, runner: Runner | str | None = None, spark: Session | None = None
+    metadata: TableMetadata,
+    storage: Storage,
+    runner: Runner | str | None = None,
+    spark: Session | None = None,
 ) -> tuple[Engine, Runner]:
-    """Choose the engine and the runner that change existing rows: the given runner (a Runner or "in-process"), else Spark if a session is
-    given or active, else this process.
+    """Choose the engine and the runner that change existing rows: the given runner (a Runner or
+    "in-process"), else Spark if a session is given or active, else this process.
 
-    Raises InvalidInput for a runner that is neither, and where the session's workers cannot reach the table; Unsupported for a session
-    with a table in memory.
+    Raises InvalidInput for a runner that is neither, and where the session's workers cannot reach
+    the table; Unsupported for a session with a table in memory.
     """
     if isinstance(runner, str) and runner == "in-process":
         return IN_PROCESS, InProcess()
@@ -56,15 +62,18 @@ def of_rows(
     session = spark if spark is not None else active_session()
     if session is None or scheme_of(metadata.location) == "memory":
         if spark is not None:
-            raise Unsupported("A table in memory: lives in this process; Spark's workers cannot write to it.", table=metadata.location)
+            raise Unsupported(
+                "A table in memory: lives in this process; Spark's workers cannot write to it.",
+                table=metadata.location,
+            )
         return IN_PROCESS, InProcess()
     engine = on_spark(session)
     return engine, engine.runner(metadata, storage)
 
 
 def on_spark(spark: Session) -> Engine:
-    """Return the engine of a Spark session. Raises InvalidInput for a session that was stopped, NotInstalledError where PySpark is
-    missing."""
+    """Return the engine of a Spark session. Raises InvalidInput for a session that was stopped,
+    NotInstalledError where PySpark is missing."""
     return spark_doors().engine_on(spark)
 
 
@@ -74,8 +83,9 @@ def of_spark_frames(spark: Session | None = None) -> Engine:
 
 
 def session_of_frames(spark: Session | None = None) -> Session:
-    """Return the session that makes DataFrames: the given one, or the running one. No session is started, since its settings are for the
-    user to choose. Raises InvalidInput where none runs or the given one was stopped, NotInstalledError where PySpark is missing."""
+    """Return the session that makes DataFrames: the given one, or the running one. No session is
+    started, since its settings are for the user to choose. Raises InvalidInput where none runs or
+    the given one was stopped, NotInstalledError where PySpark is missing."""
     session = _given_or_running(spark)
     on_spark(session)  # raises where the session was stopped
     return session
@@ -97,8 +107,11 @@ def active_session() -> Session | None:
     if sql is None:
         return None
     session: Session | None = sql.SparkSession.getActiveSession()
-    if session is None and hasattr(sql.SparkSession, "active"):  # a PySpark that is too old has no such method
-        # The active session belongs to a thread; a thread without one uses the session that this process made.
+    if session is None and hasattr(
+        sql.SparkSession, "active"
+    ):  # a PySpark that is too old has no such method
+        # The active session belongs to a thread; a thread without one uses the session that this
+        # process made.
         with contextlib.suppress(sys.modules["pyspark.errors"].PySparkRuntimeError):
             session = sql.SparkSession.active()
     if session is not None:
@@ -107,25 +120,30 @@ def active_session() -> Session | None:
 
 
 def named_frame(name: str, spark: Session | None = None) -> Frame:
-    """Return the rows of a view or table of the given session, or of the running one, as a DataFrame. Raises InvalidInput without a
-    session."""
+    """Return the rows of a view or table of the given session, or of the running one, as a
+    DataFrame. Raises InvalidInput without a session."""
     return session_of_frames(spark).table(name)
 
 
 def spark_tables(spark: Session | None = None) -> SparkTables:
-    """Return the tables of the given session's own catalog, or of the running one's. Raises InvalidInput without a session."""
+    """Return the tables of the given session's own catalog, or of the running one's. Raises
+    InvalidInput without a session.
+    """
     return spark_doors().source_tables(session_of_frames(spark))
 
 
 def refresh_views(loaded: LoadedTable) -> None:
-    """Show temporary views of the running sessions the state after a commit. Does nothing where no frame has been made on Spark."""
+    """Show temporary views of the running sessions the state after a commit. Does nothing where no
+    frame has been made on Spark.
+    """
     if (followed := sys.modules.get(_FOLLOWED_VIEWS)) is not None:
         followed.refresh(loaded)
 
 
 def session_catalogs() -> dict[str, str]:
-    """Return the settings `spark.sql.catalog.*` of the running Spark session; none without a session. They are read through a door of
-    their own, which loads little, since every `load_table` needs them."""
+    """Return the settings `spark.sql.catalog.*` of the running Spark session; none without a
+    session. They are read through a door of their own, which loads little, since every `load_table`
+    needs them."""
     spark = active_session()
     if spark is None:
         return {}
@@ -134,7 +152,9 @@ def session_catalogs() -> dict[str, str]:
 
 
 def spark_doors() -> SparkDoors:
-    """Load the room `frazil.spark`, and return what tables and catalogs ask of it. Raises NotInstalledError where PySpark is missing."""
+    """Load the room `frazil.spark`, and return what tables and catalogs ask of it. Raises
+    NotInstalledError where PySpark is missing.
+    """
     doors: SparkDoors = _loaded(_DOORS).DOORS
     return doors
 
@@ -144,5 +164,7 @@ def _loaded(module: str) -> Any:
         return importlib.import_module(module)
     except ModuleNotFoundError as e:
         if (e.name or "").split(".")[0] == "pyspark":
-            raise NotInstalledError(f"This needs {PYSPARK}; none is installed.", hint="pip install 'frazil[spark]'") from e
+            raise NotInstalledError(
+                f"This needs {PYSPARK}; none is installed.", hint="pip install 'frazil[spark]'"
+            ) from e
         raise

@@ -1,4 +1,5 @@
-"""Update a table's schema, branches and tags: `with t.update_schema() as update: update.add_column(…)`.
+"""Update a table's schema, branches and tags: `with t.update_schema() as update:
+update.add_column(…)`.
 
 Each update is a context manager that commits once, at the end of its block.
 """
@@ -23,11 +24,12 @@ from frazil.table.create import schema_of
 
 
 class UpdateSchema(SchemaChanges):
-    """Change the columns of a table: `update.add_column("x", "bigint").rename_column("y", "z")`. Every method returns self, so that calls
-    can be chained."""
+    """Change the columns of a table: `update.add_column("x", "bigint").rename_column("y", "z")`.
+    Every method returns self, so that calls can be chained."""
 
     def union_by_name(self, new_schema: GivenSchema) -> UpdateSchema:
-        """Add the columns that the table lacks; widen the types of others and make them nullable where the new schema asks for it.
+        """Add the columns that the table lacks; widen the types of others and make them nullable
+        where the new schema asks for it.
 
         `new_schema`: as for `Catalog.create_table`.
         """
@@ -36,7 +38,9 @@ class UpdateSchema(SchemaChanges):
 
 
 class ManageSnapshots(RefChanges):
-    """Manage branches and tags, roll back, fast-forward and cherry-pick; all calls are applied in order, in one commit."""
+    """Manage branches and tags, roll back, fast-forward and cherry-pick; all calls are applied in
+    order, in one commit.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +56,9 @@ class ManageSnapshots(RefChanges):
         return self
 
     def rollback_to_timestamp(self, timestamp_ms: Time) -> ManageSnapshots:
-        """Roll main back to its newest ancestor that is older than a time (milliseconds since the epoch, datetime or ISO text)."""
+        """Roll main back to its newest ancestor that is older than a time (milliseconds since the
+        epoch, datetime or ISO text).
+        """
         super().rollback_to_timestamp(milliseconds(timestamp_ms))
         return self
 
@@ -66,7 +72,8 @@ T = TypeVar("T")
 
 
 class Updating(Generic[T]):
-    """Collect the calls of an update and commit them: at the end of the block as a context manager, or by `commit()`.
+    """Collect the calls of an update and commit them: at the end of the block as a context manager,
+    or by `commit()`.
 
     Outside a `with` block the methods of the update are called on this object:
     `t.update_schema().add_column("x", LongType()).commit()`.
@@ -78,7 +85,12 @@ class Updating(Generic[T]):
     def __enter__(self) -> T:
         return self._update
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if error is None:
             self.commit()
         elif isinstance(error, FrazilError):
@@ -88,8 +100,10 @@ class Updating(Generic[T]):
         """Commit the update; inside a transaction it is staged, and committed with the rest of it."""
         update = self._update
         with self._naming():
-            actions = update.steps if isinstance(update, ManageSnapshots) else (MetadataChange(update.updates),)  # type: ignore[attr-defined]
-            self._operation.stage(*actions)
+            if isinstance(update, ManageSnapshots):
+                self._operation.stage(*update.steps)
+            else:
+                self._operation.stage(MetadataChange(update.updates))  # type: ignore[attr-defined]
         if self._commit_at_end:
             self._operation.commit()
 
@@ -98,10 +112,16 @@ class Updating(Generic[T]):
 
     def __dir__(self) -> list[str]:
         """List the calls of the update beside `commit`, for completion."""
-        return sorted({*(n for n in dir(self._update) if not n.startswith("_")), *super().__dir__()})
+        return sorted(
+            {*(n for n in dir(self._update) if not n.startswith("_")), *super().__dir__()}
+        )
 
     def __repr__(self) -> str:
-        calls = [n for n in dir(self._update) if not n.startswith("_") and callable(getattr(self._update, n))]
+        calls = [
+            n
+            for n in dir(self._update)
+            if not n.startswith("_") and callable(getattr(self._update, n))
+        ]
         what = f"{type(self._update).__name__} of {self._operation.name}"
         return f"{what}, committed by commit() or at the end of a with block: {', '.join(calls)}"
 

@@ -1,4 +1,6 @@
-"""Point users of Delta Lake, PyIceberg, Spark and pandas from a method that Frazil lacks to the call that does the same."""
+"""Point users of Delta Lake, PyIceberg, Spark and pandas from a method that Frazil lacks to the
+call that does the same.
+"""
 
 from __future__ import annotations
 
@@ -74,8 +76,9 @@ OF_MERGES = {
 
 
 def no_such_method(owner: object, name: str, calls: Mapping[str, str] = {}) -> AttributeError:
-    """Return the error for a missing attribute. For a method in camel case, or one of another product (`calls`: Frazil's calls by the name
-    of such a method), the error names the call to use."""
+    """Return the error for a missing attribute. For a method in camel case, or one of another
+    product (`calls`: Frazil's calls by the name of such a method), the error names the call to use.
+    """
     kind, snake_case = type(owner).__name__, re.sub(r"(?<=[a-z0-9])([A-Z]+)", r"_\1", name).lower()
     if snake_case != name and hasattr(type(owner), snake_case):
         return NoSuchMethod(f"{kind} has no {name}(): it is called {snake_case}().")

@@ -16,7 +16,8 @@ from frazil.table.engines import refresh_views
 
 
 class TableHandle:
-    """Hold a loaded table and begin operations on it. `_backend` None: the table was opened from a metadata file and is read-only.
+    """Hold a loaded table and begin operations on it. `_backend` None: the table was opened from a
+    metadata file and is read-only.
 
     A refresh or commit replaces `_loaded` as a whole, so that threads may share a handle.
     """
@@ -29,15 +30,17 @@ class TableHandle:
         return self._loaded.metadata
 
     def refresh(self) -> Self:
-        """Load the newest state of the table, with the commits of other writers. Raises NoSuchTableError when the table was dropped,
-        ValidationError when another table has taken its name or when this one is read-only."""
+        """Load the newest state of the table, with the commits of other writers. Raises
+        NoSuchTableError when the table was dropped, ValidationError when another table has taken
+        its name or when this one is read-only."""
         fresh = self._writable().load(self._loaded.identifier or (self.metadata.location,))
         if fresh.metadata.table_uuid != self.metadata.table_uuid:
             raise ValidationError(
                 f"Table {self._name} was dropped and created again: its uuid was {self.metadata.table_uuid} and is now "
                 f"{fresh.metadata.table_uuid}.",
-                hint="Load it again.", table=self._name,
-            )  # fmt: skip
+                hint="Load it again.",
+                table=self._name,
+            )
         self._loaded = fresh
         return self
 
@@ -45,10 +48,14 @@ class TableHandle:
         return writable(self._backend, self._name)
 
     def _show(self, loaded: LoadedTable) -> None:
-        """Take over the state after a commit, and show it to the temporary views of running Spark sessions."""
+        """Take over the state after a commit, and show it to the temporary views of running Spark
+        sessions.
+        """
         self._loaded = loaded
         refresh_views(loaded)
 
     def _begin(self, txn: Txn | None = None) -> TableOperation:
         """Begin an operation on the state of the table that this handle holds."""
-        return TableOperation(self._backend, self._loaded, self._name, on_commit=self._show, txn=txn)
+        return TableOperation(
+            self._backend, self._loaded, self._name, on_commit=self._show, txn=txn
+        )

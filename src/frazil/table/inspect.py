@@ -1,4 +1,6 @@
-"""Read the metadata tables as Arrow tables: `t.inspect.files()` and the other fifteen of Java Iceberg, with Java's columns."""
+"""Read the metadata tables as Arrow tables: `t.inspect.files()` and the other fifteen of Java
+Iceberg, with Java's columns.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ from frazil.table.shown.notebooks import show_arrow_tables
 
 
 class InspectTable:
-    """Return metadata tables of one table, each as a pyarrow.Table by a method of its name. `snapshot_id` chooses the snapshot for those
-    that allow time travel in Java (entries, files, …, manifests, partitions)."""
+    """Return metadata tables of one table, each as a pyarrow.Table by a method of its name.
+    `snapshot_id` chooses the snapshot for those that allow time travel in Java (entries, files, …,
+    manifests, partitions)."""
 
     def __init__(self, metadata: TableMetadata, metadata_location: str, storage: Storage):
         self._metadata, self._location, self._storage = metadata, metadata_location, storage
@@ -25,12 +28,21 @@ class InspectTable:
     def table(self, name: str, snapshot_id: int | None = None, **arguments: Any) -> pa.Table:
         """Return a metadata table by its name in Java Iceberg."""
         show_arrow_tables()
-        return metadata_table(name, self._metadata, self._storage, metadata_location=self._location, snapshot_id=snapshot_id, **arguments)
+        return metadata_table(
+            name,
+            self._metadata,
+            self._storage,
+            metadata_location=self._location,
+            snapshot_id=snapshot_id,
+            **arguments,
+        )
 
     def partition_commits(self, branch: str = MAIN_BRANCH) -> pa.Table:
-        """List the partitions that a stream's partition commit, or mark_partition_done, has announced, and those that are pending.
+        """List the partitions that a stream's partition commit, or mark_partition_done, has
+        announced, and those that are pending.
 
-        A partition is complete when it has a `committed_at` and no `late_data_since`; `times_committed`: more than once after late data.
+        A partition is complete when it has a `committed_at` and no `late_data_since`;
+        `times_committed`: more than once after late data.
         """
         return partition_commits(self._metadata, self._storage, branch)
 
@@ -42,5 +54,7 @@ class InspectTable:
 
     def __getattr__(self, name: str) -> Callable[..., pa.Table]:
         if name not in METADATA_TABLES:
-            raise AttributeError(f"No metadata table {name!r}; there are: {', '.join(METADATA_TABLES)}")
+            raise AttributeError(
+                f"No metadata table {name!r}; there are: {', '.join(METADATA_TABLES)}"
+            )
         return lambda snapshot_id=None, **arguments: self.table(name, snapshot_id, **arguments)

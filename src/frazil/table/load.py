@@ -23,11 +23,13 @@ _LOADED: dict[str, Catalog] = {}
 def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
     """Load a catalog by name (None: the default one).
 
-    Properties come from the keyword arguments, then `spark.sql.catalog.<name>.*` of the running session, then the environment
-    (FRAZIL_CATALOG__<NAME>__…, PYICEBERG_CATALOG__…), then .frazil.yaml and .pyiceberg.yaml. If nothing is configured, the catalog
-    "default" is a SQLite database and a folder below ./warehouse, or below FRAZIL_HOME.
+    Properties come from the keyword arguments, then `spark.sql.catalog.<name>.*` of the running
+    session, then the environment (FRAZIL_CATALOG__<NAME>__…, PYICEBERG_CATALOG__…), then
+    .frazil.yaml and .pyiceberg.yaml. If nothing is configured, the catalog "default" is a SQLite
+    database and a folder below ./warehouse, or below FRAZIL_HOME.
 
-    Raises InvalidInput, which names a property that is missing or contradictory, and Unsupported for a type that is not served yet.
+    Raises InvalidInput, which names a property that is missing or contradictory, and Unsupported
+    for a type that is not served yet.
     """
     catalog = Catalog(load_backend(name, spark_conf=session_catalogs(), **properties))
     if properties:
@@ -36,7 +38,9 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
 
 
 def loaded_catalogs() -> Mapping[str, Catalog]:
-    """Return the catalogs that were loaded with properties of their own, by name, the last one of each: SQL knows them by these names."""
+    """Return the catalogs that were loaded with properties of their own, by name, the last one of
+    each: SQL knows them by these names.
+    """
     return _LOADED
 
 
@@ -53,9 +57,11 @@ def list_catalogs() -> list[str]:
 def load_table(identifier: str | tuple[str, ...], **properties: Any) -> Table:
     """Load a table by location or by name.
 
-    A location is anything with a `/`; a `…metadata.json` opens the table read-only. A name is `[catalog.]namespace.table`; its first part
-    is a catalog only if one of that name is configured. With the name of a metadata table at its end (`db.t.files`, `/path/to/t#files`) the
-    result is a `MetadataTable`, with `changes` a `ChangesScan`. `properties`: those of the catalog, or of the location's store.
+    A location is anything with a `/`; a `…metadata.json` opens the table read-only. A name is
+    `[catalog.]namespace.table`; its first part is a catalog only if one of that name is configured.
+    With the name of a metadata table at its end (`db.t.files`, `/path/to/t#files`) the result is a
+    `MetadataTable`, with `changes` a `ChangesScan`. `properties`: those of the catalog, or of the
+    location's store.
 
     Raises NoSuchTableError, CorruptData for damaged metadata.
     """
@@ -66,14 +72,19 @@ def load_table(identifier: str | tuple[str, ...], **properties: Any) -> Table:
         table = at_location(location, **properties)
         return cast(Table, _viewed(table, location, suffixes)) if suffixes else table
     candidates = meanings(identifier, properties, spark_conf=session_catalogs())
-    return first_found(candidates, lambda name, rest: _in_catalog(load_catalog(name, **properties), rest))
+    return first_found(
+        candidates, lambda name, rest: _in_catalog(load_catalog(name, **properties), rest)
+    )
 
 
 def _catalog_argument_error(identifier: str | tuple[str, ...], catalog: object) -> InvalidInput:
     """Return the error for `load_table(…, catalog=…)`, with the call that does it."""
     name = identifier if isinstance(identifier, str) else full_name(identifier)
     if isinstance(catalog, Catalog):
-        return InvalidInput("load_table takes no catalog=.", hint=f"Use the catalog's own method: catalog.load_table({name!r}).")
+        return InvalidInput(
+            "load_table takes no catalog=.",
+            hint=f"Use the catalog's own method: catalog.load_table({name!r}).",
+        )
     whole = full_name((str(catalog), *identifier_parts(name)))
     opened = f"frazil.load_catalog({str(catalog)!r})"
     hint = f"Put the catalog's name first, as in frazil.load_table({whole!r}), or use {opened}.load_table({name!r})."
@@ -93,18 +104,26 @@ def _viewed(table: Table, name: str, suffixes: list[str]) -> MetadataTable | Cha
     if selected.view is None:
         selectors = ", ".join(f"{k}={v!r}" for k, v in selected.selectors.items())
         hint = f"frazil.load_table({name!r}).scan({selectors}) reads it."
-        raise Unsupported(f"{', '.join(suffixes)} selects a snapshot; load_table returns tables.", hint=hint, table=name)
+        raise Unsupported(
+            f"{', '.join(suffixes)} selects a snapshot; load_table returns tables.",
+            hint=hint,
+            table=name,
+        )
     return MetadataTable(name, selected.view, table._loaded, selected.selectors)
 
 
 def at_location(location: str, **properties: Any) -> Table:
     """Load the path table at a location, or open one metadata file read-only."""
-    of_store = store_properties(location, {k: str(v) for k, v in properties.items()}, session_catalogs())
+    of_store = store_properties(
+        location, {k: str(v) for k, v in properties.items()}, session_catalogs()
+    )
     backend, loaded = load_location(location, of_store)
     return Table(backend, loaded, location)
 
 
-def resolve(identifier: str | tuple[str, ...], **properties: Any) -> tuple[Catalog, tuple[str, ...]]:
+def resolve(
+    identifier: str | tuple[str, ...], **properties: Any
+) -> tuple[Catalog, tuple[str, ...]]:
     """Load the catalog that an identifier names, and return it with the rest of the identifier."""
     name, rest = meanings(identifier, {}, spark_conf=session_catalogs())[0]
     return load_catalog(name, **properties), rest

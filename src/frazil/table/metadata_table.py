@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MetadataTable:
-    """Read one of the 16 metadata tables, of the table's state when it was loaded. Nothing is read before a method asks for rows.
+    """Read one of the 16 metadata tables, of the table's state when it was loaded. Nothing is read
+    before a method asks for rows.
 
-    `kind`: the name of the metadata table, as in "files". `selectors`: choose a snapshot other than the current one, where Java allows it.
+    `kind`: the name of the metadata table, as in "files". `selectors`: choose a snapshot other than
+    the current one, where Java allows it.
     """
 
     table_name: str
@@ -39,7 +41,11 @@ class MetadataTable:
     selectors: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def name(self) -> tuple[str, ...]:
-        return (*identifier_parts(self.table_name), self.kind) if "/" not in self.table_name else (f"{self.table_name}#{self.kind}",)
+        return (
+            (*identifier_parts(self.table_name), self.kind)
+            if "/" not in self.table_name
+            else (f"{self.table_name}#{self.kind}",)
+        )
 
     def schema(self) -> pa.Schema:
         """Return the columns, which are Java's, as an Arrow schema."""
@@ -48,7 +54,13 @@ class MetadataTable:
     def to_arrow(self) -> pa.Table:
         loaded = self.loaded
         snapshot, _ = resolve(loaded.metadata, **self.selectors) if self.selectors else (None, None)
-        return metadata_table(self.kind, loaded.metadata, loaded.storage, metadata_location=loaded.metadata_location, snapshot=snapshot)
+        return metadata_table(
+            self.kind,
+            loaded.metadata,
+            loaded.storage,
+            metadata_location=loaded.metadata_location,
+            snapshot=snapshot,
+        )
 
     def to_pandas(self, **kwargs: object) -> pd.DataFrame:
         return frames.pandas_of(self.to_arrow(), **kwargs)
@@ -60,12 +72,18 @@ class MetadataTable:
         """Print the first `n` rows, as Spark's show does."""
         print(first_rows(self.to_arrow(), number("n", n, 0) or 0, truncate))
 
-    def to_duckdb(self, table_name: str, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
-        """Register the rows as a table of a DuckDB connection (None: a new one, in memory), and return the connection."""
+    def to_duckdb(
+        self, table_name: str, connection: DuckDBPyConnection | None = None
+    ) -> DuckDBPyConnection:
+        """Register the rows as a table of a DuckDB connection (None: a new one, in memory), and
+        return the connection.
+        """
         return frames.in_duckdb(self.to_arrow(), table_name, connection)
 
     def to_spark(self, spark: Session | None = None) -> Frame:
-        """Return the rows, which are read now, as a Spark DataFrame. Raises InvalidInput where no session runs."""
+        """Return the rows, which are read now, as a Spark DataFrame. Raises InvalidInput where no
+        session runs.
+        """
         return engines.of_spark_frames(spark).shown(self.to_arrow())
 
     def count(self) -> int:

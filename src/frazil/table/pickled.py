@@ -1,5 +1,6 @@
-"""Pickle tables and catalogs: by the settings of the catalog without its secrets, and by name. The copy is opened anew where it is loaded,
-and finds secrets there as every catalog does (environment, files, the session)."""
+"""Pickle tables and catalogs: by the settings of the catalog without its secrets, and by name. The
+copy is opened anew where it is loaded, and finds secrets there as every catalog does (environment,
+files, the session)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ CatalogSettings = tuple[str, dict[str, str]]
 
 
 def settings_of(backend: CatalogBackend) -> CatalogSettings:
-    """Return the name of a catalog and its properties without secrets. Raises Unsupported for a catalog in memory."""
+    """Return the name of a catalog and its properties without secrets. Raises Unsupported for a
+    catalog in memory.
+    """
     properties = without_secrets(backend.properties)
     if scheme_of(properties.get("warehouse", "")) == "memory":
         raise Unsupported(
@@ -27,7 +30,9 @@ def settings_of(backend: CatalogBackend) -> CatalogSettings:
         )
     if properties.get("warehouse"):
         properties["warehouse"] = absolute(properties["warehouse"])
-    if (file := properties.get("uri", "").removeprefix("sqlite:///")) != properties.get("uri", "") and not file.startswith("/"):
+    if (file := properties.get("uri", "").removeprefix("sqlite:///")) != properties.get(
+        "uri", ""
+    ) and not file.startswith("/"):
         properties["uri"] = f"sqlite:///{Path(file).absolute()}"
     return backend.name, properties
 
@@ -42,7 +47,9 @@ def open_backend(settings: CatalogSettings) -> CatalogBackend:
 def place_of_table(
     backend: CatalogBackend | None, loaded: LoadedTable
 ) -> tuple[CatalogSettings | None, tuple[str, ...] | str, dict[str, str]]:
-    """Return what finds a table again: catalog and identifier, or a location and the properties of its store."""
+    """Return what finds a table again: catalog and identifier, or a location and the properties of
+    its store.
+    """
     if backend is None:
         return None, loaded.metadata_location, without_secrets(loaded.config)
     if not loaded.identifier:

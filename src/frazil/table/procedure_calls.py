@@ -1,4 +1,6 @@
-"""Run a procedure by its name, as SQL's `CALL` and the command line do: one call of `t.maintenance`, a table or a catalog, and its rows."""
+"""Run a procedure by its name, as SQL's `CALL` and the command line do: one call of
+`t.maintenance`, a table or a catalog, and its rows.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +21,31 @@ _ARROW = {
 
 
 def run_procedure(
-    catalog: Catalog, procedure: Procedure, arguments: Mapping[str, Any], spark: Session | None = None
+    catalog: Catalog,
+    procedure: Procedure,
+    arguments: Mapping[str, Any],
+    spark: Session | None = None,
 ) -> pa.Table:
-    """Run a procedure and return its output columns. `arguments`: by the names of SQL; those that are None are left out. `table` is an
-    identifier within the catalog. `spark`: the session that does the work of procedures on files; None: the running one, if any."""
-    values = {p.in_python: arguments[p.name] for p in procedure.parameters if arguments.get(p.name) is not None}
+    """Run a procedure and return its output columns. `arguments`: by the names of SQL; those that
+    are None are left out. `table` is an identifier within the catalog. `spark`: the session that
+    does the work of procedures on files; None: the running one, if any."""
+    values = {
+        p.in_python: arguments[p.name]
+        for p in procedure.parameters
+        if arguments.get(p.name) is not None
+    }
     if procedure.on == ON_CATALOG:
         owner: Any = catalog
     else:
         table = catalog.load_table(values.pop("table"))
         owner = table.maintenance if procedure.on == ON_MAINTENANCE else table
     if procedure.name == "mark_partition_done":
-        owner.mark_partition_done(values["partition"], values.get("branch", MAIN_BRANCH), **values.get("options", {}))
-        rows = pa.table({"partition": ["/".join(f"{k}={v}" for k, v in values["partition"].items())]})
+        owner.mark_partition_done(
+            values["partition"], values.get("branch", MAIN_BRANCH), **values.get("options", {})
+        )
+        rows = pa.table(
+            {"partition": ["/".join(f"{k}={v}" for k, v in values["partition"].items())]}
+        )
     else:
         method = getattr(owner, procedure.name)
         named = signature(method).parameters
@@ -45,5 +59,12 @@ def run_procedure(
 
 def as_columns(procedure: Procedure, rows: pa.Table) -> pa.Table:
     """Return the output columns of a procedure, with the types that SQL shows."""
-    arrays = {c.name: rows[c.name].cast(_ARROW[c.kind]) for c in procedure.columns if c.name in rows.column_names}
-    return pa.table(arrays, schema=pa.schema([pa.field(c.name, _ARROW[c.kind], c.nullable) for c in procedure.columns]))
+    arrays = {
+        c.name: rows[c.name].cast(_ARROW[c.kind])
+        for c in procedure.columns
+        if c.name in rows.column_names
+    }
+    return pa.table(
+        arrays,
+        schema=pa.schema([pa.field(c.name, _ARROW[c.kind], c.nullable) for c in procedure.columns]),
+    )

@@ -1,4 +1,6 @@
-"""Provide branches and tags by PyIceberg's path: `from frazil.table.refs import SnapshotRef, SnapshotRefType`."""
+"""Provide branches and tags by PyIceberg's path: `from frazil.table.refs import SnapshotRef,
+SnapshotRefType`.
+"""
 
 from frazil.spec.snapshot import MAIN_BRANCH, SnapshotRef, SnapshotRefType
 

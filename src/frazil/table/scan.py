@@ -1,4 +1,6 @@
-"""Scan a table's rows: PyIceberg's DataScan, with Spark DataFrames beside Arrow tables and other frames."""
+"""Scan a table's rows: PyIceberg's DataScan, with Spark DataFrames beside Arrow tables and other
+frames.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScannedTable:
-    """Hold the table of a scan: one state of its metadata, its storage, its name for messages, what takes its metrics reports, and what
-    plans its scans where the catalog's server is to."""
+    """Hold the table of a scan: one state of its metadata, its storage, its name for messages, what
+    takes its metrics reports, and what plans its scans where the catalog's server is to."""
 
     name: str
     metadata: TableMetadata
@@ -60,12 +62,14 @@ class ScannedTable:
 
 @dataclass(frozen=True)
 class DataScan:
-    """Describe a read of one snapshot. Scans are immutable: every refinement returns a new one. Nothing is read before a `to_…` method,
-    `show` or `count` is called.
+    """Describe a read of one snapshot. Scans are immutable: every refinement returns a new one.
+    Nothing is read before a `to_…` method, `show` or `count` is called.
 
-    `row_filter`: Spark SQL text, a predicate of `frazil.expressions` or, for `to_spark`, a Spark Column. `case_sensitive` None: True, and
-    for `to_spark` the session's `spark.sql.caseSensitive`. `snapshot_id`, `branch`, `tag`, `as_of_ms`: the snapshot to read, at most one of
-    them; none: the current one. `options`: read options as in Java Iceberg (`split-size`, `lookback`, `file-open-cost`).
+    `row_filter`: Spark SQL text, a predicate of `frazil.expressions` or, for `to_spark`, a Spark
+    Column. `case_sensitive` None: True, and for `to_spark` the session's `spark.sql.caseSensitive`.
+    `snapshot_id`, `branch`, `tag`, `as_of_ms`: the snapshot to read, at most one of them; none: the
+    current one. `options`: read options as in Java Iceberg (`split-size`, `lookback`,
+    `file-open-cost`).
     """
 
     source: ScannedTable
@@ -88,7 +92,9 @@ class DataScan:
         arguments = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "source"}
         default = type(self)(self.source)
         shown = [
-            f"{name}=({listed(map(repr, value))})" if isinstance(value, tuple) else f"{name}={shortened(repr(value))}"
+            f"{name}=({listed(map(repr, value))})"
+            if isinstance(value, tuple)
+            else f"{name}={shortened(repr(value))}"
             for name, value in arguments.items()
             if is_spark_column(value) or value != getattr(default, name)
         ]
@@ -131,11 +137,25 @@ class DataScan:
     # --- planning
 
     def _reading(self) -> RowsReading:
-        selectors = {"snapshot_id": self.snapshot_id, "branch": self.branch, "tag": self.tag, "as_of_ms": self.as_of_ms}
+        selectors = {
+            "snapshot_id": self.snapshot_id,
+            "branch": self.branch,
+            "tag": self.tag,
+            "as_of_ms": self.as_of_ms,
+        }
         return RowsReading(
-            self.source.metadata, self.source.storage, selectors, None, self.row_filter, self.selected_fields, self.case_sensitive,
-            self.options, self.limit, self.source.reporter, self.source.planner,
-        )  # fmt: skip
+            self.source.metadata,
+            self.source.storage,
+            selectors,
+            None,
+            self.row_filter,
+            self.selected_fields,
+            self.case_sensitive,
+            self.options,
+            self.limit,
+            self.source.reporter,
+            self.source.planner,
+        )
 
     def snapshot(self) -> Snapshot | None:
         return self._reading().snapshot_and_schema()[0]
@@ -145,34 +165,50 @@ class DataScan:
         with self.source.naming():
             return self._reading().projection()
 
-    def plan(self, predicate: Predicate | None = None, case_sensitive: bool | None = None, zone: str = "UTC") -> Plan:
-        """Plan the files to read, pruned by the filter. `predicate` replaces the filter for pruning; `zone` is the time zone of literals
-        that name none (Spark reads pass the session's)."""
+    def plan(
+        self,
+        predicate: Predicate | None = None,
+        case_sensitive: bool | None = None,
+        zone: str = "UTC",
+    ) -> Plan:
+        """Plan the files to read, pruned by the filter. `predicate` replaces the filter for
+        pruning; `zone` is the time zone of literals that name none (Spark reads pass the
+        session's)."""
         return self._planned(predicate, case_sensitive, zone, logged=True)
 
-    def _planned(self, predicate: Predicate | None, case_sensitive: bool | None, zone: str, *, logged: bool) -> Plan:
-        reading = self._reading() if case_sensitive is None else replace(self._reading(), case_sensitive=case_sensitive)
+    def _planned(
+        self, predicate: Predicate | None, case_sensitive: bool | None, zone: str, *, logged: bool
+    ) -> Plan:
+        reading = (
+            self._reading()
+            if case_sensitive is None
+            else replace(self._reading(), case_sensitive=case_sensitive)
+        )
         reading = reading if logged else replace(reading, reporter=None)
         with self.source.naming():
             return reading.plan(predicate, zone, logged=logged)
 
     def plan_files(self) -> Sequence[FileScanTask]:
-        """Return one task per file: `.file`, `.delete_files`, `.residual`. The tasks are made as they are accessed; the length is known at
-        once."""
+        """Return one task per file: `.file`, `.delete_files`, `.residual`. The tasks are made as
+        they are accessed; the length is known at once."""
         return self.plan().tasks()
 
     def explain(self) -> Explanation:
-        """Explain what the filter skipped, and by which statistics. The result is printable; `report` holds the counters.
+        """Explain what the filter skipped, and by which statistics. The result is printable;
+        `report` holds the counters.
 
-        `deletes` lists every delete file with the number of planned data files that it applies to, or the reason why it applies to none
-        (`ExplainedDelete`); `deletes_of(file_path)` does so for one data file. `why(file_path)` tells why a data file is read or skipped.
+        `deletes` lists every delete file with the number of planned data files that it applies to,
+        or the reason why it applies to none (`ExplainedDelete`); `deletes_of(file_path)` does so
+        for one data file. `why(file_path)` tells why a data file is read or skipped.
         """
         return self._planned(None, None, "UTC", logged=False).explain()
 
     # --- results
 
     def to_arrow_batch_reader(self) -> pa.RecordBatchReader:
-        """Return the rows as a stream of Arrow batches. Memory use does not grow with the table's size."""
+        """Return the rows as a stream of Arrow batches. Memory use does not grow with the table's
+        size.
+        """
         with self.source.naming():
             return IN_PROCESS.read(self._reading())
 
@@ -181,19 +217,25 @@ class DataScan:
         return self.to_arrow_batch_reader().read_all()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the rows by Arrow's PyCapsule interface, which `pa.table(scan)`, `pl.DataFrame(scan)` and DuckDB's `FROM scan` use.
+        """Export the rows by Arrow's PyCapsule interface, which `pa.table(scan)`,
+        `pl.DataFrame(scan)` and DuckDB's `FROM scan` use.
 
-        Files are planned when the consumer asks for the first batch, since some ask for the schema several times before, and read as it
-        asks for more. `requested_schema`: a capsule of the schema that the consumer would like; columns are cast to it where pyarrow can.
+        Files are planned when the consumer asks for the first batch, since some ask for the schema
+        several times before, and read as it asks for more. `requested_schema`: a capsule of the
+        schema that the consumer would like; columns are cast to it where pyarrow can.
         """
 
         def batches() -> Iterator[pa.RecordBatch]:
             yield from self.to_arrow_batch_reader()
 
-        return pa.RecordBatchReader.from_batches(self.projection().as_arrow(), batches()).__arrow_c_stream__(requested_schema)
+        return pa.RecordBatchReader.from_batches(
+            self.projection().as_arrow(), batches()
+        ).__arrow_c_stream__(requested_schema)
 
     def __arrow_c_schema__(self) -> object:
-        """Export the schema of the rows by Arrow's PyCapsule interface, so that `pa.schema(scan)` takes it; nothing is read."""
+        """Export the schema of the rows by Arrow's PyCapsule interface, so that `pa.schema(scan)`
+        takes it; nothing is read.
+        """
         return self.projection().as_arrow().__arrow_c_schema__()
 
     def to_pandas(self, **kwargs: object) -> pd.DataFrame:
@@ -205,27 +247,34 @@ class DataScan:
         return polars_of(self.to_arrow())
 
     def show(self, n: int = 20, truncate: bool | int = True) -> None:
-        """Print the first `n` rows, in no particular order, as Spark's show does. `truncate`: cut texts to 20 characters (True), to a given
-        number of characters, or not at all (False)."""
+        """Print the first `n` rows, in no particular order, as Spark's show does. `truncate`: cut
+        texts to 20 characters (True), to a given number of characters, or not at all (False)."""
         count = number("n", n, 0) or 0
         limit = count + 1 if self.limit is None else min(count + 1, self.limit)
         print(first_rows(self.update(limit=limit).to_arrow(), count, truncate))
 
-    def to_duckdb(self, table_name: str, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
-        """Register the scan as a table of a DuckDB connection (None: a new one, in memory), and return the connection. Each query over it
-        reads the columns that it needs, when it runs. Raises NotInstalledError."""
+    def to_duckdb(
+        self, table_name: str, connection: DuckDBPyConnection | None = None
+    ) -> DuckDBPyConnection:
+        """Register the scan as a table of a DuckDB connection (None: a new one, in memory), and
+        return the connection. Each query over it reads the columns that it needs, when it runs.
+        Raises NotInstalledError."""
         return in_duckdb(scan_dataset(self, self.projection().as_arrow()), table_name, connection)
 
     def count(self) -> int:
-        """Count the rows: by the manifests where their statistics suffice, else by reading the files concerned."""
+        """Count the rows: by the manifests where their statistics suffice, else by reading the
+        files concerned.
+        """
         with self.source.naming():
             return self._reading().count()
 
     def to_spark(self, spark: Session | None = None) -> Frame:
-        """Return a Spark DataFrame, planned now and read when it is used, by Spark's own scan where that is possible.
+        """Return a Spark DataFrame, planned now and read when it is used, by Spark's own scan where
+        that is possible.
 
-        The DataFrame keeps the present state of the table. A temporary view over it follows what this process writes, unless the scan names
-        a snapshot or a time. `spark`: the session; None: the running one. Raises InvalidInput where none runs.
+        The DataFrame keeps the present state of the table. A temporary view over it follows what
+        this process writes, unless the scan names a snapshot or a time. `spark`: the session; None:
+        the running one. Raises InvalidInput where none runs.
         """
         engine = engines.of_spark_frames(spark)
         with self.source.naming():
@@ -234,11 +283,14 @@ class DataScan:
 
 @dataclass(frozen=True, repr=False)
 class IncrementalAppendScan(DataScan):
-    """Describe a read of the rows that `append` snapshots added after one snapshot (exclusive; None: from the first) up to another
-    (inclusive; None: the current one)."""
+    """Describe a read of the rows that `append` snapshots added after one snapshot (exclusive;
+    None: from the first) up to another (inclusive; None: the current one)."""
 
     from_snapshot_id_exclusive: int | None = None
     to_snapshot_id_inclusive: int | None = None
 
     def _reading(self) -> RowsReading:
-        return replace(super()._reading(), appends=(self.from_snapshot_id_exclusive, self.to_snapshot_id_inclusive))
+        return replace(
+            super()._reading(),
+            appends=(self.from_snapshot_id_exclusive, self.to_snapshot_id_inclusive),
+        )

@@ -1,6 +1,14 @@
-"""Provide snapshots by PyIceberg's path: `from frazil.table.snapshots import Operation, Snapshot, Summary`."""
+"""Provide snapshots by PyIceberg's path: `from frazil.table.snapshots import Operation, Snapshot,
+Summary`.
+"""
 
-from frazil.spec.snapshot import MetadataLogEntry, Snapshot, SnapshotLogEntry, SnapshotOperation, Summary
+from frazil.spec.snapshot import (
+    MetadataLogEntry,
+    Snapshot,
+    SnapshotLogEntry,
+    SnapshotOperation,
+    Summary,
+)
 
 Operation = SnapshotOperation
 

@@ -9,11 +9,16 @@ from frazil.table.table import Table
 
 
 class StaticTable(Table):
-    """Read the state of a table that one metadata file holds: scans, time travel and inspection, but no writes and no refresh."""
+    """Read the state of a table that one metadata file holds: scans, time travel and inspection,
+    but no writes and no refresh.
+    """
 
     @classmethod
-    def from_metadata(cls, metadata_location: str, properties: Mapping[str, str] = {}) -> StaticTable:
-        """Open a `…metadata.json`, or the current state of the table in a directory. `properties`: those of the store (`s3.…`).
+    def from_metadata(
+        cls, metadata_location: str, properties: Mapping[str, str] = {}
+    ) -> StaticTable:
+        """Open a `…metadata.json`, or the current state of the table in a directory. `properties`:
+        those of the store (`s3.…`).
 
         Raises NoSuchTableError, NoSuchFileError, CorruptData.
         """

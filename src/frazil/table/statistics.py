@@ -1,4 +1,6 @@
-"""Provide statistics files by PyIceberg's path: `from frazil.table.statistics import BlobMetadata, StatisticsFile`."""
+"""Provide statistics files by PyIceberg's path: `from frazil.table.statistics import BlobMetadata,
+StatisticsFile`.
+"""
 
 from frazil.spec.statistics import PartitionStatisticsFile, StatisticsBlob, StatisticsFile
 

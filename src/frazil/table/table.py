@@ -51,16 +51,20 @@ if TYPE_CHECKING:
 
 
 class Table(CommittingVerbs):
-    """Read, write, evolve and inspect one Iceberg table. `frazil.load_table`, `catalog.load_table` and `catalog.create_table` make it.
+    """Read, write, evolve and inspect one Iceberg table. `frazil.load_table`, `catalog.load_table`
+    and `catalog.create_table` make it.
 
-    A table shows the state in which it was loaded, and after its own writes the state that they made; `refresh` loads the newest one. It is
-    safe to share between threads: metadata and its location change together, and a scan keeps the state from which it was made.
+    A table shows the state in which it was loaded, and after its own writes the state that they
+    made; `refresh` loads the newest one. It is safe to share between threads: metadata and its
+    location change together, and a scan keeps the state from which it was made.
     """
 
     # --- facts
 
     def name(self) -> tuple[str, ...]:
-        """Return the identifier of the table; for a table that was opened by its location, the location."""
+        """Return the identifier of the table; for a table that was opened by its location, the
+        location.
+        """
         return tuple(self._loaded.identifier) or (self._name,)
 
     @property
@@ -69,8 +73,8 @@ class Table(CommittingVerbs):
 
     @property
     def io(self) -> FileIO:
-        """Return the files of the table's store: `io.new_input(location).open()`, `io.new_output(location).create()`,
-        `io.delete(location)`."""
+        """Return the files of the table's store: `io.new_input(location).open()`,
+        `io.new_output(location).create()`, `io.delete(location)`."""
         return file_io(self._loaded.storage)
 
     @property
@@ -122,15 +126,23 @@ class Table(CommittingVerbs):
 
     def snapshot_by_name(self, name: str) -> Snapshot | None:
         """Return the snapshot of a branch or tag; None: there is no such ref."""
-        return self.metadata.ref_snapshot(name) if name in self.metadata.refs or name == MAIN_BRANCH else None
+        return (
+            self.metadata.ref_snapshot(name)
+            if name in self.metadata.refs or name == MAIN_BRANCH
+            else None
+        )
 
-    def snapshot_as_of_timestamp(self, timestamp_ms: Time, inclusive: bool = True) -> Snapshot | None:
-        """Return the snapshot that was current at a time (milliseconds since the epoch, datetime or ISO text); None: it is before the first
-        snapshot."""
+    def snapshot_as_of_timestamp(
+        self, timestamp_ms: Time, inclusive: bool = True
+    ) -> Snapshot | None:
+        """Return the snapshot that was current at a time (milliseconds since the epoch, datetime or
+        ISO text); None: it is before the first snapshot."""
         return self.metadata.snapshot_as_of(milliseconds(timestamp_ms), inclusive)
 
     def history(self) -> list[SnapshotLogEntry]:
-        """Return the history of the current snapshot: entries of an id and the time since when it was current, oldest first."""
+        """Return the history of the current snapshot: entries of an id and the time since when it
+        was current, oldest first.
+        """
         return SnapshotLog(self.metadata.snapshot_log)
 
     def refs(self) -> dict[str, SnapshotRef]:
@@ -146,7 +158,9 @@ class Table(CommittingVerbs):
 
     @property
     def inspect(self) -> InspectTable:
-        """Return the metadata tables as Arrow tables: `t.inspect.files()`, `t.inspect.snapshots()`, …"""
+        """Return the metadata tables as Arrow tables: `t.inspect.files()`, `t.inspect.snapshots()`,
+        …
+        """
         return InspectTable(self.metadata, self.metadata_location, self._loaded.storage)
 
     # --- read
@@ -154,7 +168,10 @@ class Table(CommittingVerbs):
     @property
     def _source(self) -> ScannedTable:
         loaded = self._loaded
-        reporter, planner = reporter_of(self._backend, loaded.identifier), planner_of(self._backend, loaded)
+        reporter, planner = (
+            reporter_of(self._backend, loaded.identifier),
+            planner_of(self._backend, loaded),
+        )
         return ScannedTable(self._name, loaded.metadata, loaded.storage, reporter, planner)
 
     def scan(
@@ -172,8 +189,9 @@ class Table(CommittingVerbs):
     ) -> DataScan:
         """Return a scan of the current state, or of one snapshot, branch, tag or time.
 
-        `row_filter`: Spark SQL text, a predicate or, for `to_spark`, a Spark Column. `selected_fields`: column names, metadata columns
-        among them. `as_of`: milliseconds since the epoch, datetime or ISO text. `options`: read options, see docs/options.md. The other
+        `row_filter`: Spark SQL text, a predicate or, for `to_spark`, a Spark Column.
+        `selected_fields`: column names, metadata columns among them. `as_of`: milliseconds since
+        the epoch, datetime or ISO text. `options`: read options, see docs/options.md. The other
         arguments are those of `DataScan`.
         """
         return DataScan(
@@ -202,8 +220,9 @@ class Table(CommittingVerbs):
         start_tag: str | None = None,
         end_tag: str | None = None,
     ) -> IncrementalAppendScan:
-        """Return a scan of the rows that `append` snapshots added after one snapshot (exclusive; None: from the first) up to another
-        (inclusive; None: the current one). `start_tag`, `end_tag`: tags in their place. The other arguments are those of `scan`."""
+        """Return a scan of the rows that `append` snapshots added after one snapshot (exclusive;
+        None: from the first) up to another (inclusive; None: the current one). `start_tag`,
+        `end_tag`: tags in their place. The other arguments are those of `scan`."""
         return IncrementalAppendScan(
             self._source,
             row_filter,
@@ -211,8 +230,12 @@ class Table(CommittingVerbs):
             arguments.flag("case_sensitive", case_sensitive),
             options=arguments.mapping("options", options),
             limit=arguments.number("limit", limit, 0),
-            from_snapshot_id_exclusive=self._bound("from_snapshot_id_exclusive", from_snapshot_id_exclusive, "start_tag", start_tag),
-            to_snapshot_id_inclusive=self._bound("to_snapshot_id_inclusive", to_snapshot_id_inclusive, "end_tag", end_tag),
+            from_snapshot_id_exclusive=self._bound(
+                "from_snapshot_id_exclusive", from_snapshot_id_exclusive, "start_tag", start_tag
+            ),
+            to_snapshot_id_inclusive=self._bound(
+                "to_snapshot_id_inclusive", to_snapshot_id_inclusive, "end_tag", end_tag
+            ),
         )
 
     def changes(
@@ -234,11 +257,14 @@ class Table(CommittingVerbs):
         start_tag: str | None = None,
         end_tag: str | None = None,
     ) -> ChangesScan:
-        """Return a scan of the changelog: the rows that were inserted and deleted after one snapshot, tag or time (exclusive; None: from
-        the first) up to another (inclusive; None: the current one). The other arguments are those of `ChangesScan` and `scan`."""
+        """Return a scan of the changelog: the rows that were inserted and deleted after one
+        snapshot, tag or time (exclusive; None: from the first) up to another (inclusive; None: the
+        current one). The other arguments are those of `ChangesScan` and `scan`."""
         start = self._bound("start_snapshot_id", start_snapshot_id, "start_tag", start_tag)
         end = self._bound("end_snapshot_id", end_snapshot_id, "end_tag", end_tag)
-        start_ms, end_ms = (None if t is None else milliseconds(t) for t in (start_timestamp, end_timestamp))
+        start_ms, end_ms = (
+            None if t is None else milliseconds(t) for t in (start_timestamp, end_timestamp)
+        )
         return ChangesScan(
             self._source,
             row_filter,
@@ -248,16 +274,26 @@ class Table(CommittingVerbs):
             limit=arguments.number("limit", limit, 0),
             range=ChangelogRange(start, end, start_ms, end_ms, branch),
             net=net,
-            identifier_columns=None if identifier_columns is None else arguments.names("identifier_columns", identifier_columns),
+            identifier_columns=None
+            if identifier_columns is None
+            else arguments.names("identifier_columns", identifier_columns),
             compute_updates=compute_updates,
         )
 
-    def _bound(self, name: str, snapshot_id: int | None, tag_name: str, tag: str | None) -> int | None:
-        """Return the snapshot id at which a range begins or ends. Raises InvalidInput where an id and a tag are given."""
+    def _bound(
+        self, name: str, snapshot_id: int | None, tag_name: str, tag: str | None
+    ) -> int | None:
+        """Return the snapshot id at which a range begins or ends. Raises InvalidInput where an id
+        and a tag are given.
+        """
         if tag is None:
             return arguments.number(name, snapshot_id)
         if snapshot_id is not None:
-            raise InvalidInput(f"{name} and {tag_name} both name a snapshot.", hint="Give one of them.", table=self._name)
+            raise InvalidInput(
+                f"{name} and {tag_name} both name a snapshot.",
+                hint="Give one of them.",
+                table=self._name,
+            )
         return tagged_snapshot_id(self.metadata, tag, tag_name)
 
     def to_spark(self, spark: Session | None = None) -> Frame:
@@ -273,42 +309,52 @@ class Table(CommittingVerbs):
         return self.scan().to_pandas(**kwargs)
 
     def to_polars(self) -> pl.LazyFrame:
-        """Return a polars LazyFrame of the table's present state. Files are planned and read when it is collected, with only the columns
-        that it needs. `t.scan(…).to_polars()` reads a DataFrame at once."""
-        return lazy_polars(self.scan(), self.schema().as_arrow(), lambda rows: self.scan(limit=rows))
+        """Return a polars LazyFrame of the table's present state. Files are planned and read when
+        it is collected, with only the columns that it needs. `t.scan(…).to_polars()` reads a
+        DataFrame at once."""
+        return lazy_polars(
+            self.scan(), self.schema().as_arrow(), lambda rows: self.scan(limit=rows)
+        )
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the rows by Arrow's PyCapsule interface: `pa.table(t)`, `pl.DataFrame(t)`, DuckDB's `FROM t`. See
-        `DataScan.__arrow_c_stream__`."""
+        """Export the rows by Arrow's PyCapsule interface: `pa.table(t)`, `pl.DataFrame(t)`,
+        DuckDB's `FROM t`. See `DataScan.__arrow_c_stream__`."""
         return self.scan().__arrow_c_stream__(requested_schema)
 
     def __arrow_c_schema__(self) -> object:
         """Export the schema by Arrow's PyCapsule interface: `pa.schema(t)`."""
         return self.scan().__arrow_c_schema__()
 
-    def to_duckdb(self, table_name: str, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
-        """Register the table's present state as a table of a DuckDB connection (None: a new one, in memory), and return the connection.
-        Each query over it reads the columns that it needs, when it runs. Raises NotInstalledError."""
+    def to_duckdb(
+        self, table_name: str, connection: DuckDBPyConnection | None = None
+    ) -> DuckDBPyConnection:
+        """Register the table's present state as a table of a DuckDB connection (None: a new one, in
+        memory), and return the connection. Each query over it reads the columns that it needs, when
+        it runs. Raises NotInstalledError."""
         return self.scan().to_duckdb(table_name, connection)
 
     @property
     def _inner(self) -> Any:
-        """Return this table's present state as a table of DataFusion, which reads this attribute in `ctx.register_table("t", table)`. Files
-        are read when a query runs."""
+        """Return this table's present state as a table of DataFusion, which reads this attribute in
+        `ctx.register_table("t", table)`. Files are read when a query runs."""
         return datafusion_table(self.scan(), self.schema().as_arrow())._inner
 
     def count(self) -> int:
-        """Count the rows: by the manifests where their statistics suffice, else by reading the files concerned."""
+        """Count the rows: by the manifests where their statistics suffice, else by reading the
+        files concerned.
+        """
         return self.scan().count()
 
     def head(self, n: int = 5) -> pa.Table:
-        """Return the first `n` rows, in no particular order, as an Arrow table, which notebooks show."""
+        """Return the first `n` rows, in no particular order, as an Arrow table, which notebooks
+        show.
+        """
         show_arrow_tables()
         return self.scan(limit=n).to_arrow()
 
     def show(self, n: int = 20, truncate: bool | int = True) -> None:
-        """Print the first `n` rows, in no particular order, as Spark's show does. `truncate`: cut texts to 20 characters (True), to a given
-        number of characters, or not at all (False)."""
+        """Print the first `n` rows, in no particular order, as Spark's show does. `truncate`: cut
+        texts to 20 characters (True), to a given number of characters, or not at all (False)."""
         self.scan().show(n, truncate)
 
     @property
@@ -319,15 +365,17 @@ class Table(CommittingVerbs):
     # --- write: the verbs are those of `verbs.Verbs`
 
     def transaction(self, *, txn: tuple[str, int] | None = None) -> Transaction[Table]:
-        """Begin a transaction, which makes several changes one commit: `with t.transaction() as tx: tx.append(a); tx.delete("id = 1")`.
+        """Begin a transaction, which makes several changes one commit: `with t.transaction() as tx:
+        tx.append(a); tx.delete("id = 1")`.
 
-        `txn`: a name and a number, as for a single write. If it was committed before, the transaction's writes do nothing and
-        `tx.result.skipped` is True.
+        `txn`: a name and a number, as for a single write. If it was committed before, the
+        transaction's writes do nothing and `tx.result.skipped` is True.
         """
         return Transaction(self, txn=txn)
 
     def upgrade(self, format_version: int) -> CommitResult:
-        """Upgrade the table to a newer format version (2 or 3). Data files stay as they are; a downgrade is not possible.
+        """Upgrade the table to a newer format version (2 or 3). Data files stay as they are; a
+        downgrade is not possible.
 
         Raises ValidationError for an older or unknown version.
         """
@@ -345,20 +393,29 @@ class Table(CommittingVerbs):
         case_sensitive: bool | None = None,
         **options: object,
     ) -> Frame:
-        """Return a streaming DataFrame of the rows that commits bring, in the session given or the running one.
+        """Return a streaming DataFrame of the rows that commits bring, in the session given or the
+        running one.
 
-        `starting_strategy`: one of Flink's six (default INCREMENTAL_FROM_LATEST_SNAPSHOT). `on_non_append`: fail, skip, skip-overwrite,
-        skip-delete, or changes, with which rows carry `_change_type`. Further options (`monitor_interval="10s"`,
+        `starting_strategy`: one of Flink's six (default INCREMENTAL_FROM_LATEST_SNAPSHOT).
+        `on_non_append`: fail, skip, skip-overwrite, skip-delete, or changes, with which rows carry
+        `_change_type`. Further options (`monitor_interval="10s"`,
         `streaming_max_files_per_micro_batch=100`, …) are listed in docs/streams.md.
         """
         named = {
-            "starting-strategy": starting_strategy, "branch": branch, "on-non-append": on_non_append,
-            "selected-fields": None if selected_fields is None else arguments.names("selected_fields", selected_fields),
-            "row-filter": row_filter, "case-sensitive": case_sensitive,
-        }  # fmt: skip
+            "starting-strategy": starting_strategy,
+            "branch": branch,
+            "on-non-append": on_non_append,
+            "selected-fields": None
+            if selected_fields is None
+            else arguments.names("selected_fields", selected_fields),
+            "row-filter": row_filter,
+            "case-sensitive": case_sensitive,
+        }
         stream_options = {**options, **{k: v for k, v in named.items() if v is not None}}
         session = engines.session_of_frames(spark)
-        return engines.spark_doors().read_stream(session, self._backend, self._loaded, self._name, stream_options)
+        return engines.spark_doors().read_stream(
+            session, self._backend, self._loaded, self._name, stream_options
+        )
 
     def write_stream(
         self,
@@ -373,20 +430,28 @@ class Table(CommittingVerbs):
         case_sensitive: bool | None = None,
         **options: object,
     ) -> StreamWriter:
-        """Return a DataStreamWriter that writes a streaming DataFrame into this table, each micro-batch exactly once, as one snapshot:
-        `t.write_stream(frame, mode="upsert").option("checkpointLocation", …).trigger(availableNow=True).start()`.
+        """Return a DataStreamWriter that writes a streaming DataFrame into this table, each
+        micro-batch exactly once, as one snapshot: `t.write_stream(frame,
+        mode="upsert").option("checkpointLocation", …).trigger(availableNow=True).start()`.
 
-        `mode`: append; overwrite (each batch replaces the partitions that it has rows of, or all rows of an unpartitioned table); complete
-        (each batch replaces all rows); upsert and cdc, by `key_columns` (None: the identifier fields).
-        `on_commit`: called after each batch with its number and CommitResult. `policies`: functions that announce complete partitions
+        `mode`: append; overwrite (each batch replaces the partitions that it has rows of, or all
+        rows of an unpartitioned table); complete (each batch replaces all rows); upsert and cdc, by
+        `key_columns` (None: the identifier fields). `on_commit`: called after each batch with its
+        number and CommitResult. `policies`: functions that announce complete partitions
         (docs/partition-commit.md). `options`: see docs/streams-sink.md.
         """
         sink_arguments = SinkArguments(
-            mode, options if branch is None else {**options, "branch": branch}, on_commit=on_commit, hooks=tuple(hooks),
-            snapshot_properties=arguments.mapping("snapshot_properties", snapshot_properties), policies=tuple(policies),
+            mode,
+            options if branch is None else {**options, "branch": branch},
+            on_commit=on_commit,
+            hooks=tuple(hooks),
+            snapshot_properties=arguments.mapping("snapshot_properties", snapshot_properties),
+            policies=tuple(policies),
             case_sensitive=case_sensitive,
-        )  # fmt: skip
-        return engines.spark_doors().write_stream(frame, self._backend, self._loaded, self._name, sink_arguments)
+        )
+        return engines.spark_doors().write_stream(
+            frame, self._backend, self._loaded, self._name, sink_arguments
+        )
 
     def mark_partition_done(
         self,
@@ -396,24 +461,35 @@ class Table(CommittingVerbs):
         policies: Sequence[Callable[[Any], object]] = (),
         **options: object,
     ) -> None:
-        """Announce a partition as complete by hand, `t.mark_partition_done({"dt": "2026-01-01"})`: see `t.inspect.partition_commits()`.
+        """Announce a partition as complete by hand, `t.mark_partition_done({"dt": "2026-01-01"})`:
+        see `t.inspect.partition_commits()`.
 
-        `partition`: a value for each partition field, Python's own or text as in folders' names (`{"ts_day": "2026-01-01"}`); None is
-        null. Raises InvalidInput for one that the field cannot have.
-        `policies`, `options`: what announces it, as for streams, like `sink_partition_commit_policy_kind="merge,success-file"`; without
-        them it is recorded in the table alone.
+        `partition`: a value for each partition field, Python's own or text as in folders' names
+        (`{"ts_day": "2026-01-01"}`); None is null. Raises InvalidInput for one that the field
+        cannot have.
+        `policies`, `options`: what announces it, as for streams, like
+        `sink_partition_commit_policy_kind="merge,success-file"`; without them it is recorded in the
+        table alone.
         """
-        self._show(mark_done(self._writable(), self._loaded, self._name, partition, branch, policies, options))
+        self._show(
+            mark_done(
+                self._writable(), self._loaded, self._name, partition, branch, policies, options
+            )
+        )
 
     @property
     def maintenance(self) -> MaintenanceTable:
-        """Return the procedures that keep the table in shape: compaction, expiry of snapshots, removal of orphan files, …"""
+        """Return the procedures that keep the table in shape: compaction, expiry of snapshots,
+        removal of orphan files, …
+        """
         return MaintenanceTable(self)
 
     def report(self, path: str | Path | None = None) -> TableReport:
-        """Report the table's health: growth, file sizes, deletes by partition, snapshots, columns, manifests, and what to do.
+        """Report the table's health: growth, file sizes, deletes by partition, snapshots, columns,
+        manifests, and what to do.
 
-        `path`: write it there as one page of HTML that needs no network. Notebooks show the result. Reads metadata and manifests only.
+        `path`: write it there as one page of HTML that needs no network. Notebooks show the result.
+        Reads metadata and manifests only.
         """
         report = report_of(self.maintenance._table("in-process"))
         if path is not None:
@@ -429,12 +505,20 @@ class Table(CommittingVerbs):
         return overview.as_html(self._name, self.metadata, self.metadata_location)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the table by its name and the settings of its catalog without secrets (a table opened by its location: by that). The copy
-        is loaded where it is unpickled, in its newest state. Raises Unsupported for tables in memory."""
-        return _load_again, (type(self), self._name, *pickled.place_of_table(self._backend, self._loaded))
+        """Pickle the table by its name and the settings of its catalog without secrets (a table
+        opened by its location: by that). The copy is loaded where it is unpickled, in its newest
+        state. Raises Unsupported for tables in memory."""
+        return _load_again, (
+            type(self),
+            self._name,
+            *pickled.place_of_table(self._backend, self._loaded),
+        )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Table) and (self.name(), self.metadata_location) == (other.name(), other.metadata_location)
+        return isinstance(other, Table) and (self.name(), self.metadata_location) == (
+            other.name(),
+            other.metadata_location,
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -447,10 +531,16 @@ class Table(CommittingVerbs):
             )
 
         def __len__(self) -> NoReturn:
-            raise NotASequence("A table has no len(), which would read files unasked.", hint="t.count() counts the rows.")
+            raise NotASequence(
+                "A table has no len(), which would read files unasked.",
+                hint="t.count() counts the rows.",
+            )
 
         def __iter__(self) -> NoReturn:
-            raise NotASequence("A table is not iterable.", hint="t.to_arrow_batch_reader(), of a scan, yields batches of rows.")
+            raise NotASequence(
+                "A table is not iterable.",
+                hint="t.to_arrow_batch_reader(), of a scan, yields batches of rows.",
+            )
 
         def __bool__(self) -> bool:
             return True

@@ -1,4 +1,6 @@
-"""Commit several changes to one table together. Data files are written as each method is called, metadata once, at the commit."""
+"""Commit several changes to one table together. Data files are written as each method is called,
+metadata once, at the commit.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +33,23 @@ U = TypeVar("U")
 
 
 class Transaction(Verbs[None, "Transaction[T]"], Generic[T]):
-    """Stage changes to a table, and commit them together at the end of the block: `with t.transaction() as tx: …`. After an error nothing
-    is committed, and the files that were written are removed."""
+    """Stage changes to a table, and commit them together at the end of the block: `with
+    t.transaction() as tx: …`. After an error nothing is committed, and the files that were written
+    are removed."""
 
-    def __init__(self, table: T, operation: TableOperation | None = None, txn: tuple[str, int] | None = None):
+    def __init__(
+        self, table: T, operation: TableOperation | None = None, txn: tuple[str, int] | None = None
+    ):
         self.table = table
-        self._operation = operation or (table if txn is None else table.refresh())._begin(txn_of(txn))
+        self._operation = operation or (table if txn is None else table.refresh())._begin(
+            txn_of(txn)
+        )
 
     @property
     def metadata(self) -> TableMetadata:
-        """Return the table's metadata with this transaction's changes of schema, specs and properties."""
+        """Return the table's metadata with this transaction's changes of schema, specs and
+        properties.
+        """
         return self._operation.metadata
 
     @property
@@ -56,23 +65,32 @@ class Transaction(Verbs[None, "Transaction[T]"], Generic[T]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._operation.__exit__(kind, error, trace)
 
     def commit_transaction(self) -> T:
-        """Commit all staged changes together, and return the table. The transaction cannot be used afterwards.
+        """Commit all staged changes together, and return the table. The transaction cannot be used
+        afterwards.
 
         Raises CommitFailedException, ValidationException, CommitStateUnknownException.
         """
         self._operation.commit()
         return self.table
 
-    def _run_write(self, staged: Stage, txn: tuple[str, int] | None, *, repeatable: bool | None = None) -> None:
+    def _run_write(
+        self, staged: Stage, txn: tuple[str, int] | None, *, repeatable: bool | None = None
+    ) -> None:
         if txn is not None:
             raise InvalidInput(
                 "txn= belongs to the whole transaction, not to one of its writes: they are committed together.",
-                hint="Use t.transaction(txn=…).", table=self.table._name,
-            )  # fmt: skip
+                hint="Use t.transaction(txn=…).",
+                table=self.table._name,
+            )
         self._operation.run(staged)
 
     def _change(self, action: Callable[[TableMetadata], Action]) -> Self:
@@ -84,10 +102,14 @@ class Transaction(Verbs[None, "Transaction[T]"], Generic[T]):
 
     # --- methods that a table does not have
 
-    def update_snapshot(self, snapshot_properties: Mapping[str, str] = {}, branch: str | None = MAIN_BRANCH) -> UpdateSnapshot:
+    def update_snapshot(
+        self, snapshot_properties: Mapping[str, str] = {}, branch: str | None = MAIN_BRANCH
+    ) -> UpdateSnapshot:
         """Add and remove existing data files by their entries:
         `with tx.update_snapshot().fast_append() as files: files.append_data_file(f)`."""
-        return UpdateSnapshot(self._operation, WriteArguments("append", branch, snapshot_properties))
+        return UpdateSnapshot(
+            self._operation, WriteArguments("append", branch, snapshot_properties)
+        )
 
     def do_merge(
         self,
@@ -103,12 +125,14 @@ class Transaction(Verbs[None, "Transaction[T]"], Generic[T]):
         **write_options: object,
     ) -> None:
         """Stage a MERGE given as an object; `merge` returns the builder for it."""
-        arguments = WriteArguments("merge", branch, snapshot_properties, write_options, case_sensitive)
+        arguments = WriteArguments(
+            "merge", branch, snapshot_properties, write_options, case_sensitive
+        )
         self._merged(df, merge, arguments, mode, runner, spark)
 
     def update_location(self, location: str) -> Self:
-        """Set the table's location, below which new files are written. A relative path is taken from the current directory and made
-        absolute. Existing files stay where they are."""
+        """Set the table's location, below which new files are written. A relative path is taken
+        from the current directory and made absolute. Existing files stay where they are."""
         place = place_of(location)
         return self._change(lambda _: metadata_changes.set_location(place))
 
@@ -116,5 +140,7 @@ class Transaction(Verbs[None, "Transaction[T]"], Generic[T]):
         return self._change(lambda metadata: metadata_changes.upgrade(format_version, metadata))
 
     def cherrypick_snapshot(self, snapshot_id: int) -> Self:
-        """Apply an append or partition overwrite that was staged, or made on another branch, to main (Java's cherrypick_snapshot)."""
+        """Apply an append or partition overwrite that was staged, or made on another branch, to
+        main (Java's cherrypick_snapshot).
+        """
         return self._change(lambda _: CherryPick(snapshot_id=snapshot_id))

@@ -1,4 +1,6 @@
-"""Provide updates of tables by PyIceberg's path: the builders `UpdateSchema`, `UpdateSpec`, …, and the requirements of a commit."""
+"""Provide updates of tables by PyIceberg's path: the builders `UpdateSchema`, `UpdateSpec`, …, and
+the requirements of a commit.
+"""
 
 from frazil.commit.evolve.evolve_sort_order import UpdateSortOrder
 from frazil.commit.evolve.evolve_spec import UpdateSpec

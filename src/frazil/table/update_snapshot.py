@@ -1,4 +1,6 @@
-"""Add and remove existing data files one by one, as one snapshot: PyIceberg's `transaction.update_snapshot()`."""
+"""Add and remove existing data files one by one, as one snapshot: PyIceberg's
+`transaction.update_snapshot()`.
+"""
 
 from __future__ import annotations
 
@@ -17,30 +19,47 @@ from frazil.spec.data_file import DataFile
 
 
 class SnapshotFiles:
-    """Collect data files to add and to remove. At the end of the block, or by `commit()`, they become one snapshot of the transaction."""
+    """Collect data files to add and to remove. At the end of the block, or by `commit()`, they
+    become one snapshot of the transaction.
+    """
 
-    def __init__(self, commit: Callable[[FileChanges], None], adds: bool, removes: bool, merges: bool):
+    def __init__(
+        self, commit: Callable[[FileChanges], None], adds: bool, removes: bool, merges: bool
+    ):
         self._commit, self._adds, self._removes, self._merges = commit, adds, removes, merges
         self._added: list[DataFile] = []
         self._removed: list[DataFile] = []
 
     def append_data_file(self, data_file: DataFile) -> Self:
-        """Add an existing data file, by its entry with metrics, as `frazil.io.pyarrow.parquet_files_to_data_files` makes it."""
+        """Add an existing data file, by its entry with metrics, as
+        `frazil.io.pyarrow.parquet_files_to_data_files` makes it.
+        """
         if not self._adds:
-            raise InvalidInput("delete() only removes files.", hint="update_snapshot().overwrite() adds files as well.")
+            raise InvalidInput(
+                "delete() only removes files.",
+                hint="update_snapshot().overwrite() adds files as well.",
+            )
         self._added.append(data_file)
         return self
 
     def delete_data_file(self, data_file: DataFile) -> Self:
-        """Remove a data file from the table, by its entry, as `scan.plan_files()` returns it in `task.file`."""
+        """Remove a data file from the table, by its entry, as `scan.plan_files()` returns it in
+        `task.file`.
+        """
         if not self._removes:
-            raise InvalidInput("An append only adds files.", hint="update_snapshot().overwrite() removes files as well.")
+            raise InvalidInput(
+                "An append only adds files.",
+                hint="update_snapshot().overwrite() removes files as well.",
+            )
         self._removed.append(data_file)
         return self
 
     def delete_by_predicate(self, predicate: RowFilter, case_sensitive: bool = True) -> Self:
         """Raise Unsupported: files are named one by one here."""
-        raise Unsupported("update_snapshot() takes files, not predicates.", hint="Use transaction.delete(predicate) to delete rows.")
+        raise Unsupported(
+            "update_snapshot() takes files, not predicates.",
+            hint="Use transaction.delete(predicate) to delete rows.",
+        )
 
     def commit(self) -> None:
         """Stage the snapshot; it is committed with the rest of the transaction."""
@@ -49,13 +68,20 @@ class SnapshotFiles:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if error is None:
             self.commit()
 
 
 class UpdateSnapshot:
-    """Choose the kind of snapshot: `with tx.update_snapshot().fast_append() as files: files.append_data_file(f)`."""
+    """Choose the kind of snapshot: `with tx.update_snapshot().fast_append() as files:
+    files.append_data_file(f)`.
+    """
 
     def __init__(self, operation: TableOperation, arguments: WriteArguments):
         self._operation, self._arguments = operation, arguments
@@ -63,7 +89,11 @@ class UpdateSnapshot:
     def _files(self, adds: bool, removes: bool, merges: bool = True) -> SnapshotFiles:
         def commit(changes: FileChanges) -> None:
             operation = self._operation
-            operation.add(stage.add_and_remove_files(changes, operation.target(self._arguments, IN_PROCESS), operation.base.metadata))
+            operation.add(
+                stage.add_and_remove_files(
+                    changes, operation.target(self._arguments, IN_PROCESS), operation.base.metadata
+                )
+            )
 
         return SnapshotFiles(commit, adds, removes, merges)
 

@@ -1,4 +1,6 @@
-"""Define the methods that change a table, each with its signature once. On a Table each call is a commit, in a Transaction it is staged."""
+"""Define the methods that change a table, each with its signature once. On a Table each call is a
+commit, in a Transaction it is staged.
+"""
 
 from __future__ import annotations
 
@@ -46,26 +48,32 @@ Stage = Callable[[TableOperation], StagedWrite]
 
 
 class Verbs(ABC, Generic[R, P]):
-    """Change a table: write, delete, update and merge rows, set properties, evolve schema, partitioning and sort order.
+    """Change a table: write, delete, update and merge rows, set properties, evolve schema,
+    partitioning and sort order.
 
     `R`: the result type of methods that write rows; `P`: that of methods that change properties.
 
     Arguments that several methods share:
-    `branch`: the branch to write to; it is created from main if it does not exist. None stages the snapshot without moving a branch.
-    `snapshot_properties`: added to the summary of the snapshot. `write_options`: see docs/options.md.
-    `txn`: a name and a number, as in `("my-app", 17)`, that make a write idempotent. A write is committed once per name and number on a
-    branch, however often and by whomever it is sent, even after its snapshot has expired or was rolled back; `CommitResult.skipped` tells
-    that it was committed before. The numbers of a name must rise. The mark is the table property `frazil.txn.<name>@<branch>`.
+    `branch`: the branch to write to; it is created from main if it does not exist. None stages the
+    snapshot without moving a branch. `snapshot_properties`: added to the summary of the snapshot.
+    `write_options`: see docs/options.md. `txn`: a name and a number, as in `("my-app", 17)`, that
+    make a write idempotent. A write is committed once per name and number on a branch, however
+    often and by whomever it is sent, even after its snapshot has expired or was rolled back;
+    `CommitResult.skipped` tells that it was committed before. The numbers of a name must rise. The
+    mark is the table property `frazil.txn.<name>@<branch>`.
 
-    Methods that write rows raise InvalidInput for arguments that are wrong (SchemaMismatch for frames that do not fit the table),
-    ValidationException for a conflict with another writer, CommitFailedException when a commit was not applied, and
-    CommitStateUnknownException when it may have been.
+    Methods that write rows raise InvalidInput for arguments that are wrong (SchemaMismatch for
+    frames that do not fit the table), ValidationException for a conflict with another writer,
+    CommitFailedException when a commit was not applied, and CommitStateUnknownException when it may
+    have been.
     """
 
     @abstractmethod
-    def _run_write(self, staged: Stage, txn: tuple[str, int] | None, *, repeatable: bool | None = None) -> R:
-        """Run a write on an operation. `repeatable`: for a write that looks for existing rows, whether it can be run a second time; None:
-        it does not look for rows."""
+    def _run_write(
+        self, staged: Stage, txn: tuple[str, int] | None, *, repeatable: bool | None = None
+    ) -> R:
+        """Run a write on an operation. `repeatable`: for a write that looks for existing rows,
+        whether it can be run a second time; None: it does not look for rows."""
 
     @abstractmethod
     def _change(self, action: Callable[[TableMetadata], Action]) -> P:
@@ -87,11 +95,15 @@ class Verbs(ABC, Generic[R, P]):
         txn: tuple[str, int] | None = None,
         **write_options: object,
     ) -> R:
-        """Append the rows of a frame: Spark, Arrow, pandas, polars or any object with an Arrow stream.
+        """Append the rows of a frame: Spark, Arrow, pandas, polars or any object with an Arrow
+        stream.
 
-        `case_sensitive`: how the frame's column names are matched; None: True, and for Spark frames `spark.sql.caseSensitive`.
+        `case_sensitive`: how the frame's column names are matched; None: True, and for Spark frames
+        `spark.sql.caseSensitive`.
         """
-        arguments = WriteArguments("append", branch, snapshot_properties, write_options, case_sensitive)
+        arguments = WriteArguments(
+            "append", branch, snapshot_properties, write_options, case_sensitive
+        )
 
         def staged(operation: TableOperation) -> StagedWrite:
             rows = engines.of_frame(df)
@@ -110,16 +122,21 @@ class Verbs(ABC, Generic[R, P]):
         txn: tuple[str, int] | None = None,
         **write_options: object,
     ) -> R:
-        """Replace the rows for which the filter is TRUE (by default all rows) by the rows of a frame. The session of a Spark frame does the
-        work, for other frames this process."""
-        arguments = WriteArguments("overwrite", branch, snapshot_properties, write_options, case_sensitive)
+        """Replace the rows for which the filter is TRUE (by default all rows) by the rows of a
+        frame. The session of a Spark frame does the work, for other frames this process."""
+        arguments = WriteArguments(
+            "overwrite", branch, snapshot_properties, write_options, case_sensitive
+        )
 
         def staged(operation: TableOperation) -> StagedWrite:
             operation.check_open()
             if overwrites_partitions(arguments, overwrite_filter):
-                return _replaced_partitions(operation, df, arguments.for_verb("dynamic_partition_overwrite"))
+                return _replaced_partitions(
+                    operation, df, arguments.for_verb("dynamic_partition_overwrite")
+                )
             rows = engines.of_frame(df)
-            # An overwrite of all rows reads none of them, so it needs no tasks of Spark; a frame of this process brings no session.
+            # An overwrite of all rows reads none of them, so it needs no tasks of Spark; a frame of
+            # this process brings no session.
             if isinstance(overwrite_filter, AlwaysTrue) or not rows.engine.evaluates_sql:
                 step = operation.step(arguments, IN_PROCESS, InProcess(), rows)
             else:
@@ -139,8 +156,16 @@ class Verbs(ABC, Generic[R, P]):
         **write_options: object,
     ) -> R:
         """Replace the partitions that the frame has rows for. An empty frame changes nothing."""
-        arguments = WriteArguments("dynamic_partition_overwrite", branch, snapshot_properties, write_options, case_sensitive)
-        return self._run_write(lambda operation: _replaced_partitions(operation, df, arguments), txn)
+        arguments = WriteArguments(
+            "dynamic_partition_overwrite",
+            branch,
+            snapshot_properties,
+            write_options,
+            case_sensitive,
+        )
+        return self._run_write(
+            lambda operation: _replaced_partitions(operation, df, arguments), txn
+        )
 
     def add_files(
         self,
@@ -151,16 +176,19 @@ class Verbs(ABC, Generic[R, P]):
         *,
         txn: tuple[str, int] | None = None,
     ) -> R:
-        """Add existing Parquet files to the table at their present location. Only their footers are read.
+        """Add existing Parquet files to the table at their present location. Only their footers are
+        read.
 
-        A file that the table has already is refused, whatever `check_duplicate_files` says: no read would take a snapshot that lists it
-        twice (docs/adr/0023). The argument is PyIceberg's.
+        A file that the table has already is refused, whatever `check_duplicate_files` says: no read
+        would take a snapshot that lists it twice (docs/adr/0023). The argument is PyIceberg's.
         """
         arguments = WriteArguments("append", branch, snapshot_properties)
 
         def staged(operation: TableOperation) -> StagedWrite:
             if isinstance(file_paths, str):
-                raise InvalidInput(f"add_files takes a list of paths, not one text: [{file_paths!r}].")
+                raise InvalidInput(
+                    f"add_files takes a list of paths, not one text: [{file_paths!r}]."
+                )
             to = operation.target(arguments, IN_PROCESS)
             return stage.add_files([absolute(os.fspath(p)) for p in file_paths], to)
 
@@ -183,21 +211,34 @@ class Verbs(ABC, Generic[R, P]):
         txn: tuple[str, int] | None = None,
         **write_options: object,
     ) -> R:
-        """Delete the rows for which the filter is TRUE (by default all rows). Files whose rows all match are removed without being read.
+        """Delete the rows for which the filter is TRUE (by default all rows). Files whose rows all
+        match are removed without being read.
 
-        `where`: another name for `delete_filter`, as in `update`. `mode`: copy-on-write or merge-on-read; None: the table's
-        write.delete.mode. `runner`: "in-process" or a Runner; None: Spark if a session is given or active, else this process. `spark`: the
-        session that does the work, whose settings then apply to the filter. The `spark.wap.…` and `spark.sql.iceberg.*` of the session that
-        does the work apply also where it is merely active, as they do to SQL's DELETE. `target_alias`: a name, of one or more parts, by
-        which a Column calls the table, as in `F.col("t.id") < 3`.
+        `where`: another name for `delete_filter`, as in `update`. `mode`: copy-on-write or
+        merge-on-read; None: the table's write.delete.mode. `runner`: "in-process" or a Runner;
+        None: Spark if a session is given or active, else this process. `spark`: the session that
+        does the work, whose settings then apply to the filter. The `spark.wap.…` and
+        `spark.sql.iceberg.*` of the session that does the work apply also where it is merely
+        active, as they do to SQL's DELETE. `target_alias`: a name, of one or more parts, by which a
+        Column calls the table, as in `F.col("t.id") < 3`.
         """
         if where is not None and not isinstance(delete_filter, AlwaysTrue):
-            raise InvalidInput("delete takes one filter: delete_filter and where= are both given.", hint="Join them by AND.")
-        arguments = WriteArguments("delete", branch, snapshot_properties, write_options, case_sensitive)
+            raise InvalidInput(
+                "delete takes one filter: delete_filter and where= are both given.",
+                hint="Join them by AND.",
+            )
+        arguments = WriteArguments(
+            "delete", branch, snapshot_properties, write_options, case_sensitive
+        )
         chosen = delete_filter if where is None else where
 
         def staged(operation: TableOperation) -> StagedWrite:
-            return row_changes.delete(_row_step(operation, arguments, runner, spark, words=[chosen]), chosen, mode, target_alias)
+            return row_changes.delete(
+                _row_step(operation, arguments, runner, spark, words=[chosen]),
+                chosen,
+                mode,
+                target_alias,
+            )
 
         return self._run_write(staged, txn, repeatable=True)
 
@@ -219,11 +260,14 @@ class Verbs(ABC, Generic[R, P]):
         """Set columns of the rows for which `where` is TRUE (None: all rows):
         `t.update(set={"qty": "qty + 1", "s.x": "null"}, where="id = 7")`.
 
-        `set`: new values by column or struct member. Texts are Spark SQL expressions over the old row, other Python values are constants.
-        Values are cast as Spark's ANSI store assignment does. `mode`: copy-on-write or merge-on-read; None: the table's write.update.mode.
-        `runner`, `spark`, `target_alias`: as for `delete`.
+        `set`: new values by column or struct member. Texts are Spark SQL expressions over the old
+        row, other Python values are constants. Values are cast as Spark's ANSI store assignment
+        does. `mode`: copy-on-write or merge-on-read; None: the table's write.update.mode. `runner`,
+        `spark`, `target_alias`: as for `delete`.
         """
-        arguments = WriteArguments("update", branch, snapshot_properties, write_options, case_sensitive)
+        arguments = WriteArguments(
+            "update", branch, snapshot_properties, write_options, case_sensitive
+        )
 
         def staged(operation: TableOperation) -> StagedWrite:
             values = mapping("set", set)
@@ -248,18 +292,24 @@ class Verbs(ABC, Generic[R, P]):
         txn: tuple[str, int] | None = None,
         **write_options: object,
     ) -> R:
-        """Update the rows whose keys the frame holds and whose columns differ, and insert its other rows, as one snapshot.
+        """Update the rows whose keys the frame holds and whose columns differ, and insert its other
+        rows, as one snapshot.
 
-        `join_cols`: the key columns; None: the table's identifier fields. `mode`: copy-on-write or merge-on-read; None: the table's
-        write.merge.mode. `runner`, `spark`: as for `delete`, but the settings of a session that is merely active do not apply to frames
-        other than Spark's, as in `append`. Raises InvalidInput for a key that the frame holds more than once.
+        `join_cols`: the key columns; None: the table's identifier fields. `mode`: copy-on-write or
+        merge-on-read; None: the table's write.merge.mode. `runner`, `spark`: as for `delete`, but
+        the settings of a session that is merely active do not apply to frames other than Spark's,
+        as in `append`. Raises InvalidInput for a key that the frame holds more than once.
         """
-        arguments = WriteArguments("merge", branch, snapshot_properties, write_options, case_sensitive)
+        arguments = WriteArguments(
+            "merge", branch, snapshot_properties, write_options, case_sensitive
+        )
 
         def staged(operation: TableOperation) -> StagedWrite:
             rows = engines.of_frame(df)
             step = _row_step(operation, arguments, runner, spark, rows)
-            merge, key_columns = upsert_of(step.schema, join_cols, when_matched_update_all, when_not_matched_insert_all)
+            merge, key_columns = upsert_of(
+                step.schema, join_cols, when_matched_update_all, when_not_matched_insert_all
+            )
             return stage_merge(step, rows, merge, mode, unique=key_columns)
 
         return self._run_write(staged, txn, repeatable=not is_stream(df))
@@ -279,12 +329,15 @@ class Verbs(ABC, Generic[R, P]):
         txn: tuple[str, int] | None = None,
         **write_options: object,
     ) -> MergeBuilder[R]:
-        """Begin a MERGE of a frame into this table. Add clauses by `.when_…`, then run it as one snapshot by `.execute()`.
+        """Begin a MERGE of a frame into this table. Add clauses by `.when_…`, then run it as one
+        snapshot by `.execute()`.
 
-        `on`: the condition over `target.…` and `source.…`. `runner`, `spark`: as for `upsert`. The write option `merge_schema=True` adds
-        the assigned columns that only the frame has.
+        `on`: the condition over `target.…` and `source.…`. `runner`, `spark`: as for `upsert`. The
+        write option `merge_schema=True` adds the assigned columns that only the frame has.
         """
-        arguments = WriteArguments("merge", branch, snapshot_properties, write_options, case_sensitive)
+        arguments = WriteArguments(
+            "merge", branch, snapshot_properties, write_options, case_sensitive
+        )
 
         def run(frame: Frame, merge: Merge, mode: str | None) -> R:
             return self._merged(frame, merge, arguments, mode, runner, spark, txn)
@@ -292,20 +345,28 @@ class Verbs(ABC, Generic[R, P]):
         return MergeBuilder(df, Merge(on, (), target_alias, source_alias), run)
 
     def _merged(
-        self, df: Frame, merge: Merge, arguments: WriteArguments, mode: str | None, runner: Runner | str | None, spark: Session | None,
+        self,
+        df: Frame,
+        merge: Merge,
+        arguments: WriteArguments,
+        mode: str | None,
+        runner: Runner | str | None,
+        spark: Session | None,
         txn: tuple[str, int] | None = None,
-    ) -> R:  # fmt: skip
+    ) -> R:
         def staged(operation: TableOperation) -> StagedWrite:
             rows = engines.of_frame(df)
-            return stage_merge(_row_step(operation, arguments, runner, spark, rows, merge.words), rows, merge, mode)
+            return stage_merge(
+                _row_step(operation, arguments, runner, spark, rows, merge.words), rows, merge, mode
+            )
 
         return self._run_write(staged, txn, repeatable=not is_stream(df))
 
     # --- metadata
 
     def set_properties(self, properties: Mapping[str, object] = {}, **named: object) -> P:
-        """Set table properties, given as a mapping or as keyword arguments; values are stored as text. Raises InvalidInput for a value that
-        a known property does not take."""
+        """Set table properties, given as a mapping or as keyword arguments; values are stored as
+        text. Raises InvalidInput for a value that a known property does not take."""
         return self._change(lambda _: metadata_changes.set_properties({**properties, **named}))
 
     def remove_properties(self, *keys: str) -> P:
@@ -314,23 +375,35 @@ class Verbs(ABC, Generic[R, P]):
 
     # Evolution: each method returns a context manager; on a Table each is one commit.
 
-    def update_schema(self, allow_incompatible_changes: bool = False, case_sensitive: bool = True) -> Updating[UpdateSchema]:
-        """Add, rename, move, change and delete columns: `with t.update_schema() as update: update.add_column("x", "bigint")`.
+    def update_schema(
+        self, allow_incompatible_changes: bool = False, case_sensitive: bool = True
+    ) -> Updating[UpdateSchema]:
+        """Add, rename, move, change and delete columns: `with t.update_schema() as update:
+        update.add_column("x", "bigint")`.
 
-        `allow_incompatible_changes`: also allow changes that existing rows may not satisfy, such as making a column required.
+        `allow_incompatible_changes`: also allow changes that existing rows may not satisfy, such as
+        making a column required.
         """
-        return self._updating(lambda metadata: UpdateSchema(metadata, allow_incompatible_changes, case_sensitive))
+        return self._updating(
+            lambda metadata: UpdateSchema(metadata, allow_incompatible_changes, case_sensitive)
+        )
 
     def update_spec(self, case_sensitive: bool = True) -> Updating[UpdateSpec]:
-        """Change the partitioning of new files: `with t.update_spec() as update: update.add_field("ts", "day")`."""
+        """Change the partitioning of new files: `with t.update_spec() as update:
+        update.add_field("ts", "day")`.
+        """
         return self._updating(lambda metadata: UpdateSpec(metadata, case_sensitive))
 
     def update_sort_order(self, case_sensitive: bool = True) -> Updating[UpdateSortOrder]:
-        """Replace the sort order of new files: `with t.update_sort_order() as update: update.asc("id")`."""
+        """Replace the sort order of new files: `with t.update_sort_order() as update:
+        update.asc("id")`.
+        """
         return self._updating(lambda metadata: UpdateSortOrder(metadata, case_sensitive))
 
     def update_properties(self) -> Updating[UpdateProperties]:
-        """Set and remove table properties in one commit: `with t.update_properties() as update: update.set("k", "v").remove("old")`."""
+        """Set and remove table properties in one commit: `with t.update_properties() as update:
+        update.set("k", "v").remove("old")`.
+        """
         return self._updating(lambda _: UpdateProperties())
 
     def update_statistics(self) -> Updating[UpdateStatistics]:
@@ -346,13 +419,17 @@ class Verbs(ABC, Generic[R, P]):
 class CommittingVerbs(TableHandle, Verbs[CommitResult, CommitResult]):
     """Change a table, with one commit per call."""
 
-    def _run_write(self, staged: Stage, txn: tuple[str, int] | None, *, repeatable: bool | None = None) -> CommitResult:
+    def _run_write(
+        self, staged: Stage, txn: tuple[str, int] | None, *, repeatable: bool | None = None
+    ) -> CommitResult:
         """Run a write and commit it.
 
-        If a DELETE, UPDATE or MERGE matches no rows in the state that this handle holds, there is nothing to commit, and no commit would
-        notice that the handle is stale. So the newest state is loaded then, and if it is another one, the write runs once more on it.
+        If a DELETE, UPDATE or MERGE matches no rows in the state that this handle holds, there is
+        nothing to commit, and no commit would notice that the handle is stale. So the newest state
+        is loaded then, and if it is another one, the write runs once more on it.
 
-        With a txn the newest state is loaded first, so that a repeated write is recognised before anything is read or written.
+        With a txn the newest state is loaded first, so that a repeated write is recognised before
+        anything is read or written.
         """
         if txn is not None:
             once = txn_of(txn)
@@ -360,11 +437,17 @@ class CommittingVerbs(TableHandle, Verbs[CommitResult, CommitResult]):
             return self._committed(staged, once)
         result = self._committed(staged)
         before = self._loaded.metadata_location
-        if repeatable is None or result.snapshot_id is not None or self.refresh()._loaded.metadata_location == before:
+        if (
+            repeatable is None
+            or result.snapshot_id is not None
+            or self.refresh()._loaded.metadata_location == before
+        ):
             return result
         if not repeatable:
             text = f"Table {self._name} has changed since it was loaded, and the stream of rows has been consumed."
-            raise ValidationException(text, hint="The table is refreshed now: pass the rows again.", table=self._name)
+            raise ValidationException(
+                text, hint="The table is refreshed now: pass the rows again.", table=self._name
+            )
         return self._committed(staged)
 
     def _committed(self, staged: Stage, txn: Txn | None = None) -> CommitResult:
@@ -382,18 +465,25 @@ class CommittingVerbs(TableHandle, Verbs[CommitResult, CommitResult]):
         return Updating(operation, update(operation.metadata))
 
 
-def _replaced_partitions(operation: TableOperation, df: Frame, arguments: WriteArguments) -> StagedWrite:
+def _replaced_partitions(
+    operation: TableOperation, df: Frame, arguments: WriteArguments
+) -> StagedWrite:
     rows = engines.of_frame(df)
     return stage.replace_partitions(rows, operation.target(arguments, rows.engine))
 
 
 def _row_step(
-    operation: TableOperation, arguments: WriteArguments, runner: Runner | str | None, spark: Session | None,
-    rows: InputFrame | None = None, words: Iterable[object] = (),
-) -> Step:  # fmt: skip
+    operation: TableOperation,
+    arguments: WriteArguments,
+    runner: Runner | str | None,
+    spark: Session | None,
+    rows: InputFrame | None = None,
+    words: Iterable[object] = (),
+) -> Step:
     """Begin a row-level change with the engine and runner that the arguments choose.
 
-    `rows`: a Spark frame brings its own session. `words`: the conditions and values; a Column among them brings the running session.
+    `rows`: a Spark frame brings its own session. `words`: the conditions and values; a Column among
+    them brings the running session.
     """
     operation.check_open()
     if spark is None and rows is not None and rows.engine.evaluates_sql:
@@ -401,4 +491,6 @@ def _row_step(
     if spark is None and any(map(is_spark_column, words)):
         spark = engines.active_session()
     engine, chosen = engines.of_rows(operation.metadata, operation.storage, runner, spark)
-    return operation.step(arguments, engine, chosen, rows, named=spark is not None or runner is not None)
+    return operation.step(
+        arguments, engine, chosen, rows, named=spark is not None or runner is not None
+    )

@@ -18,7 +18,9 @@ MAX_OPEN = 64  # units that may be started before their results are consumed
 
 def default_workers() -> int:
     """Count the cores that this process may use, at least 1."""
-    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return max(
+        1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
 
 
 _LIVE: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -26,7 +28,9 @@ _LIVE: weakref.WeakSet[Any] = weakref.WeakSet()
 
 @atexit.register
 def _stop_all() -> None:
-    """Close readers that were not read to their end: a thread inside Arrow must not outlive the interpreter."""
+    """Close readers that were not read to their end: a thread inside Arrow must not outlive the
+    interpreter.
+    """
     for reader in list(_LIVE):
         reader.close()
 
@@ -42,19 +46,32 @@ class _Slot(Generic[R]):
 
 
 class InOrder(Generic[U, R]):
-    """Produce the results of units in threads, and yield them in the order of the units: `for result in InOrder(units, produce, …)`.
+    """Produce the results of units in threads, and yield them in the order of the units: `for
+    result in InOrder(units, produce, …)`.
 
-    `size` returns the bytes of a result; at most `budget` bytes wait to be consumed (the unit whose turn it is may always add one result).
-    An error is raised where the results of its unit would come. `close`, or the end of the loop, stops the threads.
+    `size` returns the bytes of a result; at most `budget` bytes wait to be consumed (the unit whose
+    turn it is may always add one result). An error is raised where the results of its unit would
+    come. `close`, or the end of the loop, stops the threads.
     """
 
-    def __init__(self, units: Iterable[U], produce: Callable[[U], Iterator[R]], *, workers: int, budget: int, size: Callable[[R], int]):
+    def __init__(
+        self,
+        units: Iterable[U],
+        produce: Callable[[U], Iterator[R]],
+        *,
+        workers: int,
+        budget: int,
+        size: Callable[[R], int],
+    ):
         self._units, self._produce, self._size, self._budget = iter(units), produce, size, budget
         self._take, self._state = threading.Lock(), threading.Condition()
         self._slots: deque[_Slot[R]] = deque()
         self._held, self._stopped, self._exhausted = 0, False, False
         self._working = workers
-        self._threads = [threading.Thread(target=self._work, daemon=True, name=f"frazil-read-{i}") for i in range(workers)]
+        self._threads = [
+            threading.Thread(target=self._work, daemon=True, name=f"frazil-read-{i}")
+            for i in range(workers)
+        ]
 
     def __iter__(self) -> Iterator[R]:
         _LIVE.add(self)
@@ -104,7 +121,9 @@ class InOrder(Generic[U, R]):
                 self._state.notify_all()
 
     def _start(self) -> tuple[U | None, _Slot[R]] | None:
-        """Take the next unit and append its slot; one thread at a time does so, so that slots are in the order of units."""
+        """Take the next unit and append its slot; one thread at a time does so, so that slots are
+        in the order of units.
+        """
         with self._take:
             with self._state:
                 while len(self._slots) >= MAX_OPEN and not self._stopped:
@@ -134,7 +153,11 @@ class InOrder(Generic[U, R]):
             for result in self._produce(unit):
                 size = self._size(result)
                 with self._state:
-                    while self._held >= self._budget and not self._stopped and not (slot is self._slots[0] and not slot.ready):
+                    while (
+                        self._held >= self._budget
+                        and not self._stopped
+                        and not (slot is self._slots[0] and not slot.ready)
+                    ):
                         self._state.wait()
                     if self._stopped:
                         return
@@ -150,11 +173,17 @@ class InOrder(Generic[U, R]):
 
 
 def map_in_order(
-    work: Callable[[U], R], units: Iterable[U], workers: int | None = None, *, abandon: Callable[[], None] = lambda: None
+    work: Callable[[U], R],
+    units: Iterable[U],
+    workers: int | None = None,
+    *,
+    abandon: Callable[[], None] = lambda: None,
 ) -> Iterator[R]:
-    """Map a function over units in a few threads, with results in order; at most four units per thread are ahead of the caller.
+    """Map a function over units in a few threads, with results in order; at most four units per
+    thread are ahead of the caller.
 
-    `abandon`: called at the end, before the threads are waited for, so that units whose results are not wanted any more can be told to end.
+    `abandon`: called at the end, before the threads are waited for, so that units whose results are
+    not wanted any more can be told to end.
     """
     count = workers or default_workers()
     if count <= 1:

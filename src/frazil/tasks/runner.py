@@ -1,6 +1,8 @@
-"""Map a function over groups of files: the `Runner` protocol and its in-process implementation (for Spark tasks see `frazil.spark.tasks`).
+"""Map a function over groups of files: the `Runner` protocol and its in-process implementation (for
+Spark tasks see `frazil.spark.tasks`).
 
-A task learns from `current_place` which group and attempt it is. File names carry both, so that attempts of one group can be told apart.
+A task learns from `current_place` which group and attempt it is. File names carry both, so that
+attempts of one group can be told apart.
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ _attempts = itertools.count()
 
 @dataclass(frozen=True)
 class Place:
-    """Describe where a task runs. `partition`: number of the group. `task`: number of the attempt, unique within an operation. `workers`:
-    threads that the task may use. `share`: number of tasks that run in this process at once and share its memory. `stopped`: set once
-    the results of the tasks are not wanted any more, because another task failed or the user interrupted."""
+    """Describe where a task runs. `partition`: number of the group. `task`: number of the attempt,
+    unique within an operation. `workers`: threads that the task may use. `share`: number of tasks
+    that run in this process at once and share its memory. `stopped`: set once the results of the
+    tasks are not wanted any more, because another task failed or the user interrupted."""
 
     partition: int = 0
     task: int = 0
@@ -34,17 +37,20 @@ class Place:
     stopped: threading.Event | None = None
 
     def go_on(self) -> None:
-        """Raise CancelledError where the result of the task is not wanted any more. Long tasks call it now and then."""
+        """Raise CancelledError where the result of the task is not wanted any more. Long tasks call
+        it now and then.
+        """
         if self.stopped is not None and self.stopped.is_set():
             raise CancelledError
 
 
 class Runner(Protocol):
-    """Run work on groups. `run` yields the results in the order of the groups; `work` must be picklable: a `functools.partial` of a
-    function of a module.
+    """Run work on groups. `run` yields the results in the order of the groups; `work` must be
+    picklable: a `functools.partial` of a function of a module.
 
-    `parallelism`: number of groups worked on at once. `repeats`: some group may have been tried more than once, so that files may exist
-    that no result names. `linger`: seconds during which such a file may still appear, from work that was told to stop.
+    `parallelism`: number of groups worked on at once. `repeats`: some group may have been tried
+    more than once, so that files may exist that no result names. `linger`: seconds during which
+    such a file may still appear, from work that was told to stop.
     """
 
     @property

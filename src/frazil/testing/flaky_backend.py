@@ -6,7 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from frazil.catalog.base import CatalogBackend, Conflict, Identifier, LoadedTable, Outcome, OutcomeTogether, Swap, Unknown
+from frazil.catalog.base import (
+    CatalogBackend,
+    Conflict,
+    Identifier,
+    LoadedTable,
+    Outcome,
+    OutcomeTogether,
+    Swap,
+    Unknown,
+)
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Requirement, Update
 
@@ -20,13 +29,16 @@ class LostAnswer(Exception):
 
 @dataclass
 class FlakyBackend:
-    """Wrap a catalog back end (`inner`) so that each swap or create behaves as the next word of `script` says, then as "ok".
+    """Wrap a catalog back end (`inner`) so that each swap or create behaves as the next word of
+    `script` says, then as "ok".
 
-    ok: succeed. conflict: refuse. lost: do not apply, and lose the answer. applied: apply, and lose the answer. applied-conflict: apply,
-    and answer Conflict. raise, applied-raise: raise `error` without applying, or after it.
+    ok: succeed. conflict: refuse. lost: do not apply, and lose the answer. applied: apply, and lose
+    the answer. applied-conflict: apply, and answer Conflict. raise, applied-raise: raise `error`
+    without applying, or after it.
 
-    `stale_loads`: the number of loads after a swap that return the state before it. `unreachable_loads`: the number of loads that fail.
-    `fired`: the words that were used, so that a test can prove that its fault happened. `loads`: the number of loads.
+    `stale_loads`: the number of loads after a swap that return the state before it.
+    `unreachable_loads`: the number of loads that fail. `fired`: the words that were used, so that a
+    test can prove that its fault happened. `loads`: the number of loads.
     """
 
     inner: CatalogBackend
@@ -37,7 +49,9 @@ class FlakyBackend:
     fired: list[str] = field(default_factory=list)
     loads: int = 0
     before_swap: Any = None
-    """Called before each swap or create with its number, from 1; for example to let another writer commit first."""
+    """Called before each swap or create with its number, from 1; for example to let another writer
+    commit first.
+    """
     _before: LoadedTable | None = None
 
     def __post_init__(self) -> None:
@@ -58,18 +72,38 @@ class FlakyBackend:
         return self.inner.load(identifier)
 
     def swap(
-        self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+        self,
+        base: LoadedTable,
+        metadata: TableMetadata,
+        *,
+        updates: Sequence[Update] = (),
+        requirements: Sequence[Requirement] = (),
     ) -> Outcome:
         self._before = base
-        return self._answer(lambda: self.inner.swap(base, metadata, updates=updates, requirements=requirements))
+        return self._answer(
+            lambda: self.inner.swap(base, metadata, updates=updates, requirements=requirements)
+        )
 
     def create(
-        self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+        self,
+        identifier: Identifier,
+        metadata: TableMetadata,
+        *,
+        updates: Sequence[Update] = (),
+        requirements: Sequence[Requirement] = (),
     ) -> Outcome:
-        return self._answer(lambda: self.inner.create(identifier, metadata, updates=updates, requirements=requirements))
+        return self._answer(
+            lambda: self.inner.create(
+                identifier, metadata, updates=updates, requirements=requirements
+            )
+        )
 
     def swap_together(self, swaps: Sequence[Swap]) -> OutcomeTogether:
-        return self._answer(lambda: self.inner.swap_together(swaps)) if swaps else self.inner.swap_together(swaps)
+        return (
+            self._answer(lambda: self.inner.swap_together(swaps))
+            if swaps
+            else self.inner.swap_together(swaps)
+        )
 
     def _answer(self, apply: Callable[[], T]) -> T | Conflict | Unknown:
         turn = len(self.fired)
@@ -77,12 +111,16 @@ class FlakyBackend:
         if self.before_swap is not None:
             self.before_swap(turn + 1)
         self.fired.append(word)
-        outcome = apply() if word in ("ok", "applied", "applied-conflict", "applied-raise") else None
+        outcome = (
+            apply() if word in ("ok", "applied", "applied-conflict", "applied-raise") else None
+        )
         match word:
             case "conflict" | "applied-conflict":
                 return Conflict("another writer was first (injected)")
             case "lost" | "applied":
-                return Unknown(self.error if isinstance(self.error, Exception) else LostAnswer(str(self.error)))
+                return Unknown(
+                    self.error if isinstance(self.error, Exception) else LostAnswer(str(self.error))
+                )
             case "raise" | "applied-raise":
                 raise self.error
         assert outcome is not None

@@ -1,4 +1,6 @@
-"""Run groups of tasks with faults: repeated, killed and in another order, as on a cluster that loses workers."""
+"""Run groups of tasks with faults: repeated, killed and in another order, as on a cluster that
+loses workers.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,12 @@ class TaskKilled(Exception):
 class FlakyRunner:
     """Run groups in this process (see `frazil.tasks.runner.Runner`), with faults.
 
-    `repeat`: the numbers, from 0, of the groups that run twice with the first result lost, as when a worker dies after its work or Spark
-    speculates. `kill`: the numbers of the groups after whose work `TaskKilled` is raised. `seed`: shuffles the order in which groups run;
-    results still come in the order of the groups, as a Runner must return them. `workers`: the number of threads; None: one per core.
-    `fired`: (fault, number of group) pairs, so that a test can prove that its fault happened.
+    `repeat`: the numbers, from 0, of the groups that run twice with the first result lost, as when
+    a worker dies after its work or Spark speculates. `kill`: the numbers of the groups after whose
+    work `TaskKilled` is raised. `seed`: shuffles the order in which groups run; results still come
+    in the order of the groups, as a Runner must return them. `workers`: the number of threads;
+    None: one per core. `fired`: (fault, number of group) pairs, so that a test can prove that its
+    fault happened.
     """
 
     repeat: Collection[int] = ()
@@ -49,7 +53,9 @@ class FlakyRunner:
         order = list(range(len(groups)))
         if self.seed is not None:
             random.Random(self.seed).shuffle(order)
-            self.fired += [("reorder", number) for place, number in enumerate(order) if place != number]
+            self.fired += [
+                ("reorder", number) for place, number in enumerate(order) if place != number
+            ]
 
         def run_group(number: int) -> R:
             result = work(groups[number])
@@ -59,7 +65,9 @@ class FlakyRunner:
             return result
 
         repeated = [number for number in order if number in self.repeat]
-        for number, _ in zip(repeated, InProcess(self.workers).run(run_group, repeated), strict=True):
+        for number, _ in zip(
+            repeated, InProcess(self.workers).run(run_group, repeated), strict=True
+        ):
             self.fired.append(("repeat", number))
         results = dict(zip(order, InProcess(self.workers).run(run_group, order), strict=True))
         yield from (results[number] for number in range(len(groups)))

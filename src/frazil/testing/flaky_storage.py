@@ -17,10 +17,11 @@ CHANGES = ("write", "open_output", "publish", "delete", "delete_many")
 
 @dataclass
 class FlakyStorage:
-    """Wrap a store (`inner`) so that the `fail_at`-th call (from 1; 0: none) of one of `operations` fails with the errno `error`.
+    """Wrap a store (`inner`) so that the `fail_at`-th call (from 1; 0: none) of one of `operations`
+    fails with the errno `error`.
 
-    `lasting`: later calls fail, too. `after`: carry out the failing call before it fails. `calls`: (operation, location) of all counted
-    calls; `fired`: those that failed.
+    `lasting`: later calls fail, too. `after`: carry out the failing call before it fails. `calls`:
+    (operation, location) of all counted calls; `fired`: those that failed.
     """
 
     inner: Storage
@@ -41,7 +42,9 @@ class FlakyStorage:
         if operation not in self.operations:
             return False
         self.calls.append((operation, location))
-        due = len(self.calls) == self.fail_at or (self.lasting and 0 < self.fail_at < len(self.calls))
+        due = len(self.calls) == self.fail_at or (
+            self.lasting and 0 < self.fail_at < len(self.calls)
+        )
         if due:
             self.fired.append((operation, location))
         return due
@@ -49,7 +52,15 @@ class FlakyStorage:
     def _fail(self, location: str, doing: str) -> Exception:
         return storage_error(OSError(self.error, os.strerror(self.error)), location, doing)
 
-    def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
+    def write(
+        self,
+        location: str,
+        data: bytes,
+        overwrite: bool = False,
+        *,
+        durable: bool = True,
+        synced: bool = True,
+    ) -> None:
         due = self._due("write", location)
         if not due or self.after:
             self.inner.write(location, data, overwrite, durable=durable, synced=synced)

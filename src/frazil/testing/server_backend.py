@@ -1,4 +1,6 @@
-"""Serve a catalog in memory the way a REST catalog's server does: it keeps the metadata, chooses locations, and applies updates."""
+"""Serve a catalog in memory the way a REST catalog's server does: it keeps the metadata, chooses
+locations, and applies updates.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,12 @@ from frazil.storage.memory import MemoryStorage
 
 @dataclass
 class ServerBackend:
-    """Keep tables in memory and write no metadata files. Commits apply the `updates` under their `requirements`, never the `metadata`.
+    """Keep tables in memory and write no metadata files. Commits apply the `updates` under their
+    `requirements`, never the `metadata`.
 
-    A commit on a stale base succeeds if its requirements hold. New tables get a location and a storage that the server chooses, with a
-    scheme that only this storage serves, and each load returns a new token in `config`. `received`: the kinds of updates of each commit.
+    A commit on a stale base succeeds if its requirements hold. New tables get a location and a
+    storage that the server chooses, with a scheme that only this storage serves, and each load
+    returns a new token in `config`. `received`: the kinds of updates of each commit.
     """
 
     name: str
@@ -91,8 +95,14 @@ class ServerBackend:
         with self._lock:
             key = self._check_namespace_of(identifier)
             if key in self._tables:
-                raise TableAlreadyExistsError(f"Table already exists: {full_name(key)}.", table=full_name(key))
-            placed = replace(metadata, location=metadata.location or self._place(key), table_uuid=metadata.table_uuid or str(uuid.uuid4()))
+                raise TableAlreadyExistsError(
+                    f"Table already exists: {full_name(key)}.", table=full_name(key)
+                )
+            placed = replace(
+                metadata,
+                location=metadata.location or self._place(key),
+                table_uuid=metadata.table_uuid or str(uuid.uuid4()),
+            )
             return self._granted(LoadedTable(key, "", placed, self.storage))
 
     def _check_namespace_of(self, identifier: Identifier) -> Identifier:
@@ -101,28 +111,46 @@ class ServerBackend:
         return key
 
     def _place(self, identifier: Identifier) -> str:
-        """Choose the location of a new table: its name below the root, unless files of another table are there."""
+        """Choose the location of a new table: its name below the root, unless files of another
+        table are there.
+        """
         place = "/".join((self._root, *identifier))
-        taken = any(t.metadata.location == place for t in self._tables.values()) or self.storage.is_directory(place)
+        taken = any(
+            t.metadata.location == place for t in self._tables.values()
+        ) or self.storage.is_directory(place)
         return f"{self._root}/{uuid.uuid4().hex}/{'/'.join(identifier)}" if taken else place
 
     def create(
-        self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+        self,
+        identifier: Identifier,
+        metadata: TableMetadata,
+        *,
+        updates: Sequence[Update] = (),
+        requirements: Sequence[Requirement] = (),
     ) -> Outcome:
         with self._lock:
             key = self._check_namespace_of(identifier)
             try:
-                check_requirements(self._tables[key].metadata if key in self._tables else None, requirements)
+                check_requirements(
+                    self._tables[key].metadata if key in self._tables else None, requirements
+                )
             except CommitFailedException as error:
                 return Conflict(str(error))
             self.received.append(tuple(u.kind for u in updates))
             given_location = any(isinstance(u, SetLocation) for u in updates)
             located = updates if given_location else (*updates, SetLocation(self._place(key)))
             created = apply_updates(None, located)
-            return self._keep(LoadedTable(key, metadata_files.new_location(None, created), created, self.storage))
+            return self._keep(
+                LoadedTable(key, metadata_files.new_location(None, created), created, self.storage)
+            )
 
     def swap(
-        self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+        self,
+        base: LoadedTable,
+        metadata: TableMetadata,
+        *,
+        updates: Sequence[Update] = (),
+        requirements: Sequence[Requirement] = (),
     ) -> Outcome:
         with self._lock:
             now = self._tables.get(base.identifier)
@@ -136,17 +164,25 @@ class ServerBackend:
             except ValidationError as error:
                 if now.metadata_location == base.metadata_location:
                     raise
-                return Conflict(str(error))  # for example a sequence number that a commit to another branch has taken in the meantime
+                return Conflict(
+                    str(error)
+                )  # for example a sequence number that a commit to another branch has taken in the meantime
             self.received.append(tuple(u.kind for u in updates))
             logged, _ = metadata_files.with_log(now, changed)
-            return self._keep(replace(now, metadata_location=metadata_files.new_location(now, logged), metadata=logged))
+            return self._keep(
+                replace(
+                    now, metadata_location=metadata_files.new_location(now, logged), metadata=logged
+                )
+            )
 
     def swap_together(self, swaps: Sequence[Swap]) -> OutcomeTogether:
         with self._lock:
             before, received = dict(self._tables), len(self.received)
             done: list[Committed] = []
             for swap in swaps:
-                outcome = self.swap(swap.base, swap.metadata, updates=swap.updates, requirements=swap.requirements)
+                outcome = self.swap(
+                    swap.base, swap.metadata, updates=swap.updates, requirements=swap.requirements
+                )
                 if not isinstance(outcome, Committed):
                     self._tables, self.received = before, self.received[:received]
                     return outcome
@@ -167,16 +203,25 @@ class ServerBackend:
         with self._lock:
             table, key = self._known(source), self._check_namespace_of(target)
             if key in self._tables:
-                raise TableAlreadyExistsError(f"Table already exists: {full_name(key)}.", table=full_name(key))
+                raise TableAlreadyExistsError(
+                    f"Table already exists: {full_name(key)}.", table=full_name(key)
+                )
             self._tables[key] = replace(self._tables.pop(table.identifier), identifier=key)
 
-    def register_table(self, identifier: Identifier, metadata_location: str, overwrite: bool = False) -> LoadedTable:
+    def register_table(
+        self, identifier: Identifier, metadata_location: str, overwrite: bool = False
+    ) -> LoadedTable:
         if not metadata_files.is_metadata_file(metadata_location):
-            raise InvalidInput(f"{metadata_location} is no metadata file: its name ends in .metadata.json.", file=metadata_location)
+            raise InvalidInput(
+                f"{metadata_location} is no metadata file: its name ends in .metadata.json.",
+                file=metadata_location,
+            )
         with self._lock:
             key = self._check_namespace_of(identifier)
             if key in self._tables and not overwrite:
-                raise TableAlreadyExistsError(f"Table already exists: {full_name(key)}.", table=full_name(key))
+                raise TableAlreadyExistsError(
+                    f"Table already exists: {full_name(key)}.", table=full_name(key)
+                )
             metadata = metadata_files.read(self.storage, metadata_location)
             self._tables[key] = LoadedTable(key, metadata_location, metadata, self.storage)
             return self.load(key)
@@ -189,7 +234,9 @@ class ServerBackend:
 
     def _existing(self, namespace: Identifier) -> dict[str, str]:
         if not self.namespace_exists(namespace):
-            raise NoSuchNamespaceError(f"Namespace does not exist: {full_name(namespace)}.", namespace=full_name(namespace))
+            raise NoSuchNamespaceError(
+                f"Namespace does not exist: {full_name(namespace)}.", namespace=full_name(namespace)
+            )
         return self._namespaces.setdefault(tuple(namespace), {})
 
     def namespace_exists(self, namespace: Identifier) -> bool:
@@ -199,31 +246,48 @@ class ServerBackend:
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
         with self._lock:
             if self.namespace_exists(namespace):
-                raise NamespaceAlreadyExistsError(f"Namespace already exists: {full_name(namespace)}.", namespace=full_name(namespace))
+                raise NamespaceAlreadyExistsError(
+                    f"Namespace already exists: {full_name(namespace)}.",
+                    namespace=full_name(namespace),
+                )
             self._namespaces[tuple(namespace)] = dict(properties)
 
     def drop_namespace(self, namespace: Identifier) -> None:
         with self._lock:
             self._existing(namespace)
             if self.list_tables(namespace) or self.list_namespaces(namespace):
-                raise NamespaceNotEmptyError(f"Namespace {full_name(namespace)} is not empty.", namespace=full_name(namespace))
+                raise NamespaceNotEmptyError(
+                    f"Namespace {full_name(namespace)} is not empty.",
+                    namespace=full_name(namespace),
+                )
             del self._namespaces[tuple(namespace)]
 
     def list_namespaces(self, parent: Identifier = ()) -> Identifiers:
         if parent:
             self._existing(parent)
         depth = len(parent) + 1
-        return sorted({path[:depth] for path in self._namespaces if len(path) >= depth and path[: depth - 1] == tuple(parent)})
+        return sorted(
+            {
+                path[:depth]
+                for path in self._namespaces
+                if len(path) >= depth and path[: depth - 1] == tuple(parent)
+            }
+        )
 
     def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         return dict(self._existing(namespace))
 
     def update_namespace_properties(
-        self, namespace: Identifier, removals: set[str] | None = None, updates: Mapping[str, str] = {}
+        self,
+        namespace: Identifier,
+        removals: set[str] | None = None,
+        updates: Mapping[str, str] = {},
     ) -> PropertiesUpdateSummary:
         removals = set(removals or ())
         if both := sorted(removals & set(updates)):
-            raise InvalidInput(f"A namespace property cannot be set and removed at once: {', '.join(both)}.")
+            raise InvalidInput(
+                f"A namespace property cannot be set and removed at once: {', '.join(both)}."
+            )
         with self._lock:
             held = self._existing(namespace)
             removed, missing = sorted(removals & held.keys()), sorted(removals - held.keys())

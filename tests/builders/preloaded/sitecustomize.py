@@ -1,6 +1,8 @@
-"""Loaded by every Python that the tests' Spark session starts: its daemons import what tasks need, before they fork a worker for each task.
+"""Loaded by every Python that the tests' Spark session starts: its daemons import what tasks need,
+before they fork a worker for each task.
 
-Else each worker imports it anew, which takes a second: a read by `format("iceberg")` alone starts three of them.
+Else each worker imports it anew, which takes a second: a read by `format("iceberg")` alone starts
+three of them.
 """
 
 import contextlib

@@ -41,7 +41,9 @@ def opened(address: str, db: str, tmp_path: Path) -> Iterator[Callable[..., Cata
     catalogs: list[Catalog] = []
 
     def catalog(**properties: Any) -> Catalog:
-        more = {"uri": address, "warehouse": f"{tmp_path}/warehouse"} | {k.replace("_", "."): v for k, v in properties.items()}
+        more = {"uri": address, "warehouse": f"{tmp_path}/warehouse"} | {
+            k.replace("_", "."): v for k, v in properties.items()
+        }
         catalogs.append(frazil.load_catalog("h", type="hive", **more))
         if not catalogs[-1].namespace_exists(db):
             catalogs[-1].create_namespace(db)
@@ -55,5 +57,7 @@ def opened(address: str, db: str, tmp_path: Path) -> Iterator[Callable[..., Cata
 @pytest.fixture
 def java(metastore: str, request: pytest.FixtureRequest) -> checks.JavaCheck:
     """Java Iceberg as it can speak to the metastore of this test."""
-    engine: checks.JavaCheck = request.getfixturevalue("java_of_hive4" if metastore == "hive4" else "java_check")
+    engine: checks.JavaCheck = request.getfixturevalue(
+        "java_of_hive4" if metastore == "hive4" else "java_check"
+    )
     return engine

@@ -1,4 +1,6 @@
-"""A metastore in memory in place of the client of one: its tables and locks are plain dicts, and a test says which calls go wrong, and how."""
+"""A metastore in memory in place of the client of one: its tables and locks are plain dicts, and a
+test says which calls go wrong, and how.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from frazil.catalog.hive import calls
 from frazil.catalog.hive.calls import MetastoreCall
 from frazil.catalog.hive.client import MetastoreError
 from frazil.catalog.hive.settings import HiveSettings, settings
-from frazil.catalog.hive.structs import GetTableResult, HeldLock, HiveDatabase, HiveTable, LockResponse, ShowLocksResponse
+from frazil.catalog.hive.structs import (
+    GetTableResult,
+    HeldLock,
+    HiveDatabase,
+    HiveTable,
+    LockResponse,
+    ShowLocksResponse,
+)
 
 Fault = Callable[[Callable[[], Any]], Any]
 
@@ -39,8 +48,8 @@ def failing(text: str, *, applied: bool) -> Fault:
 
 @dataclass
 class MetastoreInMemory:
-    """`faults`: what happens to the next calls of a name, in their order; `fired` lists those that happened. `compares`: whether expected
-    parameters are checked."""
+    """`faults`: what happens to the next calls of a name, in their order; `fired` lists those that
+    happened. `compares`: whether expected parameters are checked."""
 
     compares: bool = True
     tables: dict[tuple[str, str], HiveTable] = field(default_factory=dict)
@@ -49,10 +58,18 @@ class MetastoreInMemory:
     fired: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     settings: HiveSettings = field(
-        default_factory=lambda: settings({"uri": "thrift://m", "hive.lock-timeout-ms": "2000", "hive.lock-check-min-wait-ms": "1"})
+        default_factory=lambda: settings(
+            {
+                "uri": "thrift://m",
+                "hive.lock-timeout-ms": "2000",
+                "hive.lock-check-min-wait-ms": "1",
+            }
+        )
     )
 
-    def ask(self, call: MetastoreCall, *values: Any, first: Callable[[Any], None] | None = None) -> Any:
+    def ask(
+        self, call: MetastoreCall, *values: Any, first: Callable[[Any], None] | None = None
+    ) -> Any:
         if first is not None:
             first(_Connection(self))
         self.asked.append(call.name)
@@ -81,7 +98,11 @@ class MetastoreInMemory:
                 return self.locks.pop(values[0].lockid)
             case calls.SHOW_LOCKS:
                 named = (values[0].dbname, values[0].tablename)
-                found = [replace(lock, state=self._state(lock.lockid or 0)) for lock in self.locks.values() if (lock.dbname, lock.tablename) == named]
+                found = [
+                    replace(lock, state=self._state(lock.lockid or 0))
+                    for lock in self.locks.values()
+                    if (lock.dbname, lock.tablename) == named
+                ]
                 return ShowLocksResponse(found)
         raise AssertionError(call.name)
 
@@ -93,17 +114,28 @@ class MetastoreInMemory:
     def _alter(self, database: str, name: str, new: HiveTable, context: Any) -> None:
         stored = self._found(database, name)
         key = context.properties.get("expected_parameter_key")
-        if self.compares and key and (stored.parameters or {}).get(key) != context.properties["expected_parameter_value"]:
+        if (
+            self.compares
+            and key
+            and (stored.parameters or {}).get(key) != context.properties["expected_parameter_value"]
+        ):
             raise MetastoreError("The table has been modified.", kind="MetaException")
         if new.partitionKeys:
-            raise MetastoreError("partition keys can not be changed.", kind="InvalidOperationException")
+            raise MetastoreError(
+                "partition keys can not be changed.", kind="InvalidOperationException"
+            )
         del self.tables[database, name]
         self.tables[str(new.dbName), str(new.tableName)] = new
 
     def _lock(self, request: Any) -> LockResponse:
         number, (component,) = max(self.locks, default=0) + 1, request.component
         self.locks[number] = HeldLock(  # as 2.3 does, which takes names as they come
-            number, component.dbname, component.tablename, user=request.user, hostname=request.hostname, agentInfo=request.agentInfo
+            number,
+            component.dbname,
+            component.tablename,
+            user=request.user,
+            hostname=request.hostname,
+            agentInfo=request.agentInfo,
         )
         return LockResponse(number, self._state(number))
 
@@ -114,7 +146,11 @@ class MetastoreInMemory:
     def _state(self, number: int) -> int:
         """1 acquired, 2 waiting for an earlier lock on the same table."""
         lock = self.locks[number]
-        first = min(n for n, other in self.locks.items() if (other.dbname, other.tablename) == (lock.dbname, lock.tablename))
+        first = min(
+            n
+            for n, other in self.locks.items()
+            if (other.dbname, other.tablename) == (lock.dbname, lock.tablename)
+        )
         return 1 if number == first else 2
 
 

@@ -1,4 +1,6 @@
-"""A metastore in this process, which gives the answers that a test sets: well-formed ones, or bytes that no metastore would send."""
+"""A metastore in this process, which gives the answers that a test sets: well-formed ones, or bytes
+that no metastore would send.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +55,9 @@ def dripping(data: bytes, pause: float = 0.02) -> Callable[[socket.socket], None
 
 
 class ScriptedMetastore:
-    """Answers by the name of the call; `asked` lists the calls. `guard`: called with each new connection's socket; it returns the transport
-    over which calls come and answers go, or None to end it."""
+    """Answers by the name of the call; `asked` lists the calls. `guard`: called with each new
+    connection's socket; it returns the transport over which calls come and answers go, or None to
+    end it."""
 
     def __init__(self, guard: Callable[[socket.socket], Any] | None = None):
         self.answers: dict[str, Reply] = {"set_ugi": answer("set_ugi", success=[])}
@@ -76,7 +79,11 @@ class ScriptedMetastore:
     def _answer(self, client: socket.socket) -> None:
         with contextlib.suppress(Exception), client:
             stream = client.makefile("rwb", buffering=0)
-            transport = TBufferedTransport(TFileObjectTransport(stream)) if self.guard is None else self.guard(client)
+            transport = (
+                TBufferedTransport(TFileObjectTransport(stream))
+                if self.guard is None
+                else self.guard(client)
+            )
             while transport is not None:
                 protocol = TBinaryProtocol(transport)
                 name, _, _ = protocol.readMessageBegin()
@@ -91,7 +98,9 @@ class ScriptedMetastore:
 
 
 @contextlib.contextmanager
-def scripted_metastore(guard: Callable[[socket.socket], Any] | None = None) -> Iterator[ScriptedMetastore]:
+def scripted_metastore(
+    guard: Callable[[socket.socket], Any] | None = None,
+) -> Iterator[ScriptedMetastore]:
     server = ScriptedMetastore(guard)
     try:
         yield server

@@ -1,4 +1,6 @@
-"""How often a commit asks the metastore: each call is a round trip, and under the lock others wait for it."""
+"""How often a commit asks the metastore: each call is a round trip, and under the lock others wait
+for it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ UNDER_LOCK = ["lock", "get_table_req", "alter_table_with_environment_context", "
 
 
 def counted(catalog: Any) -> list[str]:
-    """The names of the calls that a catalog makes from now on; heartbeats come by time, not by commit."""
+    """The names of the calls that a catalog makes from now on; heartbeats come by time, not by
+    commit.
+    """
     asked: list[str] = []
     ask = catalog._backend.client.ask
 
@@ -28,7 +32,9 @@ def counted(catalog: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("locked", [True, False])
-def test_a_commit_takes_four_calls_under_the_lock_and_two_without(opened: Opened, db: str, metastore: str, locked: bool) -> None:
+def test_a_commit_takes_four_calls_under_the_lock_and_two_without(
+    opened: Opened, db: str, metastore: str, locked: bool
+) -> None:
     if metastore == "hive3" and not locked:
         pytest.skip("3.1 compares no parameters: it takes commits under the lock alone")
     catalog = opened(**{"engine.hive.lock-enabled": str(locked).lower()})
@@ -52,4 +58,6 @@ def test_a_commit_takes_four_calls_under_the_lock_and_two_without(opened: Opened
     assert asked == ["get_table_req", *wanted], "it is opened by its name"
     asked.clear()
     opened_again = catalog.load_table(f"{db}.t")
-    assert asked == ["get_table_req"] and sorted(opened_again.scan().to_arrow()["id"].to_pylist()) == [1, 2]
+    assert asked == ["get_table_req"] and sorted(
+        opened_again.scan().to_arrow()["id"].to_pylist()
+    ) == [1, 2]

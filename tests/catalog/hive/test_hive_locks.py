@@ -58,20 +58,31 @@ def test_a_commit_waits_for_the_lock_and_goes_on_when_it_is_free(opened: Opened,
     free.set()
     holder.join(30)
     writer.join(30)
-    assert catalog.load_table(f"{db}.t").scan().count() == 1 and locks_on(client_of(catalog), db, "t") == []
+    assert (
+        catalog.load_table(f"{db}.t").scan().count() == 1
+        and locks_on(client_of(catalog), db, "t") == []
+    )
 
 
-def test_a_lock_whose_holder_was_killed_is_told_with_owner_and_age(opened: Opened, db: str, address: str) -> None:
+def test_a_lock_whose_holder_was_killed_is_told_with_owner_and_age(
+    opened: Opened, db: str, address: str
+) -> None:
     catalog = opened(**{"hive.lock-timeout-ms": "1000"})
-    table = catalog.create_table(f"{db}.t", "id bigint", properties={"commit.retry.num-retries": "0"})
+    table = catalog.create_table(
+        f"{db}.t", "id bigint", properties={"commit.retry.num-retries": "0"}
+    )
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, address, db], stdout=subprocess.PIPE, text=True, env=os.environ | {"USER": "them"}
+        [sys.executable, "-c", HOLDER, address, db],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"USER": "them"},
     )
     assert holder.stdout is not None and holder.stdout.readline() == "held\n"
     os.kill(holder.pid, signal.SIGKILL)
     assert holder.wait(30) == -signal.SIGKILL
     with pytest.raises(
-        CommitFailedException, match=r"Waited 1 s for the metastore's lock on .*, held by .*Frazil-.*lock \d+, acquired \d+ s ago"
+        CommitFailedException,
+        match=r"Waited 1 s for the metastore's lock on .*, held by .*Frazil-.*lock \d+, acquired \d+ s ago",
     ) as told:
         table.append([{"id": 1}])
     assert "hive.txn.timeout" in str(told.value)
@@ -95,7 +106,10 @@ def test_heartbeats_keep_a_lock_alive(opened: Opened, db: str) -> None:
     with table_lock(client, db, "t") as lock:
         (first,) = locks_on(client, db, "t")
         end = time.monotonic() + 10
-        while time.monotonic() < end and locks_on(client, db, "t")[0].lastheartbeat == first.lastheartbeat:
+        while (
+            time.monotonic() < end
+            and locks_on(client, db, "t")[0].lastheartbeat == first.lastheartbeat
+        ):
             time.sleep(0.1)
         assert (locks_on(client, db, "t")[0].lastheartbeat or 0) > (first.lastheartbeat or 0)
         lock.check()

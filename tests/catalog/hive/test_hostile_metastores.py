@@ -1,4 +1,6 @@
-"""Answers that no metastore would give: huge, deep, of wrong types, endless. Each ends as an error of a known kind, soon and in little memory."""
+"""Answers that no metastore would give: huge, deep, of wrong types, endless. Each ends as an error
+of a known kind, soon and in little memory.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ import frazil
 from frazil.catalog.hive import transport
 from frazil.catalog.hive.structs import GetTableResult, HiveTable, ServerException
 from frazil.errors import FrazilError, NoSuchTableError, StorageError
-from tests.catalog.hive.scripted_metastore import ScriptedMetastore, answer, answer_of_bytes, dripping, scripted_metastore
+from tests.catalog.hive.scripted_metastore import (
+    ScriptedMetastore,
+    answer,
+    answer_of_bytes,
+    dripping,
+    scripted_metastore,
+)
 
 _STOP, _TEXT, _STRUCT, _MAP, _LIST, _I32 = b"\0", 11, 12, 13, 15, 8
 
@@ -38,7 +46,9 @@ def server() -> Iterator[ScriptedMetastore]:
 
 
 def loaded(server: ScriptedMetastore, **properties: str) -> object:
-    catalog = frazil.load_catalog("h", type="hive", uri=server.uri, warehouse="/nowhere", **properties)
+    catalog = frazil.load_catalog(
+        "h", type="hive", uri=server.uri, warehouse="/nowhere", **properties
+    )
     try:
         return catalog.load_table("db.t")
     finally:
@@ -59,7 +69,9 @@ BODIES = {
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_an_answer_that_is_none_is_told_as_that_in_little_memory(server: ScriptedMetastore, body: str) -> None:
+def test_an_answer_that_is_none_is_told_as_that_in_little_memory(
+    server: ScriptedMetastore, body: str
+) -> None:
     def cut(client: object) -> None:
         client.sendall(answer_of_bytes("get_table_req", BODIES[body]))  # type: ignore[attr-defined]
         client.shutdown(2)  # type: ignore[attr-defined]
@@ -83,36 +95,61 @@ def test_an_answer_that_is_none_is_told_as_that_in_little_memory(server: Scripte
         field(_TEXT, 0, text(b"table")) + _STOP,
         _STOP,
     ],
-    ids=["an empty table", "fields of other types", "a map of other types", "no table", "a text for a table", "no result"],
+    ids=[
+        "an empty table",
+        "fields of other types",
+        "a map of other types",
+        "no table",
+        "a text for a table",
+        "no result",
+    ],
 )
-def test_results_of_wrong_types_are_errors_of_a_known_kind(server: ScriptedMetastore, body: bytes) -> None:
+def test_results_of_wrong_types_are_errors_of_a_known_kind(
+    server: ScriptedMetastore, body: bytes
+) -> None:
     server.answers["get_table_req"] = answer_of_bytes("get_table_req", body)
     with pytest.raises(FrazilError):
         loaded(server, **{"hive.client.socket-timeout-ms": "100"})
 
 
 def test_a_table_whose_pointer_leads_nowhere_is_told_by_name(server: ScriptedMetastore) -> None:
-    stored = HiveTable("t", "db", parameters={"table_type": "ICEBERG", "metadata_location": "/nowhere/at/all.metadata.json"})
+    stored = HiveTable(
+        "t",
+        "db",
+        parameters={"table_type": "ICEBERG", "metadata_location": "/nowhere/at/all.metadata.json"},
+    )
     server.answers["get_table_req"] = answer("get_table_req", success=GetTableResult(stored))
     with pytest.raises(FrazilError, match="all.metadata.json"):
         loaded(server)
-    server.answers["get_table_req"] = answer("get_table_req", NoSuchObjectException=ServerException("db.t"))
+    server.answers["get_table_req"] = answer(
+        "get_table_req", NoSuchObjectException=ServerException("db.t")
+    )
     with pytest.raises(NoSuchTableError):
         loaded(server)
 
 
-def test_an_answer_that_drips_without_end_is_given_up(server: ScriptedMetastore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_drips_without_end_is_given_up(
+    server: ScriptedMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(transport, "_LONGEST_ANSWER_S", 0.3)
-    server.answers["get_table_req"] = dripping(answer_of_bytes("get_table_req", result(field(_TEXT, 1, text(b"x" * 4000)))))
+    server.answers["get_table_req"] = dripping(
+        answer_of_bytes("get_table_req", result(field(_TEXT, 1, text(b"x" * 4000))))
+    )
     began = time.monotonic()
     with pytest.raises(StorageError, match="takes more than 0 s"):
         loaded(server)
     assert 0.5 < time.monotonic() - began < 30 and server.asked.count("get_table_req") == 2
 
 
-def test_an_answer_of_too_many_bytes_is_given_up(server: ScriptedMetastore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_of_too_many_bytes_is_given_up(
+    server: ScriptedMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(transport, "_MOST_BYTES", 1 << 20)
-    parameters = field(_MAP, 9, struct.pack("!bbi", _TEXT, _TEXT, 9_000_000) + (text(b"k") + text(b"v" * 1000)) * 3000)
+    parameters = field(
+        _MAP,
+        9,
+        struct.pack("!bbi", _TEXT, _TEXT, 9_000_000) + (text(b"k") + text(b"v" * 1000)) * 3000,
+    )
     server.answers["get_table_req"] = answer_of_bytes("get_table_req", result(parameters))
     with pytest.raises(StorageError, match="more than 1 MB"):
         loaded(server)

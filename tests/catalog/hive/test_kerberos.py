@@ -1,6 +1,8 @@
-"""Real Kerberos: tickets of the KDC whose folder is FRAZIL_TEST_KDC, for the metastores FRAZIL_TEST_HMS2_KERBEROS and _HMS4_KERBEROS.
+"""Real Kerberos: tickets of the KDC whose folder is FRAZIL_TEST_KDC, for the metastores
+FRAZIL_TEST_HMS2_KERBEROS and _HMS4_KERBEROS.
 
-    tests/services/with.sh kdc,hms2_kerberos,hms4_kerberos python -m pytest tests/catalog/hive/test_kerberos.py
+tests/services/with.sh kdc,hms2_kerberos,hms4_kerberos python -m pytest
+tests/catalog/hive/test_kerberos.py
 """
 
 from __future__ import annotations
@@ -29,8 +31,15 @@ from tests.conftest import CACHE
 from tests.peers import checks
 
 KDC = os.environ.get("FRAZIL_TEST_KDC", "")
-HMS2, HMS4 = ([os.environ[v]] if os.environ.get(v) else [] for v in ("FRAZIL_TEST_HMS2_KERBEROS", "FRAZIL_TEST_HMS4_KERBEROS"))
-KERBEROS, PRINCIPAL, PROTECTION = "hive.kerberos-authentication", "hive.metastore.kerberos.principal", "hadoop.rpc.protection"
+HMS2, HMS4 = (
+    [os.environ[v]] if os.environ.get(v) else []
+    for v in ("FRAZIL_TEST_HMS2_KERBEROS", "FRAZIL_TEST_HMS4_KERBEROS")
+)
+KERBEROS, PRINCIPAL, PROTECTION = (
+    "hive.kerberos-authentication",
+    "hive.metastore.kerberos.principal",
+    "hadoop.rpc.protection",
+)
 SERVER = Path(__file__).parents[2] / "services/hms2_kerberos.sh"
 Opened = Callable[..., Catalog]
 
@@ -54,7 +63,10 @@ def ticket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("frazil.catalog.hive.client._PAUSE", 0)
     for variable in ("HIVE_CONF_DIR", "HADOOP_CONF_DIR", "HADOOP_HOME", "SPARK_CONF_DIR"):
         monkeypatch.delenv(variable, raising=False)
-    for variable, value in {"KRB5_CONFIG": "krb5.conf", "KRB5_CLIENT_KTNAME": "alice.keytab"}.items():
+    for variable, value in {
+        "KRB5_CONFIG": "krb5.conf",
+        "KRB5_CLIENT_KTNAME": "alice.keytab",
+    }.items():
         monkeypatch.setenv(variable, f"{KDC}/{value}")
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path}/tickets")
 
@@ -70,7 +82,12 @@ def opened(uri: str, tmp_path: Path) -> Iterator[Opened]:
     with contextlib.ExitStack() as stack:
 
         def catalog(**properties: str) -> Catalog:
-            whole = {"uri": uri, "warehouse": f"{tmp_path}/warehouse", KERBEROS: "true", **properties}
+            whole = {
+                "uri": uri,
+                "warehouse": f"{tmp_path}/warehouse",
+                KERBEROS: "true",
+                **properties,
+            }
             return stack.enter_context(frazil.load_catalog("h", type="hive", **whole))
 
         yield catalog
@@ -83,7 +100,11 @@ def mechanism(catalog: Any) -> Any:
 
 def with_lifetime(seconds: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tickets are asked for so long."""
-    text = Path(KDC, "krb5.conf").read_text().replace("[libdefaults]", f"[libdefaults]\n    ticket_lifetime = {seconds}s")
+    text = (
+        Path(KDC, "krb5.conf")
+        .read_text()
+        .replace("[libdefaults]", f"[libdefaults]\n    ticket_lifetime = {seconds}s")
+    )
     (folder / "krb5.conf").write_text(text.replace("    renew_lifetime = 7d\n", ""))
     monkeypatch.setenv("KRB5_CONFIG", f"{folder}/krb5.conf")
 
@@ -99,9 +120,13 @@ def seconds_left() -> int:
 
 @pytest.mark.parametrize("lock", ["true", "false"])
 @pytest.mark.parametrize("protection", [*PROTECTIONS, None])
-def test_tables_are_made_changed_merged_renamed_and_dropped_by_a_ticket(opened: Opened, db: str, protection: str | None, lock: str) -> None:
+def test_tables_are_made_changed_merged_renamed_and_dropped_by_a_ticket(
+    opened: Opened, db: str, protection: str | None, lock: str
+) -> None:
     wanted = {PROTECTION: protection} if protection else {}
-    catalog = opened(**{"engine.hive.lock-enabled": lock, PRINCIPAL: "hive/_HOST@FRAZIL.TEST", **wanted})
+    catalog = opened(
+        **{"engine.hive.lock-enabled": lock, PRINCIPAL: "hive/_HOST@FRAZIL.TEST", **wanted}
+    )
     catalog.create_namespace(db)
     table = catalog.create_table(f"{db}.t", "id bigint, s string")
     assert mechanism(catalog).protection == (protection or "privacy")
@@ -118,24 +143,33 @@ def test_tables_are_made_changed_merged_renamed_and_dropped_by_a_ticket(opened: 
     catalog.drop_namespace(db)
 
 
-def test_what_is_made_belongs_to_the_user_of_the_ticket_or_of_ugi(opened: Opened, db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_made_belongs_to_the_user_of_the_ticket_or_of_ugi(
+    opened: Opened, db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As in Java, whose client asks Hadoop for the ticket's user: not to that of the process."""
     monkeypatch.setenv("LOGNAME", "somebody")
     catalog: Any = opened()
     catalog.create_namespace(db)
     catalog.create_table(f"{db}.t", "id bigint")
     opened(ugi="carol").create_table(f"{db}.of_carol", "id bigint")
-    assert [catalog._backend._stored((db, name)).owner for name in ("t", "of_carol")] == ["alice", "carol"]
+    assert [catalog._backend._stored((db, name)).owner for name in ("t", "of_carol")] == [
+        "alice",
+        "carol",
+    ]
     assert catalog.load_namespace_properties(db)["hive.metastore.database.owner"] == "alice"
     with table_lock(catalog._backend.client, db, "t"):
         assert [lock.user for lock in locks_on(catalog._backend.client, db, "t")] == ["alice"]
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS)
-def test_calls_larger_than_the_buffers_that_both_sides_name_come_through(opened: Opened, db: str, protection: str) -> None:
+def test_calls_larger_than_the_buffers_that_both_sides_name_come_through(
+    opened: Opened, db: str, protection: str
+) -> None:
     catalog = opened(**{PROTECTION: protection})
     catalog.create_namespace(db)
-    columns = ", ".join(f"a_column_with_a_name_that_is_rather_long_{number} bigint" for number in range(3000))
+    columns = ", ".join(
+        f"a_column_with_a_name_that_is_rather_long_{number} bigint" for number in range(3000)
+    )
     catalog.create_table(f"{db}.wide", columns)
     assert mechanism(catalog).protection == protection
     found: Any = opened(**{PROTECTION: protection})
@@ -155,7 +189,9 @@ def test_connections_outlive_their_ticket_and_new_ones_need_a_new_one(
         time.sleep(0.2)
     table.append([{"id": 1}])
     catalog._backend.client.close()
-    with pytest.raises(StorageError, match=r"there is none: .*expired.*kinit.*KRB5_CLIENT_KTNAME") as refused:
+    with pytest.raises(
+        StorageError, match=r"there is none: .*expired.*kinit.*KRB5_CLIENT_KTNAME"
+    ) as refused:
         table.append([{"id": 2}])
     assert type(refused.value) is StorageError, "nothing was committed, and that is known"
     monkeypatch.setenv("KRB5_CLIENT_KTNAME", f"{KDC}/alice.keytab")
@@ -178,49 +214,77 @@ def test_a_keytab_renews_tickets_that_end_in_the_middle_of_a_job(
     with_lifetime(3, tmp_path, monkeypatch)
     catalog: Any = opened()
     catalog.create_namespace(db)
-    table, until, left = catalog.create_table(f"{db}.t", "id bigint"), time.monotonic() + 60, list[int]()
+    table, until, left = (
+        catalog.create_table(f"{db}.t", "id bigint"),
+        time.monotonic() + 60,
+        list[int](),
+    )
     while sum(later > earlier for earlier, later in itertools.pairwise(left)) < 2:
         assert time.monotonic() < until, "no two tickets were renewed"
-        catalog._backend.client.close()  # so that each commit asks for a connection, which wants a ticket
+        # so that each commit asks for a connection, which wants a ticket
+        catalog._backend.client.close()
         table.append([{"id": len(left)}])
         left.append(lifetime_of(mechanism(catalog)._context))
     assert table.scan().count() == len(left)
 
 
-def test_without_a_ticket_is_told_what_to_do(opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_ticket_is_told_what_to_do(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KRB5_CLIENT_KTNAME", f"{tmp_path}/none")
-    with pytest.raises(StorageError, match=r"asks for a Kerberos ticket, and there is none: .*kinit.*keytab"):
+    with pytest.raises(
+        StorageError, match=r"asks for a Kerberos ticket, and there is none: .*kinit.*keytab"
+    ):
         opened().list_namespaces()
 
 
-def test_a_kdc_that_is_away_is_named(opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kdc_that_is_away_is_named(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = [
-        f"    kdc = 127.0.0.1:{_closed_port()}" if "kdc =" in line else line for line in Path(KDC, "krb5.conf").read_text().splitlines()
+        f"    kdc = 127.0.0.1:{_closed_port()}" if "kdc =" in line else line
+        for line in Path(KDC, "krb5.conf").read_text().splitlines()
     ]
     (tmp_path / "krb5.conf").write_text("\n".join(lines))
     monkeypatch.setenv("KRB5_CONFIG", f"{tmp_path}/krb5.conf")
-    with pytest.raises(StorageError, match=r"No Kerberos ticket for hive/localhost can be had: .*KDC.*krb5.conf"):
+    with pytest.raises(
+        StorageError, match=r"No Kerberos ticket for hive/localhost can be had: .*KDC.*krb5.conf"
+    ):
         opened().list_namespaces()
 
 
 @pytest.mark.parametrize(
     ("principal", "reason"),
     [
-        ("nobody/_HOST@FRAZIL.TEST", "Server nobody/localhost@FRAZIL.TEST not found in Kerberos database"),
+        (
+            "nobody/_HOST@FRAZIL.TEST",
+            "Server nobody/localhost@FRAZIL.TEST not found in Kerberos database",
+        ),
         ("hive/elsewhere@FRAZIL.TEST", "Server hive/elsewhere@FRAZIL.TEST not found"),
         ("hive/_HOST@OTHER.TEST", "OTHER.TEST"),
         ("other/_HOST@FRAZIL.TEST", "the server refuses GSSAPI: GSS initiate failed"),
     ],
 )
-def test_another_principal_than_the_metastores_is_refused_by_name(opened: Opened, principal: str, reason: str) -> None:
+def test_another_principal_than_the_metastores_is_refused_by_name(
+    opened: Opened, principal: str, reason: str
+) -> None:
     with pytest.raises(StorageError, match=f"{reason}.*hive.metastore.kerberos.principal"):
         opened(**{PRINCIPAL: principal}).list_namespaces()
 
 
-def test_of_several_servers_the_next_one_is_asked_under_its_own_name(opened: Opened, uri: str) -> None:
+def test_of_several_servers_the_next_one_is_asked_under_its_own_name(
+    opened: Opened, uri: str
+) -> None:
     port = uri.rpartition(":")[2]
-    catalog = opened(**{"uri": f"thrift://127.0.0.1:{_closed_port()},thrift://127.0.0.1:{port},{uri}", PRINCIPAL: "hive/_HOST@FRAZIL.TEST"})
-    assert ("default",) in catalog.list_namespaces(), "hive/127.0.0.1 is no principal, hive/localhost is"
+    catalog = opened(
+        **{
+            "uri": f"thrift://127.0.0.1:{_closed_port()},thrift://127.0.0.1:{port},{uri}",
+            PRINCIPAL: "hive/_HOST@FRAZIL.TEST",
+        }
+    )
+    assert ("default",) in catalog.list_namespaces(), (
+        "hive/127.0.0.1 is no principal, hive/localhost is"
+    )
     catalog = opened(uri=f"thrift://127.0.0.1:{port}", **{PRINCIPAL: "hive/localhost@FRAZIL.TEST"})
     assert ("default",) in catalog.list_namespaces()
 
@@ -235,7 +299,10 @@ def test_clients_and_servers_of_different_minds_are_told_so(opened: Opened) -> N
     }
     with pytest.raises(StorageError, match="refuses PLAIN: Unsupported mechanism type PLAIN"):
         opened(**{KERBEROS: "false", **plain}).list_namespaces()
-    with scripted_metastore() as server, pytest.raises(StorageError, match=r"compare hive\.kerberos-authentication"):
+    with (
+        scripted_metastore() as server,
+        pytest.raises(StorageError, match=r"compare hive\.kerberos-authentication"),
+    ):
         opened(uri=server.uri, **{PRINCIPAL: "hive/localhost"}).list_namespaces()
     assert server.asked == []
 
@@ -249,7 +316,9 @@ def offering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
             folder = tmp_path_factory.mktemp(layer)
             env = {**os.environ, "HMS_KDC": KDC, "HMS_QOP": layer, "PYTHON": sys.executable}
             stack.callback(subprocess.run, [SERVER, "stop", folder], check=True, env=env)
-            return subprocess.run([SERVER, "start", folder], check=True, env=env, stdout=subprocess.PIPE, text=True).stdout.strip()
+            return subprocess.run(
+                [SERVER, "start", folder], check=True, env=env, stdout=subprocess.PIPE, text=True
+            ).stdout.strip()
 
         yield started
 
@@ -265,7 +334,10 @@ def test_a_layer_is_used_where_both_sides_have_it_and_refused_by_name_elsewhere(
         catalog = opened(uri=address, **({PROTECTION: protections} if protections else {}))
         assert ("default",) in catalog.list_namespaces() and mechanism(catalog).protection == layer
     for other in PROTECTIONS.keys() - {layer}:
-        with pytest.raises(StorageError, match=f"the server offers {layer}, but hadoop.rpc.protection is {other} here"):
+        with pytest.raises(
+            StorageError,
+            match=f"the server offers {layer}, but hadoop.rpc.protection is {other} here",
+        ):
             opened(uri=address, **{PROTECTION: other}).list_namespaces()
 
 
@@ -273,31 +345,59 @@ def test_a_layer_is_used_where_both_sides_have_it_and_refused_by_name_elsewhere(
 @pytest.mark.java
 @pytest.mark.parametrize("uri", HMS2)
 def test_java_and_we_take_turns_by_the_same_ticket(
-    opened: Opened, uri: str, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: Opened, uri: str, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     catalog: Any = opened()
     catalog.create_namespace(db)
     catalog.create_table(f"{db}.t", "id bigint, s string").append([{"id": 1, "s": "us"}])
-    _site(tmp_path, "core-site.xml", {"hadoop.security.authentication": "kerberos", PROTECTION: "privacy"})
-    _site(tmp_path, "hive-site.xml", {"hive.metastore.sasl.enabled": "true", PRINCIPAL: "hive/_HOST@FRAZIL.TEST"})
-    java_environment = {"HADOOP_CONF_DIR": str(tmp_path), "JAVA_TOOL_OPTIONS": f"-Djava.security.krb5.conf={KDC}/krb5.conf"}
-    with monkeypatch.context() as context, contextlib.closing(checks.JavaCheck(checks.environment("java", CACHE / "peers"))) as java:
+    _site(
+        tmp_path,
+        "core-site.xml",
+        {"hadoop.security.authentication": "kerberos", PROTECTION: "privacy"},
+    )
+    _site(
+        tmp_path,
+        "hive-site.xml",
+        {"hive.metastore.sasl.enabled": "true", PRINCIPAL: "hive/_HOST@FRAZIL.TEST"},
+    )
+    java_environment = {
+        "HADOOP_CONF_DIR": str(tmp_path),
+        "JAVA_TOOL_OPTIONS": f"-Djava.security.krb5.conf={KDC}/krb5.conf",
+    }
+    with (
+        monkeypatch.context() as context,
+        contextlib.closing(checks.JavaCheck(checks.environment("java", CACHE / "peers"))) as java,
+    ):
         for variable, value in {**java_environment, "KRB5CCNAME": f"{tmp_path}/tickets"}.items():
             context.setenv(variable, value)
         told = java.run(JAVA, uri, db, tmp_path / "warehouse")
-    assert json.loads(told.rpartition("ANSWER")[2].splitlines()[0]) == [["t"], [[1, "us"], [2, "java"]]]
+    assert json.loads(told.rpartition("ANSWER")[2].splitlines()[0]) == [
+        ["t"],
+        [[1, "us"], [2, "java"]],
+    ]
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     ours: Any = frazil.load_catalog("of_site", type="hive", uri=uri)
     ours.load_table(f"{db}.t").append([{"id": 3, "s": "us"}])
     assert mechanism(ours).protection == "privacy"
     ours.load_table(f"{db}.of_java").append([{"id": 2}])
-    assert sorted(catalog.load_table(f"{db}.t").scan().to_arrow()["s"].to_pylist()) == ["java", "us", "us"]
+    assert sorted(catalog.load_table(f"{db}.t").scan().to_arrow()["s"].to_pylist()) == [
+        "java",
+        "us",
+        "us",
+    ]
     assert ours.load_table(f"{db}.of_java").scan().count() == 2
-    assert [ours._backend._stored((db, name)).owner for name in ("t", "of_java")] == ["alice", "alice"]
+    assert [ours._backend._stored((db, name)).owner for name in ("t", "of_java")] == [
+        "alice",
+        "alice",
+    ]
     ours.close()
 
 
 def _site(folder: Path, name: str, values: dict[str, str]) -> None:
-    properties = "".join(f"<property><name>{key}</name><value>{value}</value></property>" for key, value in values.items())
+    properties = "".join(
+        f"<property><name>{key}</name><value>{value}</value></property>"
+        for key, value in values.items()
+    )
     (folder / name).write_text(f"<configuration>{properties}</configuration>")
 
 

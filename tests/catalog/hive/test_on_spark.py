@@ -16,7 +16,9 @@ SERVERS = [os.environ[HIVE["hive2"]]] if os.environ.get(HIVE["hive2"]) else []
 
 @pytest.mark.spark
 @pytest.mark.parametrize("uri", SERVERS)
-def test_a_catalog_of_the_session_is_written_streamed_and_read_by_name(uri: str, db: str, spark: Any, tmp_path: Path) -> None:
+def test_a_catalog_of_the_session_is_written_streamed_and_read_by_name(
+    uri: str, db: str, spark: Any, tmp_path: Path
+) -> None:
     properties = {"type": "hive", "uri": uri, "warehouse": f"{tmp_path}/warehouse"}
     for key, value in properties.items():
         spark.conf.set(f"spark.sql.catalog.hive_of_test.{key}", value)
@@ -30,7 +32,9 @@ def test_a_catalog_of_the_session_is_written_streamed_and_read_by_name(uri: str,
     spark.range(100, 103).write.mode("overwrite").parquet(f"{tmp_path}/source")
     arriving = spark.readStream.schema("id bigint").parquet(f"{tmp_path}/source")
     writer = catalog.load_table(f"{db}.t").write_stream(arriving, mode="upsert", key_columns="id")
-    writer.option("checkpointLocation", f"{tmp_path}/checkpoint").trigger(availableNow=True).start().awaitTermination()
+    writer.option("checkpointLocation", f"{tmp_path}/checkpoint").trigger(
+        availableNow=True
+    ).start().awaitTermination()
     catalog.load_table(f"{db}.t").maintenance.rewrite_data_files(options={"rewrite-all": "true"})
     want = [*range(1, 20, 2), 100, 101, 102]
     assert sorted(r.id for r in spark.table(name).collect()) == want

@@ -1,4 +1,6 @@
-"""A metastore 4 over Derby, which cannot compare parameters: commits work under the lock, and those without are refused by name."""
+"""A metastore 4 over Derby, which cannot compare parameters: commits work under the lock, and those
+without are refused by name.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,12 @@ pytestmark = [pytest.mark.soak, pytest.mark.service]
 @pytest.fixture(scope="module")
 def derby(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder, script = tmp_path_factory.mktemp("derby"), ROOT / "tests/services/hms4.sh"
-    environment = {k: v for k, v in os.environ.items() if k != "HMS_PG"} | {"PYTHON": sys.executable}
-    started = subprocess.run([script, "start", folder], capture_output=True, text=True, env=environment)
+    environment = {k: v for k, v in os.environ.items() if k != "HMS_PG"} | {
+        "PYTHON": sys.executable
+    }
+    started = subprocess.run(
+        [script, "start", folder], capture_output=True, text=True, env=environment
+    )
     if started.returncode == 77:
         pytest.skip(started.stderr.strip().splitlines()[-1])
     assert started.returncode == 0, started.stderr
@@ -37,7 +43,9 @@ def test_commits_work_under_the_lock_and_are_refused_without(derby: str, tmp_pat
         catalog.create_table(f"{db}.t", "id bigint").append([{"id": 1}])
         catalog.create_view(f"{db}.v", "id bigint", sql="SELECT 0")
     settings = {"engine.hive.lock-enabled": "false"}
-    with frazil.load_catalog("h", type="hive", uri=derby, warehouse=f"{tmp_path}/w", **settings) as catalog:
+    with frazil.load_catalog(
+        "h", type="hive", uri=derby, warehouse=f"{tmp_path}/w", **settings
+    ) as catalog:
         table = catalog.load_table(f"{db}.t")
         with pytest.raises(Unsupported, match="lock-enabled"):
             table.append([{"id": 2}])

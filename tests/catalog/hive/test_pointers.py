@@ -1,4 +1,6 @@
-"""How the pointer of a table in a metastore moves where answers are lost or are errors: scripted, without a server."""
+"""How the pointer of a table in a metastore moves where answers are lost or are errors: scripted,
+without a server.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,22 @@ from frazil.catalog.hive.pointers import PointerChange, Pointers, table_change
 from frazil.catalog.hive.settings import settings
 from frazil.catalog.hive.structs import GetTableResult, HiveTable, ServerException
 from frazil.catalog.hive.table_object import new_table
-from frazil.errors import CommitFailedException, NoSuchFileError, TableAlreadyExistsError, Unsupported, WaitingForLockException
+from frazil.errors import (
+    CommitFailedException,
+    NoSuchFileError,
+    TableAlreadyExistsError,
+    Unsupported,
+    WaitingForLockException,
+)
 from frazil.storage import storage_for
 from tests.catalog.conftest import new_metadata
-from tests.catalog.hive.metastore_in_memory import Fault, MetastoreInMemory, failing, lost_answer, lost_call
+from tests.catalog.hive.metastore_in_memory import (
+    Fault,
+    MetastoreInMemory,
+    failing,
+    lost_answer,
+    lost_call,
+)
 from tests.catalog.hive.scripted_metastore import ScriptedMetastore, answer, scripted_metastore
 
 ALTER = "alter_table_with_environment_context"
@@ -33,7 +47,9 @@ DERBY = "JDODataStoreException: Error executing SQL query. Root cause: ERROR 428
 
 
 def at(location: str, **properties: str) -> LoadedTable:
-    return LoadedTable(SOURCE, location, new_metadata("memory://w/t", **properties), storage_for("memory://w"), {})
+    return LoadedTable(
+        SOURCE, location, new_metadata("memory://w/t", **properties), storage_for("memory://w"), {}
+    )
 
 
 def holding(metastore: MetastoreInMemory, location: str) -> HiveTable:
@@ -50,7 +66,14 @@ def pointers(metastore: MetastoreInMemory) -> Pointers:
     return Pointers(metastore, metastore.settings)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("fault", [lost_answer, failing("Connection is broken", applied=True), failing("u already exists", applied=True)])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lost_answer,
+        failing("Connection is broken", applied=True),
+        failing("u already exists", applied=True),
+    ],
+)
 def test_a_rename_that_was_made_is_a_success_whatever_the_answer_was(fault: Fault) -> None:
     metastore = MetastoreInMemory(faults={ALTER: [fault]})
     holding(metastore, "one")
@@ -59,16 +82,27 @@ def test_a_rename_that_was_made_is_a_success_whatever_the_answer_was(fault: Faul
 
 
 @pytest.mark.parametrize("compares", [True, False])
-def test_a_rename_whose_call_may_still_come_keeps_the_lock_where_it_would_undo_others_commits(compares: bool) -> None:
+def test_a_rename_whose_call_may_still_come_keeps_the_lock_where_it_would_undo_others_commits(
+    compares: bool,
+) -> None:
     metastore = MetastoreInMemory(compares, faults={ALTER: [lost_call]})
     holding(metastore, "one")
     with pytest.raises(Unclear, match="comes later"):
         pointers(metastore).rename(SOURCE, TARGET, change("one", "one"))
-    assert metastore.fired == [ALTER] and bool(metastore.locks) is not compares, "a server that compares refuses the late call by itself"
+    assert metastore.fired == [ALTER] and bool(metastore.locks) is not compares, (
+        "a server that compares refuses the late call by itself"
+    )
 
 
 def test_a_rename_that_was_refused_is_told_as_what_it_is() -> None:
-    metastore = MetastoreInMemory(faults={ALTER: [failing("new table db.u already exists", applied=False), failing("disk full", applied=False)]})
+    metastore = MetastoreInMemory(
+        faults={
+            ALTER: [
+                failing("new table db.u already exists", applied=False),
+                failing("disk full", applied=False),
+            ]
+        }
+    )
     holding(metastore, "one")
     with pytest.raises(TableAlreadyExistsError):
         pointers(metastore).rename(SOURCE, TARGET, change("one", "one"))
@@ -78,9 +112,15 @@ def test_a_rename_that_was_refused_is_told_as_what_it_is() -> None:
 
 
 @pytest.mark.parametrize("applied", [True, False])
-def test_an_error_of_the_database_that_passes_is_judged_by_where_the_pointer_is(applied: bool) -> None:
-    """It does not mean that the database cannot compare parameters, and it may come after the change was made."""
-    metastore = MetastoreInMemory(faults={ALTER: [failing("JDODataStoreException: connection reset", applied=applied)]})
+def test_an_error_of_the_database_that_passes_is_judged_by_where_the_pointer_is(
+    applied: bool,
+) -> None:
+    """It does not mean that the database cannot compare parameters, and it may come after the
+    change was made.
+    """
+    metastore = MetastoreInMemory(
+        faults={ALTER: [failing("JDODataStoreException: connection reset", applied=applied)]}
+    )
     holding(metastore, "one")
     moving = pointers(metastore)
     if applied:
@@ -88,8 +128,13 @@ def test_an_error_of_the_database_that_passes_is_judged_by_where_the_pointer_is(
     else:
         with pytest.raises(MetastoreError, match="connection reset"):
             moving.move(SOURCE, change("one", "two", locked=False))
-        assert moving.move(SOURCE, change("one", "two", locked=False)), "the next commit is not refused"
-    assert metastore.fired == [ALTER] and (metastore.tables[SOURCE].parameters or {})["metadata_location"] == "two"
+        assert moving.move(SOURCE, change("one", "two", locked=False)), (
+            "the next commit is not refused"
+        )
+    assert (
+        metastore.fired == [ALTER]
+        and (metastore.tables[SOURCE].parameters or {})["metadata_location"] == "two"
+    )
 
 
 def test_a_database_that_cannot_compare_parameters_takes_commits_under_the_lock_alone() -> None:
@@ -104,14 +149,26 @@ def test_a_database_that_cannot_compare_parameters_takes_commits_under_the_lock_
 
 
 class Release:
-    """Answers of metastores of two releases to an alter_table: the new one checks the expected parameter, the old one passes over it."""
+    """Answers of metastores of two releases to an alter_table: the new one checks the expected
+    parameter, the old one passes over it.
+    """
 
     def __init__(self, server: ScriptedMetastore, *, new: bool):
-        self.server, self.stored = server, new_table(at("one"), *SOURCE, settings({"uri": "thrift://m"}))
-        refusal = {"MetaException": "The table has been modified."} if new else {"InvalidOperationException": "partition keys can not be changed."}
+        self.server, self.stored = (
+            server,
+            new_table(at("one"), *SOURCE, settings({"uri": "thrift://m"})),
+        )
+        refusal = (
+            {"MetaException": "The table has been modified."}
+            if new
+            else {"InvalidOperationException": "partition keys can not be changed."}
+        )
         ((kind, text),) = refusal.items()
         self.refused = answer(ALTER, **{kind: ServerException(text)})
-        server.answers |= {"get_table_req": answer("get_table_req", success=GetTableResult(self.stored)), ALTER: self.refused}
+        server.answers |= {
+            "get_table_req": answer("get_table_req", success=GetTableResult(self.stored)),
+            ALTER: self.refused,
+        }
 
 
 def test_whether_a_server_compares_is_asked_of_each_server() -> None:
@@ -169,6 +226,7 @@ def test_a_lock_that_was_asked_for_twice_does_not_wait_behind_itself() -> None:
     """The first request is carried out late: after it was looked for, and before the second."""
     metastore = MetastoreInMemory()
     late: list[Any] = []
+
     def after_the_first(carry_out: Any) -> Any:
         late.pop()()
         return carry_out()
@@ -193,23 +251,34 @@ def test_locks_are_found_by_the_names_that_the_metastore_keeps() -> None:
     metastore = MetastoreInMemory(faults={"lock": [lost_answer]})
     with table_lock(metastore, "Db", "T"):  # type: ignore[arg-type]
         (held,) = locks_on(metastore, "DB", "t")  # type: ignore[arg-type]
-        assert (held.dbname, held.tablename) == ("db", "t") and metastore.asked.count("lock") == 1, "it was found, and not asked for again"
+        assert (held.dbname, held.tablename) == ("db", "t") and metastore.asked.count(
+            "lock"
+        ) == 1, "it was found, and not asked for again"
 
 
 def test_a_pointer_to_a_missing_file_is_repaired_by_registering_another(tmp_path: Path) -> None:
-    catalog: Any = frazil.load_catalog("h", type="hive", uri="thrift://127.0.0.1:1", warehouse=str(tmp_path))
+    catalog: Any = frazil.load_catalog(
+        "h", type="hive", uri="thrift://127.0.0.1:1", warehouse=str(tmp_path)
+    )
     metastore = MetastoreInMemory()
     catalog._backend.client = catalog._backend._pointers._client = metastore
     good = at("file", a="b")
     location = f"{tmp_path}/00001-x.metadata.json"
-    storage_for(location).write(location, metadata_files.encode(replace(good.metadata, location=str(tmp_path)), gzipped=False))
+    storage_for(location).write(
+        location,
+        metadata_files.encode(replace(good.metadata, location=str(tmp_path)), gzipped=False),
+    )
     stored = holding(metastore, f"{tmp_path}/gone.metadata.json")
     stored.parameters = {**(stored.parameters or {}), "tool.of.others": "kept"}
     with pytest.raises(NoSuchFileError, match="gone"):
         catalog.load_table("db.t")
     catalog.register_table("db.t", location, overwrite=True)
     parameters = metastore.tables[SOURCE].parameters or {}
-    assert parameters["metadata_location"] == location and parameters["tool.of.others"] == "kept" and parameters["a"] == "b"
+    assert (
+        parameters["metadata_location"] == location
+        and parameters["tool.of.others"] == "kept"
+        and parameters["a"] == "b"
+    )
     assert catalog.load_table("db.t").metadata.table_uuid == good.metadata.table_uuid
 
 
@@ -222,7 +291,9 @@ def test_names_in_capitals_and_in_small_letters_share_one_lock() -> None:
     assert not metastore.locks
 
 
-def test_a_process_that_was_stopped_asks_for_its_lock_before_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_was_stopped_asks_for_its_lock_before_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """No heartbeat was sent meanwhile, and the metastore has given the lock to others."""
     monkeypatch.setattr(TableLock, "_beat", lambda _: None)
     metastore = MetastoreInMemory(compares=False)
@@ -243,7 +314,9 @@ def test_a_process_that_was_stopped_asks_for_its_lock_before_it_goes_on(monkeypa
 
 @pytest.mark.parametrize("compares", [True, False])
 @pytest.mark.parametrize("changing", ["move", "rename"])
-def test_an_interrupted_change_keeps_the_lock_where_it_would_undo_others_commits(compares: bool, changing: str) -> None:
+def test_an_interrupted_change_keeps_the_lock_where_it_would_undo_others_commits(
+    compares: bool, changing: str
+) -> None:
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
@@ -254,11 +327,15 @@ def test_an_interrupted_change_keeps_the_lock_where_it_would_undo_others_commits
             pointers(metastore).move(SOURCE, change("one", "two"))
         else:
             pointers(metastore).rename(SOURCE, TARGET, change("one", "one"))
-    assert metastore.fired == [ALTER] and bool(metastore.locks) is not compares, "a server that compares refuses the late call by itself"
+    assert metastore.fired == [ALTER] and bool(metastore.locks) is not compares, (
+        "a server that compares refuses the late call by itself"
+    )
 
 
 def test_a_server_that_hangs_is_asked_once_however_many_connections_are_open_to_it() -> None:
-    """Its connections look alive, so that each would be waited for in turn, and the other server never be asked."""
+    """Its connections look alive, so that each would be waited for in turn, and the other server
+    never be asked.
+    """
     hangs = threading.Event()
 
     def wait_or_answer(client: Any) -> None:
@@ -270,9 +347,13 @@ def test_a_server_that_hangs_is_asked_once_however_many_connections_are_open_to_
     with scripted_metastore() as first, scripted_metastore() as second:
         first.answers["get_all_databases"] = wait_or_answer
         second.answers["get_all_databases"] = answer("get_all_databases", success=["two"])
-        client = HiveClient(settings({"uri": f"{first.uri},{second.uri}", "hive.client.socket-timeout-ms": "300"}))
+        client = HiveClient(
+            settings({"uri": f"{first.uri},{second.uri}", "hive.client.socket-timeout-ms": "300"})
+        )
         with ThreadPoolExecutor(4) as pool:
-            assert list(pool.map(lambda _: client.ask(calls.GET_DATABASES), range(4))) == [["one"]] * 4
+            assert (
+                list(pool.map(lambda _: client.ask(calls.GET_DATABASES), range(4))) == [["one"]] * 4
+            )
         assert first.asked.count("set_ugi") > 1, "there are several idle connections"
         hangs.set()
         assert client.ask(calls.GET_DATABASES) == ["two"]

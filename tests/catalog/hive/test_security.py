@@ -26,7 +26,11 @@ from tests.catalog.hive.scripted_metastore import answer, scripted_metastore
 
 PROTECTION = "hadoop.rpc.protection"
 MODE = "hive.metastore.client.auth.mode"
-PLAIN = {MODE: "PLAIN", "hive.metastore.client.plain.username": "me", "hive.metastore.client.plain.password": "hunter2"}
+PLAIN = {
+    MODE: "PLAIN",
+    "hive.metastore.client.plain.username": "me",
+    "hive.metastore.client.plain.password": "hunter2",
+}
 DATABASES = answer("get_all_databases", success=["default", "db"])
 
 
@@ -71,23 +75,36 @@ def test_a_user_and_password_are_told_before_the_first_call() -> None:
         assert server.asked == ["get_all_databases"], "the user is known"
 
 
-@pytest.mark.parametrize("uri", [os.environ["FRAZIL_TEST_HMS4_PLAIN"]] if os.environ.get("FRAZIL_TEST_HMS4_PLAIN") else [])
-def test_a_real_metastore_that_asks_for_a_user_and_password_serves_who_tells_them(uri: str, db: str, tmp_path: Path) -> None:
-    with frazil.load_catalog("h", type="hive", uri=uri, warehouse=str(tmp_path), **PLAIN) as catalog:
+@pytest.mark.parametrize(
+    "uri",
+    [os.environ["FRAZIL_TEST_HMS4_PLAIN"]] if os.environ.get("FRAZIL_TEST_HMS4_PLAIN") else [],
+)
+def test_a_real_metastore_that_asks_for_a_user_and_password_serves_who_tells_them(
+    uri: str, db: str, tmp_path: Path
+) -> None:
+    with frazil.load_catalog(
+        "h", type="hive", uri=uri, warehouse=str(tmp_path), **PLAIN
+    ) as catalog:
         catalog.create_namespace(db)
         table = catalog.create_table(f"{db}.t", "id bigint")
         table.append([{"id": 1}])
         table.append([{"id": 2}])
         assert catalog.load_table(f"{db}.t").scan().count() == 2
         catalog.drop_table(f"{db}.t")
-    with pytest.raises(StorageError, match="refuses PLAIN: Error validating the login.*Check the user and password"):
+    with pytest.raises(
+        StorageError, match="refuses PLAIN: Error validating the login.*Check the user and password"
+    ):
         namespaces(uri, **{**PLAIN, "hive.metastore.client.plain.password": "hunter2x"})
-    with pytest.raises(StorageError, match="compare hive.kerberos-authentication, hive.metastore.client.auth.mode"):
+    with pytest.raises(
+        StorageError, match="compare hive.kerberos-authentication, hive.metastore.client.auth.mode"
+    ):
         namespaces(uri)
 
 
 @pytest.mark.parametrize("fault", ["password", "no SASL", "a huge challenge", "an early end"])
-def test_a_login_that_fails_is_told_without_the_password(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_login_that_fails_is_told_without_the_password(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def guard(client: socket.socket) -> Any:
         stream = stream_of(client)
         if fault == "password":
@@ -95,15 +112,33 @@ def test_a_login_that_fails_is_told_without_the_password(fault: str, monkeypatch
         told(stream)
         if fault == "no SASL":
             return None
-        stream.write(struct.pack("!BI", 2, 1 << 30) if fault == "a huge challenge" else struct.pack("!BI", 5, 0))
+        stream.write(
+            struct.pack("!BI", 2, 1 << 30)
+            if fault == "a huge challenge"
+            else struct.pack("!BI", 5, 0)
+        )
         return TFramedTransport(TFileObjectTransport(stream)) if fault == "an early end" else None
 
     monkeypatch.setattr("frazil.catalog.hive.client._PAUSE", 0)
     with scripted_metastore(guard) as server:
-        reasons = {"password": "Error validating the login", "a huge challenge": "announces 1073741824 bytes", "no SASL": "No Hive Metastore answers"}
+        reasons = {
+            "password": "Error validating the login",
+            "a huge challenge": "announces 1073741824 bytes",
+            "no SASL": "No Hive Metastore answers",
+        }
         reason = reasons.get(fault, "did not answer get_all_databases|No Hive Metastore answers")
         with pytest.raises(FrazilError, match=reason) as refused:
-            namespaces(server.uri, **{**PLAIN, **({"hive.metastore.client.plain.password": "hunter2x"} if fault == "password" else {})})
+            namespaces(
+                server.uri,
+                **{
+                    **PLAIN,
+                    **(
+                        {"hive.metastore.client.plain.password": "hunter2x"}
+                        if fault == "password"
+                        else {}
+                    ),
+                },
+            )
         assert "hunter2" not in str(refused.value) and "get_all_databases" not in server.asked
 
 
@@ -111,34 +146,68 @@ def test_a_login_that_fails_is_told_without_the_password(fault: str, monkeypatch
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("keys")
     for name in ("server", "other"):
-        words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.pem"]
-        more = ["-subj", "/CN=localhost", "-days", "2", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+        words = [
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            f"{name}.pem",
+        ]
+        more = [
+            "-subj",
+            "/CN=localhost",
+            "-days",
+            "2",
+            "-addext",
+            "subjectAltName=DNS:localhost,IP:127.0.0.1",
+        ]
         subprocess.run(["openssl", *words, *more], cwd=folder, check=True, capture_output=True)
     return folder
 
 
 @pytest.mark.parametrize("login", [False, True])
-def test_metastores_over_tls_are_called_and_their_certificates_checked(keys: Path, login: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metastores_over_tls_are_called_and_their_certificates_checked(
+    keys: Path, login: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=f"{keys}/other.pem")
     context.load_cert_chain(f"{keys}/server.pem", f"{keys}/server.key")
     context.verify_mode = ssl.CERT_REQUIRED
 
     def guard(client: socket.socket) -> Any:
         secured = context.wrap_socket(client, server_side=True)
-        return plain_guard(secured) if login else TBufferedTransport(TFileObjectTransport(stream_of(secured)))
+        return (
+            plain_guard(secured)
+            if login
+            else TBufferedTransport(TFileObjectTransport(stream_of(secured)))
+        )
 
     monkeypatch.setattr("frazil.catalog.hive.client._PAUSE", 0)
     own = {"ssl.client.cert": f"{keys}/other.pem", "ssl.client.key": f"{keys}/other.key"}
     given = {"hive.metastore.use.SSL": "true", **own, **(PLAIN if login else {})}
     with scripted_metastore(guard) as server:
         server.answers["get_all_databases"] = DATABASES
-        catalog: Any = frazil.load_catalog("h", type="hive", uri=server.uri, warehouse="/w", **given, **{"ssl.cabundle": f"{keys}/server.pem"})
+        catalog: Any = frazil.load_catalog(
+            "h",
+            type="hive",
+            uri=server.uri,
+            warehouse="/w",
+            **given,
+            **{"ssl.cabundle": f"{keys}/server.pem"},
+        )
         for _ in range(3):
             assert len(catalog.list_namespaces()) == 2
         assert server.asked.count("set_ugi") == (0 if login else 1), "one connection is kept"
         catalog.close()
         server.asked.clear()
-        with pytest.raises(StorageError, match="CERTIFICATE_VERIFY_FAILED|certificate verify failed"):
+        with pytest.raises(
+            StorageError, match="CERTIFICATE_VERIFY_FAILED|certificate verify failed"
+        ):
             namespaces(server.uri, **given, **{"ssl.cabundle": f"{keys}/other.pem"})
         assert server.asked == []
 
@@ -182,7 +251,9 @@ def scripted_library(monkeypatch: pytest.MonkeyPatch) -> Any:
     library.Name, library.SecurityContext = lambda *words: words, Ticket
     library.exceptions = SimpleNamespace(GSSError=Refusal)
     library.NameType = SimpleNamespace(hostbased_service="host", kerberos_principal="principal")
-    library.RequirementFlag = SimpleNamespace(mutual_authentication=1, integrity=2, confidentiality=3, out_of_sequence_detection=4)
+    library.RequirementFlag = SimpleNamespace(
+        mutual_authentication=1, integrity=2, confidentiality=3, out_of_sequence_detection=4
+    )
     library.Credentials = lambda usage: SimpleNamespace(name="alice/admin@EXAMPLE.COM")
     monkeypatch.setitem(sys.modules, "gssapi", library)
     monkeypatch.setattr(Ticket, "made", [])
@@ -216,9 +287,17 @@ class Sealed:
 
 @pytest.mark.parametrize(
     ("layers", "wanted", "chosen", "mark"),
-    [(1, "", 1, b""), (3, "", 2, b"I"), (7, "", 4, b"E"), (7, "authentication", 1, b""), (5, "integrity,authentication,privacy", 1, b"")],
+    [
+        (1, "", 1, b""),
+        (3, "", 2, b"I"),
+        (7, "", 4, b"E"),
+        (7, "authentication", 1, b""),
+        (5, "integrity,authentication,privacy", 1, b""),
+    ],
 )
-def test_kerberos_speaks_rfc_4752_with_a_metastore(layers: int, wanted: str, chosen: int, mark: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kerberos_speaks_rfc_4752_with_a_metastore(
+    layers: int, wanted: str, chosen: int, mark: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By a scripted server, and a scripted library in place of tickets."""
     scripted_library(monkeypatch)
 
@@ -236,23 +315,46 @@ def test_kerberos_speaks_rfc_4752_with_a_metastore(layers: int, wanted: str, cho
     with scripted_metastore(guard) as server:
         server.answers["get_all_databases"] = DATABASES
         protection = {PROTECTION: wanted} if wanted else {}
-        assert namespaces(server.uri, **{"hive.kerberos-authentication": "true"}, **protection) == [("db",), ("default",)]
+        assert namespaces(server.uri, **{"hive.kerberos-authentication": "true"}, **protection) == [
+            ("db",),
+            ("default",),
+        ]
         principal = {MODE: "kerberos", "hive.metastore.kerberos.principal": "hms/_HOST@EXAMPLE.COM"}
         assert len(namespaces(server.uri, **principal, **protection)) == 2
-    assert [given["name"] for given in Ticket.made] == [("hive@127.0.0.1", "host"), ("hms/127.0.0.1@EXAMPLE.COM", "principal")]
+    assert [given["name"] for given in Ticket.made] == [
+        ("hive@127.0.0.1", "host"),
+        ("hms/127.0.0.1@EXAMPLE.COM", "principal"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("refusal", "told"),
     [
-        (Refusal(7 << 16, 2529639053, "No Kerberos credentials available"), "asks for a Kerberos ticket, and there is none: No Kerb.*kinit"),
-        (Refusal(13 << 16, 2529638944, "Ticket expired"), "there is none: Ticket expired.*KRB5_CLIENT_KTNAME"),
-        (Refusal(11 << 16, 0, "The referenced credential has expired"), "there is none: The referenced credential has expired"),
-        (Refusal(7 << 16, 2529639068, "Cannot contact any KDC"), "No Kerberos ticket for hive/127.0.0.1 can be had: Cannot.*krb5.conf"),
-        (Refusal(13 << 16, 2529638919, "Server hive/x not found"), "No Hive Metastore answers.*hive/x not found.*kerberos.principal"),
+        (
+            Refusal(7 << 16, 2529639053, "No Kerberos credentials available"),
+            "asks for a Kerberos ticket, and there is none: No Kerb.*kinit",
+        ),
+        (
+            Refusal(13 << 16, 2529638944, "Ticket expired"),
+            "there is none: Ticket expired.*KRB5_CLIENT_KTNAME",
+        ),
+        (
+            Refusal(11 << 16, 0, "The referenced credential has expired"),
+            "there is none: The referenced credential has expired",
+        ),
+        (
+            Refusal(7 << 16, 2529639068, "Cannot contact any KDC"),
+            "No Kerberos ticket for hive/127.0.0.1 can be had: Cannot.*krb5.conf",
+        ),
+        (
+            Refusal(13 << 16, 2529638919, "Server hive/x not found"),
+            "No Hive Metastore answers.*hive/x not found.*kerberos.principal",
+        ),
     ],
 )
-def test_what_kerberos_refuses_is_told_with_what_to_do(refusal: Refusal, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_kerberos_refuses_is_told_with_what_to_do(
+    refusal: Refusal, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Codes as MIT's library gave them beside a real KDC (test_kerberos.py)."""
     scripted_library(monkeypatch)
     monkeypatch.setattr("frazil.catalog.hive.client._PAUSE", 0)
@@ -268,12 +370,21 @@ def test_what_kerberos_refuses_is_told_with_what_to_do(refusal: Refusal, told: s
     assert raised and server.asked == []
 
 
-def test_the_user_of_the_ticket_owns_what_is_made_unless_ugi_names_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_user_of_the_ticket_owns_what_is_made_unless_ugi_names_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     library = scripted_library(monkeypatch)
     monkeypatch.setenv("LOGNAME", "process")
     kerberos = {"uri": "thrift://a", MODE: "KERBEROS"}
-    assert settings(kerberos).user == "alice" and settings({**kerberos, "ugi": "bob:staff"}).user == "bob"
-    assert settings({"uri": "thrift://a"}).user == settings({"uri": "thrift://a", **PLAIN}).user == "process"
+    assert (
+        settings(kerberos).user == "alice"
+        and settings({**kerberos, "ugi": "bob:staff"}).user == "bob"
+    )
+    assert (
+        settings({"uri": "thrift://a"}).user
+        == settings({"uri": "thrift://a", **PLAIN}).user
+        == "process"
+    )
 
     def none(usage: str) -> Any:
         raise Refusal(7 << 16, 0, "none")
@@ -284,7 +395,10 @@ def test_the_user_of_the_ticket_owns_what_is_made_unless_ugi_names_another(monke
 
 def test_kerberos_without_its_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
-    with scripted_metastore() as server, pytest.raises(NotInstalledError, match=r"frazil\[hive-kerberos\]"):
+    with (
+        scripted_metastore() as server,
+        pytest.raises(NotInstalledError, match=r"frazil\[hive-kerberos\]"),
+    ):
         namespaces(server.uri, **{"hive.kerberos-authentication": "true"})
 
 
@@ -295,17 +409,43 @@ def test_settings_that_do_not_fit_are_refused_by_name() -> None:
     for given, kind, text in (
         ({MODE: "JWT"}, Unsupported, "auth.mode is JWT"),
         ({MODE: "PLAIN"}, InvalidInput, "plain.username and"),
-        ({**PLAIN, "hive.kerberos-authentication": "true"}, InvalidInput, "auth.mode is PLAIN, but"),
-        ({MODE: "KERBEROS", "hive.metastore.kerberos.principal": "a b"}, InvalidInput, "hive/_HOST@REALM"),
-        ({MODE: "KERBEROS", "hive.metastore.kerberos.principal": "x/_HOST", "hive.kerberos-service-name": "y"}, InvalidInput, "service-name"),
+        (
+            {**PLAIN, "hive.kerberos-authentication": "true"},
+            InvalidInput,
+            "auth.mode is PLAIN, but",
+        ),
+        (
+            {MODE: "KERBEROS", "hive.metastore.kerberos.principal": "a b"},
+            InvalidInput,
+            "hive/_HOST@REALM",
+        ),
+        (
+            {
+                MODE: "KERBEROS",
+                "hive.metastore.kerberos.principal": "x/_HOST",
+                "hive.kerberos-service-name": "y",
+            },
+            InvalidInput,
+            "service-name",
+        ),
         ({"ssl.cabundle": "/x"}, InvalidInput, "use.SSL is not true"),
-        ({MODE: "KERBEROS", PROTECTION: "privacy,none"}, InvalidInput, "hadoop.rpc.protection is privacy,none"),
-        ({**PLAIN, PROTECTION: "privacy"}, InvalidInput, "no effect without hive.kerberos-authentication"),
+        (
+            {MODE: "KERBEROS", PROTECTION: "privacy,none"},
+            InvalidInput,
+            "hadoop.rpc.protection is privacy,none",
+        ),
+        (
+            {**PLAIN, PROTECTION: "privacy"},
+            InvalidInput,
+            "no effect without hive.kerberos-authentication",
+        ),
         ({"ugi": ":group"}, InvalidInput, "ugi must be a user"),
     ):
         with pytest.raises(kind, match=text):
             found(**given)
-    assert found(**{MODE: "KERBEROS", "hive.metastore.kerberos.principal": "h/n.x@R"}).identity == KerberosIdentity("h", "n.x", "R")
+    assert found(
+        **{MODE: "KERBEROS", "hive.metastore.kerberos.principal": "h/n.x@R"}
+    ).identity == KerberosIdentity("h", "n.x", "R")
     layers = found(**{MODE: "kerberos", PROTECTION: "Integrity, privacy"}).identity
     assert layers == KerberosIdentity("hive", protections=("integrity", "privacy"))
 
@@ -320,7 +460,9 @@ def test_a_connection_over_tls_is_looked_at_whatever_the_number_of_its_descripto
     try:
         high = socket.socket(fileno=fcntl.fcntl(ours, fcntl.F_DUPFD, 2000))
         connection = _limited_socket()(AnswerLimits(), read_timeout=1)
-        connection.handle = ssl.create_default_context().wrap_socket(high, server_hostname="x", do_handshake_on_connect=False)
+        connection.handle = ssl.create_default_context().wrap_socket(
+            high, server_hostname="x", do_handshake_on_connect=False
+        )
         assert connection.handle.fileno() >= 2000 and connection.isOpen()
         ours.close()
         theirs.close()

@@ -1,5 +1,6 @@
-"""Java Iceberg and we take turns on the tables and views of one Hive Metastore, and store them alike: 2.3, 4.0 (with the client of Hive 4, since that of
-2.3, which Spark has, asks by calls that are gone), and 3.1 in the long form."""
+"""Java Iceberg and we take turns on the tables and views of one Hive Metastore, and store them
+alike: 2.3, 4.0 (with the client of Hive 4, since that of 2.3, which Spark has, asks by calls that
+are gone), and 3.1 in the long form."""
 
 from __future__ import annotations
 
@@ -68,59 +69,119 @@ def stored(catalog: Any, db: str, name: str) -> HiveTable:
 
 
 @pytest.mark.java
-def test_java_and_we_take_turns_and_store_tables_alike(address: str, db: str, tmp_path: Any, java: Any) -> None:
-    catalog = frazil.load_catalog("h", type="hive", uri=address, warehouse=str(tmp_path / "warehouse"))
+def test_java_and_we_take_turns_and_store_tables_alike(
+    address: str, db: str, tmp_path: Any, java: Any
+) -> None:
+    catalog = frazil.load_catalog(
+        "h", type="hive", uri=address, warehouse=str(tmp_path / "warehouse")
+    )
     catalog.create_namespace(db)
     columns = "id bigint, s string, a array<int>, at timestamptz"
     properties = {"format-version": "2", "team": "ours"}
-    table = catalog.create_table(f"{db}.t", columns, partition_by=["bucket(4, id)"], properties=properties)
+    table = catalog.create_table(
+        f"{db}.t", columns, partition_by=["bucket(4, id)"], properties=properties
+    )
     table.append([{"id": 1, "s": "us"}, {"id": 3, "s": "us"}])
     told = answer(java.run(JAVA, address, db, tmp_path / "warehouse"))
     assert told == {"rows": [[2, "java"], [3, "us"]], "tables": ["made_by_java", "t"]}
     assert sorted(catalog.list_tables(db)) == [(db, "made_by_java"), (db, "t")]
     table = catalog.load_table(f"{db}.t")
     table.append([{"id": 4, "s": "us", "more": 1}])
-    theirs, ours = catalog.load_table(f"{db}.made_by_java"), catalog.create_table(
-        f"{db}.made_by_us", columns, partition_by=["bucket(4, id)"], properties=properties
-    )  # fmt: skip
+    theirs, ours = (
+        catalog.load_table(f"{db}.made_by_java"),
+        catalog.create_table(
+            f"{db}.made_by_us", columns, partition_by=["bucket(4, id)"], properties=properties
+        ),
+    )
     assert theirs.scan().to_arrow()["s"].to_pylist() == ["java"]
     ours.append([{"id": 1, "s": "us", "a": [1]}])
     by_java, by_us = stored(catalog, db, "made_by_java"), stored(catalog, db, "made_by_us")
     assert by_java.sd is not None and by_us.sd is not None and by_java.tableType == by_us.tableType
     assert by_java.sd.cols == by_us.sd.cols and by_java.sd.inputFormat == by_us.sd.inputFormat
-    assert by_java.sd.outputFormat == by_us.sd.outputFormat and by_java.sd.serdeInfo == by_us.sd.serdeInfo
+    assert (
+        by_java.sd.outputFormat == by_us.sd.outputFormat
+        and by_java.sd.serdeInfo == by_us.sd.serdeInfo
+    )
     mine, other = by_us.parameters or {}, by_java.parameters or {}
     assert OF_ONE_COMMIT - mine.keys() == OF_ONE_COMMIT - other.keys() == set()
-    unlike = {k: (mine.get(k), other.get(k)) for k in (mine.keys() | other.keys()) - OF_ONE_COMMIT if mine.get(k) != other.get(k)}
-    assert unlike.keys() <= {"owner", "DO_NOT_UPDATE_STATS"}, unlike  # Spark's user; what only the creating call was told
-    assert json.loads(mine["default-partition-spec"])["fields"] == json.loads(other["default-partition-spec"])["fields"]
+    unlike = {
+        k: (mine.get(k), other.get(k))
+        for k in (mine.keys() | other.keys()) - OF_ONE_COMMIT
+        if mine.get(k) != other.get(k)
+    }
+    assert unlike.keys() <= {"owner", "DO_NOT_UPDATE_STATS"}, (
+        unlike
+    )  # Spark's user; what only the creating call was told
+    assert (
+        json.loads(mine["default-partition-spec"])["fields"]
+        == json.loads(other["default-partition-spec"])["fields"]
+    )
     catalog.close()
 
 
 @pytest.mark.java
-def test_java_and_we_take_turns_on_views_and_store_them_alike(address: str, db: str, tmp_path: Any, java: Any) -> None:
-    with frazil.load_catalog("h", type="hive", uri=address, warehouse=str(tmp_path / "warehouse")) as catalog:
+def test_java_and_we_take_turns_on_views_and_store_them_alike(
+    address: str, db: str, tmp_path: Any, java: Any
+) -> None:
+    with frazil.load_catalog(
+        "h", type="hive", uri=address, warehouse=str(tmp_path / "warehouse")
+    ) as catalog:
         catalog.create_namespace(db)
-        catalog.create_table(f"{db}.t", "id bigint, s string").append([{"id": 1, "s": "us"}, {"id": 2, "s": "us"}])
+        catalog.create_table(f"{db}.t", "id bigint, s string").append(
+            [{"id": 1, "s": "us"}, {"id": 2, "s": "us"}]
+        )
         for name in ("v", "x", "gone"):
             catalog.create_view(f"{db}.{name}", "id bigint, s string", sql="SELECT id, s FROM t")
         told = answer(java.run(JAVA_VIEWS, address, db, tmp_path / "warehouse"))
-        assert told == {"seen": [[1, "us"], [2, "us"]], "refused": 3, "views": ["made_by_java", "v", "y"]}
-        assert catalog.list_views(db) == [(db, "made_by_java"), (db, "v"), (db, "y")] and catalog.list_tables(db) == [(db, "t")]
+        assert told == {
+            "seen": [[1, "us"], [2, "us"]],
+            "refused": 3,
+            "views": ["made_by_java", "v", "y"],
+        }
+        assert catalog.list_views(db) == [
+            (db, "made_by_java"),
+            (db, "v"),
+            (db, "y"),
+        ] and catalog.list_tables(db) == [(db, "t")]
         view = catalog.load_view(f"{db}.v")
-        assert [v.version_id for v in view.versions] == [1, 2] and "WHERE id > 1" in view.sql_for("spark").sql
-        assert catalog.replace_view(f"{db}.v", sql="SELECT id, s FROM t").current_version().version_id in (1, 3)
+        assert [v.version_id for v in view.versions] == [1, 2] and "WHERE id > 1" in view.sql_for(
+            "spark"
+        ).sql
+        assert catalog.replace_view(
+            f"{db}.v", sql="SELECT id, s FROM t"
+        ).current_version().version_id in (1, 3)
         theirs = catalog.load_view(f"{db}.made_by_java")
         assert theirs.schema().column_names == ["word", "n"] and theirs.properties["team"] == "ours"
         query = theirs.sql_for("spark").sql
-        catalog.create_view(f"{db}.made_by_us", theirs.schema(), theirs.current_version(), properties=theirs.properties)
+        catalog.create_view(
+            f"{db}.made_by_us",
+            theirs.schema(),
+            theirs.current_version(),
+            properties=theirs.properties,
+        )
         by_java, by_us = stored(catalog, db, "made_by_java"), stored(catalog, db, "made_by_us")
-        assert by_java.sd is not None and by_us.sd is not None and by_java.tableType == by_us.tableType == "VIRTUAL_VIEW"
-        assert by_java.viewOriginalText == by_us.viewOriginalText == query == by_us.viewExpandedText == by_java.viewExpandedText
-        assert by_java.sd.cols == by_us.sd.cols and by_java.sd.inputFormat == by_us.sd.inputFormat and by_java.sd.serdeInfo == by_us.sd.serdeInfo
+        assert (
+            by_java.sd is not None
+            and by_us.sd is not None
+            and by_java.tableType == by_us.tableType == "VIRTUAL_VIEW"
+        )
+        assert (
+            by_java.viewOriginalText
+            == by_us.viewOriginalText
+            == query
+            == by_us.viewExpandedText
+            == by_java.viewExpandedText
+        )
+        assert (
+            by_java.sd.cols == by_us.sd.cols
+            and by_java.sd.inputFormat == by_us.sd.inputFormat
+            and by_java.sd.serdeInfo == by_us.sd.serdeInfo
+        )
         mine, other = by_us.parameters or {}, by_java.parameters or {}
         own = {"metadata_location", "uuid", "transient_lastDdlTime"}
         assert own <= mine.keys() & other.keys()
-        assert {k: v for k, v in mine.items() if k not in own} == {k: v for k, v in other.items() if k not in own}
+        assert {k: v for k, v in mine.items() if k not in own} == {
+            k: v for k, v in other.items() if k not in own
+        }
         catalog.drop_view(f"{db}.made_by_java")
         assert catalog.list_views(db) == [(db, "made_by_us"), (db, "v"), (db, "y")]

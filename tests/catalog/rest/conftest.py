@@ -1,4 +1,6 @@
-"""A small server of a REST catalog in this process, which gives the answers that a test sets, and records the requests."""
+"""A small server of a REST catalog in this process, which gives the answers that a test sets, and
+records the requests.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class Asked:
 
 @dataclass
 class Server:
-    """Answers by route, `GET /v1/config`: (status, body, headers), or several, one after the other; the last one stays. None: the connection is cut."""
+    """Answers by route, `GET /v1/config`: (status, body, headers), or several, one after the other;
+    the last one stays. None: the connection is cut.
+    """
 
     answers: dict[str, list[Any]] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
@@ -42,12 +46,24 @@ class Server:
 
     def catalog(self, **properties: str) -> RestBackend:
         quick = {"rest.client.max-retries": "2", "rest.client.socket-timeout-ms": "2000"}
-        return RestBackend("r", {"type": "rest", "uri": self.uri, **quick, **{k.replace("__", ".").replace("_", "-"): v for k, v in properties.items()}})
+        return RestBackend(
+            "r",
+            {
+                "type": "rest",
+                "uri": self.uri,
+                **quick,
+                **{k.replace("__", ".").replace("_", "-"): v for k, v in properties.items()},
+            },
+        )
 
 
 def table_json(**more: Any) -> dict[str, Any]:
     metadata = json.loads(encode_metadata(new_metadata("memory://w/db/t")))
-    return {"metadata-location": "memory://w/db/t/metadata/00000-a.metadata.json", "metadata": metadata, **more}
+    return {
+        "metadata-location": "memory://w/db/t/metadata/00000-a.metadata.json",
+        "metadata": metadata,
+        **more,
+    }
 
 
 def error(status: int, kind: str, message: str = "no") -> tuple[int, Any]:
@@ -65,7 +81,10 @@ def handler(server: Server) -> type[BaseHTTPRequestHandler]:
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             server.asked.append(Asked(self.command, self.path, dict(self.headers), body))
-            found = server.answers.get(f"{self.command} {self.path.partition('?')[0]}", [error(404, "NoSuchTableException")])
+            found = server.answers.get(
+                f"{self.command} {self.path.partition('?')[0]}",
+                [error(404, "NoSuchTableException")],
+            )
             reply = found.pop(0) if len(found) > 1 else found[0]
             if callable(reply):
                 reply = reply(server.asked[-1])
@@ -76,7 +95,11 @@ def handler(server: Server) -> type[BaseHTTPRequestHandler]:
             status, content, *headers = reply
             data = content if isinstance(content, bytes) else json.dumps(content).encode()
             self.send_response(status)
-            for key, value in {"Content-Type": "application/json", "Content-Length": str(len(data)), **(headers[0] if headers else {})}.items():
+            for key, value in {
+                "Content-Type": "application/json",
+                "Content-Length": str(len(data)),
+                **(headers[0] if headers else {}),
+            }.items():
                 self.send_header(key, value)
             self.end_headers()
             if self.command != "HEAD":

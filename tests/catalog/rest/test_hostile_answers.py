@@ -1,4 +1,6 @@
-"""Answers that no server should give: cut, slow, huge, bombs, redirected, and real answers with one thing in them changed."""
+"""Answers that no server should give: cut, slow, huge, bombs, redirected, and real answers with one
+thing in them changed.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ VIEW_ROUTE = "/v1/namespaces/db/views/t"
 
 
 class RawServer:
-    """A server that answers each request with the pieces of bytes that a test names, and then closes the connection."""
+    """A server that answers each request with the pieces of bytes that a test names, and then
+    closes the connection.
+    """
 
     def __init__(self) -> None:
         self.listening = socket.create_server(("127.0.0.1", 0))
@@ -59,12 +63,23 @@ class RawServer:
                 return
 
     def load(self, **more: str) -> object:
-        quick = {"rest.client.max-retries": "1", "rest.client.socket-timeout-ms": "700", "token": SECRET, "token-exchange-enabled": "false"}
+        quick = {
+            "rest.client.max-retries": "1",
+            "rest.client.socket-timeout-ms": "700",
+            "token": SECRET,
+            "token-exchange-enabled": "false",
+        }
         return RestBackend("r", {"type": "rest", "uri": self.uri, **quick, **more}).load(TABLE)
 
 
 def answer(body: bytes, *headers: str, length: int | None = None) -> bytes:
-    head = ["HTTP/1.1 200 OK", "Content-Type: application/json", f"Content-Length: {len(body) if length is None else length}", "Connection: close", *headers]
+    head = [
+        "HTTP/1.1 200 OK",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body) if length is None else length}",
+        "Connection: close",
+        *headers,
+    ]
     return "\r\n".join([*head, "", ""]).encode() + body
 
 
@@ -79,7 +94,9 @@ def refused(raw: RawServer, kind: type[FrazilError], told: str) -> None:
     with pytest.raises(kind, match=told) as caught:
         raw.load()
     shown = f"{caught.value} {caught.value!r} {caught.value.facts}"
-    assert raw.uri in shown and ROUTE in shown and SECRET not in shown, "server and request are named, tokens are not"
+    assert raw.uri in shown and ROUTE in shown and SECRET not in shown, (
+        "server and request are named, tokens are not"
+    )
 
 
 GOOD = json.dumps(table_json()).encode()
@@ -89,19 +106,45 @@ GOOD = json.dumps(table_json()).encode()
     "pieces, kind, told",
     [
         ([answer(GOOD[:-20], length=len(GOOD))], StorageError, "IncompleteRead"),
-        ([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"met\r\n"], StorageError, "IncompleteRead|InvalidChunk"),
-        ([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzzzz\r\n"], StorageError, "No answer"),
+        (
+            [b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"met\r\n'],
+            StorageError,
+            "IncompleteRead|InvalidChunk",
+        ),
+        (
+            [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzzzz\r\n"],
+            StorageError,
+            "No answer",
+        ),
         ([b"\x00\x01 no HTTP at all"], StorageError, "No answer"),
         ([b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000 + b"\r\n\r\n"], StorageError, "No answer"),
         ([b"HTTP/1.1 200 OK\r\n" + b"X-Y: z\r\n" * 300 + b"\r\n"], StorageError, "No answer"),
         ([answer(gzip.compress(GOOD)[:-30], "Content-Encoding: gzip")], FrazilError, "GET"),
         ([answer(b"[" * 100_000)], CorruptData, "no valid table"),
-        ([answer(GOOD.replace(b'"format-version"', b'"format-version\xff"'))], CorruptData, "answered|valid"),
-        ([answer(b'{"metadata-location":"m","metadata":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"}")], CorruptData, "GET"),
+        (
+            [answer(GOOD.replace(b'"format-version"', b'"format-version\xff"'))],
+            CorruptData,
+            "answered|valid",
+        ),
+        (
+            [
+                answer(
+                    b'{"metadata-location":"m","metadata":'
+                    + b'{"a":' * 50_000
+                    + b"1"
+                    + b"}" * 50_000
+                    + b"}"
+                )
+            ],
+            CorruptData,
+            "GET",
+        ),
     ],
     ids=range(10),
 )
-def test_an_answer_that_is_cut_or_none_is_told(raw: RawServer, pieces: list[bytes], kind: type[FrazilError], told: str) -> None:
+def test_an_answer_that_is_cut_or_none_is_told(
+    raw: RawServer, pieces: list[bytes], kind: type[FrazilError], told: str
+) -> None:
     raw.pieces = lambda: iter(pieces)
     refused(raw, kind, told)
 
@@ -109,13 +152,19 @@ def test_an_answer_that_is_cut_or_none_is_told(raw: RawServer, pieces: list[byte
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_no_token_follows_a_redirect(raw: RawServer, status: int) -> None:
     other = RawServer()
-    raw.pieces = lambda: iter([f"HTTP/1.1 {status} Moved\r\nLocation: {other.uri}/x?token={SECRET}\r\nContent-Length: 0\r\n\r\n".encode()])
+    raw.pieces = lambda: iter(
+        [
+            f"HTTP/1.1 {status} Moved\r\nLocation: {other.uri}/x?token={SECRET}\r\nContent-Length: 0\r\n\r\n".encode()
+        ]
+    )
     refused(raw, StorageError, "redirects")
     other.listening.close()
     assert not other.asked and any(SECRET.encode() in asked for asked in raw.asked)
 
 
-def test_a_body_that_comes_byte_by_byte_ends(raw: RawServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_comes_byte_by_byte_ends(
+    raw: RawServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http, "_LONGEST_ANSWER_S", 0.5)
 
     def slowly() -> Iterator[bytes]:
@@ -129,7 +178,9 @@ def test_a_body_that_comes_byte_by_byte_ends(raw: RawServer, monkeypatch: pytest
     assert time.monotonic() - began < 10
 
 
-def test_a_body_without_end_and_a_bomb_are_bounded(raw: RawServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_without_end_and_a_bomb_are_bounded(
+    raw: RawServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http, "MAX_BODY", 4 << 20)
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb") as out:
@@ -158,7 +209,9 @@ def packed(part: bytes, times: int) -> bytes:
 
 @pytest.mark.parametrize("name", [b'["a"],', b"[],", b'{"namespace":["db"],"name":"t"},'])
 @pytest.mark.parametrize("zipped", [True, False])
-def test_millions_of_names_on_a_page_are_refused_before_they_are_parsed(raw: RawServer, name: bytes, zipped: bool) -> None:
+def test_millions_of_names_on_a_page_are_refused_before_they_are_parsed(
+    raw: RawServer, name: bytes, zipped: bool
+) -> None:
     body = packed(name, 40_000_000) if zipped else name * (30_000_000 // len(name))
     page = answer(body, *(["Content-Encoding: gzip"] if zipped else []))
     raw.pieces, began = lambda: iter([page]), time.monotonic()
@@ -176,31 +229,65 @@ def test_a_table_that_is_compressed_beyond_measure_is_refused(raw: RawServer) ->
 
 
 @pytest.mark.parametrize("names", [[], [["a"]], [["a"], ["b"]]])
-def test_pages_without_end_are_told_also_where_each_has_a_token_of_its_own(server: Server, names: list[list[str]]) -> None:
+def test_pages_without_end_are_told_also_where_each_has_a_token_of_its_own(
+    server: Server, names: list[list[str]]
+) -> None:
     numbers = iter(range(10**9))
-    server.on("GET /v1/namespaces", lambda _: (200, {"namespaces": names, "next-page-token": str(next(numbers))}))
+    server.on(
+        "GET /v1/namespaces",
+        lambda _: (200, {"namespaces": names, "next-page-token": str(next(numbers))}),
+    )
     with pytest.raises(CorruptData, match="100 pages without a new name"):
         server.catalog().list_namespaces()
     assert len(server.asked) < 110
 
 
 def test_some_pages_without_names_are_passed_over(server: Server) -> None:
-    pages = [(200, {"namespaces": [["a"]] if n == 60 else [], "next-page-token": str(n) if n < 120 else None}) for n in range(121)]
+    pages = [
+        (
+            200,
+            {
+                "namespaces": [["a"]] if n == 60 else [],
+                "next-page-token": str(n) if n < 120 else None,
+            },
+        )
+        for n in range(121)
+    ]
     server.on("GET /v1/namespaces", *pages)
     assert server.catalog().list_namespaces() == [("a",)]
 
 
-@pytest.mark.parametrize("prefix", ["../..", "..", "a/../../b", "%2e%2e/x", "a/%2E%2e", "%252e%252e", ".", "x/..%2fy", "a\\..\\b", "a%5C..%5Cb"])
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "../..",
+        "..",
+        "a/../../b",
+        "%2e%2e/x",
+        "a/%2E%2e",
+        "%252e%252e",
+        ".",
+        "x/..%2fy",
+        "a\\..\\b",
+        "a%5C..%5Cb",
+    ],
+)
 def test_a_servers_prefix_does_not_leave_the_path(server: Server, prefix: str) -> None:
     server.on("GET /v1/config", (200, {"defaults": {}, "overrides": {"prefix": prefix}}))
     catalog = server.catalog(token=SECRET)
-    for ask in (lambda: catalog.load(TABLE), lambda: catalog.list_namespaces(), lambda: catalog.drop_table(TABLE)):
+    for ask in (
+        lambda: catalog.load(TABLE),
+        lambda: catalog.list_namespaces(),
+        lambda: catalog.drop_table(TABLE),
+    ):
         with pytest.raises(CorruptData, match="leave its path"):
             ask()
     assert server.routes() == ["GET /v1/config"]
 
 
-@pytest.mark.parametrize("prefix", ["a/b", "arn%3Aaws:x@y", "v1.2", "...", "..a", "catalogs/my%20wh"])
+@pytest.mark.parametrize(
+    "prefix", ["a/b", "arn%3Aaws:x@y", "v1.2", "...", "..a", "catalogs/my%20wh"]
+)
 def test_other_prefixes_are_taken(server: Server, prefix: str) -> None:
     server.on("GET /v1/config", (200, {"defaults": {}, "overrides": {"prefix": prefix}}))
     server.on(f"GET /v1/{prefix}/namespaces", (200, {"namespaces": [["a"]]}))
@@ -215,10 +302,22 @@ def test_the_path_of_a_token_does_not_leave_that_of_the_catalog(server: Server) 
 
 
 @pytest.mark.parametrize("reply", ["endless", "slow", "elsewhere", "cut"])
-def test_a_commit_whose_answer_is_unusable_may_have_been_handled(raw: RawServer, reply: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of a commit that may stand must not be removed, so its outcome is unknown, not a failure."""
+def test_a_commit_whose_answer_is_unusable_may_have_been_handled(
+    raw: RawServer, reply: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of a commit that may stand must not be removed, so its outcome is unknown, not a
+    failure.
+    """
     raw.pieces = lambda: iter([answer(GOOD)])
-    catalog = RestBackend("r", {"type": "rest", "uri": raw.uri, "rest.client.max-retries": "1", "rest.client.socket-timeout-ms": "700"})
+    catalog = RestBackend(
+        "r",
+        {
+            "type": "rest",
+            "uri": raw.uri,
+            "rest.client.max-retries": "1",
+            "rest.client.socket-timeout-ms": "700",
+        },
+    )
     base = catalog.load(TABLE)
     monkeypatch.setattr(http, "MAX_BODY", 1 << 20)
     monkeypatch.setattr(http, "_LONGEST_ANSWER_S", 0.3)
@@ -244,16 +343,34 @@ def test_a_commit_whose_answer_is_unusable_may_have_been_handled(raw: RawServer,
 # --- real answers with one thing changed
 
 EXPIRY = "s3.session-token-expires-at-ms"
-KEYS = {"s3.access-key-id": "k", "s3.secret-access-key": SECRET, "s3.session-token": SECRET, EXPIRY: "4102444800000"}
+KEYS = {
+    "s3.access-key-id": "k",
+    "s3.secret-access-key": SECRET,
+    "s3.session-token": SECRET,
+    EXPIRY: "4102444800000",
+}
 VENDED = [{"prefix": "memory://w", "config": KEYS}]
-TABLE_ANSWER = table_json(**{"storage-credentials": VENDED, "config": {"s3.region": "r", "token": SECRET}})
+TABLE_ANSWER = table_json(
+    **{"storage-credentials": VENDED, "config": {"s3.region": "r", "token": SECRET}}
+)
 TABLE_ANSWER["metadata"].update(
     {
-        "snapshots": [{"snapshot-id": 1, "sequence-number": 1, "timestamp-ms": 1_700_000_000_000, "manifest-list": "memory://w/m", "summary": {"operation": "append"}, "schema-id": 0}],
-        "current-snapshot-id": 1, "refs": {"main": {"snapshot-id": 1, "type": "branch"}}, "last-sequence-number": 1,
+        "snapshots": [
+            {
+                "snapshot-id": 1,
+                "sequence-number": 1,
+                "timestamp-ms": 1_700_000_000_000,
+                "manifest-list": "memory://w/m",
+                "summary": {"operation": "append"},
+                "schema-id": 0,
+            }
+        ],
+        "current-snapshot-id": 1,
+        "refs": {"main": {"snapshot-id": 1, "type": "branch"}},
+        "last-sequence-number": 1,
         "snapshot-log": [{"snapshot-id": 1, "timestamp-ms": 1_700_000_000_000}],
     }
-)  # fmt: skip
+)
 VIEW_VERSION = {
     "version-id": 1, "timestamp-ms": 1_700_000_000_000, "schema-id": 0, "summary": {"engine-name": "x"}, "default-namespace": ["db"],
     "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
@@ -271,19 +388,31 @@ PLANNED_FILE = {
     "record-count": 3, "split-offsets": [4], "lower-bounds": {"keys": [1], "values": [1]}, "upper-bounds": {"keys": [1], "values": [9]},
     "null-value-counts": {"keys": [1], "values": [0]}, "value-counts": {"keys": [1], "values": [3]}, "sort-order-id": 0,
 }  # fmt: skip
-PLANNED_DELETE = {**PLANNED_FILE, "content": "equality-deletes", "file-path": "memory://w/d.parquet", "equality-ids": [1]}
+PLANNED_DELETE = {
+    **PLANNED_FILE,
+    "content": "equality-deletes",
+    "file-path": "memory://w/d.parquet",
+    "equality-ids": [1],
+}
 PLAN_ANSWER = {
     "status": "completed", "plan-id": "p", "plan-tasks": [], "storage-credentials": VENDED, "delete-files": [PLANNED_DELETE],
     "file-scan-tasks": [{"data-file": PLANNED_FILE, "delete-file-references": [0], "residual-filter": True}],
 }  # fmt: skip
 ENDPOINTS = ["GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials"]
-FULL = {"defaults": {"rest-page-size": "2"}, "overrides": {"header.X-A": "b"}, "endpoints": [], "idempotency-key-lifetime": "PT30M"}
+FULL = {
+    "defaults": {"rest-page-size": "2"},
+    "overrides": {"header.X-A": "b"},
+    "endpoints": [],
+    "idempotency-key-lifetime": "PT30M",
+}
 
 
 def planning(catalog: RestBackend) -> object:
     table = catalog.load(TABLE)
     table = replace(table, config={**table.config, "scan-planning-mode": "server"})
-    plan = RowsReading(table.metadata, table.storage, row_filter="id > 1", planner=planner_of(catalog, table)).plan()
+    plan = RowsReading(
+        table.metadata, table.storage, row_filter="id > 1", planner=planner_of(catalog, table)
+    ).plan()
     return f"{plan!r}{plan.explain()}{list(plan.tasks())}{[t.delete_files for t in plan.tasks()]}{plan.matched_records}"
 
 
@@ -311,11 +440,38 @@ def pickled(table: Any) -> str:
 
 def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield here
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    for key, inner in (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    ):
         yield from places(inner, (*here, key))
 
 
-HOSTILE = [None, True, 0, -1, 2**70, 1e308, "", "x", "²", "9" * 5000, "\u0000", "s3://[::1", "../..", [], [[]], {}, {"": None}, ["x", 7], {"a": {"b": []}}, "\ud7ff" * 99]
+HOSTILE = [
+    None,
+    True,
+    0,
+    -1,
+    2**70,
+    1e308,
+    "",
+    "x",
+    "²",
+    "9" * 5000,
+    "\u0000",
+    "s3://[::1",
+    "../..",
+    [],
+    [[]],
+    {},
+    {"": None},
+    ["x", 7],
+    {"a": {"b": []}},
+    "\ud7ff" * 99,
+]
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -323,7 +479,15 @@ def test_a_changed_answer_is_taken_or_told(server: Server, name: str) -> None:
     route, real, ask = ASKED[name]
     all_places = list(places(real))
     for at, (known, body, _) in ASKED.items():
-        server.on(known, (200, body if at != "config" else {**CONFIG, "endpoints": {"credentials": ENDPOINTS, "plan": OFFERED}.get(name)}))
+        server.on(
+            known,
+            (
+                200,
+                body
+                if at != "config"
+                else {**CONFIG, "endpoints": {"credentials": ENDPOINTS, "plan": OFFERED}.get(name)},
+            ),
+        )
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(st.sampled_from(all_places), st.one_of(st.sampled_from(HOSTILE), st.just("drop")))
@@ -340,7 +504,11 @@ def test_a_changed_answer_is_taken_or_told(server: Server, name: str) -> None:
         else:
             body = value
         server.on(route, (200, body))
-        more = {"credential": f"me:{SECRET}"} if name == "token" else {"token": SECRET, "token_exchange_enabled": "false"}
+        more = (
+            {"credential": f"me:{SECRET}"}
+            if name == "token"
+            else {"token": SECRET, "token_exchange_enabled": "false"}
+        )
         catalog = server.catalog(**more)
         try:
             shown = repr(ask(catalog))

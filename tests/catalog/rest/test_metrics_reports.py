@@ -1,4 +1,6 @@
-"""Metrics reports to a REST catalog's server: sent where it takes them, by the specification's shapes, and never in the way of anything."""
+"""Metrics reports to a REST catalog's server: sent where it takes them, by the specification's
+shapes, and never in the way of anything.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,26 @@ from tests.catalog.rest.test_snapshot_loading import ROUTE, answer, state
 METRICS = f"{ROUTE}/metrics"
 SERVERS = [os.environ["FRAZIL_TEST_REST"]] if os.environ.get("FRAZIL_TEST_REST") else []
 SERVED = "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics"
-OTHERS = ["GET /v1/{prefix}/namespaces/{namespace}/tables/{table}", "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}"]
+OTHERS = [
+    "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+]
 
 
-def config(*endpoints: str, defaults: dict[str, str] | None = None, overrides: dict[str, str] | None = None) -> tuple[int, Any]:
-    return 200, {"defaults": defaults or {}, "overrides": overrides or {}, **({"endpoints": list(endpoints)} if endpoints else {})}
+def config(
+    *endpoints: str, defaults: dict[str, str] | None = None, overrides: dict[str, str] | None = None
+) -> tuple[int, Any]:
+    return 200, {
+        "defaults": defaults or {},
+        "overrides": overrides or {},
+        **({"endpoints": list(endpoints)} if endpoints else {}),
+    }
 
 
 def committed(server: Server, **properties: str) -> list[Any]:
-    """Report one commit of a table that the server has, and return the bodies that the server was sent."""
+    """Report one commit of a table that the server has, and return the bodies that the server was
+    sent.
+    """
     server.on(f"GET {ROUTE}", answer(state(2)))
     server.on(f"POST {METRICS}", (204, b""))
     backend = server.catalog(**properties)
@@ -44,10 +57,15 @@ def committed(server: Server, **properties: str) -> list[Any]:
 
 def test_a_server_that_tells_no_endpoints_is_sent_reports_as_by_java(server: Server) -> None:
     first, second = committed(server)
-    assert first["report-type"] == "commit-report" and (first["table-name"], first["snapshot-id"], second["snapshot-id"]) == ("r.db.t", 1, 2)
+    assert first["report-type"] == "commit-report" and (
+        first["table-name"],
+        first["snapshot-id"],
+        second["snapshot-id"],
+    ) == ("r.db.t", 1, 2)
     assert first["metrics"] == {
-        "total-duration": {"count": 1, "time-unit": "nanoseconds", "total-duration": 250_000_000}, "attempts": {"unit": "count", "value": 3},
-    }  # fmt: skip
+        "total-duration": {"count": 1, "time-unit": "nanoseconds", "total-duration": 250_000_000},
+        "attempts": {"unit": "count", "value": 3},
+    }
     assert first["metadata"] == {"engine-name": "frazil"}
 
 
@@ -70,11 +88,17 @@ def test_reports_are_switched_off_by_property_here_or_by_the_server(server: Serv
 
 
 def test_a_server_cannot_name_a_function_to_import(server: Server) -> None:
-    server.on("GET /v1/config", config(*OTHERS, overrides={"metrics-reporter-impl": "no_such_module_of_ours:take"}))
+    server.on(
+        "GET /v1/config",
+        config(*OTHERS, overrides={"metrics-reporter-impl": "no_such_module_of_ours:take"}),
+    )
     assert committed(server) == []
 
 
-@pytest.mark.parametrize("reply", [error(500, "ServiceFailureException"), error(403, "ForbiddenException"), None, (204, b"")])
+@pytest.mark.parametrize(
+    "reply",
+    [error(500, "ServiceFailureException"), error(403, "ForbiddenException"), None, (204, b"")],
+)
 def test_an_answer_to_a_report_changes_nothing(server: Server, reply: Any) -> None:
     reporting._warn_once.cache_clear()
     server.on(f"GET {ROUTE}", answer(state(2)))
@@ -106,7 +130,9 @@ def test_a_server_that_does_not_answer_reports_delays_nothing(server: Server) ->
 
 
 @pytest.mark.parametrize("uri", SERVERS)
-def test_javas_server_takes_reports_of_scans_and_commits(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_javas_server_takes_reports_of_scans_and_commits(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = f"m{uuid.uuid4().hex[:8]}.t"
     with frazil.load_catalog("r", type="rest", uri=uri) as catalog:
         client: Any = catalog._backend.client  # type: ignore[attr-defined]
@@ -127,4 +153,7 @@ def test_javas_server_takes_reports_of_scans_and_commits(uri: str, monkeypatch: 
         table.delete("id = 1")
     assert [status for _, status in statuses] in ([200] * len(statuses), [204] * len(statuses))
     kinds = [json.loads(body)["report-type"] for body, _ in statuses]
-    assert kinds == ["commit-report", "scan-report", "scan-report", "commit-report"] and "it's" not in statuses[1][0]
+    assert (
+        kinds == ["commit-report", "scan-report", "scan-report", "commit-report"]
+        and "it's" not in statuses[1][0]
+    )

@@ -1,4 +1,6 @@
-"""REST catalogs behind TLS with client certificates and behind forward proxies: real handshakes, real tunnels."""
+"""REST catalogs behind TLS with client certificates and behind forward proxies: real handshakes,
+real tunnels.
+"""
 
 from __future__ import annotations
 
@@ -70,11 +72,44 @@ def openssl(folder: Path, *words: str) -> None:
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("keys")
     ec = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    openssl(folder, "req", "-x509", *ec, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=ca", "-days", "2")
+    openssl(
+        folder,
+        "req",
+        "-x509",
+        *ec,
+        "-keyout",
+        "ca.key",
+        "-out",
+        "ca.pem",
+        "-subj",
+        "/CN=ca",
+        "-days",
+        "2",
+    )
     for name in ("server", "client"):
         (folder / "ext").write_text("subjectAltName=IP:127.0.0.1\n")
-        openssl(folder, "req", *ec, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-        signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "ext", "-days", "2")
+        openssl(
+            folder,
+            "req",
+            *ec,
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            f"{name}.csr",
+            "-subj",
+            f"/CN={name}",
+        )
+        signed = (
+            "-CA",
+            "ca.pem",
+            "-CAkey",
+            "ca.key",
+            "-CAcreateserial",
+            "-extfile",
+            "ext",
+            "-days",
+            "2",
+        )
         openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.pem", *signed)
     return folder
 
@@ -93,7 +128,10 @@ def tls_before(uri: str, keys: Path) -> Iterator[int]:
     target = int(uri.rpartition(":")[2])
 
     def serve(connection: socket.socket) -> None:
-        with context.wrap_socket(connection, server_side=True) as inner, socket.create_connection(("127.0.0.1", target)) as onward:
+        with (
+            context.wrap_socket(connection, server_side=True) as inner,
+            socket.create_connection(("127.0.0.1", target)) as onward,
+        ):
             joined(inner, onward)
 
     with listening(serve) as port:
@@ -102,7 +140,9 @@ def tls_before(uri: str, keys: Path) -> Iterator[int]:
 
 @pytest.fixture
 def proxy() -> Iterator[tuple[int, list[str]]]:
-    """A forward proxy that asks for user and password, with tunnels and plain requests, and the request lines that it was sent."""
+    """A forward proxy that asks for user and password, with tunnels and plain requests, and the
+    request lines that it was sent.
+    """
     lines: list[str] = []
     wanted = b"proxy-authorization: basic " + base64.b64encode(b"me:se:cret").lower()
 
@@ -125,7 +165,9 @@ def proxy() -> Iterator[tuple[int, list[str]]]:
             else:
                 _, _, rest = head.partition(b"\r\n")
                 path = target.split(place, 1)[1].encode()
-                onward.sendall(b"%s %s HTTP/1.1\r\nConnection: close\r\n%s" % (method.encode(), path, rest))
+                onward.sendall(
+                    b"%s %s HTTP/1.1\r\nConnection: close\r\n%s" % (method.encode(), path, rest)
+                )
             joined(connection, onward)
 
     with listening(serve) as port:
@@ -139,11 +181,21 @@ def tls(server: Server, keys: Path) -> Iterator[int]:
 
 
 def certificates(keys: Path) -> dict[str, str]:
-    return {"ssl.cabundle": f"{keys}/ca.pem", "ssl.client.cert": f"{keys}/client.pem", "ssl.client.key": f"{keys}/client.key"}
+    return {
+        "ssl.cabundle": f"{keys}/ca.pem",
+        "ssl.client.cert": f"{keys}/client.pem",
+        "ssl.client.key": f"{keys}/client.key",
+    }
 
 
 def through(port: int, **more: str) -> dict[str, str]:
-    given = {"hostname": "127.0.0.1", "port": str(port), "username": "me", "password": "se:cret", **more}
+    given = {
+        "hostname": "127.0.0.1",
+        "port": str(port),
+        "username": "me",
+        "password": "se:cret",
+        **more,
+    }
     return {f"rest.client.proxy.{k}": v for k, v in given.items()}
 
 
@@ -152,30 +204,46 @@ def listed(server: Server, uri: str, **properties: str) -> object:
     return server.catalog(uri=uri, **properties).list_namespaces()
 
 
-def test_a_server_that_asks_for_a_certificate_is_shown_it(server: Server, tls: int, keys: Path) -> None:
+def test_a_server_that_asks_for_a_certificate_is_shown_it(
+    server: Server, tls: int, keys: Path
+) -> None:
     assert listed(server, f"https://127.0.0.1:{tls}", **certificates(keys)) == [("db",)]
 
 
 @pytest.mark.parametrize("missing", ["ssl.client.cert", "ssl.cabundle"])
-def test_without_certificate_or_bundle_nothing_reaches_the_server(server: Server, tls: int, keys: Path, missing: str) -> None:
-    given = {k: v for k, v in certificates(keys).items() if not k.startswith(missing) and (missing, k) != ("ssl.client.cert", "ssl.client.key")}
+def test_without_certificate_or_bundle_nothing_reaches_the_server(
+    server: Server, tls: int, keys: Path, missing: str
+) -> None:
+    given = {
+        k: v
+        for k, v in certificates(keys).items()
+        if not k.startswith(missing) and (missing, k) != ("ssl.client.cert", "ssl.client.key")
+    }
     with pytest.raises(StorageError, match="No answer from the catalog's server"):
         listed(server, f"https://127.0.0.1:{tls}", token="tok-en", **given)
     assert server.asked == []
 
 
-def test_a_proxy_is_used_with_user_and_password(server: Server, proxy: tuple[int, list[str]]) -> None:
+def test_a_proxy_is_used_with_user_and_password(
+    server: Server, proxy: tuple[int, list[str]]
+) -> None:
     assert listed(server, server.uri, **through(proxy[0])) == [("db",)]
     assert proxy[1] and all(line.startswith(f"GET {server.uri}/v1/") for line in proxy[1])
 
 
-def test_a_server_behind_tls_is_reached_through_a_tunnel(server: Server, tls: int, keys: Path, proxy: tuple[int, list[str]]) -> None:
-    assert listed(server, f"https://127.0.0.1:{tls}", **certificates(keys), **through(proxy[0])) == [("db",)]
+def test_a_server_behind_tls_is_reached_through_a_tunnel(
+    server: Server, tls: int, keys: Path, proxy: tuple[int, list[str]]
+) -> None:
+    assert listed(
+        server, f"https://127.0.0.1:{tls}", **certificates(keys), **through(proxy[0])
+    ) == [("db",)]
     assert set(proxy[1]) == {f"CONNECT 127.0.0.1:{tls}"}
     assert not any("proxy-authorization" in {k.lower() for k in a.headers} for a in server.asked)
 
 
-def test_a_proxy_of_the_environment_is_given_its_user(server: Server, proxy: tuple[int, list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_of_the_environment_is_given_its_user(
+    server: Server, proxy: tuple[int, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("http_proxy", f"http://me:se%3Acret@127.0.0.1:{proxy[0]}")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
@@ -192,12 +260,18 @@ def test_a_host_that_no_proxy_excludes_is_asked_directly_whichever_is_asked_firs
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.setenv("no_proxy", hosts[excluded].removeprefix("http://"))
     server.on("POST /tokens", (200, {"access_token": "tok-en"}))
-    assert listed(server, server.uri, oauth2_server_uri=f"{hosts['tokens']}/tokens", credential="me:secret") == [("db",)]
+    assert listed(
+        server, server.uri, oauth2_server_uri=f"{hosts['tokens']}/tokens", credential="me:secret"
+    ) == [("db",)]
     through_proxy = {line.split(" ")[1].rpartition(":")[0] for line in proxy[1]}
-    assert through_proxy == {hosts[other].rpartition(":")[0] for other in hosts if other != excluded}
+    assert through_proxy == {
+        hosts[other].rpartition(":")[0] for other in hosts if other != excluded
+    }
 
 
-def test_a_proxy_that_refuses_is_told_without_the_password(server: Server, proxy: tuple[int, list[str]]) -> None:
+def test_a_proxy_that_refuses_is_told_without_the_password(
+    server: Server, proxy: tuple[int, list[str]]
+) -> None:
     with pytest.raises(FrazilError) as told:
         listed(server, server.uri, **through(proxy[0], password="wr-ong"))
     assert server.asked == []
@@ -218,7 +292,9 @@ def test_half_a_proxy_is_refused_by_name(server: Server, left: str) -> None:
 
 
 @pytest.mark.parametrize(("method", "outcome"), [("POST", Unclear), ("GET", StorageError)])
-def test_a_fault_of_tls_after_a_request_was_sent_is_an_unknown_outcome(keys: Path, method: str, outcome: type) -> None:
+def test_a_fault_of_tls_after_a_request_was_sent_is_an_unknown_outcome(
+    keys: Path, method: str, outcome: type
+) -> None:
     sent: list[bytes] = []
     context = server_context(keys)
 
@@ -229,13 +305,19 @@ def test_a_fault_of_tls_after_a_request_was_sent_is_an_unknown_outcome(keys: Pat
             bare.sendall(b"no record of TLS" * 8)
 
     with listening(serve) as port:
-        given = {"uri": f"https://127.0.0.1:{port}", "rest.client.max-retries": "0", **certificates(keys)}
+        given = {
+            "uri": f"https://127.0.0.1:{port}",
+            "rest.client.max-retries": "0",
+            **certificates(keys),
+        }
         with pytest.raises(outcome, match="No answer from the catalog's server https://127"):
             Client(settings(given)).request(method, "v1/namespaces/db/tables/t")
     assert sent and sent[0].startswith(method.encode())
 
 
-def test_a_proxy_that_cuts_the_connection_after_a_change_was_sent_leaves_its_outcome_unknown() -> None:
+def test_a_proxy_that_cuts_the_connection_after_a_change_was_sent_leaves_its_outcome_unknown() -> (
+    None
+):
     sent: list[bytes] = []
     with listening(lambda connection: sent.append(connection.recv(65536))) as port:
         given = {"uri": "http://127.0.0.1:9", "rest.client.max-retries": "0", **through(port)}
@@ -245,16 +327,27 @@ def test_a_proxy_that_cuts_the_connection_after_a_change_was_sent_leaves_its_out
 
 
 def test_a_tunnel_that_is_refused_has_sent_nothing(proxy: tuple[int, list[str]]) -> None:
-    given = {"uri": "https://127.0.0.1:9", "rest.client.max-retries": "0", **through(proxy[0], password="other")}
+    given = {
+        "uri": "https://127.0.0.1:9",
+        "rest.client.max-retries": "0",
+        **through(proxy[0], password="other"),
+    }
     with pytest.raises(StorageError, match="407"):
         Client(settings(given)).request("POST", "v1/namespaces/db/tables/t", body={})
     assert proxy[1] == ["CONNECT 127.0.0.1:9"]
 
 
 @pytest.mark.parametrize("uri", SERVERS)
-def test_javas_server_is_used_behind_tls_and_a_tunnel(uri: str, keys: Path, proxy: tuple[int, list[str]]) -> None:
+def test_javas_server_is_used_behind_tls_and_a_tunnel(
+    uri: str, keys: Path, proxy: tuple[int, list[str]]
+) -> None:
     with tls_before(uri, keys) as port:
-        given = {"type": "rest", "uri": f"https://127.0.0.1:{port}", **certificates(keys), **through(proxy[0])}
+        given = {
+            "type": "rest",
+            "uri": f"https://127.0.0.1:{port}",
+            **certificates(keys),
+            **through(proxy[0]),
+        }
         backend, namespace = RestBackend("r", given), (f"t{uuid.uuid4().hex}",)
         table = made(backend, (*namespace, "t"))
         after = committed(swap(backend, table, set_to(a="b")))

@@ -1,4 +1,6 @@
-"""Java Iceberg, PyIceberg and we take turns on the tables and views of one REST catalog (FRAZIL_TEST_REST and FRAZIL_TEST_NESSIE name servers)."""
+"""Java Iceberg, PyIceberg and we take turns on the tables and views of one REST catalog
+(FRAZIL_TEST_REST and FRAZIL_TEST_NESSIE name servers).
+"""
 
 from __future__ import annotations
 
@@ -86,24 +88,47 @@ def answer(stdout: str) -> Any:
 
 @pytest.mark.java
 @pytest.mark.parametrize("uri", SERVERS)
-def test_java_pyiceberg_and_we_take_turns_on_tables_and_views(uri: str, java_check: Any, pyiceberg_check: Any) -> None:
+def test_java_pyiceberg_and_we_take_turns_on_tables_and_views(
+    uri: str, java_check: Any, pyiceberg_check: Any
+) -> None:
     db = f"t{uuid.uuid4().hex[:8]}"
     catalog = frazil.load_catalog("r", type="rest", uri=uri)
     catalog.create_namespace(db)
     table = catalog.create_table(f"{db}.t", "id bigint, s string")
     table.append([{"id": 1, "s": "a"}, {"id": 2, "s": "b"}])
     sql = "SELECT id FROM t WHERE s = 'b'"
-    catalog.create_view(f"{db}.v", "two bigint", sql=sql, default_catalog="r", properties={"team": "ours", "spark.query-column-names": "id"})
+    catalog.create_view(
+        f"{db}.v",
+        "two bigint",
+        sql=sql,
+        default_catalog="r",
+        properties={"team": "ours", "spark.query-column-names": "id"},
+    )
     java = answer(java_check.run(JAVA, uri, db))
-    assert java["rows"] == [[1, "a"], [2, "b"], [3, "java"]] and java["view"] == [[2]] and java["views"] == ["made_by_java", "v"]
+    assert (
+        java["rows"] == [[1, "a"], [2, "b"], [3, "java"]]
+        and java["view"] == [[2]]
+        and java["views"] == ["made_by_java", "v"]
+    )
     assert java["team"] == "ours"
     theirs = answer(pyiceberg_check.run(PYICEBERG, uri, db))
-    assert theirs["rows"] == [*java["rows"], [4, "pyiceberg"]] and theirs["views"] == java["views"] and theirs["versions"] == [1, 2]
+    assert (
+        theirs["rows"] == [*java["rows"], [4, "pyiceberg"]]
+        and theirs["views"] == java["views"]
+        and theirs["versions"] == [1, 2]
+    )
     view = catalog.load_view(f"{db}.v")
-    assert view.sql_for("spark").sql == theirs["sql"] == "SELECT id, s FROM t WHERE id > 1" and view.schema().column_names == ["id", "s"]
-    assert view.current_version().default_namespace == (db,) and view.current_version().default_catalog in (None, "r")
+    assert view.sql_for("spark").sql == theirs[
+        "sql"
+    ] == "SELECT id, s FROM t WHERE id > 1" and view.schema().column_names == ["id", "s"]
+    assert view.current_version().default_namespace == (
+        db,
+    ) and view.current_version().default_catalog in (None, "r")
     made = catalog.load_view(f"{db}.made_by_java")
-    assert made.schema().column_names == ["word", "n"] and made.schema().find_field("word").doc == "a word"
+    assert (
+        made.schema().column_names == ["word", "n"]
+        and made.schema().find_field("word").doc == "a word"
+    )
     table.refresh()
     table.append([{"id": 5, "s": "us"}])
     assert sorted(catalog.load_table(f"{db}.t").to_arrow()["id"].to_pylist()) == [1, 2, 3, 4, 5]
@@ -111,7 +136,9 @@ def test_java_pyiceberg_and_we_take_turns_on_tables_and_views(uri: str, java_che
 
 
 @pytest.mark.parametrize("uri", SERVERS)
-def test_a_commit_is_one_request_and_a_load_before_it_another(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_is_one_request_and_a_load_before_it_another(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     db = f"t{uuid.uuid4().hex[:8]}"
     catalog: Any = frazil.load_catalog("r", type="rest", uri=uri)
     catalog.create_namespace(db)
@@ -138,40 +165,86 @@ OF_NESSIE = [os.environ["FRAZIL_TEST_NESSIE"]] if os.environ.get("FRAZIL_TEST_NE
 
 
 @pytest.mark.parametrize("uri", OF_NESSIE)
-def test_pyiceberg_and_we_take_turns_on_the_tables_of_nessie(uri: str, pyiceberg_check: Any) -> None:
+def test_pyiceberg_and_we_take_turns_on_the_tables_of_nessie(
+    uri: str, pyiceberg_check: Any
+) -> None:
     db, properties = f"t{uuid.uuid4().hex[:8]}", {"type": "rest", "uri": uri, **s3_place()[1]}
     with frazil.load_catalog("n", **properties) as catalog:
         catalog.create_namespace(db)
-        catalog.create_table(f"{db}.t", "id bigint, s string", properties={"team": "ours"}).append([{"id": 1, "s": "us"}, {"id": 2, "s": "us"}])
-        first = answer(pyiceberg_check.run(PYICEBERG_OF_NESSIE, json.dumps(properties | {"s3.region": "us-east-1"}), db))
+        catalog.create_table(f"{db}.t", "id bigint, s string", properties={"team": "ours"}).append(
+            [{"id": 1, "s": "us"}, {"id": 2, "s": "us"}]
+        )
+        first = answer(
+            pyiceberg_check.run(
+                PYICEBERG_OF_NESSIE, json.dumps(properties | {"s3.region": "us-east-1"}), db
+            )
+        )
         assert first["rows"] == [[1, "us"], [2, "us"]] and first["properties"]["team"] == "ours"
-        assert first["tables"] == ["made_by_pyiceberg", "t"] == [name for _, name in catalog.list_tables(db)]
+        assert (
+            first["tables"]
+            == ["made_by_pyiceberg", "t"]
+            == [name for _, name in catalog.list_tables(db)]
+        )
         table = catalog.load_table(f"{db}.t")
         assert rows(table) == [[1, "us"], [2, "us"], [12, "pyiceberg"]]
         table.delete("id = 1")
         table.update(set={"s": "'us again'"}, where="id = 12")
         made = catalog.load_table(f"{db}.made_by_pyiceberg")
         made.append([{"id": 8, "s": "us"}])
-        second = answer(pyiceberg_check.run(PYICEBERG_OF_NESSIE, json.dumps(properties | {"s3.region": "us-east-1"}), db))
+        second = answer(
+            pyiceberg_check.run(
+                PYICEBERG_OF_NESSIE, json.dumps(properties | {"s3.region": "us-east-1"}), db
+            )
+        )
         assert second["rows"] == [[2, "us"], [12, "us again"]]
-        assert rows(catalog.load_table(f"{db}.t")) == [[2, "us"], [12, "pyiceberg"], [12, "us again"]]
-        assert rows(catalog.load_table(f"{db}.made_by_pyiceberg")) == [[7, "pyiceberg"], [7, "pyiceberg"], [8, "us"]]
+        assert rows(catalog.load_table(f"{db}.t")) == [
+            [2, "us"],
+            [12, "pyiceberg"],
+            [12, "us again"],
+        ]
+        assert rows(catalog.load_table(f"{db}.made_by_pyiceberg")) == [
+            [7, "pyiceberg"],
+            [7, "pyiceberg"],
+            [8, "us"],
+        ]
 
 
 @pytest.mark.java
 @pytest.mark.soak
 @pytest.mark.parametrize("uri", OF_NESSIE)
-def test_java_and_we_take_turns_on_the_tables_of_nessie(uri: str, java_check: Any, tmp_path: Path) -> None:
+def test_java_and_we_take_turns_on_the_tables_of_nessie(
+    uri: str, java_check: Any, tmp_path: Path
+) -> None:
     db, properties = f"t{uuid.uuid4().hex[:8]}", s3_place()[1]
-    settings = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "rest", ".uri": uri, ".cache-enabled": "false", ".client.region": "us-east-1", ".http-client.type": "urlconnection"}
+    settings = {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "rest",
+        ".uri": uri,
+        ".cache-enabled": "false",
+        ".client.region": "us-east-1",
+        ".http-client.type": "urlconnection",
+    }
     settings |= {f".{key}": value for key, value in properties.items()}
     with frazil.load_catalog("n", type="rest", uri=uri, **properties) as catalog:
         catalog.create_namespace(db)
-        catalog.create_table(f"{db}.t", "id bigint, s string").append([{"id": 1, "s": "us"}, {"id": 2, "s": "us"}])
-        found = answer(java_check.run(JAVA_OF_NESSIE, jars("aws", tmp_path, java_check.environment.python), json.dumps(settings), db))
+        catalog.create_table(f"{db}.t", "id bigint, s string").append(
+            [{"id": 1, "s": "us"}, {"id": 2, "s": "us"}]
+        )
+        found = answer(
+            java_check.run(
+                JAVA_OF_NESSIE,
+                jars("aws", tmp_path, java_check.environment.python),
+                json.dumps(settings),
+                db,
+            )
+        )
         assert found == {"rows": [[1, "us"], [2, "us"]], "tables": ["t"]}
         table = catalog.load_table(f"{db}.t")
-        assert rows(table) == [[2, "us"], [20, "java"]] and table.schema().column_names == ["id", "s", "more"]
+        assert rows(table) == [[2, "us"], [20, "java"]] and table.schema().column_names == [
+            "id",
+            "s",
+            "more",
+        ]
         table.append([{"id": 3, "s": "us", "more": 1}])
         assert rows(catalog.load_table(f"{db}.t")) == [[2, "us"], [3, "us"], [20, "java"]]
 

@@ -1,4 +1,6 @@
-"""A change that is sent twice under one key: once the outcome of the first sending is not known, no refusal of the second one makes it known."""
+"""A change that is sent twice under one key: once the outcome of the first sending is not known, no
+refusal of the second one makes it known.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ LATE = (504, b"late", {"Content-Type": "text/html"})
 
 @pytest.mark.parametrize("first", [None, LATE], ids=["lost", "late"])
 @pytest.mark.parametrize("second", REFUSALS, ids=lambda a: str(a and a[0]))
-def test_a_repeated_change_that_is_refused_may_have_been_handled(server: Server, first: Any, second: Any) -> None:
+def test_a_repeated_change_that_is_refused_may_have_been_handled(
+    server: Server, first: Any, second: Any
+) -> None:
     server.on("GET /v1/config", (200, KEYED))
     server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
     server.on(f"POST {TABLE_ROUTE}", first, second)
@@ -43,7 +47,11 @@ def test_a_repeated_change_that_is_refused_may_have_been_handled(server: Server,
     assert server.routes().count(f"POST {TABLE_ROUTE}") >= 2
 
 
-@pytest.mark.parametrize("renewal", [(200, {"access_token": "two"}), error(401, "NotAuthorizedException"), None], ids=["new", "refused", "lost"])
+@pytest.mark.parametrize(
+    "renewal",
+    [(200, {"access_token": "two"}), error(401, "NotAuthorizedException"), None],
+    ids=["new", "refused", "lost"],
+)
 def test_a_change_stays_unclear_while_its_token_is_renewed(server: Server, renewal: Any) -> None:
     server.on("GET /v1/config", (200, KEYED))
     server.on("POST /v1/oauth/tokens", (200, {"access_token": "one"}), renewal)
@@ -52,13 +60,22 @@ def test_a_change_stays_unclear_while_its_token_is_renewed(server: Server, renew
     backend = server.catalog(credential="me:pass-word")
     assert isinstance(swap(backend, backend.load(TABLE), set_to(a="1")), Unknown)
     posted = [a.headers for a in server.asked if a.path == TABLE_ROUTE and a.method == "POST"]
-    assert len(posted) == (3 if renewal and renewal[0] == 200 else 2) and len({h["Idempotency-Key"] for h in posted}) == 1
+    assert (
+        len(posted) == (3 if renewal and renewal[0] == 200 else 2)
+        and len({h["Idempotency-Key"] for h in posted}) == 1
+    )
 
 
-def test_a_change_is_not_sent_by_a_new_token_once_the_server_has_forgotten_its_key(server: Server) -> None:
+def test_a_change_is_not_sent_by_a_new_token_once_the_server_has_forgotten_its_key(
+    server: Server,
+) -> None:
     """The first sending may have been handled, and the server would handle the next one again."""
-    server.on("GET /v1/config", (200, {**KEYED, "idempotency-key-lifetime": "PT13S"}))  # a sending takes 12 seconds at most
-    server.on("POST /v1/oauth/tokens", (200, {"access_token": "one"}), (200, {"access_token": "two"}))
+    server.on(
+        "GET /v1/config", (200, {**KEYED, "idempotency-key-lifetime": "PT13S"})
+    )  # a sending takes 12 seconds at most
+    server.on(
+        "POST /v1/oauth/tokens", (200, {"access_token": "one"}), (200, {"access_token": "two"})
+    )
     server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
 
     def late_refusal(_: Any) -> Any:
@@ -68,11 +85,18 @@ def test_a_change_is_not_sent_by_a_new_token_once_the_server_has_forgotten_its_k
     server.on(f"POST {TABLE_ROUTE}", LATE, late_refusal, (200, table_json()))
     backend = server.catalog(credential="me:pass-word")
     assert isinstance(swap(backend, backend.load(TABLE), set_to(a="1")), Unknown)
-    assert server.routes().count(f"POST {TABLE_ROUTE}") == 2 and server.routes().count("POST /v1/oauth/tokens") == 2
+    assert (
+        server.routes().count(f"POST {TABLE_ROUTE}") == 2
+        and server.routes().count("POST /v1/oauth/tokens") == 2
+    )
 
 
-def test_a_token_that_cannot_be_had_leaves_a_change_unclear_only_after_it_was_sent(server: Server) -> None:
-    """The token ends between two sendings of one change; without a sending, the same fault is a failure for certain."""
+def test_a_token_that_cannot_be_had_leaves_a_change_unclear_only_after_it_was_sent(
+    server: Server,
+) -> None:
+    """The token ends between two sendings of one change; without a sending, the same fault is a
+    failure for certain.
+    """
     server.on("GET /v1/config", (200, KEYED))
     server.on("POST /v1/oauth/tokens", (200, {"access_token": "one", "expires_in": 3600}), None)
     server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
@@ -90,14 +114,31 @@ def test_a_token_that_cannot_be_had_leaves_a_change_unclear_only_after_it_was_se
         swap(backend, base, set_to(a="1"))
 
 
-@pytest.mark.parametrize("change", ["drop_table", "rename_table", "create_namespace", "drop_view", "create_view"])
-def test_other_changes_that_are_refused_when_they_are_repeated_are_unclear(server: Server, change: str) -> None:
-    routes = {"drop_table": f"DELETE {TABLE_ROUTE}", "rename_table": "POST /v1/tables/rename", "create_namespace": "POST /v1/namespaces"}
-    views = {"drop_view": "DELETE /v1/namespaces/db/views/t", "create_view": "POST /v1/namespaces/db/views"}
+@pytest.mark.parametrize(
+    "change", ["drop_table", "rename_table", "create_namespace", "drop_view", "create_view"]
+)
+def test_other_changes_that_are_refused_when_they_are_repeated_are_unclear(
+    server: Server, change: str
+) -> None:
+    routes = {
+        "drop_table": f"DELETE {TABLE_ROUTE}",
+        "rename_table": "POST /v1/tables/rename",
+        "create_namespace": "POST /v1/namespaces",
+    }
+    views = {
+        "drop_view": "DELETE /v1/namespaces/db/views/t",
+        "create_view": "POST /v1/namespaces/db/views",
+    }
     server.on("GET /v1/config", (200, KEYED))
     server.on("GET /v1/namespaces/db", (200, {}))
     server.on({**routes, **views}[change], None, error(403, "ForbiddenException"))
-    backend, more = server.catalog(), {"rename_table": (("db", "u"),), "create_view": (decode_view(json.dumps(VIEW_ANSWER["metadata"]).encode(), file="v"),)}
+    backend, more = (
+        server.catalog(),
+        {
+            "rename_table": (("db", "u"),),
+            "create_view": (decode_view(json.dumps(VIEW_ANSWER["metadata"]).encode(), file="v"),),
+        },
+    )
     ask = partial(getattr(backend, change), TABLE, *more.get(change, ()))
     if change == "create_view":
         assert isinstance(ask(), Unknown)
@@ -108,13 +149,16 @@ def test_other_changes_that_are_refused_when_they_are_repeated_are_unclear(serve
 
 
 def keeping(server: Server, place: Path, *refusals: Any) -> Any:
-    """Let the server keep a table below a folder and apply the first commit, but answer it so that its outcome is not known, and those
-    after it with the refusals."""
+    """Let the server keep a table below a folder and apply the first commit, but answer it so that
+    its outcome is not known, and those after it with the refusals."""
     state = {"now": new_metadata(str(place), commit__status_check__num_retries="0")}
 
     def table(_: Any = None) -> tuple[int, Any]:
         shown = f"{place}/metadata/{len(state['now'].snapshots)}.metadata.json"
-        return 200, {"metadata-location": shown, "metadata": json.loads(encode_metadata(state["now"]))}
+        return 200, {
+            "metadata-location": shown,
+            "metadata": json.loads(encode_metadata(state["now"])),
+        }
 
     def applied(asked: Asked) -> Any:
         body = json.loads(asked.body)
@@ -130,7 +174,9 @@ def keeping(server: Server, place: Path, *refusals: Any) -> Any:
 
 @pytest.mark.parametrize("second", [*REFUSALS[:3], *REFUSALS[-4:]], ids=lambda a: str(a and a[0]))
 @pytest.mark.parametrize("seen", [True, False], ids=["found", "out of sight"])
-def test_no_file_of_an_append_that_was_applied_is_lost_when_its_repetition_is_refused(server: Server, tmp_path: Path, second: Any, seen: bool) -> None:
+def test_no_file_of_an_append_that_was_applied_is_lost_when_its_repetition_is_refused(
+    server: Server, tmp_path: Path, second: Any, seen: bool
+) -> None:
     with keeping(server, tmp_path / "t", second) as catalog:
         table = catalog.load_table("db.t")
         after = server.answers[f"GET {TABLE_ROUTE}"]

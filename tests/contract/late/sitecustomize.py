@@ -1,5 +1,6 @@
-"""Loaded by every Python that Spark starts while FRAZIL_TEST_LATE names a folder: the first attempt of a job's task 0 waits until a copy of it,
-which Spark's speculation started elsewhere, has done the work; then it does it too, as a slow machine would. Marks in that folder say so."""
+"""Loaded by every Python that Spark starts while FRAZIL_TEST_LATE names a folder: the first attempt
+of a job's task 0 waits until a copy of it, which Spark's speculation started elsewhere, has done
+the work; then it does it too, as a slow machine would. Marks in that folder say so."""
 
 import os
 import time
@@ -26,7 +27,9 @@ def late(work, kind):
         name = f"{kind}-{context.stageId()}-{context.partitionId()}"
         if context.partitionId() == 0 and context.attemptNumber() == 0:
             end = time.monotonic() + PATIENCE
-            while not os.path.exists(os.path.join(FOLDER, f"{name}-copy")) and time.monotonic() < end:
+            while (
+                not os.path.exists(os.path.join(FOLDER, f"{name}-copy")) and time.monotonic() < end
+            ):
                 time.sleep(0.02)
             time.sleep(LATE)
             found = list(work(*arguments))
@@ -52,7 +55,9 @@ def _install():
     batch_rows.stage_part = late(batch_rows.stage_part, "stream")
     batch_rows.write_part = late(batch_rows.write_part, "stream")
     staging.write_part = late(staging.write_part, "stage")
-    row_changes_tasks.write_rows_and_positions = late(row_changes_tasks.write_rows_and_positions, "changes")
+    row_changes_tasks.write_rows_and_positions = late(
+        row_changes_tasks.write_rows_and_positions, "changes"
+    )
 
 
 if FOLDER:

@@ -1,4 +1,6 @@
-"""Compaction comes before the conversion of deletes that it applies anyhow, and recommend() tells what it leaves of the other findings."""
+"""Compaction comes before the conversion of deletes that it applies anyhow, and recommend() tells
+what it leaves of the other findings.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,23 @@ import pytest
 from frazil.maintain.advice.auto import auto
 from frazil.maintain.advice.finding import Cure, Finding, Findings
 from frazil.table.table import Table
-from tests.maintain.deletes import append, by_bounded_keys, by_keys, by_position, delete_files, ids, made
+from tests.maintain.deletes import (
+    append,
+    by_bounded_keys,
+    by_keys,
+    by_position,
+    delete_files,
+    ids,
+    made,
+)
 
 DATA = ("unsorted", "small_files", "deleted_rows", "equality_deletes", "position_delete_files")
 
 
 def appended(t: Table, count: int, residue: int | None = None) -> None:
-    """Append one file after another; `residue`: all rows in the partition of the ids with this rest modulo three."""
+    """Append one file after another; `residue`: all rows in the partition of the ids with this rest
+    modulo three.
+    """
     for n in range(count):
         append(t, [i for i in range(30 * n, 30 * n + 30) if residue is None or i % 3 == residue])
 
@@ -31,7 +43,9 @@ def keys_of_one_partition(folder: Path, version: int) -> Table:
 
 
 def keys_of_two_partitions(folder: Path, version: int) -> Table:
-    """Partition a has six small files, b two, to which deletes apply as well; there is an older file of partition c."""
+    """Partition a has six small files, b two, to which deletes apply as well; there is an older
+    file of partition c.
+    """
     t = made(folder, version, spec=["p"])
     appended(t, 1, 2)
     appended(t, 6, 0)
@@ -68,7 +82,9 @@ def positions_of_all_files(folder: Path, version: int) -> Table:
 
 
 def positions_of_partitions(folder: Path, version: int) -> Table:
-    """Format version 2 as another engine may leave it, then perhaps upgraded: position delete files by partition, and of single files."""
+    """Format version 2 as another engine may leave it, then perhaps upgraded: position delete files
+    by partition, and of single files.
+    """
     t = made(folder, 2, spec=["p"])
     appended(t, 6, 0)
     appended(t, 1, 1)
@@ -103,7 +119,9 @@ def found(t: Table) -> dict[str, Finding]:
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("filled", TABLES, ids=lambda f: f.__name__)
-def test_what_is_told_to_be_left_after_a_cure_is_what_is_found_then(tmp_path: Path, filled: Callable[[Path, int], Table], version: int) -> None:
+def test_what_is_told_to_be_left_after_a_cure_is_what_is_found_then(
+    tmp_path: Path, filled: Callable[[Path, int], Table], version: int
+) -> None:
     before = found(filled(tmp_path / "first", version))
     assert before
     for kind in {k for f in before.values() for k in f.left_after}:
@@ -122,7 +140,9 @@ def test_what_is_told_to_be_left_after_a_cure_is_what_is_found_then(tmp_path: Pa
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("filled", TABLES, ids=lambda f: f.__name__)
-def test_auto_takes_the_steps_of_its_dry_run(tmp_path: Path, filled: Callable[[Path, int], Table], version: int) -> None:
+def test_auto_takes_the_steps_of_its_dry_run(
+    tmp_path: Path, filled: Callable[[Path, int], Table], version: int
+) -> None:
     t = filled(tmp_path, version)
     rows = ids(t)
     planned = [(s.kind, s.call) for s in t.maintenance.auto(dry_run=True).steps]
@@ -130,24 +150,35 @@ def test_auto_takes_the_steps_of_its_dry_run(tmp_path: Path, filled: Callable[[P
     assert not done.failed and [(s.kind, s.call) for s in done.steps] == planned
     assert ids(t) == rows and not found(t) and "equality" not in delete_files(t)
     if filled is keys_of_one_partition:
-        assert [kind for kind, _ in planned] == ["small_files"], "the compaction applies the deletes"
+        assert [kind for kind, _ in planned] == ["small_files"], (
+            "the compaction applies the deletes"
+        )
 
 
 def test_only_the_files_that_compaction_leaves_are_converted(tmp_path: Path) -> None:
     t = keys_of_two_partitions(tmp_path, 3)
     told = found(t)
     left = told["equality_deletes"].left_after["small_files"]
-    assert told["equality_deletes"].numbers["files"] == 8 and left is not None and left.numbers["files"] == 2
+    assert (
+        told["equality_deletes"].numbers["files"] == 8
+        and left is not None
+        and left.numbers["files"] == 2
+    )
     assert "after the cure of small_files" in str(told["equality_deletes"])
     (converted,) = (s for s in t.maintenance.auto().steps if s.kind == "equality_deletes")
-    assert converted.cost_bytes == left.cost_bytes and converted.result.added_delete_files_count == 2
+    assert (
+        converted.cost_bytes == left.cost_bytes and converted.result.added_delete_files_count == 2
+    )
 
 
 def test_deletes_are_converted_where_compaction_is_over_the_budget(tmp_path: Path) -> None:
     t = keys_of_one_partition(tmp_path, 3)
     budget, rows = found(t)["equality_deletes"].cost_bytes, ids(t)
     for dry_run, outcome in ((True, "planned"), (False, "done")):
-        steps = {s.kind: s.outcome for s in t.maintenance.auto(budget_bytes=budget, dry_run=dry_run).steps}
+        steps = {
+            s.kind: s.outcome
+            for s in t.maintenance.auto(budget_bytes=budget, dry_run=dry_run).steps
+        }
         assert steps == {"small_files": "over budget", "equality_deletes": outcome}
     assert ids(t) == rows and delete_files(t) == {"vector": 2}
 
@@ -157,8 +188,12 @@ def finding(kind: str, cost: int = 100, **more: Any) -> Finding:
 
 
 @pytest.mark.parametrize(("added", "run"), [(10, ["a", "b"]), (100, ["a"])])
-def test_a_cure_that_another_has_done_is_run_only_for_little_that_writers_have_added_meanwhile(added: int, run: list[str]) -> None:
-    """The first cure does the work of the second too; meanwhile writers leave a tenth of that work, or as much as before."""
+def test_a_cure_that_another_has_done_is_run_only_for_little_that_writers_have_added_meanwhile(
+    added: int, run: list[str]
+) -> None:
+    """The first cure does the work of the second too; meanwhile writers leave a tenth of that work,
+    or as much as before.
+    """
     calls: list[str] = []
 
     def recommend() -> Findings:
@@ -187,13 +222,21 @@ def test_a_cure_is_run_where_the_one_that_was_to_settle_it_left_files_out() -> N
         return Partial()
 
     def recommend() -> Findings:
-        return Findings([f for f in (finding("a"), finding("b", left_after={"a": None})) if f.kind not in calls])
+        return Findings(
+            [f for f in (finding("a"), finding("b", left_after={"a": None})) if f.kind not in calls]
+        )
 
-    assert [(s.kind, s.outcome) for s in auto(recommend, lambda _: cure, contextlib.nullcontext).steps] == [("a", "done"), ("b", "done")]
+    assert [
+        (s.kind, s.outcome) for s in auto(recommend, lambda _: cure, contextlib.nullcontext).steps
+    ] == [("a", "done"), ("b", "done")]
 
 
 def test_a_dry_run_leaves_out_what_the_second_of_two_cures_settles() -> None:
     partly = finding("c", 10)
-    findings = Findings([finding("a"), finding("b"), finding("c", left_after={"a": partly, "b": None})])
-    planned = auto(lambda: findings, lambda _: lambda x, dry_run: None, contextlib.nullcontext, dry_run=True)
+    findings = Findings(
+        [finding("a"), finding("b"), finding("c", left_after={"a": partly, "b": None})]
+    )
+    planned = auto(
+        lambda: findings, lambda _: lambda x, dry_run: None, contextlib.nullcontext, dry_run=True
+    )
     assert [s.kind for s in planned.steps] == ["a", "b"]

@@ -1,4 +1,6 @@
-"""Random tables: each cure that is advised would do something, its dry run tells what it does, and after `auto` there is nothing to do."""
+"""Random tables: each cure that is advised would do something, its dry run tells what it does, and
+after `auto` there is nothing to do.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,30 @@ from tests.maintain import deletes
 from tests.maintain.deletes import by_bounded_keys, by_keys, by_position
 
 SEEDS = [*range(10), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(10, 100))]
-ESTIMATED = ("added_data_files_count", "added_files", "removed_files", "seconds", "dry_run", "ndv", "statistics_file", "partition_statistics_file")
+ESTIMATED = (
+    "added_data_files_count",
+    "added_files",
+    "removed_files",
+    "seconds",
+    "dry_run",
+    "ndv",
+    "statistics_file",
+    "partition_statistics_file",
+)
 
 
 def random_table(seed: int, folder: Path) -> Any:
-    """A table of some appends, with deletes of each kind that its version has, as streams, engines and interrupted jobs leave it."""
+    """A table of some appends, with deletes of each kind that its version has, as streams, engines
+    and interrupted jobs leave it.
+    """
     rng = random.Random(seed)
     version = rng.choice([1, 2, 2, 2, 3, 3])
     properties = {
         "write.target-file-size-bytes": str(rng.choice([1 << 9, 3000, 20_000, 512 << 20])),
-        "write.delete.granularity": rng.choice(["file", "partition"]), "commit.manifest-merge.enabled": rng.choice(["true", "false"]),
+        "write.delete.granularity": rng.choice(["file", "partition"]),
+        "commit.manifest-merge.enabled": rng.choice(["true", "false"]),
         "history.expire.max-snapshot-age-ms": rng.choice(["1", "432000000"]),
-    }  # fmt: skip
+    }
     spec = rng.choice([(), (), ("p",), ("bucket(3, id)",)])
     table = deletes.made(folder, version, spec, **properties)
     if rng.random() < 0.4:
@@ -40,7 +54,12 @@ def random_table(seed: int, folder: Path) -> Any:
         ids += count
         _delete(rng, table, ids, version)
     if rng.random() < 0.3:
-        table.refresh().delete(rng.choice(["true", "id < 1000", "p = 'a'"]), mode="copy-on-write" if version == 1 else rng.choice(["copy-on-write", "merge-on-read"]))
+        table.refresh().delete(
+            rng.choice(["true", "id < 1000", "p = 'a'"]),
+            mode="copy-on-write"
+            if version == 1
+            else rng.choice(["copy-on-write", "merge-on-read"]),
+        )
     return table.refresh()
 
 
@@ -77,11 +96,19 @@ def test_what_is_advised_is_done_and_then_nothing_is_left(seed: int, tmp_path: P
     rows = content(table)
     findings = [f for f in table.maintenance.recommend() if f.by_auto]
     for finding in findings:
-        told = getattr(table.maintenance, finding.cure.verb)(**{**finding.cure.arguments, "dry_run": True})
-        assert any(v for k, v in told.to_dict().items() if k not in ("dry_run", "seconds")), (finding, told)
+        told = getattr(table.maintenance, finding.cure.verb)(
+            **{**finding.cure.arguments, "dry_run": True}
+        )
+        assert any(v for k, v in told.to_dict().items() if k not in ("dry_run", "seconds")), (
+            finding,
+            told,
+        )
     if findings:
         cure = random.Random(seed).choice(findings).cure
-        told, done = (getattr(table.refresh().maintenance, cure.verb)(**{**cure.arguments, "dry_run": dry}) for dry in (True, False))
+        told, done = (
+            getattr(table.refresh().maintenance, cure.verb)(**{**cure.arguments, "dry_run": dry})
+            for dry in (True, False)
+        )
         assert numbers(told) == numbers(done), cure
     result = table.maintenance.auto()
     assert not result.failed, result

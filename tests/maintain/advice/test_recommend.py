@@ -1,4 +1,6 @@
-"""recommend and auto: tables with known ailments get exactly these findings, healthy ones none; cures run within the budget."""
+"""recommend and auto: tables with known ailments get exactly these findings, healthy ones none;
+cures run within the budget.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ from frazil.commit.actions import MetadataChange, RowDelta
 from frazil.errors import CommitFailedException, CommitStateUnknownException, InvalidInput
 from frazil.maintain.advice import metadata_files
 from frazil.maintain.advice.auto import AutoResult, auto
-from frazil.maintain.advice.finding import Cure, Finding, Findings, count_text, minutes_text, saving_text
+from frazil.maintain.advice.finding import (
+    Cure,
+    Finding,
+    Findings,
+    count_text,
+    minutes_text,
+    saving_text,
+)
 from frazil.maintain.compact.options import CompactionOptions
 from frazil.maintain.lease import LEASE, LEASE_SECONDS, LeaseHeld, is_held, lease
 from frazil.maintain.procedure import ProcedureResult
@@ -33,7 +42,12 @@ DAY = 86_400_000
 
 
 def rows(first: int = 0, count: int = 100) -> pa.Table:
-    return pa.table({"id": pa.array(range(first, first + count), pa.int64()), "s": [f"v{i % 2}" for i in range(count)]})
+    return pa.table(
+        {
+            "id": pa.array(range(first, first + count), pa.int64()),
+            "s": [f"v{i % 2}" for i in range(count)],
+        }
+    )
 
 
 def healthy(catalog: Catalog, name: str = "t", **arguments: Any) -> Table:
@@ -58,16 +72,31 @@ def test_a_healthy_table_and_an_empty_one_have_no_findings(home: Catalog) -> Non
     t.maintenance.compute_table_stats()
     t.maintenance.compute_partition_stats()
     found = t.maintenance.recommend()
-    assert found.kinds == () and repr(found) == "default.db.t: nothing to do" and found.to_arrow().num_rows == 0
+    assert (
+        found.kinds == ()
+        and repr(found) == "default.db.t: nothing to do"
+        and found.to_arrow().num_rows == 0
+    )
 
 
 def test_small_files_are_found_by_partition(home: Catalog) -> None:
     t = healthy(home, partition_by=["s"])
     for n in range(5):
-        t.append(rows(1000 * (n + 1)).filter(pa.array([i % 2 == 0 for i in range(100)])))  # only partition v0 gets more files
+        t.append(
+            rows(1000 * (n + 1)).filter(pa.array([i % 2 == 0 for i in range(100)]))
+        )  # only partition v0 gets more files
     assert t.maintenance.recommend().kinds == ("small_files",)
-    sizes = [f["file_size_in_bytes"] for f in t.inspect.files().to_pylist() if f["partition"] == {"s": "v0"}]
-    assert numbers(t, "small_files") == {"files": 6, "bytes": sum(sizes), "files_after": 1, "partitions": 1}
+    sizes = [
+        f["file_size_in_bytes"]
+        for f in t.inspect.files().to_pylist()
+        if f["partition"] == {"s": "v0"}
+    ]
+    assert numbers(t, "small_files") == {
+        "files": 6,
+        "bytes": sum(sizes),
+        "files_after": 1,
+        "partitions": 1,
+    }
     (found,) = t.maintenance.recommend()
     assert found.cost_bytes == 2 * sum(sizes) and found.call == "t.maintenance.rewrite_data_files()"
     assert found.brings == "a full read opens 2 files instead of 7" and found.seconds_saved > 0
@@ -82,13 +111,19 @@ def test_files_of_the_wanted_size_are_not_small(home: Catalog) -> None:
 
 
 @pytest.mark.parametrize(("version", "option"), [(3, {"delete-ratio-threshold": "0.1"}), (2, None)])
-def test_deleted_rows_are_counted(home: Catalog, version: int, option: dict[str, str] | None) -> None:
+def test_deleted_rows_are_counted(
+    home: Catalog, version: int, option: dict[str, str] | None
+) -> None:
     t = healthy(home, format_version=version)
     t.delete("id < 9", mode="merge-on-read")
     assert t.maintenance.recommend().kinds == ()
     t.delete("id < 20", mode="merge-on-read")
     (found,) = t.maintenance.recommend()
-    assert found.kind == "deleted_rows" and found.numbers["rows_deleted"] == 20 and found.numbers["share"] == 0.2
+    assert (
+        found.kind == "deleted_rows"
+        and found.numbers["rows_deleted"] == 20
+        and found.numbers["share"] == 0.2
+    )
     assert found.numbers["files"] == 1 and found.cure.verb == "rewrite_data_files"
     if option is not None:
         assert found.cure.arguments == {"options": option}
@@ -97,37 +132,65 @@ def test_deleted_rows_are_counted(home: Catalog, version: int, option: dict[str,
 def test_equality_deletes_are_found_with_the_files_that_they_apply_to(home: Catalog) -> None:
     t = healthy(home, partition_by=["s"])
     with t._begin() as operation:
-        operation.stage(RowDelta(added_deletes=[keys(1, 9, p="v1"), keys(2, 3, "/f.parquet", p="v1")]))
+        operation.stage(
+            RowDelta(added_deletes=[keys(1, 9, p="v1"), keys(2, 3, "/f.parquet", p="v1")])
+        )
     (found,) = t.refresh().maintenance.recommend()
-    sizes = [f["file_size_in_bytes"] for f in t.inspect.data_files().to_pylist() if f["partition"] == {"s": "v1"}]
-    assert (found.kind, found.call) == ("equality_deletes", "t.maintenance.convert_equality_deletes()")
-    assert found.numbers == {"delete_files": 2, "records": 4, "files": 1} and found.cost_bytes == sum(sizes)
+    sizes = [
+        f["file_size_in_bytes"]
+        for f in t.inspect.data_files().to_pylist()
+        if f["partition"] == {"s": "v1"}
+    ]
+    assert (found.kind, found.call) == (
+        "equality_deletes",
+        "t.maintenance.convert_equality_deletes()",
+    )
+    assert found.numbers == {
+        "delete_files": 2,
+        "records": 4,
+        "files": 1,
+    } and found.cost_bytes == sum(sizes)
 
 
 @pytest.mark.parametrize(("version", "files"), [(2, 5), (3, 1)])
-def test_position_delete_files_are_found_from_the_number_that_their_rewriting_takes(home: Catalog, version: int, files: int) -> None:
+def test_position_delete_files_are_found_from_the_number_that_their_rewriting_takes(
+    home: Catalog, version: int, files: int
+) -> None:
     t = healthy(home)
     deletes = [positions(None, f"/p{n}.parquet") for n in range(files)]
     dangling = ("dangling_deletes",)  # none of them is about a data file of the table
-    for entries, wanted in ((deletes[:-1], dangling if files > 1 else ()), (deletes[-1:], ("position_delete_files", *dangling))):
+    for entries, wanted in (
+        (deletes[:-1], dangling if files > 1 else ()),
+        (deletes[-1:], ("position_delete_files", *dangling)),
+    ):
         with t._begin() as operation:
             operation.stage(RowDelta(added_deletes=entries))
         if version == 3 and len(wanted) == 2:
             t.refresh().upgrade(3)
         assert t.refresh().maintenance.recommend().kinds == wanted
-    assert numbers(t, "position_delete_files") == {"files": files, "bytes": 50 * files, "files_after": 1 if version == 2 else 0}
+    assert numbers(t, "position_delete_files") == {
+        "files": files,
+        "bytes": 50 * files,
+        "files_after": 1 if version == 2 else 0,
+    }
 
 
 def test_files_that_overlap_in_the_sort_column_are_found(home: Catalog) -> None:
-    apart = healthy(home, "apart", sort_by=["id"], properties={"write.target-file-size-bytes": "600"})
-    mixed = healthy(home, "mixed", sort_by=["id"], properties={"write.target-file-size-bytes": "600"})
+    apart = healthy(
+        home, "apart", sort_by=["id"], properties={"write.target-file-size-bytes": "600"}
+    )
+    mixed = healthy(
+        home, "mixed", sort_by=["id"], properties={"write.target-file-size-bytes": "600"}
+    )
     for n in range(7):
         apart.append(rows(100 * (n + 1)))
         mixed.append(rows(n + 1))
     assert apart.maintenance.recommend().kinds == ()
     (found,) = mixed.maintenance.recommend()
     assert (found.kind, found.numbers["files"]) == ("unsorted", 8) and found.numbers["depth"] > 4
-    assert found.cure.arguments["strategy"] == "sort" and "by which the table is sorted" in found.text
+    assert (
+        found.cure.arguments["strategy"] == "sort" and "by which the table is sorted" in found.text
+    )
 
 
 def test_a_table_without_sort_order_is_never_unsorted(home: Catalog) -> None:
@@ -146,18 +209,29 @@ def test_small_files_that_would_become_few_are_not_unsorted(home: Catalog) -> No
 
 
 def test_files_of_several_partitions_overlap_by_partition(home: Catalog) -> None:
-    t = healthy(home, partition_by=["s"], sort_by=["id"], properties={"write.target-file-size-bytes": "600"})
+    t = healthy(
+        home, partition_by=["s"], sort_by=["id"], properties={"write.target-file-size-bytes": "600"}
+    )
     for n in range(7):
         t.append(rows(n + 1))
     (found,) = (f for f in t.maintenance.recommend() if f.kind == "unsorted")
-    assert found.numbers["files"] == 16 and found.numbers["partitions"] == 2 and 4 < found.numbers["depth"] <= 8
+    assert (
+        found.numbers["files"] == 16
+        and found.numbers["partitions"] == 2
+        and 4 < found.numbers["depth"] <= 8
+    )
     assert "of the 8 files of a partition, on average over 2 partitions." in found.text
     now = float(re.search(r"in ([\d.]+) of", found.text).group(1))  # type: ignore[union-attr]
     share = int(re.search(r"reads about (\d+)% of", found.brings).group(1)) / 100  # type: ignore[union-attr]
     options = CompactionOptions.of_target(600)
     sizes = t.inspect.data_files()
-    of_each = [sum(f["file_size_in_bytes"] for f in sizes.to_pylist() if f["partition"] == {"s": p}) for p in ("v0", "v1")]
-    wanted = sum(size / options.files_for(size) for size in of_each) / sum(size * now / 8 for size in of_each)
+    of_each = [
+        sum(f["file_size_in_bytes"] for f in sizes.to_pylist() if f["partition"] == {"s": p})
+        for p in ("v0", "v1")
+    ]
+    wanted = sum(size / options.files_for(size) for size in of_each) / sum(
+        size * now / 8 for size in of_each
+    )
     assert share == pytest.approx(wanted, abs=0.02)
 
 
@@ -173,7 +247,13 @@ def test_many_manifests_are_found(home: Catalog) -> None:
 
 
 def test_manifests_of_an_earlier_spec_are_cured_too(home: Catalog) -> None:
-    t = healthy(home, properties={"write.target-file-size-bytes": "600", "commit.manifest-merge.enabled": "false"})
+    t = healthy(
+        home,
+        properties={
+            "write.target-file-size-bytes": "600",
+            "commit.manifest-merge.enabled": "false",
+        },
+    )
     for n in range(11):
         t.append(rows(100 * (n + 1)))
     with t.update_spec() as update:
@@ -181,21 +261,34 @@ def test_manifests_of_an_earlier_spec_are_cured_too(home: Catalog) -> None:
     t.append(of_one_partition(5000))
     (found,) = t.maintenance.recommend()
     assert (found.kind, found.call) == ("manifests", "t.maintenance.rewrite_manifests(spec_id=0)")
-    assert (found.numbers["manifests"], found.numbers["manifests_after"]) == (12, 1) and "earlier partition spec 0" in found.text
+    assert (found.numbers["manifests"], found.numbers["manifests_after"]) == (
+        12,
+        1,
+    ) and "earlier partition spec 0" in found.text
     for n in range(9):
         t.append(of_one_partition(10_000 + 200 * n))
     before = sorted(t.to_arrow()["id"].to_pylist())
     both = t.maintenance.recommend()
     calls = [f.call for f in both if f.kind == "manifests"]
-    assert calls == ["t.maintenance.rewrite_manifests()", "t.maintenance.rewrite_manifests(spec_id=0)"]
+    assert calls == [
+        "t.maintenance.rewrite_manifests()",
+        "t.maintenance.rewrite_manifests(spec_id=0)",
+    ]
     done = t.maintenance.auto()
     assert [s.call for s in done.steps if s.kind == "manifests"] == calls and not done.failed
-    assert t.refresh().inspect.manifests().num_rows == 2 and sorted(t.to_arrow()["id"].to_pylist()) == before
+    assert (
+        t.refresh().inspect.manifests().num_rows == 2
+        and sorted(t.to_arrow()["id"].to_pylist()) == before
+    )
 
 
 @pytest.mark.parametrize("apart", [0, 11])
-def test_manifests_that_a_compaction_rewrites_are_told_not_to_be_left(home: Catalog, apart: int) -> None:
-    """The small files of one partition are compacted; the manifests of files that are alone in their partition stay."""
+def test_manifests_that_a_compaction_rewrites_are_told_not_to_be_left(
+    home: Catalog, apart: int
+) -> None:
+    """The small files of one partition are compacted; the manifests of files that are alone in
+    their partition stay.
+    """
     t = healthy(home, partition_by=["s"], properties={"commit.manifest-merge.enabled": "false"})
     for n in range(11):
         t.append(of_one_partition(1000 * n))
@@ -204,16 +297,27 @@ def test_manifests_that_a_compaction_rewrites_are_told_not_to_be_left(home: Cata
     (manifests,) = (f for f in t.maintenance.recommend() if f.kind == "manifests")
     assert manifests.numbers["manifests"] == 12 + apart
     left = manifests.left_after["small_files"]
-    assert (left is None) == (not apart) and ("nothing after the cure of small_files" in str(manifests)) == (not apart)
-    assert left is None or left.numbers["manifests"] == 2 + apart  # that of v1 too, beside the new one
+    assert (left is None) == (not apart) and (
+        "nothing after the cure of small_files" in str(manifests)
+    ) == (not apart)
+    assert (
+        left is None or left.numbers["manifests"] == 2 + apart
+    )  # that of v1 too, beside the new one
     planned = [(s.kind, s.call) for s in t.maintenance.auto(dry_run=True).steps]
     done = t.maintenance.auto()
     assert [(s.kind, s.call) for s in done.steps] == planned and not done.failed
-    assert [kind for kind, _ in planned] == ["small_files", *(["manifests"] if apart else [])] and t.maintenance.recommend().kinds == ()
-    assert left is None or done.steps[1].result.rewritten_manifests_count >= left.numbers["manifests"]
+    assert [kind for kind, _ in planned] == [
+        "small_files",
+        *(["manifests"] if apart else []),
+    ] and t.maintenance.recommend().kinds == ()
+    assert (
+        left is None or done.steps[1].result.rewritten_manifests_count >= left.numbers["manifests"]
+    )
 
 
-def test_expiry_is_told_to_free_what_its_snapshots_alone_need(home: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expiry_is_told_to_free_what_its_snapshots_alone_need(
+    home: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     t = healthy(home)
     for n in range(10):
         t.append(rows(100 * (n + 1)))
@@ -223,17 +327,32 @@ def test_expiry_is_told_to_free_what_its_snapshots_alone_need(home: Catalog, mon
     monkeypatch.setattr(metadata_files, "now_millis", lambda: now + 6 * DAY)
     told = numbers(t, "snapshots")
     monkeypatch.undo()
-    files = sum({f["file_path"]: f["file_size_in_bytes"] for f in t.inspect.all_data_files().to_pylist()}.values())
+    files = sum(
+        {
+            f["file_path"]: f["file_size_in_bytes"] for f in t.inspect.all_data_files().to_pylist()
+        }.values()
+    )
     live = sum(f["file_size_in_bytes"] for f in t.inspect.data_files().to_pylist())
     assert told["expirable"] == 12
     done = t.maintenance.expire_snapshots(older_than=now + DAY, retain_last=1)
-    assert done.deleted_data_files_count == 12 and len(done.snapshot_ids) == 12 and staged.snapshot_id in done.snapshot_ids
+    assert (
+        done.deleted_data_files_count == 12
+        and len(done.snapshot_ids) == 12
+        and staged.snapshot_id in done.snapshot_ids
+    )
     assert told["bytes_freed"] == files - live
 
 
-def test_snapshots_beyond_retention_are_found_and_refs_are_kept(home: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshots_beyond_retention_are_found_and_refs_are_kept(
+    home: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     t = home.create_table(
-        "db.t", "id bigint, s string", properties={"commit.manifest.min-count-to-merge": "2", "write.target-file-size-bytes": "600"}
+        "db.t",
+        "id bigint, s string",
+        properties={
+            "commit.manifest.min-count-to-merge": "2",
+            "write.target-file-size-bytes": "600",
+        },
     )
     for n in range(12):
         t.append(rows(100 * n))
@@ -241,10 +360,16 @@ def test_snapshots_beyond_retention_are_found_and_refs_are_kept(home: Catalog, m
     now = metadata_files.now_millis()
     monkeypatch.setattr(metadata_files, "now_millis", lambda: now + 6 * DAY)
     (found,) = t.maintenance.recommend()
-    assert (found.kind, found.numbers["snapshots"], found.numbers["expirable"]) == ("snapshots", 12, 11)
+    assert (found.kind, found.numbers["snapshots"], found.numbers["expirable"]) == (
+        "snapshots",
+        12,
+        11,
+    )
     assert found.call == "t.maintenance.expire_snapshots(dry_run=False)"
     first = t.snapshots()[0].snapshot_id
-    t._change(lambda _: MetadataChange(lambda _: (SetSnapshotRef("kept", SnapshotRef(first, "tag")),)))
+    t._change(
+        lambda _: MetadataChange(lambda _: (SetSnapshotRef("kept", SnapshotRef(first, "tag")),))
+    )
     assert numbers(t, "snapshots")["expirable"] == 10
     with t.update_properties() as update:
         update.set("gc.enabled", "false")
@@ -256,7 +381,11 @@ def test_old_metadata_files_are_estimated_not_listed(home: Catalog) -> None:
     assert t.maintenance.recommend().kinds == ()
     at_version(t, 150)
     (found,) = t.maintenance.recommend()
-    assert found.kind == "orphans" and found.numbers == {"metadata_files": 149} and "estimated" in found.text
+    assert (
+        found.kind == "orphans"
+        and found.numbers == {"metadata_files": 149}
+        and "estimated" in found.text
+    )
 
 
 def at_version(t: Table, version: int) -> None:
@@ -278,7 +407,9 @@ def test_after_auto_has_looked_for_orphans_only_later_versions_count(home: Catal
     at_version(t.refresh(), 240)
     assert t.maintenance.recommend().kinds == ()
     at_version(t.refresh(), 255)
-    assert numbers(t, "orphans") == {"metadata_files": 104}  # version 151 took the lease, and was the newest when the orphans were gone
+    assert numbers(t, "orphans") == {
+        "metadata_files": 104
+    }  # version 151 took the lease, and was the newest when the orphans were gone
 
 
 def test_old_statistics_are_found(home: Catalog) -> None:
@@ -291,9 +422,15 @@ def test_old_statistics_are_found(home: Catalog) -> None:
     found = t.maintenance.recommend()
     assert found.kinds == ("table_stats", "partition_stats")
     assert found[0].call == "t.maintenance.compute_table_stats(columns=['id'])"
-    assert found[0].numbers["changed_share"] == pytest.approx(40 / 140) and found[1].numbers["snapshots_behind"] == 2
+    assert (
+        found[0].numbers["changed_share"] == pytest.approx(40 / 140)
+        and found[1].numbers["snapshots_behind"] == 2
+    )
     done = t.maintenance.auto()
-    assert [s.outcome for s in done.steps] == ["done", "done"] and t.maintenance.recommend().kinds == ()
+    assert [s.outcome for s in done.steps] == [
+        "done",
+        "done",
+    ] and t.maintenance.recommend().kinds == ()
 
 
 def test_findings_read_no_data_file_and_list_nothing(home: Catalog) -> None:
@@ -309,8 +446,19 @@ def test_findings_read_no_data_file_and_list_nothing(home: Catalog) -> None:
 # --- auto
 
 
-def finding(kind: str, cost: int = 100, verb: str = "cure", share_option: str | None = None, files: int = 0) -> Finding:
-    return Finding(kind, kind, {"files": files}, cost, cost / 100, "", 1.0, Cure(verb, {"x": kind}, share_option))
+def finding(
+    kind: str, cost: int = 100, verb: str = "cure", share_option: str | None = None, files: int = 0
+) -> Finding:
+    return Finding(
+        kind,
+        kind,
+        {"files": files},
+        cost,
+        cost / 100,
+        "",
+        1.0,
+        Cure(verb, {"x": kind}, share_option),
+    )
 
 
 class Verbs:
@@ -348,31 +496,46 @@ def outcomes(result: AutoResult) -> list[str]:
 def test_cures_run_in_order_until_the_budget_is_spent() -> None:
     verbs = Verbs(finding("a"), finding("b", 500), finding("c"))
     result = verbs.auto(budget_bytes=250)
-    assert outcomes(result) == ["done", "over budget", "done"] and [c[1]["x"] for c in verbs.calls] == ["a", "c"]
+    assert outcomes(result) == ["done", "over budget", "done"] and [
+        c[1]["x"] for c in verbs.calls
+    ] == ["a", "c"]
     assert result.bytes_rewritten == 14 and outcomes(verbs.auto()) == ["done"]
 
 
 def test_a_cure_that_can_be_done_in_parts_takes_what_fits() -> None:
     verbs = Verbs(finding("a", 1000, share_option="max-files-to-rewrite", files=40))
     result = verbs.auto(budget_bytes=500)
-    assert outcomes(result) == ["partly"] and verbs.calls[0][1]["options"] == {"max-files-to-rewrite": "20"}
+    assert outcomes(result) == ["partly"] and verbs.calls[0][1]["options"] == {
+        "max-files-to-rewrite": "20"
+    }
     few = Verbs(finding("a", 1000, share_option="max-files-to-rewrite", files=40))
     assert outcomes(few.auto(budget_bytes=100)) == ["over budget"] and few.calls == []
     assert outcomes(Verbs(finding("a", 1000)).auto(budget_minutes=5)) == ["over budget"]
 
 
 def test_a_part_that_fits_the_minutes_costs_its_part_of_the_bytes() -> None:
-    verbs = Verbs(finding("a", 1000, share_option="max-files-to-rewrite", files=40), finding("b", 300))
+    verbs = Verbs(
+        finding("a", 1000, share_option="max-files-to-rewrite", files=40), finding("b", 300)
+    )
     result = verbs.auto(budget_minutes=5.1)
-    assert outcomes(result)[0] == "partly" and verbs.calls[0][1]["options"] == {"max-files-to-rewrite": "20"}
+    assert outcomes(result)[0] == "partly" and verbs.calls[0][1]["options"] == {
+        "max-files-to-rewrite": "20"
+    }
     assert 505 <= result.steps[0].cost_bytes <= 510
-    both = Verbs(finding("a", 1000, share_option="max-files-to-rewrite", files=40), finding("b", 300))
-    assert outcomes(both.auto(budget_minutes=5.1, budget_bytes=900)) == ["partly", "done"]  # 510 and 300 bytes
+    both = Verbs(
+        finding("a", 1000, share_option="max-files-to-rewrite", files=40), finding("b", 300)
+    )
+    assert outcomes(both.auto(budget_minutes=5.1, budget_bytes=900)) == [
+        "partly",
+        "done",
+    ]  # 510 and 300 bytes
 
 
 def test_a_cure_is_run_again_for_what_writers_have_added_meanwhile() -> None:
     class Busy(Verbs):
-        """Writers go on: each cure leaves what was committed while it ran, as much as it took time for."""
+        """Writers go on: each cure leaves what was committed while it ran, as much as it took time
+        for.
+        """
 
         def __init__(self, *findings: Finding, left: float):
             super().__init__(*findings)
@@ -383,7 +546,9 @@ def test_a_cure_is_run_again_for_what_writers_have_added_meanwhile() -> None:
             return Findings([finding("a", int(cost))] if cost >= 1 else [], "t")
 
     assert outcomes(Busy(left=0.1).auto()) == ["done"] * 4
-    assert outcomes(Busy(left=0.5).auto()) == ["done"], "what is left is as much work as the first time"
+    assert outcomes(Busy(left=0.5).auto()) == ["done"], (
+        "what is left is as much work as the first time"
+    )
     assert outcomes(Busy(left=1.0).auto()) == ["done"]
 
 
@@ -394,7 +559,9 @@ def test_a_dry_run_plans_all_cures_and_changes_nothing() -> None:
 
 
 def test_a_dry_run_spends_the_minutes_that_its_cures_are_estimated_to_take() -> None:
-    result = Verbs(finding("a", 300), finding("b", 300), finding("c")).auto(budget_minutes=5, dry_run=True)
+    result = Verbs(finding("a", 300), finding("b", 300), finding("c")).auto(
+        budget_minutes=5, dry_run=True
+    )
     assert outcomes(result) == ["planned", "over budget", "planned"]
 
 
@@ -404,10 +571,19 @@ def test_one_finding_is_not_told_in_the_plural() -> None:
 
 
 def test_a_cure_that_fails_is_reported_and_the_others_run() -> None:
-    verbs = Verbs(finding("a", verb="lost"), finding("b", verb="missing"), finding("c", verb="broken"), finding("d"))
+    verbs = Verbs(
+        finding("a", verb="lost"),
+        finding("b", verb="missing"),
+        finding("c", verb="broken"),
+        finding("d"),
+    )
     result = verbs.auto()
-    assert outcomes(result) == ["failed", "failed", "failed", "done"] and [s.kind for s in result.failed] == ["a", "b", "c"]
-    assert "another writer was first" in str(result.steps[0].error) and result.to_arrow().num_rows == 4
+    assert outcomes(result) == ["failed", "failed", "failed", "done"] and [
+        s.kind for s in result.failed
+    ] == ["a", "b", "c"]
+    assert (
+        "another writer was first" in str(result.steps[0].error) and result.to_arrow().num_rows == 4
+    )
     assert result.steps[2].error == "OSError: the disk is full"
 
 
@@ -425,9 +601,14 @@ def taken() -> Iterator[None]:
 def test_while_another_owner_maintains_the_table_auto_waits() -> None:
     verbs = Verbs(finding("a"), replace(finding("b"), by_auto=False))
     result = auto(verbs.recommend, verbs.run, taken)
-    assert outcomes(result) == ["waits", "left to you"] and verbs.calls == [] and result.failed == ()
+    assert (
+        outcomes(result) == ["waits", "left to you"] and verbs.calls == [] and result.failed == ()
+    )
     assert "rewrite by process 7 on elsewhere" in repr(result)
-    assert outcomes(auto(verbs.recommend, verbs.run, taken, dry_run=True)) == ["planned", "left to you"]
+    assert outcomes(auto(verbs.recommend, verbs.run, taken, dry_run=True)) == [
+        "planned",
+        "left to you",
+    ]
 
 
 def test_auto_holds_the_lease_of_the_table_and_gives_it_back(home: Catalog) -> None:
@@ -437,11 +618,15 @@ def test_auto_holds_the_lease_of_the_table_and_gives_it_back(home: Catalog) -> N
     table = t.maintenance._table()
     with lease(table, "rewrite", 60):
         waiting = t.refresh().maintenance.auto()
-    assert set(outcomes(waiting)) == {"waits"} and "rewrite by process" in str(waiting.steps[0].error)
+    assert set(outcomes(waiting)) == {"waits"} and "rewrite by process" in str(
+        waiting.steps[0].error
+    )
     assert "done" in outcomes(t.refresh().maintenance.auto()) and not is_held(t.refresh().metadata)
 
 
-def test_auto_holds_the_lease_as_long_as_its_budget_may_take(home: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_holds_the_lease_as_long_as_its_budget_may_take(
+    home: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     t = healthy(home)
     for n in range(6):
         t.append(rows(n))
@@ -472,13 +657,21 @@ def test_a_lease_is_renewed_between_cures_and_one_that_was_lost_ends_auto(home: 
             until.append(mark["until"])
             time.sleep(0.6)
             if len(until) == 2:
-                mark = {**mark, "token": "another", "task": "rewrite", "host": "elsewhere", "until": mark["until"] + 3_600_000}
+                mark = {
+                    **mark,
+                    "token": "another",
+                    "task": "rewrite",
+                    "host": "elsewhere",
+                    "until": mark["until"] + 3_600_000,
+                }
                 t.set_properties({LEASE: json.dumps(mark)})
             return super().run(verb)
 
     verbs = Slow(finding("a"), finding("b"), finding("c"))
     result = auto(verbs.recommend, verbs.run, lambda: lease(t.maintenance._table(), "auto", 1))
-    assert outcomes(result) == ["done", "done", "waits"] and "rewrite by process" in str(result.steps[2].error)
+    assert outcomes(result) == ["done", "done", "waits"] and "rewrite by process" in str(
+        result.steps[2].error
+    )
     assert until[1] >= until[0] + 500
 
 
@@ -486,20 +679,35 @@ def test_numbers_are_told_in_plain_words() -> None:
     assert [minutes_text(m) for m in (0.0, 0.01, 1.0, 30)] == ["1 s", "1 s", "60 s", "30 min"]
     assert [minutes_text(m) for m in (119, 600)] == ["119 min", "10.0 h"]
     assert [saving_text(s) for s in (0.04, 2.46, 42, 600)] == [
-        "", ", which saves about 2.5 s", ", which saves about 42 s", ", which saves about 10 min",
-    ]  # fmt: skip
-    assert [count_text(n, "manifest") for n in (1, 2, 1000)] == ["1 manifest", "2 manifests", "1,000 manifests"]
+        "",
+        ", which saves about 2.5 s",
+        ", which saves about 42 s",
+        ", which saves about 10 min",
+    ]
+    assert [count_text(n, "manifest") for n in (1, 2, 1000)] == [
+        "1 manifest",
+        "2 manifests",
+        "1,000 manifests",
+    ]
 
 
 WRONG = [
     ("rewrite_data_files", {"options": "x"}, "options must be a dict, not 'x'"),
     ("rewrite_data_files", {"strategy": 3}, "strategy must be a text, not 3"),
-    ("rewrite_data_files", {"strategy": "sort", "sort_order": 5}, "sort_order is a text, a list of columns or a SortOrder, not 5"),
+    (
+        "rewrite_data_files",
+        {"strategy": "sort", "sort_order": 5},
+        "sort_order is a text, a list of columns or a SortOrder, not 5",
+    ),
     ("rewrite_data_files", {"dry_run": "false"}, "dry_run must be True or False, not 'false'"),
     ("rewrite_data_files", {"branch": 7}, "branch must be a text, not 7"),
     ("expire_snapshots", {"dry_run": 1}, "dry_run must be True or False, not 1"),
     ("remove_orphan_files", {"progress": 3}, "progress must be a function, not 3"),
-    ("compute_table_stats", {"snapshot_id": "first"}, "snapshot_id must be a whole number, not 'first'"),
+    (
+        "compute_table_stats",
+        {"snapshot_id": "first"},
+        "snapshot_id must be a whole number, not 'first'",
+    ),
     ("rewrite_manifests", {"spec_id": "one"}, "spec_id must be a whole number, not 'one'"),
     ("rewrite_manifests", {"use_caching": "yes"}, "use_caching must be True or False, not 'yes'"),
     ("auto", {"dry_run": "yes"}, "dry_run must be True or False, not 'yes'"),
@@ -507,7 +715,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize("verb, arguments, told", WRONG)
-def test_wrong_arguments_are_refused_by_name(home: Catalog, verb: str, arguments: dict[str, Any], told: str) -> None:
+def test_wrong_arguments_are_refused_by_name(
+    home: Catalog, verb: str, arguments: dict[str, Any], told: str
+) -> None:
     t = healthy(home)
     with pytest.raises(InvalidInput, match=re.escape(told)):
         getattr(t.maintenance, verb)(**arguments)
@@ -516,10 +726,19 @@ def test_wrong_arguments_are_refused_by_name(home: Catalog, verb: str, arguments
 def test_a_snapshot_may_be_given_as_text(home: Catalog) -> None:
     t = healthy(home)
     snapshot_id = t.metadata.current_snapshot_id
-    assert t.maintenance.ancestors_of(str(snapshot_id)).to_arrow().equals(t.maintenance.ancestors_of(snapshot_id).to_arrow())  # type: ignore[arg-type]
+    assert (
+        t.maintenance.ancestors_of(str(snapshot_id))
+        .to_arrow()
+        .equals(t.maintenance.ancestors_of(snapshot_id).to_arrow())
+    )  # type: ignore[arg-type]
 
 
 def test_budgets_must_be_above_zero() -> None:
-    for budget in ({"budget_bytes": 0}, {"budget_minutes": -1}, {"budget_bytes": "10 bananas"}, {"budget_minutes": float("nan")}):
+    for budget in (
+        {"budget_bytes": 0},
+        {"budget_minutes": -1},
+        {"budget_bytes": "10 bananas"},
+        {"budget_minutes": float("nan")},
+    ):
         with pytest.raises(InvalidInput, match="must be above 0"):
             Verbs().auto(**budget)

@@ -15,13 +15,29 @@ from tests.maintain.compacting import rows, table_of
 def test_a_chain_compacts_as_the_procedure(tmp_path: Path) -> None:
     table = table_of(catalog_of("path", tmp_path), "t", 2, partition_by=["p"])
     before = rows(table)
-    action = frazil.Actions.for_table(table).rewrite_data_files().option("min-input-files", 2).filter("p = 'p1'").filter("id < 80")
+    action = (
+        frazil.Actions.for_table(table)
+        .rewrite_data_files()
+        .option("min-input-files", 2)
+        .filter("p = 'p1'")
+        .filter("id < 80")
+    )
     planned = action.execute(dry_run=True)
     assert planned.rewritten_data_files_count == 2 and len(table.snapshots()) == 6
     done = action.sort("id DESC").target_size_in_bytes(1 << 20).execute()
-    assert (done.rewritten_data_files_count, done.added_data_files_count) == (2, 1) and rows(table) == before
-    assert sorted(done.removed_files) == sorted(planned.removed_files) and len(done.added_files) == 1
-    whole = frazil.Actions.for_table(table).rewrite_data_files().options({"rewrite-all": True}).z_order("x", "s").execute()
+    assert (done.rewritten_data_files_count, done.added_data_files_count) == (2, 1) and rows(
+        table
+    ) == before
+    assert (
+        sorted(done.removed_files) == sorted(planned.removed_files) and len(done.added_files) == 1
+    )
+    whole = (
+        frazil.Actions.for_table(table)
+        .rewrite_data_files()
+        .options({"rewrite-all": True})
+        .z_order("x", "s")
+        .execute()
+    )
     assert whole.rewritten_data_files_count == 17 and rows(table) == before
 
 
@@ -31,7 +47,10 @@ def test_a_chain_of_a_branch_leaves_the_others(tmp_path: Path) -> None:
         ms.create_branch(table.current_snapshot().snapshot_id, "b")
     head = table.current_snapshot().snapshot_id
     done = frazil.Actions.for_table(table).rewrite_data_files().bin_pack().to_branch("b").execute()
-    assert done.rewritten_data_files_count == 6 and table.refresh().current_snapshot().snapshot_id == head
+    assert (
+        done.rewritten_data_files_count == 6
+        and table.refresh().current_snapshot().snapshot_id == head
+    )
 
 
 def test_a_chain_refuses_what_java_refuses(tmp_path: Path) -> None:

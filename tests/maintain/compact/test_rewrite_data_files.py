@@ -1,4 +1,6 @@
-"""Compaction: the same rows in fewer files, whatever the strategy, the format version and the deletes; Java's options and numbers."""
+"""Compaction: the same rows in fewer files, whatever the strategy, the format version and the
+deletes; Java's options and numbers.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,18 @@ from tests.builders.catalogs import catalog_of
 from tests.maintain.compacting import ALL, LINEAGE, STRATEGIES, rows, rows_of_file, table_of
 from tests.spark.deleting import take_positions
 
-BY_NAME = pytest.mark.parametrize("how", STRATEGIES, ids=lambda h: str(h.get("sort_order", h["strategy"])))
+BY_NAME = pytest.mark.parametrize(
+    "how", STRATEGIES, ids=lambda h: str(h.get("sort_order", h["strategy"]))
+)
 VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
 
 
 def files_on_disk(table: Table) -> set[str]:
-    return {p.name for p in Path(table.location()).joinpath("data").rglob("*") if p.is_file() and not p.name.startswith(".")}
+    return {
+        p.name
+        for p in Path(table.location()).joinpath("data").rglob("*")
+        if p.is_file() and not p.name.startswith(".")
+    }
 
 
 def files_of_history(table: Table) -> set[str]:
@@ -34,14 +42,23 @@ def files_of_history(table: Table) -> set[str]:
 
 @VERSIONS
 @BY_NAME
-def test_rows_stay_and_files_become_fewer(tmp_path: Path, how: dict[str, Any], version: int) -> None:
+def test_rows_stay_and_files_become_fewer(
+    tmp_path: Path, how: dict[str, Any], version: int
+) -> None:
     table = table_of(catalog_of("path", tmp_path), "t", version)
     table.delete("id % 10 = 3")
     before, lineage = rows(table), rows(table, LINEAGE) if version == 3 else []
     expected = table.maintenance.rewrite_data_files(**how, options=ALL, dry_run=True)
     done = table.maintenance.rewrite_data_files(**how, options=ALL)
-    assert rows(table) == before and table.inspect.data_files().num_rows == 1 and table.inspect.delete_files().num_rows == 0
-    assert (done.rewritten_data_files_count, done.added_data_files_count) == (6 if version > 1 else expected.rewritten_data_files_count, 1)
+    assert (
+        rows(table) == before
+        and table.inspect.data_files().num_rows == 1
+        and table.inspect.delete_files().num_rows == 0
+    )
+    assert (done.rewritten_data_files_count, done.added_data_files_count) == (
+        6 if version > 1 else expected.rewritten_data_files_count,
+        1,
+    )
     assert done.to_arrow() == expected.to_arrow()
     assert table.current_snapshot().operation == "replace"
     if version == 3:
@@ -54,7 +71,9 @@ def test_nothing_to_do_makes_no_snapshot(tmp_path: Path) -> None:
     head = table.current_snapshot().snapshot_id
     assert table.maintenance.rewrite_data_files().rewritten_data_files_count == 0
     assert table.refresh().current_snapshot().snapshot_id == head
-    empty = catalog_of("memory", tmp_path / "e").create_table("db.e", pa.schema([("id", pa.int64())]))
+    empty = catalog_of("memory", tmp_path / "e").create_table(
+        "db.e", pa.schema([("id", pa.int64())])
+    )
     assert empty.maintenance.rewrite_data_files().rewritten_data_files_count == 0
 
 
@@ -75,18 +94,30 @@ def test_java_takes_five_small_files_or_enough_bytes_for_worth_it(tmp_path: Path
     enough = {"min-input-files": 6, "target_file_size_bytes": size - 1}
     assert plan(dry_run=True, options=enough).rewritten_data_files_count == 5
     assert plan(dry_run=True, options={"max-files-to-rewrite": 3}).rewritten_data_files_count == 3
-    assert plan(dry_run=True, options={"max-file-group-input-files": 2}).rewritten_data_files_count == 0
-    assert plan(dry_run=True, options={"max-file-group-input-files": 2, "min-input-files": 2}).groups == 2
+    assert (
+        plan(dry_run=True, options={"max-file-group-input-files": 2}).rewritten_data_files_count
+        == 0
+    )
+    assert (
+        plan(dry_run=True, options={"max-file-group-input-files": 2, "min-input-files": 2}).groups
+        == 2
+    )
     assert plan(dry_run=True, where="id >= 160").rewritten_data_files_count == 0
     assert plan(dry_run=True, where="id >= 160", options=ALL).rewritten_data_files_count == 1
 
 
-def test_five_files_of_which_two_fit_a_target_become_groups_of_two_and_one_stays(tmp_path: Path) -> None:
+def test_five_files_of_which_two_fit_a_target_become_groups_of_two_and_one_stays(
+    tmp_path: Path,
+) -> None:
     table = table_of(catalog_of("memory", tmp_path), "t", 2, files=0)
     for n in range(5):
         table.append(pa.table({"id": [n] * 5, "p": ["p"] * 5, "x": [1.0] * 5, "s": ["s"] * 5}))
     size = max(table.inspect.files().column("file_size_in_bytes").to_pylist())
-    options = {"target-file-size-bytes": size * 2, "max-file-group-size-bytes": size * 2, "min-input-files": 2}
+    options = {
+        "target-file-size-bytes": size * 2,
+        "max-file-group-size-bytes": size * 2,
+        "min-input-files": 2,
+    }
     done = table.maintenance.rewrite_data_files(options=options)
     assert (done.rewritten_data_files_count, done.added_data_files_count, done.groups) == (4, 2, 2)
     assert table.inspect.files().num_rows == 3
@@ -94,11 +125,23 @@ def test_five_files_of_which_two_fit_a_target_become_groups_of_two_and_one_stays
 
 def test_deletes_make_a_file_worth_rewriting(tmp_path: Path) -> None:
     table = table_of(catalog_of("memory", tmp_path), "t", 3, files=1, rows=100)
-    large = {"target-file-size-bytes": 2000, "min-file-size-bytes": 10, "max-file-size-bytes": 1 << 20}
+    large = {
+        "target-file-size-bytes": 2000,
+        "min-file-size-bytes": 10,
+        "max-file-size-bytes": 1 << 20,
+    }
     assert table.maintenance.rewrite_data_files(options=large).rewritten_data_files_count == 0
     table.delete("id < 29")
-    assert table.maintenance.rewrite_data_files(options=large, dry_run=True).rewritten_data_files_count == 0
-    assert table.maintenance.rewrite_data_files(options={**large, "delete-file-threshold": 1}, dry_run=True).rewritten_data_files_count == 1
+    assert (
+        table.maintenance.rewrite_data_files(options=large, dry_run=True).rewritten_data_files_count
+        == 0
+    )
+    assert (
+        table.maintenance.rewrite_data_files(
+            options={**large, "delete-file-threshold": 1}, dry_run=True
+        ).rewritten_data_files_count
+        == 1
+    )
     table.delete("id < 30")
     done = table.maintenance.rewrite_data_files(options=large)
     assert (done.rewritten_data_files_count, done.removed_delete_files_count) == (1, 1)
@@ -106,7 +149,9 @@ def test_deletes_make_a_file_worth_rewriting(tmp_path: Path) -> None:
 
 
 @BY_NAME
-def test_files_of_partitions_never_mix_and_other_specs_become_the_output_spec(tmp_path: Path, how: dict[str, Any]) -> None:
+def test_files_of_partitions_never_mix_and_other_specs_become_the_output_spec(
+    tmp_path: Path, how: dict[str, Any]
+) -> None:
     table = table_of(catalog_of("path", tmp_path), "t", 2, files=3, partition_by=["p"])
     with table.update_spec() as update:
         update.remove_field("p").add_field("id", "bucket[2]", "b")
@@ -118,12 +163,16 @@ def test_files_of_partitions_never_mix_and_other_specs_become_the_output_spec(tm
     files = table.inspect.files().to_pylist()
     assert rows(table) == before and {f["spec_id"] for f in files} == {1} and len(files) == 4
     table.maintenance.rewrite_data_files(**how, options={**ALL, "output-spec-id": 0})
-    assert rows(table) == before and {f["spec_id"] for f in table.inspect.files().to_pylist()} == {0}
+    assert rows(table) == before and {f["spec_id"] for f in table.inspect.files().to_pylist()} == {
+        0
+    }
     assert [len(rows(table)) == len(before), table.inspect.files().num_rows] == [True, 3]
 
 
 @BY_NAME
-def test_little_memory_gives_the_same_files_as_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: dict[str, Any]) -> None:
+def test_little_memory_gives_the_same_files_as_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: dict[str, Any]
+) -> None:
     def order(memory: int) -> list[Any]:
         monkeypatch.setattr(rewrite, "_sort_memory", lambda *_: memory)
         catalog = catalog_of("memory", tmp_path / str(memory))
@@ -143,7 +192,10 @@ def test_a_sort_orders_a_whole_group_as_the_table_says(tmp_path: Path) -> None:
         update.by("s nulls last", "id desc")
     table.maintenance.rewrite_data_files("sort", options=ALL)
     found = table.scan().to_arrow().select(["s", "id"]).to_pylist()
-    assert [r["id"] for r in found] == [r["id"] for r in sorted(found, key=lambda r: (r["s"] is None, (r["s"] or "").encode(), -r["id"]))]
+    assert [r["id"] for r in found] == [
+        r["id"]
+        for r in sorted(found, key=lambda r: (r["s"] is None, (r["s"] or "").encode(), -r["id"]))
+    ]
     assert table.inspect.files().column("sort_order_id").to_pylist() == [1]
     table.maintenance.rewrite_data_files("sort", "x", ALL)
     assert table.inspect.files().column("sort_order_id").to_pylist() == [0]
@@ -158,7 +210,11 @@ def test_new_files_have_about_the_target_size(tmp_path: Path) -> None:
     options = {"target-file-size-bytes": size // 5}
     expected = table.maintenance.rewrite_data_files(options=options, dry_run=True)
     done = table.maintenance.rewrite_data_files(options=options)
-    assert rows(table) == before and done.to_arrow() == expected.to_arrow() and 4 <= done.added_data_files_count <= 6
+    assert (
+        rows(table) == before
+        and done.to_arrow() == expected.to_arrow()
+        and 4 <= done.added_data_files_count <= 6
+    )
     one = table.maintenance.rewrite_data_files(options={"target-file-size-bytes": size * 2, **ALL})
     split = table.maintenance.rewrite_data_files(options={"target-file-size-bytes": size // 4})
     assert (one.added_data_files_count, rows(table) == before) == (1, True)
@@ -169,13 +225,20 @@ def test_partial_progress_commits_in_parts_and_goes_on_after_a_kill(tmp_path: Pa
     table = table_of(catalog_of("path", tmp_path), "t", 2, files=12, rows=9)
     before = rows(table)
     options = {
-        "max-file-group-input-files": 2, "min-input-files": 2, "partial-progress.enabled": True, "partial-progress.max-commits": 3,
-    }  # fmt: skip
+        "max-file-group-input-files": 2,
+        "min-input-files": 2,
+        "partial-progress.enabled": True,
+        "partial-progress.max-commits": 3,
+    }
     assert table.maintenance.rewrite_data_files(options=options, dry_run=True).commits == 3
     runner = FlakyRunner(kill=[1])
     done = table.maintenance.rewrite_data_files(options=options, runner=runner)
     assert ("kill", 1) in runner.fired and rows(table) == before
-    assert (done.commits, done.failed_data_files_count, done.rewritten_data_files_count) == (3, 0, 12)
+    assert (done.commits, done.failed_data_files_count, done.rewritten_data_files_count) == (
+        3,
+        0,
+        12,
+    )
     assert files_on_disk(table) == files_of_history(table)
 
 
@@ -184,9 +247,18 @@ def test_partial_progress_leaves_out_a_group_that_cannot_be_rewritten(tmp_path: 
     lost = table.inspect.files().column("file_path").to_pylist()[0]
     before = rows(table)
     Path(lost).rename(lost + ".kept")
-    options = {"max-file-group-input-files": 2, "min-input-files": 2, "partial-progress.enabled": True, "partial-progress.max-commits": 1}
+    options = {
+        "max-file-group-input-files": 2,
+        "min-input-files": 2,
+        "partial-progress.enabled": True,
+        "partial-progress.max-commits": 1,
+    }
     done = table.maintenance.rewrite_data_files(options=options)
-    assert (done.failed_data_files_count, done.rewritten_data_files_count, done.added_data_files_count) == (2, 4, 2)
+    assert (
+        done.failed_data_files_count,
+        done.rewritten_data_files_count,
+        done.added_data_files_count,
+    ) == (2, 4, 2)
     Path(lost + ".kept").rename(lost)
     assert rows(table) == before and files_on_disk(table) == files_of_history(table)
 
@@ -224,7 +296,9 @@ def test_dangling_deletes_go_when_asked(tmp_path: Path) -> None:
     assert rows(table) == before
     left = table.inspect.delete_files().num_rows
     assert left > 0
-    done = table.maintenance.rewrite_data_files(options={"remove-dangling-deletes": True}, where="p = 'none'")
+    done = table.maintenance.rewrite_data_files(
+        options={"remove-dangling-deletes": True}, where="p = 'none'"
+    )
     assert 0 < done.removed_delete_files_count < left and rows(table) == before
     assert set(table.inspect.delete_files().column("partition").to_pylist()[0].values()) != {"p1"}
 
@@ -240,16 +314,24 @@ def test_dangling_deletes_go_when_asked(tmp_path: Path) -> None:
         ({"rewrite-job-order": "size"}, None, "must be one of"),
         ({"rewrite-all": 1}, None, "must be true or false, not 1"),
         ({"compression-factor": 2}, None, "means nothing to binpack"),
-        ({"max-output-size": 8}, "sort", "means nothing to sort. Leave it out: it belongs to zorder"),
+        (
+            {"max-output-size": 8},
+            "sort",
+            "means nothing to sort. Leave it out: it belongs to zorder",
+        ),
         ({"output-spec-id": 7}, None, "7"),
         ({"rewrite_all": True, "rewrite-all": False}, None, "given twice"),
         ({}, "cluster", "unsupported strategy"),
     ],
 )
-def test_options_that_java_refuses_are_refused_by_name(tmp_path: Path, options: Any, strategy: Any, message: str) -> None:
+def test_options_that_java_refuses_are_refused_by_name(
+    tmp_path: Path, options: Any, strategy: Any, message: str
+) -> None:
     table = table_of(catalog_of("memory", tmp_path), "t", 2, files=1)
     with pytest.raises(InvalidInput, match=message):
-        table.maintenance.rewrite_data_files(strategy, "id" if strategy == "sort" else None, options)
+        table.maintenance.rewrite_data_files(
+            strategy, "id" if strategy == "sort" else None, options
+        )
 
 
 @pytest.mark.parametrize(
@@ -275,8 +357,13 @@ def test_the_result_lists_the_files_that_went_and_came(tmp_path: Path) -> None:
     planned = table.maintenance.rewrite_data_files(options=ALL, dry_run=True)
     done = table.maintenance.rewrite_data_files(options=ALL)
     after = set(table.inspect.files().column("file_path").to_pylist())
-    assert set(done.removed_files) == set(planned.removed_files) == before and len(done.removed_files) == 6
-    assert set(done.added_files) == after and planned.added_files == () and len(done.added_files) == 1
+    assert (
+        set(done.removed_files) == set(planned.removed_files) == before
+        and len(done.removed_files) == 6
+    )
+    assert (
+        set(done.added_files) == after and planned.added_files == () and len(done.added_files) == 1
+    )
     assert "removed_files" not in repr(done) and done.to_arrow().num_columns == 5
 
 
@@ -308,14 +395,25 @@ class Counting:
 def test_partial_progress_keeps_all_slots_busy(tmp_path: Path, how: dict[str, Any]) -> None:
     table = table_of(catalog_of("memory", tmp_path), "t", 2, files=10)
     before = rows(table)
-    options = {**ALL, "max-file-group-input-files": 1, "partial-progress.enabled": True, "partial-progress.max-commits": 5}
+    options = {
+        **ALL,
+        "max-file-group-input-files": 1,
+        "partial-progress.enabled": True,
+        "partial-progress.max-commits": 5,
+    }
     runner = Counting(4)
     done = table.maintenance.rewrite_data_files(**how, options=options, runner=runner)
-    assert runner.given == [4, 4, 2] and (done.groups, done.commits) == (10, 5) and rows(table) == before
+    assert (
+        runner.given == [4, 4, 2]
+        and (done.groups, done.commits) == (10, 5)
+        and rows(table) == before
+    )
     assert len(table.refresh().snapshots()) == 15
 
 
-def test_a_group_that_fails_among_those_of_several_commits_is_left_out_alone(tmp_path: Path) -> None:
+def test_a_group_that_fails_among_those_of_several_commits_is_left_out_alone(
+    tmp_path: Path,
+) -> None:
     table = table_of(catalog_of("memory", tmp_path), "t", 2, files=6)
     before = rows(table)
     broken = table.inspect.files().column("file_path").to_pylist()[2]
@@ -323,7 +421,12 @@ def test_a_group_that_fails_among_those_of_several_commits_is_left_out_alone(tmp
     table._loaded.storage.write(broken, b"no parquet", overwrite=True)
     options = {**ALL, "max-file-group-input-files": 1, "partial-progress.enabled": True}
     done = table.maintenance.rewrite_data_files(options=options, runner=Counting(4))
-    assert (done.rewritten_data_files_count, done.failed_data_files_count, done.commits, done.failed_commits) == (5, 1, 5, 1)
+    assert (
+        done.rewritten_data_files_count,
+        done.failed_data_files_count,
+        done.commits,
+        done.failed_commits,
+    ) == (5, 1, 5, 1)
     assert broken in table.refresh().inspect.files().column("file_path").to_pylist()
     table._loaded.storage.write(broken, contents, overwrite=True)
     assert rows(table) == before
@@ -332,17 +435,23 @@ def test_a_group_that_fails_among_those_of_several_commits_is_left_out_alone(tmp
 @pytest.mark.parametrize(("commits", "allowed"), [(10, 1), (10, 0), (2, 0), (1, 0)])
 def test_a_commit_of_which_every_group_fails_counts_against_the_failures_that_are_allowed(
     tmp_path: Path, commits: int, allowed: int
-) -> None:  # fmt: skip
+) -> None:
     table = table_of(catalog_of("path", tmp_path), "t", 2, files=6)
     before = rows(table)
     lost = table.inspect.files().column("file_path").to_pylist()[0]
     Path(lost).rename(lost + ".kept")
     options = {
-        **ALL, "max-file-group-input-files": 1, "partial-progress.enabled": True, "partial-progress.max-commits": commits,
+        **ALL,
+        "max-file-group-input-files": 1,
+        "partial-progress.enabled": True,
+        "partial-progress.max-commits": commits,
         "partial-progress.max-failed-commits": allowed,
-    }  # fmt: skip
+    }
     if commits == 10 and not allowed:
-        with pytest.raises(FrazilError, match="1 rewrite commits failed. This is more than the maximum allowed failures of 0"):
+        with pytest.raises(
+            FrazilError,
+            match="1 rewrite commits failed. This is more than the maximum allowed failures of 0",
+        ):
             table.maintenance.rewrite_data_files(options=options)
     else:
         done = table.maintenance.rewrite_data_files(options=options)

@@ -1,4 +1,6 @@
-"""Compaction beside other writers: it conflicts only where a file that it rewrites is gone, and carries over what was deleted meanwhile."""
+"""Compaction beside other writers: it conflicts only where a file that it rewrites is gone, and
+carries over what was deleted meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -22,24 +24,44 @@ from frazil.testing import FlakyBackend
 from tests.builders.catalogs import catalog_of
 from tests.builders.examples import sampled
 from tests.builders.frames import ids
-from tests.maintain.compacting import ALL, LINEAGE, STRATEGIES, Meanwhile, rows, rows_of_file, table_of
+from tests.maintain.compacting import (
+    ALL,
+    LINEAGE,
+    STRATEGIES,
+    Meanwhile,
+    rows,
+    rows_of_file,
+    table_of,
+)
 from tests.maintain.support import LATER, add, table_in
 from tests.spark.deleting import take_keys
 
-BY_NAME = pytest.mark.parametrize("how", STRATEGIES, ids=lambda h: str(h.get("sort_order", h["strategy"])))
+BY_NAME = pytest.mark.parametrize(
+    "how", STRATEGIES, ids=lambda h: str(h.get("sort_order", h["strategy"]))
+)
 
 
 def files_left(table: Table) -> set[str]:
-    on_disk = {p.name for p in Path(table.location()).joinpath("data").rglob("*") if p.is_file() and not p.name.startswith(".")}
-    return on_disk - {Path(f).name for f in table.inspect.all_files().column("file_path").to_pylist()}
+    on_disk = {
+        p.name
+        for p in Path(table.location()).joinpath("data").rglob("*")
+        if p.is_file() and not p.name.startswith(".")
+    }
+    return on_disk - {
+        Path(f).name for f in table.inspect.all_files().column("file_path").to_pylist()
+    }
 
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("layout", sampled(["other spec", "plain", "partitioned"], 3))
 @BY_NAME
-def test_rows_deleted_meanwhile_stay_deleted(tmp_path: Path, how: dict[str, Any], layout: str, version: int) -> None:
+def test_rows_deleted_meanwhile_stay_deleted(
+    tmp_path: Path, how: dict[str, Any], layout: str, version: int
+) -> None:
     catalog = catalog_of("path", tmp_path)
-    table = table_of(catalog, "t", version, files=4, partition_by=[] if layout == "plain" else ["p"])
+    table = table_of(
+        catalog, "t", version, files=4, partition_by=[] if layout == "plain" else ["p"]
+    )
     if layout == "other spec":
         with table.update_spec() as update:
             update.remove_field("p").add_field("id", "bucket[2]", "b")
@@ -66,7 +88,9 @@ def test_rows_deleted_meanwhile_stay_deleted(tmp_path: Path, how: dict[str, Any]
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("partial", [False, True])
-def test_rows_whose_deletes_are_rolled_back_meanwhile_come_back(tmp_path: Path, version: int, partial: bool) -> None:
+def test_rows_whose_deletes_are_rolled_back_meanwhile_come_back(
+    tmp_path: Path, version: int, partial: bool
+) -> None:
     table = table_in(tmp_path, format_version=version)
     for n in range(3):
         add(table, 2 * n, 2 * n + 1)
@@ -75,33 +99,47 @@ def test_rows_whose_deletes_are_rolled_back_meanwhile_come_back(tmp_path: Path, 
     table.delete("id in (1, 2)", mode="merge-on-read", runner="in-process")
     other = type(table)(table._backend, table._loaded, table._name)
     runner = Meanwhile(lambda: other.maintenance.rollback_to_snapshot(before))
-    result = table.maintenance.rewrite_data_files(options={**ALL, "partial-progress.enabled": partial}, runner=runner)
+    result = table.maintenance.rewrite_data_files(
+        options={**ALL, "partial-progress.enabled": partial}, runner=runner
+    )
     assert runner.runs >= 1 and ids(table) == [*range(6), 100, 101, 102]
-    assert (result.failed_data_files_count, result.rewritten_data_files_count) == (3, 3)  # of partition a, and of partition b
+    assert (result.failed_data_files_count, result.rewritten_data_files_count) == (
+        3,
+        3,
+    )  # of partition a, and of partition b
     start = table.current_snapshot().snapshot_id
     table.delete("id in (1, 2)", mode="merge-on-read", runner="in-process")
     runner = Meanwhile(lambda: other.maintenance.rollback_to_snapshot(start))
     result = table.maintenance.rewrite_data_files(options=ALL, where="p = 'a'", runner=runner)
-    assert (result.commits, result.failed_data_files_count) == (1, 0) and runner.runs == 2  # planned again
+    assert (result.commits, result.failed_data_files_count) == (
+        1,
+        0,
+    ) and runner.runs == 2  # planned again
     table.update_properties().set("commit.retry.num-retries", "1").commit()
     states = [table.current_snapshot().snapshot_id]
     for gone in (1, 2):
         table.delete(f"id = {gone}", mode="merge-on-read", runner="in-process")
         states.append(table.current_snapshot().snapshot_id)
-    runner = Meanwhile(lambda: other.refresh().maintenance.rollback_to_snapshot(states[-1 - runner.runs]), times=2)
+    runner = Meanwhile(
+        lambda: other.refresh().maintenance.rollback_to_snapshot(states[-1 - runner.runs]), times=2
+    )
     with pytest.raises(ValidationException, match="other deletes apply now to 1 of the files"):
         table.maintenance.rewrite_data_files(options=ALL, where="p = 'a'", runner=runner)
     assert ids(table.refresh()) == [*range(6), 100, 101, 102] and files_left(table) == set()
 
 
-def test_deletes_that_are_merged_before_the_history_expires_are_carried_over(tmp_path: Path) -> None:
+def test_deletes_that_are_merged_before_the_history_expires_are_carried_over(
+    tmp_path: Path,
+) -> None:
     table = table_in(tmp_path, format_version=2, properties={"write.delete.granularity": "file"})
     add(table, *range(6))
     add(table, 6, 7)
     for gone in ("id = 1", "id = 2"):
         table.delete(gone, mode="merge-on-read", runner="in-process")
     with table.manage_snapshots() as snapshots:
-        snapshots.create_tag(table.current_snapshot().snapshot_id, "read")  # whose files are still there, though not its history
+        snapshots.create_tag(
+            table.current_snapshot().snapshot_id, "read"
+        )  # whose files are still there, though not its history
     other = type(table)(table._backend, table._loaded, table._name)
 
     def meanwhile() -> None:
@@ -127,15 +165,28 @@ def test_rows_that_an_older_equality_delete_deletes_meanwhile_stay_deleted(tmp_p
     other = type(table)(table._backend, table._loaded, table._name)
     runner = Meanwhile(lambda: other.maintenance.set_current_snapshot(deleted))
     result = table.maintenance.rewrite_data_files(options=ALL, runner=runner)
-    assert (runner.runs, result.commits, result.failed_data_files_count) == (2, 1, 0) and ids(table.refresh()) == [2, 3] and files_left(table) == set()
+    assert (
+        (runner.runs, result.commits, result.failed_data_files_count) == (2, 1, 0)
+        and ids(table.refresh()) == [2, 3]
+        and files_left(table) == set()
+    )
 
 
 @pytest.mark.parametrize("seed", sampled(range(8), 3))
-def test_random_writers_beside_a_compaction_lose_and_revive_nothing(tmp_path: Path, seed: int) -> None:
+def test_random_writers_beside_a_compaction_lose_and_revive_nothing(
+    tmp_path: Path, seed: int
+) -> None:
     chance = random.Random(seed)
     version = chance.choice([2, 3])
     catalog = catalog_of("memory", tmp_path)
-    table = table_of(catalog, "t", version, files=5, rows=30, partition_by=chance.choice([[], ["p"], ["bucket(2, id)"]]))
+    table = table_of(
+        catalog,
+        "t",
+        version,
+        files=5,
+        rows=30,
+        partition_by=chance.choice([[], ["p"], ["bucket(2, id)"]]),
+    )
     expected = {r["id"]: r["x"] for r in table.scan().to_arrow().to_pylist()}
     for turn in range(4):
         other = catalog.load_table("db.t")
@@ -150,14 +201,27 @@ def test_random_writers_beside_a_compaction_lose_and_revive_nothing(tmp_path: Pa
                             expected.pop(i, None)
                     case "upsert":
                         given = {i: float(chance.randrange(100)) for i in ids}
-                        frame = pa.table({"id": list(given), "p": [f"p{i % 3}" for i in given], "x": list(given.values()), "s": ["u"] * 7})
+                        frame = pa.table(
+                            {
+                                "id": list(given),
+                                "p": [f"p{i % 3}" for i in given],
+                                "x": list(given.values()),
+                                "s": ["u"] * 7,
+                            }
+                        )
                         other.upsert(frame, join_cols=["id"])
                         expected.update(given)
                     case "append":
                         begin = 1000 + chance.randrange(10**9)
                         more = rows_of_file(begin, 3)
                         other.append(more)
-                        expected.update(zip(more.column("id").to_pylist(), more.column("x").to_pylist(), strict=True))
+                        expected.update(
+                            zip(
+                                more.column("id").to_pylist(),
+                                more.column("x").to_pylist(),
+                                strict=True,
+                            )
+                        )
                     case "update":
                         other.update({"x": "1.5"}, where=f"id = {ids[0]}")
                         if ids[0] in expected:
@@ -168,28 +232,41 @@ def test_random_writers_beside_a_compaction_lose_and_revive_nothing(tmp_path: Pa
         runner = Meanwhile(meanwhile)
         table.refresh().maintenance.rewrite_data_files(**how, options=options, runner=runner)
         found = {r["id"]: r["x"] for r in table.refresh().scan().to_arrow().to_pylist()}
-        assert runner.runs >= 1 and repr(sorted(found.items())) == repr(sorted(expected.items())), (turn, how)
+        assert runner.runs >= 1 and repr(sorted(found.items())) == repr(sorted(expected.items())), (
+            turn,
+            how,
+        )
 
 
 @BY_NAME
-def test_equality_deletes_that_come_meanwhile_still_apply(tmp_path: Path, how: dict[str, Any]) -> None:
+def test_equality_deletes_that_come_meanwhile_still_apply(
+    tmp_path: Path, how: dict[str, Any]
+) -> None:
     catalog = catalog_of("path", tmp_path)
     table = table_of(catalog, "t", 2)
     other = catalog.load_table("db.t")
     runner = Meanwhile(lambda: by_equality(other, [5, 77, 230]))
     table.maintenance.rewrite_data_files(**how, options=ALL, runner=runner)
-    assert runner.runs == 1 and not {5, 77, 230} & {r[0] for r in rows(table)} and len(rows(table)) == 237
+    assert (
+        runner.runs == 1
+        and not {5, 77, 230} & {r[0] for r in rows(table)}
+        and len(rows(table)) == 237
+    )
     table.maintenance.rewrite_data_files(**how, options={**ALL, "remove-dangling-deletes": True})
     assert table.inspect.delete_files().num_rows == 0 and len(rows(table)) == 237
 
 
-def test_without_the_starting_sequence_number_an_equality_delete_is_a_conflict(tmp_path: Path) -> None:
+def test_without_the_starting_sequence_number_an_equality_delete_is_a_conflict(
+    tmp_path: Path,
+) -> None:
     catalog = catalog_of("path", tmp_path)
     table = table_of(catalog, "t", 2)
     other = catalog.load_table("db.t")
     options = {**ALL, "use-starting-sequence-number": False}
     with pytest.raises(ValidationException, match="found new delete"):
-        table.maintenance.rewrite_data_files(options=options, runner=Meanwhile(lambda: by_equality(other, [5])))
+        table.maintenance.rewrite_data_files(
+            options=options, runner=Meanwhile(lambda: by_equality(other, [5]))
+        )
     assert files_left(table.refresh()) == set() and len(rows(table)) == 239
     table.maintenance.rewrite_data_files(options=options)
     assert len(rows(table)) == 239
@@ -206,7 +283,9 @@ def by_equality(table: Table, ids: list[int]) -> None:
 
 
 @pytest.mark.parametrize("how", ["copy-on-write", "whole files", "compaction"])
-def test_a_compaction_whose_files_are_gone_is_planned_again_and_else_leaves_nothing(tmp_path: Path, how: str) -> None:
+def test_a_compaction_whose_files_are_gone_is_planned_again_and_else_leaves_nothing(
+    tmp_path: Path, how: str
+) -> None:
     catalog = catalog_of("path", tmp_path)
     table = table_of(catalog, "t", 2)
     other = catalog.load_table("db.t")
@@ -228,13 +307,19 @@ def test_a_compaction_whose_files_are_gone_is_planned_again_and_else_leaves_noth
     table.update_properties().remove("commit.retry.num-retries").commit()
     runner = Meanwhile(lambda: other.refresh().delete("id = 100", mode="copy-on-write"))
     result = table.maintenance.rewrite_data_files(options=ALL, runner=runner)
-    assert (runner.runs, result.commits, result.failed_data_files_count) == (2, 1, 0) and files_left(table.refresh()) == set()
+    assert (runner.runs, result.commits, result.failed_data_files_count) == (
+        2,
+        1,
+        0,
+    ) and files_left(table.refresh()) == set()
     assert rows(table) == rows(other.refresh())
 
 
 @pytest.mark.parametrize("isolation", ["serializable", "snapshot"])
 @pytest.mark.parametrize("verb", ["append", "delete", "update", "upsert", "overwrite"])
-def test_a_writer_that_commits_after_a_compaction_finds_its_rows(tmp_path: Path, verb: str, isolation: str) -> None:
+def test_a_writer_that_commits_after_a_compaction_finds_its_rows(
+    tmp_path: Path, verb: str, isolation: str
+) -> None:
     catalog = catalog_of("memory", tmp_path)
     table = table_of(catalog, "t", 2)
     other = catalog.load_table("db.t")
@@ -242,8 +327,12 @@ def test_a_writer_that_commits_after_a_compaction_finds_its_rows(tmp_path: Path,
         "append": lambda: other.append(rows_of_file(900, 3)),
         "delete": lambda: other.delete("id = 4", isolation_level=isolation),
         "update": lambda: other.update({"s": "'new'"}, where="id = 4", isolation_level=isolation),
-        "upsert": lambda: other.upsert(rows_of_file(4, 1, seed=9), join_cols=["id"], isolation_level=isolation),
-        "overwrite": lambda: other.overwrite(rows_of_file(4, 1, seed=9), overwrite_filter="id = 4", isolation_level=isolation),
+        "upsert": lambda: other.upsert(
+            rows_of_file(4, 1, seed=9), join_cols=["id"], isolation_level=isolation
+        ),
+        "overwrite": lambda: other.overwrite(
+            rows_of_file(4, 1, seed=9), overwrite_filter="id = 4", isolation_level=isolation
+        ),
     }
     table.maintenance.rewrite_data_files(options=ALL)
     try:
@@ -258,7 +347,9 @@ def test_a_writer_that_commits_after_a_compaction_finds_its_rows(tmp_path: Path,
 def test_an_unknown_outcome_keeps_the_files(tmp_path: Path) -> None:
     catalog = catalog_of("path", tmp_path)
     table = table_of(catalog, "t", 2)
-    table.set_properties({"commit.status-check.min-wait-ms": "1", "commit.status-check.max-wait-ms": "1"})
+    table.set_properties(
+        {"commit.status-check.min-wait-ms": "1", "commit.status-check.max-wait-ms": "1"}
+    )
     before = rows(table)
     assert table._backend is not None
     table._backend = FlakyBackend(table._backend, ["applied"], unreachable_loads=99)
@@ -279,11 +370,19 @@ def test_only_the_group_whose_file_is_gone_is_left_out(tmp_path: Path, version: 
         other.delete("id in (6, 8)")
 
     done = table.maintenance.rewrite_data_files(options=ALL, runner=Meanwhile(meanwhile))
-    assert (done.rewritten_data_files_count, done.added_data_files_count, done.failed_data_files_count) == (12, 2, 6)
+    assert (
+        done.rewritten_data_files_count,
+        done.added_data_files_count,
+        done.failed_data_files_count,
+    ) == (12, 2, 6)
     assert rows(table) == rows(other) and len(rows(table)) == 237 and files_left(table) == set()
     assert table.inspect.data_files().num_rows == 8
     again = table.maintenance.rewrite_data_files(options=ALL)
-    assert again.failed_data_files_count == 0 and table.inspect.data_files().num_rows == 3 and rows(table) == rows(other)
+    assert (
+        again.failed_data_files_count == 0
+        and table.inspect.data_files().num_rows == 3
+        and rows(table) == rows(other)
+    )
 
 
 def test_parts_of_a_large_file_find_the_rows_that_were_deleted_meanwhile(tmp_path: Path) -> None:
@@ -296,5 +395,11 @@ def test_parts_of_a_large_file_find_the_rows_that_were_deleted_meanwhile(tmp_pat
     size = sum(table.inspect.files().column("file_size_in_bytes").to_pylist())
     other = catalog.load_table("db.t")
     runner = Meanwhile(lambda: other.delete("id % 7 = 1 or id in (0, 3999, 4000, 4999)"))
-    done = table.maintenance.rewrite_data_files(options={**ALL, "target-file-size-bytes": size // 5}, runner=runner)
-    assert done.added_data_files_count >= 4 and rows(table) == rows(other) and rows(table, LINEAGE) == rows(other, LINEAGE)
+    done = table.maintenance.rewrite_data_files(
+        options={**ALL, "target-file-size-bytes": size // 5}, runner=runner
+    )
+    assert (
+        done.added_data_files_count >= 4
+        and rows(table) == rows(other)
+        and rows(table, LINEAGE) == rows(other, LINEAGE)
+    )

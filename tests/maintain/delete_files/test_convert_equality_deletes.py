@@ -1,4 +1,6 @@
-"""Equality deletes become position deletes or vectors for exactly the rows that they delete, and go where nothing needs them any more."""
+"""Equality deletes become position deletes or vectors for exactly the rows that they delete, and go
+where nothing needs them any more.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,18 @@ from frazil.testing import FlakyRunner
 from tests.builders.examples import sampled
 from tests.builders.files_on_disk import data_files_below, leftovers
 from tests.golden import names
-from tests.maintain.deletes import append, by_bounded_keys, by_keys, by_position, delete_files, filled, ids, made, rows, sum_of
+from tests.maintain.deletes import (
+    append,
+    by_bounded_keys,
+    by_keys,
+    by_position,
+    delete_files,
+    filled,
+    ids,
+    made,
+    rows,
+    sum_of,
+)
 from tests.peers.rowsum import rowsum
 
 VERSIONS = pytest.mark.parametrize("version", [2, 3])
@@ -41,12 +54,19 @@ def test_rows_stay_and_no_equality_delete_is_left(version: int, tmp_path: Path) 
     count = t.scan(selected_fields=("id",)).to_arrow().num_rows
     result = convert(t)
     assert rows(t, *(LINEAGE if version == 3 else ())) == before
-    assert delete_files(t) == {KIND[version]: 3} and result.converted_equality_delete_files_count == 2
+    assert (
+        delete_files(t) == {KIND[version]: 3} and result.converted_equality_delete_files_count == 2
+    )
     assert result.added_delete_files_count == 3 and result.rewritten_delete_files_count == 2
-    assert result.deleted_rows_count == 122 - 2 - count and result.remaining_equality_delete_files_count == 0
+    assert (
+        result.deleted_rows_count == 122 - 2 - count
+        and result.remaining_equality_delete_files_count == 0
+    )
     summary = t.current_snapshot().summary
     assert (summary["operation"], summary["removed-equality-delete-files"]) == ("overwrite", "2")
-    assert t.changes(start_snapshot_id=t.snapshots()[-2].snapshot_id).to_arrow().num_rows == 0 and not leftovers(t)
+    assert t.changes(
+        start_snapshot_id=t.snapshots()[-2].snapshot_id
+    ).to_arrow().num_rows == 0 and not leftovers(t)
 
 
 @VERSIONS
@@ -57,7 +77,9 @@ def test_nothing_to_do_makes_no_snapshot(version: int, tmp_path: Path) -> None:
     by_position(t, [1, 2])
     head = t.current_snapshot().snapshot_id
     result = convert(t)
-    assert t.refresh().current_snapshot().snapshot_id == head and repr(result).startswith("ConvertEqualityDeletesResult(done")
+    assert t.refresh().current_snapshot().snapshot_id == head and repr(result).startswith(
+        "ConvertEqualityDeletesResult(done"
+    )
     assert result.added_delete_files_count == result.converted_equality_delete_files_count == 0
     by_keys(t, [4])
     convert(t)
@@ -68,21 +90,31 @@ def test_nothing_to_do_makes_no_snapshot(version: int, tmp_path: Path) -> None:
 
 def test_a_table_of_version_1_has_none(tmp_path: Path) -> None:
     t = filled(made(tmp_path, 1))
-    assert convert(t).converted_equality_delete_files_count == 0 and len(t.refresh().snapshots()) == 3
+    assert (
+        convert(t).converted_equality_delete_files_count == 0 and len(t.refresh().snapshots()) == 3
+    )
 
 
 @VERSIONS
-def test_a_dry_run_tells_the_numbers_of_the_real_run_and_writes_nothing(version: int, tmp_path: Path) -> None:
+def test_a_dry_run_tells_the_numbers_of_the_real_run_and_writes_nothing(
+    version: int, tmp_path: Path
+) -> None:
     t = filled(made(tmp_path, version, ("p",)))
     by_position(t, [1, 5])
     by_keys(t, range(0, 120, 3), partition=("a",))
     by_keys(t, range(1, 60, 6), partition=("b",))
     there, head = data_files_below(t), t.current_snapshot().snapshot_id
     dry = convert(t, dry_run=True)
-    assert (data_files_below(t), t.refresh().current_snapshot().snapshot_id) == (there, head) and dry.dry_run
+    assert (data_files_below(t), t.refresh().current_snapshot().snapshot_id) == (
+        there,
+        head,
+    ) and dry.dry_run
     real = convert(t)
     named = {k: v for k, v in real.to_dict().items() if k not in ("dry_run", "seconds")}
-    assert named == {k: v for k, v in dry.to_dict().items() if k not in ("dry_run", "seconds")} and real.added_bytes_count > 0
+    assert (
+        named == {k: v for k, v in dry.to_dict().items() if k not in ("dry_run", "seconds")}
+        and real.added_bytes_count > 0
+    )
 
 
 @VERSIONS
@@ -93,7 +125,11 @@ def test_equality_deletes_that_apply_to_nothing_just_go(version: int, tmp_path: 
     append(t, [900])
     result = convert(t)
     assert (result.converted_equality_delete_files_count, result.added_delete_files_count) == (2, 0)
-    assert t.current_snapshot().summary["operation"] == "replace" and delete_files(t) == {} and len(ids(t)) == 41
+    assert (
+        t.current_snapshot().summary["operation"] == "replace"
+        and delete_files(t) == {}
+        and len(ids(t)) == 41
+    )
 
 
 @VERSIONS
@@ -110,7 +146,11 @@ def test_a_data_file_without_a_row_left_is_removed(version: int, tmp_path: Path)
     by_keys(t, range(5, 45))
     before = rows(t)
     result = convert(t)
-    assert result.removed_data_files_count == 1 and rows(t) == before and len(list(t.scan().plan_files())) == 1
+    assert (
+        result.removed_data_files_count == 1
+        and rows(t) == before
+        and len(list(t.scan().plan_files())) == 1
+    )
     assert delete_files(t) == {KIND[version]: 1}
 
 
@@ -121,12 +161,21 @@ def test_where_limits_the_work_and_keeps_what_others_need(version: int, tmp_path
     by_bounded_keys(t, [2, 3])
     before = rows(t)
     result = convert(t, "id < 40")
-    assert (result.converted_equality_delete_files_count, result.remaining_equality_delete_files_count) == (1, 1)
-    assert result.deleted_rows_count == 3 and rows(t) == before and delete_files(t) == {"equality": 1, KIND[version]: 1}
+    assert (
+        result.converted_equality_delete_files_count,
+        result.remaining_equality_delete_files_count,
+    ) == (1, 1)
+    assert (
+        result.deleted_rows_count == 3
+        and rows(t) == before
+        and delete_files(t) == {"equality": 1, KIND[version]: 1}
+    )
     head = t.current_snapshot().snapshot_id
     again = convert(t, "id < 40")
     assert again.deleted_rows_count == 0 and t.refresh().current_snapshot().snapshot_id == head
-    convert(t)  # manifests do not tell that the file of ids below 40 is done, so this looks at all of them
+    convert(
+        t
+    )  # manifests do not tell that the file of ids below 40 is done, so this looks at all of them
     assert rows(t) == before and delete_files(t) == {KIND[version]: 3}
 
 
@@ -136,7 +185,10 @@ def test_partition_granularity_writes_few_files_and_keeps_old_ones(tmp_path: Pat
     by_keys(t, range(0, 120, 4))
     before = rows(t)
     result = convert(t)
-    assert rows(t) == before and (result.added_delete_files_count, result.rewritten_delete_files_count) == (1, 0)
+    assert rows(t) == before and (
+        result.added_delete_files_count,
+        result.rewritten_delete_files_count,
+    ) == (1, 0)
     assert delete_files(t) == {"position": 2}
 
 
@@ -161,11 +213,17 @@ def test_a_changed_key_column_still_says_what_is_deleted(tmp_path: Path) -> None
         update.delete_column("m")
     before = rows(t)
     result = convert(t)
-    assert rows(t) == before and result.deleted_rows_count == 120 - len(before) > 0 and "equality" not in delete_files(t)
+    assert (
+        rows(t) == before
+        and result.deleted_rows_count == 120 - len(before) > 0
+        and "equality" not in delete_files(t)
+    )
 
 
 @VERSIONS
-def test_large_key_sets_go_to_disk_and_give_the_same(version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_key_sets_go_to_disk_and_give_the_same(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     t = filled(made(tmp_path, version))
     by_keys(t, range(0, 120, 2))
     sizes: list[int] = []
@@ -177,13 +235,17 @@ def test_large_key_sets_go_to_disk_and_give_the_same(version: int, tmp_path: Pat
 
     with monkeypatch.context() as patch:
         patch.setattr(SpilledKeys, "of", spilled)
-        patch.setattr(ReadOptions.__init__, "__defaults__", (*ReadOptions.__init__.__defaults__[:-1], 100))  # type: ignore[misc, index]
+        patch.setattr(
+            ReadOptions.__init__, "__defaults__", (*ReadOptions.__init__.__defaults__[:-1], 100)
+        )  # type: ignore[misc, index]
         assert convert(t).deleted_rows_count == 60 and sizes
     assert ids(t) == list(range(1, 120, 2))
 
 
 @VERSIONS
-def test_groups_that_run_twice_or_out_of_order_leave_each_deletion_once(version: int, tmp_path: Path) -> None:
+def test_groups_that_run_twice_or_out_of_order_leave_each_deletion_once(
+    version: int, tmp_path: Path
+) -> None:
     t = filled(made(tmp_path, version, read__split__target_size="1"), 6)
     by_keys(t, range(0, 240, 5))
     before, runner = rows(t), FlakyRunner(repeat={0, 3}, seed=1)
@@ -193,16 +255,25 @@ def test_groups_that_run_twice_or_out_of_order_leave_each_deletion_once(version:
 
 
 @VERSIONS
-def test_a_killed_group_leaves_the_table_and_its_files_as_they_were(version: int, tmp_path: Path) -> None:
+def test_a_killed_group_leaves_the_table_and_its_files_as_they_were(
+    version: int, tmp_path: Path
+) -> None:
     t = filled(made(tmp_path, version, read__split__target_size="1"), 4)
     by_keys(t, range(0, 160, 5))
     before, there, runner = rows(t), data_files_below(t), FlakyRunner(kill={2})
     with pytest.raises(Exception, match="killed after its work"):
         t.maintenance.convert_equality_deletes(runner=runner)
-    assert runner.fired and rows(t) == before and data_files_below(t) == there and delete_files(t) == {"equality": 1}
+    assert (
+        runner.fired
+        and rows(t) == before
+        and data_files_below(t) == there
+        and delete_files(t) == {"equality": 1}
+    )
 
 
-EQUALITY = [x for x in names(deletes=True) if not x.startswith(("dv_", "pos_", "metadata", "rewritten"))]
+EQUALITY = [
+    x for x in names(deletes=True) if not x.startswith(("dv_", "pos_", "metadata", "rewritten"))
+]
 
 
 @pytest.mark.parametrize("name", sampled(EQUALITY, 3))
@@ -215,14 +286,21 @@ def test_golden_tables_keep_their_rows(name: str, golden: Any, writable_copy: An
     result = convert(t)
     assert rowsum(t.refresh().scan().to_arrow(), golden[name].expected["schema"]) == want
     assert "equality" not in delete_files(t) and not leftovers_of_ours(t)
-    assert (dry.added_delete_files_count, dry.deleted_rows_count) == (result.added_delete_files_count, result.deleted_rows_count)
+    assert (dry.added_delete_files_count, dry.deleted_rows_count) == (
+        result.added_delete_files_count,
+        result.deleted_rows_count,
+    )
     for r in refs:
         convert(t, branch=r)
         assert sorted(map(repr, t.refresh().scan(branch=r).to_arrow().to_pylist())) == others[r]
 
 
 def leftovers_of_ours(t: Table) -> list[str]:
-    return [p for p in leftovers(t) if "/data/" in p and p.startswith(t.location().removeprefix("file://"))]
+    return [
+        p
+        for p in leftovers(t)
+        if "/data/" in p and p.startswith(t.location().removeprefix("file://"))
+    ]
 
 
 def test_a_progress_callback_counts_data_files(tmp_path: Path) -> None:
@@ -245,7 +323,10 @@ def test_java_and_pyiceberg_read_what_is_left(
     t.append(pa.table({"id": [3], "p": ["a"], "n": pa.array([1], pa.int32())}))
     convert(t)
     want = sum_of(t)
-    for found in (java_check([t.location()], write=goes_on)[t.location()], pyiceberg_check([t.location()])[t.location()]):
+    for found in (
+        java_check([t.location()], write=goes_on)[t.location()],
+        pyiceberg_check([t.location()])[t.location()],
+    ):
         assert found["ok"] and {"rows": found["rows"], "sum": found["sum"]} == want, found
 
 

@@ -1,4 +1,6 @@
-"""Maintenance of delete files by tasks of a Spark session: the same numbers and rows as in this process."""
+"""Maintenance of delete files by tasks of a Spark session: the same numbers and rows as in this
+process.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize("version", [2, pytest.param(3, marks=pytest.mark.versions)])
-def test_tasks_of_spark_give_the_numbers_and_rows_of_this_process(version: int, tmp_path: Path, plain_spark: Any) -> None:
+def test_tasks_of_spark_give_the_numbers_and_rows_of_this_process(
+    version: int, tmp_path: Path, plain_spark: Any
+) -> None:
     t = filled(made(tmp_path, version, ("p",), write__delete__granularity="partition"))
     by_keys(t, range(0, 120, 6), partition=("a",))
     for n in range(2):
@@ -28,9 +32,17 @@ def test_tasks_of_spark_give_the_numbers_and_rows_of_this_process(version: int, 
         assert found.to_arrow() == here.to_arrow()
     assert rows(t) == before and "equality" not in delete_files(t) and not leftovers(t)
     kinds, again = delete_files(t), frazil.load_table(t.location())
-    result = again.maintenance.rewrite_position_delete_files(options={"rewrite-all": True}, spark=plain_spark)
-    assert rows(again) == before and not leftovers(again) and again.to_spark(spark=plain_spark).count() == len(before)
+    result = again.maintenance.rewrite_position_delete_files(
+        options={"rewrite-all": True}, spark=plain_spark
+    )
+    assert (
+        rows(again) == before
+        and not leftovers(again)
+        and again.to_spark(spark=plain_spark).count() == len(before)
+    )
     if version == 3:
         assert result.rewritten_delete_files_count == 0 and delete_files(again) == kinds
     else:
-        assert result.rewritten_delete_files_count == kinds["position"] and delete_files(again) == {"position": 3}
+        assert result.rewritten_delete_files_count == kinds["position"] and delete_files(again) == {
+            "position": 3
+        }

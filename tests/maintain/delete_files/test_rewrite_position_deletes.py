@@ -1,4 +1,6 @@
-"""Position delete files are packed, those of files that are gone are dropped, and in version 3 they become vectors; rows stay."""
+"""Position delete files are packed, those of files that are gone are dropped, and in version 3 they
+become vectors; rows stay.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,18 @@ from frazil.testing import FlakyRunner
 from tests.builders.examples import sampled
 from tests.builders.files_on_disk import data_files_below, leftovers
 from tests.golden import names
-from tests.maintain.deletes import PARTS, append, by_keys, by_position, delete_files, filled, ids, made, rows, sum_of
+from tests.maintain.deletes import (
+    PARTS,
+    append,
+    by_keys,
+    by_position,
+    delete_files,
+    filled,
+    ids,
+    made,
+    rows,
+    sum_of,
+)
 from tests.peers.rowsum import rowsum
 
 ALL = {"rewrite-all": "true"}
@@ -34,19 +47,25 @@ def counts(result: Any) -> tuple[int, int]:
 
 
 def upgraded(folder: Path, **more: str) -> Any:
-    """A table of version 3 with position delete files of version 2, some of them of several data files, and two vectors."""
+    """A table of version 3 with position delete files of version 2, some of them of several data
+    files, and two vectors.
+    """
     t = filled(made(folder, 2, **more), 4)
     by_position(t, [0, 41, 82, 123], "partition")
     by_position(t, [1, 42], "file")
     by_position(t, [2, 43, 84], "partition")
     with t.transaction() as change:
         change.upgrade_table_version(3)
-    t.delete("id in (80, 81, 120)", mode="merge-on-read", runner="in-process")  # two vectors, which hold the older deletes too
+    t.delete(
+        "id in (80, 81, 120)", mode="merge-on-read", runner="in-process"
+    )  # two vectors, which hold the older deletes too
     return t
 
 
 @pytest.mark.parametrize("granularity", ["file", "partition"])
-def test_small_files_become_few_with_the_rows_as_they_were(granularity: str, tmp_path: Path) -> None:
+def test_small_files_become_few_with_the_rows_as_they_were(
+    granularity: str, tmp_path: Path
+) -> None:
     t = filled(made(tmp_path, 2, write__delete__granularity=granularity))
     for n in range(6):
         by_position(t, [n, 41 + n, 90 + n], granularity)
@@ -54,15 +73,27 @@ def test_small_files_become_few_with_the_rows_as_they_were(granularity: str, tmp
     head = t.current_snapshot().sequence_number
     result = rewrite(t)
     new = t.refresh().inspect.delete_files().to_pylist()
-    assert rows(t) == before and counts(result) == (len(old), len(new)) == (len(old), 3 if granularity == "file" else 1)
+    assert rows(t) == before and counts(result) == (len(old), len(new)) == (
+        len(old),
+        3 if granularity == "file" else 1,
+    )
     assert result.rewritten_bytes_count == sum(f["file_size_in_bytes"] for f in old)
     assert result.added_bytes_count == sum(f["file_size_in_bytes"] for f in new)
     assert t.current_snapshot().summary["operation"] == "replace" and not leftovers(t)
-    entries = [e for e in t.inspect.entries().to_pylist() if e["data_file"]["content"] == 1 and e["status"] != 2]
-    assert {e["sequence_number"] for e in entries} == {head}  # the largest of the old ones, not that of the new snapshot
+    entries = [
+        e
+        for e in t.inspect.entries().to_pylist()
+        if e["data_file"]["content"] == 1 and e["status"] != 2
+    ]
+    assert {e["sequence_number"] for e in entries} == {
+        head
+    }  # the largest of the old ones, not that of the new snapshot
     assert set(result.to_arrow().column_names) == {
-        "rewritten_delete_files_count", "added_delete_files_count", "rewritten_bytes_count", "added_bytes_count",
-    }  # fmt: skip
+        "rewritten_delete_files_count",
+        "added_delete_files_count",
+        "rewritten_bytes_count",
+        "added_bytes_count",
+    }
 
 
 def test_nothing_to_do_makes_no_snapshot_also_when_called_again(tmp_path: Path) -> None:
@@ -85,10 +116,20 @@ def test_a_table_of_version_1_has_none(tmp_path: Path) -> None:
 
 
 def removed(t: Any, chosen: Callable[[dict[str, Any]], bool]) -> list[DataFile]:
-    """Takes the data files out of the table that hold such rows, as compaction takes them, and returns them."""
-    paths = {r["_file"] for r in t.scan(selected_fields=("*", "_file")).to_arrow().to_pylist() if chosen(r)}
+    """Takes the data files out of the table that hold such rows, as compaction takes them, and
+    returns them.
+    """
+    paths = {
+        r["_file"]
+        for r in t.scan(selected_fields=("*", "_file")).to_arrow().to_pylist()
+        if chosen(r)
+    }
     files = [task.file for task in t.scan().plan_files() if task.file.file_path in paths]
-    commit(t._writable(), t.refresh()._loaded, [RewriteFiles(removed=files, starting_snapshot_id=t.current_snapshot().snapshot_id)])
+    commit(
+        t._writable(),
+        t.refresh()._loaded,
+        [RewriteFiles(removed=files, starting_snapshot_id=t.current_snapshot().snapshot_id)],
+    )
     t.refresh()
     return files
 
@@ -110,7 +151,11 @@ def test_delete_files_that_apply_to_nothing_go_whatever_their_size(tmp_path: Pat
     removed(t, lambda r: r["p"] == "a")
     before, dry = rows(t), rewrite(t, dry_run=True)
     result = rewrite(t)
-    assert counts(result) == counts(dry) == (1, 0) and delete_files(t) == {"position": 1} and rows(t) == before
+    assert (
+        counts(result) == counts(dry) == (1, 0)
+        and delete_files(t) == {"position": 1}
+        and rows(t) == before
+    )
 
 
 def test_deletes_older_than_a_file_of_the_same_path_stay_without_effect(tmp_path: Path) -> None:
@@ -120,7 +165,9 @@ def test_deletes_older_than_a_file_of_the_same_path_stay_without_effect(tmp_path
     commit(t._writable(), t._loaded, [Append([file])])
     assert ids(t) == [i for i in range(80) if i != 41]  # it is younger than the delete now
     by_position(t, [2, 42], "partition")
-    assert counts(rewrite(t, ALL)) == (2, 1) and ids(t) == [i for i in range(80) if i not in (2, 41, 42)]
+    assert counts(rewrite(t, ALL)) == (2, 1) and ids(t) == [
+        i for i in range(80) if i not in (2, 41, 42)
+    ]
 
 
 def test_groups_are_of_one_partition_and_where_chooses_partitions(tmp_path: Path) -> None:
@@ -131,7 +178,9 @@ def test_groups_are_of_one_partition_and_where_chooses_partitions(tmp_path: Path
     result = rewrite(t, where="p = 'a'")
     assert counts(result) == (5, 1) and rows(t) == before and delete_files(t) == {"position": 6}
     assert counts(rewrite(t)) == (5, 1) and rows(t) == before
-    assert {f["partition"]["p"] for f in t.refresh().inspect.delete_files().to_pylist()} == set(PARTS[:2])
+    assert {f["partition"]["p"] for f in t.refresh().inspect.delete_files().to_pylist()} == set(
+        PARTS[:2]
+    )
 
 
 def test_options_are_javas(tmp_path: Path) -> None:
@@ -140,22 +189,38 @@ def test_options_are_javas(tmp_path: Path) -> None:
         by_position(t, [n, 50 + n], "partition")
     size = t.refresh().inspect.delete_files()["file_size_in_bytes"][0].as_py()
     assert counts(rewrite(t)) == (0, 0)  # fewer than min-input-files
-    just = {"target-file-size-bytes": size, "min-file-size-bytes": size - 500, "max-file-size-bytes": size + 500}
+    just = {
+        "target-file-size-bytes": size,
+        "min-file-size-bytes": size - 500,
+        "max-file-size-bytes": size + 500,
+    }
     assert counts(rewrite(t, {**just, "min-input-files": 2}, dry_run=True)) == (0, 0)
     assert counts(rewrite(t, {"min-input-files": 4}, dry_run=True)) == (4, 1)
-    assert counts(rewrite(t, {**ALL, "max-file-group-size-bytes": size * 2 + 1000}, dry_run=True)) == (4, 2)
+    assert counts(
+        rewrite(t, {**ALL, "max-file-group-size-bytes": size * 2 + 1000}, dry_run=True)
+    ) == (4, 2)
     assert counts(rewrite(t, {**ALL, "max_file_group_input_files": 3}, dry_run=True)) == (4, 2)
-    assert counts(rewrite(t, {**ALL, "max-concurrent-file-group-rewrites": "1", "rewrite-job-order": "bytes-desc"})) == (4, 1)
+    assert counts(
+        rewrite(
+            t, {**ALL, "max-concurrent-file-group-rewrites": "1", "rewrite-job-order": "bytes-desc"}
+        )
+    ) == (4, 1)
     wrong = [
-        {"delete-file-threshold": 1}, {"rewrite-all": "yes"}, {"min-input-files": 0}, {"rewrite-job-order": "random"},
-        {"target-file-size-bytes": 10, "max-file-size-bytes": 5}, {"partial-progress.max-commits": "0"},
-    ]  # fmt: skip
+        {"delete-file-threshold": 1},
+        {"rewrite-all": "yes"},
+        {"min-input-files": 0},
+        {"rewrite-job-order": "random"},
+        {"target-file-size-bytes": 10, "max-file-size-bytes": 5},
+        {"partial-progress.max-commits": "0"},
+    ]
     for options in wrong:
         with pytest.raises(InvalidInput):
             rewrite(t, options)
 
 
-def test_small_memory_merges_in_several_runs_over_the_delete_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_memory_merges_in_several_runs_over_the_delete_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     t = filled(made(tmp_path, 2, **PACKED), 5)
     for n in range(5):
         by_position(t, range(n, 200, 10), "partition")
@@ -166,13 +231,19 @@ def test_small_memory_merges_in_several_runs_over_the_delete_files(tmp_path: Pat
 
 
 @pytest.mark.parametrize("more", [{}, {"write__delete__granularity": "partition"}])
-def test_in_version_3_leftovers_become_one_vector_per_data_file(more: dict[str, str], tmp_path: Path) -> None:
+def test_in_version_3_leftovers_become_one_vector_per_data_file(
+    more: dict[str, str], tmp_path: Path
+) -> None:
     t = upgraded(tmp_path, **more)
     before = rows(t)
     assert delete_files(t) == {"position": 4, "vector": 2}
     dry = rewrite(t, dry_run=True)
     result = rewrite(t)
-    assert rows(t) == before and delete_files(t) == {"vector": 4} and counts(result) == counts(dry) == (4, 2)
+    assert (
+        rows(t) == before
+        and delete_files(t) == {"vector": 4}
+        and counts(result) == counts(dry) == (4, 2)
+    )
     assert dry.added_bytes_count == result.added_bytes_count and not leftovers(t)
     assert t.current_snapshot().summary["operation"] == "replace"
     assert counts(rewrite(t, ALL)) == (0, 0)
@@ -212,7 +283,11 @@ def test_groups_that_run_twice_leave_no_file_more_and_killed_ones_none(tmp_path:
     assert data_files_below(t) == there and rows(t) == before
     runner = FlakyRunner(repeat={0, 2}, seed=1)
     assert counts(t.maintenance.rewrite_position_delete_files(runner=runner)) == (15, 3)
-    assert {"repeat"} <= {fault for fault, _ in runner.fired} and rows(t) == before and not leftovers(t)
+    assert (
+        {"repeat"} <= {fault for fault, _ in runner.fired}
+        and rows(t) == before
+        and not leftovers(t)
+    )
 
 
 def test_equality_deletes_are_left_alone(tmp_path: Path) -> None:
@@ -221,10 +296,16 @@ def test_equality_deletes_are_left_alone(tmp_path: Path) -> None:
     by_position(t, [1, 41])
     append(t, [5])
     before = rows(t)
-    assert counts(rewrite(t, ALL)) == (2, 2) and rows(t) == before and delete_files(t) == {"equality": 1, "position": 2}
+    assert (
+        counts(rewrite(t, ALL)) == (2, 2)
+        and rows(t) == before
+        and delete_files(t) == {"equality": 1, "position": 2}
+    )
 
 
-@pytest.mark.parametrize("name", sampled([x for x in names(deletes=True) if x != "metadata_variants"], 3))
+@pytest.mark.parametrize(
+    "name", sampled([x for x in names(deletes=True) if x != "metadata_variants"], 3)
+)
 def test_golden_tables_keep_their_rows(name: str, golden: Any, writable_copy: Any) -> None:
     t = frazil.load_table(writable_copy(name))
     want = {"rows": golden[name].expected["rows"], "sum": golden[name].expected["checksum"]}
@@ -238,12 +319,17 @@ def test_golden_tables_keep_their_rows(name: str, golden: Any, writable_copy: An
 
 @pytest.mark.java
 @pytest.mark.parametrize("version", [2, 3])
-def test_java_and_pyiceberg_read_what_is_left(version: int, tmp_path: Path, java_check: Any, pyiceberg_check: Any) -> None:
+def test_java_and_pyiceberg_read_what_is_left(
+    version: int, tmp_path: Path, java_check: Any, pyiceberg_check: Any
+) -> None:
     t = upgraded(tmp_path) if version == 3 else filled(made(tmp_path, 2, ("p",)))
     by_position(t, [10, 11, 50])
     rewrite(t, ALL)
     want = sum_of(t)
-    for found in (java_check([t.location()])[t.location()], pyiceberg_check([t.location()])[t.location()]):
+    for found in (
+        java_check([t.location()])[t.location()],
+        pyiceberg_check([t.location()])[t.location()],
+    ):
         assert found["ok"] and {"rows": found["rows"], "sum": found["sum"]} == want, found
 
 
@@ -259,9 +345,15 @@ print("RESULT" + json.dumps(rows))
 
 
 @pytest.mark.java
-def test_javas_procedure_runs_after_ours_and_ours_after_javas(tmp_path: Path, java_check: Any) -> None:
+def test_javas_procedure_runs_after_ours_and_ours_after_javas(
+    tmp_path: Path, java_check: Any
+) -> None:
     tables, want = {}, {}
-    for name, granularity, before in (("first", "partition", True), ("second", "partition", False), ("third", "file", False)):
+    for name, granularity, before in (
+        ("first", "partition", True),
+        ("second", "partition", False),
+        ("third", "file", False),
+    ):
         t = filled(made(tmp_path, 2, ("p",), name=name, write__delete__granularity=granularity))
         for n in range(3):
             by_position(t, [3 * n, 3 * n + 1, 41 + 3 * n], granularity)
@@ -273,6 +365,8 @@ def test_javas_procedure_runs_after_ours_and_ours_after_javas(tmp_path: Path, ja
     for name, t in tables.items():
         told, there = java[name]
         assert there == want[name][0] == ids(t), name
-        assert (told["rewritten_delete_files_count"], told["added_delete_files_count"]) == want[name][1], name
+        assert (told["rewritten_delete_files_count"], told["added_delete_files_count"]) == want[
+            name
+        ][1], name
         done = rewrite(t, ALL)
         assert ids(t) == there and set(told) == set(done.to_arrow().column_names), name

@@ -1,4 +1,6 @@
-"""Manifests that are read in parts, as those of more than 50,000 entries are: every entry once, and the same files found."""
+"""Manifests that are read in parts, as those of more than 50,000 entries are: every entry once, and
+the same files found.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,16 @@ def test_the_parts_hold_every_entry_once(tmp_path: Path) -> None:
     (listed,) = manifests_of(t.metadata, t.current_snapshot(), storage)  # type: ignore[arg-type]
     whole = read_manifest(storage, listed, ("status", "file_path", "sequence_number"), keep=False)
     for workers in (1, 3):
-        parts = list(read_in_parts(storage, listed, ("status", "file_path", "sequence_number"), workers))
+        parts = list(
+            read_in_parts(storage, listed, ("status", "file_path", "sequence_number"), workers)
+        )
         assert len(parts) > 1 and [r for p in parts for r in p.to_pylist()] == whole.to_pylist()
-    found = [p for b in reachable(t.metadata, storage) if b.kind is FileKind.DATA for p in b.paths.to_pylist()]
+    found = [
+        p
+        for b in reachable(t.metadata, storage)
+        if b.kind is FileKind.DATA
+        for p in b.paths.to_pylist()
+    ]
     assert found == whole["file_path"].to_pylist()
 
 
@@ -51,7 +60,9 @@ def test_expiry_and_orphan_removal_leave_what_is_needed(tmp_path: Path) -> None:
     stray = Path(t.location().removeprefix("file://")) / "data" / "stray.parquet"
     stray.touch()
     age(tmp_path)
-    assert [Path(p).name for p in t.maintenance.remove_orphan_files().orphan_file_location.to_pylist()] == ["stray.parquet"]
+    assert [
+        Path(p).name for p in t.maintenance.remove_orphan_files().orphan_file_location.to_pylist()
+    ] == ["stray.parquet"]
     assert t.refresh().to_arrow().num_rows == 12 and leftovers(t) == []
 
 
@@ -64,4 +75,6 @@ def test_keys_are_new_once(batches: list[list[int]]) -> None:
             new.append(key not in seen)
             seen.add(key)
         assert keys.add(np.array(batch, np.int64)).tolist() == new
-        assert len(keys) == len(seen) and keys.has(np.arange(-9, 10)).tolist() == [k in seen for k in range(-9, 10)]
+        assert len(keys) == len(seen) and keys.has(np.arange(-9, 10)).tolist() == [
+            k in seen for k in range(-9, 10)
+        ]

@@ -26,7 +26,12 @@ FORMATS = ["parquet", "avro", "orc"]
 
 
 def rows(first: int, count: int = 30) -> pa.Table:
-    return pa.table({"id": range(first, first + count), "s": [f"v{i % 3}" if i % 4 else None for i in range(count)]})
+    return pa.table(
+        {
+            "id": range(first, first + count),
+            "s": [f"v{i % 3}" if i % 4 else None for i in range(count)],
+        }
+    )
 
 
 def registered(t: Table) -> list[PartitionCounts]:
@@ -47,28 +52,47 @@ def live(counts: list[PartitionCounts]) -> dict[Any, list[int]]:
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("format_", FORMATS)
-def test_counts_agree_with_the_metadata_table_partitions(home: Catalog, version: int, format_: str) -> None:
+def test_counts_agree_with_the_metadata_table_partitions(
+    home: Catalog, version: int, format_: str
+) -> None:
     t = home.create_table(
-        "db.t", "id bigint, s string", partition_by=["s"], format_version=version, properties={"write.format.default": format_}
+        "db.t",
+        "id bigint, s string",
+        partition_by=["s"],
+        format_version=version,
+        properties={"write.format.default": format_},
     )
     t.append(rows(0))
     t.delete("id % 5 = 0", mode="merge-on-read" if version > 1 else None)
     result = t.maintenance.compute_partition_stats()
-    assert result.partition_statistics_file is not None and result.partition_statistics_file.endswith(f".{format_}")
+    assert (
+        result.partition_statistics_file is not None
+        and result.partition_statistics_file.endswith(f".{format_}")
+    )
     (described,) = t.refresh().metadata.partition_statistics
     assert described["file-size-in-bytes"] == Path(result.partition_statistics_file).stat().st_size
     table = {r["partition"]["s"]: r for r in t.inspect.partitions().to_pylist()}
     found = {c.partition[0]: c for c in registered(t)}
     assert set(found) == set(table)
     for value, r in table.items():
-        files = [r[n] for n in ("record_count", "file_count", "total_data_file_size_in_bytes", "position_delete_record_count")]
+        files = [
+            r[n]
+            for n in (
+                "record_count",
+                "file_count",
+                "total_data_file_size_in_bytes",
+                "position_delete_record_count",
+            )
+        ]
         assert found[value].counts[:4] == files
         assert found[value].counts[4] + found[value].counts[7] == r["position_delete_file_count"]
         assert (found[value].counts[7] > 0) == (version == 3)
         assert found[value].last_updated_snapshot_id == r["last_updated_snapshot_id"]
 
 
-def test_only_manifests_that_came_since_are_read_and_a_second_call_reads_none(home: Catalog) -> None:
+def test_only_manifests_that_came_since_are_read_and_a_second_call_reads_none(
+    home: Catalog,
+) -> None:
     t = home.create_table("db.t", "id bigint, s string", partition_by=["s"])
     for first in range(0, 300, 30):
         t.append(rows(first))
@@ -78,12 +102,18 @@ def test_only_manifests_that_came_since_are_read_and_a_second_call_reads_none(ho
     result = t.maintenance.compute_partition_stats()
     assert result.manifests_read == 1 and result.continued_from is not None
     again = t.maintenance.compute_partition_stats()
-    assert (again.partition_statistics_file, again.manifests_read, again.partitions) == (result.partition_statistics_file, 0, result.partitions)
+    assert (again.partition_statistics_file, again.manifests_read, again.partitions) == (
+        result.partition_statistics_file,
+        0,
+        result.partitions,
+    )
     assert result.partitions == t.inspect.partitions().num_rows
     assert live(registered(t)) == live(counted(t))
 
 
-def test_a_lost_or_damaged_file_is_not_gone_on_from(home: Catalog, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lost_or_damaged_file_is_not_gone_on_from(
+    home: Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
     t = home.create_table("db.t", "id bigint, s string", partition_by=["s"])
     t.append(rows(0))
     for damage in (lambda p: p.unlink(), lambda p: p.write_bytes(b"nothing")):
@@ -95,7 +125,9 @@ def test_a_lost_or_damaged_file_is_not_gone_on_from(home: Catalog, caplog: pytes
         assert result.continued_from is None and live(registered(t)) == live(counted(t))
     damage(Path(result.partition_statistics_file or ""))
     anew = t.maintenance.compute_partition_stats()
-    assert anew.partition_statistics_file != result.partition_statistics_file and live(registered(t)) == live(counted(t))
+    assert anew.partition_statistics_file != result.partition_statistics_file and live(
+        registered(t)
+    ) == live(counted(t))
     assert "cannot be read; all manifests are read instead" in caplog.text
 
 
@@ -120,10 +152,17 @@ def test_tables_without_partitions_are_refused_and_empty_ones_have_no_file(home:
         t.maintenance.compute_partition_stats()
 
 
-STEPS = st.lists(st.sampled_from(["append", "delete", "mor", "overwrite", "stats", "merge", "branch"]), min_size=1, max_size=9)
+STEPS = st.lists(
+    st.sampled_from(["append", "delete", "mor", "overwrite", "stats", "merge", "branch"]),
+    min_size=1,
+    max_size=9,
+)
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=15,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(STEPS)
 def test_what_is_kept_up_equals_what_is_counted_anew(steps: list[str]) -> None:
     t = frazil.load_catalog(f"c{uuid.uuid4().hex}", type="memory")
@@ -183,16 +222,22 @@ def test_java_reads_our_file_and_writes_the_same(tmp_path: Path, java_check: Any
     catalog, ours = catalog_of("path", tmp_path), {}
     for version in (2, 3):
         t = catalog.create_table(
-            f"db.t{version}", "id bigint, s string, at timestamp, u decimal(9,2), f double",
-            partition_by=["s", "bucket(4, id)", "days(at)", "u", "f"], format_version=version,
-        )  # fmt: skip
+            f"db.t{version}",
+            "id bigint, s string, at timestamp, u decimal(9,2), f double",
+            partition_by=["s", "bucket(4, id)", "days(at)", "u", "f"],
+            format_version=version,
+        )
         frame = pa.table(
             {
-                "id": range(40), "s": [f"v{i % 3}" if i % 4 else None for i in range(40)],
-                "at": pa.array([86_400_000_000 * (i % 2) for i in range(40)], pa.timestamp("us", "UTC")),
-                "u": pa.array([i % 2 for i in range(40)], pa.decimal128(9, 2)), "f": [[0.5, -1.0][i % 2] for i in range(40)],
+                "id": range(40),
+                "s": [f"v{i % 3}" if i % 4 else None for i in range(40)],
+                "at": pa.array(
+                    [86_400_000_000 * (i % 2) for i in range(40)], pa.timestamp("us", "UTC")
+                ),
+                "u": pa.array([i % 2 for i in range(40)], pa.decimal128(9, 2)),
+                "f": [[0.5, -1.0][i % 2] for i in range(40)],
             }
-        )  # fmt: skip
+        )
         t.append(frame)
         t.delete("id % 5 = 0", mode="merge-on-read")
         path = t.maintenance.compute_partition_stats().partition_statistics_file
@@ -203,8 +248,16 @@ def test_java_reads_our_file_and_writes_the_same(tmp_path: Path, java_check: Any
         assert found["ours"] == found["theirs"] and len(found["ours"]) == ours[version].num_rows > 5
         theirs = pq.read_table(found["path"].removeprefix("file:"), partitioning=None)
         assert theirs.to_pylist() == ours[version].to_pylist()
-        plain = [(f.name, f.type, f.metadata[b"PARQUET:field_id"]) for f in ours[version].schema if f.name != "partition"]
-        assert [(f.name, f.type, f.metadata[b"PARQUET:field_id"]) for f in theirs.schema if f.name != "partition"] == plain
+        plain = [
+            (f.name, f.type, f.metadata[b"PARQUET:field_id"])
+            for f in ours[version].schema
+            if f.name != "partition"
+        ]
+        assert [
+            (f.name, f.type, f.metadata[b"PARQUET:field_id"])
+            for f in theirs.schema
+            if f.name != "partition"
+        ] == plain
 
 
 JAVA_GOES_ON = """
@@ -226,17 +279,21 @@ def test_java_goes_on_from_our_file_and_we_from_javas(tmp_path: Path, java_check
     for version in (2, 3):
         t = tables[f"t{version}"] = catalog.create_table(
             f"db.t{version}", "id bigint, s string", partition_by=["s"], format_version=version
-        )  # fmt: skip
+        )
         t.append(rows(0))
         t.delete("id % 5 = 0", mode="merge-on-read")
         t.maintenance.compute_partition_stats()
-    told = json.loads(java_check.run(JAVA_GOES_ON, tmp_path / "wh", *tables).strip().splitlines()[-1])
+    told = json.loads(
+        java_check.run(JAVA_GOES_ON, tmp_path / "wh", *tables).strip().splitlines()[-1]
+    )
     for name, t in tables.items():
         assert live(registered(t)) == live(counted(t)) and len(t.metadata.partition_statistics) == 2
         by_id = {s["snapshot-id"]: s["statistics-path"] for s in t.metadata.partition_statistics}
         assert by_id[t.metadata.current_snapshot_id].endswith(told[name].removeprefix("file:"))
         t.append(rows(500))
-        assert t.maintenance.compute_partition_stats().manifests_read == 1, "Java's file was not taken for a beginning"
+        assert t.maintenance.compute_partition_stats().manifests_read == 1, (
+            "Java's file was not taken for a beginning"
+        )
         assert live(registered(t)) == live(counted(t)) and len(live(counted(t))) == 4
 
 

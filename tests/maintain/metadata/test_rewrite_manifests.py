@@ -20,8 +20,12 @@ ENTRY = ("snapshot_id", "sequence_number", "file_sequence_number", "data_file")
 
 def entries(t: Table) -> list[dict[str, Any]]:
     """All live entries but their status, by path."""
-    found = [{k: row[k] for k in ENTRY} for row in t.inspect.entries().to_pylist() if row["status"] != 2]
-    return sorted(found, key=lambda e: (e["data_file"]["file_path"], e["data_file"]["content_offset"] or 0))
+    found = [
+        {k: row[k] for k in ENTRY} for row in t.inspect.entries().to_pylist() if row["status"] != 2
+    ]
+    return sorted(
+        found, key=lambda e: (e["data_file"]["file_path"], e["data_file"]["content_offset"] or 0)
+    )
 
 
 def scattered(place: Path, version: int = 2, kind: str = "sql", **properties: str) -> Table:
@@ -43,9 +47,15 @@ def test_manifests_are_rewritten_with_the_same_entries(tmp_path: Path, version: 
     assert len(t.refresh().snapshots()) == len(snapshots)
     result = t.maintenance.rewrite_manifests()
     deletes = 3 if version > 1 else 0
-    assert result.to_arrow().to_pylist() == [{"rewritten_manifests_count": 8 + deletes, "added_manifests_count": 2 if deletes else 1}]
+    assert result.to_arrow().to_pylist() == [
+        {"rewritten_manifests_count": 8 + deletes, "added_manifests_count": 2 if deletes else 1}
+    ]
     assert numbers(result) == numbers(planned)
-    assert entries(t) == before and id_p_v(t) == rows and {i: states(t)[i] for i in snapshots} == snapshots
+    assert (
+        entries(t) == before
+        and id_p_v(t) == rows
+        and {i: states(t)[i] for i in snapshots} == snapshots
+    )
     assert {e["status"] for e in t.inspect.entries().to_pylist()} == {0}
 
 
@@ -54,10 +64,25 @@ def test_the_snapshot_says_what_was_done(tmp_path: Path) -> None:
     before = t.current_snapshot()
     t.maintenance.rewrite_manifests()
     summary = t.current_snapshot().summary
-    assert {k: summary[k] for k in ("operation", "manifests-created", "manifests-kept", "manifests-replaced", "entries-processed")} == {
-        "operation": "replace", "manifests-created": "2", "manifests-kept": "0", "manifests-replaced": "11", "entries-processed": "11",
-    }  # fmt: skip
-    assert {k: v for k, v in summary.items() if k.startswith("total-")} == {k: v for k, v in before.summary.items() if k.startswith("total-")}
+    assert {
+        k: summary[k]
+        for k in (
+            "operation",
+            "manifests-created",
+            "manifests-kept",
+            "manifests-replaced",
+            "entries-processed",
+        )
+    } == {
+        "operation": "replace",
+        "manifests-created": "2",
+        "manifests-kept": "0",
+        "manifests-replaced": "11",
+        "entries-processed": "11",
+    }
+    assert {k: v for k, v in summary.items() if k.startswith("total-")} == {
+        k: v for k, v in before.summary.items() if k.startswith("total-")
+    }
     assert t.current_snapshot().parent_snapshot_id == before.snapshot_id
 
 
@@ -69,7 +94,12 @@ def test_entries_are_sorted_by_partition_and_cut_to_the_target_size(tmp_path: Pa
     assert t.maintenance.rewrite_manifests(dry_run=True).added_manifests_count == 4
     t.maintenance.rewrite_manifests()
     bounds = [m["partition_summaries"][0] for m in t.inspect.manifests().to_pylist()]
-    assert [(b["lower_bound"], b["upper_bound"]) for b in bounds] == [("a", "b"), ("c", "d"), ("e", "f"), ("g", "h")]
+    assert [(b["lower_bound"], b["upper_bound"]) for b in bounds] == [
+        ("a", "b"),
+        ("c", "d"),
+        ("e", "f"),
+        ("g", "h"),
+    ]
 
 
 def test_nothing_to_do_makes_no_snapshot(tmp_path: Path) -> None:
@@ -121,11 +151,16 @@ def test_a_table_that_was_upgraded_gets_row_ids(tmp_path: Path) -> None:
     t.upgrade(format_version=3)
     t.maintenance.rewrite_manifests()
     found = t.scan(selected_fields=("id", "_row_id")).to_arrow().to_pylist()
-    assert all(r["_row_id"] is not None for r in found) and len({r["_row_id"] for r in found}) == len(found) == 13
+    assert (
+        all(r["_row_id"] is not None for r in found)
+        and len({r["_row_id"] for r in found}) == len(found) == 13
+    )
 
 
 def test_partitions_of_a_widened_column_are_written_in_its_new_type(tmp_path: Path) -> None:
-    t = catalog_of("sql", tmp_path).create_table("db.t", "id int, f float, x int", partition_by=["id", "f"], properties=APART)
+    t = catalog_of("sql", tmp_path).create_table(
+        "db.t", "id int, f float, x int", partition_by=["id", "f"], properties=APART
+    )
     t.append(frame_of([(1, 0.5, 1), (None, -0.0, 1)], "id int, f float, x int"))
     with t.update_schema() as update:
         update.update_column("id", "bigint").update_column("f", "double")
@@ -133,7 +168,11 @@ def test_partitions_of_a_widened_column_are_written_in_its_new_type(tmp_path: Pa
     rows = sorted(map(repr, t.scan().to_arrow().to_pylist()))
     assert t.maintenance.rewrite_manifests().added_manifests_count == 1
     assert sorted(map(repr, t.scan().to_arrow().to_pylist())) == rows
-    assert t.scan("f = 0.5").count() == 1 and t.scan("id is null").count() == 1 and t.scan(f"id = {2**40}").count() == 1
+    assert (
+        t.scan("f = 0.5").count() == 1
+        and t.scan("id is null").count() == 1
+        and t.scan(f"id = {2**40}").count() == 1
+    )
     summary = t.inspect.manifests().to_pylist()[0]["partition_summaries"][1]
     assert (summary["lower_bound"], summary["upper_bound"]) == ("-0.0", "0.5")
 
@@ -142,7 +181,9 @@ def test_partitions_of_a_widened_column_are_written_in_its_new_type(tmp_path: Pa
 
 
 def raced(t: Table, monkeypatch: pytest.MonkeyPatch, work: Any) -> list[int]:
-    """Let `work` commit each time before the first swap of the action; returns how often manifests were rewritten."""
+    """Let `work` commit each time before the first swap of the action; returns how often manifests
+    were rewritten.
+    """
     real, calls, done = action.RewriteManifests._rewrite, list[int](), list[int]()
 
     def rewrite(self: Any, *arguments: Any) -> None:
@@ -160,7 +201,9 @@ def another(t: Table) -> Table:
     return type(t)(t._backend, t._backend.load(t._loaded.identifier), t._name)
 
 
-def test_a_concurrent_append_does_not_repeat_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_concurrent_append_does_not_repeat_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     t = scattered(tmp_path, 1)
     calls = raced(t, monkeypatch, lambda: add(another(t), 500))
     t.maintenance.rewrite_manifests()
@@ -168,7 +211,9 @@ def test_a_concurrent_append_does_not_repeat_the_work(tmp_path: Path, monkeypatc
     assert len(t.inspect.manifests()) == 2 and t.current_snapshot().summary["manifests-kept"] == "1"
 
 
-def test_manifests_that_are_gone_are_planned_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_manifests_that_are_gone_are_planned_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     t = scattered(tmp_path, 2)
     rows = id_p_v(t)
     calls = raced(t, monkeypatch, lambda: another(t).delete("p = 'a'"))
@@ -178,7 +223,9 @@ def test_manifests_that_are_gone_are_planned_again(tmp_path: Path, monkeypatch: 
     assert files_of(t) == named_files(t)  # what the lost attempt wrote is gone
 
 
-def test_an_expiry_beside_it_takes_nothing_that_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expiry_beside_it_takes_nothing_that_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     t = scattered(tmp_path, 2)
     rows = id_p_v(t)
     raced(t, monkeypatch, lambda: another(t).maintenance.expire_snapshots(older_than=LATER))

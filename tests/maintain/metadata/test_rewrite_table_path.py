@@ -1,4 +1,6 @@
-"""rewrite_table_path: a table copied by its file list reads the same at its new place, in whole and kept up."""
+"""rewrite_table_path: a table copied by its file list reads the same at its new place, in whole and
+kept up.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,22 @@ from tests.peers.checks import JavaCheck, PyIcebergCheck
 
 
 def rows(first: int, count: int = 60) -> pa.Table:
-    return pa.table({"id": range(first, first + count), "s": [f"a b/{i % 3}" if i % 4 else None for i in range(count)]})
+    return pa.table(
+        {
+            "id": range(first, first + count),
+            "s": [f"a b/{i % 3}" if i % 4 else None for i in range(count)],
+        }
+    )
 
 
 def made(catalog: Catalog, version: int, name: str = "t", **properties: str) -> Table:
-    t = catalog.create_table(f"db.{name}", "id bigint, s string", partition_by=["s"], format_version=version, properties=properties)
+    t = catalog.create_table(
+        f"db.{name}",
+        "id bigint, s string",
+        partition_by=["s"],
+        format_version=version,
+        properties=properties,
+    )
     t.append(rows(0))
     t.maintenance.compute_partition_stats()
     t.append(rows(1000))
@@ -54,7 +67,10 @@ def copy(result: RewriteTablePathResult) -> list[str]:
 
 def states(t: Table) -> list[Any]:
     """The rows of every snapshot, the metadata tables without paths, and every path of metadata."""
-    return [t.scan(snapshot_id=s.snapshot_id).to_arrow().sort_by([("id", "ascending")]).to_pylist() for s in t.snapshots()]
+    return [
+        t.scan(snapshot_id=s.snapshot_id).to_arrow().sort_by([("id", "ascending")]).to_pylist()
+        for s in t.snapshots()
+    ]
 
 
 @contextmanager
@@ -69,35 +85,63 @@ def hidden(t: Table) -> Iterator[None]:
 
 
 def away(
-    t: Table, target: Path, result: RewriteTablePathResult, catalog: Catalog, wanted: list[Any], has_lengths: bool | None = True
+    t: Table,
+    target: Path,
+    result: RewriteTablePathResult,
+    catalog: Catalog,
+    wanted: list[Any],
+    has_lengths: bool | None = True,
 ) -> Table:
-    """The copy, opened while the original is not there. `has_lengths`: its metadata tells the lengths of all files; None: perhaps."""
+    """The copy, opened while the original is not there. `has_lengths`: its metadata tells the
+    lengths of all files; None: perhaps.
+    """
     with hidden(t):
-        moved = catalog.register_table("db.moved", f"{target}/metadata/{result.latest_version}", overwrite=True)
+        moved = catalog.register_table(
+            "db.moved", f"{target}/metadata/{result.latest_version}", overwrite=True
+        )
         assert states(moved) == wanted
-        files = moved.inspect.all_files().column("file_path").to_pylist() + moved.inspect.all_manifests().column("path").to_pylist()
+        files = (
+            moved.inspect.all_files().column("file_path").to_pylist()
+            + moved.inspect.all_manifests().column("path").to_pylist()
+        )
         assert files and all(f.startswith(f"{target}/") for f in files)
-        assert all(e.metadata_file.startswith(f"{target}/") and Path(e.metadata_file).exists() for e in moved.metadata.metadata_log)
-        assert all(Path(s["statistics-path"]).exists() for s in (*moved.metadata.statistics, *moved.metadata.partition_statistics))
-        lengths = {f["file_path"]: f["file_size_in_bytes"] for f in moved.inspect.all_files().to_pylist()}
+        assert all(
+            e.metadata_file.startswith(f"{target}/") and Path(e.metadata_file).exists()
+            for e in moved.metadata.metadata_log
+        )
+        assert all(
+            Path(s["statistics-path"]).exists()
+            for s in (*moved.metadata.statistics, *moved.metadata.partition_statistics)
+        )
+        lengths = {
+            f["file_path"]: f["file_size_in_bytes"] for f in moved.inspect.all_files().to_pylist()
+        }
         lengths |= {m["path"]: m["length"] for m in moved.inspect.all_manifests().to_pylist()}
-        assert has_lengths is None or has_lengths == all(Path(path).stat().st_size == length for path, length in lengths.items())
+        assert has_lengths is None or has_lengths == all(
+            Path(path).stat().st_size == length for path, length in lengths.items()
+        )
         return moved
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_a_copy_reads_every_snapshot_at_its_new_place_and_can_be_kept_up(home: Catalog, tmp_path: Path, version: int) -> None:
+def test_a_copy_reads_every_snapshot_at_its_new_place_and_can_be_kept_up(
+    home: Catalog, tmp_path: Path, version: int
+) -> None:
     t, target = made(home, version), tmp_path / "far" / "t"
     t.refresh()
     before, location = states(t), t.metadata_location
     result = t.maintenance.rewrite_table_path(t.location(), str(target))
-    assert result.latest_version == Path(location).name and t.refresh().metadata_location == location
+    assert (
+        result.latest_version == Path(location).name and t.refresh().metadata_location == location
+    )
     copy(result)
     away(t, target, result, home, before)
 
     t.append(rows(5000))
     t.delete("id = 5001", mode="merge-on-read" if version > 1 else None)
-    more = t.maintenance.rewrite_table_path(t.location(), str(target), start_version=result.latest_version)
+    more = t.maintenance.rewrite_table_path(
+        t.location(), str(target), start_version=result.latest_version
+    )
     listed = copy(more)
     first = {Path(p).name for p in listed if p.endswith(".parquet")}
     assert 0 < more.files_to_copy < result.files_to_copy and first
@@ -107,21 +151,32 @@ def test_a_copy_reads_every_snapshot_at_its_new_place_and_can_be_kept_up(home: C
 
 
 @pytest.mark.parametrize("format_", ["avro", "orc"])
-def test_position_delete_files_of_other_formats_are_rewritten(home: Catalog, tmp_path: Path, format_: str) -> None:
+def test_position_delete_files_of_other_formats_are_rewritten(
+    home: Catalog, tmp_path: Path, format_: str
+) -> None:
     t, target = made(home, 2, **{"write.delete.format.default": format_}), tmp_path / "far" / "t"
-    result = t.maintenance.rewrite_table_path(t.location(), f"{target}/", staging_location=str(tmp_path / "staged"))
-    assert result.rewritten_delete_file_paths_count > 0 and result.staging_location == f"{tmp_path}/staged/"
+    result = t.maintenance.rewrite_table_path(
+        t.location(), f"{target}/", staging_location=str(tmp_path / "staged")
+    )
+    assert (
+        result.rewritten_delete_file_paths_count > 0
+        and result.staging_location == f"{tmp_path}/staged/"
+    )
     copy(result)
     away(t, target, result, home, states(t.refresh()))
 
 
-def test_manifests_are_long_enough_where_the_target_cannot_be_seen(home: Catalog, tmp_path: Path) -> None:
+def test_manifests_are_long_enough_where_the_target_cannot_be_seen(
+    home: Catalog, tmp_path: Path
+) -> None:
     t, target = made(home, 2), tmp_path / "far" / "t"
     result = t.maintenance.rewrite_table_path(t.location(), str(target))
     copy(result)
     target.rename(tmp_path / "unseen")
     t.append(rows(5000))
-    more = t.maintenance.rewrite_table_path(t.location(), str(target), start_version=result.latest_version)
+    more = t.maintenance.rewrite_table_path(
+        t.location(), str(target), start_version=result.latest_version
+    )
     (tmp_path / "unseen").rename(target)
     copy(more)
     away(t, target, more, home, states(t.refresh()))
@@ -143,13 +198,22 @@ def test_a_dry_run_counts_the_same_and_writes_nothing(home: Catalog, tmp_path: P
     files = sorted(Path(t.location()).rglob("*"))
     planned = t.maintenance.rewrite_table_path(t.location(), str(tmp_path / "far"), dry_run=True)
     assert sorted(Path(t.location()).rglob("*")) == files
-    done = t.maintenance.rewrite_table_path(t.location(), str(tmp_path / "far"), create_file_list=False)
+    done = t.maintenance.rewrite_table_path(
+        t.location(), str(tmp_path / "far"), create_file_list=False
+    )
     assert done.file_list_location == planned.file_list_location == "N/A"
-    for name in ("latest_version", "rewritten_manifest_file_paths_count", "rewritten_delete_file_paths_count"):
+    for name in (
+        "latest_version",
+        "rewritten_manifest_file_paths_count",
+        "rewritten_delete_file_paths_count",
+    ):
         assert getattr(planned, name) == getattr(done, name)
     assert done.to_arrow().column_names == [
-        "latest_version", "file_list_location", "rewritten_manifest_file_paths_count", "rewritten_delete_file_paths_count",
-    ]  # fmt: skip
+        "latest_version",
+        "file_list_location",
+        "rewritten_manifest_file_paths_count",
+        "rewritten_delete_file_paths_count",
+    ]
 
 
 def test_prefixes_and_versions_that_do_not_fit_are_refused(home: Catalog, tmp_path: Path) -> None:
@@ -160,9 +224,19 @@ def test_prefixes_and_versions_that_do_not_fit_are_refused(home: Catalog, tmp_pa
         (t.location(), f"{t.location()}/", {}, "cannot be the same"),
         (f"{t.location()}x", "/x", {}, "does not start with"),
         (f"{t.location()}/in", "/x", {}, "does not start with"),
-        (t.location(), "/x", {"start_version": "v99.metadata.json"}, "Cannot find provided version file"),
+        (
+            t.location(),
+            "/x",
+            {"start_version": "v99.metadata.json"},
+            "Cannot find provided version file",
+        ),
         (t.location(), "/x", {"end_version": " "}, "cannot be empty"),
-        (t.location(), "/x", {"start_version": Path(t.metadata_location).name}, "is the end version"),
+        (
+            t.location(),
+            "/x",
+            {"start_version": Path(t.metadata_location).name},
+            "is the end version",
+        ),
     ):
         with pytest.raises(InvalidInput, match=told):
             t.maintenance.rewrite_table_path(source, target, **versions)
@@ -170,7 +244,9 @@ def test_prefixes_and_versions_that_do_not_fit_are_refused(home: Catalog, tmp_pa
 
 
 @pytest.mark.parametrize("spelling", ["file:{}", "file://{}", "{}//"])
-def test_the_prefix_may_be_spelled_in_another_way_than_the_paths(home: Catalog, tmp_path: Path, spelling: str) -> None:
+def test_the_prefix_may_be_spelled_in_another_way_than_the_paths(
+    home: Catalog, tmp_path: Path, spelling: str
+) -> None:
     t, target = made(home, 2), tmp_path / "far" / "t"
     wanted = states(t.refresh())
     copy(result := t.maintenance.rewrite_table_path(spelling.format(t.location()), str(target)))
@@ -187,21 +263,29 @@ def test_snapshots_without_manifest_list_are_refused_before_anything_is_written(
     location = Path(writable_copy("v1_no_manifest_list"))
     before = files_below(location)
     with pytest.raises(Unsupported, match="names its manifests without a manifest list"):
-        frazil.load_table(str(location)).maintenance.rewrite_table_path("/", "/elsewhere", dry_run=dry_run)
+        frazil.load_table(str(location)).maintenance.rewrite_table_path(
+            "/", "/elsewhere", dry_run=dry_run
+        )
     assert files_below(location) == before
 
 
 @pytest.mark.java
 @pytest.mark.parametrize("version", [2, 3])
-def test_java_reads_the_copy(home: Catalog, tmp_path: Path, java_check: JavaCheck, version: int) -> None:
+def test_java_reads_the_copy(
+    home: Catalog, tmp_path: Path, java_check: JavaCheck, version: int
+) -> None:
     t, target = made(home, version), tmp_path / "far" / "t"
     wanted = java_check([t.refresh().metadata_location])[t.metadata_location]
     copy(result := t.maintenance.rewrite_table_path(t.location(), str(target)))
     with hidden(t):
         at = f"{target}/metadata/{result.latest_version}"
         found = java_check([at], write=True)[at]
-        # Summaries stay as they were committed, as in Java; the rewritten delete files have other sizes.
-        assert [p for p in found["problems"] if "summary total-files-size" not in p] == [] and (found["rows"], found["sum"]) == (
+        # Summaries stay as they were committed, as in Java; the rewritten delete files have other
+        # sizes.
+        assert [p for p in found["problems"] if "summary total-files-size" not in p] == [] and (
+            found["rows"],
+            found["sum"],
+        ) == (
             wanted["rows"],
             wanted["sum"],
         )
@@ -209,14 +293,19 @@ def test_java_reads_the_copy(home: Catalog, tmp_path: Path, java_check: JavaChec
 
 
 @pytest.mark.java
-def test_pyiceberg_reads_the_copy(home: Catalog, tmp_path: Path, pyiceberg_check: PyIcebergCheck) -> None:
+def test_pyiceberg_reads_the_copy(
+    home: Catalog, tmp_path: Path, pyiceberg_check: PyIcebergCheck
+) -> None:
     t, target = made(home, 2), tmp_path / "far" / "t"
     wanted = pyiceberg_check([t.refresh().metadata_location])[t.metadata_location]
     copy(result := t.maintenance.rewrite_table_path(t.location(), str(target)))
     with hidden(t):
         at = f"{target}/metadata/{result.latest_version}"
         found = pyiceberg_check([at])[at]
-        assert found["problems"] == wanted["problems"] == [] and (found["rows"], found["sum"]) == (wanted["rows"], wanted["sum"])
+        assert found["problems"] == wanted["problems"] == [] and (found["rows"], found["sum"]) == (
+            wanted["rows"],
+            wanted["sum"],
+        )
 
 
 JAVA = """
@@ -234,23 +323,36 @@ print(json.dumps(told))
 
 @pytest.mark.java
 @pytest.mark.parametrize("version", [2, 3])
-def test_java_keeps_up_our_copy_and_we_javas(home: Catalog, tmp_path: Path, java_check: JavaCheck, version: int) -> None:
+def test_java_keeps_up_our_copy_and_we_javas(
+    home: Catalog, tmp_path: Path, java_check: JavaCheck, version: int
+) -> None:
     catalog, far = catalog_of("path", tmp_path), tmp_path / "far"
-    ours, javas = (made(catalog, version, name, **{"write.delete.mode": "merge-on-read"}) for name in ("ours", "javas"))
+    ours, javas = (
+        made(catalog, version, name, **{"write.delete.mode": "merge-on-read"})
+        for name in ("ours", "javas")
+    )
     copy(first := ours.maintenance.rewrite_table_path(ours.location(), f"{far}/ours"))
-    told = json.loads(java_check.run(JAVA, tmp_path / "wh", far, first.latest_version).strip().splitlines()[-1])
+    told = json.loads(
+        java_check.run(JAVA, tmp_path / "wh", far, first.latest_version).strip().splitlines()[-1]
+    )
     for t, name in ((ours, "ours"), (javas, "javas")):
         t.refresh()
         start = first.latest_version if t is ours else None
         same = t.maintenance.rewrite_table_path(t.location(), f"{far}/{name}", start, dry_run=True)
         copied_by(told[name]["file_list_location"])
-        counts = {k: v for k, v in same.to_arrow().to_pylist()[0].items() if k != "file_list_location"}
+        counts = {
+            k: v for k, v in same.to_arrow().to_pylist()[0].items() if k != "file_list_location"
+        }
         assert counts == {k: v for k, v in told[name].items() if k != "file_list_location"}, name
         # Kept up by Java, the lists of a copy tell the lengths of the original's manifests.
         away(t, far / name, same, home, states(t), has_lengths=None if t is javas else False)
     javas.append(rows(5000))
     javas.delete("id = 5001", mode="merge-on-read")
-    copy(more := javas.maintenance.rewrite_table_path(javas.location(), f"{far}/javas", told["javas"]["latest_version"]))
+    copy(
+        more := javas.maintenance.rewrite_table_path(
+            javas.location(), f"{far}/javas", told["javas"]["latest_version"]
+        )
+    )
     away(javas, far / "javas", more, home, states(javas.refresh()), has_lengths=None)
 
 

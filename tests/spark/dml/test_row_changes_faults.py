@@ -1,4 +1,6 @@
-"""Tasks that fail in the middle of a delete, an update, a merge: tried again, nothing is there twice, nothing is lost, no file is left."""
+"""Tasks that fail in the middle of a delete, an update, a merge: tried again, nothing is there
+twice, nothing is lost, no file is left.
+"""
 
 import json
 import os
@@ -20,9 +22,11 @@ def driver(tmp_path_factory):
     place = tmp_path_factory.mktemp("faults")
     (place / "marks").mkdir()
     environment = {k: v for k, v in os.environ.items() if k != "SPARK_HOME"} | {
-        "FRAZIL_TEST_FAULTS": str(place / "marks"), "PYSPARK_PYTHON": sys.executable, "TZ": "UTC",
+        "FRAZIL_TEST_FAULTS": str(place / "marks"),
+        "PYSPARK_PYTHON": sys.executable,
+        "TZ": "UTC",
         "PYTHONPATH": os.pathsep.join([str(HERE / "faults"), str(SOURCE)]),
-    }  # fmt: skip
+    }
     with OneDriver(place, environment) as made:
         yield made
 
@@ -47,7 +51,9 @@ def expected():
     return {k: sorted([i, v] for i, v in s.items()) for k, s in states.items()}
 
 
-def test_attempts_that_fail_after_they_wrote_leave_nothing_twice_nothing_lost_and_no_file(driver, tmp_path):
+def test_attempts_that_fail_after_they_wrote_leave_nothing_twice_nothing_lost_and_no_file(
+    driver, tmp_path
+):
     found, fired = run(driver, tmp_path, tries=3)
     assert set(fired) == {"write", "take", "stage"} and fired["write"] >= 6 and fired["take"] >= 6
     told = {"delete": [0, 10, 0], "update": [10, 0, 0], "merge": [9, 0, 11]}
@@ -64,4 +70,8 @@ def test_tasks_that_fail_for_good_change_nothing_and_leave_no_file(driver, tmp_p
     assert fired["write"] >= 1
     for step, seen in found.items():
         assert isinstance(seen["told"], str) and seen["told"].endswith("True"), (step, seen["told"])
-        assert seen["rows"] == [[i, i] for i in range(100)] and seen["orphans"] == [] and seen["snapshots"] == 2, step
+        assert (
+            seen["rows"] == [[i, i] for i in range(100)]
+            and seen["orphans"] == []
+            and seen["snapshots"] == 2
+        ), step

@@ -20,12 +20,18 @@ MODES = [(1, "copy-on-write"), (2, "merge-on-read"), (3, "merge-on-read"), (3, "
 def table(catalog):
     def make(version=2, rows=20, **more):
         catalog.create_namespace_if_not_exists("db")
-        t = catalog.create_table("db.t", "id bigint, name string, v int", format_version=version, **more)
+        t = catalog.create_table(
+            "db.t", "id bigint, name string, v int", format_version=version, **more
+        )
         for first in (0, rows // 2):
             ids = range(first, first + rows // 2)
             t.append(
                 pa.table(
-                    {"id": pa.array(ids, pa.int64()), "name": [f"n{i}" for i in ids], "v": pa.array([i * 10 for i in ids], pa.int32())}
+                    {
+                        "id": pa.array(ids, pa.int64()),
+                        "name": [f"n{i}" for i in ids],
+                        "v": pa.array([i * 10 for i in ids], pa.int32()),
+                    }
                 )
             )
         return t
@@ -36,7 +42,9 @@ def table(catalog):
 @pytest.fixture
 def source(session):
     """Ids 15 to 24, of which 20 to 24 are new."""
-    return session.range(15, 25).selectExpr("id", "concat('s', id) as name", "cast(id * 100 as int) as v")
+    return session.range(15, 25).selectExpr(
+        "id", "concat('s', id) as name", "cast(id * 100 as int) as v"
+    )
 
 
 @pytest.fixture(params=["small", "large"])
@@ -58,18 +66,46 @@ def start(rows=20):
 
 
 @pytest.mark.parametrize(("version", "mode"), MODES)
-def test_an_upsert_updates_what_matches_and_inserts_the_rest(table, source, session, version, mode, size):
+def test_an_upsert_updates_what_matches_and_inserts_the_rest(
+    table, source, session, version, mode, size
+):
     t = table(version)
-    ids = {r["id"]: r["_row_id"] for r in t.scan(selected_fields=("id", "_row_id")).to_arrow().to_pylist()} if version == 3 else {}
-    result = t.merge(source, ON).when_matched_update_all().when_not_matched_insert_all().execute(mode=mode)
-    assert state(t) == {**{i: (f"n{i}", i * 10) for i in range(15)}, **{i: (f"s{i}", i * 100) for i in range(15, 25)}}
-    assert (result.rows_updated, result.rows_inserted, result.rows_deleted) == (5, 5, 0) and len(t.snapshots()) == 3
+    ids = (
+        {
+            r["id"]: r["_row_id"]
+            for r in t.scan(selected_fields=("id", "_row_id")).to_arrow().to_pylist()
+        }
+        if version == 3
+        else {}
+    )
+    result = (
+        t.merge(source, ON)
+        .when_matched_update_all()
+        .when_not_matched_insert_all()
+        .execute(mode=mode)
+    )
+    assert state(t) == {
+        **{i: (f"n{i}", i * 10) for i in range(15)},
+        **{i: (f"s{i}", i * 100) for i in range(15, 25)},
+    }
+    assert (result.rows_updated, result.rows_inserted, result.rows_deleted) == (5, 5, 0) and len(
+        t.snapshots()
+    ) == 3
     prefix = "spark.merge-into.num-target-rows-"
-    assert {k.removeprefix(prefix): v for k, v in result.summary.items() if k.startswith(prefix) and v != "0" and "copied" not in k} == {
-        "updated": "5", "inserted": "5", "matched-updated": "5",
-    }  # fmt: skip
+    assert {
+        k.removeprefix(prefix): v
+        for k, v in result.summary.items()
+        if k.startswith(prefix) and v != "0" and "copied" not in k
+    } == {
+        "updated": "5",
+        "inserted": "5",
+        "matched-updated": "5",
+    }
     if version == 3:
-        after = {r["id"]: r["_row_id"] for r in t.scan(selected_fields=("id", "_row_id")).to_arrow().to_pylist()}
+        after = {
+            r["id"]: r["_row_id"]
+            for r in t.scan(selected_fields=("id", "_row_id")).to_arrow().to_pylist()
+        }
         assert {i: after[i] for i in ids} == ids and len(set(after.values())) == 25
     assert leftovers(t) == []
 
@@ -79,9 +115,16 @@ def test_the_first_clause_of_a_kind_whose_condition_holds_acts(table, source, si
     (
         t.merge(source, ON)
         .when_matched_delete(condition="source.id = 15")
-        .when_matched_update({"v": "target.v + source.v"}, condition="soundex(target.name) = 'N000' and source.id < 18")
-        .when_matched_update({"name": "concat(source.name, '/', target.name)"}, condition="source.id = 18")
-        .when_not_matched_insert({"id": "id", "v": "v + 1"}, condition="id < 22 and soundex(name) is not null")
+        .when_matched_update(
+            {"v": "target.v + source.v"},
+            condition="soundex(target.name) = 'N000' and source.id < 18",
+        )
+        .when_matched_update(
+            {"name": "concat(source.name, '/', target.name)"}, condition="source.id = 18"
+        )
+        .when_not_matched_insert(
+            {"id": "id", "v": "v + 1"}, condition="id < 22 and soundex(name) is not null"
+        )
         .when_not_matched_insert({"id": "source.id", "name": "'last'"}, condition="source.id = 24")
         .when_not_matched_by_source_delete(condition="id = 0")
         .when_not_matched_by_source_update({"name": "upper(name)"}, condition="target.id = 1")
@@ -94,13 +137,17 @@ def test_the_first_clause_of_a_kind_whose_condition_holds_acts(table, source, si
     assert state(t) == expected
 
 
-def test_a_row_that_several_source_rows_would_change_is_refused_by_its_key(table, source, session, size):
+def test_a_row_that_several_source_rows_would_change_is_refused_by_its_key(
+    table, source, session, size
+):
     t = table()
     twice = source.union(session.sql("select 17L, 'again', 1"))
     with pytest.raises(InvalidInput, match="ambiguous.*id = 17"):
         t.merge(twice, ON).when_matched_update_all().execute(mode="merge-on-read")
     assert state(t) == start() and leftovers(t) == []
-    t.merge(twice, ON).when_matched_update_all(condition="source.name <> 'again'").execute(mode="merge-on-read")
+    t.merge(twice, ON).when_matched_update_all(condition="source.name <> 'again'").execute(
+        mode="merge-on-read"
+    )
     assert state(t)[17] == ("s17", 1700)
     result = t.merge(twice, ON).when_matched_delete().execute(mode="merge-on-read")
     assert sorted(state(t)) == list(range(15)) and result.rows_deleted == 5
@@ -115,7 +162,9 @@ def test_a_source_that_is_never_the_same_is_evaluated_once(table, session, size)
         calls.add(1)
         return x
 
-    source = session.range(100, 300).select(seen("id").alias("id"), F.expr("cast(rand() * 1000 as int)").alias("v"))
+    source = session.range(100, 300).select(
+        seen("id").alias("id"), F.expr("cast(rand() * 1000 as int)").alias("v")
+    )
     (
         t.merge(source, ON)
         .when_matched_update({"v": "source.v", "name": "cast(source.v as string)"})
@@ -133,26 +182,42 @@ def test_columns_and_python_functions_are_expressions_as_well(table, source, ses
     (
         t.merge(source, F.col("target.id") == F.col("source.id"))
         .when_matched_update({"v": twice("source.v")})
-        .when_not_matched_insert({"id": F.col("id"), "v": twice(F.col("v")), "name": "fixed" and F.lit("fixed")})
+        .when_not_matched_insert(
+            {"id": F.col("id"), "v": twice(F.col("v")), "name": "fixed" and F.lit("fixed")}
+        )
         .execute()
     )
-    assert state(t) == {**start(15), **{i: (f"n{i}", i * 200) for i in range(15, 20)}, **{i: ("fixed", i * 200) for i in range(20, 25)}}
+    assert state(t) == {
+        **start(15),
+        **{i: (f"n{i}", i * 200) for i in range(15, 20)},
+        **{i: ("fixed", i * 200) for i in range(20, 25)},
+    }
 
 
 def test_nulls_match_only_where_they_are_told_to(table, session, size):
     t = table()
-    t.append(pa.table({"id": pa.array([None], pa.int64()), "name": ["none"], "v": pa.array([1], pa.int32())}))
+    t.append(
+        pa.table(
+            {"id": pa.array([None], pa.int64()), "name": ["none"], "v": pa.array([1], pa.int32())}
+        )
+    )
     source = session.sql("select cast(null as bigint) as id, 'x' as name, 2 as v")
-    t.merge(source, ON).when_matched_update_all().when_not_matched_insert_all(condition="levenshtein('a', 'a') = 1").execute()
+    t.merge(source, ON).when_matched_update_all().when_not_matched_insert_all(
+        condition="levenshtein('a', 'a') = 1"
+    ).execute()
     assert state(t)[None] == ("none", 1)
-    t.merge(source, "target.id <=> source.id and levenshtein('a', 'b') = 1").when_matched_update_all().execute()
+    t.merge(
+        source, "target.id <=> source.id and levenshtein('a', 'b') = 1"
+    ).when_matched_update_all().execute()
     assert state(t)[None] == ("x", 2) and len(state(t)) == 21
 
 
 def test_any_condition_may_join(table, session, size):
     t = table()
     source = session.sql("select 3L as low, 5L as high")
-    t.merge(source, "target.id between source.low and source.high and levenshtein('a', 'b') = 1").when_matched_delete().execute()
+    t.merge(
+        source, "target.id between source.low and source.high and levenshtein('a', 'b') = 1"
+    ).when_matched_delete().execute()
     assert sorted(state(t)) == [0, 1, 2, *range(6, 20)]
 
 
@@ -162,33 +227,49 @@ def test_files_beyond_the_keys_of_the_source_are_not_read(table, source, session
         if row["readable_metrics"]["id"]["lower_bound"] == 0:
             first = row["file_path"].removeprefix("file://")
     os.rename(first, first + ".away")
-    t.merge(source, ON).when_matched_update_all().when_not_matched_insert_all().execute(mode="merge-on-read")
+    t.merge(source, ON).when_matched_update_all().when_not_matched_insert_all().execute(
+        mode="merge-on-read"
+    )
     os.rename(first + ".away", first)
     assert len(state(t)) == 25 and state(t)[15] == ("s15", 1500)
 
 
 def test_a_merge_that_changes_nothing_commits_nothing(table, source, session, size):
     t = table()
-    result = t.merge(source, ON).when_matched_update_all(condition="soundex(source.name) = 'no'").execute()
+    result = (
+        t.merge(source, ON)
+        .when_matched_update_all(condition="soundex(source.name) = 'no'")
+        .execute()
+    )
     assert result.snapshot_id is None and state(t) == start() and leftovers(t) == []
     empty = source.filter("false")
-    assert t.merge(empty, ON).when_matched_delete().when_not_matched_insert_all().execute().snapshot_id is None
-    result = t.merge(empty, ON).when_not_matched_by_source_delete(condition="soundex(name) is not null and id > 3").execute()
+    assert (
+        t.merge(empty, ON).when_matched_delete().when_not_matched_insert_all().execute().snapshot_id
+        is None
+    )
+    result = (
+        t.merge(empty, ON)
+        .when_not_matched_by_source_delete(condition="soundex(name) is not null and id > 3")
+        .execute()
+    )
     assert sorted(state(t)) == [0, 1, 2, 3] and result.rows_deleted == 16
 
 
 def test_inserts_alone_add_only_what_is_new(table, source, size):
     t = table()
     result = t.merge(source, ON).when_not_matched_insert_all().execute()
-    assert state(t) == {**start(), **{i: (f"s{i}", i * 100) for i in range(20, 25)}} and result.rows_inserted == 5
+    assert (
+        state(t) == {**start(), **{i: (f"s{i}", i * 100) for i in range(20, 25)}}
+        and result.rows_inserted == 5
+    )
     assert result.operation == "append" or result.files_removed == 0
 
 
 def test_new_rows_of_a_partitioned_table_lie_in_their_partitions(table, source, size):
     t = table(3, partition_by=["truncate(5, id)"])
-    t.merge(source, ON).when_matched_update({"id": "source.id + 5", "v": "source.v"}).when_not_matched_insert_all().execute(
-        mode="merge-on-read"
-    )
+    t.merge(source, ON).when_matched_update(
+        {"id": "source.id + 5", "v": "source.v"}
+    ).when_not_matched_insert_all().execute(mode="merge-on-read")
     found = t.scan().to_arrow().to_pylist()
     assert sorted(r["id"] for r in found) == sorted([*range(15), *range(20, 25), *range(20, 25)])
     for p in t.inspect.partitions().to_pylist():
@@ -197,8 +278,16 @@ def test_new_rows_of_a_partitioned_table_lie_in_their_partitions(table, source, 
 
 def test_a_frame_in_memory_may_be_the_source_too(table, session):
     t = table()
-    source = pa.table({"id": pa.array([19, 20], pa.int64()), "name": ["a", "b"], "v": pa.array([1, 2], pa.int32())})
-    t.merge(source, ON, spark=session).when_matched_update_all().when_not_matched_insert_all().execute()
+    source = pa.table(
+        {
+            "id": pa.array([19, 20], pa.int64()),
+            "name": ["a", "b"],
+            "v": pa.array([1, 2], pa.int32()),
+        }
+    )
+    t.merge(
+        source, ON, spark=session
+    ).when_matched_update_all().when_not_matched_insert_all().execute()
     assert state(t) == {**start(19), 19: ("a", 1), 20: ("b", 2)}
 
 
@@ -224,24 +313,38 @@ def test_the_batch_of_a_stream_may_be_merged(table, source, session, tmp_path):
     def merged(batch, number):
         t.merge(batch, ON).when_matched_update_all().when_not_matched_insert_all().execute()
 
-    stream.writeStream.foreachBatch(merged).option("checkpointLocation", str(tmp_path / "mark")).trigger(
-        availableNow=True
-    ).start().awaitTermination()
+    stream.writeStream.foreachBatch(merged).option(
+        "checkpointLocation", str(tmp_path / "mark")
+    ).trigger(availableNow=True).start().awaitTermination()
     assert state(t) == {**start(15), **{i: (f"s{i}", i * 100) for i in range(15, 25)}}
 
 
-def test_text_with_a_collation_is_compared_as_spark_does_or_refused_and_never_byte_by_byte_in_silence(table, session):
-    # Spark refuses to compare text of two collations; a comparison by bytes would call 'N15' and 'n15' two names.
+def test_text_with_a_collation_is_compared_as_spark_does_or_refused_and_never_byte_by_byte_in_silence(
+    table, session
+):
+    # Spark refuses to compare text of two collations; a comparison by bytes would call 'N15' and
+    # 'n15' two names.
     t = table()
     source = session.sql("SELECT 15L AS id, collate('N15', 'UTF8_LCASE') AS name, 7 AS v")
     with pytest.raises(InvalidInput, match="(?i)collation"):
-        t.merge(source, "target.name = source.name").when_matched_update({"v": "source.v"}).execute()
-    with pytest.raises(InvalidInput, match=r"Column name of the source has a collation.*|.*CAST\(`name` AS STRING COLLATE UTF8_BINARY\)"):
+        t.merge(source, "target.name = source.name").when_matched_update(
+            {"v": "source.v"}
+        ).execute()
+    with pytest.raises(
+        InvalidInput,
+        match=r"Column name of the source has a collation.*|.*CAST\(`name` AS STRING COLLATE UTF8_BINARY\)",
+    ):
         t.upsert(source, join_cols=["name"])
     with pytest.raises(InvalidInput, match="Column name of the source has a collation"):
-        t.merge(source, "target.name = source.name", runner="in-process").when_matched_update({"v": "source.v"}).execute()
+        t.merge(source, "target.name = source.name", runner="in-process").when_matched_update(
+            {"v": "source.v"}
+        ).execute()
     assert state(t) == start()
-    assert t.upsert(source, join_cols=["id"]).rows_updated == 1  # as a value a collated text is text
+    assert (
+        t.upsert(source, join_cols=["id"]).rows_updated == 1
+    )  # as a value a collated text is text
     explicit = source.selectExpr("id", "cast(name as string collate UTF8_LCASE) as name", "v")
-    t.merge(explicit, "lower(target.name) = 'n3' and target.id = 3").when_matched_update({"name": "source.name"}).execute()
+    t.merge(explicit, "lower(target.name) = 'n3' and target.id = 3").when_matched_update(
+        {"name": "source.name"}
+    ).execute()
     assert state(t) == {**start(), 15: ("N15", 7), 3: ("N15", 30)}

@@ -1,4 +1,6 @@
-"""Which Columns of a MERGE have a text that means the same, and deletes and updates whose Columns call the table by a name."""
+"""Which Columns of a MERGE have a text that means the same, and deletes and updates whose Columns
+call the table by a name.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ SCHEMA = Schema(NestedField(1, "id", LongType(), False), NestedField(2, "v", Int
 )
 def test_a_column_is_a_text_only_where_the_text_means_the_same(plain_spark, value, text):
     source = plain_spark.range(1).selectExpr("id", "1 AS v").alias("s")
-    merge = as_texts(source, SCHEMA, Merge(F.expr("t.id = s.id"), (matched_update({"v": F.expr(value)}),), "t", ""))
+    merge = as_texts(
+        source,
+        SCHEMA,
+        Merge(F.expr("t.id = s.id"), (matched_update({"v": F.expr(value)}),), "t", ""),
+    )
     assert (None if merge is None else merge.clauses[0].assignments[0][1]) == text
 
 
@@ -34,7 +40,13 @@ def test_a_variable_of_sql_is_its_value_and_no_column(plain_spark):
     plain_spark.sql("DECLARE OR REPLACE VARIABLE v INT DEFAULT 7")
     try:
         source = plain_spark.range(1).selectExpr("id", "1 AS w").alias("s")
-        merge = as_texts(source, SCHEMA, Merge(F.expr("t.id = s.id"), (matched_update({"v": F.expr("s.w + session.v")}),), "t", ""))
+        merge = as_texts(
+            source,
+            SCHEMA,
+            Merge(
+                F.expr("t.id = s.id"), (matched_update({"v": F.expr("s.w + session.v")}),), "t", ""
+            ),
+        )
         assert merge is not None and merge.clauses[0].assignments[0][1] == "(source.w + 7)"
     finally:
         plain_spark.sql("DROP TEMPORARY VARIABLE v")
@@ -43,6 +55,16 @@ def test_a_variable_of_sql_is_its_value_and_no_column(plain_spark):
 def test_columns_of_delete_and_update_call_the_table_by_its_alias(plain_spark, home):
     t = home.create_table("db.t", SCHEMA)
     t.append(pa.table({"id": [1, 2, 3], "v": pa.array([1, 2, 3], pa.int32())}))
-    t.update({"v": F.expr("nullif(cat.db.t.v, 2)")}, F.col("t.id") < 3, spark=plain_spark, target_alias="cat.db.t")
-    t.delete(F.expr("x.id IN (SELECT max(id) + 2 FROM range(2))"), spark=plain_spark, target_alias="x")
-    assert t.scan().to_arrow().sort_by("id").to_pylist() == [{"id": 1, "v": 1}, {"id": 2, "v": None}]
+    t.update(
+        {"v": F.expr("nullif(cat.db.t.v, 2)")},
+        F.col("t.id") < 3,
+        spark=plain_spark,
+        target_alias="cat.db.t",
+    )
+    t.delete(
+        F.expr("x.id IN (SELECT max(id) + 2 FROM range(2))"), spark=plain_spark, target_alias="x"
+    )
+    assert t.scan().to_arrow().sort_by("id").to_pylist() == [
+        {"id": 1, "v": 1},
+        {"id": 2, "v": None},
+    ]

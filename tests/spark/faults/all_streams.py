@@ -1,5 +1,5 @@
-"""Run in a process of its own: many streams side by side, each of which may wait at a named point for the death of the run
-(points/sitecustomize.py). Arguments: folder, names of streams."""
+"""Run in a process of its own: many streams side by side, each of which may wait at a named point
+for the death of the run (points/sitecustomize.py). Arguments: folder, names of streams."""
 
 import os
 import sys
@@ -14,7 +14,10 @@ from tests.stream.sink.test_many_tables import catalog_at
 from tests.stream.sink.test_soak import KINDS
 
 SCHEMA = "id bigint, p string, v bigint"
-COLUMNS = {"cdc": ("if(p = '-', 'd', 'u') as op", "id", "v"), "many": ("concat('db.', p) as topic", "id", "v")}
+COLUMNS = {
+    "cdc": ("if(p = '-', 'd', 'u') as op", "id", "v"),
+    "many": ("concat('db.', p) as topic", "id", "v"),
+}
 UPSERT = {"mode": "upsert", "key_columns": "id"}
 PARTITIONS = {"sink_partition_commit_policy_kind": "success-file,custom,tag"}
 UPKEEP = {
@@ -34,7 +37,9 @@ SOURCES = {
 
 
 class Points:
-    """The points of a batch in the driver: before its commit, after it and before all that follows, and after that."""
+    """The points of a batch in the driver: before its commit, after it and before all that follows,
+    and after that.
+    """
 
     def __init__(self, stream):
         self.stream = stream
@@ -55,7 +60,9 @@ def announced(context):
 
 
 def each_batch(catalog):
-    """Return a function for foreachBatch that writes two tables, as users have it who do more with a batch than a sink does."""
+    """Return a function for foreachBatch that writes two tables, as users have it who do more with
+    a batch than a sink does.
+    """
     tables = [catalog.load_table("db.each"), catalog.load_table("db.each_too")]
 
     def write(rows, batch):
@@ -75,24 +82,36 @@ def files_of(spark, folder):
 
 
 def writer_of(name, spark, bare, catalog, place):
-    """Return the writer of a stream: rows come from Parquet files, or from a table by Frazil's own source."""
+    """Return the writer of a stream: rows come from Parquet files, or from a table by Frazil's own
+    source.
+    """
     points = Points(name)
     if name in KINDS:
         rows = files_of(spark, place / f"in-{name}").selectExpr(*COLUMNS.get(name, ("id", "v")))
         if name == "many":
             return catalog.write_stream(rows, "topic", on_commit=points.told)
-        # Where Spark died between its record of the next file and that of the batch, two files come in one batch, in no order of theirs.
+        # Where Spark died between its record of the next file and that of the batch, two files come
+        # in one batch, in no order of theirs.
         order = {"order_column": "v"} if "mode" in KINDS[name] else {}
-        return catalog.load_table(f"db.{name}").write_stream(rows, hooks=[points], on_commit=points.told, **KINDS[name], **order)
+        return catalog.load_table(f"db.{name}").write_stream(
+            rows, hooks=[points], on_commit=points.told, **KINDS[name], **order
+        )
     files = files_of(bare if name.startswith("bare") else spark, place / "in")
     if name == "each":
         return files.writeStream.foreachBatch(each_batch(catalog))
     if name == "files":
-        return frazil.write_stream_files(files, str(place / "files"), partition_by=["p"], sink_partition_commit_policy_kind="success-file")
+        return frazil.write_stream_files(
+            files,
+            str(place / "files"),
+            partition_by=["p"],
+            sink_partition_commit_policy_kind="success-file",
+        )
     table = catalog.load_table(f"db.{name}")
     if name.startswith("bare"):
         options = {"write-mode": "upsert", "key-columns": "id"} if name == "bare_upsert" else {}
-        return files.writeStream.format("iceberg").options(**options).option("path", table.location())
+        return (
+            files.writeStream.format("iceberg").options(**options).option("path", table.location())
+        )
     if name in SOURCES:
         source = catalog.load_table(f"source.{name}").read_stream(spark, **SOURCES[name])
         mode = {"mode": "cdc", "key_columns": "id"} if name == "changes" else {}
@@ -103,17 +122,33 @@ def writer_of(name, spark, bare, catalog, place):
 
 def main(folder, *names):
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
-    spark = spark.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.memory", "1g")
-    spark = spark.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # a run is over before more would pay
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+    )
+    spark = spark.config("spark.driver.bindAddress", "127.0.0.1").config(
+        "spark.driver.memory", "1g"
+    )
+    spark = spark.config(
+        "spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    )  # a run is over before more would pay
     spark = spark.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     place, bare = Path(folder), spark.newSession()
     catalog, queries = catalog_at(place), {}
     for name in sorted(names, key=lambda name: name not in SOURCES):
-        writer = writer_of(name, spark, bare, catalog, place).option("checkpointLocation", str(place / "checkpoints" / name))
+        writer = writer_of(name, spark, bare, catalog, place).option(
+            "checkpointLocation", str(place / "checkpoints" / name)
+        )
         queries[name] = query = writer.trigger(availableNow=True).start()
-        if name in SOURCES:  # Spark gives the process that plans a source ten seconds to begin, in which it is best alone
-            while query.isActive and query.lastProgress is None and not (place / "reached" / name).exists():
+        if (
+            name in SOURCES
+        ):  # Spark gives the process that plans a source ten seconds to begin, in which it is best alone
+            while (
+                query.isActive
+                and query.lastProgress is None
+                and not (place / "reached" / name).exists()
+            ):
                 time.sleep(0.05)
     while queries:
         for name, query in list(queries.items()):

@@ -1,5 +1,6 @@
-"""Loaded by every Python that Spark starts while FRAZIL_TEST_FAULTS names a folder: first attempts of tasks fail after they have written all
-that they write, and leave a file as an attempt does that was killed in between. Each fault that fires leaves a mark in that folder."""
+"""Loaded by every Python that Spark starts while FRAZIL_TEST_FAULTS names a folder: first attempts
+of tasks fail after they have written all that they write, and leave a file as an attempt does that
+was killed in between. Each fault that fires leaves a mark in that folder."""
 
 import os
 import uuid
@@ -14,7 +15,9 @@ def _mark(kind):
 
 def _orphan(write):
     """A data file of this operation that no report will name."""
-    location = f"{write.location}/data/99999-99999-{write.operation_id}-00001.parquet".removeprefix("file://")
+    location = f"{write.location}/data/99999-99999-{write.operation_id}-00001.parquet".removeprefix(
+        "file://"
+    )
     os.makedirs(os.path.dirname(location), exist_ok=True)
     with open(location, "wb") as out:
         out.write(b"torn")
@@ -31,7 +34,11 @@ def _install():
     from frazil.spark.dml import change_tasks as tasks
     from frazil.spark.dml import staging
 
-    write_rows_and_positions, take_away, write_part = tasks.write_rows_and_positions, tasks.take_away, staging.write_part
+    write_rows_and_positions, take_away, write_part = (
+        tasks.write_rows_and_positions,
+        tasks.take_away,
+        staging.write_part,
+    )
 
     def failing_write(sink, batches):
         found = list(write_rows_and_positions(sink, batches))
@@ -56,7 +63,11 @@ def _install():
             raise RuntimeError("injected after the rows were staged")
         yield from found
 
-    tasks.write_rows_and_positions, tasks.take_away, staging.write_part = failing_write, failing_take, failing_stage
+    tasks.write_rows_and_positions, tasks.take_away, staging.write_part = (
+        failing_write,
+        failing_take,
+        failing_stage,
+    )
 
 
 if FOLDER:

@@ -15,8 +15,17 @@ from tests.golden import Golden
 
 pytestmark = pytest.mark.spark
 
-# copy-on-write with duplicates, vectors and lineage, equality deletes with evolved keys, vectors beside equality deletes, all types
-CHOSEN = ["changelog_cow", "lineage_mor", "eq_evolved", "upsert_v3", "py_overwrite_delete", "nested", "variant_v3"]
+# copy-on-write with duplicates, vectors and lineage, equality deletes with evolved keys, vectors
+# beside equality deletes, all types
+CHOSEN = [
+    "changelog_cow",
+    "lineage_mor",
+    "eq_evolved",
+    "upsert_v3",
+    "py_overwrite_delete",
+    "nested",
+    "variant_v3",
+]
 START, END = 7670488552468248917, 8559623965999811480  # of changelog_cow
 
 
@@ -46,14 +55,27 @@ def test_the_python_data_source_gives_them_too(session: Any, golden: Golden, nam
     want = frazil.load_table(golden[name].metadata_file).changes()
     same(session.read.format("iceberg").load(place), want.to_arrow())
     ids = [s.snapshot_id for s in frazil.load_table(golden[name].metadata_file).snapshots()]
-    part = session.read.format("iceberg").option("start-snapshot-id", ids[0]).option("end-snapshot-id", ids[2]).load(place)
+    part = (
+        session.read.format("iceberg")
+        .option("start-snapshot-id", ids[0])
+        .option("end-snapshot-id", ids[2])
+        .load(place)
+    )
     assert {r["_commit_snapshot_id"] for r in part.collect()} == set(ids[1:3])
 
 
 @pytest.mark.parametrize(
-    "asked", [{}, {"row_filter": "id >= 3"}, {"row_filter": "_change_type = 'DELETE' AND id > 0", "selected_fields": ("s",)}, {"limit": 3}]
+    "asked",
+    [
+        {},
+        {"row_filter": "id >= 3"},
+        {"row_filter": "_change_type = 'DELETE' AND id > 0", "selected_fields": ("s",)},
+        {"limit": 3},
+    ],
 )
-def test_updates_and_filters_are_the_same_at_both_doors(spark: Any, golden: Golden, asked: dict[str, Any]) -> None:
+def test_updates_and_filters_are_the_same_at_both_doors(
+    spark: Any, golden: Golden, asked: dict[str, Any]
+) -> None:
     table = frazil.load_table(golden["changelog_cow"].metadata_file)
     for more in ({}, {"identifier_columns": ["id"]}, {"identifier_columns": ["n"]}):
         scan = table.changes(**asked, **more)
@@ -69,24 +91,50 @@ def test_a_filter_may_be_a_column_or_sql_beyond_frazils_grammar(spark: Any, gold
     table = frazil.load_table(golden["changelog_cow"].metadata_file)
     want = told(table.changes(row_filter="id = 3").to_arrow())
     assert told(doors.collect(table.changes(row_filter=F.col("id") == 3).to_spark(spark))) == want
-    assert told(doors.collect(table.changes(row_filter="sqrt(id * id) = 3 and _change_ordinal >= 0").to_spark(spark))) == want
+    assert (
+        told(
+            doors.collect(
+                table.changes(row_filter="sqrt(id * id) = 3 and _change_ordinal >= 0").to_spark(
+                    spark
+                )
+            )
+        )
+        == want
+    )
 
 
 def test_the_table_named_changes_takes_ids_times_and_a_branch(spark: Any, golden: Golden) -> None:
-    table, place = frazil.load_table(golden["changelog_cow"].metadata_file), f"{golden['changelog_cow'].metadata_file}#changes"
+    table, place = (
+        frazil.load_table(golden["changelog_cow"].metadata_file),
+        f"{golden['changelog_cow'].metadata_file}#changes",
+    )
     read = spark.read.format("iceberg")
     want = told(table.changes(start_snapshot_id=START, end_snapshot_id=END).to_arrow())
     ids = read.option("start-snapshot-id", START).option("end-snapshot-id", END).load(place)
     assert told(doors.collect(ids)) == want
     times = {table.snapshot_by_id(i).timestamp_ms for i in (START, END)}
-    timed = spark.read.format("iceberg").option("start-timestamp", min(times)).option("end-timestamp", max(times)).load(place)
+    timed = (
+        spark.read.format("iceberg")
+        .option("start-timestamp", min(times))
+        .option("end-timestamp", max(times))
+        .load(place)
+    )
     assert told(doors.collect(timed)) == want
-    assert spark.read.format("iceberg").option("end-snapshot-id", START).option("branch", "main").load(place).count() == 6
+    assert (
+        spark.read.format("iceberg")
+        .option("end-snapshot-id", START)
+        .option("branch", "main")
+        .load(place)
+        .count()
+        == 6
+    )
     for key, value in (("snapshot-id", START), ("tag", "x"), ("as-of-timestamp", 1)):
         with pytest.raises(InvalidInput, match="Cannot select snapshot in table: CHANGES"):
             spark.read.format("iceberg").option(key, value).load(place)
     with pytest.raises(InvalidInput, match="Cannot set both start-snapshot-id and start-timestamp"):
-        spark.read.format("iceberg").option("start-snapshot-id", START).option("start-timestamp", 1).load(place)
+        spark.read.format("iceberg").option("start-snapshot-id", START).option(
+            "start-timestamp", 1
+        ).load(place)
     with pytest.raises(NoSuchSnapshotError):
         spark.read.format("iceberg").option("end-snapshot-id", 1).load(place)
 
@@ -105,4 +153,8 @@ def test_spark_table_finds_the_changelog_by_name(spark: Any, tmp_path: Any) -> N
         (0, "INSERT", 2),
         (1, "DELETE", 1),
     ]
-    assert [f.name for f in spark.table("logged.db.t.changes").schema][2:] == ["_change_type", "_change_ordinal", "_commit_snapshot_id"]
+    assert [f.name for f in spark.table("logged.db.t.changes").schema][2:] == [
+        "_change_type",
+        "_change_ordinal",
+        "_commit_snapshot_id",
+    ]

@@ -1,4 +1,6 @@
-"""The source of a MERGE in the driver's memory: for frames that Spark expects to be small, with the rows and types of staged ones."""
+"""The source of a MERGE in the driver's memory: for frames that Spark expects to be small, with the
+rows and types of staged ones.
+"""
 
 import pyarrow as pa
 import pytest
@@ -25,16 +27,25 @@ def test_collected_rows_are_those_of_a_staged_frame(session, tmp_path):
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
     for frame in (session.sql(WIDE), session.sql(WIDE).limit(0)):
         found, staged = collect(frame, folder), staging.stage(frame, folder, storage)
-        assert found.table.schema.equals(staged.schema) and found.spark_schema == staged.spark_schema
+        assert (
+            found.table.schema.equals(staged.schema) and found.spark_schema == staged.spark_schema
+        )
         again = found.staged(folder, storage)
-        assert sum(f.rows for f in again.files) == again.rows == staged.rows and again.values == staged.values
+        assert (
+            sum(f.rows for f in again.files) == again.rows == staged.rows
+            and again.values == staged.values
+        )
         if staged.files:
             parts = [staging.open_file(staged, n) for n in range(len(staged.files))]
-            assert staging.open_file(again, 0).combine_chunks().equals(pa.concat_tables(parts).combine_chunks())
+            assert (
+                staging.open_file(again, 0)
+                .combine_chunks()
+                .equals(pa.concat_tables(parts).combine_chunks())
+            )
             assert found.source.table.to_pylist() == found.table.to_pylist()
-        assert [r.asDict() for r in staging.as_frame(session, again, "number").drop("v").collect()] == [
-            r.asDict() for r in staging.as_frame(session, staged, "number").drop("v").collect()
-        ]
+        assert [
+            r.asDict() for r in staging.as_frame(session, again, "number").drop("v").collect()
+        ] == [r.asDict() for r in staging.as_frame(session, staged, "number").drop("v").collect()]
 
 
 def test_a_frame_that_spark_would_not_broadcast_is_not_collected(session):
@@ -51,19 +62,25 @@ def test_rows_that_are_more_than_spark_takes_are_staged(session, catalog, monkey
 
     def refused(*_):
         asked.append(1)
-        raise RuntimeError("Total size of serialized results of 2 tasks is bigger than spark.driver.maxResultSize")
+        raise RuntimeError(
+            "Total size of serialized results of 2 tasks is bigger than spark.driver.maxResultSize"
+        )
 
     monkeypatch.setattr(collected, "interruptible", refused)
     catalog.create_namespace("db")
     t = catalog.create_table("db.t", "id bigint")
-    result = t.merge(session.range(5), "target.id = source.id").when_not_matched_insert_all().execute()
+    result = (
+        t.merge(session.range(5), "target.id = source.id").when_not_matched_insert_all().execute()
+    )
     assert asked and result.rows_inserted == 5 and leftovers(t) == []
 
 
 def test_a_failed_evaluation_is_its_own_error(session, catalog):
     catalog.create_namespace("db")
     t = catalog.create_table("db.t", "id bigint")
-    frame = session.range(10).select(F.expr("if(id = 9, raise_error('no such luck'), id)").alias("id"))
+    frame = session.range(10).select(
+        F.expr("if(id = 9, raise_error('no such luck'), id)").alias("id")
+    )
     with pytest.raises(Exception, match="no such luck"):
         t.merge(frame, "target.id = source.id").when_not_matched_insert_all().execute()
     assert len(t.refresh().snapshots()) == 0 and leftovers(t) == []
@@ -77,7 +94,9 @@ def test_a_merge_by_spark_sql_takes_collected_rows_too(session, catalog):
         t = catalog.create_table(f"db.{choice}", "id bigint, s string")
         t.append(session.range(5).selectExpr("id", "cast(id as string) s"))
         merge = (
-            t.merge(source, "target.id = source.id and levenshtein('a', 'b') = 1").when_matched_update_all().when_not_matched_insert_all()
+            t.merge(source, "target.id = source.id and levenshtein('a', 'b') = 1")
+            .when_matched_update_all()
+            .when_not_matched_insert_all()
         )
         result = merge.execute()
         found.append({r["id"]: r["s"] for r in t.refresh().scan().to_arrow().to_pylist()})

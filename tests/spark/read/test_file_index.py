@@ -1,4 +1,6 @@
-"""Spark's scan asks Frazil for its files when it runs: what is pruned by then, and that nothing else is."""
+"""Spark's scan asks Frazil for its files when it runs: what is pruned by then, and that nothing
+else is.
+"""
 
 import datetime as dt
 import threading
@@ -23,15 +25,20 @@ FILES = 20
 
 def days(catalog, **more):
     """Twenty files of ten rows: of day n, with ids from 10 n, in floats too."""
-    t = catalog.create_table("db.days", "id bigint, day date, at timestamp, x double, s string", **more)
+    t = catalog.create_table(
+        "db.days", "id bigint, day date, at timestamp, x double, s string", **more
+    )
     for n in range(FILES):
         ids = list(range(10 * n, 10 * n + 10))
         first = dt.date(2026, 1, 1) + dt.timedelta(days=n)
         at = dt.datetime(2026, 1, 1, tzinfo=dt.UTC) + dt.timedelta(days=n)
         columns = {
-            "id": pa.array(ids, pa.int64()), "day": [first] * 10, "at": pa.array([at] * 10, pa.timestamp("us", tz="UTC")),
-            "x": [-0.0 if i == 0 else float(i) for i in ids], "s": [f"s{i:04d}" for i in ids],
-        }  # fmt: skip
+            "id": pa.array(ids, pa.int64()),
+            "day": [first] * 10,
+            "at": pa.array([at] * 10, pa.timestamp("us", tz="UTC")),
+            "x": [-0.0 if i == 0 else float(i) for i in ids],
+            "s": [f"s{i:04d}" for i in ids],
+        }
         t.append(pa.table(columns))
     return t
 
@@ -85,7 +92,9 @@ def test_a_filter_put_on_later_prunes_files(catalog, session, partitioned, condi
 def test_the_zone_of_the_session_counts(catalog, session):
     t = days(catalog)
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
-    found, read = files_read(t.to_spark(session).filter("cast(at as date) = '2026-01-04'").select("id"))
+    found, read = files_read(
+        t.to_spark(session).filter("cast(at as date) = '2026-01-04'").select("id")
+    )
     assert (sorted(r["id"] for r in found), read) == (list(range(40, 50)), 1)
 
 
@@ -94,14 +103,25 @@ HALF_HOURS = dt.datetime(2026, 11, 1, 4, 30, tzinfo=dt.UTC)  # the clocks of New
 
 @pytest.fixture
 def odd(catalog):
-    """Twenty files of a row, half an hour apart over a change of clocks; columns named as constants, and a text that is no date."""
-    t = catalog.create_table("db.odd", "id bigint, at timestamp, d string, `null` int, `false` boolean, x float, `a.b` int")
+    """Twenty files of a row, half an hour apart over a change of clocks; columns named as
+    constants, and a text that is no date.
+    """
+    t = catalog.create_table(
+        "db.odd",
+        "id bigint, at timestamp, d string, `null` int, `false` boolean, x float, `a.b` int",
+    )
     for n in range(FILES):
         columns = {
-            "id": pa.array([n], pa.int64()), "at": pa.array([HALF_HOURS + n * dt.timedelta(minutes=30)], pa.timestamp("us", tz="UTC")),
-            "d": ["rubbish" if n == 5 else f"2026-01-{n + 1:02d}"], "null": pa.array([n], pa.int32()), "false": [n % 2 == 0],
-            "x": pa.array([n / 10], pa.float32()), "a.b": pa.array([n], pa.int32()),
-        }  # fmt: skip
+            "id": pa.array([n], pa.int64()),
+            "at": pa.array(
+                [HALF_HOURS + n * dt.timedelta(minutes=30)], pa.timestamp("us", tz="UTC")
+            ),
+            "d": ["rubbish" if n == 5 else f"2026-01-{n + 1:02d}"],
+            "null": pa.array([n], pa.int32()),
+            "false": [n % 2 == 0],
+            "x": pa.array([n / 10], pa.float32()),
+            "a.b": pa.array([n], pa.int32()),
+        }
         t.append(pa.table(columns))
     return t
 
@@ -118,19 +138,29 @@ def odd(catalog):
         ("not `false` and id > 16", [17, 19]),
         ("x = float('0.7')", [7]),
         ("`a.b` <=> 7", [7]),
-        ("id in (1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 100, null)", [1, 3, 5, 7, 9, 11, 13, 15, 17, 19]),
+        (
+            "id in (1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 100, null)",
+            [1, 3, 5, 7, 9, 11, 13, 15, 17, 19],
+        ),
         ("id not in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)", [13, 14, 15, 16, 17, 18, 19]),
     ],
 )
 def test_filters_mean_what_they_mean_to_spark(odd, session, condition, want):
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
     session.conf.set("spark.sql.ansi.enabled", "false")
-    assert [r["id"] for r in odd.to_spark(session).filter(condition).select("id").orderBy("id").collect()] == want
+    assert [
+        r["id"]
+        for r in odd.to_spark(session).filter(condition).select("id").orderBy("id").collect()
+    ] == want
 
 
 def test_a_cast_has_the_zone_in_which_it_was_written(odd, session):
     session.conf.set("spark.sql.session.timeZone", "Pacific/Pago_Pago")
-    frame = odd.to_spark(session).filter("cast(at as date) in (date'2026-10-31', date'2020-01-01')").select("id")
+    frame = (
+        odd.to_spark(session)
+        .filter("cast(at as date) in (date'2026-10-31', date'2020-01-01')")
+        .select("id")
+    )
     session.conf.set("spark.sql.session.timeZone", "UTC")
     assert len(frame.collect()) == 13
 
@@ -140,7 +170,9 @@ def test_a_query_of_another_session_has_its_own_zone(odd, session):
     other = session.newSession()
     other.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
-        assert files_read(other.sql("select id from global_temp.odd where at = timestamp'2026-11-01 09:00:00Z'")) == ([(9,)], 1)
+        assert files_read(
+            other.sql("select id from global_temp.odd where at = timestamp'2026-11-01 09:00:00Z'")
+        ) == ([(9,)], 1)
     finally:
         session.catalog.dropGlobalTempView("odd")
 
@@ -157,7 +189,10 @@ def test_filters_over_renamed_columns_and_deletes(catalog, session):
     assert files_read(frame.filter("id = 's0046'").select("was")) == ([(46,)], 1)
 
 
-@pytest.mark.parametrize(("condition", "holds"), [("exists(array(1), x -> x > 0)", True), ("exists(array(1), x -> x > 1)", False)])
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [("exists(array(1), x -> x > 0)", True), ("exists(array(1), x -> x > 1)", False)],
+)
 def test_a_filter_without_columns_counts_beside_deletes_as_well(catalog, session, condition, holds):
     t = days(catalog, format_version=3)
     take_positions(t, lambda r: r["id"] % 10 < 2)
@@ -168,13 +203,21 @@ def test_a_filter_without_columns_counts_beside_deletes_as_well(catalog, session
 def test_joins_views_and_caches_meet_the_same_files_again(catalog, session):
     t = days(catalog)
     t.to_spark(session).createOrReplaceTempView("days")
-    assert session.sql("select count(*) from days a join days b on a.id = b.id where a.id < 20 and b.id >= 10").first()[0] == 10
+    assert (
+        session.sql(
+            "select count(*) from days a join days b on a.id = b.id where a.id < 20 and b.id >= 10"
+        ).first()[0]
+        == 10
+    )
     rows, read = files_read(session.sql("select v.id from days v where v.id = 77"))
     assert (rows, read) == ([(77,)], 1)
     cached = t.to_spark(session).cache()
     try:
         assert cached.count() == 10 * FILES
-        assert "InMemoryTableScan" in t.to_spark(session)._jdf.queryExecution().executedPlan().toString()  # known by its files
+        assert (
+            "InMemoryTableScan"
+            in t.to_spark(session)._jdf.queryExecution().executedPlan().toString()
+        )  # known by its files
         t.append(pa.table({"id": pa.array([1000], pa.int64())}))
         again = t.to_spark(session)
         assert "InMemoryTableScan" not in again._jdf.queryExecution().executedPlan().toString()
@@ -187,14 +230,21 @@ def test_joins_views_and_caches_meet_the_same_files_again(catalog, session):
 def test_frames_are_read_from_many_threads_and_inside_callbacks(catalog, session):
     frame = days(catalog).to_spark(session)
     found, seen = [], []
-    threads = [threading.Thread(target=lambda n=n: found.append(frame.filter(f"id = {n}").count())) for n in range(8)]
+    threads = [
+        threading.Thread(target=lambda n=n: found.append(frame.filter(f"id = {n}").count()))
+        for n in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert found == [1] * 8
     stream = session.readStream.format("rate").option("rowsPerSecond", 100).load()
-    query = stream.writeStream.foreachBatch(lambda *_: seen.append(frame.filter("id < 25").count())).trigger(once=True).start()
+    query = (
+        stream.writeStream.foreachBatch(lambda *_: seen.append(frame.filter("id < 25").count()))
+        .trigger(once=True)
+        .start()
+    )
     query.awaitTermination(60)
     assert query.exception() is None
     assert set(seen) == {25}
@@ -226,57 +276,117 @@ def test_what_planning_knew_is_not_asked_again(catalog, session, monkeypatch):
 
 @pytest.mark.versions
 def test_split_size_is_that_of_the_read(catalog, session):
-    t = catalog.create_table("db.large", "id bigint, s string", properties={"write.parquet.row-group-size-bytes": "20000"})
-    t.append(pa.table({"id": pa.array(range(20_000), pa.int64()), "s": [f"{n * 7919 % 1_000_003}" * 3 for n in range(20_000)]}))
+    t = catalog.create_table(
+        "db.large",
+        "id bigint, s string",
+        properties={"write.parquet.row-group-size-bytes": "20000"},
+    )
+    t.append(
+        pa.table(
+            {
+                "id": pa.array(range(20_000), pa.int64()),
+                "s": [f"{n * 7919 % 1_000_003}" * 3 for n in range(20_000)],
+            }
+        )
+    )
     size = next(iter(t.scan().plan_files())).file.file_size_in_bytes
     assert t.to_spark(session).rdd.getNumPartitions() == 1
     small = t.scan(options={"split-size": str(size // 5), "file-open-cost": "0"}).to_spark(session)
     assert small.rdd.getNumPartitions() >= 5
     assert small.count() == 20_000
-    assert t.scan(options={"split-size": "1"}).to_spark(session).rdd.getNumPartitions() <= size // (4 << 10) + 2
+    assert (
+        t.scan(options={"split-size": "1"}).to_spark(session).rdd.getNumPartitions()
+        <= size // (4 << 10) + 2
+    )
 
 
-def test_a_size_that_a_manifest_gets_wrong_does_no_harm_where_files_are_local(catalog, session, tmp_path):
+def test_a_size_that_a_manifest_gets_wrong_does_no_harm_where_files_are_local(
+    catalog, session, tmp_path
+):
     t = catalog.create_table("db.sizes", "id bigint")
     t.append(pa.table({"id": pa.array([1, 2], pa.int64())}))
     path = tmp_path / "other.parquet"
     schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
     pq.write_table(pa.table({"id": [3]}, schema=schema), path)
-    file = DataFile(file_path=str(path), file_format="parquet", partition=(), record_count=1, file_size_in_bytes=5)
+    file = DataFile(
+        file_path=str(path),
+        file_format="parquet",
+        partition=(),
+        record_count=1,
+        file_size_in_bytes=5,
+    )
     commit(t._writable(), t._loaded, [Append(files=(file,))])
     assert sorted(r["id"] for r in t.refresh().to_spark(session).collect()) == [1, 2, 3]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3 * UNIT), st.booleans()), min_size=1, max_size=20))
 def test_numbers_of_files_leave_room_for_their_rows(files):
-    rows, numbered = np.array([r for r, _ in files], np.int64), np.array([n for _, n in files], bool)
+    rows, numbered = (
+        np.array([r for r, _ in files], np.int64),
+        np.array([n for _, n in files], bool),
+    )
     keys = by_rows(rows, numbered)
     assert len(set(keys.tolist())) == len(files)
-    spans = sorted((int(key), int(key + count)) for key, count in zip(keys[numbered], rows[numbered], strict=True))
-    assert all(begin % 64 == 0 and end <= next_ for (begin, end), (next_, _) in zip(spans, spans[1:], strict=False))
+    spans = sorted(
+        (int(key), int(key + count))
+        for key, count in zip(keys[numbered], rows[numbered], strict=True)
+    )
+    assert all(
+        begin % 64 == 0 and end <= next_
+        for (begin, end), (next_, _) in zip(spans, spans[1:], strict=False)
+    )
     assert all(key >= end for key in keys[~numbered] for _, end in spans)
 
 
 @pytest.mark.versions
-def test_filters_and_joins_on_what_files_say_of_their_rows_ask_nothing_of_the_index(catalog, session, rows):
-    """Facts of files are joined by the column of their numbers, from which Spark may infer filters of its own."""
-    t = catalog.create_table("db.facts", "id bigint, p string", partition_by=["p"], format_version=3)
+def test_filters_and_joins_on_what_files_say_of_their_rows_ask_nothing_of_the_index(
+    catalog, session, rows
+):
+    """Facts of files are joined by the column of their numbers, from which Spark may infer filters
+    of its own.
+    """
+    t = catalog.create_table(
+        "db.facts", "id bigint, p string", partition_by=["p"], format_version=3
+    )
     for n in range(4):
-        t.append(pa.table({"id": pa.array(range(n * 10, n * 10 + 10), pa.int64()), "p": [f"p{n % 2}"] * 10}))
+        t.append(
+            pa.table(
+                {"id": pa.array(range(n * 10, n * 10 + 10), pa.int64()), "p": [f"p{n % 2}"] * 10}
+            )
+        )
     take_positions(t, lambda r: r["id"] % 5 == 1)
-    fields = ("id", "p", "_partition", "_last_updated_sequence_number", "_row_id", "_deleted", "_pos")
+    fields = (
+        "id",
+        "p",
+        "_partition",
+        "_last_updated_sequence_number",
+        "_row_id",
+        "_deleted",
+        "_pos",
+    )
     scan = t.scan(selected_fields=fields)
     every, frame = scan.to_arrow().to_pylist(), scan.to_spark(session)
     for where, wanted in (
         ("_partition.p = 'p1'", lambda r: r["_partition"]["p"] == "p1"),
         ("_last_updated_sequence_number = 2", lambda r: r["_last_updated_sequence_number"] == 2),
-        ("_row_id between 12 and 25 and not _deleted", lambda r: 12 <= r["_row_id"] <= 25 and not r["_deleted"]),
+        (
+            "_row_id between 12 and 25 and not _deleted",
+            lambda r: 12 <= r["_row_id"] <= 25 and not r["_deleted"],
+        ),
         ("_last_updated_sequence_number is null", lambda r: False),
     ):
         assert rows(frame.where(where)) == sorted((r for r in every if wanted(r)), key=repr), where
-    few = session.createDataFrame([(2, "two"), (9, "none")], "n bigint, name string").where("name <> 'none'")
+    few = session.createDataFrame([(2, "two"), (9, "none")], "n bigint, name string").where(
+        "name <> 'none'"
+    )
     joined = frame.join(few, frame["_last_updated_sequence_number"] == few["n"]).select(frame["id"])
-    assert sorted(r["id"] for r in joined.collect()) == sorted(r["id"] for r in every if r["_last_updated_sequence_number"] == 2)
-    pairs = frame.alias("a").join(scan.to_spark(session).alias("b"), "_row_id").where("a._partition = b._partition")
+    assert sorted(r["id"] for r in joined.collect()) == sorted(
+        r["id"] for r in every if r["_last_updated_sequence_number"] == 2
+    )
+    pairs = (
+        frame.alias("a")
+        .join(scan.to_spark(session).alias("b"), "_row_id")
+        .where("a._partition = b._partition")
+    )
     assert pairs.count() == len(every)
     assert frame.groupBy("_partition").count().count() == 2

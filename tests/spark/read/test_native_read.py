@@ -33,7 +33,9 @@ def executed(frame):
 
 def swapped(catalog, name="db.swapped"):
     t = catalog.create_table(name, "a int, b int")
-    t.append(pa.table({"a": pa.array([1, 2, 3], pa.int32()), "b": pa.array([101, 102, 103], pa.int32())}))
+    t.append(
+        pa.table({"a": pa.array([1, 2, 3], pa.int32()), "b": pa.array([101, 102, 103], pa.int32())})
+    )
     with t.update_schema() as u:
         u.rename_column("a", "tmp")
     with t.update_schema() as u:
@@ -61,7 +63,9 @@ def test_columns_are_found_by_id_whatever_the_session_says(catalog, session, row
     assert session.conf.get(READ_IDS) == "false"
 
 
-def test_without_a_jvm_a_plan_of_a_renamed_table_fails_when_ids_are_switched_off(catalog, session, monkeypatch):
+def test_without_a_jvm_a_plan_of_a_renamed_table_fails_when_ids_are_switched_off(
+    catalog, session, monkeypatch
+):
     monkeypatch.setattr(parquet_scan, "jvm_of", lambda _: None)
     frame = swapped(catalog).to_spark(session)
     session.conf.set(READ_IDS, "false")
@@ -71,7 +75,9 @@ def test_without_a_jvm_a_plan_of_a_renamed_table_fails_when_ids_are_switched_off
     assert frame.count() == 3
 
 
-def test_without_a_jvm_a_plan_of_a_table_without_renames_is_right_by_name_too(catalog, session, rows, monkeypatch):
+def test_without_a_jvm_a_plan_of_a_table_without_renames_is_right_by_name_too(
+    catalog, session, rows, monkeypatch
+):
     monkeypatch.setattr(parquet_scan, "jvm_of", lambda _: None)
     t = catalog.create_table("db.plain", "a int, b string")
     t.append(pa.table({"a": pa.array([1], pa.int32()), "b": ["x"]}))
@@ -82,8 +88,20 @@ def test_without_a_jvm_a_plan_of_a_table_without_renames_is_right_by_name_too(ca
 
 def test_a_dropped_name_used_again_is_another_column(catalog, session, rows):
     t = catalog.create_table("db.reused", "id int, b int, s struct<x int, y int>")
-    old = pa.table({"id": pa.array([1], pa.int32()), "b": pa.array([7], pa.int32()), "s": [{"x": 1, "y": 2}]})
-    t.append(old.cast(pa.schema([("id", pa.int32()), ("b", pa.int32()), ("s", pa.struct([("x", pa.int32()), ("y", pa.int32())]))])))
+    old = pa.table(
+        {"id": pa.array([1], pa.int32()), "b": pa.array([7], pa.int32()), "s": [{"x": 1, "y": 2}]}
+    )
+    t.append(
+        old.cast(
+            pa.schema(
+                [
+                    ("id", pa.int32()),
+                    ("b", pa.int32()),
+                    ("s", pa.struct([("x", pa.int32()), ("y", pa.int32())])),
+                ]
+            )
+        )
+    )
     with t.update_schema() as u:
         u.delete_column("b")
         u.delete_column(("s", "x"))
@@ -98,9 +116,21 @@ def test_a_dropped_name_used_again_is_another_column(catalog, session, rows):
 
 def test_parts_of_nested_columns_that_were_renamed_are_found(catalog, session, rows):
     t = catalog.create_table(
-        "db.nested", "id int, s struct<x int, y int, z int>, l array<struct<p int, q int>>, plain struct<a int, b int>"
+        "db.nested",
+        "id int, s struct<x int, y int, z int>, l array<struct<p int, q int>>, plain struct<a int, b int>",
     )
-    t.append(pa.Table.from_pylist([{"id": 1, "s": {"x": 1, "y": 2, "z": 3}, "l": [{"p": 4, "q": 5}], "plain": {"a": 6, "b": 7}}]))
+    t.append(
+        pa.Table.from_pylist(
+            [
+                {
+                    "id": 1,
+                    "s": {"x": 1, "y": 2, "z": 3},
+                    "l": [{"p": 4, "q": 5}],
+                    "plain": {"a": 6, "b": 7},
+                }
+            ]
+        )
+    )
     for path, name in (
         (("s", "x"), "tmp"),
         (("s", "y"), "x"),
@@ -113,7 +143,9 @@ def test_parts_of_nested_columns_that_were_renamed_are_found(catalog, session, r
             u.rename_column(path, name)
     frame = t.to_spark(session)
     assert rows(frame.select("t.x")) == [{"x": 2}]
-    assert rows(frame.select("t.y", "t.new", "l.r", "plain.b")) == [{"y": 1, "new": 3, "r": [4], "b": 7}]
+    assert rows(frame.select("t.y", "t.new", "l.r", "plain.b")) == [
+        {"y": 1, "new": 3, "r": [4], "b": 7}
+    ]
     assert frame.filter("t.x = 2 and l.r[0] = 4").count() == 1
     assert frame.filter("t.x = 1").count() == 0
     assert "plain:struct<b:int>" in executed(frame.select("plain.b"))
@@ -121,7 +153,14 @@ def test_parts_of_nested_columns_that_were_renamed_are_found(catalog, session, r
 
 def test_defaults_hold_at_the_top_and_inside_structs(catalog, session, rows):
     t = catalog.create_table("db.defaults", "id int, s struct<a int>", format_version=3)
-    t.append(pa.table({"id": pa.array([1, 2], pa.int32()), "s": pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())]))}))
+    t.append(
+        pa.table(
+            {
+                "id": pa.array([1, 2], pa.int32()),
+                "s": pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())])),
+            }
+        )
+    )
     with t.update_schema() as u:
         u.add_column("d", i.IntegerType(), default_value=7)
         u.add_column("bin", i.BinaryType(), default_value=b"\x01")
@@ -149,14 +188,21 @@ def test_paths_that_look_like_patterns_or_are_encoded_name_one_file_each(catalog
 
 def _add(t, path, table, field_ids, partition=()):
     schema = pa.schema(
-        [pa.field(f.name, f.type, metadata={"PARQUET:field_id": str(n)}) for f, n in zip(table.schema, field_ids, strict=True)]
+        [
+            pa.field(f.name, f.type, metadata={"PARQUET:field_id": str(n)})
+            for f, n in zip(table.schema, field_ids, strict=True)
+        ]
     )
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table.cast(schema), path)
     file = DataFile(
-        file_path=str(path), file_format="parquet", record_count=table.num_rows, file_size_in_bytes=Path(path).stat().st_size,
-        partition=partition, spec_id=t.spec().spec_id,
-    )  # fmt: skip
+        file_path=str(path),
+        file_format="parquet",
+        record_count=table.num_rows,
+        file_size_in_bytes=Path(path).stat().st_size,
+        partition=partition,
+        spec_id=t.spec().spec_id,
+    )
     commit(t._writable(), t._loaded, [Append(files=(file,))])
     t.refresh()
 
@@ -168,20 +214,42 @@ def test_files_that_spark_hides_by_their_name_are_read(catalog, session, rows, t
     assert [r["n"] for r in rows(t.to_spark(session))] == [0, 1, 2]
 
 
-def test_a_file_without_its_identity_partition_column_takes_the_partitions_value(catalog, session, rows):
+def test_a_file_without_its_identity_partition_column_takes_the_partitions_value(
+    catalog, session, rows
+):
     t = catalog.create_table("db.hive", "n int, p string, d date", partition_by=["p", "d"])
     t.append(pa.table({"n": pa.array([1], pa.int32()), "p": ["in"], "d": [dt.date(2020, 1, 1)]}))
-    _add(t, f"{t.location()}/data/lacks.parquet", pa.table({"n": pa.array([2], pa.int32())}), [1], ("out", 18262))
-    _add(t, f"{t.location()}/data/null.parquet", pa.table({"n": pa.array([3], pa.int32())}), [1], (None, None))
+    _add(
+        t,
+        f"{t.location()}/data/lacks.parquet",
+        pa.table({"n": pa.array([2], pa.int32())}),
+        [1],
+        ("out", 18262),
+    )
+    _add(
+        t,
+        f"{t.location()}/data/null.parquet",
+        pa.table({"n": pa.array([3], pa.int32())}),
+        [1],
+        (None, None),
+    )
     found = rows(t.to_spark(session))
-    assert [(r["n"], r["p"], r["d"]) for r in found] == [(1, "in", dt.date(2020, 1, 1)), (2, "out", dt.date(2020, 1, 1)), (3, None, None)]
+    assert [(r["n"], r["p"], r["d"]) for r in found] == [
+        (1, "in", dt.date(2020, 1, 1)),
+        (2, "out", dt.date(2020, 1, 1)),
+        (3, None, None),
+    ]
     assert t.to_spark(session).filter("p = 'out'").count() == 1
 
 
-def test_files_without_ids_are_read_by_the_name_mapping_beside_files_with_ids(catalog, session, rows, tmp_path):
+def test_files_without_ids_are_read_by_the_name_mapping_beside_files_with_ids(
+    catalog, session, rows, tmp_path
+):
     t = catalog.create_table("db.mapped", "n int, s string")
     t.append(pa.table({"n": pa.array([1], pa.int32()), "s": ["with"]}))
-    pq.write_table(pa.table({"n": pa.array([2], pa.int32()), "s": ["without"]}), tmp_path / "foreign.parquet")
+    pq.write_table(
+        pa.table({"n": pa.array([2], pa.int32()), "s": ["without"]}), tmp_path / "foreign.parquet"
+    )
     t.add_files([str(tmp_path / "foreign.parquet")])
     with t.update_schema() as u:
         u.rename_column("s", "renamed")
@@ -195,7 +263,12 @@ def test_a_file_without_ids_and_without_mapping_fails(catalog, session, tmp_path
     path = f"{t.location()}/data/f.parquet"
     Path(path).parent.mkdir(parents=True)
     pq.write_table(pa.table({"n": pa.array([2], pa.int32())}), path)
-    file = DataFile(file_path=path, file_format="parquet", record_count=1, file_size_in_bytes=Path(path).stat().st_size)
+    file = DataFile(
+        file_path=path,
+        file_format="parquet",
+        record_count=1,
+        file_size_in_bytes=Path(path).stat().st_size,
+    )
     commit(t._writable(), t._loaded, [Append(files=(file,))])
     with pytest.raises(Exception, match=r"field Ids|FAILED_READ_FILE|no field ids"):
         catalog.load_table("db.unmapped").to_spark(session).collect()
@@ -203,19 +276,41 @@ def test_a_file_without_ids_and_without_mapping_fails(catalog, session, tmp_path
 
 def test_uuid_time_and_negative_zero(catalog, session, rows):
     fields = (
-        i.NestedField(1, "u", i.UUIDType()), i.NestedField(2, "t", i.TimeType()), i.NestedField(3, "d", i.DoubleType()),
-        i.NestedField(4, "s", i.StructType(i.NestedField(5, "u", i.UUIDType()), i.NestedField(6, "f", i.FloatType()))),
-    )  # fmt: skip
+        i.NestedField(1, "u", i.UUIDType()),
+        i.NestedField(2, "t", i.TimeType()),
+        i.NestedField(3, "d", i.DoubleType()),
+        i.NestedField(
+            4,
+            "s",
+            i.StructType(i.NestedField(5, "u", i.UUIDType()), i.NestedField(6, "f", i.FloatType())),
+        ),
+    )
     t = catalog.create_table("db.odd", Schema(*fields))
     u = str(uuid.uuid4())
-    t.append(pa.table({"u": [u, None], "t": pa.array([1, 86_399_999_999], pa.time64("us")), "d": [-0.0, float("nan")],
-                       "s": pa.array([{"u": u, "f": -0.0}, {"u": None, "f": None}], pa.struct([("u", pa.string()), ("f", pa.float32())]))}))  # fmt: skip
+    t.append(
+        pa.table(
+            {
+                "u": [u, None],
+                "t": pa.array([1, 86_399_999_999], pa.time64("us")),
+                "d": [-0.0, float("nan")],
+                "s": pa.array(
+                    [{"u": u, "f": -0.0}, {"u": None, "f": None}],
+                    pa.struct([("u", pa.string()), ("f", pa.float32())]),
+                ),
+            }
+        )
+    )
     frame = t.to_spark(session)
     assert [(r["u"], r["t"], r["s"]) for r in sorted(rows(frame), key=lambda r: str(r["t"]))] == [
         (u, dt.time(0, 0, 0, 1), {"u": u, "f": -0.0}),
         (None, dt.time(23, 59, 59, 999999), {"u": None, "f": None}),
     ]
-    assert frame.filter("d = 0").count() == frame.filter("s.f = 0").count() == frame.filter("s.f >= 0").count() == 1
+    assert (
+        frame.filter("d = 0").count()
+        == frame.filter("s.f = 0").count()
+        == frame.filter("s.f >= 0").count()
+        == 1
+    )
     assert frame.filter("d > 5").count() == 1  # NaN
     assert frame.filter(F.col("s.u") == u).count() == 1
     session.conf.set("spark.sql.timeType.enabled", "false")
@@ -227,7 +322,13 @@ def test_filters_and_columns_are_pushed_to_the_scan(catalog, session):
     t = catalog.create_table("db.pushed", "id bigint, name string, s struct<a int, b int>")
     t.append(
         pa.table(
-            {"id": [1, 2], "name": ["x", "y"], "s": pa.array([{"a": 1, "b": 2}] * 2, pa.struct([("a", pa.int32()), ("b", pa.int32())]))}
+            {
+                "id": [1, 2],
+                "name": ["x", "y"],
+                "s": pa.array(
+                    [{"a": 1, "b": 2}] * 2, pa.struct([("a", pa.int32()), ("b", pa.int32())])
+                ),
+            }
         )
     )
     text = executed(t.to_spark(session).filter("id > 1 and name like 'y%'").select("id", "s.a"))
@@ -236,7 +337,9 @@ def test_filters_and_columns_are_pushed_to_the_scan(catalog, session):
     assert "ReadSchema: struct<id:bigint,name:string,s:struct<a:int>>" in text
 
 
-@pytest.mark.parametrize("where", ["id > 1", "id > 1 and upper(name) = 'Y'", GreaterThan("id", 1), "COLUMN"])
+@pytest.mark.parametrize(
+    "where", ["id > 1", "id > 1 and upper(name) = 'Y'", GreaterThan("id", 1), "COLUMN"]
+)
 def test_a_filter_is_text_a_predicate_or_a_column(catalog, session, rows, where):
     t = catalog.create_table("db.filtered", "id bigint, name string")
     t.append(pa.table({"id": [1, 2], "name": ["x", "y"]}))
@@ -251,7 +354,16 @@ def test_metadata_columns_are_the_same_on_both_ways_of_reading(catalog, session,
     with t.update_spec() as u:
         u.add_field("id", "bucket[4]", "b")
     t.append(pa.table({"id": [5, 6], "p": ["a", "b"]}))
-    names = ("id", "_file", "_pos", "_spec_id", "_partition", "_deleted", "_row_id", "_last_updated_sequence_number")
+    names = (
+        "id",
+        "_file",
+        "_pos",
+        "_spec_id",
+        "_partition",
+        "_deleted",
+        "_row_id",
+        "_last_updated_sequence_number",
+    )
     found = rows(t.scan(selected_fields=names).to_spark(session))
     assert found == sorted(t.scan(selected_fields=names).to_arrow().to_pylist(), key=repr)
     assert sorted(r["_row_id"] for r in found) == [0, 1, 2, 3, 4, 5]
@@ -259,7 +371,11 @@ def test_metadata_columns_are_the_same_on_both_ways_of_reading(catalog, session,
 
 def test_pieces_of_structs_can_be_selected(catalog, session, rows):
     t = catalog.create_table("db.pieces", "id bigint, s struct<a int, b struct<c int, d int>>")
-    t.append(pa.Table.from_pylist([{"id": 1, "s": {"a": 1, "b": {"c": 2, "d": 3}}}, {"id": 2, "s": None}]))
+    t.append(
+        pa.Table.from_pylist(
+            [{"id": 1, "s": {"a": 1, "b": {"c": 2, "d": 3}}}, {"id": 2, "s": None}]
+        )
+    )
     frame = t.scan("s.a = 1 or id = 2", selected_fields=("s.b.c",)).to_spark(session)
     assert rows(frame) == [{"s": None}, {"s": {"b": {"c": 2}}}]
 
@@ -268,18 +384,28 @@ def test_structs_whose_wanted_fields_are_all_new_stay_null_or_not(catalog, sessi
     t = catalog.create_table("db.all_new", "id bigint, s struct<a int>, l array<struct<a int>>")
     t.append(
         pa.Table.from_pylist(
-            [{"id": 1, "s": {"a": 1}, "l": [{"a": 1}]}, {"id": 2, "s": None, "l": None}, {"id": 3, "s": {"a": None}, "l": []}]
+            [
+                {"id": 1, "s": {"a": 1}, "l": [{"a": 1}]},
+                {"id": 2, "s": None, "l": None},
+                {"id": 3, "s": {"a": None}, "l": []},
+            ]
         )
     )
     with t.update_schema() as u:
         u.add_column(("s", "n"), i.IntegerType())
         u.add_column(("l", "n"), i.IntegerType())
     found = rows(t.to_spark(session).selectExpr("id", "s is null sn", "s.n", "l.n ln"))
-    assert [(r["sn"], r["n"], r["ln"]) for r in found] == [(False, None, [None]), (True, None, None), (False, None, [])]
+    assert [(r["sn"], r["n"], r["ln"]) for r in found] == [
+        (False, None, [None]),
+        (True, None, None),
+        (False, None, []),
+    ]
 
 
 def test_an_empty_table_has_its_columns(catalog, session):
-    frame = catalog.create_table("db.empty", "id bigint, v variant, u string", format_version=3).to_spark(session)
+    frame = catalog.create_table(
+        "db.empty", "id bigint, v variant, u string", format_version=3
+    ).to_spark(session)
     assert frame.columns == ["id", "v", "u"]
     assert frame.count() == 0
 
@@ -289,16 +415,26 @@ def test_a_file_that_is_gone_fails_the_read(catalog, session):
     t.append(pa.table({"id": [1]}))
     frame = t.to_spark(session)
     shutil.rmtree(f"{t.location()}/data")
-    with pytest.raises(Exception, match=r"FAILED_READ_FILE|does not exist|PATH_NOT_FOUND|FILE_NOT_EXIST"):
+    with pytest.raises(
+        Exception, match=r"FAILED_READ_FILE|does not exist|PATH_NOT_FOUND|FILE_NOT_EXIST"
+    ):
         frame.collect()
 
 
 def test_dates_before_1582_and_the_year_one_are_as_they_were_written(catalog, session, rows):
     t = catalog.create_table("db.old", "d date, t timestamp_ntz")
-    t.append(pa.table({"d": [dt.date(1, 1, 1), dt.date(1582, 10, 5)], "t": [dt.datetime(1, 1, 1), dt.datetime(1500, 1, 1)]}))
+    t.append(
+        pa.table(
+            {
+                "d": [dt.date(1, 1, 1), dt.date(1582, 10, 5)],
+                "t": [dt.datetime(1, 1, 1), dt.datetime(1500, 1, 1)],
+            }
+        )
+    )
     assert {(r["d"], r["t"]) for r in rows(t.to_spark(session))} == {
-        (dt.date(1, 1, 1), dt.datetime(1, 1, 1)), (dt.date(1582, 10, 5), dt.datetime(1500, 1, 1)),
-    }  # fmt: skip
+        (dt.date(1, 1, 1), dt.datetime(1, 1, 1)),
+        (dt.date(1582, 10, 5), dt.datetime(1500, 1, 1)),
+    }
 
 
 def test_limit_comes_with_the_plan(catalog, session):
@@ -308,13 +444,27 @@ def test_limit_comes_with_the_plan(catalog, session):
     assert issubclass(Unsupported, FrazilError)
 
 
-@pytest.mark.parametrize(("zone", "kept"), [("America/Los_Angeles", 1), ("UTC", 2), ("+05:30", 2), ("Asia/Kolkata", 2)])
+@pytest.mark.parametrize(
+    ("zone", "kept"), [("America/Los_Angeles", 1), ("UTC", 2), ("+05:30", 2), ("Asia/Kolkata", 2)]
+)
 def test_a_time_without_zone_prunes_files_in_the_zone_of_the_session(catalog, session, zone, kept):
     t = catalog.create_table("db.zoned", "ts timestamp")
     for hour in (7, 9):
-        t.append(pa.table({"ts": pa.array([dt.datetime(2024, 1, 1, hour, tzinfo=dt.UTC)], pa.timestamp("us", "UTC"))}))
+        t.append(
+            pa.table(
+                {
+                    "ts": pa.array(
+                        [dt.datetime(2024, 1, 1, hour, tzinfo=dt.UTC)], pa.timestamp("us", "UTC")
+                    )
+                }
+            )
+        )
     session.conf.set("spark.sql.session.timeZone", zone)
-    for text in ("ts >= TIMESTAMP '2024-01-01 00:00:00'", "ts >= '2024-01-01 00:00:00'", "NOT (ts < TIMESTAMP '2024-01-01 00:00:00')"):
+    for text in (
+        "ts >= TIMESTAMP '2024-01-01 00:00:00'",
+        "ts >= '2024-01-01 00:00:00'",
+        "NOT (ts < TIMESTAMP '2024-01-01 00:00:00')",
+    ):
         frame = t.scan(text).to_spark(session)
         assert frame.count() == kept
         assert zone == "+05:30" or len(frame.inputFiles()) == kept
@@ -324,16 +474,32 @@ def test_a_time_without_zone_prunes_files_in_the_zone_of_the_session(catalog, se
 def test_dates_of_imported_files_are_what_the_file_says_whatever_spark_marked_it_with(
     catalog, session, rows, tmp_path, monkeypatch, nested
 ):
-    """Spark's scan moves dates of files that it marked with its old calendar; the format, Java and Arrow do not."""
-    monkeypatch.setattr("frazil.arrow.write.add_files.check_calendar", lambda path, file: None)  # Java's import does not look
+    """Spark's scan moves dates of files that it marked with its old calendar; the format, Java and
+    Arrow do not.
+    """
+    monkeypatch.setattr(
+        "frazil.arrow.write.add_files.check_calendar", lambda path, file: None
+    )  # Java's import does not look
     t = catalog.create_table("db.old", "id int, d array<date>" if nested else "id int, d date")
     days = [dt.date(1, 1, 3), dt.date(1500, 6, 1), dt.date(2024, 1, 1)]
-    for n, notes in enumerate(({"version": "3.5.1", "legacyDateTime": ""}, {"version": "2.4.8"}, {"version": "4.1.0"}, {})):
-        values = pa.array([[d] for d in days] if nested else days, pa.list_(pa.date32()) if nested else pa.date32())
+    for n, notes in enumerate(
+        ({"version": "3.5.1", "legacyDateTime": ""}, {"version": "2.4.8"}, {"version": "4.1.0"}, {})
+    ):
+        values = pa.array(
+            [[d] for d in days] if nested else days,
+            pa.list_(pa.date32()) if nested else pa.date32(),
+        )
         table = pa.table({"id": pa.array([n] * 3, pa.int32()), "d": values})
         path = str(tmp_path / f"{n}.parquet")
-        pq.write_table(table.replace_schema_metadata({f"org.apache.spark.{k}": v for k, v in notes.items()}), path)
+        pq.write_table(
+            table.replace_schema_metadata({f"org.apache.spark.{k}": v for k, v in notes.items()}),
+            path,
+        )
         t.add_files([path])
-    wanted = sorted(({"id": n, "d": [d] if nested else d} for n in range(4) for d in days), key=repr)
+    wanted = sorted(
+        ({"id": n, "d": [d] if nested else d} for n in range(4) for d in days), key=repr
+    )
     assert sorted(t.scan().to_arrow().to_pylist(), key=repr) == rows(t.to_spark(session)) == wanted
-    assert t.to_spark(session).where("id = 0" if nested else "d = date'1500-06-01'").count() == (3 if nested else 4)
+    assert t.to_spark(session).where("id = 0" if nested else "d = date'1500-06-01'").count() == (
+        3 if nested else 4
+    )

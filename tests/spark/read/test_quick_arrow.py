@@ -1,4 +1,6 @@
-"""Spark's Python workers make Arrow arrays without pandas, and pandas functions in the same workers work as ever."""
+"""Spark's Python workers make Arrow arrays without pandas, and pandas functions in the same workers
+work as ever.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,12 @@ print(type(pd.__loader__).__name__, pd.__spec__.loader is pd.__loader__, [f for 
 
 
 def looked(before: str = "") -> list[str]:
-    done = subprocess.run([sys.executable, "-c", LOOK.format(before=before)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK.format(before=before)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return done.stdout.splitlines()
 
 
@@ -44,7 +51,9 @@ def test_nothing_changes_where_pandas_is_imported_already() -> None:
 
 @pytest.mark.spark
 def test_pandas_functions_work_in_workers_that_have_run_a_task_of_frazils(plain_spark: Any) -> None:
-    assert plain_spark.conf.get("spark.python.worker.reuse", "true") == "true"  # so that the function below meets the worker of the task
+    assert (
+        plain_spark.conf.get("spark.python.worker.reuse", "true") == "true"
+    )  # so that the function below meets the worker of the task
     rows = plain_spark.range(0, 2, 1, 1)
     prepared = guarded("frazil.spark.host.workers", "answer")
     assert [r["ok"] for r in rows.mapInArrow(prepared, "ok long").collect()] == [2]
@@ -53,4 +62,7 @@ def test_pandas_functions_work_in_workers_that_have_run_a_task_of_frazils(plain_
     def positive(values: pd.Series) -> pd.Series:
         return values.where(values > 0)
 
-    assert [r[0] for r in rows.coalesce(1).select(positive(rows.id.cast("double"))).collect()] == [None, 1.0]
+    assert [r[0] for r in rows.coalesce(1).select(positive(rows.id.cast("double"))).collect()] == [
+        None,
+        1.0,
+    ]

@@ -36,7 +36,13 @@ def read(request, spark, session, table):
 
     def ids(**options):
         if request.param == "arrow":
-            return sorted(table.incremental_append_scan(**{k.replace("-", "_"): v for k, v in options.items()}).to_arrow()["id"].to_pylist())
+            return sorted(
+                table.incremental_append_scan(
+                    **{k.replace("-", "_"): v for k, v in options.items()}
+                )
+                .to_arrow()["id"]
+                .to_pylist()
+            )
         reader = (spark if request.param == "prepared" else session).read.format("iceberg")
         return sorted(r.id for r in reader.options(**options).load(table.location()).collect())
 
@@ -52,18 +58,35 @@ def test_ids_and_tags_go_together_and_names_take_them_too(spark, catalog, table,
     first = table.snapshots()[0].snapshot_id
     for key, value in (("type", "path"), ("warehouse", str(tmp_path / "wh"))):
         spark.conf.set(f"spark.sql.catalog.tags.{key}", value)
-    by_name = spark.read.option("start_snapshot_id", first).option("end_tag", "t3").table("tags.db.t")
+    by_name = (
+        spark.read.option("start_snapshot_id", first).option("end_tag", "t3").table("tags.db.t")
+    )
     assert [r.id for r in by_name.orderBy("id").collect()] == [1, 3]
-    changed = spark.read.format("iceberg").options(**{"start-tag": "t1", "end-tag": "t2"}).load(f"{table.location()}#changes")
-    assert sorted((r.id, r._change_type) for r in changed.collect()) == [(1, "DELETE"), (2, "INSERT")]
+    changed = (
+        spark.read.format("iceberg")
+        .options(**{"start-tag": "t1", "end-tag": "t2"})
+        .load(f"{table.location()}#changes")
+    )
+    assert sorted((r.id, r._change_type) for r in changed.collect()) == [
+        (1, "DELETE"),
+        (2, "INSERT"),
+    ]
     assert table.changes(start_tag="t1", end_tag="t2").to_arrow().num_rows == 2
 
 
 @pytest.mark.parametrize(
     ("options", "error", "told"),
     [
-        ({"start-tag": "t0", "start-snapshot-id": "1"}, InvalidInput, "'start-tag' and 'start-snapshot-id' both"),
-        ({"start-tag": "t0", "end-tag": "t1", "end-snapshot-id": "1"}, InvalidInput, "'end-tag' and 'end-snapshot-id' both"),
+        (
+            {"start-tag": "t0", "start-snapshot-id": "1"},
+            InvalidInput,
+            "'start-tag' and 'start-snapshot-id' both",
+        ),
+        (
+            {"start-tag": "t0", "end-tag": "t1", "end-snapshot-id": "1"},
+            InvalidInput,
+            "'end-tag' and 'end-snapshot-id' both",
+        ),
         ({"start-tag": "t0", "tag": "t1"}, InvalidInput, "when tag is set"),
         ({"end-tag": "t0", "branch": "b"}, InvalidInput, "when branch is set"),
         ({"start-tag": "nope"}, NoSuchRefError, "nope"),

@@ -1,4 +1,6 @@
-"""Where tasks from file to file run: in the driver's Python with a local master, as tasks of Spark elsewhere or when that is asked."""
+"""Where tasks from file to file run: in the driver's Python with a local master, as tasks of Spark
+elsewhere or when that is asked.
+"""
 
 import uuid
 
@@ -34,7 +36,11 @@ def made(catalog, name="db.t", **more):
     catalog.create_namespace_if_not_exists("db")
     t = catalog.create_table(name, "id bigint, v double", **more)
     for first in (0, 50):
-        t.append(pa.table({"id": range(first, first + 50), "v": [float(i) for i in range(first, first + 50)]}))
+        t.append(
+            pa.table(
+                {"id": range(first, first + 50), "v": [float(i) for i in range(first, first + 50)]}
+            )
+        )
     return t
 
 
@@ -42,7 +48,12 @@ class OtherMaster:
     """A session whose master is another one."""
 
     def __init__(self, session, master, **conf):
-        self.sparkContext, self._jsc, self._master, self._conf = session.sparkContext, session._jsc, master, conf
+        self.sparkContext, self._jsc, self._master, self._conf = (
+            session.sparkContext,
+            session._jsc,
+            master,
+            conf,
+        )
         self.conf = self
 
     def get(self, key, default=None):
@@ -51,9 +62,16 @@ class OtherMaster:
 
 @pytest.mark.parametrize(
     ("master", "driver"),
-    [("local", True), ("local[4]", True), ("local[*]", True), ("local[2,3]", False), ("local-cluster[1,1,1024]", False),
-     ("spark://host:7077", False), ("yarn", False)],
-)  # fmt: skip
+    [
+        ("local", True),
+        ("local[4]", True),
+        ("local[*]", True),
+        ("local[2,3]", False),
+        ("local-cluster[1,1,1024]", False),
+        ("spark://host:7077", False),
+        ("yarn", False),
+    ],
+)
 def test_a_local_master_runs_tasks_in_the_driver_unless_told_otherwise(session, master, driver):
     assert runs_in_driver(OtherMaster(session, master)) == driver
     assert runs_in_driver(OtherMaster(session, master, **{RUN_IN: "driver"}))
@@ -78,20 +96,33 @@ def test_changes_are_the_same_in_the_driver_and_in_spark(session, catalog, jobs,
         session.conf.set(RUN_IN, choice)
         t = made(catalog, f"db.{choice}")
         source = session.range(90, 110, 1, 2).selectExpr("id", "id * 2D as v")
-        merge = t.merge(source, "target.id = source.id").when_matched_update_all().when_not_matched_insert_all()
+        merge = (
+            t.merge(source, "target.id = source.id")
+            .when_matched_update_all()
+            .when_not_matched_insert_all()
+        )
         counts = [
             jobs(lambda t=t: t.delete("id % 10 = 3", mode=mode, spark=session)),
             jobs(lambda t=t: t.update({"v": "v + 1"}, "id % 10 = 4", mode=mode, spark=session)),
             jobs(lambda merge=merge: merge.execute(mode=mode)),
-            jobs(lambda t=t: t.delete("id % 10 = 5 and soundex('a') = 'A000'", mode=mode, spark=session)),
+            jobs(
+                lambda t=t: t.delete(
+                    "id % 10 = 5 and soundex('a') = 'A000'", mode=mode, spark=session
+                )
+            ),
         ]
         rows = sorted((r["id"], r["v"]) for r in t.refresh().scan().to_arrow().to_pylist())
         assert data_files_below(t) == known_files(t)
         found[choice] = rows, counts
     assert found["driver"][0] == found["spark"][0] and len(found["driver"][0]) == 110 - 10 - 10
     here, by_spark = found["driver"][1], found["spark"][1]
-    assert here[:3] == [0, 0, 1] and by_spark[:2] == [1, 1]  # Spark evaluates the source of the MERGE
-    assert here[2] < by_spark[2] and 0 < here[3] < by_spark[3]  # and finds rows by SQL that only Spark knows
+    assert here[:3] == [0, 0, 1] and by_spark[:2] == [
+        1,
+        1,
+    ]  # Spark evaluates the source of the MERGE
+    assert (
+        here[2] < by_spark[2] and 0 < here[3] < by_spark[3]
+    )  # and finds rows by SQL that only Spark knows
 
 
 def test_an_error_in_the_driver_is_the_project_s_own_and_leaves_no_file(session, catalog):

@@ -1,4 +1,6 @@
-"""Runs of a driver with many streams (faults/all_streams.py), which are killed at points or at random."""
+"""Runs of a driver with many streams (faults/all_streams.py), which are killed at points or at
+random.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ FAULTS = ROOT / "tests" / "spark" / "faults"
 
 
 class Run:
-    """A run of streams, each of which waits at its point in `wanted`, or goes to its end. Ends with the block."""
+    """A run of streams, each of which waits at its point in `wanted`, or goes to its end. Ends with
+    the block.
+    """
 
     def __init__(self, place: Path, wanted: Mapping[str, str], streams: Sequence[str]):
         self.place, self._problems = place, place / "problems"
@@ -32,11 +36,15 @@ class Run:
             (place / marks).mkdir(exist_ok=True)
             for mark in (place / marks).glob("*"):
                 mark.unlink()
-        path = os.pathsep.join([str(FAULTS / "points"), os.environ.get("PYTHONPATH", ""), str(ROOT)])
+        path = os.pathsep.join(
+            [str(FAULTS / "points"), os.environ.get("PYTHONPATH", ""), str(ROOT)]
+        )
         with self._problems.open("w") as problems:
             command = [sys.executable, str(FAULTS / "all_streams.py"), str(place), *streams]
             environment = os.environ | {"PYTHONPATH": path, "FRAZIL_TEST_POINTS": str(place)}
-            self.driver = subprocess.Popen(command, stdout=problems, stderr=problems, env=environment, start_new_session=True)
+            self.driver = subprocess.Popen(
+                command, stdout=problems, stderr=problems, env=environment, start_new_session=True
+            )
 
     def __enter__(self) -> Run:
         return self
@@ -57,7 +65,9 @@ class Run:
     @property
     def problems(self) -> str:
         text = self._problems.read_text()
-        begin = text.rfind("Traceback (most recent call last)")  # what Spark says of its own end comes after it
+        begin = text.rfind(
+            "Traceback (most recent call last)"
+        )  # what Spark says of its own end comes after it
         return text[begin:][:6000] if begin >= 0 else text[-6000:]
 
     def until(self, over: Callable[[], bool], seconds: float = 500) -> bool:
@@ -70,8 +80,9 @@ class Run:
         return True
 
     def kill(self, driver_alone: bool = False) -> int:
-        """Kill the driver, its JVM and all processes of both, unless the run is over; return the driver's exit code once none is left.
-        `driver_alone`: the JVM finds out by itself, and writes its logs and lets its processes work for some moments more."""
+        """Kill the driver, its JVM and all processes of both, unless the run is over; return the
+        driver's exit code once none is left. `driver_alone`: the JVM finds out by itself, and
+        writes its logs and lets its processes work for some moments more."""
         processes = [] if driver_alone else self._processes()
         for process in (self.driver.pid, *processes) if self.driver.poll() is None else ():
             with contextlib.suppress(ProcessLookupError):
@@ -83,7 +94,9 @@ class Run:
         return code
 
     def _processes(self) -> list[int]:
-        rows = subprocess.run(["ps", "-eo", "pid=,stat="], capture_output=True, text=True, check=True).stdout.splitlines()
+        rows = subprocess.run(
+            ["ps", "-eo", "pid=,stat="], capture_output=True, text=True, check=True
+        ).stdout.splitlines()
         alive = (int(pid) for pid, state in map(str.split, rows) if not state.startswith("Z"))
         return [pid for pid in alive if _session(pid) == self.driver.pid]
 
@@ -95,7 +108,9 @@ def _session(process: int) -> int | None:
 
 
 def batches_known_to_spark(place: Path, name: str, log: str) -> set[int]:
-    return {int(f.name) for f in (place / "checkpoints" / name / log).glob("[0-9]*") if f.name.isdigit()}
+    return {
+        int(f.name) for f in (place / "checkpoints" / name / log).glob("[0-9]*") if f.name.isdigit()
+    }
 
 
 def last_batch(place: Path, name: str, log: str = "commits") -> int:
@@ -103,16 +118,26 @@ def last_batch(place: Path, name: str, log: str = "commits") -> int:
 
 
 def put_kind(place: Path, catalog: Catalog, kind: str, batches: int) -> None:
-    """Make what a stream of a kind reads, and the table that it writes, unless it makes its tables itself."""
-    put_batches(place / f"in-{kind}", *([(i, what, v) for what, i, v in batch(kind, n)] for n in range(batches)))
+    """Make what a stream of a kind reads, and the table that it writes, unless it makes its tables
+    itself.
+    """
+    put_batches(
+        place / f"in-{kind}",
+        *([(i, what, v) for what, i, v in batch(kind, n)] for n in range(batches)),
+    )
     if kind != "many":
-        catalog.create_table(f"db.{kind}", "id bigint, v bigint", format_version=3 if kind == "lookup" else 2)
+        catalog.create_table(
+            f"db.{kind}", "id bigint, v bigint", format_version=3 if kind == "lookup" else 2
+        )
 
 
-def killed_at_random(place: Path, streams: Sequence[str], every: int, others: Callable[[str], None]) -> Counter[str]:
-    """Run streams in one driver, again and again, until each has come to its end; kill every run at a random moment, which finds each of
-    its streams somewhere else. Return how often each stream died between Spark's two records of a batch. `every`: on average a run lives
-    for so many batches of each. `others`: called with each stream while no driver lives."""
+def killed_at_random(
+    place: Path, streams: Sequence[str], every: int, others: Callable[[str], None]
+) -> Counter[str]:
+    """Run streams in one driver, again and again, until each has come to its end; kill every run at
+    a random moment, which finds each of its streams somewhere else. Return how often each stream
+    died between Spark's two records of a batch. `every`: on average a run lives for so many batches
+    of each. `others`: called with each stream while no driver lives."""
     rand, left, died_inside = random.Random("kills"), list(streams), Counter[str]()
     done = lambda: sum(last_batch(place, name) for name in streams)
     while left:

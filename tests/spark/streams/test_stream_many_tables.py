@@ -1,4 +1,6 @@
-"""A stream into many tables on Spark: rows evaluated once, few jobs, bad tables set aside, and drivers that are killed on the way."""
+"""A stream into many tables on Spark: rows evaluated once, few jobs, bad tables set aside, and
+drivers that are killed on the way.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,12 @@ def folder(place: Path, *files: list[tuple]) -> str:
     where.mkdir(exist_ok=True)
     for rows in files:
         n = len(list(where.iterdir()))
-        columns = [pa.array(c, t) for c, t in zip(zip(*rows, strict=True), (pa.string(), pa.int64(), pa.int64()), strict=True)]
+        columns = [
+            pa.array(c, t)
+            for c, t in zip(
+                zip(*rows, strict=True), (pa.string(), pa.int64(), pa.int64()), strict=True
+            )
+        ]
         file = where / f"{n:03d}.parquet"
         pq.write_table(pa.table(dict(zip(("topic", "id", "v"), columns, strict=True))), file)
         os.utime(file, (1_700_000_000 + n,) * 2)
@@ -43,25 +50,44 @@ def drained(writer, place):
 
 
 def held(catalog, name):
-    return sorted((tuple(r.values()) for r in catalog.load_table(name).scan().to_arrow().to_pylist()), key=repr)
+    return sorted(
+        (tuple(r.values()) for r in catalog.load_table(name).scan().to_arrow().to_pylist()),
+        key=repr,
+    )
 
 
 def test_rows_go_to_the_tables_that_they_name_which_are_made_and_evolved(spark, catalog, tmp_path):
     told = []
-    where = folder(tmp_path, [("db.a", 1, 1), ("db.b", 2, None), ("db.a", 3, 3)], [("db.b", 4, 4), ("db.a", 5, 5)])
+    where = folder(
+        tmp_path,
+        [("db.a", 1, 1), ("db.b", 2, None), ("db.a", 3, 3)],
+        [("db.b", 4, 4), ("db.a", 5, 5)],
+    )
     writer = catalog.write_stream(
-        stream(spark, where), "topic", create={"partition_by": ["bucket(2, id)"]}, on_commit=lambda n, r: told.append((n, sorted(r.tables)))
+        stream(spark, where),
+        "topic",
+        create={"partition_by": ["bucket(2, id)"]},
+        on_commit=lambda n, r: told.append((n, sorted(r.tables))),
     )
     drained(writer, tmp_path / "c")
-    assert held(catalog, "db.a") == [(1, 1), (3, 3), (5, 5)] and held(catalog, "db.b") == [(2, None), (4, 4)]
+    assert held(catalog, "db.a") == [(1, 1), (3, 3), (5, 5)] and held(catalog, "db.b") == [
+        (2, None),
+        (4, 4),
+    ]
     tables = [catalog.load_table(n) for n in ("db.a", "db.b")]
     assert [[str(s.operation) for s in t.snapshots()] for t in tables] == [["append"] * 2] * 2
-    assert [len(t.schemas()) for t in tables] == [1, 2] and [f.name for f in tables[0].spec().fields] == ["id_bucket"]
+    assert [len(t.schemas()) for t in tables] == [1, 2] and [
+        f.name for f in tables[0].spec().fields
+    ] == ["id_bucket"]
     assert told == [(n, [f"{catalog.name}.db.a", f"{catalog.name}.db.b"]) for n in range(2)]
 
 
-@pytest.mark.parametrize("options", [{}, {"mode": "upsert", "key_columns": "id"}], ids=["append", "upsert"])
-def test_a_batch_is_evaluated_once_and_each_further_table_costs_the_same_few_jobs(options, spark, catalog, tmp_path):
+@pytest.mark.parametrize(
+    "options", [{}, {"mode": "upsert", "key_columns": "id"}], ids=["append", "upsert"]
+)
+def test_a_batch_is_evaluated_once_and_each_further_table_costs_the_same_few_jobs(
+    options, spark, catalog, tmp_path
+):
     log = tmp_path / "log"
 
     def seen(batches):
@@ -89,15 +115,36 @@ def test_rows_that_no_table_takes_are_set_aside_as_json(spark, catalog, tmp_path
     told = []
     catalog.create_namespace("db")
     catalog.create_table("db.strict", "id bigint, v bigint not null")
-    where = folder(tmp_path, [("db.a", 1, 1), (None, 2, 2), ("it's no name", 3, None), ("db.strict", 4, None), ("db.a", 5, 5)])
+    where = folder(
+        tmp_path,
+        [
+            ("db.a", 1, 1),
+            (None, 2, 2),
+            ("it's no name", 3, None),
+            ("db.strict", 4, None),
+            ("db.a", 5, 5),
+        ],
+    )
     writer = catalog.write_stream(
-        stream(spark, where), "topic", on_bad_table="set-aside", set_aside_table="db.aside", on_commit=lambda n, r: told.append(r)
+        stream(spark, where),
+        "topic",
+        on_bad_table="set-aside",
+        set_aside_table="db.aside",
+        on_commit=lambda n, r: told.append(r),
     )
     drained(writer, tmp_path / "c")
     kept = catalog.load_table("db.aside").scan().to_arrow().to_pylist()
-    assert {r["table_name"]: json.loads(r["row"])["id"] for r in kept} == {None: 2, "it's no name": 3, "db.strict": 4}
+    assert {r["table_name"]: json.loads(r["row"])["id"] for r in kept} == {
+        None: 2,
+        "it's no name": 3,
+        "db.strict": 4,
+    }
     assert all(r["reason"] and r["batch_id"] == 0 and r["query_id"] for r in kept)
-    assert {s.table_name: s.rows for s in told[0].set_aside} == {None: 1, "it's no name": 1, "db.strict": 1}
+    assert {s.table_name: s.rows for s in told[0].set_aside} == {
+        None: 1,
+        "it's no name": 1,
+        "db.strict": 1,
+    }
     assert held(catalog, "db.a") == [(1, 1), (5, 5)] and held(catalog, "db.strict") == []
 
 
@@ -115,18 +162,27 @@ def test_a_bad_table_stops_the_query_and_the_next_start_goes_on(spark, catalog, 
 def test_what_cannot_work_is_refused_before_the_query_starts(spark, catalog, tmp_path):
     frame = stream(spark, folder(tmp_path, [("db.a", 1, 1)]))
     for column, given, word in (
-        ("nothing", {}, "no column"), ("id", {}, "of text|are text"), ("topic", {"mode": "complete"}, "many tables"),
-        ("topic", {"on_commit": 1}, "on_commit"), ("topic", {"no-such": 1}, "no-such"), ("topic", {"create": 3}, "create"),
-    ):  # fmt: skip
+        ("nothing", {}, "no column"),
+        ("id", {}, "of text|are text"),
+        ("topic", {"mode": "complete"}, "many tables"),
+        ("topic", {"on_commit": 1}, "on_commit"),
+        ("topic", {"no-such": 1}, "no-such"),
+        ("topic", {"create": 3}, "create"),
+    ):
         with pytest.raises(InvalidInput, match=word):
-            catalog.write_stream(frame, column, **given).option("checkpointLocation", str(tmp_path / "c")).start()
+            catalog.write_stream(frame, column, **given).option(
+                "checkpointLocation", str(tmp_path / "c")
+            ).start()
     with pytest.raises(InvalidInput, match="streaming DataFrame"):
         catalog.write_stream(spark.range(1), "id")
 
 
 @pytest.mark.disk
 @pytest.mark.soak  # the short form of test_stream_kills_at_points.py dies there, too
-@pytest.mark.parametrize(("kills", "more"), [(("after 2 1",), []), (("before 2 0", "after 2 1", "told 2"), [[2, True, {}]])])
+@pytest.mark.parametrize(
+    ("kills", "more"),
+    [(("after 2 1",), []), (("before 2 0", "after 2 1", "told 2"), [[2, True, {}]])],
+)
 def test_drivers_killed_between_two_tables_commits_leave_every_row_once(tmp_path, kills, more):
     files = [[("db.a", n, n), ("db.b", n, n), ("no name", n, n)] for n in range(3)]
     where = folder(tmp_path, *files)
@@ -134,15 +190,25 @@ def test_drivers_killed_between_two_tables_commits_leave_every_row_once(tmp_path
     codes, lines = [], []
     for kill in (*kills, "never"):
         command = [sys.executable, str(child), str(tmp_path), where, kill]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=dict(os.environ))
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=300, env=dict(os.environ)
+        )
         codes.append(done.returncode)
         lines += [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
     assert codes == [*(-9 for _ in kills), 0], "every fault fired"
     catalog = frazil.load_catalog("c", type="path", warehouse=str(tmp_path / "wh"))
     for name in ("db.a", "db.b"):
-        assert held(catalog, name) == [(n, n) for n in range(3)] and len(catalog.load_table(name).snapshots()) == 3
-    assert len(held(catalog, "db.aside")) == 3 and len(catalog.load_table("db.aside").snapshots()) == 3
+        assert (
+            held(catalog, name) == [(n, n) for n in range(3)]
+            and len(catalog.load_table(name).snapshots()) == 3
+        )
+    assert (
+        len(held(catalog, "db.aside")) == 3 and len(catalog.load_table("db.aside").snapshots()) == 3
+    )
     a, b = "c.db.a", "c.db.b"
     assert lines == [
-        [0, False, {a: "before 2 0" in kills, b: False}], [1, False, {a: True, b: True}], [2, False, {a: False, b: False}], *more,
-    ]  # fmt: skip
+        [0, False, {a: "before 2 0" in kills, b: False}],
+        [1, False, {a: True, b: True}],
+        [2, False, {a: False, b: False}],
+        *more,
+    ]

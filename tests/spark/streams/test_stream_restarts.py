@@ -1,4 +1,6 @@
-"""Queries that go on from an old checkpoint, that are stopped within a batch, and that write into one table at the same time."""
+"""Queries that go on from an old checkpoint, that are stopped within a batch, and that write into
+one table at the same time.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,35 @@ import pytest
 
 from frazil.spark.host.settings import temporarily
 from frazil.spark.streams.batch_rows import FrameRows
-from tests.spark.streams.test_stream_sink import KEYS, SCHEMA, drained, folder, held, stream, unknown_files
+from tests.spark.streams.test_stream_sink import (
+    KEYS,
+    SCHEMA,
+    drained,
+    folder,
+    held,
+    stream,
+    unknown_files,
+)
 
 pytestmark = pytest.mark.spark
 
 
 def writer(spark, table, where, checkpoint, **options):
-    return table.write_stream(stream(spark, where), **options).option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    return (
+        table.write_stream(stream(spark, where), **options)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+    )
 
 
-def test_a_checkpoint_restored_from_a_backup_fails_passes_over_or_writes_again_what_is_committed(spark, catalog, tmp_path):
-    table, checkpoint, backup = catalog.create_table("db.t", SCHEMA), tmp_path / "c", tmp_path / "backup"
+def test_a_checkpoint_restored_from_a_backup_fails_passes_over_or_writes_again_what_is_committed(
+    spark, catalog, tmp_path
+):
+    table, checkpoint, backup = (
+        catalog.create_table("db.t", SCHEMA),
+        tmp_path / "c",
+        tmp_path / "backup",
+    )
     where = folder(tmp_path, [(0, "a", 0)])
     drained(writer(spark, table, where, checkpoint))
     shutil.copytree(checkpoint, backup)
@@ -32,7 +52,14 @@ def test_a_checkpoint_restored_from_a_backup_fails_passes_over_or_writes_again_w
         told = []
         shutil.rmtree(checkpoint)
         shutil.copytree(backup, checkpoint)
-        again = writer(spark, table, where, checkpoint, on_rewind=policy, on_commit=lambda n, r: told.append((n, r.skipped)))
+        again = writer(
+            spark,
+            table,
+            where,
+            checkpoint,
+            on_rewind=policy,
+            on_commit=lambda n, r: told.append((n, r.skipped)),
+        )
         try:
             drained(again)
         finally:
@@ -44,10 +71,14 @@ def test_a_checkpoint_restored_from_a_backup_fails_passes_over_or_writes_again_w
         restored("fail")
     assert held(table) == rows[:3]
     assert restored("skip") == [(1, True), (2, True), (3, False)] and held(table) == rows
-    assert restored("rewrite") == [(1, False), (2, False), (3, False)] and held(table) == sorted([*rows, *rows[1:]])
+    assert restored("rewrite") == [(1, False), (2, False), (3, False)] and held(table) == sorted(
+        [*rows, *rows[1:]]
+    )
 
 
-def test_queries_that_write_into_one_table_at_once_lose_and_double_nothing(spark, catalog, tmp_path):
+def test_queries_that_write_into_one_table_at_once_lose_and_double_nothing(
+    spark, catalog, tmp_path
+):
     """All stage their second batch before any of them commits it."""
     table = catalog.create_table("db.t", SCHEMA, format_version=3)
     table.append([{"id": n, "p": "z", "v": -1} for n in range(8)])
@@ -69,9 +100,18 @@ def test_queries_that_write_into_one_table_at_once_lose_and_double_nothing(spark
     hooks = [Hook() for _ in range(3)]
     for n, (hook, options) in enumerate(zip(hooks, ({}, KEYS, KEYS), strict=True)):
         (tmp_path / str(n)).mkdir()
-        first = 100 if not options else 2 * n  # the queries that upsert change rows of the same file, each its own
-        where = folder(tmp_path / str(n), [(first, f"q{n}", 0)], [(first + 1, f"q{n}", 1)], [(first, f"q{n}", 2)] if options else [])
-        queries[n] = writer(spark, table, where, tmp_path / f"c{n}", hooks=[hook], **options).start()
+        first = (
+            100 if not options else 2 * n
+        )  # the queries that upsert change rows of the same file, each its own
+        where = folder(
+            tmp_path / str(n),
+            [(first, f"q{n}", 0)],
+            [(first + 1, f"q{n}", 1)],
+            [(first, f"q{n}", 2)] if options else [],
+        )
+        queries[n] = writer(
+            spark, table, where, tmp_path / f"c{n}", hooks=[hook], **options
+        ).start()
     for query in queries.values():
         query.awaitTermination(240)
     assert all(h.met for h in hooks)
@@ -81,10 +121,24 @@ def test_queries_that_write_into_one_table_at_once_lose_and_double_nothing(spark
     assert unknown_files(table) == set()
 
 
-@pytest.mark.parametrize(("options", "at"), [({}, "before"), (KEYS, "before"), (KEYS, "after")], ids=["append", "upsert", "upsert, done"])
-def test_a_query_stopped_within_a_batch_leaves_nothing_or_all_of_it_and_goes_on(spark, catalog, tmp_path, options, at):
-    table, reached, go_on = catalog.create_table("db.t", SCHEMA), threading.Event(), threading.Event()
-    where = folder(tmp_path, [(1, "a", 1), (2, "a", 1)], [(2, "b", 2), (3, "b", 2)] if options else [(3, "b", 2)])
+@pytest.mark.parametrize(
+    ("options", "at"),
+    [({}, "before"), (KEYS, "before"), (KEYS, "after")],
+    ids=["append", "upsert", "upsert, done"],
+)
+def test_a_query_stopped_within_a_batch_leaves_nothing_or_all_of_it_and_goes_on(
+    spark, catalog, tmp_path, options, at
+):
+    table, reached, go_on = (
+        catalog.create_table("db.t", SCHEMA),
+        threading.Event(),
+        threading.Event(),
+    )
+    where = folder(
+        tmp_path,
+        [(1, "a", 1), (2, "a", 1)],
+        [(2, "b", 2), (3, "b", 2)] if options else [(3, "b", 2)],
+    )
 
     class Hook:
         def wait(self, batch, here):
@@ -114,12 +168,20 @@ def test_a_query_stopped_within_a_batch_leaves_nothing_or_all_of_it_and_goes_on(
     assert held(table) == whole and unknown_files(table) == set()
 
 
-@pytest.mark.parametrize("options", [{}, KEYS, {**KEYS, "upsert_strategy": "equality-deletes"}], ids=["append", "look-up", "equality-deletes"])
-def test_so_many_tasks_write_a_batch_as_write_parallelism_says(spark, catalog, tmp_path, options, monkeypatch):
+@pytest.mark.parametrize(
+    "options",
+    [{}, KEYS, {**KEYS, "upsert_strategy": "equality-deletes"}],
+    ids=["append", "look-up", "equality-deletes"],
+)
+def test_so_many_tasks_write_a_batch_as_write_parallelism_says(
+    spark, catalog, tmp_path, options, monkeypatch
+):
     table, parts = catalog.create_table("db.t", SCHEMA), []
     if options:
         run = FrameRows._run
-        monkeypatch.setattr(FrameRows, "_run", lambda self, *more: parts.append(run(self, *more)) or parts[-1])
+        monkeypatch.setattr(
+            FrameRows, "_run", lambda self, *more: parts.append(run(self, *more)) or parts[-1]
+        )
     where = folder(tmp_path, [(n, "a", n) for n in range(50)])
     drained(writer(spark, table, where, tmp_path / "c", write_parallelism=5, **options))
     assert held(table) == sorted(((n, "a", n) for n in range(50)), key=repr)
@@ -129,21 +191,40 @@ def test_so_many_tasks_write_a_batch_as_write_parallelism_says(spark, catalog, t
         assert len(table.inspect.files()) == 5
 
 
-def test_the_tasks_of_a_large_batch_hold_a_bounded_part_of_its_keys(spark, catalog, tmp_path, monkeypatch):
-    table, parts, slots = catalog.create_table("db.t", SCHEMA), [], spark.sparkContext.defaultParallelism
+def test_the_tasks_of_a_large_batch_hold_a_bounded_part_of_its_keys(
+    spark, catalog, tmp_path, monkeypatch
+):
+    table, parts, slots = (
+        catalog.create_table("db.t", SCHEMA),
+        [],
+        spark.sparkContext.defaultParallelism,
+    )
     run = FrameRows._run
 
     def counted(self, *more):
         found = run(self, *more)
-        parts.append([sum(pa.ipc.open_file(path.removeprefix("file://")).read_all().num_rows for path in files) for files in found])
+        parts.append(
+            [
+                sum(
+                    pa.ipc.open_file(path.removeprefix("file://")).read_all().num_rows
+                    for path in files
+                )
+                for files in found
+            ]
+        )
         return found
 
     monkeypatch.setattr(FrameRows, "_run", counted)
-    small = {f"spark.sql.adaptive.{name}": "4KB" for name in ("advisoryPartitionSizeInBytes", "coalescePartitions.minPartitionSize")}
+    small = {
+        f"spark.sql.adaptive.{name}": "4KB"
+        for name in ("advisoryPartitionSizeInBytes", "coalescePartitions.minPartitionSize")
+    }
     where = folder(tmp_path, [(n % 3000, "a", n) for n in range(6000)])
     with temporarily(spark, small):
         drained(writer(spark, table, where, tmp_path / "small", **KEYS))
-        monkeypatch.setattr("frazil.spark.streams.key_shuffle._SMALL", 1000)  # so that this batch is a large one
+        monkeypatch.setattr(
+            "frazil.spark.streams.key_shuffle._SMALL", 1000
+        )  # so that this batch is a large one
         drained(writer(spark, table, where, tmp_path / "large", **KEYS))
     assert len(parts[0]) == slots and len(parts[1]) > 5 * slots and max(parts[1]) < 3000 / slots / 2
     assert [sum(p) for p in parts] == [3000, 3000]

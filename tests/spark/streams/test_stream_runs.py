@@ -1,4 +1,6 @@
-"""Partition commit at the end of a run: all runs of one checkpoint have the same query id, and Spark tells of their ends late."""
+"""Partition commit at the end of a run: all runs of one checkpoint have the same query id, and
+Spark tells of their ends late.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +16,36 @@ from frazil.spark.streams.writer import BatchWriter
 from tests.builders.stream_folders import SCHEMA, FolderSource
 
 pytestmark = [pytest.mark.spark, pytest.mark.versions]
-KIND, TRIGGER, DELAY, END = (f"sink.partition-commit.{n}" for n in ("policy.kind", "trigger", "delay", "end-input"))
-AT_THE_END = {KIND: "custom", TRIGGER: "partition-time", DELAY: "9 d", "watermark-column": "at", END: "true"}
+KIND, TRIGGER, DELAY, END = (
+    f"sink.partition-commit.{n}" for n in ("policy.kind", "trigger", "delay", "end-input")
+)
+AT_THE_END = {
+    KIND: "custom",
+    TRIGGER: "partition-time",
+    DELAY: "9 d",
+    "watermark-column": "at",
+    END: "true",
+}
 SECONDS = 30
 BEFORE, NOW = "2026-01-01", "2026-01-02"
 
 
 class Stream:
-    """A stream of batches of ten rows into a table or a plain folder. Its policy counts the rows of a partition that it is told of;
-    `after`: called after each batch with how many batches all runs have written."""
+    """A stream of batches of ten rows into a table or a plain folder. Its policy counts the rows of
+    a partition that it is told of; `after`: called after each batch with how many batches all runs
+    have written."""
 
     def __init__(self, kind, spark, catalog, place, patch):
         self.spark, self.place = spark, place
-        self.source, self.told, self.done, self.after = FolderSource(spark, place / "in"), [], 0, lambda n: None
-        self.table = catalog.create_table("db.t", SCHEMA, partition_by=["dt"]) if kind == "table" else None
+        self.source, self.told, self.done, self.after = (
+            FolderSource(spark, place / "in"),
+            [],
+            0,
+            lambda n: None,
+        )
+        self.table = (
+            catalog.create_table("db.t", SCHEMA, partition_by=["dt"]) if kind == "table" else None
+        )
         of, name = (BatchWriter, "__call__") if kind == "table" else (_FolderBatches, "write")
         own = getattr(of, name)
 
@@ -54,16 +72,26 @@ class Stream:
     def start(self, ends=True, **options):
         options = options or AT_THE_END
         if self.table is not None:
-            writer = self.table.write_stream(self.source.frame(), policies=[self._announced], **options)
+            writer = self.table.write_stream(
+                self.source.frame(), policies=[self._announced], **options
+            )
         else:
             place = str(self.place / "out")
-            writer = frazil.write_stream_files(self.source.frame(), place, partition_by=["dt"], policies=[self._announced], **options)
+            writer = frazil.write_stream_files(
+                self.source.frame(),
+                place,
+                partition_by=["dt"],
+                policies=[self._announced],
+                **options,
+            )
         writer = writer.option("checkpointLocation", str(self.place / "cp"))
         return (writer.trigger(availableNow=True) if ends else writer).start()
 
 
 class HeldBack:
-    """Hold back what Spark tells its listeners, at the first event of a kind, until `go` is set. `passed`: the end of a run was told."""
+    """Hold back what Spark tells its listeners, at the first event of a kind, until `go` is set.
+    `passed`: the end of a run was told.
+    """
 
     def __init__(self, patch, event):
         self.held, self.go, self.passed = threading.Event(), threading.Event(), threading.Event()
@@ -95,7 +123,9 @@ def stream(request, session, catalog, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("event", ["onQueryProgress", "onQueryTerminated"])
-def test_the_late_end_of_the_run_before_announces_no_partition_that_the_next_run_is_writing(stream, monkeypatch, event):
+def test_the_late_end_of_the_run_before_announces_no_partition_that_the_next_run_is_writing(
+    stream, monkeypatch, event
+):
     late = HeldBack(monkeypatch, event)
     stream.put(BEFORE)
     first = stream.start()
@@ -116,7 +146,9 @@ def test_the_late_end_of_the_run_before_announces_no_partition_that_the_next_run
     assert sorted(stream.told) == [(BEFORE, 10), (NOW, 50)]
 
 
-def test_a_run_that_the_start_of_the_next_one_stops_is_not_at_the_end_of_its_input(stream, monkeypatch):
+def test_a_run_that_the_start_of_the_next_one_stops_is_not_at_the_end_of_its_input(
+    stream, monkeypatch
+):
     late = HeldBack(monkeypatch, "onQueryTerminated")
     late.go.set()
     stream.put(NOW, batches=5)
@@ -139,7 +171,9 @@ def test_a_run_that_the_start_of_the_next_one_stops_is_not_at_the_end_of_its_inp
     assert stream.told == [(NOW, 50)]
 
 
-def test_a_run_stopped_through_another_object_of_its_query_is_not_at_the_end_of_its_input(stream, session, monkeypatch):
+def test_a_run_stopped_through_another_object_of_its_query_is_not_at_the_end_of_its_input(
+    stream, session, monkeypatch
+):
     late = HeldBack(monkeypatch, "onQueryTerminated")
     late.go.set()
     stream.put(NOW, batches=5)
@@ -153,7 +187,9 @@ def test_a_run_stopped_through_another_object_of_its_query_is_not_at_the_end_of_
     assert late.passed.wait(SECONDS) and 1 <= stream.done < 5 and stream.told == []
 
 
-def test_the_late_end_of_the_run_before_leaves_the_next_run_its_listener(stream, session, monkeypatch):
+def test_the_late_end_of_the_run_before_leaves_the_next_run_its_listener(
+    stream, session, monkeypatch
+):
     late = HeldBack(monkeypatch, "onQueryProgress")
     idle = {KIND: "custom", TRIGGER: "idle", DELAY: "1 s"}
     stream.put(BEFORE)

@@ -1,4 +1,6 @@
-"""Streaming writes on Spark: every door, each batch once, rows evaluated once, and the writer of the Python data source."""
+"""Streaming writes on Spark: every door, each batch once, rows evaluated once, and the writer of
+the Python data source.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,13 @@ def folder(place: Path, *files: list[tuple]) -> str:
         names = ("id", "p", "v", "op", "seq")[: len(columns)]
         types = {"id": pa.int64(), "v": pa.int64(), "seq": pa.int64()}
         pq.write_table(
-            pa.table({k: pa.array(c, types.get(k, pa.string())) for k, c in zip(names, columns, strict=True)}), where / f"{n:03d}.parquet"
+            pa.table(
+                {
+                    k: pa.array(c, types.get(k, pa.string()))
+                    for k, c in zip(names, columns, strict=True)
+                }
+            ),
+            where / f"{n:03d}.parquet",
         )
     for at, file in enumerate(sorted(where.iterdir())):
         os.utime(file, (1_700_000_000 + at,) * 2)  # Spark takes files in the order of their times
@@ -45,11 +53,16 @@ def drained(writer):
 
 
 def held(table):
-    return sorted((tuple(r.values()) for r in table.refresh().scan().to_arrow().to_pylist()), key=repr)
+    return sorted(
+        (tuple(r.values()) for r in table.refresh().scan().to_arrow().to_pylist()), key=repr
+    )
 
 
 def unknown_files(table):
-    known = {r["file_path"].removeprefix("file://") for r in table.refresh().inspect.all_files().to_pylist()}
+    known = {
+        r["file_path"].removeprefix("file://")
+        for r in table.refresh().inspect.all_files().to_pylist()
+    }
     return {str(f) for f in (Path(table.location()) / "data").rglob("*") if f.is_file()} - known
 
 
@@ -66,36 +79,63 @@ def table(catalog):
 
 
 @pytest.mark.versions
-def test_a_stream_appends_each_batch_as_one_snapshot_and_goes_on_after_a_restart(spark, table, tmp_path):
+def test_a_stream_appends_each_batch_as_one_snapshot_and_goes_on_after_a_restart(
+    spark, table, tmp_path
+):
     where, told = folder(tmp_path, [(1, "a", 1)], [(2, "b", 1), (3, "b", 1)]), []
 
     def run():
-        writer = table.write_stream(stream(spark, where), on_commit=lambda n, r: told.append((n, r.rows_inserted, r.skipped)))
-        drained(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).queryName("q"))
+        writer = table.write_stream(
+            stream(spark, where),
+            on_commit=lambda n, r: told.append((n, r.rows_inserted, r.skipped)),
+        )
+        drained(
+            writer.option("checkpointLocation", str(tmp_path / "c"))
+            .trigger(availableNow=True)
+            .queryName("q")
+        )
 
     run()
     folder(tmp_path, [(4, "c", 1)])
     run()
     assert held(table) == [(1, "a", 1), (2, "b", 1), (3, "b", 1), (4, "c", 1)]
-    assert [str(s.operation) for s in table.snapshots()] == ["append"] * 3 and unknown_files(table) == set()
+    assert [str(s.operation) for s in table.snapshots()] == ["append"] * 3 and unknown_files(
+        table
+    ) == set()
     assert told == [(0, 1, False), (1, 2, False), (2, 1, False)]
     queries = {s.summary["spark.sql.streaming.queryId"] for s in table.snapshots()}
-    assert len(queries) == 1 and all(next(iter(queries)) in f for f in (r["file_path"] for r in table.inspect.files().to_pylist()))
+    assert len(queries) == 1 and all(
+        next(iter(queries)) in f
+        for f in (r["file_path"] for r in table.inspect.files().to_pylist())
+    )
 
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize(
-    ("strategy", "partition_by", "keys"), [("lookup", ["p"], "id"), ("equality-deletes", ["p"], "id,p"), ("equality-deletes", [], "id")]
+    ("strategy", "partition_by", "keys"),
+    [("lookup", ["p"], "id"), ("equality-deletes", ["p"], "id,p"), ("equality-deletes", [], "id")],
 )
-def test_cdc_keeps_the_last_row_of_each_key(version, strategy, partition_by, keys, spark, catalog, tmp_path):
+def test_cdc_keeps_the_last_row_of_each_key(
+    version, strategy, partition_by, keys, spark, catalog, tmp_path
+):
     table = catalog.create_table("db.t", SCHEMA, partition_by=partition_by, format_version=version)
     where = folder(
         tmp_path,
-        [(1, "a", 1, "c", 1), (2, "a", 1, "c", 1), (None, "a", 1, "c", 1), (2, "a", 9, "u", 5), (2, "a", 8, "u", 4)],
+        [
+            (1, "a", 1, "c", 1),
+            (2, "a", 1, "c", 1),
+            (None, "a", 1, "c", 1),
+            (2, "a", 9, "u", 5),
+            (2, "a", 8, "u", 4),
+        ],
         [(1, "a", 2, "d", 1), (3, "a", 2, "d", 2), (None, "a", 2, "u", 1), (3, "a", 3, "c", 3)],
     )
     writer = table.write_stream(
-        stream(spark, where, f"{SCHEMA}, op string, seq bigint"), "cdc", key_columns=keys, order_column="seq", upsert_strategy=strategy
+        stream(spark, where, f"{SCHEMA}, op string, seq bigint"),
+        "cdc",
+        key_columns=keys,
+        order_column="seq",
+        upsert_strategy=strategy,
     )
     drained(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True))
     assert held(table) == [(2, "a", 9), (3, "a", 3), (None, "a", 2)] and len(table.snapshots()) == 2
@@ -104,23 +144,39 @@ def test_cdc_keeps_the_last_row_of_each_key(version, strategy, partition_by, key
 
 def test_an_upsert_moves_rows_between_partitions(spark, catalog, tmp_path):
     table = catalog.create_table("db.t", SCHEMA, partition_by=["p"])
-    where = folder(tmp_path, [(n, "a", n) for n in range(20)], [(n, "b", n + 100) for n in range(10)])
-    drained(table.write_stream(stream(spark, where), **KEYS).option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True))
-    assert held(table) == sorted([*((n, "b", n + 100) for n in range(10)), *((n, "a", n) for n in range(10, 20))], key=repr)
+    where = folder(
+        tmp_path, [(n, "a", n) for n in range(20)], [(n, "b", n + 100) for n in range(10)]
+    )
+    drained(
+        table.write_stream(stream(spark, where), **KEYS)
+        .option("checkpointLocation", str(tmp_path / "c"))
+        .trigger(availableNow=True)
+    )
+    assert held(table) == sorted(
+        [*((n, "b", n + 100) for n in range(10)), *((n, "a", n) for n in range(10, 20))], key=repr
+    )
 
 
-def test_names_of_columns_are_matched_as_the_session_or_the_caller_says_before_the_query_starts(spark, catalog, tmp_path):
+def test_names_of_columns_are_matched_as_the_session_or_the_caller_says_before_the_query_starts(
+    spark, catalog, tmp_path
+):
     table = catalog.create_table("db.t", SCHEMA)
     frame = stream(spark, folder(tmp_path, [(1, "a", 1), (1, "a", 2)]))
 
     def writer(**more):
-        given = table.write_stream(frame, "upsert", **{"key_columns": "ID", "order_column": "V", **more})
+        given = table.write_stream(
+            frame, "upsert", **{"key_columns": "ID", "order_column": "V", **more}
+        )
         return given.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
 
     for more, told in (
-        ({"case_sensitive": True}, "Missing required equality field column 'ID'"), ({"order_column": "z"}, "order-column.* no column z"),
-        ({"key_columns": "id", "order_column": "V", "case_sensitive": True}, "order-column.* no column V"),
-    ):  # fmt: skip
+        ({"case_sensitive": True}, "Missing required equality field column 'ID'"),
+        ({"order_column": "z"}, "order-column.* no column z"),
+        (
+            {"key_columns": "id", "order_column": "V", "case_sensitive": True},
+            "order-column.* no column V",
+        ),
+    ):
         with pytest.raises(InvalidInput, match=told):
             writer(**more).start()
     drained(writer())
@@ -128,7 +184,9 @@ def test_names_of_columns_are_matched_as_the_session_or_the_caller_says_before_t
 
 
 @pytest.mark.parametrize("strategy", ["lookup", "equality-deletes"])
-def test_a_session_that_sets_no_number_of_shuffle_partitions_upserts(strategy, spark, table, tmp_path):
+def test_a_session_that_sets_no_number_of_shuffle_partitions_upserts(
+    strategy, spark, table, tmp_path
+):
     session = frazil.install(spark.newSession())
     session.conf.unset("spark.sql.shuffle.partitions")
     where = folder(tmp_path, [(1, "a", 1), (2, "a", 1)], [(1, "a", 2)])
@@ -151,52 +209,108 @@ def test_the_rows_of_a_batch_are_evaluated_once(spark, catalog, tmp_path):
         for replayed in (False, True):
             log.write_text("")
             frame = stream(spark, where).mapInArrow(seen, SCHEMA)
-            drained(table.write_stream(frame, **options).option("checkpointLocation", str(checkpoint)).trigger(availableNow=True))
-            # a batch that comes again is evaluated too, since Spark learns its watermark from the rows
-            assert sum(map(int, log.read_text().split())) == 8 and len(held(table)) == 8, (options, replayed)
+            drained(
+                table.write_stream(frame, **options)
+                .option("checkpointLocation", str(checkpoint))
+                .trigger(availableNow=True)
+            )
+            # a batch that comes again is evaluated too, since Spark learns its watermark from the
+            # rows
+            assert sum(map(int, log.read_text().split())) == 8 and len(held(table)) == 8, (
+                options,
+                replayed,
+            )
             forget_last_commit(checkpoint)
         assert len(table.snapshots()) == 1
 
 
 def test_toTable_of_a_prepared_session_makes_a_partitioned_table(spark, catalog, tmp_path):
     where, made = folder(tmp_path, [(1, "a", 1), (2, "b", 1)]), str(tmp_path / "made")
-    writer = stream(spark, where).writeStream.format("iceberg").partitionBy("p").option("checkpointLocation", str(tmp_path / "c"))
+    writer = (
+        stream(spark, where)
+        .writeStream.format("iceberg")
+        .partitionBy("p")
+        .option("checkpointLocation", str(tmp_path / "c"))
+    )
     drained(writer.trigger(availableNow=True).toTable(made))
     table = frazil.load_table(made)
-    assert [f.name for f in table.spec().fields] == ["p"] and held(table) == [(1, "a", 1), (2, "b", 1)]
-    plain = stream(spark, where).writeStream.format("parquet").partitionBy("p").option("checkpointLocation", str(tmp_path / "c2"))
+    assert [f.name for f in table.spec().fields] == ["p"] and held(table) == [
+        (1, "a", 1),
+        (2, "b", 1),
+    ]
+    plain = (
+        stream(spark, where)
+        .writeStream.format("parquet")
+        .partitionBy("p")
+        .option("checkpointLocation", str(tmp_path / "c2"))
+    )
     drained(plain.trigger(availableNow=True).start(str(tmp_path / "plain")))
     assert sorted(f.name for f in (tmp_path / "plain").glob("p=*")) == ["p=a", "p=b"]
 
 
-def test_a_table_that_says_so_is_upserted_into_by_a_stream_that_names_no_mode(spark, catalog, tmp_path):
+def test_a_table_that_says_so_is_upserted_into_by_a_stream_that_names_no_mode(
+    spark, catalog, tmp_path
+):
     says = {"properties": {"write.upsert.enabled": "true"}}
-    table = catalog.create_table("db.t", "id bigint not null, p string, v bigint", identifier_fields=["id"], **says)
+    table = catalog.create_table(
+        "db.t", "id bigint not null, p string, v bigint", identifier_fields=["id"], **says
+    )
     where = folder(tmp_path, [(1, "a", 1)], [(1, "b", 2)])
     frame = stream(spark, where).selectExpr("coalesce(id, 0L) as id", "p", "v")
-    drained(table.write_stream(frame).option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True))
+    drained(
+        table.write_stream(frame)
+        .option("checkpointLocation", str(tmp_path / "c"))
+        .trigger(availableNow=True)
+    )
     assert held(table) == [(1, "b", 2)]
 
 
 def test_writeStream_of_a_prepared_session_takes_the_same_path(spark, catalog, table, tmp_path):
     where = folder(tmp_path, [(1, "a", 1), (1, "a", 2)], [(1, "b", 5), (2, "b", 1)])
     writer = (
-        stream(spark, where).writeStream.format("iceberg").outputMode("append").option("write-mode", "upsert").option("key-columns", "id")
+        stream(spark, where)
+        .writeStream.format("iceberg")
+        .outputMode("append")
+        .option("write-mode", "upsert")
+        .option("key-columns", "id")
     )
-    drained(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start(table.location()))
+    drained(
+        writer.option("checkpointLocation", str(tmp_path / "c"))
+        .trigger(availableNow=True)
+        .start(table.location())
+    )
     assert held(table) == [(1, "b", 5), (2, "b", 1)]
-    counts = stream(spark, where).groupBy("p").count().writeStream.format("iceberg").outputMode("complete")
+    counts = (
+        stream(spark, where)
+        .groupBy("p")
+        .count()
+        .writeStream.format("iceberg")
+        .outputMode("complete")
+    )
     made = str(tmp_path / "made")
-    drained(counts.option("checkpointLocation", str(tmp_path / "c2")).trigger(availableNow=True).toTable(made))
+    drained(
+        counts.option("checkpointLocation", str(tmp_path / "c2"))
+        .trigger(availableNow=True)
+        .toTable(made)
+    )
     assert held(frazil.load_table(made)) == [("a", 2), ("b", 2)]
     assert len(frazil.load_table(made).snapshots()) == 2
-    updates = stream(spark, where).groupBy("p").count().writeStream.format("iceberg").outputMode("update")
+    updates = (
+        stream(spark, where).groupBy("p").count().writeStream.format("iceberg").outputMode("update")
+    )
     with pytest.raises(InvalidInput, match="write-mode=upsert"):
         updates.option("checkpointLocation", str(tmp_path / "c3")).start(made)
-    keyed = updates.option("write-mode", "upsert").option("key-columns", "p").trigger(availableNow=True)
+    keyed = (
+        updates.option("write-mode", "upsert").option("key-columns", "p").trigger(availableNow=True)
+    )
     drained(keyed.option("checkpointLocation", str(tmp_path / "c3")).start(made))
     assert held(frazil.load_table(made)) == [("a", 2), ("b", 2)]
-    plain = stream(spark, where).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c4")).trigger(availableNow=True)
+    plain = (
+        stream(spark, where)
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / "c4"))
+        .trigger(availableNow=True)
+    )
     drained(plain.start())
 
 
@@ -209,13 +323,20 @@ def test_what_cannot_work_is_refused_before_the_query_starts(spark, table, tmp_p
         ({"on_commit": 1}, "on_commit"),
     ):
         with pytest.raises(InvalidInput, match=word):
-            table.write_stream(frame, **given).outputMode("append").option("checkpointLocation", str(tmp_path / "c")).start()
+            table.write_stream(frame, **given).outputMode("append").option(
+                "checkpointLocation", str(tmp_path / "c")
+            ).start()
     with pytest.raises(InvalidInput, match="streaming DataFrame"):
         table.write_stream(spark.range(1)).start()
     with pytest.raises(InvalidInput, match="streaming DataFrame"):
         table.write_stream(pa.table({"id": [1]})).start()
-    by_sparks_writer = frame.writeStream.format("iceberg").option("checkpoint-location", str(tmp_path / "c"))  # Spark knows no such option
-    for start in (table.write_stream(frame).start, lambda: by_sparks_writer.start(table.location())):
+    by_sparks_writer = frame.writeStream.format("iceberg").option(
+        "checkpoint-location", str(tmp_path / "c")
+    )  # Spark knows no such option
+    for start in (
+        table.write_stream(frame).start,
+        lambda: by_sparks_writer.start(table.location()),
+    ):
         with pytest.raises(InvalidInput, match="needs a checkpoint location"):
             start()
     with pytest.raises(Unsupported, match="foreachBatch"):
@@ -226,7 +347,11 @@ def test_many_partitions_make_no_file_for_each_task_and_partition(spark, catalog
     table = catalog.create_table("db.t", SCHEMA, partition_by=["p"])
     where = folder(tmp_path, [(n, f"p{n % 20}", n) for n in range(2000)])
     frame = stream(spark, where).repartition(8)
-    drained(table.write_stream(frame).option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True))
+    drained(
+        table.write_stream(frame)
+        .option("checkpointLocation", str(tmp_path / "c"))
+        .trigger(availableNow=True)
+    )
     assert len(held(table)) == 2000 and len(table.inspect.files()) == 20
 
 
@@ -246,43 +371,89 @@ def test_hooks_get_the_watermark_of_the_batch(spark, catalog, tmp_path):
         .selectExpr("id", "timestamp_seconds(id) ts")
         .withWatermark("ts", "0 seconds")
     )
-    drained(table.write_stream(frame, hooks=[Hook()]).option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True))
+    drained(
+        table.write_stream(frame, hooks=[Hook()])
+        .option("checkpointLocation", str(tmp_path / "c"))
+        .trigger(availableNow=True)
+    )
     assert (0, None) in seen and (1, 3_600_000) in seen
 
 
-# Without frazil.install ------------------------------------------------------------------------------------------------------------------
+# Without frazil.install
+# ------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_python_data_source_appends_and_replaces_exactly_once(session, table, catalog, tmp_path):
+def test_the_python_data_source_appends_and_replaces_exactly_once(
+    session, table, catalog, tmp_path
+):
     where = folder(tmp_path, [(1, "a", 1)], [(2, "b", 1)])
-    writer = stream(session, where).writeStream.format("iceberg").option("checkpointLocation", str(tmp_path / "c"))
+    writer = (
+        stream(session, where)
+        .writeStream.format("iceberg")
+        .option("checkpointLocation", str(tmp_path / "c"))
+    )
     drained(writer.trigger(availableNow=True).start(table.location()))
     assert held(table) == [(1, "a", 1), (2, "b", 1)] and unknown_files(table) == set()
     forget_last_commit(tmp_path / "c")
     drained(writer.trigger(availableNow=True).start(table.location()))
-    assert held(table) == [(1, "a", 1), (2, "b", 1)] and len(table.snapshots()) == 2 and unknown_files(table) == set()
+    assert (
+        held(table) == [(1, "a", 1), (2, "b", 1)]
+        and len(table.snapshots()) == 2
+        and unknown_files(table) == set()
+    )
     counts = catalog.create_table("db.counts", "p string, count bigint")
-    frame = stream(session, where).groupBy("p").count().writeStream.format("iceberg").outputMode("complete")
-    drained(frame.option("checkpointLocation", str(tmp_path / "c2")).trigger(availableNow=True).start(counts.location()))
+    frame = (
+        stream(session, where)
+        .groupBy("p")
+        .count()
+        .writeStream.format("iceberg")
+        .outputMode("complete")
+    )
+    drained(
+        frame.option("checkpointLocation", str(tmp_path / "c2"))
+        .trigger(availableNow=True)
+        .start(counts.location())
+    )
     assert held(counts) == [("a", 1), ("b", 1)]
 
 
-def test_the_python_data_source_upserts_exactly_once_also_by_the_tables_property(session, catalog, tmp_path):
+def test_the_python_data_source_upserts_exactly_once_also_by_the_tables_property(
+    session, catalog, tmp_path
+):
     table = catalog.create_table(
-        "db.t", "id bigint not null, p string, v bigint", identifier_fields=["id"], properties={"write.upsert.enabled": "true"}
+        "db.t",
+        "id bigint not null, p string, v bigint",
+        identifier_fields=["id"],
+        properties={"write.upsert.enabled": "true"},
     )
-    frame = stream(session, folder(tmp_path, [(1, "a", 1), (2, "a", 1)], [(1, "b", 2)])).selectExpr("coalesce(id, 0L) as id", "p", "v")
-    writer = frame.writeStream.format("iceberg").option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+    frame = stream(session, folder(tmp_path, [(1, "a", 1), (2, "a", 1)], [(1, "b", 2)])).selectExpr(
+        "coalesce(id, 0L) as id", "p", "v"
+    )
+    writer = (
+        frame.writeStream.format("iceberg")
+        .option("checkpointLocation", str(tmp_path / "c"))
+        .trigger(availableNow=True)
+    )
     for _ in range(2):
         drained(writer.start(table.location()))
-        assert held(table) == [(1, "b", 2), (2, "a", 1)] and len(table.snapshots()) == 2 and unknown_files(table) == set()
+        assert (
+            held(table) == [(1, "b", 2), (2, "a", 1)]
+            and len(table.snapshots()) == 2
+            and unknown_files(table) == set()
+        )
         forget_last_commit(tmp_path / "c")
-    writer = frame.writeStream.format("iceberg").option("write-mode", "append").option("checkpointLocation", str(tmp_path / "c2"))
+    writer = (
+        frame.writeStream.format("iceberg")
+        .option("write-mode", "append")
+        .option("checkpointLocation", str(tmp_path / "c2"))
+    )
     drained(writer.trigger(availableNow=True).start(table.location()))
     assert len(held(table)) == 5, "what the option says goes before what the table says"
 
 
-def test_a_batch_of_the_python_data_source_that_fails_in_a_task_leaves_no_file(session, table, tmp_path):
+def test_a_batch_of_the_python_data_source_that_fails_in_a_task_leaves_no_file(
+    session, table, tmp_path
+):
     def failing(batches):  # after the other task has reported its files
         for b in batches:
             if 7 in b.column(0).to_pylist():
@@ -290,14 +461,23 @@ def test_a_batch_of_the_python_data_source_that_fails_in_a_task_leaves_no_file(s
                 raise ValueError("injected")
             yield b
 
-    frame = stream(session, folder(tmp_path, [(n, "a", n) for n in range(10)])).repartition(2, "id").mapInArrow(failing, SCHEMA)
-    writer = frame.writeStream.format("iceberg").option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+    frame = (
+        stream(session, folder(tmp_path, [(n, "a", n) for n in range(10)]))
+        .repartition(2, "id")
+        .mapInArrow(failing, SCHEMA)
+    )
+    writer = (
+        frame.writeStream.format("iceberg")
+        .option("checkpointLocation", str(tmp_path / "c"))
+        .trigger(availableNow=True)
+    )
     with pytest.raises(Exception, match="injected"):
         drained(writer.start(table.location()))
     assert held(table) == [] and unknown_files(table) == set() and table.current_snapshot() is None
 
 
-# The writer of the Python data source by itself --------------------------------------------------------------------------------------------
+# The writer of the Python data source by itself
+# --------------------------------------------------------------------------------------------
 
 
 QUERY = "5f0cd4d0-1f1a-4f0d-8f16-7c5f6c0b7a10"
@@ -309,7 +489,13 @@ def source_writer(table, overwrite=False, **options):
 
     from frazil.spark.door.datasource import IcebergSource
 
-    schema = StructType([StructField("id", LongType()), StructField("p", StringType()), StructField("v", LongType())])
+    schema = StructType(
+        [
+            StructField("id", LongType()),
+            StructField("p", StringType()),
+            StructField("v", LongType()),
+        ]
+    )
     return IcebergSource({"path": table.location(), **options}).streamWriter(schema, overwrite)
 
 
@@ -325,14 +511,22 @@ def written(table, monkeypatch, *rows, batch=0):
 
         partitionId = taskAttemptId = attemptNumber
 
-    monkeypatch.setattr("frazil.spark.tasks.this_task.TaskContext", type("Now", (), {"get": staticmethod(Task)}))
-    found = pa.record_batch({"id": [r[0] for r in rows], "p": [r[1] for r in rows], "v": [r[2] for r in rows]})
+    monkeypatch.setattr(
+        "frazil.spark.tasks.this_task.TaskContext", type("Now", (), {"get": staticmethod(Task)})
+    )
+    found = pa.record_batch(
+        {"id": [r[0] for r in rows], "p": [r[1] for r in rows], "v": [r[2] for r in rows]}
+    )
     return source_writer(table).write(iter([found]))
 
 
-def test_a_commit_that_raised_after_it_was_applied_loses_no_file_to_the_abort_that_follows(table, monkeypatch):
+def test_a_commit_that_raised_after_it_was_applied_loses_no_file_to_the_abort_that_follows(
+    table, monkeypatch
+):
     message = written(table, monkeypatch, (1, "a", 1))
-    source_writer(table).commit([message], 0)  # and the answer is lost: Spark calls abort with the same messages, in a new process
+    source_writer(table).commit(
+        [message], 0
+    )  # and the answer is lost: Spark calls abort with the same messages, in a new process
     source_writer(table).abort([message], 0)
     source_writer(table).abort([message, None], 0)  # also when it holds that a task has failed
     assert held(table) == [(1, "a", 1)] and unknown_files(table) == set()
@@ -342,7 +536,11 @@ def test_an_abort_that_cannot_look_at_the_table_removes_nothing(table, monkeypat
     message = written(table, monkeypatch, (1, "a", 1))
     files = unknown_files(table)
     blind = source_writer(table)
-    monkeypatch.setattr(type(blind._source), "table", property(lambda _: (_ for _ in ()).throw(OSError("unreachable"))))
+    monkeypatch.setattr(
+        type(blind._source),
+        "table",
+        property(lambda _: (_ for _ in ()).throw(OSError("unreachable"))),
+    )
     blind.abort([message, None], 0)
     assert len(files) == 1 and unknown_files(table) == files
 
@@ -357,7 +555,11 @@ def test_an_abort_of_a_failed_batch_removes_its_files_and_a_replay_has_others(ta
     assert len(names) == 3 and all(f"{QUERY}-0-" in n for n in names)
     source_writer(table).commit([again], 0)
     source_writer(table).commit([twin], 0)
-    assert held(table) == [(1, "a", 1)] and unknown_files(table) == set() and len(table.snapshots()) == 1
+    assert (
+        held(table) == [(1, "a", 1)]
+        and unknown_files(table) == set()
+        and len(table.snapshots()) == 1
+    )
 
 
 def test_a_commit_of_the_data_source_with_an_unknown_outcome_keeps_its_files(table, monkeypatch):
@@ -365,11 +567,16 @@ def test_a_commit_of_the_data_source_with_an_unknown_outcome_keeps_its_files(tab
     from frazil.testing import FlakyBackend
 
     message = written(table, monkeypatch, (1, "a", 1))
-    flaky, writer = FlakyBackend(table._backend, ["lost"], unreachable_loads=9), source_writer(table)
+    flaky, writer = (
+        FlakyBackend(table._backend, ["lost"], unreachable_loads=9),
+        source_writer(table),
+    )
     table.set_properties({"commit.status-check.num-retries": "0"})
     loaded = table.refresh()._loaded
     with monkeypatch.context() as patched:
-        patched.setattr(type(writer._source), "table", property(lambda _: (flaky, loaded, table.location())))
+        patched.setattr(
+            type(writer._source), "table", property(lambda _: (flaky, loaded, table.location()))
+        )
         with pytest.raises(CommitStateUnknownException):
             writer.commit([message], 0)
     source_writer(table).abort([message], 0)

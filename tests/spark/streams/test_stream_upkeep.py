@@ -1,4 +1,6 @@
-"""Maintenance in a stream that writes: due tasks run after the commit, and the stream goes on whatever happens to them."""
+"""Maintenance in a stream that writes: due tasks run after the commit, and the stream goes on
+whatever happens to them.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def table(catalog):
 
 def write(spark, table, tmp_path, batches, **options):
     where = folder(tmp_path, *batches)
-    writer = table.write_stream(stream(spark, where), **UPSERT, **options).option("checkpointLocation", str(tmp_path / "check"))
+    writer = table.write_stream(stream(spark, where), **UPSERT, **options).option(
+        "checkpointLocation", str(tmp_path / "check")
+    )
     return drained(writer.trigger(availableNow=True))
 
 
@@ -35,9 +39,12 @@ def write(spark, table, tmp_path, batches, **options):
 def test_a_stream_compacts_and_expires_what_it_has_written(spark, table, tmp_path):
     batches = [[(n % 4, "a", n), (100 + n, "b", n)] for n in range(6)]
     options = {
-        "maintenance.rewrite.every-commits": 3, "maintenance.rewrite.min-input-files": 2, "maintenance.rewrite.delete-file-threshold": 1,
-        "maintenance.expire.every-commits": 6, "maintenance.expire.max-snapshot-age": "0 s",
-    }  # fmt: skip
+        "maintenance.rewrite.every-commits": 3,
+        "maintenance.rewrite.min-input-files": 2,
+        "maintenance.rewrite.delete-file-threshold": 1,
+        "maintenance.expire.every-commits": 6,
+        "maintenance.expire.max-snapshot-age": "0 s",
+    }
     write(spark, table, tmp_path, batches, **options)
     rows = {}
     for batch in batches:
@@ -45,7 +52,9 @@ def test_a_stream_compacts_and_expires_what_it_has_written(spark, table, tmp_pat
     assert held(table) == sorted(rows.values(), key=repr)
     files = table.inspect.files()
     assert files.num_rows == 1 and set(files["content"].to_pylist()) == {0}
-    assert len(table.snapshots()) <= 2 < len(batches)  # the compaction of the last batches may be as young as the moment of expiry
+    assert (
+        len(table.snapshots()) <= 2 < len(batches)
+    )  # the compaction of the last batches may be as young as the moment of expiry
     assert "frazil.maintenance.lease" not in table.metadata.properties
 
 
@@ -55,16 +64,26 @@ def test_a_task_that_fails_does_not_stop_the_stream(spark, table, tmp_path, capl
 
     monkeypatch.setattr("frazil.maintain.stream_tasks.rewrite_data_files", fails)
     with caplog.at_level(logging.WARNING, "frazil.maintain"):
-        write(spark, table, tmp_path, [[(1, "a", 1)], [(2, "a", 2)]], **{"maintenance.rewrite.every-commits": 1})
+        write(
+            spark,
+            table,
+            tmp_path,
+            [[(1, "a", 1)], [(2, "a", 2)]],
+            **{"maintenance.rewrite.every-commits": 1},
+        )
     assert held(table) == [(1, "a", 1), (2, "a", 2)]
     assert "no room left" in caplog.text and "the stream goes on" in caplog.text
 
 
-def test_a_stream_that_looks_up_its_keys_compacts_its_small_files_by_itself_unless_told_otherwise(spark, table, tmp_path, monkeypatch):
+def test_a_stream_that_looks_up_its_keys_compacts_its_small_files_by_itself_unless_told_otherwise(
+    spark, table, tmp_path, monkeypatch
+):
     monkeypatch.setattr("frazil.spark.streams.upkeep._COMMITS", 5)
     write(spark, table, tmp_path, [[(n, "a", n), (0, "b", n)] for n in range(6)])
     assert [s.operation for s in table.refresh().snapshots()].count("replace") == 1
-    assert table.inspect.files().filter(pc.field("content") == 0).num_rows == 2  # the compacted one, and that of the last batch
+    assert (
+        table.inspect.files().filter(pc.field("content") == 0).num_rows == 2
+    )  # the compacted one, and that of the last batch
     assert held(table) == [(0, "b", 5), *((n, "a", n) for n in range(1, 6))]
 
 
@@ -72,24 +91,38 @@ def test_a_stream_that_looks_up_its_keys_compacts_its_small_files_by_itself_unle
     ("mode", "given", "found"),
     [
         ({"mode": "upsert"}, {}, [("rewrite", {"commits": 10})]),
-        ({"mode": "cdc"}, {"maintenance.expire.every-commits": 7, "maintenance.convert.every-commits": 9},
-         [("convert", {"commits": 9}), ("rewrite", {"commits": 10}), ("expire", {"commits": 7})]),
-        ({"mode": "upsert"}, {"maintenance.rewrite.every-commits": 3}, [("rewrite", {"commits": 3})]),
+        (
+            {"mode": "cdc"},
+            {"maintenance.expire.every-commits": 7, "maintenance.convert.every-commits": 9},
+            [("convert", {"commits": 9}), ("rewrite", {"commits": 10}), ("expire", {"commits": 7})],
+        ),
+        (
+            {"mode": "upsert"},
+            {"maintenance.rewrite.every-commits": 3},
+            [("rewrite", {"commits": 3})],
+        ),
         ({"mode": "upsert"}, {"maintenance.rewrite.enabled": "false"}, []),
         ({"mode": "upsert", "strategy": "equality-deletes"}, {}, []),
         ({"mode": "append"}, {}, []),
     ],
-)  # fmt: skip
+)
 def test_which_streams_compact_by_themselves(mode, given, found, catalog):
-    metadata = catalog.create_table("db.m", "id bigint", properties={"write.target-file-size-bytes": "1000"}).metadata
+    metadata = catalog.create_table(
+        "db.m", "id bigint", properties={"write.target-file-size-bytes": "1000"}
+    ).metadata
     chosen = with_usual_rewrite(upkeep_options(given)[0], given, SinkOptions(**mode), metadata)
     assert [(t.task, t.limits) for t in (chosen.tasks if chosen else ())] == found
     if chosen:
-        upkeep(chosen, metadata)  # the arguments are those of a compaction, also of a table whose files are small
+        upkeep(
+            chosen, metadata
+        )  # the arguments are those of a compaction, also of a table whose files are small
 
 
 def test_options_of_maintenance_are_checked_before_the_query_starts(spark, table, tmp_path):
-    for options in ({"maintenance.rewrite.every-moons": 1}, {"maintenance.rewrite.every-commits": 1, "maintenance.rewrite.no-such": 1}):
+    for options in (
+        {"maintenance.rewrite.every-moons": 1},
+        {"maintenance.rewrite.every-commits": 1, "maintenance.rewrite.no-such": 1},
+    ):
         with pytest.raises(InvalidInput, match=r"every-moons|no-such"):
             write(spark, table, tmp_path, [[(1, "a", 1)]], **options)
     assert held(table) == [] and frazil.load_table(table.location()).current_snapshot() is None

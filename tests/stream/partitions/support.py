@@ -1,4 +1,6 @@
-"""A stream into a table of this process, with partition commit, in place of Spark's: batches are committed as the sink commits them."""
+"""A stream into a table of this process, with partition commit, in place of Spark's: batches are
+committed as the sink commits them.
+"""
 
 from __future__ import annotations
 
@@ -52,33 +54,60 @@ class Stream:
     clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:
-        self.hook = PartitionCommit(partition_commit_options(self.options, self.policies), self.clock)
+        self.hook = PartitionCommit(
+            partition_commit_options(self.options, self.policies), self.clock
+        )
 
     @property
     def table(self) -> frazil.Table:
         return self.catalog.load_table(self.name)
 
-    def batch(self, number: int, rows: Any, watermark: int | None = None, last: bool = False) -> None:
-        """Commit a batch unless it was committed before, and do what follows its commit, as a sink does."""
+    def batch(
+        self, number: int, rows: Any, watermark: int | None = None, last: bool = False
+    ) -> None:
+        """Commit a batch unless it was committed before, and do what follows its commit, as a sink
+        does.
+        """
         table = self.table
         backend = self.backend or table._backend
         batch = MicroBatch(self.query_id, number, self.name, backend, self.branch, watermark, last)
         if rows is not None:
             from frazil.commit.done_once import Txn
 
-            with TableOperation(backend, table._loaded, self.name, txn=Txn(self.query_id, number)) as operation:
+            with TableOperation(
+                backend, table._loaded, self.name, txn=Txn(self.query_id, number)
+            ) as operation:
                 frame = engines.of_frame(rows if isinstance(rows, pa.Table) else pa.table(rows))
-                operation.run(lambda o: stage.append(frame, o.target(WriteArguments("append", self.branch), frame.engine)))
+                operation.run(
+                    lambda o: stage.append(
+                        frame, o.target(WriteArguments("append", self.branch), frame.engine)
+                    )
+                )
                 operation.stage(*self.hook.actions(batch, table._loaded))
         self.hook.committed(batch, self.table._loaded)
 
     def restarted(self, **changed: Any) -> Stream:
-        given = {k: getattr(self, k) for k in ("catalog", "name", "options", "policies", "branch", "query_id", "backend", "clock")}
+        given = {
+            k: getattr(self, k)
+            for k in (
+                "catalog",
+                "name",
+                "options",
+                "policies",
+                "branch",
+                "query_id",
+                "backend",
+                "clock",
+            )
+        }
         return Stream(**{**given, **changed})
 
     def commits(self) -> dict[str, dict[str, Any]]:
         """What `t.inspect.partition_commits()` tells, by partition."""
-        return {row["partition"]: row for row in self.table.inspect.partition_commits(self.branch).to_pylist()}
+        return {
+            row["partition"]: row
+            for row in self.table.inspect.partition_commits(self.branch).to_pylist()
+        }
 
     @property
     def pending(self) -> set[str]:
@@ -90,7 +119,9 @@ class Stream:
 
     @property
     def times(self) -> dict[str, int]:
-        return {p: row["times_committed"] for p, row in self.commits().items() if row["times_committed"]}
+        return {
+            p: row["times_committed"] for p, row in self.commits().items() if row["times_committed"]
+        }
 
 
 def catalog_at(place: Any) -> Any:
@@ -114,7 +145,13 @@ def stream(
     else:
         catalog.create_namespace("db")
     properties = rest.pop("properties", {})
-    catalog.create_table("db.t", columns, partition_by=list(by), properties=properties, format_version=rest.pop("format_version", 2))
+    catalog.create_table(
+        "db.t",
+        columns,
+        partition_by=list(by),
+        properties=properties,
+        format_version=rest.pop("format_version", 2),
+    )
     return Stream(catalog, "db.t", options, policies, **rest)
 
 

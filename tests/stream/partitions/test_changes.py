@@ -1,4 +1,6 @@
-"""Changes of a done partition by anybody: they are late, and the stream announces the partition again."""
+"""Changes of a done partition by anybody: they are late, and the stream announces the partition
+again.
+"""
 
 from __future__ import annotations
 
@@ -55,19 +57,29 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "update that moves rows": (lambda s: s.table.update({"dt": "'c'"}, "id = 1"), {B, C}),
     "rollback": (lambda s: rolled_back(s, 0), {A}),
     "a stream without partition commit": (lambda s: plain_stream(s), {B}),
-    "two writers": (lambda s: (s.table.append(rows([7], ["a"])), s.table.delete("dt = 'c'")), {A, C}),
-    "compaction": (lambda s: s.table.maintenance.rewrite_data_files(options={"rewrite-all": "true"}), set()),
+    "two writers": (
+        lambda s: (s.table.append(rows([7], ["a"])), s.table.delete("dt = 'c'")),
+        {A, C},
+    ),
+    "compaction": (
+        lambda s: s.table.maintenance.rewrite_data_files(options={"rewrite-all": "true"}),
+        set(),
+    ),
     "a tag and a property": (lambda s: s.table.set_properties(x="y"), set()),
 }
 
 
 def plain_stream(s: Stream) -> None:
     loaded = s.table._loaded
-    StreamSink(s.table._backend, loaded, "db.t", "other", checked_options({}, loaded)).commit(0, ArrowRows(rows([5], ["b"])))
+    StreamSink(s.table._backend, loaded, "db.t", "other", checked_options({}, loaded)).commit(
+        0, ArrowRows(rows([5], ["b"]))
+    )
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_what_anybody_changes_is_late_and_is_announced_again(done: Stream, told: list[Any], what: str) -> None:
+def test_what_anybody_changes_is_late_and_is_announced_again(
+    done: Stream, told: list[Any], what: str
+) -> None:
     change, late = CHANGES[what]
     change(done)
     before = done.table.metadata_location
@@ -83,36 +95,60 @@ def test_what_anybody_changes_is_late_and_is_announced_again(done: Stream, told:
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_changes_before_a_batch_of_the_stream_are_announced_with_it(done: Stream, told: list[Any], what: str) -> None:
+def test_changes_before_a_batch_of_the_stream_are_announced_with_it(
+    done: Stream, told: list[Any], what: str
+) -> None:
     change, late = CHANGES[what]
     change(done)
     done.restarted().batch(2, rows([10], ["b"]))
-    assert sorted(told) == sorted({("b", True), *((p.removeprefix("dt="), True) for p in late)}) and done.late == set()
+    assert (
+        sorted(told) == sorted({("b", True), *((p.removeprefix("dt="), True) for p in late)})
+        and done.late == set()
+    )
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_look_up_that_drops_a_file_with_its_last_row_makes_the_partition_late(tmp_path: Any, told: list[Any], version: int) -> None:
-    s = stream(tmp_path, {KIND: "custom"}, (lambda c: told.append((c.partition_values[0], c.late)),), format_version=version)
+def test_a_look_up_that_drops_a_file_with_its_last_row_makes_the_partition_late(
+    tmp_path: Any, told: list[Any], version: int
+) -> None:
+    s = stream(
+        tmp_path,
+        {KIND: "custom"},
+        (lambda c: told.append((c.partition_values[0], c.late)),),
+        format_version=version,
+    )
     hook = PartitionCommit(partition_commit_options(s.options, s.policies), s.clock)
 
     def batch(number: int, *changed: tuple[int, str, str]) -> None:
-        table = pa.table({n: pa.array([r[i] for r in changed]) for i, n in enumerate(("id", "dt", "op"))})
+        table = pa.table(
+            {n: pa.array([r[i] for r in changed]) for i, n in enumerate(("id", "dt", "op"))}
+        )
         options = checked_options({"key_columns": "id"}, s.table._loaded, mode="cdc")
-        StreamSink(s.table._backend, s.table._loaded, "db.t", "q", options, hooks=[hook]).commit(number, ArrowRows(table))
+        StreamSink(s.table._backend, s.table._loaded, "db.t", "q", options, hooks=[hook]).commit(
+            number, ArrowRows(table)
+        )
 
     batch(0, (1, "a", "+I"), (2, "b", "+I"))
     assert told == [("a", False), ("b", False)]
     told.clear()
     batch(1, (1, "a", "-D"))
     snapshot = s.table.current_snapshot()
-    assert snapshot is not None and snapshot.summary["deleted-data-files"] == "1" and "added-delete-files" not in snapshot.summary
+    assert (
+        snapshot is not None
+        and snapshot.summary["deleted-data-files"] == "1"
+        and "added-delete-files" not in snapshot.summary
+    )
     assert told == [("a", True)]
     batch(2, (2, "a", "+U"))  # the only row of b moves to a
     assert told == [("a", True), ("a", True), ("b", True)] and s.late == set()
 
 
-def test_a_change_between_the_policies_and_their_record_is_late(done: Stream, told: list[Any]) -> None:
-    late_writer = lambda c: done.table.append(rows([8], ["b"])) if c.partition_values[0] == "b" and not told else None
+def test_a_change_between_the_policies_and_their_record_is_late(
+    done: Stream, told: list[Any]
+) -> None:
+    late_writer = lambda c: (
+        done.table.append(rows([8], ["b"])) if c.partition_values[0] == "b" and not told else None
+    )
     s = done.restarted(policies=(late_writer, *done.policies))
     s.batch(2, rows([7], ["b"]))
     assert told == [("b", True)] and s.late == {B} and s.pending == {B}
@@ -120,14 +156,22 @@ def test_a_change_between_the_policies_and_their_record_is_late(done: Stream, to
     assert told == [("b", True)] * 2 and s.late == set()
 
 
-def test_an_equality_delete_that_applies_everywhere_makes_every_done_partition_late(tmp_path: Any, told: list[Any]) -> None:
+def test_an_equality_delete_that_applies_everywhere_makes_every_done_partition_late(
+    tmp_path: Any, told: list[Any]
+) -> None:
     s = stream(tmp_path, {KIND: "custom"}, (lambda c: told.append(c.partition_values[0]),))
     s.batch(0, rows([1, 2], ["a", "b"]))
     told.clear()
     with s.table.update_spec() as spec:
         spec.remove_field("dt")
-    options = checked_options({"key_columns": "id,dt", "upsert-strategy": "equality-deletes"}, s.table._loaded, mode="upsert")
-    StreamSink(s.table._backend, s.table._loaded, "db.t", "other", options).commit(0, ArrowRows(rows([3], ["c"])))
+    options = checked_options(
+        {"key_columns": "id,dt", "upsert-strategy": "equality-deletes"},
+        s.table._loaded,
+        mode="upsert",
+    )
+    StreamSink(s.table._backend, s.table._loaded, "db.t", "other", options).commit(
+        0, ArrowRows(rows([3], ["c"]))
+    )
     assert s.late == {A, B}
 
 
@@ -140,11 +184,15 @@ def test_snapshots_that_expired_after_they_were_looked_at_change_nothing(done: S
     expired(done, 0)
     assert done.late == set()
     done.table.append(rows([7], ["a"]))
-    expired(done, 0)  # the one up to which the stream has looked; the next one names it as its parent
+    expired(
+        done, 0
+    )  # the one up to which the stream has looked; the next one names it as its parent
     assert done.late == {A}
 
 
-def test_where_snapshots_have_expired_unseen_every_done_partition_is_late(done: Stream, told: list[Any]) -> None:
+def test_where_snapshots_have_expired_unseen_every_done_partition_is_late(
+    done: Stream, told: list[Any]
+) -> None:
     done.table.append(rows([7], ["a"]))
     done.table.append(rows([8], ["a"]))
     expired(done, 0, 1, 2)
@@ -168,13 +216,19 @@ def test_a_snapshot_that_cannot_be_read_may_have_changed_any_partition(done: Str
     assert done.late == {A, B, C}
 
 
-def test_the_cost_of_looking_follows_the_new_snapshots_and_not_the_history(done: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cost_of_looking_follows_the_new_snapshots_and_not_the_history(
+    done: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for n in range(20):
         done.table.append(rows([100 + n], ["a"]))
     done.restarted().batch(2, None)
     done.table.append(rows([7], ["c"]))
     read, own = [], changes.changes_in
-    monkeypatch.setattr(changes, "changes_in", lambda snapshot, *more: read.append(snapshot.snapshot_id) or own(snapshot, *more))
+    monkeypatch.setattr(
+        changes,
+        "changes_in",
+        lambda snapshot, *more: read.append(snapshot.snapshot_id) or own(snapshot, *more),
+    )
     head = done.table.current_snapshot()
     assert head is not None and done.late == {C} and read == [head.snapshot_id]
     again = done.restarted()
@@ -183,7 +237,9 @@ def test_the_cost_of_looking_follows_the_new_snapshots_and_not_the_history(done:
     assert read.count(head.snapshot_id) <= 3 and set(read) == {head.snapshot_id}
 
 
-def test_a_state_of_an_older_version_is_compared_from_its_announcements_on(done: Stream, told: list[Any]) -> None:
+def test_a_state_of_an_older_version_is_compared_from_its_announcements_on(
+    done: Stream, told: list[Any]
+) -> None:
     name = property_name("main")
     state = json.loads(done.table.properties[name])
     assert state.pop("looked-at") == state_of(done.table.metadata, "main").looked_at

@@ -1,4 +1,6 @@
-"""Plain folders of Parquet files: every batch is published once, whatever dies in between, and partitions are committed as in tables."""
+"""Plain folders of Parquet files: every batch is published once, whatever dies in between, and
+partitions are committed as in tables.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +44,26 @@ class FileStream:
         self.commit = announce.FolderCommit(self.folder, self.chosen, self.clock)
         self.commit.check()
 
-    def batch(self, number: int, rows: dict[str, Any] | None, watermark: int | None = None, last: bool = False) -> Any:
+    def batch(
+        self,
+        number: int,
+        rows: dict[str, Any] | None,
+        watermark: int | None = None,
+        last: bool = False,
+    ) -> Any:
         if rows is not None and not publish.is_published(self.folder, self.query_id, number):
             staging = publish.staging_of(self.folder, self.query_id, number)
             stage(rows, staging)
-            publish.publish(self.folder, publish.StagedBatch(self.query_id, number, staging, watermark), self.chosen, self.clock)
+            publish.publish(
+                self.folder,
+                publish.StagedBatch(self.query_id, number, staging, watermark),
+                self.chosen,
+                self.clock,
+            )
         newest = self.commit.newest_batches().get(self.query_id)
-        return self.commit.commit_due(watermark, announce.LastBatch(self.query_id, newest) if last else None)
+        return self.commit.commit_due(
+            watermark, announce.LastBatch(self.query_id, newest) if last else None
+        )
 
     def again(self, **changed: Any) -> FileStream:
         given = {k: getattr(self, k) for k in ("path", "options", "policies", "query_id", "clock")}
@@ -82,18 +97,28 @@ def stage(rows: dict[str, Any], staging: str) -> None:
 
 
 def rows(ids, dt):
-    return {"id": list(ids), "dt": [dt] * len(list(ids)) if dt is None or isinstance(dt, str) else list(dt)}
+    return {
+        "id": list(ids),
+        "dt": [dt] * len(list(ids)) if dt is None or isinstance(dt, str) else list(dt),
+    }
 
 
 def files(path):
-    return sorted(str(p.relative_to(path)) for p in Path(path).rglob("*.parquet") if "_frazil" not in p.parts)
+    return sorted(
+        str(p.relative_to(path)) for p in Path(path).rglob("*.parquet") if "_frazil" not in p.parts
+    )
 
 
 def test_a_batch_is_published_under_names_that_carry_query_and_batch(tmp_path):
     s = FileStream(tmp_path)
     s.batch(7, rows([1, 2], ["a", "b"]))
-    assert files(tmp_path) == ["dt=a/part-00000-q-1-7.c000.snappy.parquet", "dt=b/part-00001-q-1-7.c000.snappy.parquet"]
-    assert s.ids == [1, 2] and os.listdir(tmp_path / "_frazil" / "staging") == [] == os.listdir(tmp_path / "_frazil" / "batches")
+    assert files(tmp_path) == [
+        "dt=a/part-00000-q-1-7.c000.snappy.parquet",
+        "dt=b/part-00001-q-1-7.c000.snappy.parquet",
+    ]
+    assert s.ids == [1, 2] and os.listdir(tmp_path / "_frazil" / "staging") == [] == os.listdir(
+        tmp_path / "_frazil" / "batches"
+    )
 
 
 def test_a_replay_writes_nothing_and_another_query_or_batch_does(tmp_path):
@@ -103,7 +128,9 @@ def test_a_replay_writes_nothing_and_another_query_or_batch_does(tmp_path):
     assert s.ids == [1]
     staging = publish.staging_of(s.folder, "q-1", 0)
     stage(rows([1], "a"), staging)
-    assert publish.publish(s.folder, publish.StagedBatch("q-1", 0, staging), s.chosen, s.clock) is False and not os.path.exists(staging)
+    assert publish.publish(
+        s.folder, publish.StagedBatch("q-1", 0, staging), s.chosen, s.clock
+    ) is False and not os.path.exists(staging)
     s.batch(1, rows([2], "a"))
     s.again(query_id="q-2").batch(0, rows([3], "a"))
     assert s.ids == [1, 2, 3]
@@ -126,7 +153,12 @@ def die_at(step, monkeypatch):
         fired.append(name)
         raise Killed(name)
 
-    real_rename, real_write, real_state, real_delete = publish._rename, LocalStorage.write, publish.write_state, LocalStorage.delete
+    real_rename, real_write, real_state, real_delete = (
+        publish._rename,
+        LocalStorage.write,
+        publish.write_state,
+        LocalStorage.delete,
+    )
 
     def rename(staged, final):
         renames.append(final)
@@ -160,7 +192,9 @@ def die_at(step, monkeypatch):
 
 @pytest.mark.parametrize("who", ["replay", "other query"])
 @pytest.mark.parametrize("step", STEPS)
-def test_a_kill_at_any_step_of_a_publication_ends_with_every_row_once(tmp_path, monkeypatch, step, who):
+def test_a_kill_at_any_step_of_a_publication_ends_with_every_row_once(
+    tmp_path, monkeypatch, step, who
+):
     s = FileStream(tmp_path, {KIND: "success-file", TRIGGER: "idle", DELAY: "1 h"})
     s.batch(0, rows([0], "a"))
     fired = die_at(step, monkeypatch)
@@ -176,8 +210,15 @@ def test_a_kill_at_any_step_of_a_publication_ends_with_every_row_once(tmp_path, 
     assert s.ids == [0, 1, 2, 3] + [9] * (who == "other query")
     assert s.pending == {"a", "b", "c"}
     state = folder.read_state(s.folder).partitions
-    assert state.pending[(0, ("a",))].commits == 2 + (who == "other query") and state.pending[(0, ("b",))].commits == 1
-    assert os.listdir(tmp_path / "_frazil" / "staging") == [] == os.listdir(tmp_path / "_frazil" / "batches")
+    assert (
+        state.pending[(0, ("a",))].commits == 2 + (who == "other query")
+        and state.pending[(0, ("b",))].commits == 1
+    )
+    assert (
+        os.listdir(tmp_path / "_frazil" / "staging")
+        == []
+        == os.listdir(tmp_path / "_frazil" / "batches")
+    )
 
 
 def test_what_a_killed_attempt_was_writing_is_removed_with_the_next_batch(tmp_path):
@@ -215,7 +256,10 @@ def test_partitions_of_a_folder_are_committed_by_the_same_triggers(tmp_path):
     s.again().batch(2, None, JAN1 + 86_400_001)
     assert s.times("2026-01-01") == 1 and s.pending == {"2026-01-02"}
     body = json.loads((tmp_path / "dt=2026-01-01" / "_SUCCESS").read_text())
-    assert body["watermark"] == JAN1 + 86_400_001 and not (tmp_path / "dt=2026-01-02" / "_SUCCESS").exists()
+    assert (
+        body["watermark"] == JAN1 + 86_400_001
+        and not (tmp_path / "dt=2026-01-02" / "_SUCCESS").exists()
+    )
 
 
 def test_late_data_in_a_folder_is_told_and_counted(tmp_path):
@@ -224,8 +268,17 @@ def test_late_data_in_a_folder_is_told_and_counted(tmp_path):
     s.batch(0, rows([1], "a b"))
     s.batch(1, rows([2], None))
     s.again().batch(2, rows([3], "a b"))
-    assert [(v, late) for v, late, _ in told] == [(("a b",), False), (("__DEFAULT_PARTITION__",), False), (("a b",), True)]
-    assert told[0][2] == str(tmp_path / "dt=a b") and s.times("a b") == 2 and s.times(None) == 1 and s.pending == set()
+    assert [(v, late) for v, late, _ in told] == [
+        (("a b",), False),
+        (("__DEFAULT_PARTITION__",), False),
+        (("a b",), True),
+    ]
+    assert (
+        told[0][2] == str(tmp_path / "dt=a b")
+        and s.times("a b") == 2
+        and s.times(None) == 1
+        and s.pending == set()
+    )
 
 
 def test_end_of_input_and_idle_commit_the_last_partitions(tmp_path):
@@ -241,7 +294,9 @@ def test_end_of_input_and_idle_commit_the_last_partitions(tmp_path):
     assert idle.times("a") == 1
 
 
-def test_a_failing_policy_is_tried_again_and_a_kill_before_the_mark_counts_once(tmp_path, monkeypatch):
+def test_a_failing_policy_is_tried_again_and_a_kill_before_the_mark_counts_once(
+    tmp_path, monkeypatch
+):
     down = [True]
 
     def sometimes(context):
@@ -271,13 +326,22 @@ def test_a_partition_of_a_folder_without_a_time_stops_the_batch_or_is_left_out(t
     with pytest.raises(UnparsablePartition, match="DEFAULT"):
         s.batch(0, rows([1, 2], ["2026-01-01", None]), JAN1)
     assert s.ids == []
-    s.again(options={**BY_TIME, "partition.time-extractor.on-unparsable": "warn"}).batch(0, rows([1, 2], ["2026-01-01", None]), JAN1)
+    s.again(options={**BY_TIME, "partition.time-extractor.on-unparsable": "warn"}).batch(
+        0, rows([1, 2], ["2026-01-01", None]), JAN1
+    )
     assert s.ids == [1, 2] and s.pending == {"2026-01-01"}
 
 
-@pytest.mark.parametrize(("how", "error"), [("fail", UnparsablePartition), ("warn", UnparsablePartition), ("warn", KeyError)])
-def test_a_pending_partition_of_a_folder_without_a_time_stays_pending_and_stops_nothing(tmp_path, monkeypatch, how, error):
-    s = FileStream(tmp_path, {**BY_TIME, DELAY: "1 d", "partition.time-extractor.on-unparsable": how})
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [("fail", UnparsablePartition), ("warn", UnparsablePartition), ("warn", KeyError)],
+)
+def test_a_pending_partition_of_a_folder_without_a_time_stays_pending_and_stops_nothing(
+    tmp_path, monkeypatch, how, error
+):
+    s = FileStream(
+        tmp_path, {**BY_TIME, DELAY: "1 d", "partition.time-extractor.on-unparsable": how}
+    )
     s.batch(0, rows([1, 2], ["2026-01-01", "2026-01-02"]), JAN1)
     extract, fired = announce.TimeExtractor.time_ms, []
 
@@ -289,9 +353,16 @@ def test_a_pending_partition_of_a_folder_without_a_time_stays_pending_and_stops_
 
     monkeypatch.setattr("frazil.stream.partitions.extractor.TimeExtractor.time_ms", without_one)
     failures = s.batch(1, rows([3], ["2026-01-05"]), ms("2026-01-05"))
-    assert fired and s.ids == [1, 2, 3] and s.times("2026-01-02") == 1 and s.pending == {"2026-01-01", "2026-01-05"}
+    assert (
+        fired
+        and s.ids == [1, 2, 3]
+        and s.times("2026-01-02") == 1
+        and s.pending == {"2026-01-01", "2026-01-05"}
+    )
     told = [(f.partition, type(f.error)) for f in failures]
-    assert told == ([] if (how, error) == ("warn", UnparsablePartition) else [("dt=2026-01-01", error)])
+    assert told == (
+        [] if (how, error) == ("warn", UnparsablePartition) else [("dt=2026-01-01", error)]
+    )
 
 
 @pytest.mark.parametrize("kind", ["tag", "property"])
@@ -302,7 +373,9 @@ def test_policies_of_tables_are_refused_for_folders(tmp_path, kind):
 
 def test_a_success_file_that_readers_would_take_for_data_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="must begin with _"):
-        FileStream(tmp_path, {KIND: "success-file", "sink.partition-commit.success-file.name": "DONE"})
+        FileStream(
+            tmp_path, {KIND: "success-file", "sink.partition-commit.success-file.name": "DONE"}
+        )
 
 
 @pytest.mark.parametrize("path", ["s3://bucket/x", "hdfs://nn/x"])
@@ -325,9 +398,17 @@ def test_the_watermark_of_a_folder_can_come_from_a_column_of_the_files(tmp_path)
     (tmp_path / "dt=a").mkdir()
     (tmp_path / "_SUCCESS").touch()
     for zone, name in (("UTC", "tz"), (None, "local")):
-        table = pa.table({"ts": pa.array([*at, None], pa.int64()).cast(pa.timestamp("us", zone)), "id": [1, 2, 3]})
+        table = pa.table(
+            {
+                "ts": pa.array([*at, None], pa.int64()).cast(pa.timestamp("us", zone)),
+                "id": [1, 2, 3],
+            }
+        )
         pq.write_table(table, tmp_path / "dt=a" / f"{name}.parquet")
-    pq.write_table(pa.table({"ts": pa.nulls(1, pa.timestamp("us", "UTC")), "id": [1]}), tmp_path / "dt=a" / "null.parquet")
+    pq.write_table(
+        pa.table({"ts": pa.nulls(1, pa.timestamp("us", "UTC")), "id": [1]}),
+        tmp_path / "dt=a" / "null.parquet",
+    )
     assert publish.newest_value_ms(str(tmp_path), "ts", zone_of("UTC")) == ms("2026-01-01 05:00")
     (tmp_path / "dt=a" / "tz.parquet").unlink()
     assert publish.newest_value_ms(str(tmp_path), "ts", zone_of("+01:00")) == ms("2026-01-01 04:00")
@@ -349,26 +430,43 @@ def test_merge_makes_one_file_of_a_folder_and_keeps_rows_marks_and_others_files(
     s.batch(4, rows([4], "a"))
     assert s.ids == [0, 1, 2, 3, 4, 10, 11, 12, 13]
     assert [f.split("/")[0] for f in files(tmp_path)] == ["dt=a", "dt=b"]
-    assert (tmp_path / "dt=a" / "_notes").read_text() == "kept" and (tmp_path / "dt=a" / "_SUCCESS").exists()
+    assert (tmp_path / "dt=a" / "_notes").read_text() == "kept" and (
+        tmp_path / "dt=a" / "_SUCCESS"
+    ).exists()
     assert os.listdir(tmp_path / "_frazil" / "merges") == []
     s.batch(5, rows([5], "a"))
-    assert s.ids == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13] and s.times("a") == 2 and len(files(tmp_path)) == 2
+    assert (
+        s.ids == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13]
+        and s.times("a") == 2
+        and len(files(tmp_path)) == 2
+    )
 
 
 def test_merge_honours_the_schemas_of_all_files(tmp_path):
     s = FileStream(tmp_path, {KIND: "merge"})
     place = tmp_path / "dt=a"
     place.mkdir()
-    pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "s": ["x"]}), place / "part-1.parquet")
-    pq.write_table(pa.table({"s": ["y"], "id": pa.array([2**40], pa.int64()), "more": [[1, 2]]}), place / "part-2.parquet")
+    pq.write_table(
+        pa.table({"id": pa.array([1], pa.int32()), "s": ["x"]}), place / "part-1.parquet"
+    )
+    pq.write_table(
+        pa.table({"s": ["y"], "id": pa.array([2**40], pa.int64()), "more": [[1, 2]]}),
+        place / "part-2.parquet",
+    )
     s.batch(0, {"id": [3], "s": [None], "dt": ["a"]})
     (file,) = files(tmp_path)
     found = pq.ParquetFile(tmp_path / file).read().sort_by("id").to_pylist()
-    assert found == [{"id": 1, "s": "x", "more": None}, {"id": 3, "s": None, "more": None}, {"id": 2**40, "s": "y", "more": [1, 2]}]
+    assert found == [
+        {"id": 1, "s": "x", "more": None},
+        {"id": 3, "s": None, "more": None},
+        {"id": 2**40, "s": "y", "more": [1, 2]},
+    ]
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_kill_around_the_exchange_of_folders_neither_loses_nor_doubles_a_row(tmp_path, monkeypatch, moment):
+def test_a_kill_around_the_exchange_of_folders_neither_loses_nor_doubles_a_row(
+    tmp_path, monkeypatch, moment
+):
     s = FileStream(tmp_path, {KIND: "merge", TRIGGER: "idle", DELAY: "1 h"})
     for number in range(3):
         s.batch(number, rows([number], "a"))
@@ -386,15 +484,23 @@ def test_a_kill_around_the_exchange_of_folders_neither_loses_nor_doubles_a_row(t
         s.batch(3, None)
     monkeypatch.undo()
     assert fired == [moment] and s.ids == [0, 1, 2]
-    if moment == "after":  # a file that another writer put there while the old folder was still in its place
+    if (
+        moment == "after"
+    ):  # a file that another writer put there while the old folder was still in its place
         (old,) = (tmp_path / "_frazil" / "merges").glob("*/folder")
         pq.write_table(pa.table({"id": [77]}), old / "stranger.parquet")
     s = s.again()
     s.batch(3, None)
-    assert s.ids == [0, 1, 2] + [77] * (moment == "after") and s.pending == set() and os.listdir(tmp_path / "_frazil" / "merges") == []
+    assert (
+        s.ids == [0, 1, 2] + [77] * (moment == "after")
+        and s.pending == set()
+        and os.listdir(tmp_path / "_frazil" / "merges") == []
+    )
 
 
-def test_at_no_moment_of_a_merge_does_a_listing_show_a_row_twice_or_not_at_all(tmp_path, monkeypatch):
+def test_at_no_moment_of_a_merge_does_a_listing_show_a_row_twice_or_not_at_all(
+    tmp_path, monkeypatch
+):
     s = FileStream(tmp_path, {KIND: "merge", TRIGGER: "idle", DELAY: "1 h"})
     for number in range(3):
         s.batch(number, rows([number], "a"))
@@ -422,7 +528,9 @@ def test_merge_refuses_int96_and_nested_folders_and_leaves_them_as_they_are(tmp_
     table = pa.table({"id": [1], "ts": pa.array([1], pa.timestamp("us"))})
     (tmp_path / "dt=a").mkdir()
     for n in range(2):
-        pq.write_table(table, tmp_path / "dt=a" / f"part-{n}.parquet", use_deprecated_int96_timestamps=True)
+        pq.write_table(
+            table, tmp_path / "dt=a" / f"part-{n}.parquet", use_deprecated_int96_timestamps=True
+        )
     (failure,) = s.batch(0, rows([3], "a"))
     assert "INT96" in str(failure.error) and len(files(tmp_path)) == 3 and s.pending == {"a"}
 
@@ -435,7 +543,9 @@ def test_a_damaged_state_is_told_with_its_file(tmp_path):
         s.batch(1, rows([2], "a"))
 
 
-def test_the_folder_of_a_column_with_special_characters_is_the_one_that_spark_makes(tmp_path: Path) -> None:
+def test_the_folder_of_a_column_with_special_characters_is_the_one_that_spark_makes(
+    tmp_path: Path,
+) -> None:
     place = folder.folder_at(tmp_path, ("a:b", "dt"))
     partition = folder.partition_at("a%3Ab=1/dt=2026-01-01", place.columns)
     assert place.partition_path(partition) == str(tmp_path / "a%3Ab=1" / "dt=2026-01-01")

@@ -1,4 +1,6 @@
-"""The driver dies between commit and policy, between policies and inside merge: no row is lost or doubled, no partition forgotten."""
+"""The driver dies between commit and policy, between policies and inside merge: no row is lost or
+doubled, no partition forgotten.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,10 @@ def three(s):
 
 
 @pytest.mark.parametrize("at", ["a", "b", "c"])
-@pytest.mark.parametrize("kinds", ["custom,merge,success-file,tag", "merge,custom,tag", "merge,success-file,tag,property,custom"])
+@pytest.mark.parametrize(
+    "kinds",
+    ["custom,merge,success-file,tag", "merge,custom,tag", "merge,success-file,tag,property,custom"],
+)
 def test_a_kill_between_policies_is_made_good_by_the_replay(tmp_path, at, kinds):
     policy = killed(at)
     s = stream(tmp_path, {KIND: kinds}, (policy,))
@@ -73,11 +78,20 @@ def test_a_kill_between_policies_is_made_good_by_the_replay(tmp_path, at, kinds)
     assert set(s.times.values()) == {1}
 
 
-def test_a_kill_between_the_commit_of_the_rows_and_the_first_policy_is_made_good_by_the_replay(tmp_path):
+def test_a_kill_between_the_commit_of_the_rows_and_the_first_policy_is_made_good_by_the_replay(
+    tmp_path,
+):
     s = stream(tmp_path, {KIND: "merge,tag"})
     given = three(s)
     hook = s.hook
-    s.hook = type("Dies", (), {"actions": hook.actions, "committed": staticmethod(lambda *_: (_ for _ in ()).throw(Killed()))})()
+    s.hook = type(
+        "Dies",
+        (),
+        {
+            "actions": hook.actions,
+            "committed": staticmethod(lambda *_: (_ for _ in ()).throw(Killed())),
+        },
+    )()
     with pytest.raises(Killed):
         s.batch(0, given)
     assert len(s.pending) == 3 and s.table.count() == 6
@@ -107,13 +121,21 @@ def test_a_kill_or_a_lost_answer_at_any_commit_of_the_batch_and_its_policies(tmp
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("at", range(1, 30, 2))
-def test_a_store_that_fails_inside_the_policies_neither_loses_nor_doubles_a_row(tmp_path, at, after):
-    """The store fails for good at each of its writes; the next batch, with a store that works, makes it good."""
+def test_a_store_that_fails_inside_the_policies_neither_loses_nor_doubles_a_row(
+    tmp_path, at, after
+):
+    """The store fails for good at each of its writes; the next batch, with a store that works,
+    makes it good.
+    """
     s = stream(tmp_path, {KIND: "merge,success-file"}, properties={"commit.retry.num-retries": "0"})
     given = three(s)
-    s.restarted(options={KIND: "success-file", "sink.partition-commit.trigger": "idle", "sink.partition-commit.delay": "9 d"}).batch(
-        0, given
-    )
+    s.restarted(
+        options={
+            KIND: "success-file",
+            "sink.partition-commit.trigger": "idle",
+            "sink.partition-commit.delay": "9 d",
+        }
+    ).batch(0, given)
     assert len(s.pending) == 3
     inner = s.table._backend
     storage = FlakyStorage(s.table._loaded.storage, at, lasting=True, after=after)
@@ -128,7 +150,9 @@ def test_a_store_that_fails_inside_the_policies_neither_loses_nor_doubles_a_row(
     ended_well(s)
 
 
-def test_a_merge_that_another_writer_deletes_under_is_given_up_and_done_with_the_next_batch(tmp_path):
+def test_a_merge_that_another_writer_deletes_under_is_given_up_and_done_with_the_next_batch(
+    tmp_path,
+):
     s = stream(tmp_path, {KIND: "merge"}, properties={"write.delete.mode": "merge-on-read"})
     given = three(s)
 
@@ -139,22 +163,32 @@ def test_a_merge_that_another_writer_deletes_under_is_given_up_and_done_with_the
     backend = FlakyBackend(s.table._backend, before_swap=first)
     racing = s.restarted(backend=backend)
     racing.batch(0, given)
-    assert len(backend.fired) >= 2 and [f.partition for f in racing.hook.failures] == ["dt=a"] and s.pending == {"dt=a"}
+    assert (
+        len(backend.fired) >= 2
+        and [f.partition for f in racing.hook.failures] == ["dt=a"]
+        and s.pending == {"dt=a"}
+    )
     assert sorted(s.table.to_arrow()["id"].to_pylist()) == IDS[1:]
     s.restarted().batch(1, None)
     assert s.pending == set() and sorted(s.table.to_arrow()["id"].to_pylist()) == IDS[1:]
 
 
 @pytest.mark.parametrize("when", ["before the merge reads", "while it writes"])
-def test_equality_deletes_of_another_stream_hold_after_a_merge_and_take_no_newer_rows(tmp_path, when):
+def test_equality_deletes_of_another_stream_hold_after_a_merge_and_take_no_newer_rows(
+    tmp_path, when
+):
     s = stream(tmp_path, {KIND: "merge"})
     given = three(s)
 
     def upserted():
-        """As Flink's sink commits an upsert of id 0: an equality delete, and the new row, in one snapshot."""
+        """As Flink's sink commits an upsert of id 0: an equality delete, and the new row, in one
+        snapshot.
+        """
         table = s.table
         base = table._loaded
-        deletes = write_equality_deletes(conform(rows([0], "a"), base.metadata.schema()), context_of(base), (1,))
+        deletes = write_equality_deletes(
+            conform(rows([0], "a"), base.metadata.schema()), context_of(base), (1,)
+        )
         added = write(conform(rows([0], "a"), base.metadata.schema()), context_of(base))
         commit(table._backend, base, [RowDelta(added=tuple(added), added_deletes=tuple(deletes))])
 
@@ -167,7 +201,9 @@ def test_equality_deletes_of_another_stream_hold_after_a_merge_and_take_no_newer
 
     s.restarted(backend=FlakyBackend(s.table._backend, before_swap=first)).batch(0, given)
     assert len(fired) == 1 and "replace" in [x.operation for x in s.table.snapshots()]
-    assert s.pending == ({"dt=a"} if when == "while it writes" else set()), "rows that came after the merge had read are late"
+    assert s.pending == ({"dt=a"} if when == "while it writes" else set()), (
+        "rows that came after the merge had read are late"
+    )
     s.restarted().batch(1, rows([], []))
     ended_well(s)
     s.table.mark_partition_done({"dt": "a"}, sink_partition_commit_policy_kind="merge")

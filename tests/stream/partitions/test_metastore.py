@@ -1,4 +1,6 @@
-"""The policy `metastore`: complete partitions of a plain folder are added to a real Hive Metastore (FRAZIL_TEST_HMS2, FRAZIL_TEST_HMS4)."""
+"""The policy `metastore`: complete partitions of a plain folder are added to a real Hive Metastore
+(FRAZIL_TEST_HMS2, FRAZIL_TEST_HMS4).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ from tests.stream.partitions.test_directories import FileStream, rows
 
 KERBERISED, ASKING = (
     [os.environ[v] for v in variables if os.environ.get(v)]
-    for variables in (("FRAZIL_TEST_HMS2_KERBEROS", "FRAZIL_TEST_HMS4_KERBEROS"), ("FRAZIL_TEST_HMS4_PLAIN",))
+    for variables in (
+        ("FRAZIL_TEST_HMS2_KERBEROS", "FRAZIL_TEST_HMS4_KERBEROS"),
+        ("FRAZIL_TEST_HMS4_PLAIN",),
+    )
 )
 METASTORES = [os.environ[v] for v in ("FRAZIL_TEST_HMS2", "FRAZIL_TEST_HMS4") if os.environ.get(v)]
 PREFIX = "sink.partition-commit.metastore."
@@ -46,13 +51,25 @@ PLAIN = {
 
 def stored_table(db: str, folder: Path) -> HiveTable:
     """A table of Hive's own, partitioned by `dt`, over a folder."""
-    serde = SerDeInfo(serializationLib="org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe", parameters={})
+    serde = SerDeInfo(
+        serializationLib="org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
+        parameters={},
+    )
     formats = StorageDescriptor(
-        [FieldSchema("id", "bigint")], f"file:{folder}", "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
-        "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat", False, 0, serde, [], {},
-    )  # fmt: skip
+        [FieldSchema("id", "bigint")],
+        f"file:{folder}",
+        "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
+        "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
+        False,
+        0,
+        serde,
+        [],
+        {},
+    )
     keys = [FieldSchema("dt", "string")]
-    return HiveTable("events", db, "us", 1, 1, 0, formats, keys, {"EXTERNAL": "TRUE"}, tableType="EXTERNAL_TABLE")
+    return HiveTable(
+        "events", db, "us", 1, 1, 0, formats, keys, {"EXTERNAL": "TRUE"}, tableType="EXTERNAL_TABLE"
+    )
 
 
 class HiveFolder:
@@ -60,7 +77,9 @@ class HiveFolder:
 
     def __init__(self, uri: str, folder: Path, access: dict[str, str] | None = None):
         self.uri, self.db, self.access = uri, f"p{uuid.uuid4().hex[:10]}", access or {}
-        catalog: Any = frazil.load_catalog("h", type="hive", uri=uri, warehouse=f"{folder.parent}/warehouse", **self.access)
+        catalog: Any = frazil.load_catalog(
+            "h", type="hive", uri=uri, warehouse=f"{folder.parent}/warehouse", **self.access
+        )
         catalog.create_namespace(self.db)
         catalog.create_table(f"{self.db}.iceberg", "id bigint")
         self.client = catalog._backend.client
@@ -68,7 +87,12 @@ class HiveFolder:
 
     def options(self, table: str = "events") -> dict[str, Any]:
         access = {PREFIX + key: value for key, value in self.access.items()}
-        return {KIND: "metastore,success-file", URI: self.uri, TABLE: f"{self.db}.{table}", **access}
+        return {
+            KIND: "metastore,success-file",
+            URI: self.uri,
+            TABLE: f"{self.db}.{table}",
+            **access,
+        }
 
     def partition(self, value: str) -> HivePartition:
         found: HivePartition = self.client.ask(calls.GET_PARTITION, self.db, "events", [value])
@@ -82,7 +106,9 @@ def hive(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HiveFolder]
     made.client.close()
 
 
-def test_complete_partitions_are_added_and_updated_when_they_are_committed_again(hive: HiveFolder, tmp_path: Path) -> None:
+def test_complete_partitions_are_added_and_updated_when_they_are_committed_again(
+    hive: HiveFolder, tmp_path: Path
+) -> None:
     stream = FileStream(tmp_path / "events", hive.options())
     assert stream.batch(0, rows([1, 2, 3], ["a", "b/c", None])) == ()
     found = {value: hive.partition(value) for value in ("a", "b/c", "__HIVE_DEFAULT_PARTITION__")}
@@ -90,7 +116,10 @@ def test_complete_partitions_are_added_and_updated_when_they_are_committed_again
         assert partition.sd is not None and partition.sd.location is not None
         place = Path(partition.sd.location.removeprefix("file:"))
         assert place.parent == tmp_path / "events" and list(place.glob("*.parquet"))
-        assert partition.sd.inputFormat == "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
+        assert (
+            partition.sd.inputFormat
+            == "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
+        )
     first = found["a"]
     assert first.sd is not None
     first.sd.bucketCols, first.sd.numBuckets, first.sd.sortCols = ["id"], 4, [SortColumn("id", 0)]
@@ -103,17 +132,27 @@ def test_complete_partitions_are_added_and_updated_when_they_are_committed_again
     )
     assert stream.batch(1, rows([4], "a")) == ()
     again = hive.partition("a")
-    assert (again.parameters or {})["kept"] == "1" and int((again.parameters or {})["transient_lastDdlTime"]) > 1
-    assert stream.times("a") == 2 and again.sd is not None and again.sd.location == first.sd.location
+    assert (again.parameters or {})["kept"] == "1" and int(
+        (again.parameters or {})["transient_lastDdlTime"]
+    ) > 1
+    assert (
+        stream.times("a") == 2 and again.sd is not None and again.sd.location == first.sd.location
+    )
     kept = again.sd.bucketCols, again.sd.numBuckets, again.sd.sortCols, again.sd.skewedInfo
-    assert kept == (["id"], 4, [SortColumn("id", 0)], first.sd.skewedInfo), "what others have set of how it is stored stays"
+    assert kept == (["id"], 4, [SortColumn("id", 0)], first.sd.skewedInfo), (
+        "what others have set of how it is stored stays"
+    )
 
 
-def test_a_metastore_that_is_away_leaves_the_partition_pending_until_it_is_back(hive: HiveFolder, tmp_path: Path) -> None:
+def test_a_metastore_that_is_away_leaves_the_partition_pending_until_it_is_back(
+    hive: HiveFolder, tmp_path: Path
+) -> None:
     stream = FileStream(tmp_path / "events", hive.options())
     object.__setattr__(stream.chosen, "metastore_uri", "thrift://127.0.0.1:1")
     failures = stream.batch(0, rows([1], "a"))
-    assert [(f.partition, f.policy) for f in failures] == [("dt=a", "metastore")] and stream.pending == {"a"}
+    assert [(f.partition, f.policy) for f in failures] == [
+        ("dt=a", "metastore")
+    ] and stream.pending == {"a"}
     object.__setattr__(stream.chosen, "metastore_uri", hive.uri)
     assert stream.batch(1, rows([2], "b")) == () and stream.pending == set()
     assert hive.partition("a").values == ["a"] and hive.partition("b").values == ["b"]
@@ -135,8 +174,12 @@ def test_whatever_happens_to_a_call_the_partition_is_there_when_the_next_batch_h
     assert proxy.fired == [Fired(call, fault)]
     done = (tmp_path / "events/dt=a/_SUCCESS").exists()
     if failures:
-        assert call != "get_partition" or fault == "slow close", "what only reads is asked again; a slow close swallows the next call"
-        assert [f.policy for f in failures] == ["metastore"] and stream.pending == {"a"} and not done, "the next policy waits for this one"
+        assert call != "get_partition" or fault == "slow close", (
+            "what only reads is asked again; a slow close swallows the next call"
+        )
+        assert (
+            [f.policy for f in failures] == ["metastore"] and stream.pending == {"a"} and not done
+        ), "the next policy waits for this one"
     else:
         assert done and stream.pending == set()
     assert stream.batch(2, rows([2], "b")) == () and stream.pending == set()
@@ -147,7 +190,9 @@ def test_whatever_happens_to_a_call_the_partition_is_there_when_the_next_batch_h
     proxy.close()
 
 
-def test_queries_that_add_one_partition_at_the_same_time_all_succeed(hive: HiveFolder, tmp_path: Path) -> None:
+def test_queries_that_add_one_partition_at_the_same_time_all_succeed(
+    hive: HiveFolder, tmp_path: Path
+) -> None:
     place = f"file:{tmp_path}/events/dt=a"
 
     def announce(_: int) -> None:
@@ -169,12 +214,16 @@ def test_what_cannot_work_is_told_before_the_query_starts(hive: HiveFolder, tmp_
         FileStream(tmp_path / "events", {**hive.options(), URI: "thrift://127.0.0.1:1"})
 
 
-def test_a_metastore_that_asks_for_a_user_and_password_is_told_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_metastore_that_asks_for_a_user_and_password_is_told_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("frazil.catalog.hive.client._PAUSE", 0)
     access = {PREFIX + key: value for key, value in PLAIN.items()}
     with scripted_metastore(plain_guard) as server:
         server.answers = {
-            "get_table_req": answer("get_table_req", success=GetTableResult(stored_table("db", tmp_path / "events"))),
+            "get_table_req": answer(
+                "get_table_req", success=GetTableResult(stored_table("db", tmp_path / "events"))
+            ),
             "get_partition": answer("get_partition", NoSuchObjectException=ServerException("none")),
             "add_partition": answer("add_partition", success=HivePartition(["a"], "db", "events")),
         }
@@ -183,28 +232,45 @@ def test_a_metastore_that_asks_for_a_user_and_password_is_told_them(tmp_path: Pa
             FileStream(tmp_path / "events", options)
         assert server.asked == []
         stream = FileStream(tmp_path / "events", {**options, **access})
-        assert stream.batch(0, rows([1], "a")) == () and server.asked[-2:] == ["get_partition", "add_partition"]
+        assert stream.batch(0, rows([1], "a")) == () and server.asked[-2:] == [
+            "get_partition",
+            "add_partition",
+        ]
         assert "hunter2" not in repr(stream.chosen)
         with pytest.raises(StorageError, match="Error validating the login"):
-            FileStream(tmp_path / "events", {**options, **access, f"{PREFIX}hive.metastore.client.plain.password": "wrong"})
+            FileStream(
+                tmp_path / "events",
+                {**options, **access, f"{PREFIX}hive.metastore.client.plain.password": "wrong"},
+            )
 
 
 @pytest.mark.parametrize("uri", ASKING)
-def test_a_real_metastore_that_asks_for_a_user_and_password_is_told_them(uri: str, tmp_path: Path) -> None:
+def test_a_real_metastore_that_asks_for_a_user_and_password_is_told_them(
+    uri: str, tmp_path: Path
+) -> None:
     hive = HiveFolder(uri, tmp_path / "events", PLAIN)
     stream = FileStream(tmp_path / "events", hive.options())
     assert stream.batch(0, rows([1, 2], ["a", "b"])) == () and hive.partition("b").values == ["b"]
     hive.client.close()
     with pytest.raises(StorageError, match="Error validating the login"):
-        FileStream(tmp_path / "events", {**hive.options(), f"{PREFIX}hive.metastore.client.plain.password": "wrong"})
+        FileStream(
+            tmp_path / "events",
+            {**hive.options(), f"{PREFIX}hive.metastore.client.plain.password": "wrong"},
+        )
 
 
 @pytest.mark.parametrize("uri", KERBERISED)
 @pytest.mark.parametrize("by_file", [False, True])
-def test_a_metastore_that_asks_for_a_ticket_gets_one(uri: str, by_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_metastore_that_asks_for_a_ticket_gets_one(
+    uri: str, by_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kdc = os.environ["FRAZIL_TEST_KDC"]
     monkeypatch.syspath_prepend(f"{kdc}/python")
-    for variable, value in {"KRB5_CONFIG": f"{kdc}/krb5.conf", "KRB5_CLIENT_KTNAME": f"{kdc}/alice.keytab", "KRB5CCNAME": f"{tmp_path}/t"}.items():
+    for variable, value in {
+        "KRB5_CONFIG": f"{kdc}/krb5.conf",
+        "KRB5_CLIENT_KTNAME": f"{kdc}/alice.keytab",
+        "KRB5CCNAME": f"{tmp_path}/t",
+    }.items():
         monkeypatch.setenv(variable, value)
     hive = HiveFolder(uri, tmp_path / "events", {"hive.kerberos-authentication": "true"})
     if by_file:
@@ -218,7 +284,11 @@ def test_a_metastore_that_asks_for_a_ticket_gets_one(uri: str, by_file: bool, tm
     (failure,) = stream.batch(2, rows([4], "c"))
     assert failure.policy == "metastore" and stream.pending == {"c"}
     monkeypatch.setenv("KRB5CCNAME", f"{tmp_path}/t")
-    assert stream.batch(3, rows([5], "d")) == () and stream.pending == set() and hive.partition("c").values == ["c"]
+    assert (
+        stream.batch(3, rows([5], "d")) == ()
+        and stream.pending == set()
+        and hive.partition("c").values == ["c"]
+    )
     hive.client.close()
 
 

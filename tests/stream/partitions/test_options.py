@@ -1,4 +1,6 @@
-"""Options of partition commit: Flink's names and defaults, and refusals that name the option and the fix."""
+"""Options of partition commit: Flink's names and defaults, and refusals that name the option and
+the fix.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,42 @@ KIND, TRIGGER = "sink.partition-commit.policy.kind", "sink.partition-commit.trig
 
 def test_without_options_there_is_no_partition_commit():
     options = partition_commit_options({})
-    assert not options.enabled and options.trigger == "process-time" and options.delay_ms == 0 and options.zone == "UTC"
-    assert options.success_file == "_SUCCESS" and options.default_name == "__DEFAULT_PARTITION__" and not options.end_input
+    assert (
+        not options.enabled
+        and options.trigger == "process-time"
+        and options.delay_ms == 0
+        and options.zone == "UTC"
+    )
+    assert (
+        options.success_file == "_SUCCESS"
+        and options.default_name == "__DEFAULT_PARTITION__"
+        and not options.end_input
+    )
 
 
 def test_options_are_read_by_flinks_names_and_as_keywords_without_dots():
-    named = partition_commit_options({KIND: "merge, success-file", TRIGGER: "partition-time", "sink.partition-commit.delay": "1 h"})
-    as_keywords = partition_commit_options({
-        "sink_partition_commit_policy_kind": ["merge-files", "success-file"], "sink.partition_commit.trigger": "PARTITION-TIME",
-        "sink_partition_commit_delay": timedelta(hours=1),
-    })  # fmt: skip
-    assert named == as_keywords and named.policies == ("merge", "success-file") and named.delay_ms == 3_600_000
-    assert is_partition_option("sink_partition_commit_delay") and not is_partition_option("key-columns")
+    named = partition_commit_options(
+        {
+            KIND: "merge, success-file",
+            TRIGGER: "partition-time",
+            "sink.partition-commit.delay": "1 h",
+        }
+    )
+    as_keywords = partition_commit_options(
+        {
+            "sink_partition_commit_policy_kind": ["merge-files", "success-file"],
+            "sink.partition_commit.trigger": "PARTITION-TIME",
+            "sink_partition_commit_delay": timedelta(hours=1),
+        }
+    )
+    assert (
+        named == as_keywords
+        and named.policies == ("merge", "success-file")
+        and named.delay_ms == 3_600_000
+    )
+    assert is_partition_option("sink_partition_commit_delay") and not is_partition_option(
+        "key-columns"
+    )
 
 
 def test_callables_alone_mean_the_policy_custom():
@@ -51,7 +77,9 @@ def test_durations_are_those_of_flink(text, expected):
     assert milliseconds(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "soon", "1 fortnight", "-1 s", "1.5 h", "1 h 30 min", "7 mss"])
+@pytest.mark.parametrize(
+    "text", ["", "soon", "1 fortnight", "-1 s", "1.5 h", "1 h 30 min", "7 mss"]
+)
 def test_other_durations_are_refused_with_the_options_name(text):
     with pytest.raises(InvalidInput, match=r"sink\.partition-commit\.delay"):
         partition_commit_options({KIND: "merge", "sink.partition-commit.delay": text})
@@ -62,30 +90,81 @@ def test_other_durations_are_refused_with_the_options_name(text):
     [
         ({"sink.partition-commit.triger": "idle"}, "Unknown option"),
         ({TRIGGER: "idle"}, "no effect without sink.partition-commit.policy.kind"),
-        *(({name: "1 h"}, f"{name} has no effect without") for name in ("watermark-column", "watermark-delay", "partition.default-name")),
+        *(
+            ({name: "1 h"}, f"{name} has no effect without")
+            for name in ("watermark-column", "watermark-delay", "partition.default-name")
+        ),
         ({KIND: "tag,tag"}, "twice"),
         ({KIND: "publish"}, "one of success-file, tag"),
         ({KIND: "metastore"}, "metastore.uri"),
-        ({KIND: "metastore", "sink.partition-commit.metastore.uri": "thrift://a", "sink.partition-commit.metastore.table": "t"}, "metastore.table"),
-        ({KIND: "tag", "sink.partition-commit.metastore.uri": "thrift://a"}, "does not list metastore"),
+        (
+            {
+                KIND: "metastore",
+                "sink.partition-commit.metastore.uri": "thrift://a",
+                "sink.partition-commit.metastore.table": "t",
+            },
+            "metastore.table",
+        ),
+        (
+            {KIND: "tag", "sink.partition-commit.metastore.uri": "thrift://a"},
+            "does not list metastore",
+        ),
         ({KIND: "custom"}, "nothing to run"),
         ({KIND: "tag", "sink.partition-commit.policy.class": "a:b"}, "does not list custom"),
         ({KIND: "custom", "sink.partition-commit.policy.class.parameters": "x"}, "nothing to run"),
         ({KIND: "tag", TRIGGER: "hourly"}, "process-time, partition-time, idle"),
-        ({KIND: "tag", "sink.partition-commit.success-file.name": "_DONE"}, "does not list success-file"),
-        ({KIND: "success-file", "sink.partition-commit.success-file.name": "a/b"}, "name of a file"),
+        (
+            {KIND: "tag", "sink.partition-commit.success-file.name": "_DONE"},
+            "does not list success-file",
+        ),
+        (
+            {KIND: "success-file", "sink.partition-commit.success-file.name": "a/b"},
+            "name of a file",
+        ),
         ({KIND: "tag", "compaction.file-size": "1GB"}, "does not list merge"),
         ({KIND: "merge", "compaction.file-size": "huge"}, "must be a size"),
-        ({KIND: "tag", "partition.time-extractor.timestamp-pattern": "$dt"}, "no effect with sink.partition-commit.trigger=process-time"),
-        ({KIND: "tag", TRIGGER: "partition-time", "partition.time-extractor.kind": "custom"}, "needs partition.time-extractor.class"),
-        ({KIND: "tag", TRIGGER: "partition-time", "partition.time-extractor.kind": "default", "partition.time-extractor.class": "a:b"}, "contradicts"),
-        ({KIND: "tag", TRIGGER: "partition-time", "partition.time-extractor.class": "a:b", "partition.time-extractor.timestamp-pattern": "$a"}, "contradicts"),
-        ({KIND: "tag", TRIGGER: "partition-time", "sink.partition-commit.watermark-time-zone": "Mars/Base"}, "must be a time zone"),
-        ({KIND: "tag", TRIGGER: "partition-time", "watermark-delay": "1 h"}, "needs watermark-column"),
+        (
+            {KIND: "tag", "partition.time-extractor.timestamp-pattern": "$dt"},
+            "no effect with sink.partition-commit.trigger=process-time",
+        ),
+        (
+            {KIND: "tag", TRIGGER: "partition-time", "partition.time-extractor.kind": "custom"},
+            "needs partition.time-extractor.class",
+        ),
+        (
+            {
+                KIND: "tag",
+                TRIGGER: "partition-time",
+                "partition.time-extractor.kind": "default",
+                "partition.time-extractor.class": "a:b",
+            },
+            "contradicts",
+        ),
+        (
+            {
+                KIND: "tag",
+                TRIGGER: "partition-time",
+                "partition.time-extractor.class": "a:b",
+                "partition.time-extractor.timestamp-pattern": "$a",
+            },
+            "contradicts",
+        ),
+        (
+            {
+                KIND: "tag",
+                TRIGGER: "partition-time",
+                "sink.partition-commit.watermark-time-zone": "Mars/Base",
+            },
+            "must be a time zone",
+        ),
+        (
+            {KIND: "tag", TRIGGER: "partition-time", "watermark-delay": "1 h"},
+            "needs watermark-column",
+        ),
         ({KIND: "tag", "sink.partition-commit.end-input": "maybe"}, "true or false, not 'maybe'"),
         ({KIND: "tag", "sink_partition_commit_policy_kind": "merge"}, "given twice"),
     ],
-)  # fmt: skip
+)
 def test_wrong_and_contradictory_options_are_refused_with_a_sentence(options, said):
     with pytest.raises(InvalidInput, match=said.replace(".", r"\.")):
         partition_commit_options(options)
@@ -93,10 +172,19 @@ def test_wrong_and_contradictory_options_are_refused_with_a_sentence(options, sa
 
 @pytest.mark.parametrize(
     "name",
-    ["sink.rolling-policy.file-size", "sink.rolling-policy.rollover-interval", "sink.rolling-policy.inactivity-interval",
-     "sink.rolling-policy.check-interval", "compaction.parallelism", "sink.shuffle-by-partition.enable", "sink.parallelism",
-     "partition.idle-time-to-done", "partition.mark-done-action", "partition.mark-done.recover-from-state"],
-)  # fmt: skip
+    [
+        "sink.rolling-policy.file-size",
+        "sink.rolling-policy.rollover-interval",
+        "sink.rolling-policy.inactivity-interval",
+        "sink.rolling-policy.check-interval",
+        "compaction.parallelism",
+        "sink.shuffle-by-partition.enable",
+        "sink.parallelism",
+        "partition.idle-time-to-done",
+        "partition.mark-done-action",
+        "partition.mark-done.recover-from-state",
+    ],
+)
 def test_options_of_flink_and_paimon_that_mean_nothing_here_are_refused_with_what_to_do(name):
     with pytest.raises(Unsupported, match=name.replace(".", r"\.")) as caught:
         partition_commit_options({KIND: "merge", name: "1"})
@@ -118,6 +206,12 @@ def test_auto_compaction_is_refused_in_favour_of_merge_and_its_absence_is_taken(
 
 
 def test_the_options_of_a_streaming_write_are_told_apart():
-    hook, others = partition_commit_of({KIND: "tag", "sink_partition_commit_delay": "1 h", "write-mode": "append", "branch": "b"})
-    assert others == {"write-mode": "append", "branch": "b"} and hook.options.policies == ("tag",) and hook.options.delay_ms == 3_600_000
+    hook, others = partition_commit_of(
+        {KIND: "tag", "sink_partition_commit_delay": "1 h", "write-mode": "append", "branch": "b"}
+    )
+    assert (
+        others == {"write-mode": "append", "branch": "b"}
+        and hook.options.policies == ("tag",)
+        and hook.options.delay_ms == 3_600_000
+    )
     assert partition_commit_of({"write-mode": "upsert"}) == (None, {"write-mode": "upsert"})

@@ -1,4 +1,6 @@
-"""Policies of tables: success files, tags, properties, custom ones and merge, chained in the order written and safe to repeat."""
+"""Policies of tables: success files, tags, properties, custom ones and merge, chained in the order
+written and safe to repeat.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,22 @@ def test_the_success_file_says_when_the_partition_was_committed_and_again_after_
     s.batch(0, rows([1], "a b/c"))
     (place,) = (tmp_path / "db/t/data").glob("*/_SUCCESS")
     first = json.loads(place.read_text())
-    assert first["creationTime"] == first["modificationTime"] and first["late"] is False and place.parent.name == "dt=a+b%2Fc"
+    assert (
+        first["creationTime"] == first["modificationTime"]
+        and first["late"] is False
+        and place.parent.name == "dt=a+b%2Fc"
+    )
     s.batch(1, rows([2], "a b/c"))
     again = json.loads(place.read_text())
-    assert again["creationTime"] == first["creationTime"] <= again["modificationTime"] and again["late"] is True
+    assert (
+        again["creationTime"] == first["creationTime"] <= again["modificationTime"]
+        and again["late"] is True
+    )
 
 
-def test_the_success_file_has_the_name_and_the_place_that_are_documented_also_under_object_store_layout(tmp_path):
+def test_the_success_file_has_the_name_and_the_place_that_are_documented_also_under_object_store_layout(
+    tmp_path,
+):
     options = {KIND: "success-file", "sink.partition-commit.success-file.name": "_DONE"}
     s = stream(tmp_path, options, properties={"write.object-storage.enabled": "true"})
     s.batch(0, rows([1], "a"))
@@ -42,7 +53,9 @@ def test_the_success_file_has_the_name_and_the_place_that_are_documented_also_un
 def test_the_success_file_of_a_branch_is_not_taken_for_mains(tmp_path):
     s = stream(tmp_path, {KIND: "success-file"})
     s.table.append(rows([0], "z"))
-    s.table.manage_snapshots().create_branch(s.table.current_snapshot().snapshot_id, "audit").commit()
+    s.table.manage_snapshots().create_branch(
+        s.table.current_snapshot().snapshot_id, "audit"
+    ).commit()
     s.restarted(branch="audit").batch(0, rows([1], "a"))
     assert [p.name for p in (tmp_path / "db/t/data/dt=a").glob("_*")] == ["_SUCCESS.audit"]
 
@@ -70,27 +83,51 @@ def test_the_property_of_a_partition_tells_the_snapshot_and_late_data(tmp_path):
     s = stream(tmp_path, {KIND: "property"})
     s.batch(0, rows([1], "a"))
     told = json.loads(s.table.properties[property_of("dt=a", "main")])
-    assert told == {"snapshot-id": s.table.current_snapshot().snapshot_id, "watermark": None, "late": False}
+    assert told == {
+        "snapshot-id": s.table.current_snapshot().snapshot_id,
+        "watermark": None,
+        "late": False,
+    }
     s.batch(1, rows([2], "a"))
     assert json.loads(s.table.properties["frazil.partition-commit.done/dt=a@main"])["late"] is True
 
 
 def test_a_custom_policy_gets_the_context_that_is_documented(tmp_path):
     told = []
-    s = stream(tmp_path, {TRIGGER: "partition-time", "partition.default-name": "none", "partition.time-extractor.timestamp-pattern": "$dt"},
-               (told.append,), columns="id bigint, dt string, region string", by=["dt", "region"])  # fmt: skip
-    s.batch(0, pa.table({"id": [1], "dt": ["2026-01-01"], "region": pa.array([None], pa.string())}), JAN1 + 1)
+    s = stream(
+        tmp_path,
+        {
+            TRIGGER: "partition-time",
+            "partition.default-name": "none",
+            "partition.time-extractor.timestamp-pattern": "$dt",
+        },
+        (told.append,),
+        columns="id bigint, dt string, region string",
+        by=["dt", "region"],
+    )
+    s.batch(
+        0,
+        pa.table({"id": [1], "dt": ["2026-01-01"], "region": pa.array([None], pa.string())}),
+        JAN1 + 1,
+    )
     (c,) = told
     assert (c.catalog, c.database, c.table) == ("streams", "db", "t")
     assert c.partition_keys == ("dt", "region") and c.partition_values == ("2026-01-01", "none")
-    assert c.path.endswith("/db/t/data/dt=2026-01-01/region=null") and c.watermark == JAN1 + 1 and c.late is False
+    assert (
+        c.path.endswith("/db/t/data/dt=2026-01-01/region=null")
+        and c.watermark == JAN1 + 1
+        and c.late is False
+    )
     assert c.partition_spec == {"dt": "2026-01-01", "region": "none"}
 
 
 def test_a_policy_class_is_made_with_its_parameters_and_its_commit_is_called(tmp_path):
     custom.CALLS.clear()
-    options = {KIND: "custom", "sink.partition-commit.policy.class": "tests.stream.partitions.custom:Recorder",
-               "sink.partition-commit.policy.class.parameters": "a;b"}  # fmt: skip
+    options = {
+        KIND: "custom",
+        "sink.partition-commit.policy.class": "tests.stream.partitions.custom:Recorder",
+        "sink.partition-commit.policy.class.parameters": "a;b",
+    }
     stream(tmp_path, options).batch(0, rows([1], "x"))
     assert custom.CALLS == [(("a", "b"), {"dt": "x"})]
 
@@ -99,7 +136,9 @@ def test_policies_run_in_the_order_written_for_each_partition(tmp_path):
     seen = []
 
     def look(context):
-        seen.append((context.partition_values, len(s.table.inspect.files()), "done/dt=a" in s.table.refs()))
+        seen.append(
+            (context.partition_values, len(s.table.inspect.files()), "done/dt=a" in s.table.refs())
+        )
 
     s = stream(tmp_path, {KIND: "merge,custom,tag"}, (look,))
     s.table.append(rows([0], "a"))
@@ -107,7 +146,9 @@ def test_policies_run_in_the_order_written_for_each_partition(tmp_path):
     assert seen == [(("a",), 1, False)] and "done/dt=a" in s.table.refs()
 
 
-def test_a_failing_policy_keeps_its_partition_pending_is_reported_and_is_tried_again(tmp_path, caplog):
+def test_a_failing_policy_keeps_its_partition_pending_is_reported_and_is_tried_again(
+    tmp_path, caplog
+):
     down = [True]
 
     def sometimes(context):
@@ -116,9 +157,17 @@ def test_a_failing_policy_keeps_its_partition_pending_is_reported_and_is_tried_a
 
     s = stream(tmp_path, {KIND: "custom,success-file"}, (sometimes,))
     s.batch(0, rows([1, 2], ["a", "b"]))
-    assert s.pending == {"dt=a"} and s.times == {"dt=b": 1} and not (tmp_path / "db/t/data/dt=a/_SUCCESS").exists()
+    assert (
+        s.pending == {"dt=a"}
+        and s.times == {"dt=b": 1}
+        and not (tmp_path / "db/t/data/dt=a/_SUCCESS").exists()
+    )
     (failure,) = s.hook.failures
-    assert (failure.partition, failure.policy) == ("dt=a", "custom") and "no route" in str(failure.error) and "no route" in caplog.text
+    assert (
+        (failure.partition, failure.policy) == ("dt=a", "custom")
+        and "no route" in str(failure.error)
+        and "no route" in caplog.text
+    )
     down[0] = False
     s.batch(1, None)
     assert s.pending == set() and s.times == {"dt=a": 1, "dt=b": 1} and s.hook.failures == ()
@@ -146,7 +195,12 @@ def test_merge_of_a_v3_table_keeps_the_ids_of_rows(tmp_path):
     s.table.append(rows([1, 2], "a"))
     s.table.append(rows([3], "a"))
     read = lambda: sorted(
-        map(repr, s.table.scan(selected_fields=("id", "_row_id", "_last_updated_sequence_number")).to_arrow().to_pylist())
+        map(
+            repr,
+            s.table.scan(selected_fields=("id", "_row_id", "_last_updated_sequence_number"))
+            .to_arrow()
+            .to_pylist(),
+        )
     )
     before = read()
     s.table.mark_partition_done({"dt": "a"}, sink_partition_commit_policy_kind="merge")
@@ -155,18 +209,24 @@ def test_merge_of_a_v3_table_keeps_the_ids_of_rows(tmp_path):
 
 def test_merge_honours_every_schema_the_files_were_written_with_and_all_deletes(tmp_path):
     properties = {"write.delete.mode": "merge-on-read"}
-    s = stream(tmp_path, {KIND: "merge"}, columns="id int, dt string, gone string", properties=properties)
+    s = stream(
+        tmp_path, {KIND: "merge"}, columns="id int, dt string, gone string", properties=properties
+    )
     first = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "dt": ["a"] * 3, "gone": ["x"] * 3})
     s.table.append(first)
     with s.table.update_schema() as change:
         change.delete_column("gone")
         change.update_column("id", "long")
         change.add_column("note", "string")
-    s.table.append(pa.table({"id": pa.array([4, 5], pa.int64()), "dt": ["a"] * 2, "note": ["n", None]}))
+    s.table.append(
+        pa.table({"id": pa.array([4, 5], pa.int64()), "dt": ["a"] * 2, "note": ["n", None]})
+    )
     with s.table.update_schema() as change:
         change.rename_column("note", "remark")
         change.add_column("gone", "long")
-    s.table.append(pa.table({"id": pa.array([6], pa.int64()), "dt": ["a"], "remark": ["r"], "gone": [7]}))
+    s.table.append(
+        pa.table({"id": pa.array([6], pa.int64()), "dt": ["a"], "remark": ["r"], "gone": [7]})
+    )
     s.table.delete("id in (2, 5)")
     assert len(s.table.inspect.delete_files()) > 0
     before = digest(s.table)
@@ -178,7 +238,13 @@ def test_merge_takes_only_the_files_of_its_partition_also_of_an_older_spec(tmp_p
     s = stream(tmp_path, {KIND: "merge"}, columns="id bigint, dt string, ts timestamp", by=["dt"])
 
     def at(*ids):
-        return pa.table({"id": ids, "dt": ["a"] * len(ids), "ts": pa.array([JAN1 * 1000] * len(ids), pa.timestamp("us", "UTC"))})
+        return pa.table(
+            {
+                "id": ids,
+                "dt": ["a"] * len(ids),
+                "ts": pa.array([JAN1 * 1000] * len(ids), pa.timestamp("us", "UTC")),
+            }
+        )
 
     s.table.append(at(1))
     s.table.append(at(2))
@@ -187,7 +253,9 @@ def test_merge_takes_only_the_files_of_its_partition_also_of_an_older_spec(tmp_p
     s.table.append(at(3))
     s.table.append(at(4))
     before = digest(s.table)
-    s.table.mark_partition_done({"dt": "a", "ts_day": "2026-01-01"}, sink_partition_commit_policy_kind="merge")
+    s.table.mark_partition_done(
+        {"dt": "a", "ts_day": "2026-01-01"}, sink_partition_commit_policy_kind="merge"
+    )
     specs = s.table.inspect.files()["spec_id"].to_pylist()
     assert digest(s.table) == before and sorted(specs) == [0, 0, 1]
 
@@ -208,13 +276,22 @@ def test_merge_takes_only_the_files_of_its_partition_also_of_an_older_spec(tmp_p
     ],
 )
 def test_merge_finds_the_files_of_partitions_by_every_transform(tmp_path, by, partition):
-    s = stream(tmp_path, {KIND: "merge"}, columns="id bigint, ts timestamp, day date, name string, price decimal(5, 2)", by=by)
+    s = stream(
+        tmp_path,
+        {KIND: "merge"},
+        columns="id bigint, ts timestamp, day date, name string, price decimal(5, 2)",
+        by=by,
+    )
     name = None if partition == {"name": None} else "abc"
-    one = pa.table({
-        "id": pa.array([7], pa.int64()), "ts": pa.array([ms("2026-01-01 05:30") * 1000], pa.timestamp("us", "UTC")),
-        "day": pa.array([JAN1 // 86_400_000], pa.int32()).cast(pa.date32()), "name": pa.array([name], pa.string()),
-        "price": pa.array(["1.50"]).cast(pa.decimal128(5, 2)),
-    })  # fmt: skip
+    one = pa.table(
+        {
+            "id": pa.array([7], pa.int64()),
+            "ts": pa.array([ms("2026-01-01 05:30") * 1000], pa.timestamp("us", "UTC")),
+            "day": pa.array([JAN1 // 86_400_000], pa.int32()).cast(pa.date32()),
+            "name": pa.array([name], pa.string()),
+            "price": pa.array(["1.50"]).cast(pa.decimal128(5, 2)),
+        }
+    )
     for _ in range(3):
         s.table.append(one)
     field = s.table.spec().fields[0].name
@@ -225,7 +302,10 @@ def test_merge_finds_the_files_of_partitions_by_every_transform(tmp_path, by, pa
 
 @pytest.mark.parametrize(
     ("columns", "one"),
-    [("id bigint, s struct<dt: string>", {"id": [1], "s": [{"dt": "a"}]}), ("id bigint, `s.dt` string", {"id": [1], "s.dt": ["a"]})],
+    [
+        ("id bigint, s struct<dt: string>", {"id": [1], "s": [{"dt": "a"}]}),
+        ("id bigint, `s.dt` string", {"id": [1], "s.dt": ["a"]}),
+    ],
     ids=["a member of a struct", "a column whose name has a dot"],
 )
 def test_merge_finds_the_files_of_a_partition_by_a_name_with_a_dot(tmp_path, columns, one):
@@ -242,10 +322,14 @@ def test_merge_groups_files_up_to_the_target_and_leaves_large_ones(tmp_path):
     for number in range(4):
         s.table.append(rows([number], "a"))
     size = max(s.table.inspect.files()["file_size_in_bytes"].to_pylist())
-    s.table.mark_partition_done({"dt": "a"}, sink_partition_commit_policy_kind="merge", compaction_file_size=int(size * 2.5))
+    s.table.mark_partition_done(
+        {"dt": "a"}, sink_partition_commit_policy_kind="merge", compaction_file_size=int(size * 2.5)
+    )
     assert len(s.table.inspect.files()) == 2 and s.table.count() == 4
     head = s.table.current_snapshot().snapshot_id
-    s.table.mark_partition_done({"dt": "a"}, sink_partition_commit_policy_kind="merge", compaction_file_size=size)
+    s.table.mark_partition_done(
+        {"dt": "a"}, sink_partition_commit_policy_kind="merge", compaction_file_size=size
+    )
     assert s.table.current_snapshot().snapshot_id == head
 
 
@@ -255,4 +339,6 @@ def test_late_files_are_merged_once_with_what_was_merged_before(tmp_path):
     for number in range(1, 4):
         s.batch(number, rows([number], "a"))
         assert len(s.table.inspect.files()) == 1
-    assert digest(s.table) == sorted(repr({"id": n, "dt": "a"}) for n in range(4)) and s.times == {"dt=a": 3}
+    assert digest(s.table) == sorted(repr({"id": n, "dt": "a"}) for n in range(4)) and s.times == {
+        "dt=a": 3
+    }

@@ -1,4 +1,6 @@
-"""The state of partition commit: what is stored is read back, damage is told, and random histories agree with a plain model."""
+"""The state of partition commit: what is stored is read back, damage is told, and random histories
+agree with a plain model.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,31 @@ from frazil.stream.partitions.state import Archive, Done, PartitionState, Pendin
 from frazil.stream.partitions.tracking import WrittenPartitions, with_done, with_written
 
 TIMES = st.integers(0, 2**53)
-PARTITIONS = st.builds(Partition, st.integers(0, 3), st.lists(st.none() | st.text(max_size=5), min_size=1, max_size=3).map(tuple))
+PARTITIONS = st.builds(
+    Partition,
+    st.integers(0, 3),
+    st.lists(st.none() | st.text(max_size=5), min_size=1, max_size=3).map(tuple),
+)
 STATES = st.builds(
     PartitionState,
     st.dictionaries(PARTITIONS, st.builds(Pending, TIMES, TIMES, st.integers(1, 9))),
-    st.dictionaries(PARTITIONS, st.builds(Done, TIMES, st.none() | TIMES, st.none() | st.integers(1, 2**63), st.integers(1, 9), st.none() | TIMES)),
-    st.lists(st.builds(Archive, st.text(max_size=9), st.text(max_size=9), st.text(max_size=9)), max_size=2).map(tuple),
+    st.dictionaries(
+        PARTITIONS,
+        st.builds(
+            Done,
+            TIMES,
+            st.none() | TIMES,
+            st.none() | st.integers(1, 2**63),
+            st.integers(1, 9),
+            st.none() | TIMES,
+        ),
+    ),
+    st.lists(
+        st.builds(Archive, st.text(max_size=9), st.text(max_size=9), st.text(max_size=9)),
+        max_size=2,
+    ).map(tuple),
     st.none() | TIMES,
-)  # fmt: skip
+)
 
 
 @given(STATES)
@@ -60,7 +79,9 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_random_histories_of_writes_and_announcements_agree_with_a_plain_model(steps):
-    """A partition is pending exactly when something was written since what its last announcement had judged."""
+    """A partition is pending exactly when something was written since what its last announcement
+    had judged.
+    """
     state, archived = PartitionState(), {}
     unseen, times, judged = dict.fromkeys(NAMES, 0), dict.fromkeys(NAMES, 0), {}
     for now, (step, names) in enumerate(steps):
@@ -82,9 +103,13 @@ def test_random_histories_of_writes_and_announcements_agree_with_a_plain_model(s
             state = PartitionState(state.pending, {}, (), state.watermark_ms)
     for n in NAMES:
         record = state.done.get(n) or archived.get(n)
-        assert (n in state.pending) == (unseen[n] > 0) and (state.pending[n].commits == unseen[n] if unseen[n] else True)
+        assert (n in state.pending) == (unseen[n] > 0) and (
+            state.pending[n].commits == unseen[n] if unseen[n] else True
+        )
         assert (record.times if record else 0) == times[n]
-        assert (record is not None and record.late_ms is not None) == (times[n] > 0 and unseen[n] > 0)
+        assert (record is not None and record.late_ms is not None) == (
+            times[n] > 0 and unseen[n] > 0
+        )
 
 
 def test_an_announcement_that_another_process_has_made_meanwhile_is_not_counted_again():
@@ -92,7 +117,9 @@ def test_an_announcement_that_another_process_has_made_meanwhile_is_not_counted_
     state = with_written(PartitionState(), WrittenPartitions(frozenset([p])), {}.get, 1)
     judged = {p: state.pending[p]}
     once = with_done(state, judged, {}.get, 2, 7, 5)
-    assert with_done(once, judged, {}.get, 3, 8, 6) == once and once.done[p] == Done(2, 5, 7, 1, None)
+    assert with_done(once, judged, {}.get, 3, 8, 6) == once and once.done[p] == Done(
+        2, 5, 7, 1, None
+    )
 
 
 def test_data_that_came_after_two_processes_judged_stays_pending_when_both_have_announced():

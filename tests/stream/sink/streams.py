@@ -1,4 +1,6 @@
-"""Streams of batches for tests, without Spark: a sink over a table, and what it has made of the rows."""
+"""Streams of batches for tests, without Spark: a sink over a table, and what it has made of the
+rows.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +30,33 @@ def sink_of(table: Table, query: str = QUERY, backend: Any = None, **options: An
     """A new run of a query, as after a restart."""
     own = {k: options.pop(k) for k in ("hooks", "on_commit", "snapshot_properties") if k in options}
     table.refresh()
-    return StreamSink(backend or table._backend, table._loaded, "db.t", query, checked_options(options, table._loaded), **own)
+    return StreamSink(
+        backend or table._backend,
+        table._loaded,
+        "db.t",
+        query,
+        checked_options(options, table._loaded),
+        **own,
+    )
 
 
 def rows_of(*rows: tuple[Any, ...], names: tuple[str, ...] = ("id", "p", "v")) -> ArrowRows:
     types = {"id": pa.int64(), "v": pa.int64(), "seq": pa.int64()}
-    return ArrowRows(pa.table({n: pa.array([r[i] for r in rows], types.get(n, pa.string())) for i, n in enumerate(names)}))
+    return ArrowRows(
+        pa.table(
+            {
+                n: pa.array([r[i] for r in rows], types.get(n, pa.string()))
+                for i, n in enumerate(names)
+            }
+        )
+    )
 
 
 def held(table: Table, branch: str = "main") -> list[tuple[Any, ...]]:
     found = table.refresh().scan(branch=branch).to_arrow().to_pylist()
-    return sorted((tuple(r.values()) for r in found), key=lambda r: tuple((v is not None, v) for v in r))
+    return sorted(
+        (tuple(r.values()) for r in found), key=lambda r: tuple((v is not None, v) for v in r)
+    )
 
 
 def data_files(table: Table) -> set[str]:
@@ -47,7 +65,10 @@ def data_files(table: Table) -> set[str]:
 
 def known_files(table: Table) -> set[str]:
     """The files that any snapshot of the table refers to."""
-    return {r["file_path"].removeprefix("file://") for r in table.refresh().inspect.all_files().to_pylist()}
+    return {
+        r["file_path"].removeprefix("file://")
+        for r in table.refresh().inspect.all_files().to_pylist()
+    }
 
 
 def contents(table: Table) -> list[DataFileContent]:

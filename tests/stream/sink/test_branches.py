@@ -11,8 +11,12 @@ from tests.stream.sink.streams import held, make_table, rows_of, sink_of
 from tests.stream.sink.test_many_tables import catalog_at, sink_on, split
 
 
-@pytest.mark.parametrize("options", [{}, {"mode": "overwrite"}, {"mode": "upsert", "key_columns": "id"}], ids=str)
-def test_a_branch_that_does_not_exist_and_a_tag_are_refused_before_the_query_starts(tmp_path: Path, options: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "options", [{}, {"mode": "overwrite"}, {"mode": "upsert", "key_columns": "id"}], ids=str
+)
+def test_a_branch_that_does_not_exist_and_a_tag_are_refused_before_the_query_starts(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
     table = make_table(tmp_path)
     with pytest.raises(NoSuchRefError, match="'audti'.*create_branch"):
         sink_of(table, branch="audti", **options)
@@ -40,10 +44,15 @@ def test_a_branch_that_is_dropped_while_a_stream_runs_is_not_made_again(tmp_path
     assert set(table.refresh().refs()) == {"main"} and held(table) == [(1, "a", 0)]
 
 
-def test_of_many_tables_those_that_are_made_get_the_branch_and_others_must_have_it(tmp_path: Path) -> None:
+def test_of_many_tables_those_that_are_made_get_the_branch_and_others_must_have_it(
+    tmp_path: Path,
+) -> None:
     catalog = catalog_at(tmp_path)
     sink_on(catalog, branch="audit").commit(0, split(("db.new", 1, 0)))
-    assert catalog.load_table("db.new").scan(branch="audit").count() == 1 and catalog.load_table("db.new").scan().count() == 0
+    assert (
+        catalog.load_table("db.new").scan(branch="audit").count() == 1
+        and catalog.load_table("db.new").scan().count() == 0
+    )
     sink_on(catalog, branch="audit").commit(1, split(("db.new", 2, 0)))
     catalog.create_table("db.old", "id bigint, v bigint").append([{"id": 1, "v": 1}])
     with pytest.raises(FrazilError, match="audit"):

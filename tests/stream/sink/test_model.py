@@ -1,4 +1,6 @@
-"""A model of upsert and CDC: random batches against a dict, with both strategies, on v2 and v3; equal rows after every batch."""
+"""A model of upsert and CDC: random batches against a dict, with both strategies, on v2 and v3;
+equal rows after every batch.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,29 @@ NAMES = ("id", "p", "v", "seq", "op")
 
 
 def batch(rand: random.Random, number: int) -> list[tuple[Any, ...]]:
-    """Duplicates, deletes of absent keys, null keys, rows that move to another partition, and rows that come late."""
+    """Duplicates, deletes of absent keys, null keys, rows that move to another partition, and rows
+    that come late.
+    """
     size = rand.choice((0, 1, 2, 5, 12))
-    return [(rand.choice(KEYS), rand.choice("abc"), number * 100 + n, rand.randrange(4), rand.choice(KINDS)) for n in range(size)]
+    return [
+        (
+            rand.choice(KEYS),
+            rand.choice("abc"),
+            number * 100 + n,
+            rand.randrange(4),
+            rand.choice(KINDS),
+        )
+        for n in range(size)
+    ]
 
 
-def apply(model: dict[Any, tuple[Any, ...]], rows: list[tuple[Any, ...]], mode: str, ordered: bool, key_of: Any) -> None:
+def apply(
+    model: dict[Any, tuple[Any, ...]],
+    rows: list[tuple[Any, ...]],
+    mode: str,
+    ordered: bool,
+    key_of: Any,
+) -> None:
     """One row after the other, in the order that the options say."""
     for row in sorted(rows, key=lambda r: r[3]) if ordered else rows:
         if mode == "cdc" and row[4] in ("-D", "-U"):
@@ -60,10 +79,16 @@ def check(table: Table, seed: int, mode: str, keys: list[str], strategy: str) ->
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("mode", ["upsert", "cdc"])
-@pytest.mark.parametrize(("strategy", "partition_by", "keys"), [
-    ("lookup", [], ["id"]), ("lookup", ["p"], ["id"]), ("equality-deletes", [], ["id"]), ("equality-deletes", ["p"], ["id", "p"]),
-    ("equality-deletes", ["bucket(2, id)"], ["id"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("strategy", "partition_by", "keys"),
+    [
+        ("lookup", [], ["id"]),
+        ("lookup", ["p"], ["id"]),
+        ("equality-deletes", [], ["id"]),
+        ("equality-deletes", ["p"], ["id", "p"]),
+        ("equality-deletes", ["bucket(2, id)"], ["id"]),
+    ],
+)
 def test_random_batches_leave_the_rows_of_a_dict(
     version: int, mode: str, strategy: str, partition_by: list[str], keys: list[str], tmp_path: Path
 ) -> None:

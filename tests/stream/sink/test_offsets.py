@@ -12,7 +12,9 @@ HEAD = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":%d,"conf":{"spark.sql.shuff
 TABLE = '{"position":[7,"after",0],"uuid":"u"}'
 
 
-def digest(offsets: str, more: Mapping[str, str] | None = None, time: int = 1, head: str = HEAD) -> str | None:
+def digest(
+    offsets: str, more: Mapping[str, str] | None = None, time: int = 1, head: str = HEAD
+) -> str | None:
     files = {"offsets/3": head % (time, time) + offsets, **(more or {})}
     return batch_digest(3, files.get)
 
@@ -32,18 +34,28 @@ def digest(offsets: str, more: Mapping[str, str] | None = None, time: int = 1, h
         (f"orders:{TABLE}", f"users:{TABLE}", False),
     ],
 )
-def test_the_same_offsets_have_the_same_digest_whenever_the_batch_was_planned(first: str, second: str, same: bool) -> None:
+def test_the_same_offsets_have_the_same_digest_whenever_the_batch_was_planned(
+    first: str, second: str, same: bool
+) -> None:
     assert (digest(first) == digest(second, time=2)) is same and digest(first) is not None
 
 
 def test_a_batch_of_files_is_told_by_the_list_of_its_files() -> None:
-    listed = lambda *names: "v1\n" + "\n".join(f'{{"path":"{n}","timestamp":1,"batchId":4}}' for n in names)
+    listed = lambda *names: (
+        "v1\n" + "\n".join(f'{{"path":"{n}","timestamp":1,"batchId":4}}' for n in names)
+    )
     offset = '{"logOffset":4}'
     one = digest(offset, {"sources/0/4": listed("a")})
-    assert one == digest(offset, {"sources/0/4": listed("a")}, time=9) != digest(offset, {"sources/0/4": listed("a", "b")})
+    assert (
+        one
+        == digest(offset, {"sources/0/4": listed("a")}, time=9)
+        != digest(offset, {"sources/0/4": listed("a", "b")})
+    )
     compacted = listed("a") + '\n{"path":"old","timestamp":1,"batchId":3}'
     assert digest(offset, {"sources/0/4.compact": compacted}) == one
-    assert digest(f"0:{offset}", {"sources/0/4": listed("a")}) == one, "as version 2 of the log writes it"
+    assert digest(f"0:{offset}", {"sources/0/4": listed("a")}) == one, (
+        "as version 2 of the log writes it"
+    )
 
 
 def test_what_a_checkpoint_does_not_tell_has_no_digest(caplog: pytest.LogCaptureFixture) -> None:

@@ -28,10 +28,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Any]
         for version in (2, 3):
             rand = random.Random(version)
             place = tmp_path_factory.mktemp("streams")
-            table = make_table(place, format_version=version, partition_by=["p"] if kind in ("lookup", "partitioned") else [])
+            table = make_table(
+                place,
+                format_version=version,
+                partition_by=["p"] if kind in ("lookup", "partitioned") else [],
+            )
             sink = sink_of(table, **options)
             for number in range(4):
-                given = [(rand.choice((None, *range(9))), rand.choice("ab"), n, rand.choice("cud")) for n in range(12)]
+                given = [
+                    (rand.choice((None, *range(9))), rand.choice("ab"), n, rand.choice("cud"))
+                    for n in range(12)
+                ]
                 names = ("id", "p", "v", "op")[: 4 if options["mode"] == "cdc" else 3]
                 sink.commit(number, rows_of(*(g[: len(names)] for g in given), names=names))
             found[kind, version] = table.refresh()
@@ -39,7 +46,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Any]
 
 
 def want(table: Any) -> tuple[int, str]:
-    schema = next(s for s in read_metadata(table.metadata_location)["schemas"] if s["schema-id"] == table.schema().schema_id)
+    schema = next(
+        s
+        for s in read_metadata(table.metadata_location)["schemas"]
+        if s["schema-id"] == table.schema().schema_id
+    )
     mine = rowsum(table.to_arrow(), schema)
     return mine["rows"], mine["sum"]
 
@@ -57,7 +68,9 @@ def test_java_reads_the_same_rows(made: Any, java_check: JavaCheck) -> None:
         assert (result["rows"], result["sum"]) == want(made[k]), k
 
 
-def test_pyiceberg_reads_the_same_rows_but_for_deletes_that_it_does_not_know(made: Any, pyiceberg_check: PyIcebergCheck) -> None:
+def test_pyiceberg_reads_the_same_rows_but_for_deletes_that_it_does_not_know(
+    made: Any, pyiceberg_check: PyIcebergCheck
+) -> None:
     paths = paths_of(made)
     results = pyiceberg_check(list(paths.values()))
     for k, path in paths.items():

@@ -1,4 +1,6 @@
-"""Streams whose driver is killed at random, while others compact the table and roll it back: every row is there once (`make soak`)."""
+"""Streams whose driver is killed at random, while others compact the table and roll it back: every
+row is there once (`make soak`).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from frazil.errors import CommitFailedException, NoSuchNamespaceError, NoSuchTableError, ValidationException
+from frazil.errors import (
+    CommitFailedException,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    ValidationException,
+)
 from frazil.ops.operation import TableOperation
 from frazil.stream.partitions.fields import Partition
 from frazil.stream.partitions.policies import merge
@@ -36,7 +43,11 @@ EVERY = 8
 KINDS: dict[str, dict[str, Any]] = {
     "append": {},
     "lookup": {"mode": "upsert", "key_columns": ["id"]},
-    "equality-deletes": {"mode": "upsert", "key_columns": ["id"], "upsert_strategy": "equality-deletes"},
+    "equality-deletes": {
+        "mode": "upsert",
+        "key_columns": ["id"],
+        "upsert_strategy": "equality-deletes",
+    },
     "cdc": {"mode": "cdc", "key_columns": ["id"]},
     "many": {},
 }
@@ -80,10 +91,19 @@ def drive(place: str, kind: str) -> None:
         rows = batch(kind, number)
         if many is not None:
             columns = list(zip(*((f"db.{t}", i, v) for t, i, v in rows), strict=True))
-            many.commit(number, ArrowSplit(pa.table(dict(zip(("topic", "id", "v"), columns, strict=True))), 0))
+            many.commit(
+                number,
+                ArrowSplit(pa.table(dict(zip(("topic", "id", "v"), columns, strict=True))), 0),
+            )
         elif one is not None:
             names = ("op", "id", "v")[kind != "cdc" :]
-            one.commit(number, rows_of(*(({"-": "d"}.get(t, "u"), i, v)[kind != "cdc" :] for t, i, v in rows), names=names))
+            one.commit(
+                number,
+                rows_of(
+                    *(({"-": "d"}.get(t, "u"), i, v)[kind != "cdc" :] for t, i, v in rows),
+                    names=names,
+                ),
+            )
         (folder / "done.new").write_text(str(number))
         (folder / "done.new").rename(folder / "done")
 
@@ -93,7 +113,9 @@ def last_done(folder: Path) -> int:
 
 
 def compacted(table: Table) -> bool:
-    """Rewrite the small files of a table as one `replace`; False where another writer was in the way."""
+    """Rewrite the small files of a table as one `replace`; False where another writer was in the
+    way.
+    """
     table.refresh()
     if table.current_snapshot() is None:
         return False
@@ -109,7 +131,9 @@ def compacted(table: Table) -> bool:
 
 
 def rolled_back(table: Table) -> bool:
-    """Commit a row and roll it back, while the driver is dead; False where there is nothing to go back to."""
+    """Commit a row and roll it back, while the driver is dead; False where there is nothing to go
+    back to.
+    """
     before = table.refresh().current_snapshot()
     if before is None:
         return False
@@ -120,12 +144,18 @@ def rolled_back(table: Table) -> bool:
 
 
 class Compactor(threading.Thread):
-    """Compact tables one after the other until the end of the block. `rest`: seconds before each. `done`: how often it changed each."""
+    """Compact tables one after the other until the end of the block. `rest`: seconds before each.
+    `done`: how often it changed each.
+    """
 
     def __init__(self, catalog: Catalog, names: Sequence[str], rest: float = 0.3):
         super().__init__(daemon=True)
         self._catalog, self._names, self._rest = catalog, names, rest
-        self._over, self.pause, self.done = threading.Event(), threading.Lock(), Counter(dict.fromkeys(names, 0))
+        self._over, self.pause, self.done = (
+            threading.Event(),
+            threading.Lock(),
+            Counter(dict.fromkeys(names, 0)),
+        )
 
     def __enter__(self) -> Compactor:
         self.start()
@@ -145,17 +175,25 @@ class Compactor(threading.Thread):
 
 @pytest.mark.disk
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_row_is_lost_or_doubled_while_the_driver_is_killed_and_others_compact_and_roll_back(kind: str, tmp_path: Path) -> None:
+def test_no_row_is_lost_or_doubled_while_the_driver_is_killed_and_others_compact_and_roll_back(
+    kind: str, tmp_path: Path
+) -> None:
     rand, catalog = random.Random(kind), catalog_at(tmp_path)
     catalog.create_namespace("db")
     if kind != "many":
-        catalog.create_table(f"db.{kind}", "id bigint, v bigint", format_version=3 if kind == "lookup" else 2)
+        catalog.create_table(
+            f"db.{kind}", "id bigint, v bigint", format_version=3 if kind == "lookup" else 2
+        )
     killed = 0
     with Compactor(catalog_at(tmp_path), tables_of(kind)) as compactor:
         while last_done(tmp_path) < BATCHES - 1:
             child = started(drive, str(tmp_path), kind, place=tmp_path)
             wanted, end = last_done(tmp_path) + rand.randint(1, 2 * EVERY), time.monotonic() + 300
-            while last_done(tmp_path) < min(wanted, BATCHES - 1) and child.process.is_alive() and time.monotonic() < end:
+            while (
+                last_done(tmp_path) < min(wanted, BATCHES - 1)
+                and child.process.is_alive()
+                and time.monotonic() < end
+            ):
                 time.sleep(0.01)
             time.sleep(rand.random() * 0.1)
             child.process.kill()
@@ -165,9 +203,13 @@ def test_no_row_is_lost_or_doubled_while_the_driver_is_killed_and_others_compact
             if rand.random() < 0.5:
                 for name in tables_of(kind):
                     if catalog.table_exists(name):
-                        with compactor.pause:  # a compaction between the two commits would be rolled back as well, or keep the row
+                        # a compaction between the two commits would be rolled back as well, or keep
+                        # the row
+                        with compactor.pause:
                             rolled_back(catalog.load_table(name))
-    assert killed >= max(1, BATCHES // (4 * EVERY)) and compactor.done.total() > 0, "the faults fired"
+    assert killed >= max(1, BATCHES // (4 * EVERY)) and compactor.done.total() > 0, (
+        "the faults fired"
+    )
     for name, rows in expected(kind).items():
         table = catalog.load_table(name)
         assert held(table) == rows, name

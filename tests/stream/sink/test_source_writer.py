@@ -1,4 +1,6 @@
-"""Streams by key through the writer of the Python data source: each call on a writer of its own, as PySpark makes them. No Spark runs."""
+"""Streams by key through the writer of the Python data source: each call on a writer of its own, as
+PySpark makes them. No Spark runs.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,22 @@ from frazil.spark.door.datasource import IcebergSource
 from frazil.spark.streams import keyed_writer, source_writer
 from frazil.spark.streams.writer import require_checkpoint
 
-TYPES = {"id": LongType(), "p": StringType(), "v": LongType(), "op": StringType(), "seq": LongType()}
+TYPES = {
+    "id": LongType(),
+    "p": StringType(),
+    "v": LongType(),
+    "op": StringType(),
+    "seq": LongType(),
+}
 UPSERT = {"write-mode": "upsert", "key-columns": "id"}
 CDC = {"write-mode": "cdc", "key-columns": "id", "order-column": "seq"}
 
 
 @pytest.fixture
 def table(tmp_path):
-    return frazil.load_catalog("c", type="path", warehouse=str(tmp_path / "wh")).create_table("db.t", "id bigint, p string, v bigint")
+    return frazil.load_catalog("c", type="path", warehouse=str(tmp_path / "wh")).create_table(
+        "db.t", "id bigint, p string, v bigint"
+    )
 
 
 def writer(table, columns="id p v", **options):
@@ -50,7 +60,9 @@ def sent(monkeypatch, table, batch, *tasks, columns="id p v", **options):
 
             taskAttemptId = partitionId
 
-        monkeypatch.setattr("frazil.spark.tasks.this_task.TaskContext", type("Now", (), {"get": staticmethod(Task)}))
+        monkeypatch.setattr(
+            "frazil.spark.tasks.this_task.TaskContext", type("Now", (), {"get": staticmethod(Task)})
+        )
         names = columns.split()
         types = [pa.int64() if isinstance(TYPES[n], LongType) else pa.string() for n in names]
         arrays = [pa.array([row[n] for row in rows], t) for n, t in enumerate(types)]
@@ -59,7 +71,9 @@ def sent(monkeypatch, table, batch, *tasks, columns="id p v", **options):
 
 
 def held(table):
-    return sorted((tuple(r.values()) for r in table.refresh().scan().to_arrow().to_pylist()), key=repr)
+    return sorted(
+        (tuple(r.values()) for r in table.refresh().scan().to_arrow().to_pylist()), key=repr
+    )
 
 
 def files(table):
@@ -67,7 +81,10 @@ def files(table):
 
 
 def unknown_files(table):
-    return files(table) - {r["file_path"].removeprefix("file://") for r in table.refresh().inspect.all_files().to_pylist()}
+    return files(table) - {
+        r["file_path"].removeprefix("file://")
+        for r in table.refresh().inspect.all_files().to_pylist()
+    }
 
 
 @pytest.mark.parametrize("strategy", ["lookup", "equality-deletes"])
@@ -92,7 +109,9 @@ def test_changes_are_applied_by_their_kind_in_the_order_of_their_column(table, m
         [[(1, "a", 2, "d", 1)], [(3, "a", 3, "u", 2), (4, "a", 1, "d", 1)]],
     ]
     for n, tasks in enumerate(batches):
-        writer(table, columns, **CDC).commit(sent(monkeypatch, table, n, *tasks, columns=columns, **CDC), n)
+        writer(table, columns, **CDC).commit(
+            sent(monkeypatch, table, n, *tasks, columns=columns, **CDC), n
+        )
     assert held(table) == [(2, "a", 9), (3, "a", 3)] and unknown_files(table) == set()
 
 
@@ -107,10 +126,14 @@ def test_an_empty_batch_and_a_batch_that_failed_leave_nothing(table, monkeypatch
 def test_a_column_that_the_table_lacks_is_refused_or_added(table, monkeypatch):
     tasks, columns = [[(1, "a", 1, 7)]], "id p v seq"
     with pytest.raises(SchemaMismatch, match="seq"):
-        writer(table, columns, **UPSERT).commit(sent(monkeypatch, table, 0, *tasks, columns=columns, **UPSERT), 0)
+        writer(table, columns, **UPSERT).commit(
+            sent(monkeypatch, table, 0, *tasks, columns=columns, **UPSERT), 0
+        )
     assert files(table) == set()
     merging = {**UPSERT, "merge-schema": "true"}
-    writer(table, columns, **merging).commit(sent(monkeypatch, table, 0, *tasks, columns=columns, **merging), 0)
+    writer(table, columns, **merging).commit(
+        sent(monkeypatch, table, 0, *tasks, columns=columns, **merging), 0
+    )
     assert held(table) == [(1, "a", 1, 7)]
 
 

@@ -1,4 +1,6 @@
-"""Tables with a history, made op by op, and streams over them read to the end: what a test of the source needs."""
+"""Tables with a history, made op by op, and streams over them read to the end: what a test of the
+source needs.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +31,25 @@ PARTS = 2
 
 
 class Story:
-    """A table `id bigint, p int`, of which each op is a commit: op k brings ids 10k, 10k + 1, …, each in a file of its own.
+    """A table `id bigint, p int`, of which each op is a commit: op k brings ids 10k, 10k + 1, …,
+    each in a file of its own.
 
-    Ops: `a` append, `o` overwrite everything, `d` delete the rows of the newest append, `r` compact all files into one.
+    Ops: `a` append, `o` overwrite everything, `d` delete the rows of the newest append, `r` compact
+    all files into one.
     """
 
-    def __init__(self, ops: str = "", parts: int = PARTS, properties: Mapping[str, str] | None = None, columns: str = "id bigint, p int"):
+    def __init__(
+        self,
+        ops: str = "",
+        parts: int = PARTS,
+        properties: Mapping[str, str] | None = None,
+        columns: str = "id bigint, p int",
+    ):
         catalog = frazil.load_catalog(f"story{next(_names)}", type="memory")
         catalog.create_namespace("db")
-        self.table = catalog.create_table("db.t", columns, partition_by=["p"], properties=dict(properties or {}))
+        self.table = catalog.create_table(
+            "db.t", columns, partition_by=["p"], properties=dict(properties or {})
+        )
         self.parts, self.count = parts, 0
         self.snapshot_of: list[int] = []
         self.loads = 0
@@ -82,7 +94,11 @@ class Story:
 
     def expire(self, *snapshot_ids: int) -> None:
         assert self.table._backend is not None
-        commit(self.table._backend, self.table._loaded, [MetadataChange(lambda _: [RemoveSnapshots(tuple(snapshot_ids))])])
+        commit(
+            self.table._backend,
+            self.table._loaded,
+            [MetadataChange(lambda _: [RemoveSnapshots(tuple(snapshot_ids))])],
+        )
         self.table.refresh()
 
     def roll_back(self, snapshot_id: int) -> None:
@@ -94,7 +110,9 @@ class Story:
         self.loads += 1
         return self.table.refresh()._loaded
 
-    def source(self, clock: Clock | None = None, load: Callable[[], Any] | None = None, **options: Any) -> StreamSource:
+    def source(
+        self, clock: Clock | None = None, load: Callable[[], Any] | None = None, **options: Any
+    ) -> StreamSource:
         given = {"monitor_interval": "0s", **options}
         clock = clock or Clock(wait=lambda _: None)
         return StreamSource(load or self.load, stream_options(given), self.table.schema(), clock)
@@ -102,11 +120,18 @@ class Story:
     def appended_between(self, start: int | None, end: int | None) -> list[int]:
         """Ids of the append snapshots after one up to another, by the batch reader."""
         between = snapshots_between(self.table.metadata, start, end)
-        return [i for s in between if s.operation == "append" for i in sorted(self.rows_added(s.snapshot_id))]
+        return [
+            i
+            for s in between
+            if s.operation == "append"
+            for i in sorted(self.rows_added(s.snapshot_id))
+        ]
 
     def rows_added(self, snapshot_id: int) -> list[int]:
         parent = self.table.metadata.snapshot_by_id(snapshot_id).parent_snapshot_id
-        scan = self.table.incremental_append_scan(from_snapshot_id_exclusive=parent, to_snapshot_id_inclusive=snapshot_id)
+        scan = self.table.incremental_append_scan(
+            from_snapshot_id_exclusive=parent, to_snapshot_id_inclusive=snapshot_id
+        )
         return list(scan.to_arrow()["id"].to_pylist())
 
 
@@ -118,7 +143,13 @@ def rows_of(plan: BatchPlan) -> list[dict[str, Any]]:
     if plan.changes is not None:
         assert plan.changelog_read is not None
         return list(read_changelog(plan.changes, plan.changelog_read).read_all().to_pylist())
-    return [row for part in plan.rows for task in part.tasks for batch in read_task(task, part.context) for row in batch.to_pylist()]
+    return [
+        row
+        for part in plan.rows
+        for task in part.tasks
+        for batch in read_task(task, part.context)
+        for row in batch.to_pylist()
+    ]
 
 
 def as_stored(offset: dict[str, Any]) -> dict[str, Any]:
@@ -143,7 +174,9 @@ def batches(
     raise AssertionError("the stream does not come to an end")
 
 
-def drained(source: StreamSource, start: dict[str, Any] | None = None) -> tuple[list[int], dict[str, Any]]:
+def drained(
+    source: StreamSource, start: dict[str, Any] | None = None
+) -> tuple[list[int], dict[str, Any]]:
     """All ids up to the head, in order, and the last offset."""
     found: list[int] = []
     at = source.initial_offset() if start is None else start

@@ -1,4 +1,6 @@
-"""A query that is started again from its checkpoint with other options, and queries that read one table beside each other."""
+"""A query that is started again from its checkpoint with other options, and queries that read one
+table beside each other.
+"""
 
 from __future__ import annotations
 
@@ -24,22 +26,35 @@ def first(story: Story, **options: Any) -> tuple[list[int], dict[str, Any]]:
 @pytest.mark.parametrize(
     "later",
     [
-        {"starting_strategy": "INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE"}, {"stream_from_timestamp": 1}, {FILES: 5}, {},
-        {"streaming_max_bytes_per_micro_batch": 1}, {"max_planning_snapshot_count": 1}, {"split_size": 100}, {"order_by": "sequence"},
+        {"starting_strategy": "INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE"},
+        {"stream_from_timestamp": 1},
+        {FILES: 5},
+        {},
+        {"streaming_max_bytes_per_micro_batch": 1},
+        {"max_planning_snapshot_count": 1},
+        {"split_size": 100},
+        {"order_by": "sequence"},
     ],
-)  # fmt: skip
-def test_no_row_is_lost_or_doubled_when_strategy_limits_or_order_change(begun: dict[str, Any], later: dict[str, Any]) -> None:
+)
+def test_no_row_is_lost_or_doubled_when_strategy_limits_or_order_change(
+    begun: dict[str, Any], later: dict[str, Any]
+) -> None:
     story = Story("aaa")
     read, at = first(story, **begun, **{FILES: 3})
     story.do("a")
-    assert sorted(read + drained(story.source(**later), at)[0]) == sorted(i for k in range(4) for i in story.ids(k))
+    assert sorted(read + drained(story.source(**later), at)[0]) == sorted(
+        i for k in range(4) for i in story.ids(k)
+    )
 
 
 def test_columns_and_filters_that_change_hold_for_the_batches_that_follow() -> None:
     story = Story("aaa")
     _, at = first(story, **EARLIEST, **{FILES: 2})
     source = story.source(row_filter="p = 1", selected_fields=["id"])
-    assert [row for _, plan in batches(source, at) for row in rows_of(plan)] == [{"id": 11}, {"id": 21}]
+    assert [row for _, plan in batches(source, at) for row in rows_of(plan)] == [
+        {"id": 11},
+        {"id": 21},
+    ]
 
 
 def test_another_policy_goes_on_behind_the_snapshot_that_stopped_the_query() -> None:
@@ -48,8 +63,16 @@ def test_another_policy_goes_on_behind_the_snapshot_that_stopped_the_query() -> 
     with pytest.raises(ValidationError, match="on-non-append"):
         drained(story.source(), at)
     assert read == [0, 1] and drained(story.source(on_non_append="skip"), at)[0] == [20, 21]
-    changed = [(row["_change_type"], row["id"]) for _, plan in batches(story.source(on_non_append="changes"), at) for row in rows_of(plan)]
-    assert sorted(changed) == [("DELETE", 0), ("DELETE", 1), *(("INSERT", i) for i in (10, 11, 20, 21))]
+    changed = [
+        (row["_change_type"], row["id"])
+        for _, plan in batches(story.source(on_non_append="changes"), at)
+        for row in rows_of(plan)
+    ]
+    assert sorted(changed) == [
+        ("DELETE", 0),
+        ("DELETE", 1),
+        *(("INSERT", i) for i in (10, 11, 20, 21)),
+    ]
 
 
 def test_another_branch_is_told_apart_from_the_one_that_was_read() -> None:
@@ -58,7 +81,9 @@ def test_another_branch_is_told_apart_from_the_one_that_was_read() -> None:
     story.do("a")
     _, at = drained(story.source(**EARLIEST))
     story.do("a", branch="b")
-    with pytest.raises(ValidationError, match=r"no ancestor of the head of branch b(.|\n)*on-rollback"):
+    with pytest.raises(
+        ValidationError, match=r"no ancestor of the head of branch b(.|\n)*on-rollback"
+    ):
         drained(story.source(branch="b"), at)
     assert drained(story.source(branch="b", on_rollback="earliest"), at)[0] == [0, 1, 20, 21]
 
@@ -90,4 +115,6 @@ def test_a_batch_that_is_planned_ahead_of_the_one_before_it_reads_the_same_rows(
     for _ in range(3):  # Spark asks for the next end before the batch before it is read
         ends.append((at, source.latest_offset(at)))
         at = ends[-1][1]
-    assert sorted(i for start, end in ends for i in ids_of(source.plan(start, end))) == sorted(i for k in range(4) for i in story.ids(k))
+    assert sorted(i for start, end in ends for i in ids_of(source.plan(start, end))) == sorted(
+        i for k in range(4) for i in story.ids(k)
+    )

@@ -1,4 +1,6 @@
-"""Streams whose position is lost: its snapshot has expired, or its branch was rolled back, replaced or made anew."""
+"""Streams whose position is lost: its snapshot has expired, or its branch was rolled back, replaced
+or made anew.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def test_after_an_expired_position_a_stream_goes_on_as_told(policy: str, expecte
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("earliest", "0123"), ("latest", "")])
-def test_an_expired_position_that_a_tag_keeps_is_not_taken_for_a_rollback(policy: str, expected: str) -> None:
+def test_an_expired_position_that_a_tag_keeps_is_not_taken_for_a_rollback(
+    policy: str, expected: str
+) -> None:
     story = Story("a")
     at = at_the_end(story)
     with story.table.manage_snapshots() as update:
@@ -67,7 +71,10 @@ def test_an_expired_position_that_a_tag_keeps_is_not_taken_for_a_rollback(policy
     story.do("a")
     story.do("a")
     story.expire(between)
-    with pytest.raises(ValidationError, match="is kept by another ref alone.*expired or removed.*on-expired=earliest"):
+    with pytest.raises(
+        ValidationError,
+        match="is kept by another ref alone.*expired or removed.*on-expired=earliest",
+    ):
         drained(story.source(on_rollback=policy), at)
     found, _ = drained(story.source(on_expired=policy), at)
     assert sorted(found) == [i for k in expected for i in story.ids(int(k))]
@@ -90,7 +97,9 @@ def test_after_a_rollback_a_stream_goes_on_as_told(policy: str, expected: str) -
     story = Story("aaa")
     at = at_the_end(story)
     story.roll_back(story.snapshot_of[0])
-    with pytest.raises(ValidationError, match="no ancestor of the head of branch main.*on-rollback=earliest"):
+    with pytest.raises(
+        ValidationError, match="no ancestor of the head of branch main.*on-rollback=earliest"
+    ):
         drained(story.source(on_expired=policy), at)
     found, end = drained(story.source(on_rollback=policy), at)
     assert sorted(found) == [i for k in expected for i in story.ids(int(k))]
@@ -133,7 +142,9 @@ def test_a_table_that_gets_its_uuid_while_a_stream_runs_is_the_same_table() -> N
     story = Story("aa")
     at = drained(story.source(**EARLIEST))[1]
     text = json.dumps(at)
-    without = json.loads(text.replace(str(story.table.metadata.table_uuid), "None"))  # as the offset of a v1 table that has none
+    without = json.loads(
+        text.replace(str(story.table.metadata.table_uuid), "None")
+    )  # as the offset of a v1 table that has none
     story.do("a")
     assert without != at and drained(story.source(**EARLIEST), without)[0] == story.ids(2)
 
@@ -156,7 +167,9 @@ def test_a_branch_that_is_gone_is_an_error() -> None:
 def expire_all_but(story: Story, kept: int) -> None:
     """Expire snapshots with their files."""
     time.sleep(0.003)
-    story.table.maintenance.expire_snapshots(older_than=time.time_ns() // 1_000_000, retain_last=kept)
+    story.table.maintenance.expire_snapshots(
+        older_than=time.time_ns() // 1_000_000, retain_last=kept
+    )
     clear_caches()
     story.table.refresh()
 
@@ -182,7 +195,8 @@ def test_an_initial_scan_whose_snapshot_expires_between_two_pages_loses_its_rest
     expire_all_but(story, 2)
     if policy == "fail":
         with pytest.raises(
-            ValidationError, match="expired or removed.*initial scan, of which it had read 3 files.*on-expired=earliest.*lost"
+            ValidationError,
+            match="expired or removed.*initial scan, of which it had read 3 files.*on-expired=earliest.*lost",
         ):
             drained(source, at)
         return
@@ -192,13 +206,20 @@ def test_an_initial_scan_whose_snapshot_expires_between_two_pages_loses_its_rest
     if policy == "latest":
         assert rows == []
     else:
-        assert sorted(rows) == live(story) and 21 not in rows and 40 in rows and set(first_page) < set(rows)
+        assert (
+            sorted(rows) == live(story)
+            and 21 not in rows
+            and 40 in rows
+            and set(first_page) < set(rows)
+        )
     story.do("a")
     assert drained(story.source(), pages[-1][0])[0] == story.ids(7)
 
 
 @pytest.mark.parametrize("policy", ["fail", "earliest", "latest"])
-def test_rows_of_appends_that_expired_between_two_batches_are_lost_only_if_told_so(policy: str) -> None:
+def test_rows_of_appends_that_expired_between_two_batches_are_lost_only_if_told_so(
+    policy: str,
+) -> None:
     story = Story("aa", properties=IN_PLACE)
     at = at_the_end(story)
     story.do("a")
@@ -208,7 +229,10 @@ def test_rows_of_appends_that_expired_between_two_batches_are_lost_only_if_told_
     expire_all_but(story, 2)
     source = story.source(on_expired=policy, **{FILES: 3})
     if policy == "fail":
-        with pytest.raises(ValidationError, match="expired or removed.*rows may come twice.*rows that were not read are lost[)]"):
+        with pytest.raises(
+            ValidationError,
+            match="expired or removed.*rows may come twice.*rows that were not read are lost[)]",
+        ):
             drained(source, at)
         return
     found, end = drained(source, at)
@@ -226,13 +250,21 @@ def test_the_changes_of_a_stream_that_scans_again_are_inserts_and_are_counted_on
     story.do("a")
     expire_all_but(story, 1)
     story.do("a")
-    found = [r for _, plan in batches(story.source(on_non_append="changes", on_expired="earliest"), at) for r in rows_of(plan)]
+    found = [
+        r
+        for _, plan in batches(story.source(on_non_append="changes", on_expired="earliest"), at)
+        for r in rows_of(plan)
+    ]
     assert sorted((r["id"], r["_change_type"], r["_change_ordinal"]) for r in found) == [
-        *((i, "INSERT", 2) for i in (0, 1, 10, 11, 21, 30, 31)), (40, "INSERT", 3), (41, "INSERT", 3),
-    ]  # fmt: skip
+        *((i, "INSERT", 2) for i in (0, 1, 10, 11, 21, 30, 31)),
+        (40, "INSERT", 3),
+        (41, "INSERT", 3),
+    ]
 
 
-def test_a_stream_from_an_empty_table_whose_first_snapshots_expired_scans_the_oldest_that_is_kept() -> None:
+def test_a_stream_from_an_empty_table_whose_first_snapshots_expired_scans_the_oldest_that_is_kept() -> (
+    None
+):
     story = Story()
     at = as_stored(story.source(**EARLIEST).latest_offset(story.source().initial_offset()))
     for _ in range(3):
@@ -240,7 +272,11 @@ def test_a_stream_from_an_empty_table_whose_first_snapshots_expired_scans_the_ol
     expire_all_but(story, 1)
     with pytest.raises(ValidationError, match="began on the empty table.*on-expired=earliest"):
         drained(story.source(), at)
-    assert sorted(drained(story.source(on_expired="earliest"), at)[0]) == live(story) == [0, 1, 10, 11, 20, 21]
+    assert (
+        sorted(drained(story.source(on_expired="earliest"), at)[0])
+        == live(story)
+        == [0, 1, 10, 11, 20, 21]
+    )
 
 
 def test_an_oldest_snapshot_that_is_no_append_is_scanned_and_not_refused() -> None:
@@ -250,10 +286,16 @@ def test_an_oldest_snapshot_that_is_no_append_is_scanned_and_not_refused() -> No
     story.do("o")
     story.do("a")
     expire_all_but(story, 2)
-    assert sorted(drained(story.source(on_expired="earliest"), at)[0]) == live(story) == [30, 31, 40, 41]
+    assert (
+        sorted(drained(story.source(on_expired="earliest"), at)[0])
+        == live(story)
+        == [30, 31, 40, 41]
+    )
 
 
-@pytest.mark.parametrize(("policy", "expected"), [("earliest", [0, 1, 10, 11, 20, 21, 30, 31]), ("latest", [])])
+@pytest.mark.parametrize(
+    ("policy", "expected"), [("earliest", [0, 1, 10, 11, 20, 21, 30, 31]), ("latest", [])]
+)
 def test_a_logged_batch_whose_beginning_within_a_scan_expired_reads_all_that_is_kept_up_to_its_end(
     policy: str, expected: list[int]
 ) -> None:
@@ -262,7 +304,11 @@ def test_a_logged_batch_whose_beginning_within_a_scan_expired_reads_all_that_is_
     start = as_stored(source.latest_offset(source.initial_offset()))
     story.do("a")
     end = as_stored(source.latest_offset(start))
-    assert (start["phase"], end["phase"], end["snapshot_id"]) == ("scan", "after", story.snapshot_of[3])
+    assert (start["phase"], end["phase"], end["snapshot_id"]) == (
+        "scan",
+        "after",
+        story.snapshot_of[3],
+    )
     story.do("a")
     story.expire(*story.snapshot_of[:3])
     with pytest.raises(ValidationError, match="on-expired=earliest"):
@@ -272,9 +318,13 @@ def test_a_logged_batch_whose_beginning_within_a_scan_expired_reads_all_that_is_
     assert drained(again, end)[0] == story.ids(4)
 
 
-def test_a_running_stream_that_finds_the_files_of_its_page_gone_loads_the_table_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_running_stream_that_finds_the_files_of_its_page_gone_loads_the_table_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     story, waits = Story("aaaa"), list[float]()
-    source = story.source(Clock(wait=waits.append), **SCAN, **{FILES: 3}, on_expired="earliest", monitor_interval="1h")
+    source = story.source(
+        Clock(wait=waits.append), **SCAN, **{FILES: 3}, on_expired="earliest", monitor_interval="1h"
+    )
     start = as_stored(source.latest_offset(source.initial_offset()))
     end = as_stored(source.latest_offset(start))
     story.do("r")
@@ -283,12 +333,21 @@ def test_a_running_stream_that_finds_the_files_of_its_page_gone_loads_the_table_
     with caplog.at_level(logging.WARNING, "frazil"):
         assert ids_of(source.plan(start, end)) == []
         assert len(waits) == 1 and story.loads > loads, "planning failed once, for want of a file"
-        assert sorted(drained(source, end)[0]) == live(story) == [i for k in range(4) for i in story.ids(k)]
-    assert f"scans snapshot {story.snapshot_of[-1]}, the oldest that is kept" in caplog.text and "rows may come twice" in caplog.text
+        assert (
+            sorted(drained(source, end)[0])
+            == live(story)
+            == [i for k in range(4) for i in story.ids(k)]
+        )
+    assert (
+        f"scans snapshot {story.snapshot_of[-1]}, the oldest that is kept" in caplog.text
+        and "rows may come twice" in caplog.text
+    )
 
 
 def test_after_a_rollback_earliest_scans_what_the_lost_line_may_not_have_read() -> None:
-    """The snapshots before the oldest that is kept were read on the line that was rolled back, as long as that line is known."""
+    """The snapshots before the oldest that is kept were read on the line that was rolled back, as
+    long as that line is known.
+    """
 
     def read_again(*expired_too: int, **start: Any) -> list[int]:
         story = Story("aaa")

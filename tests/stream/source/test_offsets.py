@@ -15,9 +15,13 @@ from frazil.stream.source.offset import Offset, Position, parse_offset, start_of
 UUID = "90dc63e6-7359-45f3-aa65-31bfb30d4a70"
 INT64 = st.integers(-(2**63), 2**63 - 1)
 POSITIONS = st.builds(
-    Position, INT64, st.sampled_from(["scan", "files", "after"]), st.integers(0, 2**53), st.sampled_from(["", "sequence", "watermark:7"]),
+    Position,
+    INT64,
+    st.sampled_from(["scan", "files", "after"]),
+    st.integers(0, 2**53),
+    st.sampled_from(["", "sequence", "watermark:7"]),
     st.integers(0, 2**31),
-)  # fmt: skip
+)
 
 
 @given(st.builds(Offset, st.just(UUID), POSITIONS, st.none() | POSITIONS))
@@ -36,11 +40,15 @@ def test_the_first_offset_is_a_constant() -> None:
 @pytest.mark.parametrize(
     "broken",
     [
-        None, {}, {"version": 2, "phase": "start"}, {"version": 1, "snapshot_id": 5, "position": 3, "scan_all_files": False},
-        {**Offset(UUID, Position(5)).to_dict(), "snapshot_id": "5"}, {**Offset(UUID, Position(5)).to_dict(), "file": True},
+        None,
+        {},
+        {"version": 2, "phase": "start"},
+        {"version": 1, "snapshot_id": 5, "position": 3, "scan_all_files": False},
+        {**Offset(UUID, Position(5)).to_dict(), "snapshot_id": "5"},
+        {**Offset(UUID, Position(5)).to_dict(), "file": True},
         {**Offset(UUID, Position(5)).to_dict(), "phase": "middle"},
     ],
-)  # fmt: skip
+)
 def test_what_another_source_wrote_is_refused(broken: Any) -> None:
     with pytest.raises(CorruptData, match="checkpoint"):
         parse_offset(broken)

@@ -1,4 +1,6 @@
-"""Spark's limits of a micro-batch, which PySpark has from 4.2 on, against those of the options: no Spark runs."""
+"""Spark's limits of a micro-batch, which PySpark has from 4.2 on, against those of the options: no
+Spark runs.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,33 @@ from frazil.stream.source.options import Limits
 
 @pytest.fixture
 def limits() -> Any:
-    """PySpark's module of limits: imported by the tests, which run on the newest PySpark; 4.1, where it is missing, collects them, too."""
+    """PySpark's module of limits: imported by the tests, which run on the newest PySpark; 4.1,
+    where it is missing, collects them, too.
+    """
     return importlib.import_module("pyspark.sql.streaming.datasource")
 
 
 @pytest.mark.parametrize(
-    "options", [Limits(), Limits(files=3), Limits(rows=5), Limits(bytes=7), Limits(snapshots=2), Limits(3, 5, 7, 2)], ids=str
+    "options",
+    [
+        Limits(),
+        Limits(files=3),
+        Limits(rows=5),
+        Limits(bytes=7),
+        Limits(snapshots=2),
+        Limits(3, 5, 7, 2),
+    ],
+    ids=str,
 )
-def test_the_limit_that_spark_is_given_comes_back_as_all_limits_of_the_options(options: Limits) -> None:
+def test_the_limit_that_spark_is_given_comes_back_as_all_limits_of_the_options(
+    options: Limits,
+) -> None:
     found = limits_of(default_limit(options), options)
-    assert (found.files, found.bytes, found.snapshots) == (options.files, options.bytes, options.snapshots)
+    assert (found.files, found.bytes, found.snapshots) == (
+        options.files,
+        options.bytes,
+        options.snapshots,
+    )
     assert found.rows == options.rows or (options.rows is None and (found.rows or 0) >= 2**62)
 
 

@@ -1,4 +1,6 @@
-"""Where a stream starts: each strategy on each kind of history, as Flink's table of strategies says (docs/streams.md)."""
+"""Where a stream starts: each strategy on each kind of history, as Flink's table of strategies says
+(docs/streams.md).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ SCAN, LATEST, EXCLUSIVE, EARLIEST = (
 )  # fmt: skip
 BY_ID, BY_TIME = "INCREMENTAL_FROM_SNAPSHOT_ID", "INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP"
 
-# ops of the history, strategy -> numbers of the ops whose rows come at first (Story); what is appended later always comes
+# ops of the history, strategy -> numbers of the ops whose rows come at first (Story); what is
+# appended later always comes
 CASES = [
     ("", {SCAN: "", LATEST: "", EXCLUSIVE: "", EARLIEST: ""}),
     ("a", {SCAN: "0", LATEST: "0", EXCLUSIVE: "", EARLIEST: "0"}),
@@ -32,7 +35,9 @@ def of_ops(story: Story, numbers: str) -> list[int]:
     return [i for k in numbers for i in story.ids(int(k))]
 
 
-@pytest.mark.parametrize(("ops", "strategy", "first"), [(ops, s, first) for ops, by in CASES for s, first in by.items()])
+@pytest.mark.parametrize(
+    ("ops", "strategy", "first"), [(ops, s, first) for ops, by in CASES for s, first in by.items()]
+)
 def test_a_strategy_starts_where_flink_starts(ops: str, strategy: str, first: str) -> None:
     story = Story(ops)
     source = story.source(starting_strategy=strategy, on_non_append="skip")
@@ -45,7 +50,9 @@ def test_a_strategy_starts_where_flink_starts(ops: str, strategy: str, first: st
 
 
 @pytest.mark.parametrize("strategy", [LATEST, EXCLUSIVE, EARLIEST, SCAN])
-def test_a_stream_over_an_empty_table_reads_all_that_comes_whatever_the_strategy(strategy: str) -> None:
+def test_a_stream_over_an_empty_table_reads_all_that_comes_whatever_the_strategy(
+    strategy: str,
+) -> None:
     story = Story()
     source = story.source(starting_strategy=strategy)
     found, at = drained(source)
@@ -80,9 +87,14 @@ def test_start_and_increments_are_of_the_branch(strategy: str) -> None:
     story.do("a")
     of_branch = story.do("a", branch="audit")
     moment = story.table.metadata.snapshot_by_id(of_branch).timestamp_ms
-    more = {BY_ID: {"start_snapshot_id": of_branch}, BY_TIME: {"start_snapshot_timestamp": moment}}.get(strategy, {})
+    more = {
+        BY_ID: {"start_snapshot_id": of_branch},
+        BY_TIME: {"start_snapshot_timestamp": moment},
+    }.get(strategy, {})
     source = story.source(starting_strategy=strategy, branch="audit", **more)
-    first = {LATEST: "3", EXCLUSIVE: "", EARLIEST: "013", SCAN: "013", BY_ID: "3", BY_TIME: "3"}[strategy]
+    first = {LATEST: "3", EXCLUSIVE: "", EARLIEST: "013", SCAN: "013", BY_ID: "3", BY_TIME: "3"}[
+        strategy
+    ]
     found, at = drained(source)
     assert sorted(found) == of_ops(story, first)
     story.do("a")
@@ -93,7 +105,9 @@ def test_start_and_increments_are_of_the_branch(strategy: str) -> None:
 
 def test_a_snapshot_id_is_inclusive_and_must_be_an_ancestor_of_the_branch() -> None:
     story = Story("aaa")
-    found, _ = drained(story.source(starting_strategy=BY_ID, start_snapshot_id=story.snapshot_of[1]))
+    found, _ = drained(
+        story.source(starting_strategy=BY_ID, start_snapshot_id=story.snapshot_of[1])
+    )
     assert sorted(found) == of_ops(story, "12")
     with pytest.raises(NoSuchSnapshotError, match="Start snapshot id not found in history: 7 "):
         drained(story.source(starting_strategy=BY_ID, start_snapshot_id=7))
@@ -108,7 +122,9 @@ def test_a_tag_is_a_name_of_its_snapshot() -> None:
     story = Story("aaa")
     with story.table.manage_snapshots() as update:
         update.create_tag(story.snapshot_of[1], "v1").create_branch(story.snapshot_of[1], "b")
-    assert sorted(drained(story.source(starting_strategy=BY_ID, start_tag="v1"))[0]) == of_ops(story, "12")
+    assert sorted(drained(story.source(starting_strategy=BY_ID, start_tag="v1"))[0]) == of_ops(
+        story, "12"
+    )
     with pytest.raises(NoSuchRefError, match="v2"):
         drained(story.source(starting_strategy=BY_ID, start_tag="v2"))
     with pytest.raises(InvalidInput, match="is a branch"):
@@ -127,15 +143,24 @@ def timed(story: Story) -> list[int]:
 def test_a_time_starts_at_the_first_snapshot_from_then_on() -> None:
     story = Story("aaa")
     times = timed(story)
-    for moment, first in ((times[1], "12"), (times[0] + 1, "12"), (times[0] - 10_000, "012"), (times[2], "2")):
-        assert sorted(drained(story.source(starting_strategy=BY_TIME, start_snapshot_timestamp=moment))[0]) == of_ops(story, first), moment
+    for moment, first in (
+        (times[1], "12"),
+        (times[0] + 1, "12"),
+        (times[0] - 10_000, "012"),
+        (times[2], "2"),
+    ):
+        assert sorted(
+            drained(story.source(starting_strategy=BY_TIME, start_snapshot_timestamp=moment))[0]
+        ) == of_ops(story, first), moment
     with pytest.raises(NoSuchSnapshotError, match=f"Cannot find a snapshot after: {times[2] + 1}"):
         drained(story.source(starting_strategy=BY_TIME, start_snapshot_timestamp=times[2] + 1))
     with pytest.raises(NoSuchSnapshotError, match="Cannot find a snapshot after"):
         drained(Story().source(starting_strategy=BY_TIME, start_snapshot_timestamp=1))
 
 
-def test_a_time_before_what_is_known_of_the_history_is_an_error_in_flinks_words_and_the_oldest_snapshot_in_javas() -> None:
+def test_a_time_before_what_is_known_of_the_history_is_an_error_in_flinks_words_and_the_oldest_snapshot_in_javas() -> (
+    None
+):
     story = Story("aaa")
     times = timed(story)
     story.expire(story.snapshot_of[0])
@@ -156,14 +181,24 @@ def test_javas_time_in_the_future_waits_for_it() -> None:
 
 def test_javas_options_start_at_the_oldest_snapshot_and_flinks_at_the_newest() -> None:
     story = Story("aaa")
-    assert sorted(drained(story.source(streaming_max_rows_per_micro_batch=1000))[0]) == of_ops(story, "2"), "monitor-interval is Flink's"
+    assert sorted(drained(story.source(streaming_max_rows_per_micro_batch=1000))[0]) == of_ops(
+        story, "2"
+    ), "monitor-interval is Flink's"
     source = Story("aaa").source
-    found = [i for _, plan in batches(source(streaming_max_files_per_micro_batch=5, starting_strategy=EARLIEST)) for i in ids_of(plan)]
+    found = [
+        i
+        for _, plan in batches(
+            source(streaming_max_files_per_micro_batch=5, starting_strategy=EARLIEST)
+        )
+        for i in ids_of(plan)
+    ]
     assert sorted(found) == of_ops(story, "012")
 
 
 def test_the_resolved_start_is_in_the_end_of_the_first_batch() -> None:
-    """A first batch that fails is planned again from the constant first offset: it must read the same rows, whatever was committed."""
+    """A first batch that fails is planned again from the constant first offset: it must read the
+    same rows, whatever was committed.
+    """
     story = Story("aa")
     source = story.source(starting_strategy=LATEST)
     start = source.initial_offset()
@@ -173,10 +208,16 @@ def test_the_resolved_start_is_in_the_end_of_the_first_batch() -> None:
     assert again.initial_offset() == start
     assert ids_of(again.plan(start, end)) == of_ops(story, "1")
     began = parse_offset(end)
-    assert began is not None and began.began is not None and began.began.snapshot_id == story.snapshot_of[1]
+    assert (
+        began is not None
+        and began.began is not None
+        and began.began.snapshot_id == story.snapshot_of[1]
+    )
 
 
 def test_a_stream_that_starts_at_a_snapshot_which_is_no_append_says_so() -> None:
     story = Story("ao")
-    with pytest.raises(ValidationError, match=f"overwrite snapshot: {story.snapshot_of[1]}.*on-non-append=changes"):
+    with pytest.raises(
+        ValidationError, match=f"overwrite snapshot: {story.snapshot_of[1]}.*on-non-append=changes"
+    ):
         drained(story.source(starting_strategy=BY_ID, start_snapshot_id=story.snapshot_of[1]))

@@ -1,6 +1,8 @@
-"""Row-level changes that lose to a compaction committed between their plan and their commit: they are planned anew, and nobody is refused.
+"""Row-level changes that lose to a compaction committed between their plan and their commit: they
+are planned anew, and nobody is refused.
 
-Each deterministic test injects the compaction right before the swap, and looks that it was committed there.
+Each deterministic test injects the compaction right before the swap, and looks that it was
+committed there.
 """
 
 from __future__ import annotations
@@ -33,8 +35,16 @@ Change = Callable[[Table], Any]
 @pytest.fixture
 def table(catalog: Catalog, mode: str, version: int) -> Table:
     """Two files in each of two partitions."""
-    modes = {f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")} | {"commit.retry.max-wait-ms": "20"}
-    table = catalog.create_table("db.t", "id bigint, p string, v bigint", partition_by=["p"], format_version=version, properties=modes)
+    modes = {f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")} | {
+        "commit.retry.max-wait-ms": "20"
+    }
+    table = catalog.create_table(
+        "db.t",
+        "id bigint, p string, v bigint",
+        partition_by=["p"],
+        format_version=version,
+        properties=modes,
+    )
     for part in (START[:4], START[4:]):
         table.append(frame_of(part))
     return table
@@ -45,7 +55,9 @@ def compact(table: Table) -> None:
 
 
 def meanwhile(catalog: Catalog, *others: Change) -> tuple[Table, list[int]]:
-    """The table in a handle whose n-th swap comes right after what the n-th other commits; and how many have committed."""
+    """The table in a handle whose n-th swap comes right after what the n-th other commits; and how
+    many have committed.
+    """
     table, committed = catalog.load_table("db.t"), list[int]()
 
     def before(_: object) -> None:
@@ -70,7 +82,12 @@ def nothing_is_left_over(table: Table, place: Path) -> None:
 
 def merged(table: Table) -> Any:
     rows = frame_of([(1, "b", 7), (50, "a", 7)])
-    return table.merge(rows, "target.id = source.id").when_matched_update_all().when_not_matched_insert_all().execute()
+    return (
+        table.merge(rows, "target.id = source.id")
+        .when_matched_update_all()
+        .when_not_matched_insert_all()
+        .execute()
+    )
 
 
 def streamed(table: Table) -> Any:
@@ -111,7 +128,9 @@ def test_a_change_that_loses_to_a_compaction_is_planned_anew(
     change, rows, counts = CHANGES[name]
     changing, committed = meanwhile(catalog, compact)
     result = change(changing)
-    assert committed == [1] and operations(changing)[-2] == "replace", "the compaction was committed before the change"
+    assert committed == [1] and operations(changing)[-2] == "replace", (
+        "the compaction was committed before the change"
+    )
     assert result.snapshot_id == changing.current_snapshot().snapshot_id  # type: ignore[union-attr]
     assert {name: getattr(result, name) for name in counts} == counts
     assert id_p_v(catalog.load_table("db.t")) == rows
@@ -120,7 +139,9 @@ def test_a_change_that_loses_to_a_compaction_is_planned_anew(
 
 @MODES
 @VERSIONS
-def test_a_change_is_planned_anew_as_often_as_there_are_retries(mode: str, version: int, table: Table, catalog: Catalog, tmp_path: Path) -> None:
+def test_a_change_is_planned_anew_as_often_as_there_are_retries(
+    mode: str, version: int, table: Table, catalog: Catalog, tmp_path: Path
+) -> None:
     changing, committed = meanwhile(catalog, compact, compact, compact)
     changing.update({"v": "v + 9"}, "id = 1")
     assert len(committed) == 3 and operations(changing)[-4:-1] == ["replace"] * 3
@@ -138,7 +159,9 @@ def test_a_change_is_planned_anew_as_often_as_there_are_retries(mode: str, versi
 def test_a_transaction_is_planned_anew_with_every_step_that_builds_on_another(
     mode: str, version: int, table: Table, catalog: Catalog, tmp_path: Path
 ) -> None:
-    """The update reads the row that the transaction itself has appended, and one in a file of which its delete has removed a row."""
+    """The update reads the row that the transaction itself has appended, and one in a file of which
+    its delete has removed a row.
+    """
     changing, committed = meanwhile(catalog, compact, compact)
     with changing.transaction() as tx:
         tx.delete("id = 1")
@@ -146,7 +169,9 @@ def test_a_transaction_is_planned_anew_with_every_step_that_builds_on_another(
         tx.update({"v": "v + 9"}, "id in (3, 50)")
         tx.upsert(frame_of([(50, "a", 20), (51, "b", 20)]), join_cols=["id"])
     assert committed == [1, 1]
-    assert id_p_v(catalog.load_table("db.t")) == sorted([*changed(1, v3=9), (50, "a", 20), (51, "b", 20)])
+    assert id_p_v(catalog.load_table("db.t")) == sorted(
+        [*changed(1, v3=9), (50, "a", 20), (51, "b", 20)]
+    )
     assert (tx.result.rows_deleted, tx.result.rows_updated) == (1, 3)
     nothing_is_left_over(changing, tmp_path)
 
@@ -157,13 +182,26 @@ def test_a_transaction_is_planned_anew_with_every_step_that_builds_on_another(
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
 @pytest.mark.parametrize("other", ["update", "append"])
 def test_what_others_did_to_the_rows_is_a_conflict_as_ever(
-    other: str, level: str, order: str, mode: str, version: int, table: Table, catalog: Catalog, tmp_path: Path
+    other: str,
+    level: str,
+    order: str,
+    mode: str,
+    version: int,
+    table: Table,
+    catalog: Catalog,
+    tmp_path: Path,
 ) -> None:
-    """A compaction before or after it hides no change of rows. Rows that others add are a conflict under serializable isolation alone."""
+    """A compaction before or after it hides no change of rows. Rows that others add are a conflict
+    under serializable isolation alone.
+    """
 
     def both(t: Table) -> None:
         steps: list[Change] = [compact]
-        conflicting: Change = lambda t: t.update({"v": "5"}, "id = 1") if other == "update" else t.append(frame_of([(1, "b", 5)]))
+        conflicting: Change = lambda t: (
+            t.update({"v": "5"}, "id = 1")
+            if other == "update"
+            else t.append(frame_of([(1, "b", 5)]))
+        )
         steps.insert(0 if order == "before" else 1, conflicting)
         for step in steps:
             step(t.refresh())
@@ -180,7 +218,9 @@ def test_what_others_did_to_the_rows_is_a_conflict_as_ever(
     nothing_is_left_over(changing.refresh(), tmp_path)
 
 
-def test_an_error_while_a_change_is_planned_anew_leaves_no_file(catalog: Catalog, tmp_path: Path) -> None:
+def test_an_error_while_a_change_is_planned_anew_leaves_no_file(
+    catalog: Catalog, tmp_path: Path
+) -> None:
     table = catalog.create_table("db.t", "id bigint, p string, v bigint", partition_by=["p"])
     table.append(frame_of(START[:4]))
 
@@ -196,7 +236,8 @@ def test_an_error_while_a_change_is_planned_anew_leaves_no_file(catalog: Catalog
     nothing_is_left_over(changing.refresh(), tmp_path)
 
 
-# A storm -------------------------------------------------------------------------------------------------------------------------------
+# A storm
+# -------------------------------------------------------------------------------------------------------------------------------
 
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
 COMMITS = 200 if SOAK else 16
@@ -208,14 +249,25 @@ def test_nobody_is_refused_beside_a_compaction_that_never_rests(
     mode: str, version: int, table: Table, catalog: Catalog, tmp_path: Path
 ) -> None:
     """FRAZIL_SOAK=1: 200 commits. DuckDB reads the same rows from the files that the table names."""
-    rows, ends, errors, runs = {i: (p, v) for i, p, v in START}, threading.Event(), list[BaseException](), list[int]()
-    table.update_properties().remove("commit.retry.max-wait-ms").commit()  # it would end the patience with the other's turn as well
+    rows, ends, errors, runs = (
+        {i: (p, v) for i, p, v in START},
+        threading.Event(),
+        list[BaseException](),
+        list[int](),
+    )
+    table.update_properties().remove(
+        "commit.retry.max-wait-ms"
+    ).commit()  # it would end the patience with the other's turn as well
     other = catalog.load_table("db.t")
 
     def compacts() -> None:
         while not ends.wait(0.2 if SOAK else 0.02):
             try:
-                runs.append(other.maintenance.rewrite_data_files(options={"rewrite-all": "true"}, runner="in-process").commits)
+                runs.append(
+                    other.maintenance.rewrite_data_files(
+                        options={"rewrite-all": "true"}, runner="in-process"
+                    ).commits
+                )
             except BaseException as error:
                 errors.append(error)
 
@@ -233,11 +285,15 @@ def test_nobody_is_refused_beside_a_compaction_that_never_rests(
                     table.update({"v": "v + 1"}, f"id = {key}")
                     rows[key] = (rows[key][0], rows[key][1] + 1)
                 case 2:
-                    table.upsert(frame_of([(key, rows[key][0], n), (new, "a", n)]), join_cols=["id"])
+                    table.upsert(
+                        frame_of([(key, rows[key][0], n), (new, "a", n)]), join_cols=["id"]
+                    )
                     rows[key], rows[new] = (rows[key][0], n), ("a", n)
                 case _:
                     source = frame_of([(key, rows[key][0], -n), (new, "b", n)])
-                    table.merge(source, "target.id = source.id").when_matched_update_all().when_not_matched_insert_all().execute()
+                    table.merge(
+                        source, "target.id = source.id"
+                    ).when_matched_update_all().when_not_matched_insert_all().execute()
                     rows[key], rows[new] = (rows[key][0], -n), ("b", n)
         deadline = time.monotonic() + 60
         while not any(runs) and time.monotonic() < deadline:
@@ -250,7 +306,10 @@ def test_nobody_is_refused_beside_a_compaction_that_never_rests(
     table.refresh()
     assert id_p_v(table) == expected
     compact(table)  # so that no deletes are left, which DuckDB would have to be told of
-    files = [f.removeprefix("file://") for f in table.refresh().inspect.data_files()["file_path"].to_pylist()]
+    files = [
+        f.removeprefix("file://")
+        for f in table.refresh().inspect.data_files()["file_path"].to_pylist()
+    ]
     read = duckdb.sql(f"SELECT id, p, v FROM read_parquet({files!r}) ORDER BY ALL").fetchall()
     assert read == expected
     nothing_is_left_over(table, tmp_path)

@@ -9,7 +9,13 @@ import pytest
 
 from tests import golden as golden_tables
 from tests.peers.checks import JavaCheck
-from tests.table.row_changes.peer_copies import MODES, Copies, changed_copies, judged_by_java, rows_and_sum
+from tests.table.row_changes.peer_copies import (
+    MODES,
+    Copies,
+    changed_copies,
+    judged_by_java,
+    rows_and_sum,
+)
 
 pytestmark = pytest.mark.java
 TABLES = [
@@ -24,9 +30,15 @@ def merged(t: Any, mode: str) -> None:
     on = f"target.{key} <=> source.{key}"
     t.merge(rows.slice(0, 1), on, runner="in-process").when_matched_delete().execute(mode)
     seen: set[str] = set()
-    unique = [not (repr(v) in seen or seen.add(repr(v))) and len(seen) < 5 for v in rows[key].to_pylist()]  # type: ignore[func-returns-value]
-    t.merge(rows.filter(pa.array(unique)), on, runner="in-process").when_matched_update_all().execute(mode)
-    t.merge(rows.slice(0, 2), "false", runner="in-process").when_not_matched_insert_all().execute(mode)
+    unique = [
+        not (repr(v) in seen or seen.add(repr(v))) and len(seen) < 5 for v in rows[key].to_pylist()
+    ]  # type: ignore[func-returns-value]
+    t.merge(
+        rows.filter(pa.array(unique)), on, runner="in-process"
+    ).when_matched_update_all().execute(mode)
+    t.merge(rows.slice(0, 2), "false", runner="in-process").when_not_matched_insert_all().execute(
+        mode
+    )
 
 
 @pytest.fixture(scope="module")

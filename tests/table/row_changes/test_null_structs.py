@@ -1,6 +1,8 @@
-"""Null structs stay null where the source's struct lacks members of the table's: MERGE and upsert with schema evolution, at every depth.
+"""Null structs stay null where the source's struct lacks members of the table's: MERGE and upsert
+with schema evolution, at every depth.
 
-As in Spark since 4.1: where the old struct has members that the source lacks, these stay, so that the new struct is null only where both are.
+As in Spark since 4.1: where the old struct has members that the source lacks, these stay, so that
+the new struct is null only where both are.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ KINDS: dict[str, tuple[str, pa.DataType, pa.DataType, list[Any], list[Any]]] = {
 
 
 def merged(old: Any, new: Any, type_: pa.DataType) -> Any:
-    """The rule: members of both, null where the source's is null and nothing is left of the old one."""
+    """The rule: members of both, null where the source's is null and nothing is left of the old
+    one.
+    """
     if pa.types.is_struct(type_) and "l" in [f.name for f in type_]:
         if old is None and new is None:
             return None
@@ -54,9 +58,16 @@ def merged(old: Any, new: Any, type_: pa.DataType) -> Any:
     if pa.types.is_struct(type_) and type_.get_field_index("t") >= 0:
         if old is None and new is None:
             return None
-        return {"t": merged((old or {}).get("t"), (new or {}).get("t"), YZ), "u": (old or {}).get("u")}
+        return {
+            "t": merged((old or {}).get("t"), (new or {}).get("t"), YZ),
+            "u": (old or {}).get("u"),
+        }
     if pa.types.is_struct(type_):
-        return None if old is None and new is None else {"y": (new or {}).get("y"), "z": (old or {}).get("z"), "x": (new or {}).get("x")}
+        return (
+            None
+            if old is None and new is None
+            else {"y": (new or {}).get("y"), "z": (old or {}).get("z"), "x": (new or {}).get("x")}
+        )
     return new
 
 
@@ -69,15 +80,26 @@ def table_and_source(catalog: Catalog, kind: str) -> tuple[Table, pa.Table]:
     text, of_table, of_source, *_ = KINDS[kind]
     pairs = pairs_of(kind)
     t = catalog.create_table("db.t", f"id bigint, s {text}")
-    t.append(pa.table({"id": pa.array(range(len(pairs)), LONG), "s": pa.array([old for old, _ in pairs], of_table)}))
+    t.append(
+        pa.table(
+            {
+                "id": pa.array(range(len(pairs)), LONG),
+                "s": pa.array([old for old, _ in pairs], of_table),
+            }
+        )
+    )
     new = [n for _, n in pairs]
-    return t, pa.table({"id": pa.array(range(len(pairs) + 1), LONG), "s": pa.array([*new, None], of_source)})
+    return t, pa.table(
+        {"id": pa.array(range(len(pairs) + 1), LONG), "s": pa.array([*new, None], of_source)}
+    )
 
 
 def check(t: Table, kind: str) -> None:
     values = dict(zip(*t.refresh().scan().to_arrow().to_pydict().values(), strict=True))
     assert values.pop(len(pairs_of(kind))) is None, "the row that was inserted"
-    assert values == {n: merged(old, new, KINDS[kind][1]) for n, (old, new) in enumerate(pairs_of(kind))}
+    assert values == {
+        n: merged(old, new, KINDS[kind][1]) for n, (old, new) in enumerate(pairs_of(kind))
+    }
 
 
 def change(t: Table, how: str, source: Any, mode: str = "copy-on-write") -> None:
@@ -91,14 +113,18 @@ def change(t: Table, how: str, source: Any, mode: str = "copy-on-write") -> None
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 @pytest.mark.parametrize("how", ["merge", "upsert"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_null_structs_stay_null_where_the_source_lacks_members(tmp_path: Path, kind: str, how: str, mode: str) -> None:
+def test_null_structs_stay_null_where_the_source_lacks_members(
+    tmp_path: Path, kind: str, how: str, mode: str
+) -> None:
     t, source = table_and_source(catalog_of("memory", tmp_path), kind)
     change(t, how, source, mode)
     check(t, kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_null_structs_stay_null_in_frames_that_are_appended_with_other_members(tmp_path: Path, kind: str) -> None:
+def test_null_structs_stay_null_in_frames_that_are_appended_with_other_members(
+    tmp_path: Path, kind: str
+) -> None:
     t, source = table_and_source(catalog_of("memory", tmp_path), kind)
     t.delete("true")
     t.append(source, merge_schema=True)
@@ -107,12 +133,19 @@ def test_null_structs_stay_null_in_frames_that_are_appended_with_other_members(t
 
 
 def test_a_null_struct_with_a_required_member_stays_null(tmp_path: Path) -> None:
-    t = catalog_of("memory", tmp_path).create_table("db.t", "id bigint, s struct<y: bigint not null, z: bigint>")
+    t = catalog_of("memory", tmp_path).create_table(
+        "db.t", "id bigint, s struct<y: bigint not null, z: bigint>"
+    )
     old = pa.struct([pa.field("y", LONG, False), ("z", LONG)])
     t.append(pa.table({"id": [1, 2], "s": pa.array([None, {"y": 1, "z": 2}], old)}))
-    source = pa.table({"id": [1, 2], "s": pa.array([None, {"y": 7}], pa.struct([pa.field("y", LONG, False)]))})
+    source = pa.table(
+        {"id": [1, 2], "s": pa.array([None, {"y": 7}], pa.struct([pa.field("y", LONG, False)]))}
+    )
     change(t, "merge", source)
-    assert sorted(t.refresh().scan().to_arrow().to_pylist(), key=str) == [{"id": 1, "s": None}, {"id": 2, "s": {"y": 7, "z": 2}}]
+    assert sorted(t.refresh().scan().to_arrow().to_pylist(), key=str) == [
+        {"id": 1, "s": None},
+        {"id": 2, "s": {"y": 7, "z": 2}},
+    ]
 
 
 @pytest.mark.spark

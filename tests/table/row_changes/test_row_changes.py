@@ -1,4 +1,6 @@
-"""delete, update and overwrite by rows as users call them: modes, metrics, transactions, conflicts, what is left on disk."""
+"""delete, update and overwrite by rows as users call them: modes, metrics, transactions, conflicts,
+what is left on disk.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ import pyarrow as pa
 import pytest
 
 import frazil
-from frazil.errors import EvaluationError, InvalidInput, ParseError, SchemaMismatch, Unsupported, ValidationError, ValidationException
+from frazil.errors import (
+    EvaluationError,
+    InvalidInput,
+    ParseError,
+    SchemaMismatch,
+    Unsupported,
+    ValidationError,
+    ValidationException,
+)
 from frazil.ops.result import METRICS
 from frazil.testing import FlakyRunner, TaskKilled
 from tests.builders.catalogs import catalog_of
@@ -39,17 +49,25 @@ def make(catalog):
 
 def frame(ids, p=None):
     ids = list(ids)
-    return pa.table({
-        "id": ids, "p": pa.array([i % 3 if p is None else p for i in ids], pa.int32()), "v": [float(i) for i in ids],
-        "s": pa.array([{"a": i, "b": f"b{i}"} for i in ids], pa.struct([("a", pa.int32()), ("b", pa.string())])),
-    })  # fmt: skip
+    return pa.table(
+        {
+            "id": ids,
+            "p": pa.array([i % 3 if p is None else p for i in ids], pa.int32()),
+            "v": [float(i) for i in ids],
+            "s": pa.array(
+                [{"a": i, "b": f"b{i}"} for i in ids],
+                pa.struct([("a", pa.int32()), ("b", pa.string())]),
+            ),
+        }
+    )
 
 
 def live(t):
     return t.inspect.files().to_pylist()
 
 
-# delete ---------------------------------------------------------------------------------------------------------------------------------
+# delete
+# ---------------------------------------------------------------------------------------------------------------------------------
 
 
 def test_files_that_match_as_a_whole_go_without_being_read(make):
@@ -57,7 +75,12 @@ def test_files_that_match_as_a_whole_go_without_being_read(make):
     for path in data_files_below(t):
         Path(path).unlink()
     result = t.delete("p = 1 or p = 2")
-    assert (result.operation, result.rows_deleted, result.files_removed, result.files_added) == ("delete", 4, 2, 0)
+    assert (result.operation, result.rows_deleted, result.files_removed, result.files_added) == (
+        "delete",
+        4,
+        2,
+        0,
+    )
     assert t.delete("true").rows_deleted == 2 and t.scan().count() == 0
     assert t.delete().snapshot_id is None
 
@@ -69,7 +92,9 @@ def test_whole_files_and_rows_of_others_go_in_one_snapshot(make):
         result = t.delete("id >= 8", mode=mode)
         assert ids(t) == list(range(8)) and len(t.snapshots()) == before + 1
         assert (result.rows_deleted, result.files_removed) == (7, 2 if mode == COW else 1)
-        assert result.rows_copied == (3 if mode == COW else 0) and result.delete_files_added == (mode == MOR)
+        assert result.rows_copied == (3 if mode == COW else 0) and result.delete_files_added == (
+            mode == MOR
+        )
 
 
 def test_the_mode_is_the_argument_then_the_property_then_copy_on_write(make):
@@ -93,11 +118,18 @@ def test_format_version_1_has_copy_on_write_only(make):
 
 @pytest.mark.parametrize(("granularity", "files"), [("file", 3), ("partition", 1)])
 def test_position_deletes_are_per_file_or_per_partition(make, granularity, files):
-    t = make(range(10), range(10, 20), range(20, 30), properties={"write.delete.granularity": granularity})
+    t = make(
+        range(10),
+        range(10, 20),
+        range(20, 30),
+        properties={"write.delete.granularity": granularity},
+    )
     assert t.delete("id % 10 = 4", mode=MOR).delete_files_added == files
     t.delete("id % 10 = 7", mode=MOR)
     deletes = [f for f in live(t) if f["content"] == 1]
-    assert len(deletes) == (3 if granularity == "file" else 2)  # a file of its own takes in what was there before
+    assert len(deletes) == (
+        3 if granularity == "file" else 2
+    )  # a file of its own takes in what was there before
     assert ids(t) == [i for i in range(30) if i % 10 not in (4, 7)]
 
 
@@ -106,9 +138,15 @@ def test_a_data_file_has_one_vector_that_grows(make):
     for i in (3, 13, 4):
         t.delete(f"id = {i}", mode=MOR)
     deletes = [f for f in live(t) if f["content"] == 1]
-    assert sorted(f["record_count"] for f in deletes) == [1, 2] and {f["file_format"].lower() for f in deletes} == {"puffin"}
-    assert t.delete("id < 10", mode=MOR).rows_deleted == 8  # the file goes as a whole, its vector with it
-    assert sorted(f["content"] for f in live(t)) == [0, 1] and ids(t) == [i for i in range(10, 20) if i != 13]
+    assert sorted(f["record_count"] for f in deletes) == [1, 2] and {
+        f["file_format"].lower() for f in deletes
+    } == {"puffin"}
+    assert (
+        t.delete("id < 10", mode=MOR).rows_deleted == 8
+    )  # the file goes as a whole, its vector with it
+    assert sorted(f["content"] for f in live(t)) == [0, 1] and ids(t) == [
+        i for i in range(10, 20) if i != 13
+    ]
 
 
 def test_vectors_take_in_the_position_deletes_of_before_an_upgrade(make):
@@ -117,20 +155,31 @@ def test_vectors_take_in_the_position_deletes_of_before_an_upgrade(make):
     t.upgrade(3)
     t.delete("id = 5", mode=MOR)
     deletes = [f for f in live(t) if f["content"] == 1]
-    assert [(f["record_count"], f["file_format"].lower()) for f in deletes] == [(3, "puffin")] and ids(t) == [0, 3, 4, 6, 7, 8, 9]
+    assert [(f["record_count"], f["file_format"].lower()) for f in deletes] == [
+        (3, "puffin")
+    ] and ids(t) == [0, 3, 4, 6, 7, 8, 9]
 
 
 def test_a_file_all_of_whose_rows_are_deleted_goes_instead_of_getting_deletes(make):
     t = make(range(5))
     t.delete("v < 2", mode=MOR)
     result = t.delete("s.a >= 2", mode=MOR)
-    assert (result.files_removed, result.delete_files_added, result.rows_deleted) == (1, 0, 3) and live(t) == []
+    assert (result.files_removed, result.delete_files_added, result.rows_deleted) == (
+        1,
+        0,
+        3,
+    ) and live(t) == []
 
 
 def test_nothing_that_matches_commits_nothing_and_leaves_no_file(make):
     t = make(range(5))
     before = data_files_below(t)
-    for result in (t.delete("id = 2 and v > 3"), t.update({"v": 1}, "id = 2 and v > 3"), t.delete("false"), t.update({"v": 1}, "null")):
+    for result in (
+        t.delete("id = 2 and v > 3"),
+        t.update({"v": 1}, "id = 2 and v > 3"),
+        t.delete("false"),
+        t.update({"v": 1}, "null"),
+    ):
         assert result.snapshot_id is None and result.rows_deleted == result.rows_updated == 0
         assert set(result.metrics) == set(METRICS)
     assert data_files_below(t) == before and len(t.snapshots()) == 1
@@ -157,7 +206,8 @@ def test_names_follow_case_sensitive(make):
     assert t.scan("id = 2").to_arrow()["v"].to_pylist() == [20.0]
 
 
-# update ---------------------------------------------------------------------------------------------------------------------------------
+# update
+# ---------------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", [COW, MOR])
@@ -165,8 +215,12 @@ def test_an_update_moves_rows_to_the_partition_of_their_new_value(make, mode):
     t = make(range(9), partition_by=["p"])
     result = t.update({"p": "7"}, "id in (1, 4, 8)", mode=mode)
     assert (result.rows_updated, result.rows_inserted, result.rows_deleted) == (3, 0, 0)
-    assert sorted(t.scan("p = 7").to_arrow()["id"].to_pylist()) == [1, 4, 8] and ids(t) == list(range(9))
-    assert {f["partition"]["p"] for f in live(t) if f["content"] == 0 and f["record_count"] == 3} >= {7}
+    assert sorted(t.scan("p = 7").to_arrow()["id"].to_pylist()) == [1, 4, 8] and ids(t) == list(
+        range(9)
+    )
+    assert {
+        f["partition"]["p"] for f in live(t) if f["content"] == 0 and f["record_count"] == 3
+    } >= {7}
 
 
 def test_members_of_structs_constants_and_old_values_can_be_set(make):
@@ -200,7 +254,9 @@ def test_a_rewritten_file_keeps_the_order_of_its_rows(make):
     t = make(range(1000))
     t.update({"v": "v + 0.5"}, "id % 7 = 0")
     t.delete("id % 10 = 3")
-    assert t.scan(selected_fields=("id",)).to_arrow()["id"].to_pylist() == [i for i in range(1000) if i % 10 != 3]
+    assert t.scan(selected_fields=("id",)).to_arrow()["id"].to_pylist() == [
+        i for i in range(1000) if i % 10 != 3
+    ]
 
 
 def test_rewritten_rows_go_to_the_partitions_of_the_current_spec(make):
@@ -210,8 +266,13 @@ def test_rewritten_rows_go_to_the_partitions_of_the_current_spec(make):
     t.delete("id = 0")
     t.update({"v": 0}, "id = 7", mode=MOR)
     assert sorted((f["spec_id"], f["content"], f["record_count"]) for f in live(t)) == [
-        (0, 0, 6), (0, 1, 1), (1, 0, 1), (1, 0, 1), (1, 0, 2), (1, 0, 2),
-    ]  # fmt: skip
+        (0, 0, 6),
+        (0, 1, 1),
+        (1, 0, 1),
+        (1, 0, 1),
+        (1, 0, 2),
+        (1, 0, 2),
+    ]
     assert ids(t) == list(range(1, 12))
 
 
@@ -225,12 +286,16 @@ def test_columns_that_changed_are_read_and_written_as_they_are_now(make):
     t.append(pa.table({"id": [9], "p": [1 << 40], "w": [9.0], "n": ["new"]}))
     t.update({"n": "concat('w', cast(p as string))"}, "w >= 2")
     assert t.to_arrow().sort_by("id").to_pylist() == [
-        {"id": 0, "p": 0, "w": 0.0, "n": None}, {"id": 1, "p": 1, "w": 1.0, "n": None}, {"id": 2, "p": 2, "w": 2.0, "n": "w2"},
-        {"id": 3, "p": 0, "w": 3.0, "n": "w0"}, {"id": 9, "p": 1 << 40, "w": 9.0, "n": f"w{1 << 40}"},
-    ]  # fmt: skip
+        {"id": 0, "p": 0, "w": 0.0, "n": None},
+        {"id": 1, "p": 1, "w": 1.0, "n": None},
+        {"id": 2, "p": 2, "w": 2.0, "n": "w2"},
+        {"id": 3, "p": 0, "w": 3.0, "n": "w0"},
+        {"id": 9, "p": 1 << 40, "w": 9.0, "n": f"w{1 << 40}"},
+    ]
 
 
-# overwrite ------------------------------------------------------------------------------------------------------------------------------
+# overwrite
+# ------------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", [COW, MOR])
@@ -245,7 +310,8 @@ def test_overwrite_by_a_filter_that_cuts_through_files_is_one_snapshot(make, mod
     assert t.overwrite(frame([]), "id = 2").rows_deleted == 1 and ids(t) == [0, 7, 100, 101]
 
 
-# transactions ---------------------------------------------------------------------------------------------------------------------------
+# transactions
+# ---------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -262,7 +328,9 @@ def test_later_steps_see_what_earlier_ones_staged(make, mode, version):
     assert ids(t) == [0, 2, 3, 4, 10, 12, 14] and t.scan("v = 24").count() == 1
     assert (tx.result.rows_inserted, tx.result.rows_deleted, tx.result.rows_updated) == (6, 4, 2)
     listing = {p.name for p in Path(t.location(), "metadata").glob("*.avro")}
-    known = {Path(m["path"]).name for m in t.inspect.all_manifests().to_pylist()} | {Path(s.manifest_list).name for s in t.snapshots()}
+    known = {Path(m["path"]).name for m in t.inspect.all_manifests().to_pylist()} | {
+        Path(s.manifest_list).name for s in t.snapshots()
+    }
     assert listing == known and len(listing) > manifests
 
 
@@ -276,7 +344,9 @@ def test_a_transaction_is_tried_again_on_what_others_committed(catalog, make):
     assert tx.result.attempts == 2 and ids(t) == [0, 1, 2, 3, 4, 10, 11, 20, 21]
     rows = t.scan(selected_fields=("id", "v", "_row_id")).to_arrow().to_pylist()
     assert len({r["_row_id"] for r in rows}) == 9 and None not in {r["_row_id"] for r in rows}
-    assert {r["id"]: r["_row_id"] for r in rows}[4] == 4 and sorted(r["id"] for r in rows if r["v"] == -1) == [4, 10]
+    assert {r["id"]: r["_row_id"] for r in rows}[4] == 4 and sorted(
+        r["id"] for r in rows if r["v"] == -1
+    ) == [4, 10]
 
 
 @pytest.mark.parametrize("mode", [COW, MOR])
@@ -288,10 +358,21 @@ def test_row_ids_stay_through_several_steps_of_a_transaction(make, mode):
         tx.append(frame([9]))
         tx.update({"v": "v + 1"}, "id = 9 or id = 1", mode=mode)
         tx.delete("id = 0", mode=mode)
-    rows = t.scan(selected_fields=("id", "v", "_row_id", "_last_updated_sequence_number")).to_arrow().sort_by("id").to_pylist()
-    assert [(r["id"], r["v"], r["_row_id"]) for r in rows[:3]] == [(1, 4.0, 1), (2, 3.0, 2), (3, 3.0, 3)]
+    rows = (
+        t.scan(selected_fields=("id", "v", "_row_id", "_last_updated_sequence_number"))
+        .to_arrow()
+        .sort_by("id")
+        .to_pylist()
+    )
+    assert [(r["id"], r["v"], r["_row_id"]) for r in rows[:3]] == [
+        (1, 4.0, 1),
+        (2, 3.0, 2),
+        (3, 3.0, 3),
+    ]
     assert (rows[3]["id"], rows[3]["v"]) == (9, 10.0) and rows[3]["_row_id"] > 3
-    assert rows[2]["_last_updated_sequence_number"] == 1 and all(1 < r["_last_updated_sequence_number"] <= 6 for r in rows[:2] + rows[3:])
+    assert rows[2]["_last_updated_sequence_number"] == 1 and all(
+        1 < r["_last_updated_sequence_number"] <= 6 for r in rows[:2] + rows[3:]
+    )
 
 
 def test_a_transaction_that_fails_leaves_no_file(make):
@@ -304,7 +385,8 @@ def test_a_transaction_that_fails_leaves_no_file(make):
     assert data_files_below(t) == data and set(Path(t.location(), "metadata").iterdir()) == metadata
 
 
-# conflicts ------------------------------------------------------------------------------------------------------------------------------
+# conflicts
+# ------------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", [COW, MOR])
@@ -315,14 +397,18 @@ def test_of_two_writers_on_the_same_rows_exactly_one_wins(catalog, make, mode, v
     t.update({"v": "v + 1"}, "id = 3", mode=mode)
     before = data_files_below(t)
     with pytest.raises(ValidationException) as caught:
-        other.delete("id = 3", mode=mode) if verb == "delete" else other.update({"v": "v + 1"}, "id = 3", mode=mode)
+        other.delete("id = 3", mode=mode) if verb == "delete" else other.update(
+            {"v": "v + 1"}, "id = 3", mode=mode
+        )
     assert str(t.current_snapshot().snapshot_id) in str(caught.value) + repr(caught.value.facts)
     assert data_files_below(t) == before and t.scan("id = 3").to_arrow()["v"].to_pylist() == [4.0]
     assert other.refresh().delete("id = 3", mode=mode).rows_deleted == 1
 
 
 @pytest.mark.parametrize("mode", [COW, MOR])
-def test_writers_on_different_partitions_both_succeed_and_nothing_is_written_twice(catalog, make, mode):
+def test_writers_on_different_partitions_both_succeed_and_nothing_is_written_twice(
+    catalog, make, mode
+):
     t = make(range(9), partition_by=["p"])
     other = catalog.load_table("db.t")
     t.delete("id = 4 and p = 1", mode=mode)
@@ -344,17 +430,29 @@ def test_an_append_conflicts_with_a_delete_of_its_rows_only_when_serializable(ca
 A_GROUP_PER_FILE = {"read.split.target-size": "1"}
 
 
-# where it goes --------------------------------------------------------------------------------------------------------------------------
+# where it goes
+# --------------------------------------------------------------------------------------------------------------------------
 
 
 def test_branches_properties_and_staged_snapshots(make):
     t = make(range(5))
     t.manage_snapshots().create_branch(t.current_snapshot().snapshot_id, "audit").commit()
     result = t.delete("id = 1", {"who": "me"}, branch="audit", mode=MOR)
-    assert result.summary["who"] == "me" and ids(t) == [0, 1, 2, 3, 4] and ids(t, branch="audit") == [0, 2, 3, 4]
-    assert t.update({"v": 0}, "id = 2", branch="audit").rows_updated == 1 and t.scan("v = 0", branch="audit").count() == 2
+    assert (
+        result.summary["who"] == "me"
+        and ids(t) == [0, 1, 2, 3, 4]
+        and ids(t, branch="audit") == [0, 2, 3, 4]
+    )
+    assert (
+        t.update({"v": 0}, "id = 2", branch="audit").rows_updated == 1
+        and t.scan("v = 0", branch="audit").count() == 2
+    )
     staged = t.delete("id = 4", branch=None)
-    assert staged.snapshot_id is not None and ids(t) == [0, 1, 2, 3, 4] and ids(t, snapshot_id=staged.snapshot_id) == [0, 1, 2, 3]
+    assert (
+        staged.snapshot_id is not None
+        and ids(t) == [0, 1, 2, 3, 4]
+        and ids(t, snapshot_id=staged.snapshot_id) == [0, 1, 2, 3]
+    )
     t.set_properties({"write.wap.enabled": "true"})
     audited = t.delete("id = 0", **{"wap-id": "w1"})
     assert audited.summary["wap.id"] == "w1" and ids(t) == [0, 1, 2, 3, 4]
@@ -365,11 +463,23 @@ def test_branches_properties_and_staged_snapshots(make):
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("mode", [COW, MOR])
 def test_files_of_attempts_that_nobody_reports_are_removed(make, mode, version):
-    t = make(range(10), range(10, 20), format_version=version, partition_by=["p"], properties=A_GROUP_PER_FILE)
+    t = make(
+        range(10),
+        range(10, 20),
+        format_version=version,
+        partition_by=["p"],
+        properties=A_GROUP_PER_FILE,
+    )
     runner = FlakyRunner(repeat=range(99), seed=5)
-    assert t.update({"v": 0}, "id % 5 = 0", mode=mode, runner=runner).rows_updated == 4 and runner.repeats
+    assert (
+        t.update({"v": 0}, "id % 5 = 0", mode=mode, runner=runner).rows_updated == 4
+        and runner.repeats
+    )
     runner = FlakyRunner(repeat=[1], seed=6)
-    assert t.delete("id % 5 = 1", mode=mode, runner=runner).rows_deleted == 4 and ("repeat", 1) in runner.fired
+    assert (
+        t.delete("id % 5 = 1", mode=mode, runner=runner).rows_deleted == 4
+        and ("repeat", 1) in runner.fired
+    )
     assert data_files_below(t) == known_files(t) and len(ids(t)) == 16
 
 
@@ -379,7 +489,11 @@ def test_a_task_that_is_killed_after_its_work_leaves_rows_and_files_as_they_were
     before, runner = data_files_below(t), FlakyRunner(kill=[1], seed=7)
     with pytest.raises(TaskKilled):
         t.update({"v": 0}, "id % 5 = 0", mode=mode, runner=runner)
-    assert ("kill", 1) in runner.fired and data_files_below(t) == before == known_files(t) and ids(t) == list(range(20))
+    assert (
+        ("kill", 1) in runner.fired
+        and data_files_below(t) == before == known_files(t)
+        and ids(t) == list(range(20))
+    )
 
 
 def test_a_runner_is_a_runner(make):
@@ -394,7 +508,9 @@ def test_columns_named_as_metadata_columns_keep_their_values(catalog, mode, name
     t = catalog.create_table("db.named", f"id long, `{name}` long", format_version=3)
     t.append(pa.table({"id": [1, 2, 3], name: [10, 20, 30]}))
     t.update({"id": "id + 100"}, "id = 2", mode=mode)
-    t.merge(pa.table({"id": [3]}), "target.id = source.id").when_matched_update({"id": "target.id + 100"}).execute(mode)
+    t.merge(pa.table({"id": [3]}), "target.id = source.id").when_matched_update(
+        {"id": "target.id + 100"}
+    ).execute(mode)
     assert sorted(t.scan().to_arrow().select(["id", name]).to_pydict()[name]) == [10, 20, 30]
 
 
@@ -413,7 +529,10 @@ def test_a_file_that_another_writer_took_away_is_told_with_both_snapshots(catalo
     with pytest.raises(ValidationException) as e:
         mine.delete("id = 3", mode=COW)
     facts = e.value.facts
-    assert (facts["snapshot_ids"], facts["starting_snapshot_id"]) == ([gone.snapshot_id], read) and facts["files"]
+    assert (facts["snapshot_ids"], facts["starting_snapshot_id"]) == (
+        [gone.snapshot_id],
+        read,
+    ) and facts["files"]
 
 
 def test_rows_rewritten_before_an_upgrade_do_not_lose_the_ids_it_gave_them(catalog, make):

@@ -1,4 +1,6 @@
-"""delete and update on tables that other engines wrote, of every past: counts are right, Java Iceberg reads the same rows."""
+"""delete and update on tables that other engines wrote, of every past: counts are right, Java
+Iceberg reads the same rows.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ TABLES = [
 
 
 def changed(t: Any, mode: str) -> tuple[int, int]:
-    """The rows of one key deleted, those of another updated to what they are, in three snapshots; what rows there must be."""
+    """The rows of one key deleted, those of another updated to what they are, in three snapshots;
+    what rows there must be.
+    """
     key = next(f.name for f in t.schema().fields if f.field_type.is_primitive)
     column = t.to_arrow()[key].to_pylist()
     values = list(dict.fromkeys(column))
@@ -31,7 +35,12 @@ def changed(t: Any, mode: str) -> tuple[int, int]:
     gone, same = column.count(first), column.count(second) if second != first else 0
     kept = [r for r in t.to_arrow().to_pylist() if r[key] != first]
     assert t.delete(where(first), mode=mode, runner="in-process").rows_deleted == gone
-    assert t.update({key: frazil.expressions.Reference(key)}, where(second), mode=mode, runner="in-process").rows_updated == same
+    assert (
+        t.update(
+            {key: frazil.expressions.Reference(key)}, where(second), mode=mode, runner="in-process"
+        ).rows_updated
+        == same
+    )
     assert sorted(map(repr, t.to_arrow().to_pylist())) == sorted(map(repr, kept))
     assert t.delete(where(first), mode=mode, runner="in-process").snapshot_id is None
     return gone, same
@@ -40,7 +49,9 @@ def changed(t: Any, mode: str) -> tuple[int, int]:
 def prepared_and_changed(t: Any, mode: str, name: str) -> None:
     if mode == "merge-on-read" and t.format_version < 2:
         t.upgrade(2)
-    if name == "orc_table":  # holds times before 1970 with fractions, which cannot be written to ORC again
+    if (
+        name == "orc_table"
+    ):  # holds times before 1970 with fractions, which cannot be written to ORC again
         t.set_properties({"write.format.default": "parquet"})
     changed(t, mode)
 

@@ -1,4 +1,6 @@
-"""Delete files that apply to many data files are decoded once for all files that a change of rows rewrites or reads."""
+"""Delete files that apply to many data files are decoded once for all files that a change of rows
+rewrites or reads.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,17 @@ FILES = 6
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 @pytest.mark.parametrize("verb", ["delete", "update", "rewrite_data_files"])
-def test_a_delete_file_of_many_data_files_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, mode: str) -> None:
-    properties = {"format-version": "2", "write.delete.mode": "merge-on-read", "write.delete.granularity": "partition"}
-    table = frazil.load_catalog("c", type="path", warehouse=str(tmp_path)).create_table("db.t", "id bigint", properties=properties)
+def test_a_delete_file_of_many_data_files_is_decoded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, mode: str
+) -> None:
+    properties = {
+        "format-version": "2",
+        "write.delete.mode": "merge-on-read",
+        "write.delete.granularity": "partition",
+    }
+    table = frazil.load_catalog("c", type="path", warehouse=str(tmp_path)).create_table(
+        "db.t", "id bigint", properties=properties
+    )
     for n in range(FILES):
         table.append(pa.table({"id": range(n * 10, n * 10 + 10)}))
     table.delete("id % 10 = 0")

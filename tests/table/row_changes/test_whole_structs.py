@@ -1,4 +1,6 @@
-"""Structs that lack a member of the column's: refused where a value is assigned, filled where a frame is written."""
+"""Structs that lack a member of the column's: refused where a value is assigned, filled where a
+frame is written.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +18,50 @@ WHOLE = pa.struct([("a", pa.int32()), ("b", pa.string())])
 @pytest.fixture
 def table(tmp_path):
     with catalog_of("memory", tmp_path) as catalog:
-        t = catalog.create_table("db.t", f"id bigint, s {PAIR}, l array<{PAIR}>, m map<string, {PAIR}>, other struct<a: int>")
-        t.append(source(1, WHOLE, {"a": 1, "b": "x"}).append_column("other", pa.array([{"a": 9}], PARTIAL)))
+        t = catalog.create_table(
+            "db.t",
+            f"id bigint, s {PAIR}, l array<{PAIR}>, m map<string, {PAIR}>, other struct<a: int>",
+        )
+        t.append(
+            source(1, WHOLE, {"a": 1, "b": "x"}).append_column(
+                "other", pa.array([{"a": 9}], PARTIAL)
+            )
+        )
         yield t
 
 
 def source(id_=1, kind=PARTIAL, one=None):
     one = one or {"a": 5}
-    return pa.table({
-        "id": pa.array([id_], pa.int64()), "s": pa.array([one], kind), "l": pa.array([[one]], pa.list_(kind)),
-        "m": pa.array([[("k", one)]], pa.map_(pa.string(), kind)),
-    })  # fmt: skip
+    return pa.table(
+        {
+            "id": pa.array([id_], pa.int64()),
+            "s": pa.array([one], kind),
+            "l": pa.array([[one]], pa.list_(kind)),
+            "m": pa.array([[("k", one)]], pa.map_(pa.string(), kind)),
+        }
+    )
 
 
 def merging(t, frame, **options):
     return t.merge(frame, "target.id = source.id", runner="in-process", **options)
 
 
-@pytest.mark.parametrize(("column", "lacking"), [("s", "s.b"), ("l", "l.element.b"), ("m", "m.value.b")])
+@pytest.mark.parametrize(
+    ("column", "lacking"), [("s", "s.b"), ("l", "l.element.b"), ("m", "m.value.b")]
+)
 def test_an_assigned_struct_must_be_whole(table, column, lacking):
     for change in (
-        lambda: merging(table, source()).when_matched_update({column: f"source.{column}"}).execute(),
-        lambda: merging(table, source(7)).when_matched_update({column: f"source.{column}"}).execute(),
-        lambda: merging(table, source(7)).when_not_matched_insert({"id": "source.id", column: f"source.{column}"}).execute(),
+        lambda: (
+            merging(table, source()).when_matched_update({column: f"source.{column}"}).execute()
+        ),
+        lambda: (
+            merging(table, source(7)).when_matched_update({column: f"source.{column}"}).execute()
+        ),
+        lambda: (
+            merging(table, source(7))
+            .when_not_matched_insert({"id": "source.id", column: f"source.{column}"})
+            .execute()
+        ),
         lambda: (
             merging(table, source().select(["id", column]))
             .with_schema_evolution()
@@ -46,7 +69,9 @@ def test_an_assigned_struct_must_be_whole(table, column, lacking):
             .execute()
         ),
     ):
-        with pytest.raises(SchemaMismatch, match=f"cannot find data for the output column {lacking}"):
+        with pytest.raises(
+            SchemaMismatch, match=f"cannot find data for the output column {lacking}"
+        ):
             change()
     assert len(table.snapshots()) == 1
 
@@ -63,7 +88,12 @@ def test_a_struct_of_another_column_must_be_whole(table):
 def test_merges_and_upserts_of_whole_rows_want_whole_structs_at_any_depth(table):
     for column, lacking in (("s", r"s\.b"), ("l", r"l\.element\.b"), ("m", r"m\.value\.b")):
         frame = source(7).select(["id", column])
-        whole = {"s": table.to_arrow()["s"], "l": table.to_arrow()["l"], "m": table.to_arrow()["m"], "other": table.to_arrow()["other"]}
+        whole = {
+            "s": table.to_arrow()["s"],
+            "l": table.to_arrow()["l"],
+            "m": table.to_arrow()["m"],
+            "other": table.to_arrow()["other"],
+        }
         for name, values in whole.items():
             frame = frame if name == column else frame.append_column(name, values)
         for change in (
@@ -77,7 +107,9 @@ def test_merges_and_upserts_of_whole_rows_want_whole_structs_at_any_depth(table)
 
 
 def test_with_evolution_members_stay_but_not_inside_lists(table):
-    merging(table, source().select(["id", "s"])).with_schema_evolution().when_matched_update_all().execute()
+    merging(
+        table, source().select(["id", "s"])
+    ).with_schema_evolution().when_matched_update_all().execute()
     assert table.to_arrow()["s"].to_pylist() == [{"a": 5, "b": "x"}]
     with pytest.raises(SchemaMismatch, match=r"l\.element\.b"):
         merging(table, source()).with_schema_evolution().when_matched_update_all().execute()
@@ -89,7 +121,13 @@ def test_with_evolution_members_stay_but_not_inside_lists(table):
 def test_a_frame_that_is_written_may_lack_optional_columns_and_members(table, write):
     getattr(table, write)(source(2))
     (row,) = table.scan("id = 2").to_arrow().to_pylist()
-    assert row == {"id": 2, "s": {"a": 5, "b": None}, "l": [{"a": 5, "b": None}], "m": [("k", {"a": 5, "b": None})], "other": None}
+    assert row == {
+        "id": 2,
+        "s": {"a": 5, "b": None},
+        "l": [{"a": 5, "b": None}],
+        "m": [("k", {"a": 5, "b": None})],
+        "other": None,
+    }
 
 
 @pytest.mark.parametrize("name", ["l[0]", "m['k']", "l[0].a", "target.l[0]"])

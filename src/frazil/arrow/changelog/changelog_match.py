@@ -1,9 +1,11 @@
-"""Match the deleted and inserted rows of a changelog: drop rows that were only carried over, and pair the two sides of an update by key.
+"""Match the deleted and inserted rows of a changelog: drop rows that were only carried over, and
+pair the two sides of an update by key.
 
-A copy-on-write commit rewrites whole files, so most of the rows that it deletes and inserts are equal and are no change. To find them,
-only the digest of each row and its position in its file are held: 28 bytes per row, 44 with keys. Within a budget they are held in memory,
-beyond it in files on disk, one per range of digests, so that rows that may be equal are in the same file. The verdict on a row is one bit
-at the row's position in its data file.
+A copy-on-write commit rewrites whole files, so most of the rows that it deletes and inserts are
+equal and are no change. To find them, only the digest of each row and its position in its file are
+held: 28 bytes per row, 44 with keys. Within a budget they are held in memory, beyond it in files on
+disk, one per range of digests, so that rows that may be equal are in the same file. The verdict on
+a row is one bit at the row's position in its data file.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ class Marks:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Tell, for one changelog task, which rows stay in the changelog (`stays`) and which of those are one side of an update (`updates`)."""
+    """Tell, for one changelog task, which rows stay in the changelog (`stays`) and which of those
+    are one side of an update (`updates`).
+    """
 
     stays: Marks
     updates: Marks
@@ -56,8 +60,9 @@ class Verdict:
 class Matcher(AbstractContextManager["Matcher"]):
     """Match the rows of several changelog tasks with each other.
 
-    `inserted`, `order` and `rows` hold one value per task: whether it inserts or deletes rows, the ordinal of its snapshot, and the number
-    of rows of its file. Rows of different snapshots are matched only for net changes; a later row then cancels the latest earlier one.
+    `inserted`, `order` and `rows` hold one value per task: whether it inserts or deletes rows, the
+    ordinal of its snapshot, and the number of rows of its file. Rows of different snapshots are
+    matched only for net changes; a later row then cancels the latest earlier one.
     """
 
     inserted: Sequence[bool]
@@ -72,9 +77,16 @@ class Matcher(AbstractContextManager["Matcher"]):
     _folder: Any = None
 
     def add(self, task: int, places: Numbers, rows: Digests, keys: Digests | None = None) -> None:
-        """Add rows of a task: their positions in its file, their digests and, when `keyed`, the digests of their keys."""
+        """Add rows of a task: their positions in its file, their digests and, when `keyed`, the
+        digests of their keys.
+        """
         digests = np.zeros(len(places), _KEYED if self.keyed else _PLAIN)
-        digests["a"], digests["b"], digests["source"], digests["place"] = rows[0], rows[1], task, places
+        digests["a"], digests["b"], digests["source"], digests["place"] = (
+            rows[0],
+            rows[1],
+            task,
+            places,
+        )
         if keys is not None:
             digests["ka"], digests["kb"] = keys
         self._held.append(digests)
@@ -99,7 +111,11 @@ class Matcher(AbstractContextManager["Matcher"]):
 
     def _buckets(self) -> Iterator[Records]:
         if self._folder is None:
-            yield np.concatenate(self._held) if self._held else np.zeros(0, _KEYED if self.keyed else _PLAIN)
+            yield (
+                np.concatenate(self._held)
+                if self._held
+                else np.zeros(0, _KEYED if self.keyed else _PLAIN)
+            )
             return
         self._spill()
         with temporary_files(self._folder.name):
@@ -110,10 +126,14 @@ class Matcher(AbstractContextManager["Matcher"]):
             yield records
 
     def _spill(self) -> None:
-        """Write the records in memory to disk, into one file per first byte of the key's digest (without keys: of the row's digest)."""
+        """Write the records in memory to disk, into one file per first byte of the key's digest
+        (without keys: of the row's digest).
+        """
         if self._folder is None:
             with temporary_files():
-                self._folder = tempfile.TemporaryDirectory(prefix="frazil-changes-", ignore_cleanup_errors=True)
+                self._folder = tempfile.TemporaryDirectory(
+                    prefix="frazil-changes-", ignore_cleanup_errors=True
+                )
         if not self._held:
             return
         records = np.concatenate(self._held)
@@ -134,7 +154,9 @@ class Matcher(AbstractContextManager["Matcher"]):
 
 
 def _staying(records: Records, signs: Numbers, ranks: Numbers) -> Records:
-    """Keep the rows that no equal row cancels: in the order of time, a deleted and an inserted row cancel as brackets match."""
+    """Keep the rows that no equal row cancels: in the order of time, a deleted and an inserted row
+    cancel as brackets match.
+    """
     sources = records["source"]
     order = np.lexsort((records["place"], sources, ranks[sources], records["b"], records["a"]))
     sorted_ = records[order]
@@ -145,29 +167,49 @@ def _staying(records: Records, signs: Numbers, ranks: Numbers) -> Records:
     total = np.cumsum(steps)
     begins = np.flatnonzero(fresh)
     level = total - (total[begins] - steps[begins])[group]
-    return np.asarray(sorted_[_unmatched(level, group, steps > 0) | _unmatched(-level, group, steps < 0)])
+    return np.asarray(
+        sorted_[_unmatched(level, group, steps > 0) | _unmatched(-level, group, steps < 0)]
+    )
 
 
 def _unmatched(level: Numbers, group: Numbers, of_sign: Flags) -> Flags:
     """Flag the rows of one sign that stay unmatched.
 
-    `level` is the running sum of the signs within each group of equal rows. An unmatched row lifts the sum above zero to a level below
-    which it never falls again.
+    `level` is the running sum of the signs within each group of equal rows. An unmatched row lifts
+    the sum above zero to a level below which it never falls again.
     """
-    distance = 2 * len(level) + 2  # shifts the groups so far apart that the minimum of one is never taken from a later one
+    distance = (
+        2 * len(level) + 2
+    )  # shifts the groups so far apart that the minimum of one is never taken from a later one
     lowest = np.minimum.accumulate((level + group * distance)[::-1])[::-1] - group * distance
     return np.asarray(of_sign & (level >= 1) & (level <= lowest))
 
 
 def _updates(staying: Records, signs: Numbers) -> Records:
-    """Pick the rows that are updates: of each key, as many deleted rows as inserted ones, paired in the order of their digests."""
+    """Pick the rows that are updates: of each key, as many deleted rows as inserted ones, paired in
+    the order of their digests.
+    """
     coming = signs[staying["source"]] > 0
-    order = np.lexsort((staying["place"], staying["source"], staying["b"], staying["a"], coming, staying["kb"], staying["ka"]))
+    order = np.lexsort(
+        (
+            staying["place"],
+            staying["source"],
+            staying["b"],
+            staying["a"],
+            coming,
+            staying["kb"],
+            staying["ka"],
+        )
+    )
     sorted_, coming = staying[order], coming[order]
     fresh = np.ones(len(sorted_), bool)
-    fresh[1:] = (sorted_["ka"][1:] != sorted_["ka"][:-1]) | (sorted_["kb"][1:] != sorted_["kb"][:-1])
+    fresh[1:] = (sorted_["ka"][1:] != sorted_["ka"][:-1]) | (
+        sorted_["kb"][1:] != sorted_["kb"][:-1]
+    )
     group = np.cumsum(fresh) - 1
-    came = np.bincount(group, coming.astype(np.int64), minlength=int(group.max(initial=-1)) + 1).astype(np.int64)
+    came = np.bincount(
+        group, coming.astype(np.int64), minlength=int(group.max(initial=-1)) + 1
+    ).astype(np.int64)
     went = np.bincount(group, minlength=len(came)) - came
     first = np.flatnonzero(fresh)[group] + np.where(coming, went[group], 0)
     place = np.arange(len(sorted_)) - first

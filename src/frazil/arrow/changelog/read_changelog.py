@@ -1,8 +1,10 @@
-"""Read the rows of a changelog as Arrow, each with its change type, ordinal and snapshot; rows that were only carried over are left out.
+"""Read the rows of a changelog as Arrow, each with its change type, ordinal and snapshot; rows that
+were only carried over are left out.
 
-A snapshot that only inserted or only deleted rows is read once. Any other takes two passes: the first computes a digest per row and
-matches them (`changelog_match`), the second reads the rows that stay. Memory is bounded by the batches of a read, the budget for digests
-(beyond it they go to disk), and two bits per row of the snapshot's files.
+A snapshot that only inserted or only deleted rows is read once. Any other takes two passes: the
+first computes a digest per row and matches them (`changelog_match`), the second reads the rows that
+stay. Memory is bounded by the batches of a read, the budget for digests (beyond it they go to
+disk), and two bits per row of the snapshot's files.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ _POS = NestedField(POS_ID, "_pos", LongType(), True)
 class ChangelogOptions:
     """Hold the options of a changelog.
 
-    `net`: rows that were inserted and deleted again within the whole range are left out, too. `key_ids`: field ids of the columns that
-    identify a row; a DELETE and an INSERT of the same key become UPDATE_BEFORE and UPDATE_AFTER; () pairs nothing. `budget`: bytes of
-    digests in memory.
+    `net`: rows that were inserted and deleted again within the whole range are left out, too.
+    `key_ids`: field ids of the columns that identify a row; a DELETE and an INSERT of the same key
+    become UPDATE_BEFORE and UPDATE_AFTER; () pairs nothing. `budget`: bytes of digests in memory.
     """
 
     net: bool = False
@@ -51,8 +53,9 @@ class ChangelogOptions:
 class ChangelogRead:
     """Hold what reading changelog tasks needs; frozen and picklable, so that it travels with them.
 
-    `projection`: the wanted columns, those of the changelog among them. `after`: a filter, bound to the columns of the table and of the
-    changelog, that is applied to the matched rows (a filter of the plan is applied before rows are matched).
+    `projection`: the wanted columns, those of the changelog among them. `after`: a filter, bound to
+    the columns of the table and of the changelog, that is applied to the matched rows (a filter of
+    the plan is applied before rows are matched).
     """
 
     context: ReadContext
@@ -62,9 +65,14 @@ class ChangelogRead:
 
     @classmethod
     def of(
-        cls, plan: ChangelogPlan, projection: Schema, storage: Storage, options: ChangelogOptions, after: Bound | None = None,
+        cls,
+        plan: ChangelogPlan,
+        projection: Schema,
+        storage: Storage,
+        options: ChangelogOptions,
+        after: Bound | None = None,
         read: ReadOptions | None = None,
-    ) -> ChangelogRead:  # fmt: skip
+    ) -> ChangelogRead:
         context = ReadContext.of(plan, plan.schema, storage, read)
         return cls(context, projection, options, after)
 
@@ -88,14 +96,26 @@ def _whole(f: NestedField) -> Iterator[int]:
         yield from _whole(c)
 
 
-def read_changelog(plan: ChangelogPlan, read: ChangelogRead, *, limit: int | None = None) -> pa.RecordBatchReader:
-    """Read the rows of a changelog as a stream, oldest snapshot first (net changes: all snapshots together)."""
-    batches = (batch for tasks in batches_of_tasks(plan, read.options.net) for batch in read_together(tasks, read))
-    return pa.RecordBatchReader.from_batches(to_arrow_schema(read.projection), _limited(batches, limit))
+def read_changelog(
+    plan: ChangelogPlan, read: ChangelogRead, *, limit: int | None = None
+) -> pa.RecordBatchReader:
+    """Read the rows of a changelog as a stream, oldest snapshot first (net changes: all snapshots
+    together).
+    """
+    batches = (
+        batch
+        for tasks in batches_of_tasks(plan, read.options.net)
+        for batch in read_together(tasks, read)
+    )
+    return pa.RecordBatchReader.from_batches(
+        to_arrow_schema(read.projection), _limited(batches, limit)
+    )
 
 
 def batches_of_tasks(plan: ChangelogPlan, net: bool) -> Iterator[tuple[ChangelogTask, ...]]:
-    """Group the tasks whose rows are matched with each other: those of one snapshot, for net changes those of all."""
+    """Group the tasks whose rows are matched with each other: those of one snapshot, for net
+    changes those of all.
+    """
     if net:
         yield plan.tasks
     else:
@@ -114,7 +134,9 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
 
 
 def count_changelog(plan: ChangelogPlan, read: ChangelogRead) -> int:
-    """Count the rows of a changelog: from the manifests where whole files were added or removed, by reading elsewhere."""
+    """Count the rows of a changelog: from the manifests where whole files were added or removed, by
+    reading elsewhere.
+    """
     if read.after is not None:
         return sum(b.num_rows for b in read_changelog(plan, read))
     rows, empty = 0, read.context.sharing_deletes(projection=Schema())
@@ -125,7 +147,9 @@ def count_changelog(plan: ChangelogPlan, read: ChangelogRead) -> int:
                 rows += matcher.staying
             continue
         rows += sum(t.rows_at_most for t in tasks if t.is_whole)
-        for _, batch in _in_order([t for t in tasks if not t.is_whole], lambda t: changelog_rows(t, empty), empty.options):
+        for _, batch in _in_order(
+            [t for t in tasks if not t.is_whole], lambda t: changelog_rows(t, empty), empty.options
+        ):
             rows += batch.num_rows
     return rows
 
@@ -142,7 +166,9 @@ def read_together(tasks: Sequence[ChangelogTask], read: ChangelogRead) -> Iterat
         with _matched(tasks, read) as matcher:
             verdicts = matcher.verdicts()
     columns = read.columns
-    context = read.context.sharing_deletes(projection=Schema(*columns.fields, _POS) if verdicts else columns)
+    context = read.context.sharing_deletes(
+        projection=Schema(*columns.fields, _POS) if verdicts else columns
+    )
     for number, batch in _in_order(tasks, lambda t: changelog_rows(t, context), context.options):
         rows = labelled(tasks[number], batch, read, columns, verdicts[number] if verdicts else None)
         if rows.num_rows:
@@ -152,7 +178,13 @@ def read_together(tasks: Sequence[ChangelogTask], read: ChangelogRead) -> Iterat
 def _matched(tasks: Sequence[ChangelogTask], read: ChangelogRead) -> Matcher:
     options, context = read.options, with_places(read.context)
     rows_of = [t.task.file.record_count for t in tasks]
-    matcher = Matcher([t.inserted for t in tasks], [t.ordinal for t in tasks], rows_of, bool(options.key_ids), options.budget)
+    matcher = Matcher(
+        [t.inserted for t in tasks],
+        [t.ordinal for t in tasks],
+        rows_of,
+        bool(options.key_ids),
+        options.budget,
+    )
     for number, batch in _in_order(tasks, lambda t: changelog_rows(t, context), context.options):
         rows, keys = digests(batch, context, options.key_ids)
         places = batch.column(batch.num_columns - 1).to_numpy()
@@ -169,8 +201,12 @@ def with_places(context: ReadContext) -> ReadContext:
     return context.sharing_deletes(projection=Schema(*context.table_schema.fields, _POS))
 
 
-def digests(batch: pa.RecordBatch, context: ReadContext, key_ids: Sequence[int]) -> tuple[Digests, Digests | None]:
-    """Compute the digests of a batch's rows and, with key columns, of their keys; the batch begins with all columns of the table."""
+def digests(
+    batch: pa.RecordBatch, context: ReadContext, key_ids: Sequence[int]
+) -> tuple[Digests, Digests | None]:
+    """Compute the digests of a batch's rows and, with key columns, of their keys; the batch begins
+    with all columns of the table.
+    """
     fields = context.table_schema.fields
     columns = batch.columns[: len(fields)]
     rows = row_digests(columns, batch.num_rows)
@@ -179,7 +215,13 @@ def digests(batch: pa.RecordBatch, context: ReadContext, key_ids: Sequence[int])
     return rows, row_digests([key_column(columns, fields, i) for i in key_ids], batch.num_rows)
 
 
-def labelled(task: ChangelogTask, batch: pa.RecordBatch, read: ChangelogRead, columns: Schema, verdict: Verdict | None) -> pa.RecordBatch:
+def labelled(
+    task: ChangelogTask,
+    batch: pa.RecordBatch,
+    read: ChangelogRead,
+    columns: Schema,
+    verdict: Verdict | None,
+) -> pa.RecordBatch:
     """Add the columns of the changelog to the rows that stay, then filter and project them.
 
     With a verdict, the last column of the batch is the position of each row.
@@ -189,18 +231,27 @@ def labelled(task: ChangelogTask, batch: pa.RecordBatch, read: ChangelogRead, co
         places = batch.column(batch.num_columns - 1).to_numpy()
         stays = pa.array(verdict.stays.get(places))
         updated = pa.array(verdict.updates.get(places))
-        kinds = pc.if_else(updated, "UPDATE_AFTER" if task.inserted else "UPDATE_BEFORE", kinds).filter(stays)
-        batch = batch.select(range(batch.num_columns - 1)).filter(stays) if batch.num_columns > 1 else batch.filter(stays)
+        kinds = pc.if_else(
+            updated, "UPDATE_AFTER" if task.inserted else "UPDATE_BEFORE", kinds
+        ).filter(stays)
+        batch = (
+            batch.select(range(batch.num_columns - 1)).filter(stays)
+            if batch.num_columns > 1
+            else batch.filter(stays)
+        )
     count = len(kinds)
     facts = {
-        CHANGELOG_FIELDS[0].field_id: kinds, CHANGELOG_FIELDS[1].field_id: pa.repeat(pa.scalar(task.ordinal, pa.int32()), count),
+        CHANGELOG_FIELDS[0].field_id: kinds,
+        CHANGELOG_FIELDS[1].field_id: pa.repeat(pa.scalar(task.ordinal, pa.int32()), count),
         CHANGELOG_FIELDS[2].field_id: pa.repeat(pa.scalar(task.snapshot_id, pa.int64()), count),
-    }  # fmt: skip
+    }
     own = {field.field_id: batch.column(n) for n, field in enumerate(columns.fields)}
     matching = _matching(read, columns, own, facts, count)
     schema, shown_columns = to_arrow_schema(read.projection), []
     for projected, shown in zip(read.projection.fields, schema, strict=True):
-        column = facts[projected.field_id] if projected.field_id in facts else own[projected.field_id]
+        column = (
+            facts[projected.field_id] if projected.field_id in facts else own[projected.field_id]
+        )
         column = column if matching is None else column.filter(matching)
         # The filter may have needed more fields of a struct than are shown.
         shown_columns.append(column if column.type.equals(shown.type) else column.cast(shown.type))
@@ -208,20 +259,28 @@ def labelled(task: ChangelogTask, batch: pa.RecordBatch, read: ChangelogRead, co
 
 
 def _matching(
-    read: ChangelogRead, columns: Schema, own: dict[int, pa.Array], facts: dict[int, pa.Array], count: int
+    read: ChangelogRead,
+    columns: Schema,
+    own: dict[int, pa.Array],
+    facts: dict[int, pa.Array],
+    count: int,
 ) -> pa.BooleanArray | None:
     """Tell which rows match the filter on the columns of the changelog; None: all."""
     if read.after is None:
         return None
     fields = Schema(*columns.fields, *CHANGELOG_FIELDS)
-    batch = pa.RecordBatch.from_arrays([*own.values(), *facts.values()], names=[f.name for f in fields.fields])
+    batch = pa.RecordBatch.from_arrays(
+        [*own.values(), *facts.values()], names=[f.name for f in fields.fields]
+    )
     names = {i: f.name for i, f in fields.by_id.items()}
     paths = {i: (*(names[p] for p in fields.parents[i]), names[i]) for i in references(read.after)}
     return pc.fill_null(evaluate(read.after, batch, paths), False)
 
 
 def _in_order(
-    tasks: Sequence[ChangelogTask], produce: Callable[[ChangelogTask], Iterator[pa.RecordBatch]], options: ReadOptions
+    tasks: Sequence[ChangelogTask],
+    produce: Callable[[ChangelogTask], Iterator[pa.RecordBatch]],
+    options: ReadOptions,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Read tasks by several threads; yields (number of the task, batch) in the order of the tasks."""
     workers = options.workers or default_workers()
@@ -233,4 +292,10 @@ def _in_order(
         for unit in enumerate(tasks):
             yield from numbered(unit)
         return
-    yield from InOrder(enumerate(tasks), numbered, workers=workers, budget=options.memory, size=lambda r: r[1].nbytes + 1024)
+    yield from InOrder(
+        enumerate(tasks),
+        numbered,
+        workers=workers,
+        budget=options.memory,
+        size=lambda r: r[1].nbytes + 1024,
+    )

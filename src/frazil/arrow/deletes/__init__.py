@@ -1,3 +1,10 @@
 """Read, apply and write position deletes, deletion vectors and equality deletes of data files."""
 
-__all__ = ["apply_deletes", "delete_files", "key_set", "position_sets", "write_deletes", "write_vectors"]
+__all__ = [
+    "apply_deletes",
+    "delete_files",
+    "key_set",
+    "position_sets",
+    "write_deletes",
+    "write_vectors",
+]

@@ -1,9 +1,12 @@
-"""Look up the rows of a batch in a set of keys of one or more columns: equality deletes (spec, "Equality Delete Files").
+"""Look up the rows of a batch in a set of keys of one or more columns: equality deletes (spec,
+"Equality Delete Files").
 
-Keys are held as Arrow columns, sorted by a 64-bit hash, with a table of buckets that tells where a hash begins. Rows with an equal hash
-are compared column by column, so a collision of hashes never deletes a row. A key costs the bytes of its columns, 8 for the hash and 8 to
-16 for the buckets; while the set is made, about twice as many.
-Null equals null. Floats are compared by their bits, and all NaNs are equal: 0.0 is not -0.0 (as in Java's comparison of keys).
+Keys are held as Arrow columns, sorted by a 64-bit hash, with a table of buckets that tells where a
+hash begins. Rows with an equal hash are compared column by column, so a collision of hashes never
+deletes a row. A key costs the bytes of its columns, 8 for the hash and 8 to 16 for the buckets;
+while the set is made, about twice as many.
+Null equals null. Floats are compared by their bits, and all NaNs are equal: 0.0 is not -0.0 (as in
+Java's comparison of keys).
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ KEY_BYTES = 24  # per key, in addition to its columns
 
 
 def canonical(array: pa.Array) -> pa.Array:
-    """Convert a key column so that equal keys have equal values: floats to the integers of their bits, dates and times to integers."""
+    """Convert a key column so that equal keys have equal values: floats to the integers of their
+    bits, dates and times to integers.
+    """
     t = array.type
     if pa.types.is_floating(t):
         return float_bits(array)
@@ -41,8 +46,8 @@ def canonical(array: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True, eq=False)
 class KeySet:
-    """Hold a set of keys. `columns`: canonical, in the order of `hashes`, which ascend. `starts`: where each bucket begins; the bucket of a
-    hash is its first bits."""
+    """Hold a set of keys. `columns`: canonical, in the order of `hashes`, which ascend. `starts`:
+    where each bucket begins; the bucket of a hash is its first bits."""
 
     columns: tuple[pa.Array, ...]
     hashes: Words
@@ -86,14 +91,20 @@ class KeySet:
         while len(rows):
             candidates = rows[self.hashes[slot[rows]] == wanted[rows]]
             if len(candidates):
-                flags[candidates[rows_equal(columns, candidates, self.columns, slot[candidates])]] = True
+                flags[
+                    candidates[rows_equal(columns, candidates, self.columns, slot[candidates])]
+                ] = True
             slot[rows] += 1
             rows = rows[(slot[rows] < end_slot[rows]) & ~flags[rows]]
         return flags
 
 
-def rows_equal(left: Sequence[pa.Array], left_rows: Any, right: Sequence[pa.Array], right_rows: Any) -> Flags:
-    """Compare the rows `left_rows` and `right_rows`, pair by pair: equal when all columns are; null equals null."""
+def rows_equal(
+    left: Sequence[pa.Array], left_rows: Any, right: Sequence[pa.Array], right_rows: Any
+) -> Flags:
+    """Compare the rows `left_rows` and `right_rows`, pair by pair: equal when all columns are; null
+    equals null.
+    """
     same = np.ones(len(left_rows), bool)
     left_rows, right_rows = pa.array(left_rows), pa.array(right_rows)
     for left_column, right_column in zip(left, right, strict=True):
@@ -132,8 +143,13 @@ def _words(column: pa.Array) -> list[Words]:
     if pa.types.is_null(type_):
         return [np.zeros(len(column), np.uint64)]
     data = column.cast(pa.large_binary())
-    lengths = pc.fill_null(pc.binary_length(data), 0).to_numpy(zero_copy_only=False).astype(np.uint64)
-    return [hash_values(BinaryType(), data).astype(np.uint64) if len(data) else np.zeros(0, np.uint64), lengths]
+    lengths = (
+        pc.fill_null(pc.binary_length(data), 0).to_numpy(zero_copy_only=False).astype(np.uint64)
+    )
+    return [
+        hash_values(BinaryType(), data).astype(np.uint64) if len(data) else np.zeros(0, np.uint64),
+        lengths,
+    ]
 
 
 def _mixed(x: Words) -> Words:

@@ -1,7 +1,9 @@
-"""Spill sets of keys that are too large for memory to disk: split by hash into parts, each a sorted set that is memory-mapped.
+"""Spill sets of keys that are too large for memory to disk: split by hash into parts, each a sorted
+set that is memory-mapped.
 
-A lookup loads the pages that it touches into the system's page cache, which drops them under memory pressure. The files are unlinked once
-they are mapped, so they disappear with the process, however it ends.
+A lookup loads the pages that it touches into the system's page cache, which drops them under memory
+pressure. The files are unlinked once they are mapped, so they disappear with the process, however
+it ends.
 """
 
 from __future__ import annotations
@@ -25,16 +27,24 @@ _PARTS = 256  # files open at once, at most
 
 @dataclass(frozen=True, eq=False)
 class SpilledKeys:
-    """Hold a set of keys in parts on disk, with the methods of a `KeySet`. Part i holds the keys whose hash ends in i; None: empty."""
+    """Hold a set of keys in parts on disk, with the methods of a `KeySet`. Part i holds the keys
+    whose hash ends in i; None: empty.
+    """
 
     parts: tuple[KeySet | None, ...]
 
     @classmethod
     def of(cls, batches: Iterable[Sequence[pa.Array]], size: int) -> SpilledKeys:
-        """Make a set of batches of canonical columns. `size`: about how many bytes all of them take."""
+        """Make a set of batches of canonical columns. `size`: about how many bytes all of them
+        take.
+        """
         count = 1 << min(_PARTS, max(2, -(-size // PART)) - 1).bit_length()
         prefix = "frazil-keys-"
-        with temporary_files(), tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as place, temporary_files(place):
+        with (
+            temporary_files(),
+            tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as place,
+            temporary_files(place),
+        ):
             written = _split(batches, count, Path(place))
             return cls(tuple(_mapped(p) if p is not None else None for p in written))
 
@@ -69,7 +79,9 @@ def _split(batches: Iterable[Sequence[pa.Array]], count: int, place: Path) -> li
         for columns in batches:
             where = _places(columns, count)
             order = np.argsort(where, kind="stable")
-            batch = pa.RecordBatch.from_arrays(list(columns), names=[str(i) for i in range(len(columns))]).take(pa.array(order))
+            batch = pa.RecordBatch.from_arrays(
+                list(columns), names=[str(i) for i in range(len(columns))]
+            ).take(pa.array(order))
             ends = np.searchsorted(where[order], np.arange(count + 1))
             for n in np.unique(where):
                 if (writer := writers[n]) is None:

@@ -1,7 +1,7 @@
 """Join sets of row positions, held as ascending arrays of distinct numbers.
 
-`numpy.union1d` hashes every number, though the arrays are sorted already: for a file from which half a million rows are deleted, that alone
-takes longer than reading the file's keys.
+`numpy.union1d` hashes every number, though the arrays are sorted already: for a file from which
+half a million rows are deleted, that alone takes longer than reading the file's keys.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ Positions = npt.NDArray[np.int64]
 
 
 def union(a: Positions, b: Positions) -> Positions:
-    """Merge two sets of positions into one: the smaller is looked up in the larger, of which one copy is made."""
+    """Merge two sets of positions into one: the smaller is looked up in the larger, of which one
+    copy is made.
+    """
     large, small = (a, b) if len(a) >= len(b) else (b, a)
     if not len(small):
         return large

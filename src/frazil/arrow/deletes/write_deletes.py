@@ -1,6 +1,8 @@
-"""Write position delete files, sorted by path and position, and equality delete files, sorted by key (spec, "Delete Formats").
+"""Write position delete files, sorted by path and position, and equality delete files, sorted by
+key (spec, "Delete Formats").
 
-File names, metrics and properties (`write.delete.*`, then those of data files) are those of Java Iceberg. A file never mixes partitions.
+File names, metrics and properties (`write.delete.*`, then those of data files) are those of Java
+Iceberg. A file never mixes partitions.
 """
 
 from __future__ import annotations
@@ -42,24 +44,32 @@ _NO_KEYS = (FloatType, DoubleType, VariantType, GeometryType, GeographyType, Unk
 
 @dataclass(frozen=True, eq=False)
 class FileDeletes:
-    """Hold the positions of the rows that are deleted from one data file (int64, ascending, each once)."""
+    """Hold the positions of the rows that are deleted from one data file (int64, ascending, each
+    once).
+    """
 
     file: DataFile
     positions: Positions
 
 
 def checked(deletes: Iterable[FileDeletes]) -> Iterator[tuple[DataFile, Positions]]:
-    """Check deletes and skip files without any. Raises InvalidInput for positions that a file does not have and for a file given twice."""
+    """Check deletes and skip files without any. Raises InvalidInput for positions that a file does
+    not have and for a file given twice.
+    """
     seen: set[str] = set()
     for deleted in deletes:
         file, positions = deleted.file, np.ascontiguousarray(deleted.positions, np.int64)
         if file.file_path in seen:
-            raise InvalidInput(f"The deletes of {file.file_path} are given twice.", file=file.file_path)
+            raise InvalidInput(
+                f"The deletes of {file.file_path} are given twice.", file=file.file_path
+            )
         seen.add(file.file_path)
         if not len(positions):
             continue
         if np.any(np.diff(positions) <= 0):
-            raise InvalidInput(f"The deleted positions of {file.file_path} are not ascending.", file=file.file_path)
+            raise InvalidInput(
+                f"The deleted positions of {file.file_path} are not ascending.", file=file.file_path
+            )
         if int(positions[0]) < 0 or int(positions[-1]) >= file.record_count:
             which = f"{positions[0]} to {positions[-1]}"
             text = f"Cannot delete positions {which} from {file.file_path}, which has {file.record_count} rows."
@@ -67,20 +77,28 @@ def checked(deletes: Iterable[FileDeletes]) -> Iterator[tuple[DataFile, Position
         yield file, positions
 
 
-# Positions -----------------------------------------------------------------------------------------------------------------------------
+# Positions
+# -----------------------------------------------------------------------------------------------------------------------------
 
 
 def write_position_deletes(
-    deletes: Iterable[FileDeletes], context: WriteContext, *, granularity: str = "file", first: int = 1
+    deletes: Iterable[FileDeletes],
+    context: WriteContext,
+    *,
+    granularity: str = "file",
+    first: int = 1,
 ) -> list[DataFile]:
-    """Write position delete files, durable and complete; an error leaves none behind. `first`: the number in the first file's name.
+    """Write position delete files, durable and complete; an error leaves none behind. `first`: the
+    number in the first file's name.
 
-    `granularity`: "file" writes one delete file per data file, "partition" as few as the target size allows, for which it holds all
-    positions in memory. Raises Unsupported for tables of another format version than 2, InvalidInput for positions that a file does not
-    have.
+    `granularity`: "file" writes one delete file per data file, "partition" as few as the target
+    size allows, for which it holds all positions in memory. Raises Unsupported for tables of
+    another format version than 2, InvalidInput for positions that a file does not have.
     """
     if granularity not in GRANULARITIES:
-        raise InvalidInput(f"{DELETE_GRANULARITY.name} must be one of {', '.join(GRANULARITIES)}, not {granularity!r}.")
+        raise InvalidInput(
+            f"{DELETE_GRANULARITY.name} must be one of {', '.join(GRANULARITIES)}, not {granularity!r}."
+        )
     if context.format_version != 2:
         text = f"Position delete files need format version 2; {context.location} has version {context.format_version}."
         raise Unsupported(text, table=context.location)
@@ -95,7 +113,9 @@ def write_position_deletes(
         raise
 
 
-def _grouped(deletes: Iterable[FileDeletes], granularity: str) -> Iterator[list[tuple[DataFile, Positions]]]:
+def _grouped(
+    deletes: Iterable[FileDeletes], granularity: str
+) -> Iterator[list[tuple[DataFile, Positions]]]:
     if granularity == "file":
         for file_deletes in checked(deletes):
             yield [file_deletes]
@@ -107,36 +127,61 @@ def _grouped(deletes: Iterable[FileDeletes], granularity: str) -> Iterator[list[
         yield sorted(group, key=lambda file_deletes: file_deletes[0].file_path)
 
 
-def _write_positions(group: Sequence[tuple[DataFile, Positions]], context: WriteContext, files: OutputFiles) -> None:
-    """Write the positions of one partition, in the order given: to one file, or to several of the target size."""
+def _write_positions(
+    group: Sequence[tuple[DataFile, Positions]], context: WriteContext, files: OutputFiles
+) -> None:
+    """Write the positions of one partition, in the order given: to one file, or to several of the
+    target size.
+    """
     like = group[0][0]
     writer = Rolling(context.with_spec(like.spec_id), files, like.partition, 0)
     for file, positions in group:
         for start in range(0, len(positions), _ROWS):
             places = positions[start : start + _ROWS]
-            writer.add(pa.RecordBatch.from_arrays([pa.repeat(file.file_path, len(places)), pa.array(places)], schema=_ARROW))
+            writer.add(
+                pa.RecordBatch.from_arrays(
+                    [pa.repeat(file.file_path, len(places)), pa.array(places)], schema=_ARROW
+                )
+            )
     writer.close()
 
 
 def _of_positions(written: DataFile) -> DataFile:
-    """Complete the manifest entry of a position delete file as Java does: without counts, naming its data file if it has only one."""
-    low, high = ((bounds or {})[DELETE_FILE_PATH_ID] for bounds in (written.lower_bounds, written.upper_bounds))
+    """Complete the manifest entry of a position delete file as Java does: without counts, naming
+    its data file if it has only one.
+    """
+    low, high = (
+        (bounds or {})[DELETE_FILE_PATH_ID]
+        for bounds in (written.lower_bounds, written.upper_bounds)
+    )
     return replace(
-        written, content=int(DataFileContent.POSITION_DELETES), value_counts=None, null_value_counts=None, nan_value_counts=None,
-        sort_order_id=None, referenced_data_file=low.decode() if low == high else None,
-    )  # fmt: skip
+        written,
+        content=int(DataFileContent.POSITION_DELETES),
+        value_counts=None,
+        null_value_counts=None,
+        nan_value_counts=None,
+        sort_order_id=None,
+        referenced_data_file=low.decode() if low == high else None,
+    )
 
 
-# Keys ----------------------------------------------------------------------------------------------------------------------------------
+# Keys
+# ----------------------------------------------------------------------------------------------------------------------------------
 
 
 def write_equality_deletes(
-    batches: Iterable[pa.RecordBatch], context: WriteContext, equality_ids: Sequence[int], *, first: int = 1
+    batches: Iterable[pa.RecordBatch],
+    context: WriteContext,
+    equality_ids: Sequence[int],
+    *,
+    first: int = 1,
 ) -> list[DataFile]:
-    """Write equality delete files by partition, sorted by key, durable and complete; an error leaves none behind.
+    """Write equality delete files by partition, sorted by key, durable and complete; an error
+    leaves none behind.
 
-    Batches are typed as `to_arrow_schema(context.schema)`. Their rows determine the partitions; only the key columns are written. With an
-    unpartitioned spec the files delete in every partition. Raises InvalidInput for columns that cannot be keys, Unsupported before v2.
+    Batches are typed as `to_arrow_schema(context.schema)`. Their rows determine the partitions;
+    only the key columns are written. With an unpartitioned spec the files delete in every
+    partition. Raises InvalidInput for columns that cannot be keys, Unsupported before v2.
     """
     ids = check_equality_ids(context.schema, equality_ids)
     if context.format_version < 2:
@@ -147,7 +192,12 @@ def write_equality_deletes(
     try:
         _write_keys(batches, context, plain, files)
         return [
-            replace(f, content=int(DataFileContent.EQUALITY_DELETES), equality_ids=ids, sort_order_id=UNSORTED_SORT_ORDER.order_id)
+            replace(
+                f,
+                content=int(DataFileContent.EQUALITY_DELETES),
+                equality_ids=ids,
+                sort_order_id=UNSORTED_SORT_ORDER.order_id,
+            )
             for f in files.finished()
         ]
     except BaseException:
@@ -156,25 +206,46 @@ def write_equality_deletes(
 
 
 def check_equality_ids(schema: Schema, equality_ids: Sequence[int]) -> tuple[int, ...]:
-    """Check ids of equality columns as the spec demands: primitive, no float or double, not inside a list or map. Raises InvalidInput."""
+    """Check ids of equality columns as the spec demands: primitive, no float or double, not inside
+    a list or map. Raises InvalidInput.
+    """
     if not equality_ids:
         raise InvalidInput("Equality deletes need at least one column.")
     for field_id in equality_ids:
         field = schema.by_id.get(field_id)
         if field is None:
-            raise InvalidInput(f"Equality deletes cannot compare column {field_id}: the schema has no column with this id.")
+            raise InvalidInput(
+                f"Equality deletes cannot compare column {field_id}: the schema has no column with this id."
+            )
         name = schema.find_column_name(field_id)
         if not field.field_type.is_primitive or isinstance(field.field_type, _NO_KEYS):
-            raise InvalidInput(f"Equality deletes cannot compare column {name}: {field.field_type} cannot be a key.", column=name)
-        if not all(isinstance(schema.by_id[p].field_type, StructType) for p in schema.parents[field_id]):
-            raise InvalidInput(f"Equality deletes cannot compare column {name}: it is inside a list or map.", column=name)
+            raise InvalidInput(
+                f"Equality deletes cannot compare column {name}: {field.field_type} cannot be a key.",
+                column=name,
+            )
+        if not all(
+            isinstance(schema.by_id[p].field_type, StructType) for p in schema.parents[field_id]
+        ):
+            raise InvalidInput(
+                f"Equality deletes cannot compare column {name}: it is inside a list or map.",
+                column=name,
+            )
     return tuple(dict.fromkeys(equality_ids))
 
 
-def _write_keys(batches: Iterable[pa.RecordBatch], context: WriteContext, plain: WriteContext, files: OutputFiles) -> None:
-    """Group keys by partition and write as many at once as memory allows; every file is sorted as a whole."""
+def _write_keys(
+    batches: Iterable[pa.RecordBatch],
+    context: WriteContext,
+    plain: WriteContext,
+    files: OutputFiles,
+) -> None:
+    """Group keys by partition and write as many at once as memory allows; every file is sorted as a
+    whole.
+    """
     keys, ids = plain.schema, plain.deletes.equality_ids if plain.deletes else ()
-    order = SortOrder(*(SortField(i, IdentityTransform(), SortDirection.ASC, NullOrder.NULLS_FIRST) for i in ids))
+    order = SortOrder(
+        *(SortField(i, IdentityTransform(), SortDirection.ASC, NullOrder.NULLS_FIRST) for i in ids)
+    )
     held: dict[tuple[object, ...], tuple[tuple[object, ...], list[pa.RecordBatch]]] = {}
     size = 0
 
@@ -197,22 +268,39 @@ def _write_keys(batches: Iterable[pa.RecordBatch], context: WriteContext, plain:
     write_held()
 
 
-def _projected(batch: pa.RecordBatch, fields: Sequence[NestedField], projection: Sequence[NestedField]) -> pa.RecordBatch:
+def _projected(
+    batch: pa.RecordBatch, fields: Sequence[NestedField], projection: Sequence[NestedField]
+) -> pa.RecordBatch:
     """Keep only the wanted columns, and of structs only the wanted members."""
     index_of = {f.field_id: i for i, f in enumerate(fields)}
-    columns = [_narrow(batch.column(index_of[w.field_id]), fields[index_of[w.field_id]], w) for w in projection]
+    columns = [
+        _narrow(batch.column(index_of[w.field_id]), fields[index_of[w.field_id]], w)
+        for w in projection
+    ]
     return pa.RecordBatch.from_arrays(columns, names=[w.name for w in projection])
 
 
 def _narrow(array: pa.Array, have: NestedField, want: NestedField) -> pa.Array:
-    if have.field_type == want.field_type or not isinstance(have.field_type, StructType) or not isinstance(want.field_type, StructType):
+    if (
+        have.field_type == want.field_type
+        or not isinstance(have.field_type, StructType)
+        or not isinstance(want.field_type, StructType)
+    ):
         return array
     members = have.field_type.fields
     index_of = {f.field_id: i for i, f in enumerate(members)}
     places = [index_of[w.field_id] for w in want.field_type.fields]
-    inside = [_narrow(array.field(i), members[i], w) for i, w in zip(places, want.field_type.fields, strict=True)]
-    typed = [pa.field(array.type.field(i).name, a.type, array.type.field(i).nullable) for i, a in zip(places, inside, strict=True)]
-    return pa.StructArray.from_arrays(inside, fields=typed, mask=array.is_null() if array.null_count else None)
+    inside = [
+        _narrow(array.field(i), members[i], w)
+        for i, w in zip(places, want.field_type.fields, strict=True)
+    ]
+    typed = [
+        pa.field(array.type.field(i).name, a.type, array.type.field(i).nullable)
+        for i, a in zip(places, inside, strict=True)
+    ]
+    return pa.StructArray.from_arrays(
+        inside, fields=typed, mask=array.is_null() if array.null_count else None
+    )
 
 
 __all__ = ["FileDeletes", "check_equality_ids", "write_equality_deletes", "write_position_deletes"]

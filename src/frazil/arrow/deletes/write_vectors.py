@@ -16,19 +16,25 @@ from frazil.storage.locations import data_location
 CREATED_BY = f"Frazil {VERSION}"
 
 
-def write_vectors(deletes: Iterable[FileDeletes], context: WriteContext, *, first: int = 1) -> list[DataFile]:
-    """Write one durable Puffin file with a vector per data file; no file when there are no positions. `first`: the number in its name.
+def write_vectors(
+    deletes: Iterable[FileDeletes], context: WriteContext, *, first: int = 1
+) -> list[DataFile]:
+    """Write one durable Puffin file with a vector per data file; no file when there are no
+    positions. `first`: the number in its name.
 
-    A data file has at most one vector, so the positions must be all that is deleted from it: the caller has merged them with its earlier
-    vector and position deletes, which the commit then removes. Raises Unsupported for tables before v3, InvalidInput for positions that a
-    file does not have.
+    A data file has at most one vector, so the positions must be all that is deleted from it: the
+    caller has merged them with its earlier vector and position deletes, which the commit then
+    removes. Raises Unsupported for tables before v3, InvalidInput for positions that a file does
+    not have.
     """
     if context.format_version < 3:
         text = f"Deletion vectors need format version 3 or later; {context.location} has version {context.format_version}."
         raise Unsupported(text, table=context.location)
     blobs: list[tuple[DataFile, Blob, int]] = []
     for file, positions in checked(deletes):
-        blobs.append((file, vector_blob(positions_bitmap(positions), file.file_path), len(positions)))
+        blobs.append(
+            (file, vector_blob(positions_bitmap(positions), file.file_path), len(positions))
+        )
     if not blobs:
         return []
     data, placed, _ = encode_puffin([b for _, b, _ in blobs], {"created-by": CREATED_BY})
@@ -38,12 +44,19 @@ def write_vectors(deletes: Iterable[FileDeletes], context: WriteContext, *, firs
         sink.write(data)
     return [
         DataFile(
-            content=int(DataFileContent.POSITION_DELETES), file_path=location, file_format="puffin", partition=file.partition,
-            spec_id=file.spec_id, record_count=count, file_size_in_bytes=len(data), referenced_data_file=file.file_path,
-            content_offset=place.offset, content_size_in_bytes=place.length,
+            content=int(DataFileContent.POSITION_DELETES),
+            file_path=location,
+            file_format="puffin",
+            partition=file.partition,
+            spec_id=file.spec_id,
+            record_count=count,
+            file_size_in_bytes=len(data),
+            referenced_data_file=file.file_path,
+            content_offset=place.offset,
+            content_size_in_bytes=place.length,
         )
         for (file, _, count), place in zip(blobs, placed, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 __all__ = ["CREATED_BY", "write_vectors"]

@@ -1,3 +1,5 @@
-"""Read Parquet, ORC and Avro data files: one file's columns by field id, in pieces (row groups, stripes, blocks), as Arrow batches."""
+"""Read Parquet, ORC and Avro data files: one file's columns by field id, in pieces (row groups,
+stripes, blocks), as Arrow batches.
+"""
 
 __all__ = ["damage", "file_schema", "project", "read_avro", "read_orc", "read_parquet", "source"]

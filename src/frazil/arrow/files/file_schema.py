@@ -1,4 +1,6 @@
-"""Read the columns of a data file as a tree with field ids: those of the file itself or, when it has none, of the table's name mapping."""
+"""Read the columns of a data file as a tree with field ids: those of the file itself or, when it
+has none, of the table's name mapping.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ ORC_FIELD_ID = b"iceberg.id"
 
 @dataclass(frozen=True)
 class FileField:
-    """Hold a column of a file. `type`: the Arrow type when it is read whole. `leaves`: the range of its leaf columns, its end excluded."""
+    """Hold a column of a file. `type`: the Arrow type when it is read whole. `leaves`: the range of
+    its leaf columns, its end excluded.
+    """
 
     field_id: int | None
     name: str
@@ -26,14 +30,18 @@ class FileField:
 
 @dataclass(frozen=True)
 class FileSchema:
-    """Hold the columns of a file. `by_name`: the file has no field ids, so these come from the name mapping."""
+    """Hold the columns of a file. `by_name`: the file has no field ids, so these come from the name
+    mapping.
+    """
 
     fields: tuple[FileField, ...]
     by_name: bool = False
 
 
 def file_schema(schema: pa.Schema, mapping: NameMapping | None) -> FileSchema | None:
-    """Make the schema of a file; None when the file has no field ids and there is no name mapping to give them."""
+    """Make the schema of a file; None when the file has no field ids and there is no name mapping
+    to give them.
+    """
     fields, _ = _fields(list(schema), 0)
     if _has_ids(fields):
         return FileSchema(fields)
@@ -80,10 +88,15 @@ def _map_one(field: FileField, mapped: MappedField | None) -> FileField:
     if mapped is None:
         return replace(field, field_id=None)
     inside = mapped.fields or ()
-    if is_list(field.type):  # the name of a list's child in the file does not matter: writers disagree about it
+    if is_list(
+        field.type
+    ):  # the name of a list's child in the file does not matter: writers disagree about it
         children = tuple(_map_one(c, _named(inside, "element")) for c in field.children)
     elif pa.types.is_map(field.type):
-        children = tuple(_map_one(c, _named(inside, n)) for c, n in zip(field.children, ("key", "value"), strict=True))
+        children = tuple(
+            _map_one(c, _named(inside, n))
+            for c, n in zip(field.children, ("key", "value"), strict=True)
+        )
     else:
         children = _mapped(field.children, inside)
     return replace(field, field_id=mapped.field_id, children=children)

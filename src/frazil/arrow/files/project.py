@@ -1,7 +1,8 @@
-"""Project the columns of a data file by field id, at any depth: which to read, and how to convert them (spec, "Column Projection").
+"""Project the columns of a data file by field id, at any depth: which to read, and how to convert
+them (spec, "Column Projection").
 
-`plan_columns` compares a file's columns with the wanted schema once per file; `build` then applies the plan to every batch. A column that
-has the wanted type already is passed on without a copy.
+`plan_columns` compares a file's columns with the wanted schema once per file; `build` then applies
+the plan to every batch. A column that has the wanted type already is passed on without a copy.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from frazil.arrow.values.arrays import repeated
 from frazil.arrow.values.arrow_schema import is_list, to_arrow_type
 from frazil.arrow.values.convert import Convert, as_is, leaf_conversion
 from frazil.errors import CorruptData
-from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType, UnknownType, VariantType
+from frazil.spec.types import (
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    StructType,
+    UnknownType,
+    VariantType,
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,9 @@ class ConstantColumn:
 
 @dataclass(frozen=True)
 class Struct:
-    """Build a struct. `members`: per wanted field its index in the file's (pruned) struct, or None, and its plan."""
+    """Build a struct. `members`: per wanted field its index in the file's (pruned) struct, or None,
+    and its plan.
+    """
 
     type: pa.DataType
     members: tuple[tuple[int | None, ColumnPlan], ...]
@@ -72,7 +83,8 @@ ColumnPlan = AsIs | Converted | ConstantColumn | Struct | List | Map
 class ColumnsPlan:
     """Hold the plan of all wanted columns of a file.
 
-    `columns`: as `Struct.members`. `fields` and `leaves`: the numbers of the top-level and leaf columns to read, both ascending.
+    `columns`: as `Struct.members`. `fields` and `leaves`: the numbers of the top-level and leaf
+    columns to read, both ascending.
     """
 
     columns: tuple[tuple[int | None, ColumnPlan], ...]
@@ -82,33 +94,49 @@ class ColumnsPlan:
     @property
     def is_plain(self) -> bool:
         """Tell whether all columns are the file's own, in its order and unchanged."""
-        return all(place == i and isinstance(plan, AsIs) for i, (place, plan) in enumerate(self.columns))
+        return all(
+            place == i and isinstance(plan, AsIs) for i, (place, plan) in enumerate(self.columns)
+        )
 
 
 def merge_plans(first: ColumnsPlan, second: ColumnsPlan, *, pruned: bool) -> ColumnsPlan | None:
-    """Merge two plans into one that makes the columns of both, in order, so that the file is read once.
+    """Merge two plans into one that makes the columns of both, in order, so that the file is read
+    once.
 
-    None when both read parts of the same nested column: each has a plan for its own pruned form of it.
+    None when both read parts of the same nested column: each has a plan for its own pruned form of
+    it.
     """
     fields = tuple(sorted({*first.fields, *second.fields}))
     parts = [(read, index, plan) for read in (first, second) for index, plan in read.columns]
-    nested = {read.fields[index] for read, index, plan in parts if index is not None and not isinstance(plan, Converted | AsIs)}
+    nested = {
+        read.fields[index]
+        for read, index, plan in parts
+        if index is not None and not isinstance(plan, Converted | AsIs)
+    }
     shared = set(first.fields) & set(second.fields)
     if pruned and (shared & nested):
         return None
     place = {index: i for i, index in enumerate(fields)}
-    columns = tuple((None if index is None else place[read.fields[index]], plan) for read, index, plan in parts)
+    columns = tuple(
+        (None if index is None else place[read.fields[index]], plan) for read, index, plan in parts
+    )
     return ColumnsPlan(columns, fields, tuple(sorted({*first.leaves, *second.leaves})))
 
 
 def plan_columns(
-    projection: tuple[NestedField, ...], file: FileSchema, constants: Mapping[int, Any], *, prune: bool, name: str
+    projection: tuple[NestedField, ...],
+    file: FileSchema,
+    constants: Mapping[int, Any],
+    *,
+    prune: bool,
+    name: str,
 ) -> ColumnsPlan:
     """Plan how to make the columns of a projection from those of a file.
 
-    `constants`: identity partition values by source field id, for columns that the file does not hold. `prune`: the reader can leave out
-    leaves inside a column (Parquet). `name`: the file, for errors. Raises CorruptData when a column of the file has a type that cannot be
-    read as the table's.
+    `constants`: identity partition values by source field id, for columns that the file does not
+    hold. `prune`: the reader can leave out leaves inside a column (Parquet). `name`: the file, for
+    errors. Raises CorruptData when a column of the file has a type that cannot be read as the
+    table's.
     """
     maker = _Planner(constants, file.by_name, prune, name)
     members, fields, leaves = maker.struct(projection, file.fields, needs_one=False)
@@ -117,7 +145,9 @@ def plan_columns(
 
 @dataclass(frozen=True)
 class _Planner:
-    """Plan columns recursively; each method returns a plan and the numbers of the file's leaf columns that it reads."""
+    """Plan columns recursively; each method returns a plan and the numbers of the file's leaf
+    columns that it reads.
+    """
 
     constants: Mapping[int, Any]
     by_name: bool
@@ -127,32 +157,47 @@ class _Planner:
     def struct(
         self, projection: tuple[NestedField, ...], have: tuple[FileField, ...], *, needs_one: bool
     ) -> tuple[tuple[tuple[int | None, ColumnPlan], ...], list[int], set[int]]:
-        """Plan the members of a struct; returns their plans, the indexes in `have` of the fields to read, and their leaves."""
+        """Plan the members of a struct; returns their plans, the indexes in `have` of the fields to
+        read, and their leaves.
+        """
         by_id = {field.field_id: i for i, field in enumerate(have) if field.field_id is not None}
         members: list[tuple[int | None, ColumnPlan]] = []
         leaves: set[int] = set()
         for field in projection:
             index = by_id.get(field.field_id)
-            if index is None or isinstance(field.field_type, UnknownType) or (self.by_name and field.field_id in self.constants):
+            if (
+                index is None
+                or isinstance(field.field_type, UnknownType)
+                or (self.by_name and field.field_id in self.constants)
+            ):
                 members.append((None, self.missing(field)))
                 continue
             plan, inside = self.column(field.field_type, have[index])
             members.append((index, plan))
             leaves |= inside
         fields = sorted({index for index, _ in members if index is not None})
-        if needs_one and not fields and have:  # some member must be read to know where the struct is null: the one with the fewest leaves
+        if (
+            needs_one and not fields and have
+        ):  # some member must be read to know where the struct is null: the one with the fewest leaves
             fields = [min(range(len(have)), key=lambda i: have[i].leaves[1] - have[i].leaves[0])]
             leaves.add(have[fields[0]].leaves[0])
         if not self.prune and needs_one:
             return tuple(members), fields, leaves
         place = {index: i for i, index in enumerate(fields)}
-        return tuple((None if index is None else place[index], plan) for index, plan in members), fields, leaves
+        return (
+            tuple((None if index is None else place[index], plan) for index, plan in members),
+            fields,
+            leaves,
+        )
 
     def missing(self, field: NestedField) -> ColumnPlan:
         if field.field_id in self.constants:
             return ConstantColumn(field.field_type, self.constants[field.field_id])
         if field.initial_default is None and field.required:
-            raise CorruptData(f"Column {field.name} (id {field.field_id}) is required, but {self.file} does not hold it.", file=self.file)
+            raise CorruptData(
+                f"Column {field.name} (id {field.field_id}) is required, but {self.file} does not hold it.",
+                file=self.file,
+            )
         return ConstantColumn(field.field_type, field.initial_default)
 
     def column(self, type_: IcebergType, have: FileField) -> tuple[ColumnPlan, set[int]]:
@@ -164,13 +209,21 @@ class _Planner:
                 members, fields, leaves = self.struct(type_.fields, have.children, needs_one=True)
                 want = to_arrow_type(type_)
                 whole = len(fields) == len(have.children) or not self.prune
-                same = whole and _same_type(have.type, want) and all(p == i and isinstance(x, AsIs) for i, (p, x) in enumerate(members))
+                same = (
+                    whole
+                    and _same_type(have.type, want)
+                    and all(p == i and isinstance(x, AsIs) for i, (p, x) in enumerate(members))
+                )
                 return (AsIs() if same else Struct(want, members)), leaves
             case ListType():
                 if not is_list(have.type):
                     self.refuse(type_, have)
                 element, leaves = self.column(type_.element_type, have.children[0])
-                plain = isinstance(element, AsIs) and pa.types.is_list(have.type) and _same_type(have.type, to_arrow_type(type_))
+                plain = (
+                    isinstance(element, AsIs)
+                    and pa.types.is_list(have.type)
+                    and _same_type(have.type, to_arrow_type(type_))
+                )
                 return (AsIs() if plain else List(to_arrow_type(type_), element)), leaves
             case MapType():
                 if not pa.types.is_map(have.type):
@@ -194,8 +247,9 @@ class _Planner:
     def refuse(self, type_: IcebergType, have: FileField) -> NoReturn:
         raise CorruptData(
             f"Column {have.name} (id {have.field_id}) is {have.type} in {self.file}, which cannot be read as the table's {type_}.",
-            file=self.file, field_id=have.field_id,
-        )  # fmt: skip
+            file=self.file,
+            field_id=have.field_id,
+        )
 
 
 def _same_type(have: pa.DataType, want: pa.DataType) -> bool:
@@ -214,10 +268,15 @@ def build(plan: ColumnPlan, array: pa.Array | None, count: int) -> pa.Array:
             return repeated(type_, value, count)
         case Struct(type_, members):
             assert array is not None
-            children = [build(p, None if index is None else array.field(index), count) for index, p in members]
+            children = [
+                build(p, None if index is None else array.field(index), count)
+                for index, p in members
+            ]
             mask = array.is_null() if array.null_count else None
             if not children:
-                return pa.array([None if not v else {} for v in array.is_valid().to_pylist()], type_)
+                return pa.array(
+                    [None if not v else {} for v in array.is_valid().to_pylist()], type_
+                )
             return pa.StructArray.from_arrays(children, fields=list(type_), mask=mask)
         case List(type_, element):
             return _list(array, type_, element)
@@ -225,13 +284,18 @@ def build(plan: ColumnPlan, array: pa.Array | None, count: int) -> pa.Array:
             assert array is not None
             keys, items = array.keys, array.items
             entries = pa.StructArray.from_arrays(
-                [build(key, keys, len(keys)), build(value, items, len(items))], fields=[type_.key_field, type_.item_field]
+                [build(key, keys, len(keys)), build(value, items, len(items))],
+                fields=[type_.key_field, type_.item_field],
             )
-            return pa.Array.from_buffers(type_, len(array), array.buffers()[:2], array.null_count, array.offset, [entries])
+            return pa.Array.from_buffers(
+                type_, len(array), array.buffers()[:2], array.null_count, array.offset, [entries]
+            )
 
 
 def _list(array: Any, type_: pa.DataType, element: ColumnPlan) -> pa.Array:
     if not pa.types.is_list(array.type):
         array = array.cast(pa.list_(array.type.value_field))
     values = build(element, array.values, len(array.values))
-    return pa.Array.from_buffers(type_, len(array), array.buffers()[:2], array.null_count, array.offset, [values])
+    return pa.Array.from_buffers(
+        type_, len(array), array.buffers()[:2], array.null_count, array.offset, [values]
+    )

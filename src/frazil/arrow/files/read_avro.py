@@ -1,4 +1,6 @@
-"""Read Avro data files: decode records one by one within bounds (`codec.avro`), and build columns batch by batch."""
+"""Read Avro data files: decode records one by one within bounds (`codec.avro`), and build columns
+batch by batch.
+"""
 
 from __future__ import annotations
 
@@ -59,18 +61,29 @@ class AvroSource:
         return [Piece(0, 0, -1)] if start == 0 else []
 
     def prune(
-        self, pieces: Sequence[Piece], fields: Sequence[FileField], bound: Bound, schema: Schema, constants: Mapping[int, Any]
+        self,
+        pieces: Sequence[Piece],
+        fields: Sequence[FileField],
+        bound: Bound,
+        schema: Schema,
+        constants: Mapping[int, Any],
     ) -> list[Piece]:
         return list(pieces)
 
-    def read(self, piece: Piece, plan: ColumnsPlan, batch_size: int, threads: bool) -> Iterator[RawBatch]:
+    def read(
+        self, piece: Piece, plan: ColumnsPlan, batch_size: int, threads: bool
+    ) -> Iterator[RawBatch]:
         names = [self.schema.fields[i][0] for i in plan.fields]
         nodes = [self.schema.fields[i][2] for i in plan.fields]
         types = [self.arrow.field(i).type for i in plan.fields]
         done = 0
         for rows in self._batches(set(names), batch_size):
             columns = list(zip(*rows, strict=True)) if names else []
-            yield [_array(n, t, c) for n, t, c in zip(nodes, types, columns, strict=True)], len(rows), done
+            yield (
+                [_array(n, t, c) for n, t, c in zip(nodes, types, columns, strict=True)],
+                len(rows),
+                done,
+            )
             done += len(rows)
 
     def _batches(self, names: set[str], batch_size: int) -> Iterator[list[Any]]:
@@ -86,7 +99,9 @@ class AvroSource:
                     row, offset = read(block, offset)
                     yield row
                 if offset != len(block):
-                    raise CorruptData(f"A block holds {len(block) - offset} bytes more than its rows take.")
+                    raise CorruptData(
+                        f"A block holds {len(block) - offset} bytes more than its rows take."
+                    )
 
         records = rows()
         while batch := list(itertools.islice(records, batch_size)):
@@ -102,12 +117,16 @@ def _field(name: str, field_id: Any, node: AvroNode) -> pa.Field:
 
 
 def _type(node: AvroNode) -> pa.DataType:
-    """Convert an Avro type to an Arrow type; logical types are kept, and field ids go to the field metadata, as in Parquet files."""
+    """Convert an Avro type to an Arrow type; logical types are kept, and field ids go to the field
+    metadata, as in Parquet files.
+    """
     match node.kind:
         case "union":
             inner = node.not_null
             if inner is node:
-                raise Unsupported("The Avro file has a union of several types; Iceberg knows only the union of null and one type.")
+                raise Unsupported(
+                    "The Avro file has a union of several types; Iceberg knows only the union of null and one type."
+                )
             return _type(inner)
         case "record":
             return pa.struct([_field(n, i, t) for n, i, t in node.fields])
@@ -119,12 +138,18 @@ def _type(node: AvroNode) -> pa.DataType:
             return pa.list_(_field("element", node.properties.get("element-id"), item))
         case "map":
             key_id, value_id = node.properties.get("key-id"), node.properties.get("value-id")
-            return pa.map_(_field("key", key_id, AvroNode("string")), _field("value", value_id, node.inside[0]))
+            return pa.map_(
+                _field("key", key_id, AvroNode("string")), _field("value", value_id, node.inside[0])
+            )
     return _leaf(node)
 
 
 def _is_map(node: AvroNode) -> bool:
-    return node.logical == "map" and node.inside[0].kind == "record" and len(node.inside[0].fields) == 2
+    return (
+        node.logical == "map"
+        and node.inside[0].kind == "record"
+        and len(node.inside[0].fields) == 2
+    )
 
 
 def _leaf(node: AvroNode) -> pa.DataType:
@@ -138,7 +163,12 @@ def _leaf(node: AvroNode) -> pa.DataType:
     annotation, _, unit = logical.rpartition("-")
     if unit in _UNITS and node.kind in ("int", "long"):
         if annotation in ("timestamp", "local-timestamp"):
-            return pa.timestamp(_UNITS[unit], "UTC" if annotation == "timestamp" and node.properties.get("adjust-to-utc", True) else None)
+            return pa.timestamp(
+                _UNITS[unit],
+                "UTC"
+                if annotation == "timestamp" and node.properties.get("adjust-to-utc", True)
+                else None,
+            )
         if annotation == "time":
             return pa.time32("ms") if unit == "millis" else pa.time64(_UNITS[unit])
     return _PLAIN[node.kind]
@@ -152,14 +182,22 @@ def _number(node: AvroNode, key: str) -> int:
 
 
 def _array(node: AvroNode, type_: pa.DataType, values: Sequence[Any]) -> pa.Array:
-    """Build a column from decoded values: records are tuples, maps lists of pairs, logical types their stored value."""
+    """Build a column from decoded values: records are tuples, maps lists of pairs, logical types
+    their stored value.
+    """
     inner = node.not_null
     match inner.kind:
         case "record":
             count = len(inner.fields)
             nothing = (None,) * count
-            flat = list(zip(*(nothing if v is None else v for v in values), strict=True)) if values and count else [()] * count
-            children = [_array(n, type_.field(i).type, flat[i]) for i, (_, _, n) in enumerate(inner.fields)]
+            flat = (
+                list(zip(*(nothing if v is None else v for v in values), strict=True))
+                if values and count
+                else [()] * count
+            )
+            children = [
+                _array(n, type_.field(i).type, flat[i]) for i, (_, _, n) in enumerate(inner.fields)
+            ]
             mask = pa.array([v is None for v in values], pa.bool_())
             return pa.StructArray.from_arrays(children, fields=list(type_), mask=mask)
         case "array" | "map":
@@ -171,8 +209,15 @@ def _array(node: AvroNode, type_: pa.DataType, values: Sequence[Any]) -> pa.Arra
                     else (("key", None, AvroNode("string")), ("value", None, inner.inside[0]))
                 )
                 keys = _array(pair[0][2], type_.key_type, [m[0] for m in members])
-                return pa.MapArray.from_arrays(offsets, keys, _array(pair[1][2], type_.item_type, [m[1] for m in members]), type=type_)
-            return pa.ListArray.from_arrays(offsets, _array(inner.inside[0], type_.value_type, members), type=type_)
+                return pa.MapArray.from_arrays(
+                    offsets,
+                    keys,
+                    _array(pair[1][2], type_.item_type, [m[1] for m in members]),
+                    type=type_,
+                )
+            return pa.ListArray.from_arrays(
+                offsets, _array(inner.inside[0], type_.value_type, members), type=type_
+            )
     if pa.types.is_decimal(type_):
         return pa.array([None if v is None else _decimal(v, type_.scale) for v in values], type_)
     if pa.types.is_timestamp(type_) or pa.types.is_time64(type_):
@@ -183,7 +228,9 @@ def _array(node: AvroNode, type_: pa.DataType, values: Sequence[Any]) -> pa.Arra
 
 
 def _decimal(data: bytes, scale: int) -> decimal.Decimal:
-    return decimal.Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, decimal.Context(prec=60))
+    return decimal.Decimal(int.from_bytes(data, "big", signed=True)).scaleb(
+        -scale, decimal.Context(prec=60)
+    )
 
 
 def _flat(values: Sequence[Any]) -> tuple[pa.Array, list[Any]]:

@@ -1,6 +1,7 @@
 """Read ORC data files stripe by stripe.
 
-Where stripes begin is not known before the file is opened, so of the tasks that share a file the one that begins at 0 reads all of it.
+Where stripes begin is not known before the file is opened, so of the tasks that share a file the
+one that begins at 0 reads all of it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from frazil.storage.local import regular_path
 
 @dataclass(frozen=True)
 class OrcSource:
-    """Read an ORC data file, which is one piece: pyarrow shows no statistics of stripes to prune by."""
+    """Read an ORC data file, which is one piece: pyarrow shows no statistics of stripes to prune
+    by.
+    """
 
     file: orc.ORCFile
     name: str
@@ -35,7 +38,11 @@ class OrcSource:
     @classmethod
     def open(cls, file: DataFile, storage: Storage) -> OrcSource:
         path = storage.local_path(file.file_path)
-        source = pa.OSFile(regular_path(path)) if path is not None else storage.open_input(file.file_path)
+        source = (
+            pa.OSFile(regular_path(path))
+            if path is not None
+            else storage.open_input(file.file_path)
+        )
         check_types(source, file.file_path)
         return cls(orc.ORCFile(source), file.file_path)
 
@@ -50,26 +57,41 @@ class OrcSource:
         return [Piece(0, 0, self.file.nrows)] if start == 0 else []
 
     def prune(
-        self, pieces: Sequence[Piece], fields: Sequence[FileField], bound: Bound, schema: Schema, constants: Mapping[int, Any]
+        self,
+        pieces: Sequence[Piece],
+        fields: Sequence[FileField],
+        bound: Bound,
+        schema: Schema,
+        constants: Mapping[int, Any],
     ) -> list[Piece]:
         return list(pieces)
 
-    def read(self, piece: Piece, plan: ColumnsPlan, batch_size: int, threads: bool) -> Iterator[RawBatch]:
+    def read(
+        self, piece: Piece, plan: ColumnsPlan, batch_size: int, threads: bool
+    ) -> Iterator[RawBatch]:
         if not plan.fields:
             for start in range(0, piece.rows, batch_size):
                 yield (), min(batch_size, piece.rows - start), start
             return
         schema = self.file.schema
         names = [schema.field(i).name for i in plan.fields]
-        plain = not any("." in n for n in schema.names)  # pyarrow takes a dot in a name as a step into a struct: read those files whole
+        plain = not any(
+            "." in n for n in schema.names
+        )  # pyarrow takes a dot in a name as a step into a struct: read those files whole
         done = 0
         for number in range(self.file.nstripes):
             stripe = self._stripe(number, names if plain else None)
             if plain and stripe.schema.names != names:
-                raise CorruptData(f"Stripe {number} holds the columns {stripe.schema.names}, not {names}.")
+                raise CorruptData(
+                    f"Stripe {number} holds the columns {stripe.schema.names}, not {names}."
+                )
             for start in range(0, stripe.num_rows, batch_size):
                 part = stripe.slice(start, batch_size)
-                yield part.columns if plain else [part.column(i) for i in plan.fields], part.num_rows, done + start
+                yield (
+                    part.columns if plain else [part.column(i) for i in plan.fields],
+                    part.num_rows,
+                    done + start,
+                )
             done += stripe.num_rows
         if done != piece.rows:
             raise CorruptData(f"The stripes hold {done} rows, the footer says {piece.rows}.")
@@ -81,7 +103,8 @@ class OrcSource:
             if "out of range for nanosecond" not in str(error):
                 raise
             raise Unsupported(
-                f"{self.name} holds timestamps before 1677 or after 2262, which pyarrow's ORC reader cannot represent.", file=self.name
+                f"{self.name} holds timestamps before 1677 or after 2262, which pyarrow's ORC reader cannot represent.",
+                file=self.name,
             ) from error
 
     def bytes_of(self, piece: Piece, plan: ColumnsPlan) -> int:

@@ -1,4 +1,6 @@
-"""Read Parquet data files: prune row groups by their statistics, choose leaf columns by field id, stream batches."""
+"""Read Parquet data files: prune row groups by their statistics, choose leaf columns by field id,
+stream batches.
+"""
 
 from __future__ import annotations
 
@@ -29,18 +31,28 @@ _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE
 _BATCHES_AT_ONCE, _BYTES_AT_ONCE = 8, 16 << 20
 
 
-def open_parquet(location: str, storage: Storage, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
-    """Open a Parquet file and read its footer (unless `metadata` is given). Remote files are read with coalesced requests."""
+def open_parquet(
+    location: str, storage: Storage, metadata: pq.FileMetaData | None = None
+) -> pq.ParquetFile:
+    """Open a Parquet file and read its footer (unless `metadata` is given). Remote files are read
+    with coalesced requests.
+    """
     path = storage.local_path(location)
     source = regular_path(path) if path is not None else storage.open_input(location)
     return pq.ParquetFile(
-        source, metadata=metadata, pre_buffer=path is None, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False,
+        source,
+        metadata=metadata,
+        pre_buffer=path is None,
+        coerce_int96_timestamp_unit="us",
+        arrow_extensions_enabled=False,
         page_checksum_verification=True,
-    )  # fmt: skip
+    )
 
 
 def row_groups(metadata: pq.FileMetaData, start: int, length: int | None) -> list[Piece]:
-    """List the row groups whose first byte lies in [start, start + length), so that each is read by one task; length None: all."""
+    """List the row groups whose first byte lies in [start, start + length), so that each is read by
+    one task; length None: all.
+    """
     pieces, first = [], 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -48,7 +60,9 @@ def row_groups(metadata: pq.FileMetaData, start: int, length: int | None) -> lis
             pieces.append(Piece(number, first, group.num_rows))
         first += group.num_rows
     if first != metadata.num_rows:
-        raise CorruptData(f"The footer says {metadata.num_rows} rows, but its row groups have {first}.")
+        raise CorruptData(
+            f"The footer says {metadata.num_rows} rows, but its row groups have {first}."
+        )
     return pieces
 
 
@@ -69,7 +83,9 @@ def prune(
     schema: Schema,
     constants: Mapping[int, Any],
 ) -> list[Piece]:
-    """Keep the row groups that may hold rows for which the filter is true; `all_match` is set where it is true for all of them."""
+    """Keep the row groups that may hold rows for which the filter is true; `all_match` is set where
+    it is true for all of them.
+    """
     if not pieces:
         return []
     groups = [metadata.row_group(p.number) for p in pieces]
@@ -78,24 +94,40 @@ def prune(
         return (_range(field_id, groups, fields, schema, constants),)
 
     group_outcomes = outcomes(bound, ranges, len(pieces))
-    return [Piece(p.number, p.first_row, p.rows, bool(o == TRUE)) for p, o in zip(pieces, group_outcomes, strict=True) if o & TRUE]
+    return [
+        Piece(p.number, p.first_row, p.rows, bool(o == TRUE))
+        for p, o in zip(pieces, group_outcomes, strict=True)
+        if o & TRUE
+    ]
 
 
-def _range(field_id: int, groups: Sequence[Any], fields: Sequence[FileField], schema: Schema, constants: Mapping[int, Any]) -> Range:
+def _range(
+    field_id: int,
+    groups: Sequence[Any],
+    fields: Sequence[FileField],
+    schema: Schema,
+    constants: Mapping[int, Any],
+) -> Range:
     want = schema.by_id.get(field_id)
-    if want is None or isinstance(want.field_type, VariantType | GeometryType | GeographyType | UnknownType):
+    if want is None or isinstance(
+        want.field_type, VariantType | GeometryType | GeographyType | UnknownType
+    ):
         return UNKNOWN
     have = _find(fields, field_id)
     if field_id in constants or (have is None and not schema.parents.get(field_id)):
         return constant(constants.get(field_id, want.initial_default), want.field_type)
     if have is None or have.children or have.leaves[1] != have.leaves[0] + 1:
         return UNKNOWN
-    chunks = [chunk_statistics(g.column(have.leaves[0]), have.type, want.field_type) for g in groups]
+    chunks = [
+        chunk_statistics(g.column(have.leaves[0]), have.type, want.field_type) for g in groups
+    ]
     return range_of_chunks(chunks, want.field_type)
 
 
 def range_of_chunks(chunks: Sequence[ChunkStatistics | None], type_: IcebergType) -> Range:
-    """Collect statistics of column chunks as a range, one row per chunk. Parquet's statistics leave NaN out, so its count is unknown."""
+    """Collect statistics of column chunks as a range, one row per chunk. Parquet's statistics leave
+    NaN out, so its count is unknown.
+    """
     held = arrow_type(type_)
     return from_statistics(
         type_,
@@ -107,7 +139,9 @@ def range_of_chunks(chunks: Sequence[ChunkStatistics | None], type_: IcebergType
 
 
 def _find(fields: Sequence[FileField], field_id: int) -> FileField | None:
-    """Find a field by id, at any depth of structs, but not inside lists and maps, whose statistics are not those of rows."""
+    """Find a field by id, at any depth of structs, but not inside lists and maps, whose statistics
+    are not those of rows.
+    """
     for f in fields:
         if f.field_id == field_id:
             return f
@@ -137,23 +171,38 @@ class ParquetSource:
         return row_groups(self.file.metadata, start, length)
 
     def prune(
-        self, pieces: Sequence[Piece], fields: Sequence[FileField], bound: Bound, schema: Schema, constants: Mapping[int, Any]
+        self,
+        pieces: Sequence[Piece],
+        fields: Sequence[FileField],
+        bound: Bound,
+        schema: Schema,
+        constants: Mapping[int, Any],
     ) -> list[Piece]:
         return prune(pieces, self.file.metadata, fields, bound, schema, constants)
 
-    def read(self, piece: Piece, plan: ColumnsPlan, batch_size: int, threads: bool) -> Iterator[RawBatch]:
+    def read(
+        self, piece: Piece, plan: ColumnsPlan, batch_size: int, threads: bool
+    ) -> Iterator[RawBatch]:
         if not plan.leaves:
             for start in range(0, piece.rows, batch_size):
                 yield (), min(batch_size, piece.rows - start), piece.first_row + start
             return
         done, rows = 0, _rows_at_once(self.file.metadata.schema, plan.leaves, batch_size)
-        for together in self.file.reader.iter_batches(rows, [piece.number], column_indices=list(plan.leaves), use_threads=threads):
+        for together in self.file.reader.iter_batches(
+            rows, [piece.number], column_indices=list(plan.leaves), use_threads=threads
+        ):
             for start in range(0, together.num_rows, batch_size):
                 batch = together.slice(start, batch_size)
-                yield [_without_views(c) for c in batch.columns], batch.num_rows, piece.first_row + done
+                yield (
+                    [_without_views(c) for c in batch.columns],
+                    batch.num_rows,
+                    piece.first_row + done,
+                )
                 done += batch.num_rows
         if done != piece.rows:
-            raise CorruptData(f"Row group {piece.number} holds {done} rows, but the footer says {piece.rows}.")
+            raise CorruptData(
+                f"Row group {piece.number} holds {done} rows, but the footer says {piece.rows}."
+            )
 
     def bytes_of(self, piece: Piece, plan: ColumnsPlan) -> int:
         group = self.file.metadata.row_group(piece.number)
@@ -161,10 +210,11 @@ class ParquetSource:
 
 
 def _rows_at_once(schema: pq.ParquetSchema, leaves: Sequence[int], batch_size: int) -> int:
-    """Return how many rows pyarrow decodes together: of columns of fixed width those of up to eight batches, within 16 MB.
+    """Return how many rows pyarrow decodes together: of columns of fixed width those of up to eight
+    batches, within 16 MB.
 
-    A row group that is decoded as a whole takes a fifth less processor time than one that is decoded in pieces. What a row of other columns
-    takes is known only when it has been decoded.
+    A row group that is decoded as a whole takes a fifth less processor time than one that is
+    decoded in pieces. What a row of other columns takes is known only when it has been decoded.
     """
     columns = [schema.column(leaf) for leaf in leaves]
     if any(c.max_repetition_level or c.physical_type not in _WIDTHS for c in columns):
@@ -174,15 +224,17 @@ def _rows_at_once(schema: pq.ParquetSchema, leaves: Sequence[int], batch_size: i
 
 
 def _without_views(values: pa.Array) -> pa.Array:
-    """Convert string and binary views to plain strings and binary: pyarrow reads files that it wrote from views as views, but can neither
-    filter nor take from them."""
+    """Convert string and binary views to plain strings and binary: pyarrow reads files that it
+    wrote from views as views, but can neither filter nor take from them."""
     held = values.type
     usual = _usual(held)
     return values if usual is held else values.cast(usual)
 
 
 def _usual(type_: pa.DataType) -> pa.DataType:
-    """Replace views in a type by plain strings and binary; returns the same object where there are none."""
+    """Replace views in a type by plain strings and binary; returns the same object where there are
+    none.
+    """
     if pa.types.is_string_view(type_):
         return pa.string()
     if pa.types.is_binary_view(type_):

@@ -1,4 +1,6 @@
-"""Define the protocol that the reader of each file format implements: columns of an opened file, its pieces, and batches of columns."""
+"""Define the protocol that the reader of each file format implements: columns of an opened file,
+its pieces, and batches of columns.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,18 @@ from frazil.expr.bound import Bound
 from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 
-RawBatch = tuple[Sequence[pa.Array], int, int]  # columns in the order of the plan's `fields`, number of rows, position of the first row
+RawBatch = tuple[
+    Sequence[pa.Array], int, int
+]  # columns in the order of the plan's `fields`, number of rows, position of the first row
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Hold a part of a file that is read on its own (a row group): its number, the position of its first row, its number of rows.
+    """Hold a part of a file that is read on its own (a row group): its number, the position of its
+    first row, its number of rows.
 
-    `rows` is -1 where it is not known before the piece is read. `all_match`: the filter is TRUE for all of its rows.
+    `rows` is -1 where it is not known before the piece is read. `all_match`: the filter is TRUE for
+    all of its rows.
     """
 
     number: int
@@ -43,12 +49,21 @@ class FileReader(Protocol):
         """List the pieces that begin in [start, start + length); length None: all."""
 
     def prune(
-        self, pieces: Sequence[Piece], fields: Sequence[FileField], bound: Bound, schema: Schema, constants: Mapping[int, Any]
+        self,
+        pieces: Sequence[Piece],
+        fields: Sequence[FileField],
+        bound: Bound,
+        schema: Schema,
+        constants: Mapping[int, Any],
     ) -> list[Piece]:
         """Drop the pieces that hold no row for which the filter is true."""
 
-    def read(self, piece: Piece, plan: ColumnsPlan, batch_size: int, threads: bool) -> Iterator[RawBatch]:
-        """Read the columns that a plan needs of a piece. Raises CorruptData when the piece has other columns or rows than it claims."""
+    def read(
+        self, piece: Piece, plan: ColumnsPlan, batch_size: int, threads: bool
+    ) -> Iterator[RawBatch]:
+        """Read the columns that a plan needs of a piece. Raises CorruptData when the piece has
+        other columns or rows than it claims.
+        """
 
     def bytes_of(self, piece: Piece, plan: ColumnsPlan) -> int:
         """Estimate how many bytes are read for those columns; 0: not known."""

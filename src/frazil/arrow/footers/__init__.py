@@ -1,3 +1,5 @@
-"""Read and rewrite footers of Parquet and ORC files without touching the column data: schemas, field ids, statistics, calendars."""
+"""Read and rewrite footers of Parquet and ORC files without touching the column data: schemas,
+field ids, statistics, calendars.
+"""
 
 __all__ = ["orc_footer", "parquet_footer", "parquet_join", "parquet_stats", "spark_calendar"]

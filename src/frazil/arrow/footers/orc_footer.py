@@ -1,6 +1,8 @@
-"""Check the column types in the footer of an ORC file before pyarrow opens it: an impossible decimal would end the process there.
+"""Check the column types in the footer of an ORC file before pyarrow opens it: an impossible
+decimal would end the process there.
 
-Source: ORC specification v1, "File Tail". A footer that cannot be read here passes; pyarrow then reports what is wrong with the file.
+Source: ORC specification v1, "File Tail". A footer that cannot be read here passes; pyarrow then
+reports what is wrong with the file.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ _NONE, _ZLIB, _SNAPPY, _ZSTD = 0, 1, 2, 5
 
 
 def check_types(source: Any, file: str) -> None:
-    """Check the precision of decimals. Raises CorruptData, naming the file. `source`: random access; its position is 0 afterwards."""
+    """Check the precision of decimals. Raises CorruptData, naming the file. `source`: random
+    access; its position is 0 afterwards.
+    """
     try:
         precisions = list(_precisions(_footer(source)))
     except (CorruptData, ValueError, IndexError, zlib.error, pa.ArrowException):
@@ -31,7 +35,10 @@ def check_types(source: Any, file: str) -> None:
         source.seek(0)
     for precision in precisions:
         if precision > _MAX_PRECISION:
-            raise CorruptData(f"ORC file {file} is damaged: its footer has a decimal of precision {precision}.", file=file)
+            raise CorruptData(
+                f"ORC file {file} is damaged: its footer has a decimal of precision {precision}.",
+                file=file,
+            )
 
 
 def _footer(source: Any) -> bytes:
@@ -53,7 +60,9 @@ def _last(source: Any, size: int, count: int) -> bytes:
 
 
 def _plain(data: bytes, kind: Any) -> bytes:
-    """Decompress a stream of chunks. Three bytes before each hold twice its length, plus one where the chunk is not compressed."""
+    """Decompress a stream of chunks. Three bytes before each hold twice its length, plus one where
+    the chunk is not compressed.
+    """
     if kind == _NONE:
         return data
     plain = b""
@@ -82,7 +91,9 @@ def _precisions(footer: bytes) -> Iterator[int]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """List the field numbers and values of a protobuf message: varints as integers, length-delimited values as bytes."""
+    """List the field numbers and values of a protobuf message: varints as integers,
+    length-delimited values as bytes.
+    """
     offset = 0
     while offset < len(data):
         key, offset = read_unsigned(data, offset)

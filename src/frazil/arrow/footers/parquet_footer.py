@@ -1,8 +1,10 @@
-"""Read and re-encode the schema in a Parquet footer: add the field ids that Spark leaves out and the annotations that pyarrow leaves out.
+"""Read and re-encode the schema in a Parquet footer: add the field ids that Spark leaves out and
+the annotations that pyarrow leaves out.
 
-Spark's writer gives ids only to members of structs, and pyarrow cannot annotate VARIANT, GEOMETRY and GEOGRAPHY. Other readers need both,
-and rewriting the footer alone is cheap: column data stays where it is (docs/adr/0019). A footer is Thrift's compact protocol
-(parquet.thrift, FileMetaData and SchemaElement). Only its second field, the schema, is decoded; the bytes around it are copied.
+Spark's writer gives ids only to members of structs, and pyarrow cannot annotate VARIANT, GEOMETRY
+and GEOGRAPHY. Other readers need both, and rewriting the footer alone is cheap: column data stays
+where it is (docs/adr/0019). A footer is Thrift's compact protocol (parquet.thrift, FileMetaData and
+SchemaElement). Only its second field, the schema, is decoded; the bytes around it are copied.
 """
 
 from __future__ import annotations
@@ -36,13 +38,17 @@ _EDGES = ("spherical", "vincenty", "thomas", "andoyer", "karney")
 
 @dataclass(frozen=True)
 class ParquetNode:
-    """Hold a column or group of a file's schema. `field_id` None: the file has none. `physical`: Parquet's type number, None for groups."""
+    """Hold a column or group of a file's schema. `field_id` None: the file has none. `physical`:
+    Parquet's type number, None for groups.
+    """
 
     name: str
     field_id: int | None = None
     physical: int | None = None
     children: tuple[ParquetNode, ...] = ()
-    others: tuple[tuple[int, int, bytes], ...] = field(default=(), repr=False)  # (number, kind, bytes) of Thrift fields that are copied
+    others: tuple[tuple[int, int, bytes], ...] = field(
+        default=(), repr=False
+    )  # (number, kind, bytes) of Thrift fields that are copied
 
     def walk(self) -> Iterator[ParquetNode]:
         """List the node and all below it, depth first, as a footer lists them."""
@@ -73,21 +79,29 @@ class Footer:
 
 
 def read_footer(source: BinaryIO, size: int, file: str) -> Footer:
-    """Read the footer of an open Parquet file of `size` bytes. Raises CorruptData when there is none or it is damaged."""
+    """Read the footer of an open Parquet file of `size` bytes. Raises CorruptData when there is
+    none or it is damaged.
+    """
     source.seek(max(0, size - 65536))
     tail = source.read(65536)
     if size < 12 or tail[-4:] != MAGIC:
-        raise CorruptData("The file is not a Parquet file: it does not end in PAR1.", file=file, offset=size)
+        raise CorruptData(
+            "The file is not a Parquet file: it does not end in PAR1.", file=file, offset=size
+        )
     length = int.from_bytes(tail[-8:-4], "little")
     if length > size - 12:
-        raise CorruptData("The Parquet footer claims to be longer than its file.", file=file, offset=size)
+        raise CorruptData(
+            "The Parquet footer claims to be longer than its file.", file=file, offset=size
+        )
     if length + 8 > len(tail):
         source.seek(size - length - 8)
         tail = source.read(length + 8)
     try:
         return parse(tail[-length - 8 : -8])
     except (IndexError, ValueError, RecursionError) as e:
-        raise CorruptData(f"The Parquet footer cannot be decoded: {e}.", file=file, offset=size - length - 8) from e
+        raise CorruptData(
+            f"The Parquet footer cannot be decoded: {e}.", file=file, offset=size - length - 8
+        ) from e
 
 
 def parse(data: bytes) -> Footer:
@@ -109,8 +123,13 @@ _KEPT = 8
 
 
 def _known_schema(data: bytes, position: int) -> tuple[ParquetNode, int] | None:
-    """Look up a schema that another file had, byte for byte, as nearly all files of a table do; returns its root and where it ends."""
-    return next(((root, position + len(text)) for text, root in _known if data.startswith(text, position)), None)
+    """Look up a schema that another file had, byte for byte, as nearly all files of a table do;
+    returns its root and where it ends.
+    """
+    return next(
+        ((root, position + len(text)) for text, root in _known if data.startswith(text, position)),
+        None,
+    )
 
 
 def _schema(data: bytes, begin: int) -> tuple[ParquetNode, int]:
@@ -131,19 +150,25 @@ def _schema(data: bytes, begin: int) -> tuple[ParquetNode, int]:
 
 
 def with_field_ids(footer: Footer, schema: Schema) -> Footer:
-    """Set the field ids of `schema` on every column, list element, map key and value of a footer, matched by name."""
+    """Set the field ids of `schema` on every column, list element, map key and value of a footer,
+    matched by name.
+    """
     return replace(footer, root=_numbered_group(footer.root, schema.fields))
 
 
 def add_field_ids(path: str, schema: Schema) -> None:
-    """Rewrite the footer of a local file with field ids and, where its types need them, annotations. The caller syncs the file."""
+    """Rewrite the footer of a local file with field ids and, where its types need them,
+    annotations. The caller syncs the file.
+    """
     with open(path, "r+b") as file:
         size = os.fstat(file.fileno()).st_size
         old = read_footer(file, size, path)
         file.seek(size - 8)
         length = int.from_bytes(file.read(4), "little")
         numbered = with_field_ids(old, schema)
-        new = (with_annotations(numbered, schema) if needs_annotations(schema) else numbered).encode()
+        new = (
+            with_annotations(numbered, schema) if needs_annotations(schema) else numbered
+        ).encode()
         file.seek(size - 8 - length)
         file.write(closing(new))
         file.truncate()
@@ -151,23 +176,36 @@ def add_field_ids(path: str, schema: Schema) -> None:
 
 def needs_annotations(schema: Schema) -> bool:
     """Tell whether the schema has types whose Parquet annotation pyarrow cannot write."""
-    return any(isinstance(f.field_type, VariantType | GeometryType | GeographyType) for f in schema.by_id.values())
+    return any(
+        isinstance(f.field_type, VariantType | GeometryType | GeographyType)
+        for f in schema.by_id.values()
+    )
 
 
 def with_annotations(footer: Footer, schema: Schema) -> Footer:
-    """Annotate the columns of a footer that are VARIANT, GEOMETRY or GEOGRAPHY in `schema`, matched by field id."""
-    return replace(footer, root=_annotated(footer.root, {i: f.field_type for i, f in schema.by_id.items()}))
+    """Annotate the columns of a footer that are VARIANT, GEOMETRY or GEOGRAPHY in `schema`, matched
+    by field id.
+    """
+    return replace(
+        footer, root=_annotated(footer.root, {i: f.field_type for i, f in schema.by_id.items()})
+    )
 
 
 def _annotated(node: ParquetNode, types: dict[int, IcebergType]) -> ParquetNode:
     inside = tuple(_annotated(c, types) for c in node.children)
     logical = _logical(types.get(node.field_id)) if node.field_id is not None else None
-    others = node.others if logical is None else (*(o for o in node.others if o[0] != _LOGICAL_TYPE), (_LOGICAL_TYPE, STRUCT, logical))
+    others = (
+        node.others
+        if logical is None
+        else (*(o for o in node.others if o[0] != _LOGICAL_TYPE), (_LOGICAL_TYPE, STRUCT, logical))
+    )
     return replace(node, children=inside, others=others)
 
 
 def _logical(type_: IcebergType | None) -> bytes | None:
-    """Encode Thrift's LogicalType union, of which VARIANT is member 16, GEOMETRY 17 and GEOGRAPHY 18; None for other types."""
+    """Encode Thrift's LogicalType union, of which VARIANT is member 16, GEOMETRY 17 and GEOGRAPHY
+    18; None for other types.
+    """
     match type_:
         case VariantType():
             number, inside = 16, b"\x13\x01"  # specification_version 1
@@ -187,13 +225,20 @@ def _crs(crs: str) -> bytes:
 
 
 def needs_field_ids(schema: Schema) -> bool:
-    """Tell whether Spark's writer leaves out ids of this schema: it gives ids to the fields of structs only."""
+    """Tell whether Spark's writer leaves out ids of this schema: it gives ids to the fields of
+    structs only.
+    """
     return any(isinstance(f.field_type, ListType | MapType) for f in schema.by_id.values())
 
 
 def _numbered_group(group: ParquetNode, fields: tuple[NestedField, ...]) -> ParquetNode:
     by_name = {f.name: f for f in fields}
-    return replace(group, children=tuple(_numbered(c, by_name[c.name]) if c.name in by_name else c for c in group.children))
+    return replace(
+        group,
+        children=tuple(
+            _numbered(c, by_name[c.name]) if c.name in by_name else c for c in group.children
+        ),
+    )
 
 
 def _numbered(node: ParquetNode, column: NestedField) -> ParquetNode:
@@ -205,10 +250,15 @@ def _inside(node: ParquetNode, type_: IcebergType) -> ParquetNode:
     match type_:
         case StructType():
             return _numbered_group(node, type_.fields)
-        case ListType() | MapType() if len(node.children) == 1:  # the repeated group, whose children are element, or key and value
+        case ListType() | MapType() if (
+            len(node.children) == 1
+        ):  # the repeated group, whose children are element, or key and value
             repeated = node.children[0]
             pairs = zip(repeated.children, children(type_), strict=True)
-            return replace(node, children=(replace(repeated, children=tuple(_numbered(n, f) for n, f in pairs)),))
+            return replace(
+                node,
+                children=(replace(repeated, children=tuple(_numbered(n, f) for n, f in pairs)),),
+            )
     return node
 
 
@@ -253,14 +303,20 @@ def _encoded(node: ParquetNode) -> bytes:
         fields.append((_FIELD_ID, _I32, signed(node.field_id)))
     out, last = bytearray(), 0
     for number, kind, value in sorted(fields):
-        out += bytes([(number - last) << 4 | kind]) if number - last < 16 else bytes([kind]) + varint(number << 1)
+        out += (
+            bytes([(number - last) << 4 | kind])
+            if number - last < 16
+            else bytes([kind]) + varint(number << 1)
+        )
         out += value
         last = number
     return bytes(out) + b"\0"
 
 
 def read_field(data: bytes, position: int, last: int) -> tuple[int, int, int]:
-    """Read the head of a Thrift field: (its kind, 0 at the end of the struct; its number; where its value begins)."""
+    """Read the head of a Thrift field: (its kind, 0 at the end of the struct; its number; where its
+    value begins).
+    """
     head = data[position]
     position += 1
     if head == 0:
@@ -272,7 +328,9 @@ def read_field(data: bytes, position: int, last: int) -> tuple[int, int, int]:
 
 
 def skip(data: bytes, position: int, kind: int, depth: int) -> int:
-    """Find the end of a Thrift value of some kind. Raises ValueError or IndexError when it reaches beyond the footer."""
+    """Find the end of a Thrift value of some kind. Raises ValueError or IndexError when it reaches
+    beyond the footer.
+    """
     if depth > _DEEPEST:
         raise ValueError("values are nested too deep")
     match kind:
@@ -294,7 +352,9 @@ def skip(data: bytes, position: int, kind: int, depth: int) -> int:
             if count > len(data):
                 raise ValueError("a list is longer than the footer")
             for _ in range(count):
-                position = position + 1 if inside in (1, 2) else skip(data, position, inside, depth + 1)
+                position = (
+                    position + 1 if inside in (1, 2) else skip(data, position, inside, depth + 1)
+                )
             return position
         case 12:
             last = 0
@@ -328,7 +388,9 @@ def list_head(count: int) -> bytes:
 def read_list(data: bytes, position: int) -> tuple[int, int, int]:
     """Read the head of a list: (the kind of its items, their number, where they begin)."""
     head = data[position]
-    count, position = (head >> 4, position + 1) if head >> 4 != 15 else read_unsigned(data, position + 1)
+    count, position = (
+        (head >> 4, position + 1) if head >> 4 != 15 else read_unsigned(data, position + 1)
+    )
     return head & 0x0F, count, position
 
 

@@ -1,4 +1,6 @@
-"""Decode statistics of Parquet column chunks to internal values of a table's types, to prune row groups and for the metrics of files."""
+"""Decode statistics of Parquet column chunks to internal values of a table's types, to prune row
+groups and for the metrics of files.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ _TIMESTAMPS = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNan
 
 @dataclass(frozen=True)
 class ChunkStatistics:
-    """Hold statistics of a column chunk: the number of values, nulls included, that of nulls, and bounds as internal values of the table's
-    type; None: unknown."""
+    """Hold statistics of a column chunk: the number of values, nulls included, that of nulls, and
+    bounds as internal values of the table's type; None: unknown."""
 
     values: int
     nulls: int | None
@@ -45,24 +47,32 @@ class ChunkStatistics:
 
 
 def chunk_statistics(chunk: Any, have: pa.DataType, want: IcebergType) -> ChunkStatistics | None:
-    """Decode the statistics of a column chunk; None when it has none. `have` is the file's type of the column, `want` the table's."""
+    """Decode the statistics of a column chunk; None when it has none. `have` is the file's type of
+    the column, `want` the table's.
+    """
     if not chunk.is_stats_set or (stats := chunk.statistics) is None:
         return None
     nulls = stats.null_count if stats.has_null_count else None
     if not stats.has_min_max:
         return ChunkStatistics(chunk.num_values, nulls)
     lower, upper = decoded(stats.min_raw, have, want), decoded(stats.max_raw, have, want)
-    if isinstance(want, FloatType | DoubleType):  # a zero bound may stand for either zero (Parquet, "Statistics")
+    if isinstance(
+        want, FloatType | DoubleType
+    ):  # a zero bound may stand for either zero (Parquet, "Statistics")
         if lower is None or upper is None or lower != lower or upper != upper:
             return ChunkStatistics(chunk.num_values, nulls)
         lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
-    if lower is not None and upper is not None and lower > upper:  # written by a faulty writer: neither bound can be trusted
+    if (
+        lower is not None and upper is not None and lower > upper
+    ):  # written by a faulty writer: neither bound can be trusted
         return ChunkStatistics(chunk.num_values, nulls)
     return ChunkStatistics(chunk.num_values, nulls, lower, upper)
 
 
 def decoded(raw: Any, have: pa.DataType, want: IcebergType) -> Any:
-    """Convert a physical value to an internal value of the table's type; None when the types do not tell how."""
+    """Convert a physical value to an internal value of the table's type; None when the types do not
+    tell how.
+    """
     match want:
         case BooleanType():
             return raw if isinstance(raw, bool) else None
@@ -93,7 +103,11 @@ def _decimal(raw: Any, have: pa.DataType, scale: int) -> decimal.Decimal | None:
     if not pa.types.is_decimal(have) or have.scale != scale:
         return None
     number = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
-    return decimal.Decimal(number).scaleb(-scale, decimal.Context(prec=60)) if isinstance(number, int) else None
+    return (
+        decimal.Decimal(number).scaleb(-scale, decimal.Context(prec=60))
+        if isinstance(number, int)
+        else None
+    )
 
 
 def _text(raw: Any) -> str | None:

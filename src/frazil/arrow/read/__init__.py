@@ -1,3 +1,5 @@
-"""Read file scan tasks as Arrow batches: projected, deletes applied, filtered exactly, with metadata columns."""
+"""Read file scan tasks as Arrow batches: projected, deletes applied, filtered exactly, with
+metadata columns.
+"""
 
 __all__ = ["metadata_columns", "read_context", "read_tasks", "rows_at"]

@@ -1,4 +1,6 @@
-"""Hold what reading a file scan task needs: the wanted columns, the filter, the options, and a few facts of the table's metadata."""
+"""Hold what reading a file scan task needs: the wanted columns, the filter, the options, and a few
+facts of the table's metadata.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,11 @@ METADATA_IDS = frozenset(METADATA_COLUMNS.values())
 class ReadOptions:
     """Hold the options of a read.
 
-    `batch_size`: rows per batch at most. `workers`: threads (None: one per core). `memory`: bytes of batches that wait to be consumed.
-    `delete_cache`: bytes of decoded delete files that are kept for other data files. `delete_memory`: bytes that the keys of equality
-    deletes may take; a set of keys that needs more than a quarter of it goes to disk (Python's directory for temporary files).
+    `batch_size`: rows per batch at most. `workers`: threads (None: one per core). `memory`: bytes
+    of batches that wait to be consumed. `delete_cache`: bytes of decoded delete files that are kept
+    for other data files. `delete_memory`: bytes that the keys of equality deletes may take; a set
+    of keys that needs more than a quarter of it goes to disk (Python's directory for temporary
+    files).
     """
 
     batch_size: int = 131_072
@@ -42,13 +46,15 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class ReadContext:
-    """Hold what all tasks of a scan need to be read; frozen and picklable, so that it travels with them.
+    """Hold what all tasks of a scan need to be read; frozen and picklable, so that it travels with
+    them.
 
-    `projection`: the wanted columns, metadata columns (`_file`, …) among them. `table_schema`: all columns of the snapshot, among which the
-    filter's are found. `row_filter`: bound; rows are kept where it is TRUE. `name_mapping`: the table property's JSON.
-    `apply_residual=False`: the residuals of tasks are not applied, every row of a task is read. `keys`: the columns that equality deletes
-    may compare (`arrow.deletes.key_schema`), where the plan has such deletes. Where `_deleted` is projected, deleted rows are read as well
-    and marked by it.
+    `projection`: the wanted columns, metadata columns (`_file`, …) among them. `table_schema`: all
+    columns of the snapshot, among which the filter's are found. `row_filter`: bound; rows are kept
+    where it is TRUE. `name_mapping`: the table property's JSON. `apply_residual=False`: the
+    residuals of tasks are not applied, every row of a task is read. `keys`: the columns that
+    equality deletes may compare (`arrow.deletes.key_schema`), where the plan has such deletes.
+    Where `_deleted` is projected, deleted rows are read as well and marked by it.
     """
 
     projection: Schema
@@ -61,7 +67,9 @@ class ReadContext:
     keys: Schema | None = None
 
     @classmethod
-    def of(cls, plan: Any, projection: Schema, storage: Storage, options: ReadOptions | None = None) -> ReadContext:
+    def of(
+        cls, plan: Any, projection: Schema, storage: Storage, options: ReadOptions | None = None
+    ) -> ReadContext:
         """Make the context of a scan plan; `storage` reads its files."""
         return cls(
             projection,
@@ -70,7 +78,9 @@ class ReadContext:
             plan.row_filter,
             NAME_MAPPING.text(plan.metadata.properties),
             options or ReadOptions(),
-            keys=key_schema(plan.metadata.schemas).project(plan.equality_ids) if plan.equality_ids else None,
+            keys=key_schema(plan.metadata.schemas).project(plan.equality_ids)
+            if plan.equality_ids
+            else None,
         )
 
     @cached_property
@@ -88,7 +98,9 @@ class ReadContext:
         return self.table_schema if self.keys is None else widened(self.table_schema, self.keys)
 
     def mask_fields(self, row_filter: Bound | None, keys: set[int]) -> tuple[NestedField, ...]:
-        """List the top-level columns, pruned, that decide which rows are kept: those of the filter and those of equality deletes."""
+        """List the top-level columns, pruned, that decide which rows are kept: those of the filter
+        and those of equality deletes.
+        """
         wanted = {*keys, *(references(row_filter) if row_filter is not None else ())}
         return self.data_schema.project(wanted).fields if wanted else ()
 
@@ -104,7 +116,11 @@ class ReadContext:
     @cached_property
     def filter(self) -> Bound | None:
         """Return the filter; None when it keeps every row."""
-        return None if isinstance(self.row_filter, Constant) and self.row_filter.value is True else self.row_filter
+        return (
+            None
+            if isinstance(self.row_filter, Constant) and self.row_filter.value is True
+            else self.row_filter
+        )
 
     @cached_property
     def filter_paths(self) -> dict[int, tuple[str, ...]]:
@@ -114,17 +130,25 @@ class ReadContext:
         return {i: (*(names[p] for p in self.table_schema.parents[i]), names[i]) for i in field_ids}
 
     def sharing_deletes(self, **changes: Any) -> ReadContext:
-        """Replace fields, as `dataclasses.replace` does, for another read of the same files; both contexts share the decoded deletes."""
+        """Replace fields, as `dataclasses.replace` does, for another read of the same files; both
+        contexts share the decoded deletes.
+        """
         context = replace(self, **changes)
         context.__dict__["delete_cache"] = self.delete_cache
         return context
 
 
 def identity_values(spec: PartitionSpec, partition: tuple[Any, ...]) -> dict[int, Any]:
-    """Map source field ids to the partition values of identity transforms, which stand for the column in every row of a file."""
+    """Map source field ids to the partition values of identity transforms, which stand for the
+    column in every row of a file.
+    """
     if len(partition) != len(spec.fields):
         if not partition:
             return {}
         text = f"A file has {len(partition)} partition values, but its partition spec {spec.spec_id} has {len(spec.fields)} fields."
         raise InvalidInput(text, spec_id=spec.spec_id)
-    return {f.source_id: v for f, v in zip(spec.fields, partition, strict=True) if isinstance(f.transform, IdentityTransform)}
+    return {
+        f.source_id: v
+        for f, v in zip(spec.fields, partition, strict=True)
+        if isinstance(f.transform, IdentityTransform)
+    }

@@ -1,4 +1,6 @@
-"""Read rows of a data file inside a task: all that match, only those at some positions, or all but those."""
+"""Read rows of a data file inside a task: all that match, only those at some positions, or all but
+those.
+"""
 
 from __future__ import annotations
 
@@ -14,25 +16,38 @@ from frazil.arrow.deletes.apply_deletes import RowDeletes
 from frazil.arrow.deletes.position_sets import union
 from frazil.arrow.files.damage import reading
 from frazil.arrow.read.read_context import ReadContext
-from frazil.arrow.read.read_tasks import Chosen, chosen_batch, open_task, read, read_opened, read_task
+from frazil.arrow.read.read_tasks import (
+    Chosen,
+    chosen_batch,
+    open_task,
+    read,
+    read_opened,
+    read_task,
+)
 from frazil.tasks.runner import current_place
 
 Positions = npt.NDArray[np.int64]
 
 
 def rows_of(task: Any, context: ReadContext) -> Iterator[pa.RecordBatch]:
-    """Read a file scan task with as many threads as the calling task may use, so that a lone large file is read by all cores."""
+    """Read a file scan task with as many threads as the calling task may use, so that a lone large
+    file is read by all cores.
+    """
     workers = current_place().workers or 1
     if workers <= 1:
         yield from read_task(task, context)
     else:
-        yield from read([task], context.sharing_deletes(options=replace(context.options, workers=workers)))
+        yield from read(
+            [task], context.sharing_deletes(options=replace(context.options, workers=workers))
+        )
 
 
 def rows_at(task: Any, positions: Positions, context: ReadContext) -> Iterator[pa.RecordBatch]:
-    """Read the rows at positions (ascending, each once) in the order of the file; row groups that hold none of them are skipped.
+    """Read the rows at positions (ascending, each once) in the order of the file; row groups that
+    hold none of them are skipped.
 
-    Neither the filter nor the deletes are applied: the caller found the positions among the live rows that match.
+    Neither the filter nor the deletes are applied: the caller found the positions among the live
+    rows that match.
     """
     plain = context.sharing_deletes(row_filter=None)
     with reading(task.file.file_path, task.file.file_format):
@@ -40,11 +55,15 @@ def rows_at(task: Any, positions: Positions, context: ReadContext) -> Iterator[p
         for piece in opened.pieces:
             if piece.rows >= 0 and not _count(positions, piece.first_row, piece.rows):
                 continue
-            for raw, count, first in opened.source.read(piece, opened.columns, context.options.batch_size, False):
+            for raw, count, first in opened.source.read(
+                piece, opened.columns, context.options.batch_size, False
+            ):
                 here = _count(positions, first, count)
                 if here:
                     mask = None if here == count else _mask(positions, first, count)
-                    yield chosen_batch(opened, plain, opened.columns.columns, raw, count, first, Chosen(mask, None))
+                    yield chosen_batch(
+                        opened, plain, opened.columns.columns, raw, count, first, Chosen(mask, None)
+                    )
 
 
 def rows_without(task: Any, positions: Positions, context: ReadContext) -> Iterator[pa.RecordBatch]:
@@ -55,7 +74,9 @@ def rows_without(task: Any, positions: Positions, context: ReadContext) -> Itera
         deletes = opened.deletes or RowDeletes(np.zeros(0, np.int64))
         gone = union(deletes.positions, positions)
         several = (current_place().workers or 1) > 1
-        yield from read_opened(replace(opened, deletes=replace(deletes, positions=gone)), plain, threads=several)
+        yield from read_opened(
+            replace(opened, deletes=replace(deletes, positions=gone)), plain, threads=several
+        )
 
 
 def _count(positions: Positions, first: int, count: int) -> int:

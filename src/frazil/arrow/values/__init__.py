@@ -1,5 +1,5 @@
-"""Convert Arrow values: Iceberg types to Arrow types and back, uuid and variant columns, promotions, partition transforms, predicates
-evaluated over batches."""
+"""Convert Arrow values: Iceberg types to Arrow types and back, uuid and variant columns,
+promotions, partition transforms, predicates evaluated over batches."""
 
 __all__ = [
     "arrays",

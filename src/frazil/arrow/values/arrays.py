@@ -1,4 +1,6 @@
-"""Make Arrow arrays of internal values (`spec.types`), from lists or one repeated value, and take internal values out of arrays."""
+"""Make Arrow arrays of internal values (`spec.types`), from lists or one repeated value, and take
+internal values out of arrays.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,14 @@ _LONGS = (TimeType, TimestampType, TimestamptzType, TimestampNanoType, Timestamp
 
 
 def array_of(type_: IcebergType, values: Sequence[Any]) -> pa.Array:
-    """Make an array, typed as `to_arrow_type`, of internal values; None is null. Absent fields of a struct take their initial default."""
+    """Make an array, typed as `to_arrow_type`, of internal values; None is null. Absent fields of a
+    struct take their initial default.
+    """
     match type_:
         case StructType():
-            children = [array_of(f.field_type, [_member(f, v) for v in values]) for f in type_.fields]
+            children = [
+                array_of(f.field_type, [_member(f, v) for v in values]) for f in type_.fields
+            ]
             mask = pa.array([v is None for v in values], pa.bool_())
             fields = list(to_arrow_type(type_))
             if not fields:
@@ -39,10 +45,15 @@ def array_of(type_: IcebergType, values: Sequence[Any]) -> pa.Array:
             return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
         case ListType():
             offsets, flat = _flatten(values)
-            return pa.ListArray.from_arrays(offsets, array_of(type_.element_type, flat), type=to_arrow_type(type_))
+            return pa.ListArray.from_arrays(
+                offsets, array_of(type_.element_type, flat), type=to_arrow_type(type_)
+            )
         case MapType():
             offsets, flat = _flatten(values)
-            keys, items = array_of(type_.key_type, [k for k, _ in flat]), array_of(type_.value_type, [v for _, v in flat])
+            keys, items = (
+                array_of(type_.key_type, [k for k, _ in flat]),
+                array_of(type_.value_type, [v for _, v in flat]),
+            )
             return pa.MapArray.from_arrays(offsets, keys, items, type=to_arrow_type(type_))
         case UUIDType():
             return uuid_to_text(pa.array(values, pa.binary(16)))
@@ -86,7 +97,9 @@ def internal_values(type_: IcebergType, array: pa.Array) -> list[Any]:
         case DateType():
             return list(array.view(pa.int32()).to_pylist())
         case UUIDType():
-            return list((uuid_from_text(array) if array.type != pa.binary(16) else array).to_pylist())
+            return list(
+                (uuid_from_text(array) if array.type != pa.binary(16) else array).to_pylist()
+            )
         case _ if isinstance(type_, _LONGS):
             return list(array.view(pa.int64()).to_pylist())
     return list(array.to_pylist())

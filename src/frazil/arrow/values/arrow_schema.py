@@ -1,7 +1,8 @@
 """Convert Iceberg schemas to Arrow schemas and back.
 
-Frames in and out of Frazil have a uuid as a string, a variant as JSON text and geo types as WKB. With `storage=True` the types are those
-held in files instead (uuid: 16 bytes, variant: a struct of metadata and value).
+Frames in and out of Frazil have a uuid as a string, a variant as JSON text and geo types as WKB.
+With `storage=True` the types are those held in files instead (uuid: 16 bytes, variant: a struct of
+metadata and value).
 """
 
 from __future__ import annotations
@@ -48,7 +49,12 @@ from frazil.spec.types import (
 )
 
 PARQUET_FIELD_ID, DOC = b"PARQUET:field_id", b"doc"
-VARIANT_STORAGE = pa.struct([pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
+VARIANT_STORAGE = pa.struct(
+    [
+        pa.field("metadata", pa.binary(), nullable=False),
+        pa.field("value", pa.binary(), nullable=False),
+    ]
+)
 _PLAIN: dict[type, pa.DataType] = {
     BooleanType: pa.bool_(), IntegerType: pa.int32(), LongType: pa.int64(), FloatType: pa.float32(), DoubleType: pa.float64(),
     DateType: pa.date32(), TimeType: pa.time64("us"), TimestampType: pa.timestamp("us"), TimestamptzType: pa.timestamp("us", "UTC"),
@@ -57,20 +63,30 @@ _PLAIN: dict[type, pa.DataType] = {
 }  # fmt: skip
 
 
-def to_arrow_type(type_: IcebergType, *, field_ids: bool = False, storage: bool = False) -> pa.DataType:
-    """Convert an Iceberg type to an Arrow type; with `field_ids`, nested fields carry `PARQUET:field_id`."""
+def to_arrow_type(
+    type_: IcebergType, *, field_ids: bool = False, storage: bool = False
+) -> pa.DataType:
+    """Convert an Iceberg type to an Arrow type; with `field_ids`, nested fields carry
+    `PARQUET:field_id`.
+    """
     match type_:
         case DecimalType(precision=p, scale=s):
             return pa.decimal128(p, s)
         case FixedType(length=n):
             return pa.binary(n)
         case StructType():
-            return pa.struct([to_arrow_field(f, field_ids=field_ids, storage=storage) for f in type_.fields])
+            return pa.struct(
+                [to_arrow_field(f, field_ids=field_ids, storage=storage) for f in type_.fields]
+            )
         case ListType():
-            return pa.list_(to_arrow_field(type_.element_field, field_ids=field_ids, storage=storage))
+            return pa.list_(
+                to_arrow_field(type_.element_field, field_ids=field_ids, storage=storage)
+            )
         case MapType():
             key = to_arrow_field(type_.key_field, field_ids=field_ids, storage=storage)
-            return pa.map_(key, to_arrow_field(type_.value_field, field_ids=field_ids, storage=storage))
+            return pa.map_(
+                key, to_arrow_field(type_.value_field, field_ids=field_ids, storage=storage)
+            )
         case UUIDType() if storage:
             return pa.binary(16)
         case VariantType() if storage:
@@ -80,54 +96,89 @@ def to_arrow_type(type_: IcebergType, *, field_ids: bool = False, storage: bool 
 
 def to_arrow_field(f: NestedField, *, field_ids: bool = False, storage: bool = False) -> pa.Field:
     metadata = {PARQUET_FIELD_ID: str(f.field_id)} if field_ids else None
-    return pa.field(f.name, to_arrow_type(f.field_type, field_ids=field_ids, storage=storage), nullable=f.optional, metadata=metadata)
+    return pa.field(
+        f.name,
+        to_arrow_type(f.field_type, field_ids=field_ids, storage=storage),
+        nullable=f.optional,
+        metadata=metadata,
+    )
 
 
 def with_docs(fields: Iterable[pa.Field], columns: Iterable[NestedField]) -> list[pa.Field]:
-    """Add the columns' comments to their Arrow fields as metadata, at any depth, where `from_arrow_schema` finds them."""
+    """Add the columns' comments to their Arrow fields as metadata, at any depth, where
+    `from_arrow_schema` finds them.
+    """
     return [_with_doc(field, f) for field, f in zip(fields, columns, strict=True)]
 
 
 def _with_doc(field: pa.Field, f: NestedField) -> pa.Field:
     if inside := children(f.field_type):
         field = field.with_type(_made_of(field.type, with_docs(arrow_children(field.type), inside)))
-    return field if f.doc is None else field.with_metadata({**(field.metadata or {}), DOC: f.doc.encode()})
+    return (
+        field
+        if f.doc is None
+        else field.with_metadata({**(field.metadata or {}), DOC: f.doc.encode()})
+    )
 
 
 @lru_cache(maxsize=256)
 def to_arrow_schema(schema: Schema, *, field_ids: bool = False, storage: bool = False) -> pa.Schema:
-    """Convert an Iceberg schema to an Arrow schema, columns in their order; `storage`: as they are held in Parquet files."""
-    return pa.schema([to_arrow_field(f, field_ids=field_ids, storage=storage) for f in schema.fields])
+    """Convert an Iceberg schema to an Arrow schema, columns in their order; `storage`: as they are
+    held in Parquet files.
+    """
+    return pa.schema(
+        [to_arrow_field(f, field_ids=field_ids, storage=storage) for f in schema.fields]
+    )
 
 
 def _made_of(type_: pa.DataType, fields: list[pa.Field]) -> pa.DataType:
     """Make a struct, list or map like `type_`, of other fields."""
-    return pa.struct(fields) if pa.types.is_struct(type_) else pa.map_(*fields) if pa.types.is_map(type_) else pa.list_(*fields)
+    return (
+        pa.struct(fields)
+        if pa.types.is_struct(type_)
+        else pa.map_(*fields)
+        if pa.types.is_map(type_)
+        else pa.list_(*fields)
+    )
 
 
 def numbered_by_names(schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
-    """Add to an Arrow schema the field ids that a name mapping gives its columns. Raises ValidationError for a column that the mapping
-    lacks."""
+    """Add to an Arrow schema the field ids that a name mapping gives its columns. Raises
+    ValidationError for a column that the mapping lacks."""
 
-    def numbered(field: pa.Field, name: str, holder: NameMapping | MappedField, path: str) -> pa.Field:
+    def numbered(
+        field: pa.Field, name: str, holder: NameMapping | MappedField, path: str
+    ) -> pa.Field:
         mapped = holder.find(name)
         if mapped is None or mapped.field_id is None:
             raise ValidationError(f"The name mapping has no column {path}.", column=path)
         if inside := arrow_children(field.type):
-            names = ["element"] if is_list(field.type) else ["key", "value"] if pa.types.is_map(field.type) else [f.name for f in inside]
-            fields = [numbered(f, n, mapped, f"{path}.{n}") for f, n in zip(inside, names, strict=True)]
+            names = (
+                ["element"]
+                if is_list(field.type)
+                else ["key", "value"]
+                if pa.types.is_map(field.type)
+                else [f.name for f in inside]
+            )
+            fields = [
+                numbered(f, n, mapped, f"{path}.{n}") for f, n in zip(inside, names, strict=True)
+            ]
             field = field.with_type(_made_of(field.type, fields))
-        return field.with_metadata({**(field.metadata or {}), PARQUET_FIELD_ID: str(mapped.field_id).encode()})
+        return field.with_metadata(
+            {**(field.metadata or {}), PARQUET_FIELD_ID: str(mapped.field_id).encode()}
+        )
 
-    return pa.schema([numbered(f, f.name, mapping, f.name) for f in schema], metadata=schema.metadata)
+    return pa.schema(
+        [numbered(f, f.name, mapping, f.name) for f in schema], metadata=schema.metadata
+    )
 
 
 def from_arrow_schema(schema: pa.Schema, *, nanoseconds: bool = True) -> Schema:
     """Convert an Arrow schema to an Iceberg schema.
 
-    Field ids are those of `PARQUET:field_id` when every field has one, otherwise fresh ones as Java gives them to a new table.
-    `nanoseconds=False`: timestamps in ns become those in µs. Raises Unsupported for Arrow types that have no Iceberg type, naming the
-    column.
+    Field ids are those of `PARQUET:field_id` when every field has one, otherwise fresh ones as Java
+    gives them to a new table. `nanoseconds=False`: timestamps in ns become those in µs. Raises
+    Unsupported for Arrow types that have no Iceberg type, naming the column.
     """
     has_ids = _all_ids(schema)
     fresh = itertools.count(1).__next__
@@ -139,18 +190,27 @@ def from_arrow_schema(schema: pa.Schema, *, nanoseconds: bool = True) -> Schema:
 def _in_microseconds(f: NestedField) -> NestedField:
     type_ = f.field_type
     coarser = (
-        TimestampType() if isinstance(type_, TimestampNanoType) else TimestamptzType() if isinstance(type_, TimestamptzNanoType) else type_
+        TimestampType()
+        if isinstance(type_, TimestampNanoType)
+        else TimestamptzType()
+        if isinstance(type_, TimestamptzNanoType)
+        else type_
     )
     inside = tuple(map(_in_microseconds, children(coarser)))
     return replace(f, field_type=with_children(coarser, inside) if inside else coarser)
 
 
 def _all_ids(fields: Iterable[pa.Field]) -> bool:
-    return all((f.metadata or {}).get(PARQUET_FIELD_ID) is not None and _all_ids(arrow_children(f.type)) for f in fields)
+    return all(
+        (f.metadata or {}).get(PARQUET_FIELD_ID) is not None and _all_ids(arrow_children(f.type))
+        for f in fields
+    )
 
 
 def arrow_children(type_: pa.DataType) -> list[pa.Field]:
-    """List the fields directly inside an Arrow type, as `spec.types.children` does for an Iceberg type."""
+    """List the fields directly inside an Arrow type, as `spec.types.children` does for an Iceberg
+    type.
+    """
     if isinstance(type_, pa.BaseExtensionType):
         return arrow_children(type_.storage_type)
     if pa.types.is_struct(type_):
@@ -180,13 +240,17 @@ def _from_field(f: pa.Field, has_ids: bool, fresh: Callable[[], int], path: str)
     return NestedField(field_id, f.name, type_, required, doc.decode() if doc else None)
 
 
-def _from_type(type_: pa.DataType, has_ids: bool, fresh: Callable[[], int], path: str) -> IcebergType:
+def _from_type(
+    type_: pa.DataType, has_ids: bool, fresh: Callable[[], int], path: str
+) -> IcebergType:
     inside = [_from_field(c, has_ids, fresh, f"{path}.{c.name}") for c in arrow_children(type_)]
     if pa.types.is_struct(type_):
         return StructType(*inside)
     if pa.types.is_map(type_):
         key, value = inside
-        return MapType(key.field_id, key.field_type, value.field_id, value.field_type, value.required)
+        return MapType(
+            key.field_id, key.field_type, value.field_id, value.field_type, value.required
+        )
     if is_list(type_):
         return ListType(inside[0].field_id, inside[0].field_type, inside[0].required)
     if (primitive := from_arrow_primitive(type_)) is None:
@@ -206,7 +270,9 @@ _BY_TYPE: dict[pa.DataType, IcebergType] = {
 
 
 def from_arrow_primitive(type_: pa.DataType) -> IcebergType | None:
-    """Convert a leaf's Arrow type to an Iceberg type; None when there is none (uint64, time in ns, durations, intervals, decimal256)."""
+    """Convert a leaf's Arrow type to an Iceberg type; None when there is none (uint64, time in ns,
+    durations, intervals, decimal256).
+    """
     if isinstance(type_, pa.BaseExtensionType):
         name = type_.extension_name
         return UUIDType() if name == "arrow.uuid" else from_arrow_primitive(type_.storage_type)
@@ -229,7 +295,11 @@ def check_names(schema: pa.Schema) -> None:
     seen: set[str] = set()
     for name in schema.names:
         if name in seen:
-            raise InvalidInput(f"The frame has two columns named {name!r}.", hint="Rename one of them.", column=name)
+            raise InvalidInput(
+                f"The frame has two columns named {name!r}.",
+                hint="Rename one of them.",
+                column=name,
+            )
         seen.add(name)
 
 

@@ -1,8 +1,11 @@
-"""Cast columns safely: a column of a table takes the values that have an equal value in its type, and no others.
+"""Cast columns safely: a column of a table takes the values that have an equal value in its type,
+and no others.
 
-This is the one rule for every write, with and without Spark: for rows of frames of any kind, for Python values, and for columns that SET
-and VALUES name (docs/adr/0025). The types decide where they can, else each value: whole numbers go into any number that holds them
-exactly, times with a zone into `timestamp`, times without one into `timestamp_ntz`. Nothing is lost silently; a loss is an error.
+This is the one rule for every write, with and without Spark: for rows of frames of any kind, for
+Python values, and for columns that SET and VALUES name (docs/adr/0025). The types decide where they
+can, else each value: whole numbers go into any number that holds them exactly, times with a zone
+into `timestamp`, times without one into `timestamp_ntz`. Nothing is lost silently; a loss is an
+error.
 """
 
 from __future__ import annotations
@@ -45,7 +48,9 @@ _LOCAL = (TimestampType, TimestampNanoType)
 
 
 def cast_for(have: pa.DataType, want: IcebergType) -> CastFunction | None:
-    """Find the function that casts a frame's column to the table's; None when the types rule it out. It checks the values when it runs."""
+    """Find the function that casts a frame's column to the table's; None when the types rule it
+    out. It checks the values when it runs.
+    """
     target = to_arrow_type(want)
     if have == target and not isinstance(want, UUIDType):
         return lambda a: a
@@ -57,7 +62,11 @@ def cast_for(have: pa.DataType, want: IcebergType) -> CastFunction | None:
         inner = cast_for(plain, want)
         if inner is None:
             return None
-        return (lambda a: inner(pc.cast(a, plain))) if pa.types.is_dictionary(have) else (lambda a: inner(pc.run_end_decode(a)))
+        return (
+            (lambda a: inner(pc.cast(a, plain)))
+            if pa.types.is_dictionary(have)
+            else (lambda a: inner(pc.run_end_decode(a)))
+        )
     if pa.types.is_null(have):
         return lambda a: pa.nulls(len(a), target)
     if isinstance(want, UUIDType):
@@ -66,9 +75,15 @@ def cast_for(have: pa.DataType, want: IcebergType) -> CastFunction | None:
         return (lambda a: uuid_to_text(uuid_from_text(a))) if _is_text(have) else None
     if not _allowed(have, want):
         return None
-    if pa.types.is_integer(have) and pa.types.is_floating(target) and have.bit_width > exact_bits(target):
+    if (
+        pa.types.is_integer(have)
+        and pa.types.is_floating(target)
+        and have.bit_width > exact_bits(target)
+    ):
         return lambda a: whole_to_floating(a, target)
-    if isinstance(want, DecimalType) and pa.types.is_integer(have):  # through the widest decimal: each value decides, not the width
+    if isinstance(want, DecimalType) and pa.types.is_integer(
+        have
+    ):  # through the widest decimal: each value decides, not the width
         widest = pa.decimal128(38, want.scale)
         return lambda a: pc.cast(pc.cast(a, widest), target)
     return lambda a: pc.cast(a, target)
@@ -96,33 +111,49 @@ def _allowed(have: pa.DataType, want: IcebergType) -> bool:
         case StringType() | VariantType():
             return _is_text(have)
         case BinaryType() | GeometryType() | GeographyType():
-            plain = types.is_binary(have) or types.is_large_binary(have) or types.is_binary_view(have)
+            plain = (
+                types.is_binary(have) or types.is_large_binary(have) or types.is_binary_view(have)
+            )
             return bool(plain or types.is_fixed_size_binary(have))
         case FixedType():
             return bool(types.is_binary(have) or types.is_large_binary(have))
-    if types.is_timestamp(have):  # a time with a zone is a point in time, whatever the zone; one without a zone is not
+    if types.is_timestamp(
+        have
+    ):  # a time with a zone is a point in time, whatever the zone; one without a zone is not
         return bool(have.tz) == isinstance(want, _ZONED)
     return bool(types.is_date(have)) and isinstance(want, _LOCAL)
 
 
 def exact_bits(target: pa.DataType) -> int:
-    """Return the width of the widest integer type whose every value a floating-point type holds exactly."""
+    """Return the width of the widest integer type whose every value a floating-point type holds
+    exactly.
+    """
     return 32 if target == pa.float64() else 16
 
 
 def whole_to_floating(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast integers to the floating-point numbers that equal them. Raises ArrowInvalid for an integer that has none."""
-    with contextlib.suppress(pa.ArrowInvalid):  # this cast accepts only integers within 2^53 (float: 2^24)
+    """Cast integers to the floating-point numbers that equal them. Raises ArrowInvalid for an
+    integer that has none.
+    """
+    with contextlib.suppress(
+        pa.ArrowInvalid
+    ):  # this cast accepts only integers within 2^53 (float: 2^24)
         return pc.cast(array, target)
     floating = pc.cast(array, target, safe=False)
-    limit = 2.0 ** (array.type.bit_width - pa.types.is_signed_integer(array.type))  # the least number above all integers of this type
+    limit = 2.0 ** (
+        array.type.bit_width - pa.types.is_signed_integer(array.type)
+    )  # the least number above all integers of this type
     inside = pc.less(floating, pa.scalar(limit, target))
     back = pc.cast(pc.if_else(inside, floating, pa.scalar(0, target)), array.type, safe=False)
     wrong = pc.fill_null(pc.invert(pc.and_(inside, pc.equal(back, array))), False)
     if pc.any(wrong).as_py():
-        raise pa.ArrowInvalid(f"{array.filter(wrong)[0]} has no equal {'double' if target == pa.float64() else 'float'}.")
+        raise pa.ArrowInvalid(
+            f"{array.filter(wrong)[0]} has no equal {'double' if target == pa.float64() else 'float'}."
+        )
     return floating
 
 
 def _is_text(have: pa.DataType) -> bool:
-    return bool(pa.types.is_string(have) or pa.types.is_large_string(have) or pa.types.is_string_view(have))
+    return bool(
+        pa.types.is_string(have) or pa.types.is_large_string(have) or pa.types.is_string_view(have)
+    )

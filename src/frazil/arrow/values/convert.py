@@ -1,4 +1,6 @@
-"""Convert a leaf column of a data file to the table's type: type promotion (spec, "Schema Evolution") and the habits of other writers."""
+"""Convert a leaf column of a data file to the table's type: type promotion (spec, "Schema
+Evolution") and the habits of other writers.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def as_is(array: pa.Array) -> pa.Array:
 
 
 def leaf_conversion(have: pa.DataType, want: IcebergType) -> Convert | None:
-    """Find the function that converts a file's column to the table's type: `as_is` for an equal type, None when there is no conversion."""
+    """Find the function that converts a file's column to the table's type: `as_is` for an equal
+    type, None when there is no conversion.
+    """
     if isinstance(want, VariantType):
         return variant_to_json
     target = to_arrow_type(want)
@@ -51,7 +55,11 @@ def leaf_conversion(have: pa.DataType, want: IcebergType) -> Convert | None:
         decoded = have.value_type
         return None if inner is None else lambda a: inner(a.cast(decoded))
     if isinstance(want, UUIDType):
-        return uuid_to_text if have == pa.binary(16) or _is_bytes(have) else (_cast(target) if _is_text(have) else None)
+        return (
+            uuid_to_text
+            if have == pa.binary(16) or _is_bytes(have)
+            else (_cast(target) if _is_text(have) else None)
+        )
     if isinstance(want, _TIMESTAMPS):
         return _timestamp(have, want, target)
     return _cast(target) if _castable(have, want) else None
@@ -85,8 +93,8 @@ def _castable(have: pa.DataType, want: IcebergType) -> bool:
 
 
 def _timestamp(have: pa.DataType, want: IcebergType, target: pa.DataType) -> Convert | None:
-    """Find the conversion of a timestamp or date: other units are rescaled, finer ones rounded down. With or without a zone, files hold
-    UTC."""
+    """Find the conversion of a timestamp or date: other units are rescaled, finer ones rounded
+    down. With or without a zone, files hold UTC."""
     if pa.types.is_date(have):
         return _cast(target) if isinstance(want, TimestampType | TimestampNanoType) else None
     if not pa.types.is_timestamp(have):
@@ -109,8 +117,12 @@ def _timestamp(have: pa.DataType, want: IcebergType, target: pa.DataType) -> Con
 
 
 def _is_text(have: pa.DataType) -> bool:
-    return bool(pa.types.is_string(have) or pa.types.is_large_string(have) or pa.types.is_string_view(have))
+    return bool(
+        pa.types.is_string(have) or pa.types.is_large_string(have) or pa.types.is_string_view(have)
+    )
 
 
 def _is_bytes(have: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(have) or pa.types.is_large_binary(have) or pa.types.is_binary_view(have))
+    return bool(
+        pa.types.is_binary(have) or pa.types.is_large_binary(have) or pa.types.is_binary_view(have)
+    )

@@ -1,4 +1,6 @@
-"""Convert frames of every kind to Arrow: Arrow's own, pandas with the levels of its index, polars, lists of dicts, dicts of columns."""
+"""Convert frames of every kind to Arrow: Arrow's own, pandas with the levels of its index, polars,
+lists of dicts, dicts of columns.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +17,22 @@ from frazil.errors import InvalidInput, SchemaMismatch
 from frazil.spec.schema import Schema
 from frazil.spec.types import IcebergType, IntegerType, LongType
 
-_EXACT = 2.0**53  # above this, pandas may have rounded whole numbers when it turned them into doubles
+_EXACT = (
+    2.0**53
+)  # above this, pandas may have rounded whole numbers when it turned them into doubles
 TypeOf = Callable[[str], IcebergType | None]
 
 
-def as_arrow(frame: Any, like: Schema | None = None, *, rows: bool = True, case_sensitive: bool = True) -> pa.Table | pa.RecordBatchReader:
-    """Convert a frame to Arrow: a Table, RecordBatch, reader, list of dicts, dict of columns, pandas, polars, or the PyCapsule interface.
+def as_arrow(
+    frame: Any, like: Schema | None = None, *, rows: bool = True, case_sensitive: bool = True
+) -> pa.Table | pa.RecordBatchReader:
+    """Convert a frame to Arrow: a Table, RecordBatch, reader, list of dicts, dict of columns,
+    pandas, polars, or the PyCapsule interface.
 
-    `like`: the table's schema, as whose types Python values are read, and pandas' doubles where the table has whole numbers. `rows=False`:
-    only the frame's schema is wanted (a stream is then not consumed). Raises InvalidInput for anything else, SchemaMismatch for values that
-    do not form a column.
+    `like`: the table's schema, as whose types Python values are read, and pandas' doubles where the
+    table has whole numbers. `rows=False`: only the frame's schema is wanted (a stream is then not
+    consumed). Raises InvalidInput for anything else, SchemaMismatch for values that do not form a
+    column.
     """
 
     def type_of(name: str) -> IcebergType | None:
@@ -37,13 +45,19 @@ def as_arrow(frame: Any, like: Schema | None = None, *, rows: bool = True, case_
         case pa.RecordBatch():
             return pa.Table.from_batches([frame])
         case list() if all(isinstance(r, Mapping) for r in frame) and any(frame):
-            names = dict.fromkeys(name for row in frame for name in row)  # a row may lack columns that others have
-            return pa.table({name_of(n): column_of(n, [row.get(n) for row in frame], type_of(n)) for n in names})
+            names = dict.fromkeys(
+                name for row in frame for name in row
+            )  # a row may lack columns that others have
+            return pa.table(
+                {name_of(n): column_of(n, [row.get(n) for row in frame], type_of(n)) for n in names}
+            )
         case dict():
             columns = {name_of(n): _column(n, values, type_of(n)) for n, values in frame.items()}
             lengths = {n: len(c) for n, c in columns.items()}
             if len(set(lengths.values())) > 1:
-                raise InvalidInput(f"The columns of the frame differ in length: {', '.join(f'{n}: {c}' for n, c in lengths.items())}.")
+                raise InvalidInput(
+                    f"The columns of the frame differ in length: {', '.join(f'{n}: {c}' for n, c in lengths.items())}."
+                )
             return pa.table(columns)
     if _is_pandas(frame):
         return _of_pandas(frame, type_of)
@@ -53,7 +67,9 @@ def as_arrow(frame: Any, like: Schema | None = None, *, rows: bool = True, case_
         table = frame.to_arrow()
         if isinstance(table, pa.Table):
             return table
-    with contextlib.suppress(pa.ArrowInvalid, TypeError):  # a single column, as a pandas Series is, has the interface as well
+    with contextlib.suppress(
+        pa.ArrowInvalid, TypeError
+    ):  # a single column, as a pandas Series is, has the interface as well
         if hasattr(frame, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(frame)
         if hasattr(frame, "__arrow_c_array__"):
@@ -65,7 +81,9 @@ def as_arrow(frame: Any, like: Schema | None = None, *, rows: bool = True, case_
 
 
 def _column(name: str, values: Any, want: IcebergType | None) -> Any:
-    """Convert a column of a dict: Python values, a numpy array, a pandas Series, or an Arrow column."""
+    """Convert a column of a dict: Python values, a numpy array, a pandas Series, or an Arrow
+    column.
+    """
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     if _is_of_pandas(values, "Series"):
@@ -76,11 +94,14 @@ def _column(name: str, values: Any, want: IcebergType | None) -> Any:
         items = list(values)
     except (pa.ArrowException, TypeError) as error:
         reason = str(error).splitlines()[0]
-        raise SchemaMismatch(f"Column {name} cannot be read as one type: {reason}.", hint=TYPED, column=name) from error
+        raise SchemaMismatch(
+            f"Column {name} cannot be read as one type: {reason}.", hint=TYPED, column=name
+        ) from error
     return column_of(name, items, want)
 
 
-# pandas ---------------------------------------------------------------------------------------------------------------------------------
+# pandas
+# ---------------------------------------------------------------------------------------------------------------------------------
 
 
 def _is_pandas(frame: Any) -> bool:
@@ -88,11 +109,15 @@ def _is_pandas(frame: Any) -> bool:
 
 
 def _is_of_pandas(value: Any, name: str) -> bool:
-    return any(c.__name__ == name and c.__module__.split(".")[0] == "pandas" for c in type(value).__mro__)
+    return any(
+        c.__name__ == name and c.__module__.split(".")[0] == "pandas" for c in type(value).__mro__
+    )
 
 
 def _of_pandas(frame: Any, type_of: TypeOf) -> pa.Table:
-    """Convert a pandas frame: its columns, then the named levels of its index, as pyarrow does; levels without a name are left out."""
+    """Convert a pandas frame: its columns, then the named levels of its index, as pyarrow does;
+    levels without a name are left out.
+    """
     columns = [(str(name), frame.iloc[:, position]) for position, name in enumerate(frame.columns)]
     names = {name for name, _ in columns}
     for level, name in enumerate(frame.index.names):
@@ -104,21 +129,28 @@ def _of_pandas(frame: Any, type_of: TypeOf) -> pa.Table:
         elif not _same(frame[name] if name in frame.columns else frame[str(name)], values):
             raise InvalidInput(
                 f"The pandas frame has a column and an index level named {str(name)!r} with different values.",
-                hint="Rename one of them, or leave the index out: frame.reset_index(drop=True).", column=str(name),
-            )  # fmt: skip
+                hint="Rename one of them, or leave the index out: frame.reset_index(drop=True).",
+                column=str(name),
+            )
     arrays = [_of_series(name, values, type_of(name)) for name, values in columns]
     if not arrays:
-        return pa.Table.from_batches([pa.RecordBatch.from_struct_array(pa.array([{}] * len(frame), pa.struct([])))])
+        return pa.Table.from_batches(
+            [pa.RecordBatch.from_struct_array(pa.array([{}] * len(frame), pa.struct([])))]
+        )
     return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])
 
 
 def _same(column: Any, level: Any) -> bool:
     """Tell whether a column repeats a level of the index, as after `set_index(…, drop=False)`."""
-    return getattr(column, "ndim", 1) == 1 and bool(column.reset_index(drop=True).equals(level.reset_index(drop=True)))
+    return getattr(column, "ndim", 1) == 1 and bool(
+        column.reset_index(drop=True).equals(level.reset_index(drop=True))
+    )
 
 
 def _of_series(name: str, values: Any, want: IcebergType | None) -> Any:
-    """Convert a pandas Series, missing values to null. Doubles become whole numbers again where the table's column has them (`want`)."""
+    """Convert a pandas Series, missing values to null. Doubles become whole numbers again where the
+    table's column has them (`want`).
+    """
     try:
         if values.dtype == object and _infer_dtype(values) != "string":
             return column_of(name, _objects(values), want)
@@ -127,7 +159,11 @@ def _of_series(name: str, values: Any, want: IcebergType | None) -> Any:
         message = error.message.replace(f"Column {name} ", f"The pandas column {name} ", 1)
         raise SchemaMismatch(message, hint=error.hint, **error.facts) from error
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise SchemaMismatch(f"The pandas column {name} cannot be read as one type: {error}.", hint=TYPED, column=name) from error
+        raise SchemaMismatch(
+            f"The pandas column {name} cannot be read as one type: {error}.",
+            hint=TYPED,
+            column=name,
+        ) from error
     if isinstance(want, IntegerType | LongType) and pa.types.is_floating(column.type):
         return _whole(column)
     return column
@@ -146,7 +182,9 @@ def _objects(values: Any) -> list[Any]:
 
 
 def _whole(doubles: Any) -> Any:
-    """Convert doubles to whole numbers where all of them are whole; otherwise return them as they are."""
+    """Convert doubles to whole numbers where all of them are whole; otherwise return them as they
+    are.
+    """
     largest = pc.max(pc.abs(doubles)).as_py()
     if largest is None:
         return pa.nulls(len(doubles), pa.int64())

@@ -1,4 +1,6 @@
-"""Convert Arrow columns to arrays of internal values (see `expr.values`): dates and times as whole numbers, uuids as bytes."""
+"""Convert Arrow columns to arrays of internal values (see `expr.values`): dates and times as whole
+numbers, uuids as bytes.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _UNITS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 
 
 def as_internal(values: pa.Array | pa.ChunkedArray, type_: IcebergType) -> pa.Array:
-    """Convert a column to internal values of `type_`. Raises InvalidInput when its Arrow type cannot hold them."""
+    """Convert a column to internal values of `type_`. Raises InvalidInput when its Arrow type
+    cannot hold them.
+    """
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
     if not type_.is_primitive:
@@ -37,7 +41,9 @@ def as_internal(values: pa.Array | pa.ChunkedArray, type_: IcebergType) -> pa.Ar
     try:
         return _converted(values, type_, wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as e:
-        raise InvalidInput(f"An Arrow column of type {values.type} cannot be read as {type_}: {e}") from e
+        raise InvalidInput(
+            f"An Arrow column of type {values.type} cannot be read as {type_}: {e}"
+        ) from e
 
 
 def _converted(values: pa.Array, type_: IcebergType, storage_type: pa.DataType) -> pa.Array:
@@ -46,16 +52,24 @@ def _converted(values: pa.Array, type_: IcebergType, storage_type: pa.DataType) 
     if isinstance(type_, DateType) and pa.types.is_date32(values.type):
         return values.view(pa.int32())
     if isinstance(type_, MOMENTS) and pa.types.is_date32(values.type):  # promoted from date
-        return values.cast(pa.timestamp("ns" if isinstance(type_, NANOS) else "us")).view(pa.int64())
+        return values.cast(pa.timestamp("ns" if isinstance(type_, NANOS) else "us")).view(
+            pa.int64()
+        )
     if isinstance(type_, TimeType) and pa.types.is_time(values.type):
-        return (values if values.type == pa.time64("us") else values.cast(pa.time64("us"))).view(pa.int64())
-    if isinstance(type_, UUIDType) and (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        return (values if values.type == pa.time64("us") else values.cast(pa.time64("us"))).view(
+            pa.int64()
+        )
+    if isinstance(type_, UUIDType) and (
+        pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+    ):
         return uuid_from_text(values).cast(pa.binary())
     return values.cast(storage_type)
 
 
 def _moments(values: pa.Array, nanos: int) -> pa.Array:
-    """Convert timestamps to whole numbers in units of `nanos` nanoseconds; finer units are rounded down."""
+    """Convert timestamps to whole numbers in units of `nanos` nanoseconds; finer units are rounded
+    down.
+    """
     have = _UNITS[values.type.unit]
     whole = values.view(pa.int64())
     if have == nanos:

@@ -1,4 +1,6 @@
-"""Report why the columns of a frame do not fit those of a table: one SchemaMismatch with a line per problem and a hint per kind of it."""
+"""Report why the columns of a frame do not fit those of a table: one SchemaMismatch with a line per
+problem and a hint per kind of it.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ CAST = "Cast the column to the table's type."
 
 @dataclass(frozen=True)
 class Problem:
-    """Hold one column that does not fit: its name, the types of frame and table as text, what is wrong, and what to do about it."""
+    """Hold one column that does not fit: its name, the types of frame and table as text, what is
+    wrong, and what to do about it.
+    """
 
     column: str
     frame: str
@@ -56,10 +60,17 @@ class Problem:
 
 
 def mismatch(problems: Sequence[Problem]) -> SchemaMismatch:
-    """Make the error that lists all problems as a table of (column, the frame's type, the table's type, what is wrong)."""
-    rows = [("column", "frame", "table", "problem"), *((p.column, p.frame, p.table, p.text) for p in problems)]
+    """Make the error that lists all problems as a table of (column, the frame's type, the table's
+    type, what is wrong).
+    """
+    rows = [
+        ("column", "frame", "table", "problem"),
+        *((p.column, p.frame, p.table, p.text) for p in problems),
+    ]
     widths = [max(len(r[i]) for r in rows) for i in range(3)]
-    lines = ["  ".join([*(c.ljust(w) for c, w in zip(r, widths, strict=False)), r[3]]) for r in rows]
+    lines = [
+        "  ".join([*(c.ljust(w) for c, w in zip(r, widths, strict=False)), r[3]]) for r in rows
+    ]
     text = "The frame does not fit the table:\n" + "\n".join(lines) + "\n"
     return SchemaMismatch(text, hint=hints(problems), columns=[p.column for p in problems])
 
@@ -74,19 +85,35 @@ def no_such_column(name: str, type_: str, columns: Iterable[str]) -> Problem:
     near = next((k for k in columns if k.lower() == name.rpartition(".")[2].lower()), None)
     if near is not None:
         text = f"is no column of the table, which has {near!r}"
-        return Problem(name, type_, "", text, "Names are matched with their case: rename the column, or use case_sensitive=False.")
+        return Problem(
+            name,
+            type_,
+            "",
+            text,
+            "Names are matched with their case: rename the column, or use case_sensitive=False.",
+        )
     return Problem(name, type_, "", "is no column of the table", NEW_COLUMNS)
 
 
 def advice(have: pa.DataType, want: IcebergType) -> str:
-    """Advise what to do where a column does not take values of another type, or a value has no equal in it; "" where that is plain."""
+    """Advise what to do where a column does not take values of another type, or a value has no
+    equal in it; "" where that is plain.
+    """
     types = pa.types
     if types.is_timestamp(have) or types.is_date(have):
         if isinstance(want, _ZONED) and (types.is_date(have) or have.tz is None):
             return _GIVE_A_ZONE
-        if isinstance(want, (*_LOCAL, DateType, TimeType)) and types.is_timestamp(have) and have.tz is not None:
+        if (
+            isinstance(want, (*_LOCAL, DateType, TimeType))
+            and types.is_timestamp(have)
+            and have.tz is not None
+        ):
             return _TAKE_THE_ZONE
-        if isinstance(want, TimestampType | TimestamptzType) and types.is_timestamp(have) and have.unit == "ns":
+        if (
+            isinstance(want, TimestampType | TimestamptzType)
+            and types.is_timestamp(have)
+            and have.unit == "ns"
+        ):
             return _FINER
     if types.is_floating(have) and isinstance(want, FloatType):
         return _ROUND

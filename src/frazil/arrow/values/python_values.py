@@ -1,8 +1,10 @@
-"""Make Arrow columns of Python values: as the table's type where the values are of that kind, by Arrow's inference where they are not.
+"""Make Arrow columns of Python values: as the table's type where the values are of that kind, by
+Arrow's inference where they are not.
 
-Inference alone would take a dict for a struct where the table has a map, drop the time of a datetime beside a date, and read a naive
-datetime beside one with a zone as UTC. All columns go through the rule of safe casts afterwards (`casts`); so values of another kind than
-the column's type are inferred here and judged by that rule.
+Inference alone would take a dict for a struct where the table has a map, drop the time of a
+datetime beside a date, and read a naive datetime beside one with a zone as UTC. All columns go
+through the rule of safe casts afterwards (`casts`); so values of another kind than the column's
+type are inferred here and judged by that rule.
 """
 
 from __future__ import annotations
@@ -58,9 +60,11 @@ _ERRORS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def column_of(name: str, values: Iterable[Any], want: IcebergType | None = None) -> pa.Array:
-    """Make a column of Python values; None is null. `want`: the type of the table's column, None where the table has no such column.
+    """Make a column of Python values; None is null. `want`: the type of the table's column, None
+    where the table has no such column.
 
-    Raises SchemaMismatch, naming the column, for values of several types and for values that the column's type cannot hold.
+    Raises SchemaMismatch, naming the column, for values of several types and for values that the
+    column's type cannot hold.
     """
     items = list(values)
     kinds = set(map(type, items)) - {type(None)}
@@ -86,7 +90,9 @@ def _typed(name: str, items: list[Any], kinds: set[type], want: IcebergType) -> 
         case ListType() if _all(kinds, list, tuple, np.ndarray):
             flat = itertools.chain.from_iterable(v for v in items if v is not None)
             inside = column_of(f"{name}.element", flat, want.element_type)
-            return pa.ListArray.from_arrays(_offsets(items), inside, type=pa.list_(pa.field("element", inside.type)))
+            return pa.ListArray.from_arrays(
+                _offsets(items), inside, type=pa.list_(pa.field("element", inside.type))
+            )
         case MapType() if _all(kinds, Mapping) or _all(kinds, list, tuple):
             return _map(name, items, want)
     if not want.is_primitive:
@@ -95,12 +101,22 @@ def _typed(name: str, items: list[Any], kinds: set[type], want: IcebergType) -> 
     if isinstance(want, _MOMENTS):
         return _moments(name, items, kinds, want, target)
     if isinstance(want, FloatType | DoubleType):
-        return _floats(name, items, kinds, want) if _all(kinds, int, float, np.integer, np.floating) else None
+        return (
+            _floats(name, items, kinds, want)
+            if _all(kinds, int, float, np.integer, np.floating)
+            else None
+        )
     if isinstance(want, UUIDType):
         if kinds == {bytes}:
             return pa.array(items, pa.binary(16))
-        return pa.array([None if v is None else str(v) for v in items], pa.string()) if _all(kinds, str, UUID) else None
-    if isinstance(want, TimeType) and any(v is not None and getattr(v, "tzinfo", None) is not None for v in items):
+        return (
+            pa.array([None if v is None else str(v) for v in items], pa.string())
+            if _all(kinds, str, UUID)
+            else None
+        )
+    if isinstance(want, TimeType) and any(
+        v is not None and getattr(v, "tzinfo", None) is not None for v in items
+    ):
         _refuse(name, "a time of the day has a zone", want)
     if not _all(kinds, *_KINDS.get(type(want), ())):
         return None
@@ -119,7 +135,9 @@ _KINDS: dict[type, tuple[type, ...]] = {
 
 
 def _all(kinds: set[type], *classes: type) -> bool:
-    """Tell whether all kinds are among those wanted. Unlike in Python, a bool is not a number and a datetime is not a date."""
+    """Tell whether all kinds are among those wanted. Unlike in Python, a bool is not a number and a
+    datetime is not a date.
+    """
     return all(
         issubclass(kind, classes)
         and (bool in classes or not issubclass(kind, bool))
@@ -128,16 +146,24 @@ def _all(kinds: set[type], *classes: type) -> bool:
     )
 
 
-def _floats(name: str, items: list[Any], kinds: set[type], want: FloatType | DoubleType) -> pa.Array:
-    """Make a float or double column: Python's floats are rounded to float, since Python has no such type; whole numbers must be exact."""
+def _floats(
+    name: str, items: list[Any], kinds: set[type], want: FloatType | DoubleType
+) -> pa.Array:
+    """Make a float or double column: Python's floats are rounded to float, since Python has no such
+    type; whole numbers must be exact.
+    """
     narrow = isinstance(want, FloatType)
     if _all(kinds, float, np.floating):
         numbers: list[Any] = items
     else:
         numbers = [float(v) if isinstance(v, int | np.integer) else v for v in items]
         for value, number in zip(items, numbers, strict=True):
-            if isinstance(value, int | np.integer) and (float(np.float32(number)) if narrow else number) != int(value):
-                raise _does_not_fit(name, want, f"{value} has no equal {want}", advice(pa.int64(), want))
+            if isinstance(value, int | np.integer) and (
+                float(np.float32(number)) if narrow else number
+            ) != int(value):
+                raise _does_not_fit(
+                    name, want, f"{value} has no equal {want}", advice(pa.int64(), want)
+                )
     wide = pa.array(numbers, pa.float64())
     if not narrow:
         return wide
@@ -147,20 +173,39 @@ def _floats(name: str, items: list[Any], kinds: set[type], want: FloatType | Dou
     return narrowed
 
 
-def _moments(name: str, items: list[Any], kinds: set[type], want: IcebergType, target: pa.DataType) -> pa.Array | None:
+def _moments(
+    name: str, items: list[Any], kinds: set[type], want: IcebergType, target: pa.DataType
+) -> pa.Array | None:
     if not _all(kinds, dt.datetime, dt.date):
         return None
     if not any(issubclass(k, dt.datetime) for k in kinds):
         return None  # dates alone: the rule of safe casts takes them as midnight, or refuses them
     zoned = isinstance(want, _ZONED)
     if not _all(kinds, dt.datetime):
-        items = [v if v is None or isinstance(v, dt.datetime) else dt.datetime(v.year, v.month, v.day) for v in items]
+        items = [
+            v if v is None or isinstance(v, dt.datetime) else dt.datetime(v.year, v.month, v.day)
+            for v in items
+        ]
     aware = _aware(items)
     if aware != {zoned}:
-        kind = "times with and without a zone" if len(aware) == 2 else "times without a zone" if zoned else "times with a zone"
-        raise _does_not_fit(name, want, f"the values are {kind}.", advice(pa.timestamp("us", None if zoned else "UTC"), want))
+        kind = (
+            "times with and without a zone"
+            if len(aware) == 2
+            else "times without a zone"
+            if zoned
+            else "times with a zone"
+        )
+        raise _does_not_fit(
+            name,
+            want,
+            f"the values are {kind}.",
+            advice(pa.timestamp("us", None if zoned else "UTC"), want),
+        )
     if _have_nanos(items, kinds):
-        nanos = pa.array([None if v is None else v.value if hasattr(v, "value") else _nanos(v) for v in items], pa.int64())
+        nanos = pa.array(
+            [None if v is None else v.value if hasattr(v, "value") else _nanos(v) for v in items],
+            pa.int64(),
+        )
         return nanos.view(pa.timestamp("ns", target.tz))
     return pa.array(items, pa.timestamp("us", target.tz))
 
@@ -172,7 +217,9 @@ def _aware(times: list[Any]) -> set[bool]:
 
 def _have_nanos(times: list[Any], kinds: set[type]) -> bool:
     """Tell whether there are pandas Timestamps among the values whose nanoseconds Arrow would drop."""
-    return any(hasattr(k, "nanosecond") for k in kinds) and any(getattr(v, "nanosecond", 0) for v in times)
+    return any(hasattr(k, "nanosecond") for k in kinds) and any(
+        getattr(v, "nanosecond", 0) for v in times
+    )
 
 
 def _nanos(value: dt.datetime) -> int:
@@ -180,14 +227,20 @@ def _nanos(value: dt.datetime) -> int:
     return (value - epoch) // dt.timedelta(microseconds=1) * 1000
 
 
-# Nested ---------------------------------------------------------------------------------------------------------------------------------
+# Nested
+# ---------------------------------------------------------------------------------------------------------------------------------
 
 
 def _struct(name: str, items: list[Any], want: StructType) -> pa.Array:
-    """Make a struct column of dicts, fields by name; fields that the table's struct lacks are inferred, and refused later."""
+    """Make a struct column of dicts, fields by name; fields that the table's struct lacks are
+    inferred, and refused later.
+    """
     names = dict.fromkeys(n for v in items if v is not None for n in v)
     types = {f.name: f.field_type for f in want.fields}
-    inside = [column_of(f"{name}.{n}", [None if v is None else v.get(n) for v in items], types.get(n)) for n in names]
+    inside = [
+        column_of(f"{name}.{n}", [None if v is None else v.get(n) for v in items], types.get(n))
+        for n in names
+    ]
     mask = pa.array([v is None for v in items], pa.bool_())
     if not names:
         return pa.array([None if v is None else {} for v in items], pa.struct([]))
@@ -195,7 +248,12 @@ def _struct(name: str, items: list[Any], want: StructType) -> pa.Array:
 
 
 def _map(name: str, items: list[Any], want: MapType) -> pa.Array:
-    pairs = [pair for v in items if v is not None for pair in (v.items() if isinstance(v, Mapping) else v)]
+    pairs = [
+        pair
+        for v in items
+        if v is not None
+        for pair in (v.items() if isinstance(v, Mapping) else v)
+    ]
     if any(not isinstance(p, list | tuple) or len(p) != 2 for p in pairs):
         _refuse(name, "a map must be a dict or a list of pairs", want)
     keys = column_of(f"{name}.key", [k for k, _ in pairs], want.key_type)
@@ -207,10 +265,13 @@ def _offsets(items: Sequence[Any]) -> pa.Array:
     """Compute list offsets: where each list begins, null for a null list, and where the last ends."""
     lengths = [0 if v is None else len(v) for v in items]
     starts = itertools.accumulate(lengths, initial=0)
-    return pa.array([None if v is None else s for v, s in zip([*items, ()], starts, strict=True)], pa.int32())
+    return pa.array(
+        [None if v is None else s for v, s in zip([*items, ()], starts, strict=True)], pa.int32()
+    )
 
 
-# Values of no wanted type ---------------------------------------------------------------------------------------------------------------
+# Values of no wanted type
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def _inferred(name: str, items: list[Any], kinds: set[type]) -> pa.Array:
@@ -227,11 +288,17 @@ def _inferred(name: str, items: list[Any], kinds: set[type]) -> pa.Array:
 
 def _refuse(name: str, why: str, want: IcebergType | None = None) -> NoReturn:
     to = "" if want is None else f" for {want}"
-    raise SchemaMismatch(f"Column {name} cannot be read as one type{to}: {why.rstrip('.')}.", hint=TYPED, column=name)
+    raise SchemaMismatch(
+        f"Column {name} cannot be read as one type{to}: {why.rstrip('.')}.", hint=TYPED, column=name
+    )
 
 
 def _does_not_fit(name: str, want: IcebergType, why: str, hint: str | None = None) -> ValueMismatch:
-    return ValueMismatch(f"A value of column {name} does not fit its type {want}: {why.rstrip('.')}.", hint=hint, column=name)
+    return ValueMismatch(
+        f"A value of column {name} does not fit its type {want}: {why.rstrip('.')}.",
+        hint=hint,
+        column=name,
+    )
 
 
 def name_of(name: Any) -> str:
@@ -241,8 +308,14 @@ def name_of(name: Any) -> str:
     return name
 
 
-def field_named(fields: Iterable[NestedField], name: str, case_sensitive: bool) -> NestedField | None:
-    """Find the table's column for the name of a frame's column; None when there is none, or more than one."""
+def field_named(
+    fields: Iterable[NestedField], name: str, case_sensitive: bool
+) -> NestedField | None:
+    """Find the table's column for the name of a frame's column; None when there is none, or more
+    than one.
+    """
     columns = list(fields)
-    near = [f for f in columns if f.name == name] or ([] if case_sensitive else [f for f in columns if f.name.lower() == name.lower()])
+    near = [f for f in columns if f.name == name] or (
+        [] if case_sensitive else [f for f in columns if f.name.lower() == name.lower()]
+    )
     return near[0] if len(near) == 1 else None

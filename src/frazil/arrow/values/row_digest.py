@@ -1,8 +1,10 @@
-"""Compute 128-bit digests of rows: equal rows have equal digests; rows that differ have equal digests with a chance of 2^-128.
+"""Compute 128-bit digests of rows: equal rows have equal digests; rows that differ have equal
+digests with a chance of 2^-128.
 
-Null equals null, NaN equals NaN, 0.0 is not -0.0 (as in Java's comparison of rows); maps are equal whatever the order of their entries.
-Two chains of 64 bits, each with its own constants, take in the columns, vectorised: texts eight bytes at a time, long ones by BLAKE2b, a
-list as the digests of its elements one after another. Digests are the same in every process.
+Null equals null, NaN equals NaN, 0.0 is not -0.0 (as in Java's comparison of rows); maps are equal
+whatever the order of their entries. Two chains of 64 bits, each with its own constants, take in the
+columns, vectorised: texts eight bytes at a time, long ones by BLAKE2b, a list as the digests of its
+elements one after another. Digests are the same in every process.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ def _add(column: pa.Array, halves: Digests) -> None:
     if pa.types.is_null(type_):
         return
     if pa.types.is_struct(type_):
-        if column.null_count:  # members of a null struct are null, so a word of its own tells that the struct itself is null
+        # members of a null struct are null, so a word of its own tells that the struct itself is
+        # null
+        if column.null_count:
             _chain(halves, column.is_valid().to_numpy(zero_copy_only=False).astype(np.uint64))
         else:
             _chain(halves, np.ones(len(column), np.uint64))
@@ -62,19 +66,35 @@ def _add(column: pa.Array, halves: Digests) -> None:
 
 
 def _is_text(t: pa.DataType) -> bool:
-    return any(test(t) for test in (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary))
+    return any(
+        test(t)
+        for test in (
+            pa.types.is_string,
+            pa.types.is_binary,
+            pa.types.is_large_string,
+            pa.types.is_large_binary,
+        )
+    )
 
 
 def _nulls(column: pa.Array) -> npt.NDArray[np.bool_] | None:
     return column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
 
 
-def _chain(halves: Digests, first: Words, second: Words | None = None, nulls: npt.NDArray[np.bool_] | None = None) -> None:
+def _chain(
+    halves: Digests,
+    first: Words,
+    second: Words | None = None,
+    nulls: npt.NDArray[np.bool_] | None = None,
+) -> None:
     """Take one word per row into both chains; `second`: the other chain's words, where they differ.
 
-    A null has a word of its own, which equals that of a value only as rarely as digests of different rows are equal.
+    A null has a word of its own, which equals that of a value only as rarely as digests of
+    different rows are equal.
     """
-    for half, step, words in zip(halves, _STEPS, (first, first if second is None else second), strict=True):
+    for half, step, words in zip(
+        halves, _STEPS, (first, first if second is None else second), strict=True
+    ):
         with np.errstate(over="ignore"):
             mixed = _mixed(words + step)
             if nulls is not None:
@@ -100,12 +120,16 @@ def _numbers(column: pa.Array) -> Words:
         column = float_bits(column)
     elif pa.types.is_decimal(type_):
         words = type_.bit_width // 64
-        raw = np.frombuffer(column.buffers()[1] or b"", np.uint64)[words * column.offset : words * (column.offset + len(column))]
+        raw = np.frombuffer(column.buffers()[1] or b"", np.uint64)[
+            words * column.offset : words * (column.offset + len(column))
+        ]
         return raw.reshape(-1, words)
     elif pa.types.is_temporal(type_):
         column = column.view(pa.int32() if type_.bit_width == 32 else pa.int64())
     filled = pc.fill_null(column, pa.scalar(0).cast(column.type)) if column.null_count else column
-    as_words: Words = filled.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64).reshape(-1, 1)
+    as_words: Words = (
+        filled.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64).reshape(-1, 1)
+    )
     return as_words
 
 
@@ -122,21 +146,27 @@ def _of_texts(column: pa.Array) -> Digests:
 
 
 def _of_bytes(raw: pa.Buffer, offsets: npt.NDArray[np.int64]) -> Digests:
-    """Compute digests of byte strings that lie one after another: of their lengths, then of a word per eight bytes."""
+    """Compute digests of byte strings that lie one after another: of their lengths, then of a word
+    per eight bytes.
+    """
     begins, lengths = offsets[:-1], np.diff(offsets)
     halves = np.full(len(lengths), _SEEDS[0]), np.full(len(lengths), _SEEDS[1])
     _chain(halves, lengths.astype(np.uint64))
     low, high = int(offsets[0]), int(offsets[-1])
     padded = np.zeros(high - low + 8, np.uint8)
     padded[: high - low] = np.frombuffer(raw, np.uint8, high - low, low) if high > low else 0
-    words = np.ndarray((high - low + 1,), "<u8", padded, strides=(1,))  # a word begins at every byte
+    words = np.ndarray(
+        (high - low + 1,), "<u8", padded, strides=(1,)
+    )  # a word begins at every byte
     rows = np.flatnonzero((lengths > 0) & (lengths <= LONG))
     offset = 0
     while len(rows):
         bytes_left = lengths[rows] - offset
         next_words = words[begins[rows] - low + offset].astype(np.uint64)
         short = bytes_left < 8
-        next_words[short] &= (np.uint64(1) << (bytes_left[short].astype(np.uint64) * np.uint64(8))) - np.uint64(1)
+        next_words[short] &= (
+            np.uint64(1) << (bytes_left[short].astype(np.uint64) * np.uint64(8))
+        ) - np.uint64(1)
         chains = halves[0][rows], halves[1][rows]
         _chain(chains, next_words)
         halves[0][rows], halves[1][rows] = chains
@@ -144,17 +174,27 @@ def _of_bytes(raw: pa.Buffer, offsets: npt.NDArray[np.int64]) -> Digests:
         rows = rows[bytes_left > 8]
     for row in np.flatnonzero(lengths > LONG):
         text = padded[begins[row] - low : begins[row] - low + lengths[row]]
-        halves[0][row], halves[1][row] = np.frombuffer(hashlib.blake2b(text.tobytes(), digest_size=16).digest(), "<u8")
+        halves[0][row], halves[1][row] = np.frombuffer(
+            hashlib.blake2b(text.tobytes(), digest_size=16).digest(), "<u8"
+        )
     return halves
 
 
 def _of_lists(column: pa.Array) -> Digests:
-    """Compute digests of lists and maps from those of their elements; those of a map are sorted first."""
+    """Compute digests of lists and maps from those of their elements; those of a map are sorted
+    first.
+    """
     is_map = pa.types.is_map(column.type)
     if is_map:
-        entry = pa.struct([pa.field("key", column.type.key_type, False), pa.field("value", column.type.item_type)])
+        entry = pa.struct(
+            [pa.field("key", column.type.key_type, False), pa.field("value", column.type.item_type)]
+        )
         column = column.cast(pa.list_(pa.field("entries", entry, False)))
-    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = (
+        pc.fill_null(pc.list_value_length(column), 0)
+        .to_numpy(zero_copy_only=False)
+        .astype(np.int64)
+    )
     inner = column.flatten()
     elements = row_digests([inner], len(inner))
     if is_map and len(inner):

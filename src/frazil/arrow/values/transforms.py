@@ -1,6 +1,8 @@
-"""Apply partition transforms to Arrow columns; the values equal those that `spec.transform_values` gives one by one.
+"""Apply partition transforms to Arrow columns; the values equal those that `spec.transform_values`
+gives one by one.
 
-Murmur3 is computed by numpy: for numbers in one pass, for texts and bytes in one pass per four-byte word over all rows that are that long.
+Murmur3 is computed by numpy: for numbers in one pass, for texts and bytes in one pass per four-byte
+word over all rows that are that long.
 """
 
 from __future__ import annotations
@@ -36,14 +38,20 @@ _Words = npt.NDArray[np.uint32]
 _C1, _C2 = np.uint32(0xCC9E2D51), np.uint32(0x1B873593)
 
 
-def apply_arrow(transform: Transform, source_type: IcebergType, array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Compute the partition values of a column as internal values of the transform's result type (days as int32, timestamps as int64).
+def apply_arrow(
+    transform: Transform, source_type: IcebergType, array: pa.Array | pa.ChunkedArray
+) -> pa.Array:
+    """Compute the partition values of a column as internal values of the transform's result type
+    (days as int32, timestamps as int64).
 
-    Raises Unsupported for an unknown transform, ValidationError for a source type that the transform does not take, InvalidInput for times
-    whose number of hours exceeds 32 bits.
+    Raises Unsupported for an unknown transform, ValidationError for a source type that the
+    transform does not take, InvalidInput for times whose number of hours exceeds 32 bits.
     """
     if not transform.is_known:
-        raise Unsupported(f"Cannot write with partition transform {transform}: it is not known to this version.", transform=str(transform))
+        raise Unsupported(
+            f"Cannot write with partition transform {transform}: it is not known to this version.",
+            transform=str(transform),
+        )
     if not transform.can_transform(source_type):
         raise ValidationError(f"Invalid source type {source_type} for transform: {transform}")
     if isinstance(transform, VoidTransform):
@@ -65,11 +73,14 @@ def _nulls(values: pa.Array) -> Any:
     return values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
 
 
-# Hashes --------------------------------------------------------------------------------------------------------------------------------
+# Hashes
+# --------------------------------------------------------------------------------------------------------------------------------
 
 
 def hash_values(type_: IcebergType, values: pa.Array) -> _Words:
-    """Hash each value by Murmur3 (x86, 32 bits, seed 0) as bucket transforms do; the hash of a null is arbitrary."""
+    """Hash each value by Murmur3 (x86, 32 bits, seed 0) as bucket transforms do; the hash of a null
+    is arbitrary.
+    """
     if isinstance(type_, DecimalType):
         return _hash_decimals(type_, values)
     if pa.types.is_integer(values.type):
@@ -107,28 +118,40 @@ def _final(h: _Words, length: Any) -> _Words:
 
 
 def _hash_bytes(data: pa.Array) -> _Words:
-    """Hash byte strings. They are sorted by length, so that each word is mixed into a shrinking tail of them; long texts that repeat are
-    hashed once."""
+    """Hash byte strings. They are sorted by length, so that each word is mixed into a shrinking
+    tail of them; long texts that repeat are hashed once."""
     if len(data) > 1000 and data.nbytes > 64 * len(data):
         encoded = data.dictionary_encode()
         if 2 * len(encoded.dictionary) < len(data):
             hashes: _Words = _hash_bytes(encoded.dictionary)[encoded.indices.to_numpy()]
             return hashes
     offsets = np.frombuffer(data.buffers()[1], np.int64)[data.offset : data.offset + len(data) + 1]
-    raw = np.frombuffer(data.buffers()[2] or b"", np.uint8) if data.buffers()[2] is not None else np.zeros(0, np.uint8)
-    padded = np.concatenate([raw[offsets[0] : offsets[-1]], np.zeros(4, np.uint8)]) if len(data) else np.zeros(4, np.uint8)
+    raw = (
+        np.frombuffer(data.buffers()[2] or b"", np.uint8)
+        if data.buffers()[2] is not None
+        else np.zeros(0, np.uint8)
+    )
+    padded = (
+        np.concatenate([raw[offsets[0] : offsets[-1]], np.zeros(4, np.uint8)])
+        if len(data)
+        else np.zeros(4, np.uint8)
+    )
     starts, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
     order = np.argsort(lengths, kind="stable")
     starts, lengths = starts[order], lengths[order]
     hashes_by_length = np.zeros(len(data), np.uint32)
     for word in range(int(lengths[-1]) // 4 if len(lengths) else 0):
         first = int(np.searchsorted(lengths, 4 * word + 4))
-        hashes_by_length[first:] = _round(hashes_by_length[first:], _words(padded, starts[first:] + 4 * word, 4))
+        hashes_by_length[first:] = _round(
+            hashes_by_length[first:], _words(padded, starts[first:] + 4 * word, 4)
+        )
     tail = lengths % 4
     for rest in (1, 2, 3):
         rows = np.flatnonzero(tail == rest)
         if len(rows):
-            hashes_by_length[rows] ^= _mixed(_words(padded, starts[rows] + lengths[rows] - rest, rest))
+            hashes_by_length[rows] ^= _mixed(
+                _words(padded, starts[rows] + lengths[rows] - rest, rest)
+            )
     hashes_by_row = np.empty(len(data), np.uint32)
     hashes_by_row[order] = _final(hashes_by_length, lengths.astype(np.uint32))
     return hashes_by_row
@@ -159,7 +182,8 @@ def _hash_decimals(type_: DecimalType, values: pa.Array) -> _Words:
     return _hash_bytes(pa.Array.from_buffers(pa.large_binary(), len(numbers), buffers))
 
 
-# Truncation and time -------------------------------------------------------------------------------------------------------------------
+# Truncation and time
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def _truncated(type_: IcebergType, values: pa.Array, width: int) -> pa.Array:
@@ -170,23 +194,35 @@ def _truncated(type_: IcebergType, values: pa.Array, width: int) -> pa.Array:
         encoded = values.dictionary_encode()
         truncated = [apply(transform, type_, v) for v in encoded.dictionary.to_pylist()]
         try:
-            wide = pa.array(truncated, pa.decimal128(38, type_.scale))  # near the least value there may be one digit more, as in Java
+            wide = pa.array(
+                truncated, pa.decimal128(38, type_.scale)
+            )  # near the least value there may be one digit more, as in Java
         except pa.ArrowInvalid as error:
-            raise InvalidInput(f"A {type_} truncated to multiples of {width} has more than 38 digits.") from error
-        return pa.Array.from_buffers(arrow_type(type_), len(wide), wide.buffers()).take(encoded.indices)
+            raise InvalidInput(
+                f"A {type_} truncated to multiples of {width} has more than 38 digits."
+            ) from error
+        return pa.Array.from_buffers(arrow_type(type_), len(wide), wide.buffers()).take(
+            encoded.indices
+        )
     if pa.types.is_integer(values.type):
-        return over_numpy(values, lambda n: _floored(n, width, 32 if isinstance(type_, IntegerType) else 64))
+        return over_numpy(
+            values, lambda n: _floored(n, width, 32 if isinstance(type_, IntegerType) else 64)
+        )
     return pc.binary_slice(values, 0, width)
 
 
 def _floored(numbers: Any, width: int, bits: int) -> Any:
-    with np.errstate(over="ignore"):  # below the type's least value the number wraps around, as in Java
+    with np.errstate(
+        over="ignore"
+    ):  # below the type's least value the number wraps around, as in Java
         wide = numbers.astype(np.int64)
         return (wide - wide % width).astype(np.int32 if bits == 32 else np.int64)
 
 
 def _time_part(transform: Transform, type_: IcebergType, values: pa.Array) -> pa.Array:
-    per_day = 1 if isinstance(type_, DateType) else DAY_MICROS * (1000 if isinstance(type_, NANOS) else 1)
+    per_day = (
+        1 if isinstance(type_, DateType) else DAY_MICROS * (1000 if isinstance(type_, NANOS) else 1)
+    )
 
     def part(numbers: Any) -> Any:
         if isinstance(transform, HourTransform):
@@ -199,7 +235,9 @@ def _time_part(transform: Transform, type_: IcebergType, values: pa.Array) -> pa
                 return days.astype("datetime64[D]").astype("datetime64[Y]").astype(np.int32)
             case MonthTransform():
                 return days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int32)
-        raise Unsupported(f"Transform {transform} is not known to this version.", transform=str(transform))
+        raise Unsupported(
+            f"Transform {transform} is not known to this version.", transform=str(transform)
+        )
 
     return over_numpy(values, part, pa.int32())
 

@@ -1,4 +1,6 @@
-"""Convert uuid columns between 16 bytes, as in files, and text, as in frames, without a loop over rows."""
+"""Convert uuid columns between 16 bytes, as in files, and text, as in frames, without a loop over
+rows.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def uuid_to_text(array: pa.Array) -> pa.Array:
     data = fixed.buffers()[1]
     if data is None:
         return pa.nulls(count, pa.string())
-    raw = np.frombuffer(data, np.uint8)[fixed.offset * 16 : (fixed.offset + count) * 16].reshape(count, 16)
+    raw = np.frombuffer(data, np.uint8)[fixed.offset * 16 : (fixed.offset + count) * 16].reshape(
+        count, 16
+    )
     text = np.full((count, 36), ord("-"), np.uint8)
     text[:, _PLACES[0::2]] = _DIGITS[raw >> 4]
     text[:, _PLACES[1::2]] = _DIGITS[raw & 15]
@@ -36,7 +40,9 @@ def uuid_to_text(array: pa.Array) -> pa.Array:
 
 
 def uuid_from_text(array: pa.Array) -> pa.Array:
-    """Convert text in any of the forms that Python's uuid takes to 16 bytes. Raises InvalidInput, with the text, when it is not a uuid."""
+    """Convert text in any of the forms that Python's uuid takes to 16 bytes. Raises InvalidInput,
+    with the text, when it is not a uuid.
+    """
     plain = array.cast(pa.string()) if array.type != pa.string() else array
     if len(plain) == 0:
         return pa.array([], pa.binary(16))
@@ -44,12 +50,18 @@ def uuid_from_text(array: pa.Array) -> pa.Array:
         filled = pc.fill_null(plain, "0" * 36) if plain.null_count else plain
         offset, data = filled.offset, filled.buffers()[2]
         first = np.frombuffer(filled.buffers()[1], np.int32)[offset] if data is not None else 0
-        text = np.frombuffer(data, np.uint8)[first : first + 36 * len(filled)].reshape(len(filled), 36)
+        text = np.frombuffer(data, np.uint8)[first : first + 36 * len(filled)].reshape(
+            len(filled), 36
+        )
         digits = _VALUES[text[:, _PLACES]]
         if digits.max() < 16:
             raw = np.ascontiguousarray((digits[:, 0::2] << 4) | digits[:, 1::2])
             uuids = pa.Array.from_buffers(pa.binary(16), len(filled), [None, pa.py_buffer(raw)])
-            return pc.if_else(plain.is_valid(), uuids, pa.scalar(None, pa.binary(16))) if plain.null_count else uuids
+            return (
+                pc.if_else(plain.is_valid(), uuids, pa.scalar(None, pa.binary(16)))
+                if plain.null_count
+                else uuids
+            )
     return pa.array([_parse(text) for text in plain.to_pylist()], pa.binary(16))
 
 

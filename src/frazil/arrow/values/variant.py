@@ -1,7 +1,9 @@
-"""Convert variant columns to JSON text and back: Parquet's VariantEncoding (version 1), shredded or not, is read; unshredded is written.
+"""Convert variant columns to JSON text and back: Parquet's VariantEncoding (version 1), shredded or
+not, is read; unshredded is written.
 
-No library in the base converts variants, and JSON text passes through pandas, polars and Spark alike (docs/adr/0018). Numbers keep their
-digits; dates, times, timestamps and uuids become text, binary base64. NaN and infinities, which JSON lacks, become text.
+No library in the base converts variants, and JSON text passes through pandas, polars and Spark
+alike (docs/adr/0018). Numbers keep their digits; dates, times, timestamps and uuids become text,
+binary base64. NaN and infinities, which JSON lacks, become text.
 """
 
 from __future__ import annotations
@@ -26,13 +28,19 @@ Pair = tuple[bytes, bytes]
 
 
 def variant_to_json(array: pa.Array) -> pa.Array:
-    """Convert structs of metadata, value and, where shredded, typed_value to JSON text. Raises CorruptData for bytes of another format."""
+    """Convert structs of metadata, value and, where shredded, typed_value to JSON text. Raises
+    CorruptData for bytes of another format.
+    """
     names = [array.type.field(row).name for row in range(array.type.num_fields)]
     if "metadata" not in names or not {"value", "typed_value"} & set(names):
-        raise CorruptData(f"A variant column must be a struct of metadata and value, but the file has {array.type}.")
+        raise CorruptData(
+            f"A variant column must be a struct of metadata and value, but the file has {array.type}."
+        )
     valid = array.is_valid().to_pylist()
     metadata = array.field(names.index("metadata")).to_pylist()
-    values = array.field(names.index("value")).to_pylist() if "value" in names else [None] * len(array)
+    values = (
+        array.field(names.index("value")).to_pylist() if "value" in names else [None] * len(array)
+    )
     typed = _typed(array.field(names.index("typed_value"))) if "typed_value" in names else None
     texts: list[str | None] = []
     for row, is_there in enumerate(valid):
@@ -79,7 +87,11 @@ def _dump(value: Any) -> str:
     if isinstance(value, _Number):
         return value.text
     if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(k, ensure_ascii=False)}:{_dump(v)}" for k, v in value.items()) + "}"
+        return (
+            "{"
+            + ",".join(f"{json.dumps(k, ensure_ascii=False)}:{_dump(v)}" for k, v in value.items())
+            + "}"
+        )
     if isinstance(value, list):
         return "[" + ",".join(map(_dump, value)) + "]"
     return json.dumps(value, ensure_ascii=False)
@@ -102,7 +114,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-# --- the encoding ---------------------------------------------------------------------------------------------------
+# --- the encoding
+# ---------------------------------------------------------------------------------------------------
 
 
 def _keys(data: bytes | None) -> list[str]:
@@ -116,7 +129,9 @@ def _keys(data: bytes | None) -> list[str]:
         raise CorruptData("A variant's metadata is cut off.")
     offsets = [_int(data, 1 + size * (i + 1), size) for i in range(count + 1)]
     try:
-        return [data[first + a : first + b].decode() for a, b in zip(offsets, offsets[1:], strict=False)]
+        return [
+            data[first + a : first + b].decode() for a, b in zip(offsets, offsets[1:], strict=False)
+        ]
     except UnicodeDecodeError as e:
         raise CorruptData("A variant's metadata holds a name that is not UTF-8.") from e
 
@@ -126,7 +141,9 @@ def _int(data: bytes, offset: int, size: int) -> int:
 
 
 def decode(keys: list[str], data: bytes, offset: int = 0, depth: int = 0) -> Any:
-    """Decode one value. Raises CorruptData when it reaches beyond its bytes or is nested too deeply."""
+    """Decode one value. Raises CorruptData when it reaches beyond its bytes or is nested too
+    deeply.
+    """
     if offset >= len(data) or depth > MAX_DEPTH:
         raise CorruptData("A variant's value is cut off or nested too deeply.")
     header, kind = data[offset] >> 2, data[offset] & 3
@@ -175,7 +192,9 @@ def _primitive(kind: int, data: bytes, offset: int) -> Any:
         return int.from_bytes(raw(_INTS[kind]), "little", signed=True)
     if kind in _DECIMALS:
         body = raw(1 + _DECIMALS[kind])
-        return decimal.Decimal(int.from_bytes(body[1:], "little", signed=True)).scaleb(-body[0], decimal.Context(prec=60))
+        return decimal.Decimal(int.from_bytes(body[1:], "little", signed=True)).scaleb(
+            -body[0], decimal.Context(prec=60)
+        )
     match kind:
         case 0:
             return None
@@ -188,7 +207,13 @@ def _primitive(kind: int, data: bytes, offset: int) -> Any:
         case 11:
             return _time_text("date", int.from_bytes(raw(4), "little", signed=True))
         case 12 | 13 | 17 | 18 | 19:
-            names = {12: "timestamptz", 13: "timestamp", 17: "time", 18: "timestamptz_ns", 19: "timestamp_ns"}
+            names = {
+                12: "timestamptz",
+                13: "timestamp",
+                17: "time",
+                18: "timestamptz_ns",
+                19: "timestamp_ns",
+            }
             return _time_text(names[kind], int.from_bytes(raw(8), "little", signed=True))
         case 15:
             return raw(4 + int.from_bytes(raw(4), "little"))[4:]
@@ -200,7 +225,9 @@ def _primitive(kind: int, data: bytes, offset: int) -> Any:
 
 
 def _time_text(kind: str, number: int) -> str:
-    """Format dates, times and timestamps as Spark's to_json does: ISO-like, timestamps without trailing zeros."""
+    """Format dates, times and timestamps as Spark's to_json does: ISO-like, timestamps without
+    trailing zeros.
+    """
     try:
         if kind == "date":
             return str((_EPOCH + dt.timedelta(days=number)).date())
@@ -209,31 +236,49 @@ def _time_text(kind: str, number: int) -> str:
         micros, nanos = divmod(number, 1000) if kind.endswith("_ns") else (number, 0)
         moment = _EPOCH + dt.timedelta(microseconds=micros)
         fraction = f"{moment.microsecond:06d}" + (f"{nanos:03d}" if kind.endswith("_ns") else "")
-        text = moment.strftime(f"{moment.year:04d}-%m-%d %H:%M:%S") + (f".{fraction}".rstrip("0").rstrip("."))
+        text = moment.strftime(f"{moment.year:04d}-%m-%d %H:%M:%S") + (
+            f".{fraction}".rstrip("0").rstrip(".")
+        )
         return text + ("+00:00" if kind.startswith("timestamptz") else "")
     except OverflowError as e:
         raise CorruptData("A variant holds a date or time outside the years 1 to 9999.") from e
 
 
-# --- shredding ------------------------------------------------------------------------------------------------------
+# --- shredding
+# ------------------------------------------------------------------------------------------------------
 
 
 def _typed(array: pa.Array) -> list[Any]:
-    """Convert a typed_value column to Python values; dates and times become the text that they have in JSON."""
+    """Convert a typed_value column to Python values; dates and times become the text that they have
+    in JSON.
+    """
     type_ = array.type
     if pa.types.is_struct(type_):
         children = {type_.field(i).name: _typed(array.field(i)) for i in range(type_.num_fields)}
-        return [{n: c[i] for n, c in children.items()} if ok else None for i, ok in enumerate(array.is_valid().to_pylist())]
+        return [
+            {n: c[i] for n, c in children.items()} if ok else None
+            for i, ok in enumerate(array.is_valid().to_pylist())
+        ]
     if pa.types.is_list(type_):
         flat, offsets = _typed(array.values), array.offsets.to_pylist()
-        return [flat[offsets[i] : offsets[i + 1]] if ok else None for i, ok in enumerate(array.is_valid().to_pylist())]
+        return [
+            flat[offsets[i] : offsets[i + 1]] if ok else None
+            for i, ok in enumerate(array.is_valid().to_pylist())
+        ]
     if pa.types.is_timestamp(type_):
         kind = ("timestamptz" if type_.tz else "timestamp") + ("_ns" if type_.unit == "ns" else "")
-        return [None if v is None else _time_text(kind, v) for v in array.view(pa.int64()).to_pylist()]
+        return [
+            None if v is None else _time_text(kind, v) for v in array.view(pa.int64()).to_pylist()
+        ]
     if pa.types.is_date(type_):
-        return [None if v is None else _time_text("date", v) for v in array.view(pa.int32()).to_pylist()]
+        return [
+            None if v is None else _time_text("date", v) for v in array.view(pa.int32()).to_pylist()
+        ]
     if pa.types.is_time(type_):
-        return [None if v is None else _time_text("time", v) for v in array.cast(pa.time64("us")).view(pa.int64()).to_pylist()]
+        return [
+            None if v is None else _time_text("time", v)
+            for v in array.cast(pa.time64("us")).view(pa.int64()).to_pylist()
+        ]
     if type_ == pa.binary(16):
         return [None if v is None else uuid.UUID(bytes=v) for v in array.to_pylist()]
     values: list[Any] = array.to_pylist()
@@ -262,16 +307,23 @@ def _shredded(keys: list[str], value: bytes | None, typed: Any, type_: pa.DataTy
     return typed
 
 
-# --- writing --------------------------------------------------------------------------------------------------------
+# --- writing
+# --------------------------------------------------------------------------------------------------------
 
 
 def json_to_variant(texts: Iterable[str | None]) -> list[Pair | None]:
-    """Encode JSON texts as pairs of metadata and value. Raises ValueError for text that is not JSON."""
-    return [None if t is None else encode(json.loads(t, parse_float=decimal.Decimal)) for t in texts]
+    """Encode JSON texts as pairs of metadata and value. Raises ValueError for text that is not
+    JSON.
+    """
+    return [
+        None if t is None else encode(json.loads(t, parse_float=decimal.Decimal)) for t in texts
+    ]
 
 
 def encode(value: Any) -> Pair:
-    """Encode a Python value as JSON has it (numbers with a point as Decimal) to the bytes of metadata and value."""
+    """Encode a Python value as JSON has it (numbers with a point as Decimal) to the bytes of
+    metadata and value.
+    """
     names: set[str] = set()
     _collect(value, names)
     ordered = sorted(names, key=lambda n: n.encode())
@@ -326,12 +378,16 @@ def _value(value: Any, numbers: dict[str, int]) -> bytes:
             return _container(3, [_value(v, numbers) for v in value], None)
         case dict():
             names = sorted(value, key=lambda n: n.encode())
-            return _container(2, [_value(value[n], numbers) for n in names], [numbers[n] for n in names])
+            return _container(
+                2, [_value(value[n], numbers) for n in names], [numbers[n] for n in names]
+            )
     raise ValueError(f"{type(value).__name__} is no JSON value")
 
 
 def _decimal(value: decimal.Decimal) -> bytes:
-    """Encode a number exactly when it has at most 38 digits and a scale of at most 38, otherwise as a double."""
+    """Encode a number exactly when it has at most 38 digits and a scale of at most 38, otherwise as
+    a double.
+    """
     sign, digits, exponent = value.as_tuple()
     if isinstance(exponent, int) and -38 <= exponent <= 0 and len(digits) <= 38:
         number = int("".join(map(str, digits))) * (-1 if sign else 1)

@@ -1,4 +1,6 @@
-"""Write Arrow rows as data files of a table: matched to its schema, split by partition, sorted, rolled at the target size, with metrics."""
+"""Write Arrow rows as data files of a table: matched to its schema, split by partition, sorted,
+rolled at the target size, with metrics.
+"""
 
 __all__ = [
     "add_files",

@@ -1,4 +1,6 @@
-"""Make manifest entries for existing Parquet files: metrics from their footers, partition values from metrics or Hive-style paths."""
+"""Make manifest entries for existing Parquet files: metrics from their footers, partition values
+from metrics or Hive-style paths.
+"""
 
 from __future__ import annotations
 
@@ -47,27 +49,35 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def data_files_of(
-    paths: Iterable[str], metadata: TableMetadata, storage: Storage, workers: int | None = None, on_file: OnFile = lambda: None
+    paths: Iterable[str],
+    metadata: TableMetadata,
+    storage: Storage,
+    workers: int | None = None,
+    on_file: OnFile = lambda: None,
 ) -> list[DataFile]:
-    """Make entries for Parquet files, in the order given; nothing is written. `workers`: threads that read footers, None: one per core.
-    `on_file`: called as each footer was read.
+    """Make entries for Parquet files, in the order given; nothing is written. `workers`: threads
+    that read footers, None: one per core. `on_file`: called as each footer was read.
 
-    Files without field ids are read by the table's name mapping, or by the names of its columns where it has none yet (the caller stores
-    that mapping: `spec.name_mapping.mapping_of(schema)`). Raises SchemaMismatch, InvalidInput, Unsupported (ORC, Avro, dates in Spark's
-    legacy calendar), CorruptData, NoSuchFileError, naming the file.
+    Files without field ids are read by the table's name mapping, or by the names of its columns
+    where it has none yet (the caller stores that mapping: `spec.name_mapping.mapping_of(schema)`).
+    Raises SchemaMismatch, InvalidInput, Unsupported (ORC, Avro, dates in Spark's legacy calendar),
+    CorruptData, NoSuchFileError, naming the file.
     """
     config = metrics_config(metadata.properties, metadata.schema(), metadata.sort_order())
     field_ids, mapping = _known(metadata), _mapping(metadata)
     files: list[DataFile] = []
-    for file in map_in_order(lambda p: _data_file(p, metadata, field_ids, mapping, config, storage), list(paths), workers):
+    for file in map_in_order(
+        lambda p: _data_file(p, metadata, field_ids, mapping, config, storage), list(paths), workers
+    ):
         files.append(file)
         on_file()
     return files
 
 
 def refuse_unreadable(files: Iterable[DataFile], metadata: TableMetadata, storage: Storage) -> bool:
-    """Check the Parquet files of entries that a caller made as `data_files_of` checks files: by their footers. Returns whether any file has
-    no field ids, so that it is read by the table's name mapping, which the caller stores. Raises as `data_files_of`."""
+    """Check the Parquet files of entries that a caller made as `data_files_of` checks files: by
+    their footers. Returns whether any file has no field ids, so that it is read by the table's name
+    mapping, which the caller stores. Raises as `data_files_of`."""
     mapping = _mapping(metadata)
 
     def by_name(entry: DataFile) -> bool:
@@ -77,12 +87,19 @@ def refuse_unreadable(files: Iterable[DataFile], metadata: TableMetadata, storag
             columns = file_schema(file.schema_arrow, mapping)
             assert columns is not None  # `file_schema` always answers when it is given a mapping
             check_calendar(path, file)
-        _check_columns(path, metadata, columns, {f.source_id for f in metadata.spec_by_id(entry.spec_id).fields if _is_identity(f)})
+        _check_columns(
+            path,
+            metadata,
+            columns,
+            {f.source_id for f in metadata.spec_by_id(entry.spec_id).fields if _is_identity(f)},
+        )
         _refuse_other_names(path, columns, metadata.schema().fields)
         _refuse_more(path, columns, metadata.schema(), _known(metadata), mapping)
         return columns.by_name
 
-    return any(list(map_in_order(by_name, [f for f in files if f.file_format.lower() == "parquet"])))
+    return any(
+        list(map_in_order(by_name, [f for f in files if f.file_format.lower() == "parquet"]))
+    )
 
 
 def _mapping(metadata: TableMetadata) -> NameMapping:
@@ -95,8 +112,13 @@ def _known(metadata: TableMetadata) -> set[int]:
 
 
 def _data_file(
-    path: str, metadata: TableMetadata, field_ids: Set[int], mapping: NameMapping, config: MetricsConfig, storage: Storage
-) -> DataFile:  # fmt: skip
+    path: str,
+    metadata: TableMetadata,
+    field_ids: Set[int],
+    mapping: NameMapping,
+    config: MetricsConfig,
+    storage: Storage,
+) -> DataFile:
     schema, spec = metadata.schema(), metadata.spec()
     if path.lower().endswith((".orc", ".avro")):
         raise Unsupported(f"Cannot add {path}: only Parquet files can be added.", file=path)
@@ -108,56 +130,98 @@ def _data_file(
         check_calendar(path, file)
         footer = file.metadata
         metrics = footer_metrics(footer, schema, config, mapping=mapping)
-        sources = {f.source_id for f in spec.fields} | {f.field_id for f in schema.fields if f.required}
+        sources = {f.source_id for f in spec.fields} | {
+            f.field_id for f in schema.fields if f.required
+        }
         exact = (
-            footer_metrics(footer, schema, MetricsConfig(dict.fromkeys(sources, FULL), config.default), mapping=mapping)
+            footer_metrics(
+                footer,
+                schema,
+                MetricsConfig(dict.fromkeys(sources, FULL), config.default),
+                mapping=mapping,
+            )
             if sources
             else metrics
         )
-        partition = tuple(_partition_value(path, f, schema, columns, exact, file) for f in spec.fields)
-    _check_columns(path, metadata, columns, {f.source_id for f, v in zip(spec.fields, partition, strict=True) if _is_identity(f)})
+        partition = tuple(
+            _partition_value(path, f, schema, columns, exact, file) for f in spec.fields
+        )
+    _check_columns(
+        path,
+        metadata,
+        columns,
+        {f.source_id for f, v in zip(spec.fields, partition, strict=True) if _is_identity(f)},
+    )
     _refuse_other_names(path, columns, schema.fields)
     _refuse_more(path, columns, schema, field_ids, mapping)
     _refuse_nulls(path, schema, exact)
-    return DataFile(file_path=path, file_format="parquet", partition=partition, file_size_in_bytes=size, spec_id=spec.spec_id, **metrics)
+    return DataFile(
+        file_path=path,
+        file_format="parquet",
+        partition=partition,
+        file_size_in_bytes=size,
+        spec_id=spec.spec_id,
+        **metrics,
+    )
 
 
 def _refuse_nulls(path: str, schema: Schema, metrics: Mapping[str, Any]) -> None:
     """Refuse a file with nulls in a required column, as far as its footer counts them."""
     for column in schema.fields:
         if column.required and (nulls := _count(metrics, "null_value_counts", column)):
-            text = f"{path} holds {nulls:,} nulls in column {column.name}, which the table requires."
+            text = (
+                f"{path} holds {nulls:,} nulls in column {column.name}, which the table requires."
+            )
             hint = "update.make_column_optional(…) in a block of table.update_schema() allows them."
             raise SchemaMismatch(text, hint=hint, file=path, columns=(column.name,))
 
 
 def _refuse_other_names(path: str, columns: FileSchema, fields: Sequence[NestedField]) -> None:
-    """Refuse a file without field ids in which a name that two columns have borne stands for the older one, or two names for one column:
-    its values would be read where nobody expects them, or not at all."""
+    """Refuse a file without field ids in which a name that two columns have borne stands for the
+    older one, or two names for one column: its values would be read where nobody expects them, or
+    not at all."""
     if columns.by_name and (wrong := next(_other_names(columns.fields, fields, ""), None)):
         name, reason = wrong
         hint = "Read the file as Parquet and append its rows, or say in schema.name-mapping.default which column the name means."
-        raise SchemaMismatch(f"{path} has no field ids, and {reason}.", hint=hint, file=path, columns=(name,))
+        raise SchemaMismatch(
+            f"{path} has no field ids, and {reason}.", hint=hint, file=path, columns=(name,)
+        )
 
 
-def _other_names(columns: Sequence[FileField], fields: Sequence[NestedField], above: str) -> Iterator[tuple[str, str]]:
+def _other_names(
+    columns: Sequence[FileField], fields: Sequence[NestedField], above: str
+) -> Iterator[tuple[str, str]]:
     """Yield (name, why it is not clear which column it means)."""
     current, first_names = {f.name: f for f in fields}, dict[int, str]()
     by_id = {f.field_id: f for f in fields}
     for column in columns:
         path, bearer = above + column.name, current.get(column.name)
-        if column.field_id is not None and (first := first_names.setdefault(column.field_id, column.name)) != column.name:
+        if (
+            column.field_id is not None
+            and (first := first_names.setdefault(column.field_id, column.name)) != column.name
+        ):
             yield path, f"both {above + first} and {path} are names of one column of the table"
-        elif bearer is not None and column.field_id is not None and column.field_id != bearer.field_id:
+        elif (
+            bearer is not None
+            and column.field_id is not None
+            and column.field_id != bearer.field_id
+        ):
             owner = by_id.get(column.field_id)
             now = f"which is {above + owner.name} now" if owner is not None else "which was dropped"
-            yield path, f"in such files the name {path} means the older column, {now}, not the column that bears it"
+            yield (
+                path,
+                f"in such files the name {path} means the older column, {now}, not the column that bears it",
+            )
         elif (meant := by_id.get(column.field_id or -1)) is not None:
             yield from _other_names(column.children, children(meant.field_type), f"{path}.")
 
 
-def _refuse_more(path: str, columns: FileSchema, schema: Schema, field_ids: Set[int], mapping: NameMapping) -> None:
-    """Refuse a file with columns that the table does not have and never had, since nobody would see their values."""
+def _refuse_more(
+    path: str, columns: FileSchema, schema: Schema, field_ids: Set[int], mapping: NameMapping
+) -> None:
+    """Refuse a file with columns that the table does not have and never had, since nobody would see
+    their values.
+    """
     if more := list(_unknown(columns.fields, field_ids, "", mapping.fields)):
         text = f"{path} has columns that the table does not have: {', '.join(more[:20])}."
         by_lower = {n.lower(): n for n in schema.column_names}
@@ -169,44 +233,70 @@ def _refuse_more(path: str, columns: FileSchema, schema: Schema, field_ids: Set[
         raise SchemaMismatch(text, hint=hint, file=path, columns=tuple(more))
 
 
-def _unknown(fields: Sequence[FileField], field_ids: Set[int], above: str, mapped: Sequence[MappedField]) -> Iterator[str]:
+def _unknown(
+    fields: Sequence[FileField], field_ids: Set[int], above: str, mapped: Sequence[MappedField]
+) -> Iterator[str]:
     for column in fields:
         entry = next((m for m in mapped if column.name in m.names), None)
         if column.field_id is None and entry is not None:
-            continue  # the table's name mapping has the name without an id, so that the column is not read
+            # the table's name mapping has the name without an id, so that the column is not read
+            continue
         if column.field_id not in field_ids:
             yield above + column.name
         elif pa.types.is_struct(column.type):
-            yield from _unknown(column.children, field_ids, f"{above}{column.name}.", (entry and entry.fields) or ())
+            yield from _unknown(
+                column.children, field_ids, f"{above}{column.name}.", (entry and entry.fields) or ()
+            )
         else:  # elements, keys and values have no names of their own, and not all writers give them ids
             for child in column.children:
                 if pa.types.is_struct(child.type):
-                    inside = next((m for m in (entry and entry.fields) or () if m.field_id == child.field_id), None)
-                    yield from _unknown(child.children, field_ids, f"{above}{column.name}.{child.name}.", (inside and inside.fields) or ())
+                    inside = next(
+                        (m for m in (entry and entry.fields) or () if m.field_id == child.field_id),
+                        None,
+                    )
+                    yield from _unknown(
+                        child.children,
+                        field_ids,
+                        f"{above}{column.name}.{child.name}.",
+                        (inside and inside.fields) or (),
+                    )
 
 
 def _is_identity(field: PartitionField) -> bool:
     return isinstance(field.transform, IdentityTransform)
 
 
-def _check_columns(path: str, metadata: TableMetadata, columns: FileSchema, constants: set[int]) -> None:
-    """Check that the file can be read as the table: types fit, and its own field ids, if any, mean the same columns, now or before they
-    were renamed."""
+def _check_columns(
+    path: str, metadata: TableMetadata, columns: FileSchema, constants: set[int]
+) -> None:
+    """Check that the file can be read as the table: types fit, and its own field ids, if any, mean
+    the same columns, now or before they were renamed."""
     schema = metadata.schema()
     try:
         plan_columns(schema.fields, columns, dict.fromkeys(constants), prune=True, name=path)
     except CorruptData as error:
-        raise SchemaMismatch(f"{path} does not fit the table: {error.message}", file=path) from error
+        raise SchemaMismatch(
+            f"{path} does not fit the table: {error.message}", file=path
+        ) from error
     if not columns.by_name:
         for column in columns.fields:
             current = schema.by_id.get(column.field_id) if column.field_id is not None else None
-            if current is not None and not any(f.name == column.name for s in metadata.schemas if (f := s.by_id.get(current.field_id))):
+            if current is not None and not any(
+                f.name == column.name
+                for s in metadata.schemas
+                if (f := s.by_id.get(current.field_id))
+            ):
                 meant = f"id {column.field_id} is column {column.name} in the file and {current.name} in the table"
                 raise SchemaMismatch(f"{path} has field ids of another table: {meant}.", file=path)
 
 
 def _partition_value(
-    path: str, field: PartitionField, schema: Schema, columns: FileSchema, metrics: Mapping[str, Any], file: pq.ParquetFile
+    path: str,
+    field: PartitionField,
+    schema: Schema,
+    columns: FileSchema,
+    metrics: Mapping[str, Any],
+    file: pq.ParquetFile,
 ) -> Any:
     if isinstance(field.transform, VoidTransform):
         return None
@@ -215,36 +305,58 @@ def _partition_value(
         return _from_path(path, field, source)
     if isinstance(source.field_type, FloatType | DoubleType):
         return _only_float(path, field, file, _field(columns.fields, field.source_id))
-    values, nulls = _count(metrics, "value_counts", source), _count(metrics, "null_value_counts", source)
+    values, nulls = (
+        _count(metrics, "value_counts", source),
+        _count(metrics, "null_value_counts", source),
+    )
     if values is not None and values == nulls:
         return None
-    lower, upper = ((metrics[k] or {}).get(source.field_id) for k in ("lower_bounds", "upper_bounds"))
+    lower, upper = (
+        (metrics[k] or {}).get(source.field_id) for k in ("lower_bounds", "upper_bounds")
+    )
     if lower is None or upper is None or nulls is None:
         raise InvalidInput(
             f"Cannot determine the value of partition field {field.name} for {path}: "
             f"its footer has no exact statistics of column {source.name}.",
             file=path,
-        )  # fmt: skip
-    ends = [apply(field.transform, source.field_type, from_bytes(source.field_type, b)) for b in (lower, upper)]
+        )
+    ends = [
+        apply(field.transform, source.field_type, from_bytes(source.field_type, b))
+        for b in (lower, upper)
+    ]
     same_bucket = field.transform.name != "bucket" or lower == upper
     if nulls or ends[0] != ends[1] or not same_bucket:
         also = ", and nulls" if nulls else ""
-        raise InvalidInput(f"{path} holds rows of several partitions: {field.name} is {ends[0]!r} to {ends[1]!r}{also}.", file=path)
+        raise InvalidInput(
+            f"{path} holds rows of several partitions: {field.name} is {ends[0]!r} to {ends[1]!r}{also}.",
+            file=path,
+        )
     return ends[0]
 
 
-def _only_float(path: str, field: PartitionField, file: pq.ParquetFile, column: FileField | None) -> float | None:
-    """Find the one value of a column of floats by reading it: bounds in footers leave NaN out and do not tell 0.0 from -0.0."""
+def _only_float(
+    path: str, field: PartitionField, file: pq.ParquetFile, column: FileField | None
+) -> float | None:
+    """Find the one value of a column of floats by reading it: bounds in footers leave NaN out and
+    do not tell 0.0 from -0.0.
+    """
     assert column is not None
     by_text: dict[str, float | None] = {}
     for group in range(file.metadata.num_row_groups):
-        for chunk in file.reader.read_row_group(group, column_indices=[column.leaves[0]]).column(0).chunks:
+        for chunk in (
+            file.reader.read_row_group(group, column_indices=[column.leaves[0]]).column(0).chunks
+        ):
             while pa.types.is_struct(chunk.type):
                 (chunk,) = chunk.flatten()
-            bits = chunk.view(pa.int32() if pa.types.is_float32(chunk.type) else pa.int64()).unique()
+            bits = chunk.view(
+                pa.int32() if pa.types.is_float32(chunk.type) else pa.int64()
+            ).unique()
             by_text |= {repr(v): v for v in bits.view(chunk.type).to_pylist()}
             if len(by_text) > 1:
-                raise InvalidInput(f"{path} holds rows of several partitions: {field.name} is {', '.join(list(by_text)[:5])}.", file=path)
+                raise InvalidInput(
+                    f"{path} holds rows of several partitions: {field.name} is {', '.join(list(by_text)[:5])}.",
+                    file=path,
+                )
     return next(iter(by_text.values()), None)
 
 
@@ -265,12 +377,15 @@ def _count(metrics: Mapping[str, Any], key: str, source: NestedField) -> int | N
 
 
 def _from_path(path: str, field: PartitionField, source: NestedField) -> Any:
-    """Parse the value of `name=value` in a Hive-style path, for a column that the file itself does not hold."""
+    """Parse the value of `name=value` in a Hive-style path, for a column that the file itself does
+    not hold.
+    """
     parts = dict(p.split("=", 1) for p in path.split("/")[:-1] if "=" in p)
     text = parts.get(source.name, parts.get(field.name)) if _is_identity(field) else None
     if text is None:
         raise InvalidInput(
-            f"Cannot determine the value of partition field {field.name} for {path}: neither its columns nor its path hold it.", file=path
+            f"Cannot determine the value of partition field {field.name} for {path}: neither its columns nor its path hold it.",
+            file=path,
         )
     return None if text == HIVE_NULL else _parsed(unquote(text), source, path)
 
@@ -290,4 +405,7 @@ def _parsed(text: str, source: NestedField, path: str) -> Any:
                 return internal_value(source.field_type, decimal.Decimal(text))
         return internal_value(source.field_type, text)
     except (ValueError, KeyError, ArithmeticError) as error:
-        raise InvalidInput(f"{path}: {text!r} is not a valid {source.field_type} for column {source.name}.", file=path) from error
+        raise InvalidInput(
+            f"{path}: {text!r} is not a valid {source.field_type} for column {source.name}.",
+            file=path,
+        ) from error

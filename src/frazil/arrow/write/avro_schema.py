@@ -1,4 +1,6 @@
-"""Convert Iceberg schemas to the Avro schemas of data files (spec, "Avro"): field ids, logical types, names that Avro allows."""
+"""Convert Iceberg schemas to the Avro schemas of data files (spec, "Avro"): field ids, logical
+types, names that Avro allows.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ def _record(name: str, fields: tuple[NestedField, ...], named: set[str]) -> dict
 def _field(field: NestedField, named: set[str]) -> dict[str, Any]:
     name = avro_name(field.name)
     type_ = _type(field.field_type, field.field_id, named)
-    obj: dict[str, Any] = {"name": name, "type": type_ if field.required or type_ == "null" else ["null", type_]}
+    obj: dict[str, Any] = {
+        "name": name,
+        "type": type_ if field.required or type_ == "null" else ["null", type_],
+    }
     if field.optional:
         obj["default"] = None
     obj["field-id"] = field.field_id
@@ -49,15 +54,31 @@ def _type(type_: IcebergType, field_id: int, named: set[str]) -> Any:
         case StructType():
             return _record(f"r{field_id}", type_.fields, named)
         case ListType():
-            return {"type": "array", "items": _member(type_.element_field, named), "element-id": type_.element_id}
+            return {
+                "type": "array",
+                "items": _member(type_.element_field, named),
+                "element-id": type_.element_id,
+            }
         case MapType(key_type=StringType()):
-            return {"type": "map", "values": _member(type_.value_field, named), "key-id": type_.key_id, "value-id": type_.value_id}
+            return {
+                "type": "map",
+                "values": _member(type_.value_field, named),
+                "key-id": type_.key_id,
+                "value-id": type_.value_id,
+            }
         case MapType():
-            pair = _record(f"k{type_.key_id}_v{type_.value_id}", (type_.key_field, type_.value_field), named)
+            pair = _record(
+                f"k{type_.key_id}_v{type_.value_id}", (type_.key_field, type_.value_field), named
+            )
             return {"type": "array", "logicalType": "map", "items": pair}
         case VariantType():
             parts = [{"name": n, "type": "bytes"} for n in ("metadata", "value")]
-            return {"type": "record", "name": f"r{field_id}", "logicalType": "variant", "fields": parts}
+            return {
+                "type": "record",
+                "name": f"r{field_id}",
+                "logicalType": "variant",
+                "fields": parts,
+            }
         case UnknownType():
             return "null"
     return primitive_schema(type_, named)

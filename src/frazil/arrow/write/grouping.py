@@ -1,4 +1,6 @@
-"""Group the rows of a batch by partition and sort them, vectorised: one integer code per row, one `take` per batch."""
+"""Group the rows of a batch by partition and sort them, vectorised: one integer code per row, one
+`take` per batch.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,18 @@ Codes = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class PartitionRows:
-    """Hold the rows of one partition. `values`: internal, in the order of the spec. `key`: hashable; it compares floats by their bits."""
+    """Hold the rows of one partition. `values`: internal, in the order of the spec. `key`:
+    hashable; it compares floats by their bits.
+    """
 
     key: tuple[Any, ...]
     values: tuple[Any, ...]
     rows: pa.RecordBatch
 
 
-def by_partition(batch: pa.RecordBatch, schema: Schema, spec: PartitionSpec) -> Iterator[PartitionRows]:
+def by_partition(
+    batch: pa.RecordBatch, schema: Schema, spec: PartitionSpec
+) -> Iterator[PartitionRows]:
     """Split a batch by partition; rows keep their order within each."""
     if batch.num_rows == 0:
         return
@@ -53,18 +59,24 @@ def partition_columns(batch: pa.RecordBatch, schema: Schema, spec: PartitionSpec
     return [_transformed(batch, schema, f.source_id, f.transform) for f in spec.fields]
 
 
-def _transformed(batch: pa.RecordBatch, schema: Schema, source_id: int, transform: Transform) -> pa.Array:
+def _transformed(
+    batch: pa.RecordBatch, schema: Schema, source_id: int, transform: Transform
+) -> pa.Array:
     if isinstance(transform, VoidTransform):
         return pa.nulls(batch.num_rows)
     source = schema.by_id.get(source_id)
     if source is None:
-        raise ValidationError(f"Cannot find source column for partition field: {transform}({source_id})")
+        raise ValidationError(
+            f"Cannot find source column for partition field: {transform}({source_id})"
+        )
     transformed = apply_arrow(transform, source.field_type, column_of(batch, schema, source_id))
     return transformed.combine_chunks() if isinstance(transformed, pa.ChunkedArray) else transformed
 
 
 def column_of(batch: pa.RecordBatch, schema: Schema, field_id: int) -> pa.Array:
-    """Find a column by field id, at any depth of structs; it is null where a struct around it is null."""
+    """Find a column by field id, at any depth of structs; it is null where a struct around it is
+    null.
+    """
     path = (*schema.parents[field_id], field_id)
     names = [schema.by_id[i].name for i in path]
     column = batch.column(next(n for n, f in enumerate(schema.fields) if f.field_id == path[0]))
@@ -74,10 +86,14 @@ def column_of(batch: pa.RecordBatch, schema: Schema, field_id: int) -> pa.Array:
 
 
 def _codes(keys: Sequence[pa.Array], count: int) -> tuple[Codes, int]:
-    """Number the different combinations of values from 0; returns the number per row and their count. Small integer types sort fastest."""
+    """Number the different combinations of values from 0; returns the number per row and their
+    count. Small integer types sort fastest.
+    """
     codes, total = np.zeros(count, np.int64), 1
     for key in keys:
-        comparable = _bits_of(key) if pa.types.is_floating(key.type) else key  # floats are compared by their bits, all NaNs alike
+        comparable = (
+            _bits_of(key) if pa.types.is_floating(key.type) else key
+        )  # floats are compared by their bits, all NaNs alike
         encoded = comparable.dictionary_encode(null_encoding="encode")
         size = max(1, len(encoded.dictionary))
         if size == 1:
@@ -85,8 +101,13 @@ def _codes(keys: Sequence[pa.Array], count: int) -> tuple[Codes, int]:
         codes = codes * size + encoded.indices.to_numpy(zero_copy_only=False)
         total *= size
         dense = pa.array(codes).dictionary_encode()
-        codes, total = dense.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(dense.dictionary)
-    return codes.astype(np.uint8 if total <= 256 else np.uint16 if total <= 65536 else np.int64), total
+        codes, total = (
+            dense.indices.to_numpy(zero_copy_only=False).astype(np.int64),
+            len(dense.dictionary),
+        )
+    return codes.astype(
+        np.uint8 if total <= 256 else np.uint16 if total <= 65536 else np.int64
+    ), total
 
 
 def _bits_of(key: pa.Array) -> pa.Array:
@@ -102,7 +123,9 @@ def _bits(value: Any) -> Any:
 
 
 def sorted_rows(batch: pa.RecordBatch, schema: Schema, order: SortOrder) -> pa.RecordBatch:
-    """Sort rows by a sort order: floats as -NaN < -Inf < … < -0 < 0 < … < NaN, text by bytes, nulls as each field says."""
+    """Sort rows by a sort order: floats as -NaN < -Inf < … < -0 < 0 < … < NaN, text by bytes, nulls
+    as each field says.
+    """
     columns, keys = sort_keys(batch, schema, order)
     if not keys or batch.num_rows < 2:
         return batch
@@ -112,20 +135,33 @@ def sorted_rows(batch: pa.RecordBatch, schema: Schema, order: SortOrder) -> pa.R
 def sort_keys(
     batch: pa.RecordBatch, schema: Schema, order: SortOrder, *, always: bool = False
 ) -> tuple[dict[str, pa.Array], list[tuple[str, str]]]:
-    """Compute the columns by which Arrow sorts rows as a sort order says, and the direction of each. `always`: also tell nulls apart where
-    this batch has none, so that the columns of all batches are alike."""
+    """Compute the columns by which Arrow sorts rows as a sort order says, and the direction of
+    each. `always`: also tell nulls apart where this batch has none, so that the columns of all
+    batches are alike."""
     columns: dict[str, pa.Array] = {}
     keys: list[tuple[str, str]] = []
     for number, sort_field in enumerate(order.fields):
         source = schema.by_id.get(sort_field.source_id)
         if source is None or isinstance(source.field_type, VariantType):
-            raise ValidationError(f"Cannot sort by {sort_field}: the schema has no such column, or it is a variant.")
+            raise ValidationError(
+                f"Cannot sort by {sort_field}: the schema has no such column, or it is a variant."
+            )
         value = _sortable(_transformed(batch, schema, sort_field.source_id, sort_field.transform))
         if value.null_count or always:
             columns[f"n{number}"] = value.is_valid()
-            keys.append((f"n{number}", "ascending" if sort_field.null_order is NullOrder.NULLS_FIRST else "descending"))
+            keys.append(
+                (
+                    f"n{number}",
+                    "ascending" if sort_field.null_order is NullOrder.NULLS_FIRST else "descending",
+                )
+            )
         columns[f"v{number}"] = value
-        keys.append((f"v{number}", "ascending" if sort_field.direction is SortDirection.ASC else "descending"))
+        keys.append(
+            (
+                f"v{number}",
+                "ascending" if sort_field.direction is SortDirection.ASC else "descending",
+            )
+        )
     return columns, keys
 
 

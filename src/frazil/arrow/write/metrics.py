@@ -1,4 +1,6 @@
-"""Collect the metrics of data files for manifests: from a Parquet footer, or from the batches while they are written."""
+"""Collect the metrics of data files for manifests: from a Parquet footer, or from the batches while
+they are written.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ _NO_BOUNDS = (VariantType, GeometryType, GeographyType, UnknownType)
 
 @dataclass
 class Metrics:
-    """Hold metrics by field id. `unknown`: columns whose bounds the footer leaves out, to be found by reading them."""
+    """Hold metrics by field id. `unknown`: columns whose bounds the footer leaves out, to be found
+    by reading them.
+    """
 
     records: int
     sizes: dict[int, int] = field(default_factory=dict)
@@ -46,7 +50,9 @@ class Metrics:
     split_offsets: tuple[int, ...] | None = None
     unknown: list[FileField] = field(default_factory=list)
 
-    def set_bounds(self, field_id: int, type_: IcebergType, lower: Any, upper: Any, config: MetricsConfig) -> None:
+    def set_bounds(
+        self, field_id: int, type_: IcebergType, lower: Any, upper: Any, config: MetricsConfig
+    ) -> None:
         mode = config.mode(field_id)
         if (low := lower_bound(type_, lower, mode)) is not None:
             self.lower[field_id] = low
@@ -56,25 +62,41 @@ class Metrics:
     def as_file(self) -> dict[str, Any]:
         """Return the metrics as fields of DataFile."""
         return {
-            "record_count": self.records, "column_sizes": self.sizes or None, "value_counts": self.values or None,
-            "null_value_counts": self.nulls or None, "nan_value_counts": self.nans or None, "lower_bounds": self.lower or None,
-            "upper_bounds": self.upper or None, "split_offsets": self.split_offsets,
-        }  # fmt: skip
+            "record_count": self.records,
+            "column_sizes": self.sizes or None,
+            "value_counts": self.values or None,
+            "null_value_counts": self.nulls or None,
+            "nan_value_counts": self.nans or None,
+            "lower_bounds": self.lower or None,
+            "upper_bounds": self.upper or None,
+            "split_offsets": self.split_offsets,
+        }
 
 
 def footer_metrics(
-    footer: Any, schema: Schema, config: MetricsConfig, *, nan_counts: Mapping[int, int] | None = None, mapping: NameMapping | None = None
+    footer: Any,
+    schema: Schema,
+    config: MetricsConfig,
+    *,
+    nan_counts: Mapping[int, int] | None = None,
+    mapping: NameMapping | None = None,
 ) -> dict[str, Any]:
-    """Make DataFile fields of a `pyarrow.parquet.FileMetaData`: what a full scan would find, as far as the footer tells.
+    """Make DataFile fields of a `pyarrow.parquet.FileMetaData`: what a full scan would find, as far
+    as the footer tells.
 
-    `nan_counts`: number of NaNs by field id, where the writer counted them. A footer shows NaNs only when parquet-mr wrote it (a chunk that
-    holds one has NaN as its bound). `mapping` gives field ids to a file that has none.
+    `nan_counts`: number of NaNs by field id, where the writer counted them. A footer shows NaNs
+    only when parquet-mr wrote it (a chunk that holds one has NaN as its bound). `mapping` gives
+    field ids to a file that has none.
     """
     return parquet_metrics(footer, schema, config, nan_counts, mapping).as_file()
 
 
 def parquet_metrics(
-    footer: Any, schema: Schema, config: MetricsConfig, nan_counts: Mapping[int, int] | None = None, mapping: NameMapping | None = None
+    footer: Any,
+    schema: Schema,
+    config: MetricsConfig,
+    nan_counts: Mapping[int, int] | None = None,
+    mapping: NameMapping | None = None,
 ) -> Metrics:
     """Collect the metrics of a Parquet footer, as `footer_metrics` does."""
     metrics = Metrics(footer.num_rows)
@@ -90,25 +112,46 @@ def parquet_metrics(
         if not isinstance(want, VariantType):
             metrics.sizes[column.field_id] = sum(c.total_compressed_size for c in chunks)
         if not repeated:
-            _column(metrics, column, want, [chunk_statistics(c, column.type, want) for c in chunks], footer.created_by, config, nan_counts)
+            _column(
+                metrics,
+                column,
+                want,
+                [chunk_statistics(c, column.type, want) for c in chunks],
+                footer.created_by,
+                config,
+                nan_counts,
+            )
     return metrics
 
 
-def _leaves(fields: Iterable[FileField], schema: Schema, repeated: bool) -> Iterator[tuple[FileField, bool]]:
-    """List the leaf columns that the schema knows (a variant counts as one), and whether they are inside a list or map."""
+def _leaves(
+    fields: Iterable[FileField], schema: Schema, repeated: bool
+) -> Iterator[tuple[FileField, bool]]:
+    """List the leaf columns that the schema knows (a variant counts as one), and whether they are
+    inside a list or map.
+    """
     for column in fields:
         field = schema.by_id.get(column.field_id) if column.field_id is not None else None
         if column.children and not (field and isinstance(field.field_type, VariantType)):
-            yield from _leaves(column.children, schema, repeated or not pa.types.is_struct(column.type))
+            yield from _leaves(
+                column.children, schema, repeated or not pa.types.is_struct(column.type)
+            )
         elif field is not None and field.field_type.is_primitive:
             yield column, repeated
 
 
 def _column(
-    metrics: Metrics, column: FileField, want: IcebergType, chunks: Sequence[ChunkStatistics | None], writer: str | None,
-    config: MetricsConfig, nan_counts: Mapping[int, int] | None,
-) -> None:  # fmt: skip
-    """Add counts and bounds of one column over all row groups; if any chunk has no statistics, the column has no metrics."""
+    metrics: Metrics,
+    column: FileField,
+    want: IcebergType,
+    chunks: Sequence[ChunkStatistics | None],
+    writer: str | None,
+    config: MetricsConfig,
+    nan_counts: Mapping[int, int] | None,
+) -> None:
+    """Add counts and bounds of one column over all row groups; if any chunk has no statistics, the
+    column has no metrics.
+    """
     field_id = column.field_id
     assert field_id is not None
     statistics = [c for c in chunks if c is not None]
@@ -123,14 +166,25 @@ def _column(
     if isinstance(want, FLOATS):
         if nan_counts is not None and field_id in nan_counts:
             metrics.nans[field_id] = nan_counts[field_id]
-        elif values == nulls or (len(bounded) == len(some) and (writer or "").startswith("parquet-mr")):
+        elif values == nulls or (
+            len(bounded) == len(some) and (writer or "").startswith("parquet-mr")
+        ):
             metrics.nans[field_id] = 0
     if isinstance(want, _NO_BOUNDS):
         bounded = []
-    all_nan = isinstance(want, FLOATS) and (writer or "").startswith("parquet-cpp-arrow")  # which writes no bounds for a chunk of NaNs
+    all_nan = isinstance(want, FLOATS) and (writer or "").startswith(
+        "parquet-cpp-arrow"
+    )  # which writes no bounds for a chunk of NaNs
     if bounded and (len(bounded) == len(some) or all_nan):
-        metrics.set_bounds(field_id, want, min(c.lower for c in bounded), max(c.upper for c in bounded), config)
-    elif some and not all_nan and not isinstance(want, _NO_BOUNDS) and config.mode(field_id).has_bounds:
+        metrics.set_bounds(
+            field_id, want, min(c.lower for c in bounded), max(c.upper for c in bounded), config
+        )
+    elif (
+        some
+        and not all_nan
+        and not isinstance(want, _NO_BOUNDS)
+        and config.mode(field_id).has_bounds
+    ):
         metrics.unknown.append(column)
 
 
@@ -146,7 +200,8 @@ class _ColumnCounts:
 
 
 class BatchMetrics:
-    """Collect metrics from batches (typed as `to_arrow_schema`) while they are written, for formats whose footers do not hold them.
+    """Collect metrics from batches (typed as `to_arrow_schema`) while they are written, for formats
+    whose footers do not hold them.
 
     `only_nans`: count NaNs only, for Parquet, whose footer holds the rest.
     """
@@ -163,7 +218,11 @@ class BatchMetrics:
 
     def nan_counts(self) -> dict[int, int]:
         schema = self._schema
-        return {i: gathered.nans for i, gathered in self._found.items() if isinstance(schema.by_id[i].field_type, FLOATS)}
+        return {
+            i: gathered.nans
+            for i, gathered in self._found.items()
+            if isinstance(schema.by_id[i].field_type, FLOATS)
+        }
 
     def finish(self) -> Metrics:
         metrics = Metrics(self.records)
@@ -177,10 +236,16 @@ class BatchMetrics:
 
     def _column(self, field_id: int, type_: IcebergType, column: pa.Array) -> None:
         if isinstance(type_, StructType):
-            for f, inside in zip(type_.fields, column.flatten() if type_.fields else (), strict=True):
+            for f, inside in zip(
+                type_.fields, column.flatten() if type_.fields else (), strict=True
+            ):
                 self._column(f.field_id, f.field_type, inside)
             return
-        if not type_.is_primitive or (self._only_nans and not isinstance(type_, FLOATS)) or self._config.mode(field_id).kind == "none":
+        if (
+            not type_.is_primitive
+            or (self._only_nans and not isinstance(type_, FLOATS))
+            or self._config.mode(field_id).kind == "none"
+        ):
             return
         if isinstance(type_, UnknownType):
             return
@@ -192,7 +257,11 @@ class BatchMetrics:
             if nans := is_nan.true_count:
                 gathered.nans += nans
                 column = column.filter(pc.invert(is_nan))
-        if not self._only_nans and self._config.mode(field_id).has_bounds and not isinstance(type_, _NO_BOUNDS):
+        if (
+            not self._only_nans
+            and self._config.mode(field_id).has_bounds
+            and not isinstance(type_, _NO_BOUNDS)
+        ):
             _widen(gathered, type_, column)
 
 
@@ -203,14 +272,18 @@ def _widen(gathered: _ColumnCounts, type_: IcebergType, column: pa.Array) -> Non
         column = column.cast(pa.binary())
     extremes = pc.min_max(column)
     lower, upper = internal_values(type_, pa.array([extremes["min"], extremes["max"]], column.type))
-    if isinstance(type_, FLOATS):  # Arrow takes 0.0 and -0.0 for equal, so the bounds must cover both
+    if isinstance(
+        type_, FLOATS
+    ):  # Arrow takes 0.0 and -0.0 for equal, so the bounds must cover both
         lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
     gathered.lower = lower if gathered.lower is None else min(gathered.lower, lower)
     gathered.upper = upper if gathered.upper is None else max(gathered.upper, upper)
 
 
 def column_bounds(batches: Iterable[pa.Array], type_: IcebergType) -> tuple[Any, Any]:
-    """Find the least and greatest value of a column in its batches; (None, None) when all values are null."""
+    """Find the least and greatest value of a column in its batches; (None, None) when all values
+    are null.
+    """
     gathered = _ColumnCounts()
     for batch in batches:
         _widen(gathered, type_, batch)

@@ -1,4 +1,6 @@
-"""Read which metrics a table keeps per column and how long their bounds are (`write.metadata.metrics.*`; Java's MetricsConfig)."""
+"""Read which metrics a table keeps per column and how long their bounds are
+(`write.metadata.metrics.*`; Java's MetricsConfig).
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,22 @@ from frazil.spec.transforms import (
 )
 from frazil.spec.types import ListType, MapType, NestedField, StructType, children
 
-_KEEP_ORDER = (IdentityTransform, TruncateTransform, YearTransform, MonthTransform, DayTransform, HourTransform)
+_KEEP_ORDER = (
+    IdentityTransform,
+    TruncateTransform,
+    YearTransform,
+    MonthTransform,
+    DayTransform,
+    HourTransform,
+)
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class MetricsMode:
-    """Hold the metrics mode of a column. `kind`: none, counts, truncate or full. `length`: code points (bytes) of truncated bounds."""
+    """Hold the metrics mode of a column. `kind`: none, counts, truncate or full. `length`: code
+    points (bytes) of truncated bounds.
+    """
 
     kind: str
     length: int = 0
@@ -36,7 +47,12 @@ class MetricsMode:
         return self.kind in ("truncate", "full")
 
 
-NONE, COUNTS, FULL, TRUNCATE_16 = MetricsMode("none"), MetricsMode("counts"), MetricsMode("full"), MetricsMode("truncate", 16)
+NONE, COUNTS, FULL, TRUNCATE_16 = (
+    MetricsMode("none"),
+    MetricsMode("counts"),
+    MetricsMode("full"),
+    MetricsMode("truncate", 16),
+)
 
 
 def parse_mode(text: str, otherwise: MetricsMode = TRUNCATE_16) -> MetricsMode:
@@ -61,9 +77,12 @@ class MetricsConfig:
         return self.modes.get(field_id, self.default)
 
 
-def metrics_config(properties: Mapping[str, str], schema: Schema, order: SortOrder | None = None) -> MetricsConfig:
-    """Derive the modes of columns as Java does: the default for columns up to the inferred limit, at least truncate(16) for columns of the
-    sort order, then the modes that properties set per column."""
+def metrics_config(
+    properties: Mapping[str, str], schema: Schema, order: SortOrder | None = None
+) -> MetricsConfig:
+    """Derive the modes of columns as Java does: the default for columns up to the inferred limit,
+    at least truncate(16) for columns of the sort order, then the modes that properties set per
+    column."""
     modes: dict[int, MetricsMode] = {}
     default = TRUNCATE_16
     if (default_text := METRICS_DEFAULT.text(properties)) is not None:

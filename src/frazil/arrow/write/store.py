@@ -1,10 +1,13 @@
-"""Assign new values to a column in UPDATE and MERGE: Python values by the rule of safe casts, SQL by Spark's store assignment.
+"""Assign new values to a column in UPDATE and MERGE: Python values by the rule of safe casts, SQL
+by Spark's store assignment.
 
-Columns of a source that are matched by name (upsert, update all, insert all) and Python values are taken as an append would take them
-(`arrow.values.casts`): with an equal value in the column's type, or not at all. Expressions in SET and VALUES are Spark SQL, whose
-arithmetic makes wider numbers (`price * 1.1` has one digit more than `price`); so their numbers and text are cast as Spark's ANSI store
-assignment does, and overflow is an error. Times never move into or out of a zone unless a CAST says so, in expressions neither. Only
-literals of SQL text without a zone are taken to be in the time zone in which the expressions are evaluated.
+Columns of a source that are matched by name (upsert, update all, insert all) and Python values are
+taken as an append would take them (`arrow.values.casts`): with an equal value in the column's type,
+or not at all. Expressions in SET and VALUES are Spark SQL, whose arithmetic makes wider numbers
+(`price * 1.1` has one digit more than `price`); so their numbers and text are cast as Spark's ANSI
+store assignment does, and overflow is an error. Times never move into or out of a zone unless a
+CAST says so, in expressions neither. Only literals of SQL text without a zone are taken to be in
+the time zone in which the expressions are evaluated.
 """
 
 from __future__ import annotations
@@ -73,21 +76,34 @@ def origin_of(value: Any, expression: Expression) -> Origin:
     return Origin.EXPRESSION
 
 
-def stored(value: Bound, origin: Origin, field: NestedField, name: str, zone: str = "UTC", case_sensitive: bool = True) -> Bound:
-    """Cast a value to the type of a column. A column matched by name stays as it is: `column_maker` casts it when rows are read.
+def stored(
+    value: Bound,
+    origin: Origin,
+    field: NestedField,
+    name: str,
+    zone: str = "UTC",
+    case_sensitive: bool = True,
+) -> Bound:
+    """Cast a value to the type of a column. A column matched by name stays as it is: `column_maker`
+    casts it when rows are read.
 
-    Raises InvalidInput for types that the column does not take, EvaluationError for a constant that does not fit.
+    Raises InvalidInput for types that the column does not take, EvaluationError for a constant that
+    does not fit.
     """
     if isinstance(value, Constant):
         value = BoundLiteral(value.value, value.type)
     want = field.field_type
     if isinstance(value, BoundLiteral) and value.value is None:
         if field.required:
-            raise SchemaMismatch(f"Column {name} is required and cannot be set to null.", column=name)
+            raise SchemaMismatch(
+                f"Column {name} is required and cannot be set to null.", column=name
+            )
         return BoundLiteral(None, want)
     if value.type == want:
         return value
-    if isinstance(value, BoundReference) and (origin is Origin.BY_NAME or not _casts_freely(value.type, want)):
+    if isinstance(value, BoundReference) and (
+        origin is Origin.BY_NAME or not _casts_freely(value.type, want)
+    ):
         return _column(value, field, name, case_sensitive)
     if not want.is_primitive or not value.type.is_primitive:
         raise refused(str(value), value.type, want, name)
@@ -102,13 +118,19 @@ def stored(value: Bound, origin: Origin, field: NestedField, name: str, zone: st
 
 
 def constant_of(value: Any, own_type: IcebergType, field: NestedField, name: str) -> BoundLiteral:
-    """Convert a Python value that is not None to the type of a column. `own_type`: the type that the value has by itself.
+    """Convert a Python value that is not None to the type of a column. `own_type`: the type that
+    the value has by itself.
 
-    Raises SchemaMismatch for a type that the column does not take, ValueMismatch for a value that does not fit.
+    Raises SchemaMismatch for a type that the column does not take, ValueMismatch for a value that
+    does not fit.
     """
     want = field.field_type
     for convert in ("as_py", "to_pydatetime", "item"):
-        if hasattr(value, convert) and not isinstance(value, str | bytes) and not getattr(value, "nanosecond", 0):
+        if (
+            hasattr(value, convert)
+            and not isinstance(value, str | bytes)
+            and not getattr(value, "nanosecond", 0)
+        ):
             value = getattr(value, convert)()
     try:
         array = column_of(name, [value], want)
@@ -119,23 +141,40 @@ def constant_of(value: Any, own_type: IcebergType, field: NestedField, name: str
     except (pa.ArrowInvalid, InvalidInput) as error:
         if isinstance(error, SchemaMismatch) and not isinstance(error, ValueMismatch):
             raise
-        text = str(error).splitlines()[0].removeprefix(f"A value of column {name} does not fit its type {want}: ")
+        text = (
+            str(error)
+            .splitlines()[0]
+            .removeprefix(f"A value of column {name} does not fit its type {want}: ")
+        )
         hint = error.hint if isinstance(error, InvalidInput) else None
         text = text.removesuffix(f" {hint}")
-        raise ValueMismatch(f"Column {name}: {value!r} does not fit its type {want}: {text}", hint=hint, column=name) from error
+        raise ValueMismatch(
+            f"Column {name}: {value!r} does not fit its type {want}: {text}", hint=hint, column=name
+        ) from error
 
 
 def problem_of(value: Bound, field: NestedField, name: str) -> Problem | None:
-    """Describe why the type of a column matched by name does not fit the target's; None when it does. `stored` checks nested types."""
+    """Describe why the type of a column matched by name does not fit the target's; None when it
+    does. `stored` checks nested types.
+    """
     have, want = value.type, field.field_type
-    nested = isinstance(have, StructType | ListType | MapType), isinstance(want, StructType | ListType | MapType)
-    if all(nested) or (not any(nested) and cast_for(to_arrow_type(have), want) is not None) or isinstance(have, UnknownType):
+    nested = (
+        isinstance(have, StructType | ListType | MapType),
+        isinstance(want, StructType | ListType | MapType),
+    )
+    if (
+        all(nested)
+        or (not any(nested) and cast_for(to_arrow_type(have), want) is not None)
+        or isinstance(have, UnknownType)
+    ):
         return None
     hint = "" if any(nested) else advice(to_arrow_type(have), want)
     return Problem(name, str(have), str(want), "cannot be cast safely", hint or CAST)
 
 
-def _column(value: BoundReference, field: NestedField, name: str, case_sensitive: bool) -> BoundReference:
+def _column(
+    value: BoundReference, field: NestedField, name: str, case_sensitive: bool
+) -> BoundReference:
     want = field.field_type
     have = to_arrow_type(value.type)
     if want.is_primitive != value.type.is_primitive and not isinstance(value.type, UnknownType):
@@ -143,17 +182,27 @@ def _column(value: BoundReference, field: NestedField, name: str, case_sensitive
     if want.is_primitive and cast_for(have, want) is None:
         raise refused(str(value), value.type, want, name)
     to = NestedField(field.field_id, field.name, want, field.required)
-    column_maker(to, pa.field(field.name, have), case_sensitive=case_sensitive, name=name)  # refuses now what would not fit
+    column_maker(
+        to, pa.field(field.name, have), case_sensitive=case_sensitive, name=name
+    )  # refuses now what would not fit
     return value
 
 
 def _casts_freely(have: IcebergType, want: IcebergType) -> bool:
-    """Tell whether an expression is cast without an explicit CAST: numbers to numbers, anything to text."""
-    return isinstance(have, NUMBERS) and isinstance(want, NUMBERS) or (isinstance(want, StringType) and castable(have, want))
+    """Tell whether an expression is cast without an explicit CAST: numbers to numbers, anything to
+    text.
+    """
+    return (
+        isinstance(have, NUMBERS)
+        and isinstance(want, NUMBERS)
+        or (isinstance(want, StringType) and castable(have, want))
+    )
 
 
 def same_at_doors(have: IcebergType, want: IcebergType) -> bool:
-    """Tell whether values come as the type that frames have in place of the column's: JSON text for variant, WKB for geo types."""
+    """Tell whether values come as the type that frames have in place of the column's: JSON text for
+    variant, WKB for geo types.
+    """
     if isinstance(want, VariantType):
         return isinstance(have, StringType)
     return isinstance(want, GeometryType | GeographyType) and isinstance(have, BinaryType)
@@ -162,8 +211,8 @@ def same_at_doors(have: IcebergType, want: IcebergType) -> bool:
 def assignable(have: IcebergType, want: IcebergType, origin: Origin) -> bool:
     """Tell whether an expression is cast to the column's type implicitly.
 
-    The rule is Spark's ANSI store assignment: numbers to numbers, anything to text, text to nothing but uuids. Unlike there, times that
-    are not literals are never moved into or out of a zone.
+    The rule is Spark's ANSI store assignment: numbers to numbers, anything to text, text to nothing
+    but uuids. Unlike there, times that are not literals are never moved into or out of a zone.
     """
     if have == want or isinstance(have, UnknownType):
         return True
@@ -172,7 +221,9 @@ def assignable(have: IcebergType, want: IcebergType, origin: Origin) -> bool:
     if isinstance(have, (DateType, *MOMENTS)) and isinstance(want, (DateType, *MOMENTS)):
         if origin is Origin.LITERAL:
             return True
-        return cast_for(to_arrow_type(have), want) is not None and not (isinstance(have, NANOS) and isinstance(want, MICROS))
+        return cast_for(to_arrow_type(have), want) is not None and not (
+            isinstance(have, NANOS) and isinstance(want, MICROS)
+        )
     if isinstance(have, StringType) and isinstance(want, UUIDType):
         return True
     return isinstance(have, BinaryType | FixedType) and isinstance(want, BinaryType | FixedType)
@@ -182,4 +233,6 @@ def refused(value: str, have: IcebergType, want: IcebergType, name: str) -> Sche
     """Make the error for a value of a type that the column does not take."""
     hint = advice(to_arrow_type(have), want) if have.is_primitive else ""
     text = f"Cannot assign {value} of type {have} to column {name} of type {want}."
-    return SchemaMismatch(text, hint=f"{hint} In an expression: CAST it." if hint else "CAST it.", column=name)
+    return SchemaMismatch(
+        text, hint=f"{hint} In an expression: CAST it." if hint else "CAST it.", column=name
+    )

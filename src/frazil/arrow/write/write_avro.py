@@ -1,4 +1,6 @@
-"""Write Avro data files with Iceberg's field ids: encode column by column, vectorised, then join the parts of each row."""
+"""Write Avro data files with Iceberg's field ids: encode column by column, vectorised, then join
+the parts of each row.
+"""
 
 from __future__ import annotations
 
@@ -45,16 +47,22 @@ from frazil.spec.types import (
 _LEVELS = {"deflate": "gzip", "zstandard": "zstd"}  # codecs that have levels
 _NULL, _VALUE = b"\x00", b"\x02"  # the branch of the union ["null", type] that follows
 _END = b"\x00"  # ends the blocks of an array or map
-_STEPS = np.array([1 << (7 * n) for n in range(1, 10)], np.uint64)  # the numbers from which on a varint takes one byte more
+_STEPS = np.array(
+    [1 << (7 * n) for n in range(1, 10)], np.uint64
+)  # the numbers from which on a varint takes one byte more
 
 
-def avro_settings(properties: Mapping[str, str], *, codec: str | None = None, level: str | None = None) -> dict[str, Any]:
+def avro_settings(
+    properties: Mapping[str, str], *, codec: str | None = None, level: str | None = None
+) -> dict[str, Any]:
     """Read `write.avro.*`: the codec by Avro's name, and the level where one is given."""
     name = (codec or AVRO_CODEC.of(properties)).lower()
     settings: dict[str, Any] = {"codec": codec_name(name)}
     level = level or AVRO_LEVEL.of(properties)
     if level is not None and settings["codec"] in _LEVELS:
-        settings["compression_level"] = check_level(_LEVELS[settings["codec"]], level, AVRO_LEVEL.name)
+        settings["compression_level"] = check_level(
+            _LEVELS[settings["codec"]], level, AVRO_LEVEL.name
+        )
     return settings
 
 
@@ -62,11 +70,23 @@ class AvroFileWriter:
     """Write one Avro data file, block by block."""
 
     def __init__(
-        self, sink: Any, schema: Schema, settings: Mapping[str, Any], config: MetricsConfig, notes: Mapping[str, str] | None = None
+        self,
+        sink: Any,
+        schema: Schema,
+        settings: Mapping[str, Any],
+        config: MetricsConfig,
+        notes: Mapping[str, str] | None = None,
     ):
         self._sink, self._fields = sink, schema.fields
-        self._codec, self._level, self._sync = settings["codec"], settings.get("compression_level"), os.urandom(16)
-        metadata = {"iceberg.schema": msgspec.json.encode(schema_to_json(schema)), **{k: v.encode() for k, v in (notes or {}).items()}}
+        self._codec, self._level, self._sync = (
+            settings["codec"],
+            settings.get("compression_level"),
+            os.urandom(16),
+        )
+        metadata = {
+            "iceberg.schema": msgspec.json.encode(schema_to_json(schema)),
+            **{k: v.encode() for k, v in (notes or {}).items()},
+        }
         sink.write(header(to_text(avro_schema(schema)), metadata, self._codec, self._sync))
         self._metrics = BatchMetrics(schema, config)
         self._rows: list[bytes] = []
@@ -100,7 +120,11 @@ class AvroFileWriter:
 
 def records(fields: Sequence[NestedField], columns: Sequence[pa.Array], count: int) -> list[bytes]:
     """Encode rows in Avro's binary encoding of a record of these fields."""
-    parts = [encoded(f, c) for f, c in zip(fields, columns, strict=True) if not isinstance(f.field_type, UnknownType)]
+    parts = [
+        encoded(f, c)
+        for f, c in zip(fields, columns, strict=True)
+        if not isinstance(f.field_type, UnknownType)
+    ]
     return list(map(b"".join, zip(*parts, strict=True))) if parts else [b""] * count
 
 
@@ -113,18 +137,26 @@ def encoded(field: NestedField, array: pa.Array) -> list[bytes]:
         return values
     if not array.null_count:
         return [_VALUE + v for v in values]
-    return [_VALUE + v if is_valid else _NULL for v, is_valid in zip(values, array.is_valid().to_pylist(), strict=True)]
+    return [
+        _VALUE + v if is_valid else _NULL
+        for v, is_valid in zip(values, array.is_valid().to_pylist(), strict=True)
+    ]
 
 
 def _values(type_: IcebergType, array: pa.Array) -> list[bytes]:
     """Encode the values of a column; those of nulls are arbitrary."""
     match type_:
         case StructType():
-            return records(type_.fields, [array.field(i) for i in range(len(type_.fields))], len(array))
+            return records(
+                type_.fields, [array.field(i) for i in range(len(type_.fields))], len(array)
+            )
         case ListType():
             return _blocks(array, encoded(type_.element_field, array.values))
-        case MapType():  # the bytes are the same whether the schema says map or array of key and value
-            pairs = records((type_.key_field, type_.value_field), [array.keys, array.items], len(array.keys))
+        # the bytes are the same whether the schema says map or array of key and value
+        case MapType():
+            pairs = records(
+                (type_.key_field, type_.value_field), [array.keys, array.items], len(array.keys)
+            )
             return _blocks(array, pairs)
         case BooleanType():
             return [b"\x01" if v else b"\x00" for v in array.to_pylist()]
@@ -138,7 +170,10 @@ def _values(type_: IcebergType, array: pa.Array) -> list[bytes]:
             return [v or b"" for v in array.to_pylist()]
         case DecimalType(precision=p, scale=s):
             size = decimal_size(p)
-            return [b"" if v is None else unscaled(v, s).to_bytes(size, "big", signed=True) for v in array.to_pylist()]
+            return [
+                b"" if v is None else unscaled(v, s).to_bytes(size, "big", signed=True)
+                for v in array.to_pylist()
+            ]
         case VariantType():
             pairs_of_bytes = [p or (b"", b"") for p in json_to_variant(array.to_pylist())]
             metadata, value = (_with_lengths([p[n] for p in pairs_of_bytes]) for n in (0, 1))
@@ -152,7 +187,9 @@ def _values(type_: IcebergType, array: pa.Array) -> list[bytes]:
 
 
 def _numbers(array: pa.Array, kind: pa.DataType) -> npt.NDArray[np.int64]:
-    numbers: npt.NDArray[np.int64] = pc.fill_null(array.view(kind), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    numbers: npt.NDArray[np.int64] = (
+        pc.fill_null(array.view(kind), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    )
     return numbers
 
 
@@ -162,11 +199,16 @@ def _with_lengths(values: Sequence[bytes]) -> list[bytes]:
 
 
 def _blocks(array: Any, flat: list[bytes]) -> list[bytes]:
-    """Encode lists and maps: one block of all members, then the end; only the end where there are no members."""
+    """Encode lists and maps: one block of all members, then the end; only the end where there are
+    no members.
+    """
     offsets = array.offsets.to_numpy()
     counts = varints(np.diff(offsets).astype(np.int64))
     bounds = pairwise(offsets.tolist())
-    return [n + b"".join(flat[a:b]) + _END if b > a else _END for n, (a, b) in zip(counts, bounds, strict=True)]
+    return [
+        n + b"".join(flat[a:b]) + _END if b > a else _END
+        for n, (a, b) in zip(counts, bounds, strict=True)
+    ]
 
 
 def varints(numbers: npt.NDArray[np.int64]) -> list[bytes]:

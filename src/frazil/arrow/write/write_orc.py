@@ -1,4 +1,6 @@
-"""Write ORC data files with Iceberg's attributes (spec, "ORC"): field ids, required columns, and what an ORC type leaves open."""
+"""Write ORC data files with Iceberg's attributes (spec, "ORC"): field ids, required columns, and
+what an ORC type leaves open.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from frazil.arrow.values.hidden import without_hidden
 from frazil.arrow.write.metrics import BatchMetrics, Metrics
 from frazil.arrow.write.metrics_config import MetricsConfig
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spec.properties import ORC_BLOOM_FILTER_COLUMNS, ORC_BLOOM_FILTER_FPP, ORC_CODEC, ORC_STRATEGY, ORC_STRIPE_SIZE
+from frazil.spec.properties import (
+    ORC_BLOOM_FILTER_COLUMNS,
+    ORC_BLOOM_FILTER_FPP,
+    ORC_CODEC,
+    ORC_STRATEGY,
+    ORC_STRIPE_SIZE,
+)
 from frazil.spec.schema import Schema
 from frazil.spec.types import (
     BinaryType,
@@ -39,10 +47,13 @@ _CODECS = ("none", "uncompressed", "zlib", "snappy", "lz4", "zstd")
 
 
 def orc_layout(schema: Schema) -> Layout:
-    """Plan the columns of an ORC file. Raises Unsupported for variants, which Java Iceberg cannot read from ORC."""
+    """Plan the columns of an ORC file. Raises Unsupported for variants, which Java Iceberg cannot
+    read from ORC.
+    """
     if variants := [i for i, f in schema.by_id.items() if isinstance(f.field_type, VariantType)]:
         raise Unsupported(
-            f"Column {schema.find_column_name(variants[0])} is a variant, which ORC files cannot hold.", hint="Write Parquet or Avro."
+            f"Column {schema.find_column_name(variants[0])} is a variant, which ORC files cannot hold.",
+            hint="Write Parquet or Avro.",
         )
     return layout(schema, _leaf, _attributes)
 
@@ -50,7 +61,9 @@ def orc_layout(schema: Schema) -> Layout:
 def _leaf(type_: IcebergType) -> pa.DataType | None:
     if isinstance(type_, UUIDType | FixedType):
         return pa.binary()
-    match type_:  # timestamps outside the range of nanoseconds are refused here, since pyarrow's ORC reader could not read them
+    # timestamps outside the range of nanoseconds are refused here, since pyarrow's ORC reader could
+    # not read them
+    match type_:
         case TimestampType():
             return pa.timestamp("ns")
         case TimestamptzType():
@@ -59,7 +72,10 @@ def _leaf(type_: IcebergType) -> pa.DataType | None:
 
 
 def _attributes(field: NestedField) -> dict[bytes, bytes]:
-    attributes = {b"iceberg.id": str(field.field_id).encode(), b"iceberg.required": b"true" if field.required else b"false"}
+    attributes = {
+        b"iceberg.id": str(field.field_id).encode(),
+        b"iceberg.required": b"true" if field.required else b"false",
+    }
     match field.field_type:
         case LongType():
             attributes[b"iceberg.long-type"] = b"LONG"
@@ -79,16 +95,23 @@ def _attributes(field: NestedField) -> dict[bytes, bytes]:
 
 
 def orc_settings(
-    properties: Mapping[str, str], *, codec: str | None = None, strategy: str | None = None, schema: pa.Schema | None = None
+    properties: Mapping[str, str],
+    *,
+    codec: str | None = None,
+    strategy: str | None = None,
+    schema: pa.Schema | None = None,
 ) -> dict[str, Any]:
     """Read `write.orc.*` as arguments of pyarrow's writer.
 
-    `schema`: of the files, whose columns may get bloom filters; None: no column may. Raises InvalidInput for bloom filters of columns that
-    the table does not have.
+    `schema`: of the files, whose columns may get bloom filters; None: no column may. Raises
+    InvalidInput for bloom filters of columns that the table does not have.
     """
     name = (codec or ORC_CODEC.of(properties)).lower()
     if name not in _CODECS:
-        raise Unsupported(f"Cannot write ORC with compression codec {name!r}.", hint=f"Known: {', '.join(_CODECS)}.")
+        raise Unsupported(
+            f"Cannot write ORC with compression codec {name!r}.",
+            hint=f"Known: {', '.join(_CODECS)}.",
+        )
     settings: dict[str, Any] = {
         "compression": "uncompressed" if name == "none" else name,
         "compression_strategy": strategy.lower() if strategy else ORC_STRATEGY.of(properties),
@@ -105,7 +128,9 @@ def orc_settings(
 
 
 def orc_columns(schema: pa.Schema) -> dict[str, int]:
-    """Map the full names of columns to ORC's column ids, which count types from the root, each before those inside it."""
+    """Map the full names of columns to ORC's column ids, which count types from the root, each
+    before those inside it.
+    """
     column_ids: dict[str, int] = {}
 
     def number(name: str, type_: pa.DataType) -> None:
@@ -125,13 +150,16 @@ def orc_columns(schema: pa.Schema) -> dict[str, int]:
 
 
 def check_moments(type_: IcebergType, array: Any, name: str) -> None:
-    """Check that no time before 1970 has a fraction of a second: pyarrow rounds those towards zero, and Java reads another second.
+    """Check that no time before 1970 has a fraction of a second: pyarrow rounds those towards zero,
+    and Java reads another second.
 
     Raises InvalidInput.
     """
     match type_:
         case StructType():
-            for f, inside in zip(type_.fields, array.flatten() if type_.fields else (), strict=True):
+            for f, inside in zip(
+                type_.fields, array.flatten() if type_.fields else (), strict=True
+            ):
                 check_moments(f.field_type, inside, f"{name}.{f.name}")
         case ListType():
             check_moments(type_.element_type, array.flatten(), name)
@@ -146,14 +174,22 @@ def check_moments(type_: IcebergType, array: Any, name: str) -> None:
     if pc.any(pc.not_equal(pc.multiply(pc.divide(early, per_second), per_second), early)).as_py():
         raise InvalidInput(
             f"Column {name} holds a time before 1970 with a fraction of a second, which ORC files would not preserve.",
-            hint="Write Parquet or Avro.", column=name,
-        )  # fmt: skip
+            hint="Write Parquet or Avro.",
+            column=name,
+        )
 
 
 class OrcFileWriter:
     """Write one ORC data file."""
 
-    def __init__(self, sink: Any, schema: Schema, laid: Layout, settings: Mapping[str, Any], config: MetricsConfig):
+    def __init__(
+        self,
+        sink: Any,
+        schema: Schema,
+        laid: Layout,
+        settings: Mapping[str, Any],
+        config: MetricsConfig,
+    ):
         self._schema, self._layout, self._sink = schema, laid, _GuardedSink(sink)
         self._writer = orc.ORCWriter(self._sink, **settings)
         self._metrics = BatchMetrics(schema, config)
@@ -164,7 +200,10 @@ class OrcFileWriter:
             for f, column in zip(self._schema.fields, batch.columns, strict=True):
                 check_moments(f.field_type, column, f.name)
         laid = [self._layout.batch(b) for b in batches]
-        cleaned = [pa.RecordBatch.from_arrays([without_hidden(c) for c in b.columns], schema=b.schema) for b in laid]
+        cleaned = [
+            pa.RecordBatch.from_arrays([without_hidden(c) for c in b.columns], schema=b.schema)
+            for b in laid
+        ]
         self._writer.write(pa.Table.from_batches(cleaned, self._layout.schema))
         self._sink.check()
 
@@ -183,7 +222,9 @@ class OrcFileWriter:
 
 
 class _GuardedSink(io.RawIOBase):
-    """Keep the errors of a sink until `check` raises them: pyarrow's ORC writer ends the process when its sink fails while it is closed."""
+    """Keep the errors of a sink until `check` raises them: pyarrow's ORC writer ends the process
+    when its sink fails while it is closed.
+    """
 
     def __init__(self, sink: Any):
         self._to, self._position = sink, 0

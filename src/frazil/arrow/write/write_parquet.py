@@ -1,4 +1,6 @@
-"""Write Parquet data files as Java Iceberg does: field ids on every column, minimal decimals, annotated types, `iceberg.schema`."""
+"""Write Parquet data files as Java Iceberg does: field ids on every column, minimal decimals,
+annotated types, `iceberg.schema`.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,15 @@ from frazil.spec.properties import (
     ColumnProperty,
 )
 from frazil.spec.schema import Schema
-from frazil.spec.types import BooleanType, IcebergType, NestedField, StringType, UUIDType, VariantType, children
+from frazil.spec.types import (
+    BooleanType,
+    IcebergType,
+    NestedField,
+    StringType,
+    UUIDType,
+    VariantType,
+    children,
+)
 
 _SMALLEST_PAGE = 64  # bytes
 _BLOOM_FILTER_RATE = 0.01  # rate of false positives, where no property sets another
@@ -61,19 +71,35 @@ def _leaf(type_: IcebergType) -> pa.DataType | None:
 
 
 def _variant_free(f: NestedField) -> bool:
-    return not isinstance(f.field_type, VariantType) and all(_variant_free(c) for c in children(f.field_type))
+    return not isinstance(f.field_type, VariantType) and all(
+        _variant_free(c) for c in children(f.field_type)
+    )
 
 
 class ParquetSettings:
-    """Read `write.parquet.*` as arguments of pyarrow's writer. Raises InvalidInput, naming the property."""
+    """Read `write.parquet.*` as arguments of pyarrow's writer. Raises InvalidInput, naming the
+    property.
+    """
 
-    def __init__(self, properties: Mapping[str, str], schema: Schema, *, codec: str | None = None, level: str | None = None):
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        schema: Schema,
+        *,
+        codec: str | None = None,
+        level: str | None = None,
+    ):
         self._properties, self._schema = properties, schema
         name = (codec or PARQUET_CODEC.of(properties)).lower()
         if name not in _CODECS:
-            raise Unsupported(f"Cannot write Parquet with compression codec {name!r}.", hint=f"Known: {', '.join(_CODECS)}.")
+            raise Unsupported(
+                f"Cannot write Parquet with compression codec {name!r}.",
+                hint=f"Known: {', '.join(_CODECS)}.",
+            )
         if PARQUET_SHRED_VARIANTS.of(properties) and not all(map(_variant_free, schema.fields)):
-            raise Unsupported(f"{PARQUET_SHRED_VARIANTS.name} is not supported: variants are written unshredded.")
+            raise Unsupported(
+                f"{PARQUET_SHRED_VARIANTS.name} is not supported: variants are written unshredded."
+            )
         self.row_group_bytes = PARQUET_ROW_GROUP_SIZE.of(properties)
         self.arguments: dict[str, Any] = {
             "compression": _CODECS[name],
@@ -98,15 +124,22 @@ class ParquetSettings:
             self.arguments["bloom_filter_options"] = blooms
 
     def arguments_for(self, first: pa.Table) -> dict[str, Any]:
-        """Return the arguments of pyarrow's writer for a file that begins with these rows, as the file has them."""
+        """Return the arguments of pyarrow's writer for a file that begins with these rows, as the
+        file has them.
+        """
         without = without_dictionary(first)
         if not without:
             return self.arguments
         allowed = self.arguments.get("use_dictionary", [*leaf_paths(self._schema).values()])
-        return {**self.arguments, "use_dictionary": [path for path in allowed if path not in without]}
+        return {
+            **self.arguments,
+            "use_dictionary": [path for path in allowed if path not in without],
+        }
 
     def _columns(self, argument: str, switch: ColumnProperty[bool]) -> None:
-        """Apply a switch that properties set per column; pyarrow takes the columns for which it is on."""
+        """Apply a switch that properties set per column; pyarrow takes the columns for which it is
+        on.
+        """
         off = {column for column, on in switch.of(self._properties).items() if not on}
         if off:
             leaves = leaf_paths(self._schema)
@@ -114,7 +147,10 @@ class ParquetSettings:
 
     def _blooms(self) -> dict[str, Any]:
         leaves, filters = leaf_paths(self._schema), {}
-        rates, counts = PARQUET_BLOOM_FILTER_FPP.of(self._properties), PARQUET_BLOOM_FILTER_NDV.of(self._properties)
+        rates, counts = (
+            PARQUET_BLOOM_FILTER_FPP.of(self._properties),
+            PARQUET_BLOOM_FILTER_NDV.of(self._properties),
+        )
         for column, enabled in PARQUET_BLOOM_FILTER.of(self._properties).items():
             if not enabled or column not in leaves:
                 continue
@@ -122,9 +158,17 @@ class ParquetSettings:
                 text = f"{PARQUET_BLOOM_FILTER.prefix}{column} cannot be set: Parquet has no bloom filters for booleans."
                 raise InvalidInput(text)
             rate = rates.get(column, _BLOOM_FILTER_RATE)
-            # A filter takes its whole size in memory. Without a number of values, or with too large a one, the maximum size bounds it, as
-            # in Java.
-            most = max(1, int(PARQUET_BLOOM_FILTER_MAX.of(self._properties) * 8 * -math.log(1 - rate ** (1 / 8)) / 8))
+            # A filter takes its whole size in memory. Without a number of values, or with too large
+            # a one, the maximum size bounds it, as in Java.
+            most = max(
+                1,
+                int(
+                    PARQUET_BLOOM_FILTER_MAX.of(self._properties)
+                    * 8
+                    * -math.log(1 - rate ** (1 / 8))
+                    / 8
+                ),
+            )
             filters[leaves[column]] = {"fpp": rate, "ndv": min(counts.get(column, most), most)}
         return filters
 
@@ -151,29 +195,50 @@ class ParquetFileWriter:
     """Write one Parquet file. Each `write` makes one row group; `close` returns the metrics."""
 
     def __init__(
-        self, sink: Any, schema: Schema, laid: Layout, settings: ParquetSettings, config: MetricsConfig,
+        self,
+        sink: Any,
+        schema: Schema,
+        laid: Layout,
+        settings: ParquetSettings,
+        config: MetricsConfig,
         notes: Mapping[str, str] | None = None,
-    ):  # fmt: skip
+    ):
         self._schema, self._layout, self._config, self._sink = schema, laid, config, sink
         self._tail = _Tail(sink) if parquet_footer.needs_annotations(schema) else None
-        self._settings, self._notes = settings, {"iceberg.schema": msgspec.json.encode(schema_to_json(schema)).decode(), **(notes or {})}
+        self._settings, self._notes = (
+            settings,
+            {
+                "iceberg.schema": msgspec.json.encode(schema_to_json(schema)).decode(),
+                **(notes or {}),
+            },
+        )
         self._collected: list[Any] = []
         self._writer: pq.ParquetWriter | None = None
         self._deciding: pa.Table | None = None
         self._nans = BatchMetrics(schema, config, only_nans=True)
 
     def _opened(self, first: pa.Table | None) -> pq.ParquetWriter:
-        """Return pyarrow's writer, which the first rows open, as they decide about dictionaries; None: the file has no rows."""
+        """Return pyarrow's writer, which the first rows open, as they decide about dictionaries;
+        None: the file has no rows.
+        """
         if self._writer is None:
             target = pa.PythonFile(self._tail, mode="w") if self._tail else self._sink
             deciding = first if self._deciding is None else self._deciding
-            arguments = self._settings.arguments if deciding is None else self._settings.arguments_for(deciding)
-            self._writer = pq.ParquetWriter(target, self._layout.schema, metadata_collector=self._collected, **arguments)
+            arguments = (
+                self._settings.arguments
+                if deciding is None
+                else self._settings.arguments_for(deciding)
+            )
+            self._writer = pq.ParquetWriter(
+                target, self._layout.schema, metadata_collector=self._collected, **arguments
+            )
             self._writer.add_key_value_metadata(self._notes)
         return self._writer
 
     def decide_by(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """Choose the columns with a dictionary by these rows, instead of by those that are written first."""
+        """Choose the columns with a dictionary by these rows, instead of by those that are written
+        first.
+        """
         self._deciding = self._table(batches)
 
     def _table(self, batches: Sequence[pa.RecordBatch]) -> pa.Table:
@@ -218,7 +283,9 @@ class ParquetFileWriter:
 
 
 class _Tail(io.RawIOBase):
-    """Pass data on to a sink, but hold back the footer to annotate it: pyarrow cannot change a schema after the write (docs/adr/0019)."""
+    """Pass data on to a sink, but hold back the footer to annotate it: pyarrow cannot change a
+    schema after the write (docs/adr/0019).
+    """
 
     def __init__(self, sink: Any):
         self._sink, self.position = sink, 0
@@ -247,18 +314,27 @@ class _Tail(io.RawIOBase):
         """Write what was held back, with annotations in the footer."""
         tail = bytes(self._kept or b"")
         length = int.from_bytes(tail[-8:-4], "little")
-        footer = parquet_footer.with_annotations(parquet_footer.parse(tail[-8 - length : -8]), schema).encode()
+        footer = parquet_footer.with_annotations(
+            parquet_footer.parse(tail[-8 - length : -8]), schema
+        ).encode()
         self._sink.write(tail[: -8 - length] + parquet_footer.closing(footer))
 
 
 def missing_bounds(metrics: Metrics, source: Any, schema: Schema, config: MetricsConfig) -> None:
-    """Find the bounds that a footer leaves out because values are long, by reading those columns again."""
+    """Find the bounds that a footer leaves out because values are long, by reading those columns
+    again.
+    """
     if not metrics.unknown:
         return
     file = pq.ParquetFile(source, arrow_extensions_enabled=False)
     for column in metrics.unknown:
         type_ = schema.by_id[column.field_id or 0].field_type
-        batches = file.reader.iter_batches(65_536, list(range(file.num_row_groups)), column_indices=[column.leaves[0]], use_threads=False)
+        batches = file.reader.iter_batches(
+            65_536,
+            list(range(file.num_row_groups)),
+            column_indices=[column.leaves[0]],
+            use_threads=False,
+        )
         lower, upper = column_bounds((_only_leaf(b.column(0), type_) for b in batches), type_)
         metrics.set_bounds(column.field_id or 0, type_, lower, upper, config)
 
@@ -267,4 +343,8 @@ def _only_leaf(array: pa.Array, type_: IcebergType) -> pa.Array:
     """Take the only leaf out of the structs around it."""
     while pa.types.is_struct(array.type):
         array = array.flatten()[0]
-    return array.cast(pa.string()) if isinstance(type_, StringType) and not pa.types.is_string(array.type) else array
+    return (
+        array.cast(pa.string())
+        if isinstance(type_, StringType) and not pa.types.is_string(array.type)
+        else array
+    )

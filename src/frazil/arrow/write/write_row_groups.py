@@ -1,6 +1,8 @@
-"""Write a Parquet file whose row groups are encoded at the same time, each in memory as a file of its own, and joined in their order.
+"""Write a Parquet file whose row groups are encoded at the same time, each in memory as a file of
+its own, and joined in their order.
 
-Writing spends its time in encoding and compressing, for which pyarrow uses one core per file (docs/adr/0013).
+Writing spends its time in encoding and compressing, for which pyarrow uses one core per file
+(docs/adr/0013).
 """
 
 from __future__ import annotations
@@ -23,17 +25,32 @@ from frazil.arrow.write.write_parquet import ParquetFileWriter
 class RowGroupsWriter:
     """Write one Parquet file. Each `write` makes one row group; `close` returns the metrics.
 
-    `make`: makes the writer of a whole file, as which each row group is encoded. At most `most` row groups wait to be joined, of at most
-    `memory` bytes together.
+    `make`: makes the writer of a whole file, as which each row group is encoded. At most `most` row
+    groups wait to be joined, of at most `memory` bytes together.
     """
 
-    def __init__(self, sink: Any, make: Callable[[Any], ParquetFileWriter], pool: ThreadPoolExecutor, most: int, memory: int):
-        self._sink, self._make, self._pool, self._most, self._memory = sink, make, pool, most, memory
+    def __init__(
+        self,
+        sink: Any,
+        make: Callable[[Any], ParquetFileWriter],
+        pool: ThreadPoolExecutor,
+        most: int,
+        memory: int,
+    ):
+        self._sink, self._make, self._pool, self._most, self._memory = (
+            sink,
+            make,
+            pool,
+            most,
+            memory,
+        )
         self._waiting: deque[tuple[int, Future[tuple[pa.Buffer, ParquetFileWriter]]]] = deque()
         self._footers: list[tuple[bytes, int]] = []
         self._last: ParquetFileWriter | None = None
         self._nans: dict[int, int] = {}
-        self._first: list[pa.RecordBatch] = []  # the file's first rows, by which every row group chooses its dictionaries
+        self._first: list[
+            pa.RecordBatch
+        ] = []  # the file's first rows, by which every row group chooses its dictionaries
         self._written = self._coming = 0
 
     def write(self, batches: Sequence[pa.RecordBatch]) -> None:
@@ -45,14 +62,20 @@ class RowGroupsWriter:
                 self._first.append(batch.slice(0, left))
                 left = max(0, left - batch.num_rows)
         size = sum(b.nbytes for b in batches)
-        while self._waiting and (len(self._waiting) >= self._most or self._coming + size > self._memory):
+        while self._waiting and (
+            len(self._waiting) >= self._most or self._coming + size > self._memory
+        ):
             self._take()
         self._waiting.append((size, self._pool.submit(self._encoded, list(batches))))
         self._coming += size
 
     def has(self, size: int) -> bool:
-        """Tell whether the file has at least `size` bytes; waits for row groups that are being encoded where the answer depends on them."""
-        while self._waiting and self._written < size <= self._written + 2 * self._coming:  # encoding never doubles the size
+        """Tell whether the file has at least `size` bytes; waits for row groups that are being
+        encoded where the answer depends on them.
+        """
+        while (
+            self._waiting and self._written < size <= self._written + 2 * self._coming
+        ):  # encoding never doubles the size
             self._take()
         return self._written >= size
 
@@ -74,7 +97,11 @@ class RowGroupsWriter:
         size, future = self._waiting.popleft()
         data, writer = future.result()
         self._coming -= size
-        end = len(data) - 8 - int.from_bytes(data[len(data) - 8 : len(data) - 4].to_pybytes(), "little")
+        end = (
+            len(data)
+            - 8
+            - int.from_bytes(data[len(data) - 8 : len(data) - 4].to_pybytes(), "little")
+        )
         begin = 4 if self._written else 0
         self._footers.append((data[end : len(data) - 8].to_pybytes(), self._written - begin))
         self._sink.write(data[begin:end])

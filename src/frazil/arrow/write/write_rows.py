@@ -1,7 +1,8 @@
-"""Write rows to data files: files roll at the target size per partition, rows are sorted within bounded memory, and a failed write
-removes its files.
+"""Write rows to data files: files roll at the target size per partition, rows are sorted within
+bounded memory, and a failed write removes its files.
 
-Steps: batches -> (generations of bounded size -> partitions -> sorted) -> row groups -> files -> DataFile with metrics.
+Steps: batches -> (generations of bounded size -> partitions -> sorted) -> row groups -> files ->
+DataFile with metrics.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ MAX_OPEN = 256  # partitions whose files stay open between generations
 
 @runtime_checkable
 class Splittable(Protocol):
-    """Describe a frame in memory, whose parts can be written at the same time. `nbytes` 0: a stream of unknown size."""
+    """Describe a frame in memory, whose parts can be written at the same time. `nbytes` 0: a stream
+    of unknown size.
+    """
 
     nbytes: int
 
@@ -40,7 +43,9 @@ class Splittable(Protocol):
 
 
 def write(batches: Iterable[pa.RecordBatch], context: WriteContext) -> list[DataFile]:
-    """Write rows (typed as `to_arrow_schema(context.schema)`) and list the files, durable and complete; an error leaves none behind."""
+    """Write rows (typed as `to_arrow_schema(context.schema)`) and list the files, durable and
+    complete; an error leaves none behind.
+    """
     assert context.settings is not None  # reading them checks them before the first byte is written
     files = OutputFiles(context)
     if context.lineage:
@@ -56,7 +61,9 @@ def write(batches: Iterable[pa.RecordBatch], context: WriteContext) -> list[Data
         raise
 
 
-def _write_plain(batches: Iterable[pa.RecordBatch], context: WriteContext, files: OutputFiles) -> None:
+def _write_plain(
+    batches: Iterable[pa.RecordBatch], context: WriteContext, files: OutputFiles
+) -> None:
     workers = context.workers or default_workers()
     size = batches.nbytes if isinstance(batches, Splittable) else 0
     count = min(workers, -(-size // SPLIT_BYTES))
@@ -68,13 +75,18 @@ def _write_plain(batches: Iterable[pa.RecordBatch], context: WriteContext, files
             files.pool = pool
             _roll(batches, context, files, 0)
             return
-        futures = [pool.submit(_roll, part, context, files, i) for i, part in enumerate(batches.parts(count))]
+        futures = [
+            pool.submit(_roll, part, context, files, i)
+            for i, part in enumerate(batches.parts(count))
+        ]
         errors = [e for f in futures if (e := f.exception()) is not None]
     if errors:
         raise next((e for e in errors if not isinstance(e, _Stopped)), errors[0])
 
 
-def _roll(batches: Iterable[pa.RecordBatch], context: WriteContext, files: OutputFiles, part: int) -> None:
+def _roll(
+    batches: Iterable[pa.RecordBatch], context: WriteContext, files: OutputFiles, part: int
+) -> None:
     writer = Rolling(context, files, (), part)
     try:
         for batch in batches:
@@ -90,8 +102,11 @@ class _Stopped(Exception):
     """Stop a thread because another thread of the same write has failed."""
 
 
-def _write_grouped(batches: Iterable[pa.RecordBatch], context: WriteContext, files: OutputFiles) -> None:
-    """Write rows by partition, in generations: as many rows as memory allows are grouped, then all partitions are written in parallel.
+def _write_grouped(
+    batches: Iterable[pa.RecordBatch], context: WriteContext, files: OutputFiles
+) -> None:
+    """Write rows by partition, in generations: as many rows as memory allows are grouped, then all
+    partitions are written in parallel.
 
     Files of a sorted table end with their generation, since a file must be sorted as a whole.
     """
@@ -100,20 +115,31 @@ def _write_grouped(batches: Iterable[pa.RecordBatch], context: WriteContext, fil
     is_sorted = not context.sort_order.is_unsorted
     for generation in _generations(batches, context.memory):
         chunks = iter([_joined(generation)]) if is_sorted else _chunks(generation)
-        for groups in map_in_order(lambda c: list(by_partition(_in_order(c, context), context.schema, context.spec)), chunks, workers):
+        for groups in map_in_order(
+            lambda c: list(by_partition(_in_order(c, context), context.schema, context.spec)),
+            chunks,
+            workers,
+        ):
             for group in groups:
                 if (writer := writers.get(group.key)) is None:
-                    writer = writers[group.key] = Rolling(context, files, group.values, len(writers))
+                    writer = writers[group.key] = Rolling(
+                        context, files, group.values, len(writers)
+                    )
                 writer.hold(group.rows)
         end = is_sorted or len(writers) > MAX_OPEN
-        for _ in map_in_order(lambda w, end=end: w.close() if end else w.flush(), list(writers.values()), workers):  # type: ignore[misc]
+        emptied = Rolling.close if end else Rolling.flush
+        for _ in map_in_order(emptied, list(writers.values()), workers):
             files.check()
-    for _ in map_in_order(lambda w: w.close(), list(writers.values()), workers):
+    for _ in map_in_order(Rolling.close, list(writers.values()), workers):
         files.check()
 
 
 def _in_order(batch: pa.RecordBatch, context: WriteContext) -> pa.RecordBatch:
-    return batch if context.sort_order.is_unsorted else sorted_rows(batch, context.schema, context.sort_order)
+    return (
+        batch
+        if context.sort_order.is_unsorted
+        else sorted_rows(batch, context.schema, context.sort_order)
+    )
 
 
 def _generations(batches: Iterable[pa.RecordBatch], memory: int) -> Iterator[list[pa.RecordBatch]]:
@@ -148,7 +174,9 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 class OutputFiles:
-    """Track all files of a write, numbered from `first`: list finished ones in the order of their rows, remove all when the write fails."""
+    """Track all files of a write, numbered from `first`: list finished ones in the order of their
+    rows, remove all when the write fails.
+    """
 
     def __init__(self, context: WriteContext, first: int = 1):
         self._context, self._lock = context, threading.Lock()
@@ -156,13 +184,20 @@ class OutputFiles:
         self._open: set[_OpenFile] = set()
         self._finished: list[tuple[int, int, DataFile]] = []
         self.failed = False
-        self.pool: ThreadPoolExecutor | None = None  # encodes row groups of one file at the same time
+        self.pool: ThreadPoolExecutor | None = (
+            None  # encodes row groups of one file at the same time
+        )
 
     def start(self, context: WriteContext, partition: tuple[Any, ...], part: int) -> _OpenFile:
         with self._lock:
             self._count += 1
             number = self._count
-        location = data_location(context.location, context.properties, context.directory(partition), context.file_name(number))
+        location = data_location(
+            context.location,
+            context.properties,
+            context.directory(partition),
+            context.file_name(number),
+        )
         open_file = _OpenFile(context, location, partition, part, number, self.pool)
         with self._lock:
             self._open.add(open_file)
@@ -195,9 +230,21 @@ class _OpenFile:
     """Write one data file; `close` returns its manifest entry."""
 
     def __init__(
-        self, context: WriteContext, location: str, partition: tuple[Any, ...], part: int, number: int, pool: ThreadPoolExecutor | None
-    ):  # fmt: skip
-        self._context, self.location, self._partition, self.part, self.number = context, location, partition, part, number
+        self,
+        context: WriteContext,
+        location: str,
+        partition: tuple[Any, ...],
+        part: int,
+        number: int,
+        pool: ThreadPoolExecutor | None,
+    ):
+        self._context, self.location, self._partition, self.part, self.number = (
+            context,
+            location,
+            partition,
+            part,
+            number,
+        )
         self._output = context.storage.open_output(location)
         self._sink = self._output.__enter__()
         try:
@@ -208,7 +255,9 @@ class _OpenFile:
             raise
 
     def write(self, batches: list[pa.RecordBatch]) -> None:
-        with translated_errors(self.location, "write"):  # the batches are in memory already, so an OSError is one of the file
+        with translated_errors(
+            self.location, "write"
+        ):  # the batches are in memory already, so an OSError is one of the file
             self.writer.write(batches)
 
     def close(self) -> DataFile:
@@ -224,9 +273,14 @@ class _OpenFile:
             raise
         context = self._context
         return DataFile(
-            file_path=self.location, file_format=context.format, partition=self._partition, file_size_in_bytes=size,
-            sort_order_id=context.sort_order.order_id, spec_id=context.spec.spec_id, **metrics.as_file(),
-        )  # fmt: skip
+            file_path=self.location,
+            file_format=context.format,
+            partition=self._partition,
+            file_size_in_bytes=size,
+            sort_order_id=context.sort_order.order_id,
+            spec_id=context.spec.spec_id,
+            **metrics.as_file(),
+        )
 
     def _complete(self, metrics: Metrics) -> None:
         if metrics.unknown:
@@ -234,7 +288,9 @@ class _OpenFile:
                 missing_bounds(metrics, source, self._context.schema, self._context.metrics)
 
     def abort(self) -> None:
-        """Remove the file: the context of `open_output` does so when it ends by an error, which is raised again and suppressed here."""
+        """Remove the file: the context of `open_output` does so when it ends by an error, which is
+        raised again and suppressed here.
+        """
         error = _Stopped()
         with contextlib.suppress(Exception):
             self.writer.abort()
@@ -243,9 +299,13 @@ class _OpenFile:
 
 
 class Rolling:
-    """Write the files of one partition, one after another: rows are held until they fill a row group, a file ends at the target size."""
+    """Write the files of one partition, one after another: rows are held until they fill a row
+    group, a file ends at the target size.
+    """
 
-    def __init__(self, context: WriteContext, files: OutputFiles, partition: tuple[Any, ...], part: int):
+    def __init__(
+        self, context: WriteContext, files: OutputFiles, partition: tuple[Any, ...], part: int
+    ):
         self._context, self._files, self._partition, self._part = context, files, partition, part
         self._held: list[pa.RecordBatch] = []
         self._bytes = self._rows = 0

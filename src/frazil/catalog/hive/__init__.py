@@ -1,8 +1,10 @@
-"""Serve tables of a Hive Metastore: it keeps a pointer to each table's metadata file, as Java's HiveCatalog and PyIceberg expect it.
+"""Serve tables of a Hive Metastore: it keeps a pointer to each table's metadata file, as Java's
+HiveCatalog and PyIceberg expect it.
 
-Other rooms use `HiveBackend`, and `partitioned_table` for the partitions of Hive's own tables. `structs` and `calls` describe the
-metastore's Thrift protocol, `client` speaks it, `table_object` makes the table or view that the metastore stores, `locks` holds its lock
-during a commit, `pointers` commits, `site` reads hive-site.xml.
+Other rooms use `HiveBackend`, and `partitioned_table` for the partitions of Hive's own tables.
+`structs` and `calls` describe the metastore's Thrift protocol, `client` speaks it, `table_object`
+makes the table or view that the metastore stores, `locks` holds its lock during a commit,
+`pointers` commits, `site` reads hive-site.xml.
 """
 
 from typing import Any

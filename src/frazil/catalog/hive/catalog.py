@@ -1,5 +1,5 @@
-"""Keep tables and views in a Hive Metastore, in the layout of Java's HiveCatalog: the parameter metadata_location of each points to its
-metadata.
+"""Keep tables and views in a Hive Metastore, in the layout of Java's HiveCatalog: the parameter
+metadata_location of each points to its metadata.
 
 `HiveBackend` names and finds tables, `views` does so for views; `pointers` moves their pointers.
 """
@@ -54,16 +54,21 @@ from frazil.storage.locations import join
 
 
 class HiveBackend(HiveViews):
-    """Keep tables and views in a Hive Metastore (2.3, 3.1, 4.0). Properties: `uri` holds its addresses, `warehouse` is the directory of new
-    namespaces; see docs/options.md for the others."""
+    """Keep tables and views in a Hive Metastore (2.3, 3.1, 4.0). Properties: `uri` holds its
+    addresses, `warehouse` is the directory of new namespaces; see docs/options.md for the others.
+    """
 
     writes_metadata_files = True
 
     def __init__(self, name: str, properties: Mapping[str, str]):
         self.name, self.properties = name, dict(properties)
-        self.warehouse = absolute(self.properties["warehouse"]) if self.properties.get("warehouse") else None
+        self.warehouse = (
+            absolute(self.properties["warehouse"]) if self.properties.get("warehouse") else None
+        )
         if self.warehouse is not None:
-            storage_for(self.warehouse, self.properties)  # raises for a scheme without storage now, not at the first table
+            storage_for(
+                self.warehouse, self.properties
+            )  # raises for a scheme without storage now, not at the first table
         self.settings = settings(self.properties)
         self.client = HiveClient(self.settings)
         self._pointers = Pointers(self.client, self.settings)
@@ -82,9 +87,15 @@ class HiveBackend(HiveViews):
         return self._pointers.stored(namespace[0], name) if len(namespace) == 1 else None
 
     def _pointer(self, identifier: Identifier) -> str | None:
-        """Return the metadata location of a table; None: there is none of that name, or it is no Iceberg table."""
+        """Return the metadata location of a table; None: there is none of that name, or it is no
+        Iceberg table.
+        """
         stored = self._stored(identifier)
-        return (stored.parameters or {})[LOCATION] if stored is not None and is_iceberg(stored) else None
+        return (
+            (stored.parameters or {})[LOCATION]
+            if stored is not None and is_iceberg(stored)
+            else None
+        )
 
     def _iceberg(self, identifier: Identifier) -> HiveTable:
         stored = self._stored(identifier)
@@ -98,10 +109,20 @@ class HiveBackend(HiveViews):
         with contextlib.suppress(FrazilError):
             stored = self._stored(identifier)
         if stored is not None and is_iceberg_view(stored):
-            return NoSuchTableError(f"{name} is a view, not a table.", hint=f"load_view({full_name(identifier)!r}) loads it.", table=name)
+            return NoSuchTableError(
+                f"{name} is a view, not a table.",
+                hint=f"load_view({full_name(identifier)!r}) loads it.",
+                table=name,
+            )
         if stored is not None and not is_iceberg(stored):
-            return NoSuchTableError(f"{name} is no Iceberg table, but {described(stored)}.", hint="It is left alone.", table=name)
-        return NoSuchTableError(f"Table does not exist: {name}.", hint=self._near(identifier), table=name)
+            return NoSuchTableError(
+                f"{name} is no Iceberg table, but {described(stored)}.",
+                hint="It is left alone.",
+                table=name,
+            )
+        return NoSuchTableError(
+            f"Table does not exist: {name}.", hint=self._near(identifier), table=name
+        )
 
     def _near(self, identifier: Identifier) -> str | None:
         """Return the hint for a table that does not exist, by what its namespace holds."""
@@ -129,19 +150,27 @@ class HiveBackend(HiveViews):
     def table_location(self, identifier: Identifier) -> str:
         """Choose the location of a new table: its name below the location of the database.
 
-        A suffix makes it unique if the property unique-table-location (of Java's catalogs) is true, or if the directory holds the files of
-        another table already: a table keeps its files where they are when it is renamed.
+        A suffix makes it unique if the property unique-table-location (of Java's catalogs) is true,
+        or if the directory holds the files of another table already: a table keeps its files where
+        they are when it is renamed.
         """
         parent = self._existing(identifier[:-1]).locationUri
         if not parent:
-            raise InvalidInput(f"Database {identifier[0]} has no location, so a new table needs one.", hint="Set one of them.")
+            raise InvalidInput(
+                f"Database {identifier[0]} has no location, so a new table needs one.",
+                hint="Set one of them.",
+            )
         place = join(absolute(parent), identifier[-1])
-        if self.settings.unique_locations or self._storage(place).is_directory(join(place, "metadata")):
+        if self.settings.unique_locations or self._storage(place).is_directory(
+            join(place, "metadata")
+        ):
             place += f"-{uuid.uuid4().hex}"
         return place
 
     def load(self, identifier: Identifier) -> LoadedTable:
-        loaded = load_pointed(lambda: self._pointer(identifier), self._storage, full_name(identifier))
+        loaded = load_pointed(
+            lambda: self._pointer(identifier), self._storage, full_name(identifier)
+        )
         if loaded is None:
             raise self._no_table(identifier)
         location, metadata, storage = loaded
@@ -158,27 +187,53 @@ class HiveBackend(HiveViews):
 
     def _taken(self, identifier: Identifier, stored: HiveTable | None) -> TableAlreadyExistsError:
         name = f"{self.name}.{full_name(identifier)}"
-        kind = "" if stored is None or is_iceberg(stored) else f" It is no Iceberg table, but {described(stored)}."
+        kind = (
+            ""
+            if stored is None or is_iceberg(stored)
+            else f" It is no Iceberg table, but {described(stored)}."
+        )
         return TableAlreadyExistsError(f"Table or view already exists: {name}.{kind}", table=name)
 
     def _staged(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
         place = metadata.location or self.table_location(identifier)
-        return LoadedTable(tuple(identifier), "", replace(metadata, location=place), self._storage(place), dict(self.properties))
+        return LoadedTable(
+            tuple(identifier),
+            "",
+            replace(metadata, location=place),
+            self._storage(place),
+            dict(self.properties),
+        )
 
     def create(
-        self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+        self,
+        identifier: Identifier,
+        metadata: TableMetadata,
+        *,
+        updates: Sequence[Update] = (),
+        requirements: Sequence[Requirement] = (),
     ) -> Outcome:
         database, name = self._names(identifier)
         if (stored := self._stored(identifier)) is not None:
             return Conflict(str(self._taken(identifier, stored)))
         create = self._create_pointer_of
-        return create_pointed(self._staged(identifier, metadata), lambda t: create(database, name, t), lambda: self.load(identifier))
+        return create_pointed(
+            self._staged(identifier, metadata),
+            lambda t: create(database, name, t),
+            lambda: self.load(identifier),
+        )
 
     def _create_pointer_of(self, database: str, name: str, table: LoadedTable) -> bool:
-        return self._pointers.create(new_table(table, database, name, self.settings), table.metadata_location)
+        return self._pointers.create(
+            new_table(table, database, name, self.settings), table.metadata_location
+        )
 
     def swap(
-        self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
+        self,
+        base: LoadedTable,
+        metadata: TableMetadata,
+        *,
+        updates: Sequence[Update] = (),
+        requirements: Sequence[Requirement] = (),
     ) -> Outcome:
         database, name = base.identifier
 
@@ -213,16 +268,28 @@ class HiveBackend(HiveViews):
         if (stored := self._stored(target)) is not None:
             raise self._taken(target, stored)
         table = self.load(source)
-        if not self._pointers.rename((source[0], source[1]), (database, name), table_change(table, table, self.settings)):
+        if not self._pointers.rename(
+            (source[0], source[1]), (database, name), table_change(table, table, self.settings)
+        ):
             message = f"Table {full_name(source)} changed while it was renamed."
             raise CommitFailedException(message, hint="Try again.", table=full_name(source))
 
-    def register_table(self, identifier: Identifier, metadata_location: str, overwrite: bool = False) -> LoadedTable:
+    def register_table(
+        self, identifier: Identifier, metadata_location: str, overwrite: bool = False
+    ) -> LoadedTable:
         location = absolute(metadata_location)
         if not metadata_files.is_metadata_file(location):
-            raise InvalidInput(f"{location} is no metadata file: its name ends in .metadata.json.", file=location)
+            raise InvalidInput(
+                f"{location} is no metadata file: its name ends in .metadata.json.", file=location
+            )
         storage = self._storage(location)
-        table = LoadedTable(tuple(identifier), location, metadata_files.read(storage, location), storage, dict(self.properties))
+        table = LoadedTable(
+            tuple(identifier),
+            location,
+            metadata_files.read(storage, location),
+            storage,
+            dict(self.properties),
+        )
         database, name = self._names(identifier)
         stored = self._stored(identifier)
         if stored is not None and overwrite and is_iceberg(stored):
@@ -240,19 +307,26 @@ class HiveBackend(HiveViews):
         return table
 
     def _base_of(self, stored: HiveTable, table: LoadedTable) -> LoadedTable:
-        """Return the table that another one replaces. Where its metadata file is missing or damaged, it stands for the pointer alone, and
-        all of its parameters in the metastore stay."""
+        """Return the table that another one replaces. Where its metadata file is missing or
+        damaged, it stands for the pointer alone, and all of its parameters in the metastore stay.
+        """
         try:
             return self.load(table.identifier)
         except (NoSuchFileError, CorruptData):
             return replace(table, metadata_location=(stored.parameters or {})[LOCATION])
 
     def list_tables(self, namespace: Identifier) -> Identifiers:
-        """Return the Iceberg tables of a database; with the property list-all-tables (of Java's catalog) all its tables and views."""
+        """Return the Iceberg tables of a database; with the property list-all-tables (of Java's
+        catalog) all its tables and views.
+        """
         self._existing(check_namespace(namespace))
         names = sorted(self.client.ask(calls.GET_TABLE_NAMES, namespace[0]))
         if not self.settings.list_all:
-            names = sorted(str(table.tableName) for table in self._objects(namespace[0], names) if is_iceberg(table))
+            names = sorted(
+                str(table.tableName)
+                for table in self._objects(namespace[0], names)
+                if is_iceberg(table)
+            )
         return [(*namespace, name) for name in names]
 
 

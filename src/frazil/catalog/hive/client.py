@@ -1,6 +1,8 @@
-"""Call a Hive Metastore by Thrift: connections that are kept and shared by threads, several servers of which any may fail, errors by type.
+"""Call a Hive Metastore by Thrift: connections that are kept and shared by threads, several servers
+of which any may fail, errors by type.
 
-A call is sent again only if it reads, or if it was certainly not sent: where the answer to a change is lost, Unclear is raised.
+A call is sent again only if it reads, or if it was certainly not sent: where the answer to a change
+is lost, Unclear is raised.
 """
 
 from __future__ import annotations
@@ -17,7 +19,13 @@ from frazil.catalog.base import Unclear
 from frazil.catalog.hive import calls
 from frazil.catalog.hive.calls import MetastoreCall
 from frazil.catalog.hive.settings import HiveSettings
-from frazil.catalog.hive.transport import AnswerLimits, opened_socket, protocol_over, thrift_library, transport_over
+from frazil.catalog.hive.transport import (
+    AnswerLimits,
+    opened_socket,
+    protocol_over,
+    thrift_library,
+    transport_over,
+)
 from frazil.errors import FrazilError, StorageError, Unsupported
 from frazil.spec.properties import HIVE_LOCK_ENABLED
 
@@ -36,7 +44,9 @@ _HINTS = {"HIVE_LOCKS": _NO_LOCKS, "NEXT_LOCK_ID": _NO_LOCKS}
 
 
 class MetastoreError(StorageError):
-    """Report that the metastore answered with an exception. `kind`: its name, such as NoSuchObjectException."""
+    """Report that the metastore answered with an exception. `kind`: its name, such as
+    NoSuchObjectException.
+    """
 
     @property
     def kind(self) -> str:
@@ -44,8 +54,8 @@ class MetastoreError(StorageError):
 
 
 class _Broken(Exception):
-    """Report that a connection failed, or that what came over it is no answer. `sent`: whether the server may have the call. `advice`: what
-    to check."""
+    """Report that a connection failed, or that what came over it is no answer. `sent`: whether the
+    server may have the call. `advice`: what to check."""
 
     def __init__(self, cause: Exception, sent: bool):
         super().__init__(f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__)
@@ -55,8 +65,8 @@ class _Broken(Exception):
 
 
 class Connection:
-    """Hold one connection to one server. `compares`: whether this server checks expected parameters; None: it was not asked. Raises
-    _Broken."""
+    """Hold one connection to one server. `compares`: whether this server checks expected
+    parameters; None: it was not asked. Raises _Broken."""
 
     def __init__(self, server: int, address: tuple[str, int], settings: HiveSettings):
         self.server, self.address = server, f"{address[0]}:{address[1]}"
@@ -65,7 +75,9 @@ class Connection:
         try:
             self._socket = opened_socket(address, self._limits, settings)
             try:
-                self._protocol = protocol_over(transport_over(self._socket, address, self._limits, settings))
+                self._protocol = protocol_over(
+                    transport_over(self._socket, address, self._limits, settings)
+                )
             except BaseException:
                 self._socket.close()
                 raise
@@ -82,8 +94,12 @@ class Connection:
         self._socket.close()
 
     def call(self, call: MetastoreCall, values: tuple[Any, ...]) -> Any:
-        """Call the server and return its result. Raises MetastoreError for an exception of the server."""
-        arguments = SimpleNamespace(**{f"argument{number}": value for number, value in enumerate(values, 1)})
+        """Call the server and return its result. Raises MetastoreError for an exception of the
+        server.
+        """
+        arguments = SimpleNamespace(
+            **{f"argument{number}": value for number, value in enumerate(values, 1)}
+        )
         sent = False
         try:
             protocol = self._protocol
@@ -108,26 +124,38 @@ class Connection:
         return self._result(call, vars(result))
 
     def _refusal(self, call: MetastoreCall, refusal: Any) -> Exception:
-        """Return the error for a refusal by the Thrift layer, which did not reach the metastore's own code or failed there."""
+        """Return the error for a refusal by the Thrift layer, which did not reach the metastore's
+        own code or failed there.
+        """
         text = str(refusal.message or refusal)[:_SHOWN]
         if refusal.type == _UNKNOWN_METHOD:
             message = f"The metastore {self.address} does not know the call {call.name}: {text}"
             return Unsupported(message, hint="It has to be 2.3 or later.")
-        return MetastoreError(f"The metastore {self.address} failed in {call.name}: {text}", kind="TApplicationException")
+        return MetastoreError(
+            f"The metastore {self.address} failed in {call.name}: {text}",
+            kind="TApplicationException",
+        )
 
     def _result(self, call: MetastoreCall, result: dict[str, Any]) -> Any:
         for name in call.raises:
             if (raised := result.get(name)) is not None:
                 text = (raised.message or "no message")[:_SHOWN]
                 hint = next((advice for word, advice in _HINTS.items() if word in text), None)
-                raise MetastoreError(f"The metastore answered {call.name} with {name}: {text}", kind=name, hint=hint)
+                raise MetastoreError(
+                    f"The metastore answered {call.name} with {name}: {text}", kind=name, hint=hint
+                )
         if call.returns is not None and result.get("success") is None:
-            raise MetastoreError(f"The metastore {self.address} answered {call.name} without a result.", kind="MissingResult")
+            raise MetastoreError(
+                f"The metastore {self.address} answered {call.name} without a result.",
+                kind="MissingResult",
+            )
         return result.get("success")
 
 
 class HiveClient:
-    """Call the servers of one metastore. The server that answered last is asked first. Safe for threads and across a fork."""
+    """Call the servers of one metastore. The server that answered last is asked first. Safe for
+    threads and across a fork.
+    """
 
     def __init__(self, settings: HiveSettings):
         thrift_library()
@@ -135,9 +163,12 @@ class HiveClient:
         self._idle: list[Connection] = []
         self._lock, self._owner, self._server = threading.Lock(), os.getpid(), 0
 
-    def ask(self, call: MetastoreCall, *values: Any, first: Callable[[Connection], None] | None = None) -> Any:
-        """Make a call. `first`: asks over the same connection before, what the same server answers; it must not change anything. Raises
-        MetastoreError for an exception of the server, Unclear where a change may have been made, StorageError, and what `first` raises."""
+    def ask(
+        self, call: MetastoreCall, *values: Any, first: Callable[[Connection], None] | None = None
+    ) -> Any:
+        """Make a call. `first`: asks over the same connection before, what the same server answers;
+        it must not change anything. Raises MetastoreError for an exception of the server, Unclear
+        where a change may have been made, StorageError, and what `first` raises."""
         for last in (False, True):
             connection, calling = self._connected(), False
             try:
@@ -151,7 +182,9 @@ class HiveClient:
                 if calling and call.changes and error.sent:
                     raise Unclear(message) from error
                 if last:
-                    raise StorageError(message, hint="Try again; the metastore's log may tell more.") from error
+                    raise StorageError(
+                        message, hint="Try again; the metastore's log may tell more."
+                    ) from error
             except FrazilError:  # answered, so the connection can be used again
                 self._give_back(connection)
                 raise
@@ -196,10 +229,14 @@ class HiveClient:
                     continue
                 self._server = server
                 return connection
-        raise StorageError(f"No Hive Metastore answers: {', '.join(failures.values())}.", hint=" ".join(advices))
+        raise StorageError(
+            f"No Hive Metastore answers: {', '.join(failures.values())}.", hint=" ".join(advices)
+        )
 
     def _introduce(self, connection: Connection) -> None:
-        """Tell the server who asks, as Java's client does. A server that does not want to know is asked all the same."""
+        """Tell the server who asks, as Java's client does. A server that does not want to know is
+        asked all the same.
+        """
         if self.settings.identity is not None:  # the server knows it by SASL
             return
         try:
@@ -220,9 +257,14 @@ class HiveClient:
         connection.close()
 
     def _leave(self, connection: Connection) -> None:
-        """Close a connection that failed, with the idle ones to the same server, which would fail in turn, and ask another server next."""
+        """Close a connection that failed, with the idle ones to the same server, which would fail
+        in turn, and ask another server next.
+        """
         with self._lock:
-            failed = [connection, *(idle for idle in self._idle if idle.server == connection.server)]
+            failed = [
+                connection,
+                *(idle for idle in self._idle if idle.server == connection.server),
+            ]
             self._idle = [idle for idle in self._idle if idle.server != connection.server]
             if self._server == connection.server:
                 self._server = (connection.server + 1) % len(self.settings.addresses)

@@ -1,7 +1,8 @@
-"""Hold a Hive Metastore's exclusive lock of a table during a commit: wait with growing pauses, send heartbeats, release.
+"""Hold a Hive Metastore's exclusive lock of a table during a commit: wait with growing pauses, send
+heartbeats, release.
 
-A process that is killed leaves its lock; the metastore forgets it when no heartbeat has come for `hive.txn.timeout` (300 s). A time-out
-names who holds the lock, and for how long.
+A process that is killed leaves its lock; the metastore forgets it when no heartbeat has come for
+`hive.txn.timeout` (300 s). A time-out names who holds the lock, and for how long.
 """
 
 from __future__ import annotations
@@ -36,29 +37,47 @@ _GROWTH = 1.5
 
 
 class TableLock:
-    """Hold a lock that was acquired. Heartbeats go out in the background, the first one after an interval."""
+    """Hold a lock that was acquired. Heartbeats go out in the background, the first one after an
+    interval.
+    """
 
     def __init__(self, client: HiveClient, lock_id: int, name: str):
         self._client, self._id, self._name = client, lock_id, name
-        self._alive_at = time.monotonic()  # the last time that the metastore said that the lock is held
+        self._alive_at = (
+            time.monotonic()
+        )  # the last time that the metastore said that the lock is held
         self._released, self._lost, self._left = threading.Event(), "", False
-        self._beating = threading.Thread(target=self._beat, name="frazil-hive-heartbeat", daemon=True)
+        self._beating = threading.Thread(
+            target=self._beat, name="frazil-hive-heartbeat", daemon=True
+        )
         self._beating.start()
 
     def check(self) -> None:
-        """Raise WaitingForLockException if the metastore has said that the lock is no longer held. Where heartbeats are missing, because
-        this process was stopped or they did not get through, it is asked now."""
-        if not self._lost and time.monotonic() - self._alive_at > 1.5 * self._client.settings.heartbeat_interval:
+        """Raise WaitingForLockException if the metastore has said that the lock is no longer held.
+        Where heartbeats are missing, because this process was stopped or they did not get through,
+        it is asked now."""
+        if (
+            not self._lost
+            and time.monotonic() - self._alive_at > 1.5 * self._client.settings.heartbeat_interval
+        ):
             try:
                 self._send_heartbeat()
             except MetastoreError as error:
                 self._lost = str(error)
         if self._lost:
-            raise WaitingForLockException(f"The metastore's lock on {self._name} was lost: {self._lost}", table=self._name)
+            raise WaitingForLockException(
+                f"The metastore's lock on {self._name} was lost: {self._lost}", table=self._name
+            )
 
     def leave(self) -> None:
-        """Leave the lock to the metastore, which forgets it when no more heartbeats come, instead of releasing it."""
-        logger.warning("Lock %d on %s is left until it expires: the outcome of a commit under it is not known.", self._id, self._name)
+        """Leave the lock to the metastore, which forgets it when no more heartbeats come, instead
+        of releasing it.
+        """
+        logger.warning(
+            "Lock %d on %s is left until it expires: the outcome of a commit under it is not known.",
+            self._id,
+            self._name,
+        )
         self._left = True
 
     def release(self) -> None:
@@ -84,7 +103,9 @@ class TableLock:
 
 @contextlib.contextmanager
 def table_lock(client: HiveClient, database: str, table: str) -> Iterator[TableLock]:
-    """Take the exclusive lock of a table, which need not exist. Raises WaitingForLockException if others hold it for too long."""
+    """Take the exclusive lock of a table, which need not exist. Raises WaitingForLockException if
+    others hold it for too long.
+    """
     name = f"{database}.{table}"
     answer, repeated = _requested(client, database, table)
     if answer.lockid is None:
@@ -104,11 +125,15 @@ def table_lock(client: HiveClient, database: str, table: str) -> Iterator[TableL
 
 
 def _requested(client: HiveClient, database: str, table: str) -> tuple[LockResponse, str | None]:
-    """Ask for a lock. Where the answer is lost, look for the request among all locks, by a name that no other has. Returns the answer, and
-    that name if the request was sent more than once: the server may carry out each of them, however late."""
+    """Ask for a lock. Where the answer is lost, look for the request among all locks, by a name
+    that no other has. Returns the answer, and that name if the request was sent more than once: the
+    server may carry out each of them, however late."""
     agent = f"Frazil-{uuid.uuid4()}"
-    # In small letters, as the metastore stores names: 2.3 gives the locks of `DB.T` and of `db.t` to two writers at once.
-    component = LockComponent(_EXCLUSIVE, _OF_TABLE, database.lower(), table.lower(), _OUTSIDE_TRANSACTIONS)
+    # In small letters, as the metastore stores names: 2.3 gives the locks of `DB.T` and of `db.t`
+    # to two writers at once.
+    component = LockComponent(
+        _EXCLUSIVE, _OF_TABLE, database.lower(), table.lower(), _OUTSIDE_TRANSACTIONS
+    )
     request = LockRequest([component], client.settings.user, socket.gethostname(), agent)
     end = time.monotonic() + client.settings.lock_creation_timeout
     pauses, repeated = _pauses(client), None
@@ -125,8 +150,12 @@ def _requested(client: HiveClient, database: str, table: str) -> tuple[LockRespo
         time.sleep(next(pauses))
 
 
-def _release_others(client: HiveClient, database: str, table: str, agent: str, kept_lock_id: int | None) -> None:
-    """Remove the locks of a request that was sent more than once, but the one that is kept: it would wait for them, or others would."""
+def _release_others(
+    client: HiveClient, database: str, table: str, agent: str, kept_lock_id: int | None
+) -> None:
+    """Remove the locks of a request that was sent more than once, but the one that is kept: it
+    would wait for them, or others would.
+    """
     try:
         for lock in locks_on(client, database, table):
             if lock.agentInfo == agent and lock.lockid not in (None, kept_lock_id):
@@ -135,8 +164,12 @@ def _release_others(client: HiveClient, database: str, table: str, agent: str, k
         logger.warning("Could not look for more locks of ours on %s.%s: %s", database, table, error)
 
 
-def _wait(client: HiveClient, answer: LockResponse, database: str, table: str, repeated: str | None) -> None:
-    """Wait until the metastore gives the lock. `repeated`: see `_requested`. Raises WaitingForLockException."""
+def _wait(
+    client: HiveClient, answer: LockResponse, database: str, table: str, repeated: str | None
+) -> None:
+    """Wait until the metastore gives the lock. `repeated`: see `_requested`. Raises
+    WaitingForLockException.
+    """
     name, began, pauses = f"{database}.{table}", time.monotonic(), _pauses(client)
     lock_id = answer.lockid
     while answer.state == _WAITING:
@@ -159,7 +192,9 @@ def _wait(client: HiveClient, answer: LockResponse, database: str, table: str, r
             )  # the metastore's database failed: the next may get through
     if answer.state != _ACQUIRED:
         why = f": {answer.errorMessage}" if answer.errorMessage else ""
-        raise WaitingForLockException(f"The metastore refused its lock on {name} (state {answer.state}){why}.", table=name)
+        raise WaitingForLockException(
+            f"The metastore refused its lock on {name} (state {answer.state}){why}.", table=name
+        )
 
 
 def _pauses(client: HiveClient) -> Iterator[float]:
@@ -171,15 +206,26 @@ def _pauses(client: HiveClient) -> Iterator[float]:
 
 def locks_on(client: HiveClient, database: str, table: str) -> list[HeldLock]:
     """Return all locks on a table, those that wait among them."""
-    request = ShowLocksRequest(database.lower(), table.lower())  # compared as the metastore stores names, in small letters
+    request = ShowLocksRequest(
+        database.lower(), table.lower()
+    )  # compared as the metastore stores names, in small letters
     locks: list[HeldLock] = client.ask(calls.SHOW_LOCKS, request).locks or []
-    return [lock for lock in locks if ((lock.dbname or "").lower(), (lock.tablename or "").lower()) == (database.lower(), table.lower())]
+    return [
+        lock
+        for lock in locks
+        if ((lock.dbname or "").lower(), (lock.tablename or "").lower())
+        == (database.lower(), table.lower())
+    ]
 
 
 def _lock_holders(client: HiveClient, database: str, table: str, own_lock_id: int | None) -> str:
     """Format who else holds the lock: owner, age and last heartbeat."""
     try:
-        foreign_locks = [lock for lock in locks_on(client, database, table) if lock.lockid != own_lock_id and lock.state == _ACQUIRED]
+        foreign_locks = [
+            lock
+            for lock in locks_on(client, database, table)
+            if lock.lockid != own_lock_id and lock.state == _ACQUIRED
+        ]
     except FrazilError as error:
         return f"somebody whom the metastore does not tell ({error})"
     now = time.time()
@@ -192,11 +238,15 @@ def _lock_holders(client: HiveClient, database: str, table: str, own_lock_id: in
 
 
 def _age(milliseconds: int | None, now: float) -> str:
-    return f"{max(0, now - milliseconds / 1000):.0f} s ago" if milliseconds else "at an unknown time"
+    return (
+        f"{max(0, now - milliseconds / 1000):.0f} s ago" if milliseconds else "at an unknown time"
+    )
 
 
 def unlock(client: HiveClient, lock_id: int, name: str) -> None:
-    """Give a lock back. A failure is logged: the metastore forgets the lock when it hears no heartbeats."""
+    """Give a lock back. A failure is logged: the metastore forgets the lock when it hears no
+    heartbeats.
+    """
     try:
         client.ask(calls.UNLOCK, UnlockRequest(lock_id))
     except FrazilError as error:

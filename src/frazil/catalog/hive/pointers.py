@@ -1,9 +1,11 @@
-"""Move the pointer of a table or view in a Hive Metastore: under its lock, and on condition that the pointer is still that of the base.
+"""Move the pointer of a table or view in a Hive Metastore: under its lock, and on condition that
+the pointer is still that of the base.
 
-The condition is `expected_parameter_key` of an alter_table, which Hive 2.3.10 and 4.0 check within their own transaction; older servers
-ignore it. It is sent always: with the lock it guards against writers without one, without the lock it is all there is. So before its first
-commit without a lock, a connection is sent an alter_table that every server rejects: the error's text shows whether the server checks the
-condition.
+The condition is `expected_parameter_key` of an alter_table, which Hive 2.3.10 and 4.0 check within
+their own transaction; older servers ignore it. It is sent always: with the lock it guards against
+writers without one, without the lock it is all there is. So before its first commit without a lock,
+a connection is sent an alter_table that every server rejects: the error's text shows whether the
+server checks the condition.
 """
 
 from __future__ import annotations
@@ -21,28 +23,45 @@ from frazil.catalog.hive import calls
 from frazil.catalog.hive.client import Connection, HiveClient, MetastoreError
 from frazil.catalog.hive.locks import TableLock, table_lock
 from frazil.catalog.hive.settings import HiveSettings
-from frazil.catalog.hive.structs import ClientCapabilities, EnvironmentContext, FieldSchema, GetTableRequest, HiveTable
+from frazil.catalog.hive.structs import (
+    ClientCapabilities,
+    EnvironmentContext,
+    FieldSchema,
+    GetTableRequest,
+    HiveTable,
+)
 from frazil.catalog.hive.table_object import LOCATION, is_iceberg, lock_enabled, updated
 from frazil.catalog.hive.view_object import is_iceberg_view, is_view, updated_view
 from frazil.catalog.views import LoadedView
 from frazil.codec.view_json import decode_view
-from frazil.errors import CommitFailedException, FrazilError, InvalidInput, TableAlreadyExistsError, Unsupported
+from frazil.errors import (
+    CommitFailedException,
+    FrazilError,
+    InvalidInput,
+    TableAlreadyExistsError,
+    Unsupported,
+)
 from frazil.spec.properties import HIVE_LOCK_ENABLED
 from frazil.storage import Storage
 
 logger = logging.getLogger("frazil.catalog")
 _NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
-_STALE = "has been modified"  # how servers refuse an expected parameter, in two sentences that differ otherwise
+# how servers refuse an expected parameter, in two sentences that differ otherwise
+_STALE = "has been modified"
 _INCOMPARABLE = re.compile("Comparisons between 'CLOB|ORA-00932: .*CLOB|ORA-22848")
-_NO_SUCH_LOCATION = "none: asked by Frazil to see whether this server checks expected_parameter_value"
+_NO_SUCH_LOCATION = (
+    "none: asked by Frazil to see whether this server checks expected_parameter_value"
+)
 
 
 @dataclass(frozen=True)
 class PointerChange:
-    """Describe how a table or view changes: from the metadata file `expected` to `location`. Both are the same where it is renamed.
+    """Describe how a table or view changes: from the metadata file `expected` to `location`. Both
+    are the same where it is renamed.
 
-    `is_own`: tells whether a stored object is of the same kind; `applied`: returns it with the new state; `went_by`: tells, by the metadata
-    file that is current now, whether the new state was current for a moment, and raises Unclear where that cannot be told.
+    `is_own`: tells whether a stored object is of the same kind; `applied`: returns it with the new
+    state; `went_by`: tells, by the metadata file that is current now, whether the new state was
+    current for a moment, and raises Unclear where that cannot be told.
     """
 
     expected: str
@@ -68,8 +87,12 @@ def table_change(base: LoadedTable, table: LoadedTable, settings: HiveSettings) 
     )
 
 
-def view_change(base: LoadedView, view: LoadedView, storage_of: Callable[[str], Storage], settings: HiveSettings) -> PointerChange:
-    """Describe the change of a view from one state to the next. The catalog alone says whether it takes the lock, as in Java."""
+def view_change(
+    base: LoadedView, view: LoadedView, storage_of: Callable[[str], Storage], settings: HiveSettings
+) -> PointerChange:
+    """Describe the change of a view from one state to the next. The catalog alone says whether it
+    takes the lock, as in Java.
+    """
     return PointerChange(
         base.metadata_location,
         view.metadata_location,
@@ -81,17 +104,22 @@ def view_change(base: LoadedView, view: LoadedView, storage_of: Callable[[str], 
 
 
 class Pointers:
-    """Create, move and rename pointers. What was learned is kept: of each connection, whether its server checks the expected pointer, since
-    servers of one metastore may be of different releases; and whether their database can."""
+    """Create, move and rename pointers. What was learned is kept: of each connection, whether its
+    server checks the expected pointer, since servers of one metastore may be of different releases;
+    and whether their database can."""
 
     def __init__(self, client: HiveClient, settings: HiveSettings):
         self._client, self._settings = client, settings
-        self._cannot_compare = False  # Derby, as Hive 4 uses it, cannot compare the texts of parameters
+        self._cannot_compare = (
+            False  # Derby, as Hive 4 uses it, cannot compare the texts of parameters
+        )
 
     def stored(self, database: str, name: str) -> HiveTable | None:
         """Return what the metastore has under a name; None: nothing."""
         try:
-            table: HiveTable | None = self._client.ask(calls.GET_TABLE, GetTableRequest(database, name, ClientCapabilities([]))).table
+            table: HiveTable | None = self._client.ask(
+                calls.GET_TABLE, GetTableRequest(database, name, ClientCapabilities([]))
+            ).table
         except MetastoreError as error:
             if error.kind == "NoSuchObjectException":
                 return None
@@ -99,22 +127,30 @@ class Pointers:
         return table
 
     def create(self, made: HiveTable, location: str) -> bool:
-        """Create a table or view that points to a location. False: the name is taken. Raises as `catalog.pointer.Move` does."""
+        """Create a table or view that points to a location. False: the name is taken. Raises as
+        `catalog.pointer.Move` does.
+        """
         database, name = str(made.dbName), str(made.tableName)
         try:
             self._client.ask(calls.CREATE_TABLE, made, EnvironmentContext(_NO_STATISTICS))
         except MetastoreError as error:
-            # The server may have tried twice by itself, so that "already exists" can mean this table.
+            # The server may have tried twice by itself, so that "already exists" can mean this
+            # table.
             stored_now = self._stored_after_error(database, name, error)
             if stored_now is not None:
                 return _points_to(stored_now, location)
             if error.kind == "InvalidObjectException":
-                raise InvalidInput(f"The metastore does not take {database}.{name}: {error}", table=f"{database}.{name}") from error
+                raise InvalidInput(
+                    f"The metastore does not take {database}.{name}: {error}",
+                    table=f"{database}.{name}",
+                ) from error
             raise
         return True
 
     def move(self, names: tuple[str, str], change: PointerChange) -> bool:
-        """Move a pointer from the base to the new state. False: it is no longer at the base. Raises as `catalog.pointer.Move` does."""
+        """Move a pointer from the base to the new state. False: it is no longer at the base. Raises
+        as `catalog.pointer.Move` does.
+        """
         with self._guarded(names, change) as lock:
             stored = self.stored(*names)
             if stored is None or not change.is_at_base(stored):
@@ -122,9 +158,12 @@ class Pointers:
             with self._keeping(lock, stored, change.location):
                 return self._altered(stored, change.applied(stored), change, lock)
 
-    def rename(self, source: tuple[str, str], target: tuple[str, str], change: PointerChange) -> bool:
-        """Rename a table or view. False: another writer has changed it. Its pointer is expected to stay, so that no commit is lost beside
-        it. Raises TableAlreadyExistsError where the metastore has a table or view of that name, Unclear where it may have been renamed."""
+    def rename(
+        self, source: tuple[str, str], target: tuple[str, str], change: PointerChange
+    ) -> bool:
+        """Rename a table or view. False: another writer has changed it. Its pointer is expected to
+        stay, so that no commit is lost beside it. Raises TableAlreadyExistsError where the
+        metastore has a table or view of that name, Unclear where it may have been renamed."""
         with self._guarded(source, change) as lock:
             stored = self.stored(*source)
             if stored is None or not change.is_at_base(stored):
@@ -133,13 +172,18 @@ class Pointers:
                 return self._renamed(stored, target, change, lock)
 
     @contextlib.contextmanager
-    def _keeping(self, lock: TableLock | None, stored: HiveTable, location: str | None) -> Iterator[None]:
-        """Leave the lock to the metastore where a call may still be carried out that would undo what others commit meanwhile: its answer
-        was lost, or the process was interrupted while it waited for it. `location`: as for `_is_settled`."""
+    def _keeping(
+        self, lock: TableLock | None, stored: HiveTable, location: str | None
+    ) -> Iterator[None]:
+        """Leave the lock to the metastore where a call may still be carried out that would undo
+        what others commit meanwhile: its answer was lost, or the process was interrupted while it
+        waited for it. `location`: as for `_is_settled`."""
         try:
             yield
         except BaseException as error:
-            settled = lock is None or (isinstance(error, FrazilError) and not isinstance(error, Unclear))
+            settled = lock is None or (
+                isinstance(error, FrazilError) and not isinstance(error, Unclear)
+            )
             try:
                 settled = settled or self._is_settled(stored, location)
             finally:
@@ -147,11 +191,24 @@ class Pointers:
                     lock.leave()
             raise
 
-    def _renamed(self, stored: HiveTable, target: tuple[str, str], change: PointerChange, lock: TableLock | None) -> bool:
-        """Rename a stored object. A lost answer, and an answer with an error, are judged by which name it has."""
+    def _renamed(
+        self,
+        stored: HiveTable,
+        target: tuple[str, str],
+        change: PointerChange,
+        lock: TableLock | None,
+    ) -> bool:
+        """Rename a stored object. A lost answer, and an answer with an error, are judged by which
+        name it has.
+        """
         source = (str(stored.dbName), str(stored.tableName))
         try:
-            self._alter(source, replace(stored, dbName=target[0], tableName=target[1]), change.expected, lock)
+            self._alter(
+                source,
+                replace(stored, dbName=target[0], tableName=target[1]),
+                change.expected,
+                lock,
+            )
         except Unclear as error:
             if not self._is_now(source, target, change, error):
                 raise
@@ -162,27 +219,44 @@ class Pointers:
                 return False
             if "already exists" in str(error):
                 name = ".".join(target)
-                raise TableAlreadyExistsError(f"Table or view already exists: {name}.", table=name) from error
+                raise TableAlreadyExistsError(
+                    f"Table or view already exists: {name}.", table=name
+                ) from error
             if lock is None and _is_incomparable(error):
                 raise _refused(error) from error
             raise
         return True
 
-    def _is_now(self, source: tuple[str, str], target: tuple[str, str], change: PointerChange, error: FrazilError) -> bool:
-        """Tell whether the metastore has a table or view under its new name only. Raises Unclear if it does not tell."""
-        return self._stored_after_error(*source, error) is None and change.is_at_base(self._stored_after_error(*target, error))
+    def _is_now(
+        self,
+        source: tuple[str, str],
+        target: tuple[str, str],
+        change: PointerChange,
+        error: FrazilError,
+    ) -> bool:
+        """Tell whether the metastore has a table or view under its new name only. Raises Unclear if
+        it does not tell.
+        """
+        return self._stored_after_error(*source, error) is None and change.is_at_base(
+            self._stored_after_error(*target, error)
+        )
 
     def _is_settled(self, stored: HiveTable, location: str | None) -> bool:
-        """Tell, after an answer was lost, whether others may have the lock: the pointer has moved to the location (None: the name alone was
-        to change), the name is free, or the server would refuse to change it on top of what others commit meanwhile. Else a server that
-        still works on the call could undo their commits."""
+        """Tell, after an answer was lost, whether others may have the lock: the pointer has moved
+        to the location (None: the name alone was to change), the name is free, or the server would
+        refuse to change it on top of what others commit meanwhile. Else a server that still works
+        on the call could undo their commits."""
         names = (str(stored.dbName), str(stored.tableName))
         try:
             stored_now = self.stored(*names)
             if stored_now is None or (location is not None and _points_to(stored_now, location)):
                 return True
             request = GetTableRequest(*names, ClientCapabilities([]))
-            self._client.ask(calls.GET_TABLE, request, first=lambda connection: self._check_server(connection, names, stored_now))
+            self._client.ask(
+                calls.GET_TABLE,
+                request,
+                first=lambda connection: self._check_server(connection, names, stored_now),
+            )
         except FrazilError:
             return False
         return True
@@ -195,15 +269,30 @@ class Pointers:
         else:
             yield None
 
-    def _altered(self, stored: HiveTable, new: HiveTable, change: PointerChange, lock: TableLock | None) -> bool:
-        """Change a stored object, and tell whether its pointer has moved. An answer with an error is judged by where the pointer is."""
+    def _altered(
+        self, stored: HiveTable, new: HiveTable, change: PointerChange, lock: TableLock | None
+    ) -> bool:
+        """Change a stored object, and tell whether its pointer has moved. An answer with an error
+        is judged by where the pointer is.
+        """
         names = (str(stored.dbName), str(stored.tableName))
         try:
             self._alter(names, new, change.expected, lock)
         except MetastoreError as error:
-            if "types incompatible" in str(error) and new.sd and stored.sd and new.sd.cols is not stored.sd.cols:
-                logger.warning("The metastore keeps the former columns of %s.%s, which Hive shows: %s", *names, error)
-                return self._altered(stored, replace(new, sd=replace(new.sd, cols=stored.sd.cols)), change, lock)
+            if (
+                "types incompatible" in str(error)
+                and new.sd
+                and stored.sd
+                and new.sd.cols is not stored.sd.cols
+            ):
+                logger.warning(
+                    "The metastore keeps the former columns of %s.%s, which Hive shows: %s",
+                    *names,
+                    error,
+                )
+                return self._altered(
+                    stored, replace(new, sd=replace(new.sd, cols=stored.sd.cols)), change, lock
+                )
             stored_now = self._stored_after_error(*names, error)
             if stored_now is None or not change.is_own(stored_now):
                 return False
@@ -212,27 +301,37 @@ class Pointers:
             if not _points_to(stored_now, change.expected):
                 return change.went_by((stored_now.parameters or {})[LOCATION])
             if _STALE in str(error):
-                raise CommitFailedException(f"The metastore says that {'.'.join(names)} has changed: {error}") from error
+                raise CommitFailedException(
+                    f"The metastore says that {'.'.join(names)} has changed: {error}"
+                ) from error
             if lock is None and _is_incomparable(error):
                 raise _refused(error) from error
             raise
         return True
 
     def _stored_after_error(self, database: str, name: str, error: FrazilError) -> HiveTable | None:
-        """Return what the metastore has after an answer with an error, or a lost one. Raises Unclear if it does not tell."""
+        """Return what the metastore has after an answer with an error, or a lost one. Raises
+        Unclear if it does not tell.
+        """
         try:
             return self.stored(database, name)
         except FrazilError as second:
             raise Unclear(f"{error} Whether it was applied could not be told: {second}") from error
 
-    def _alter(self, names: tuple[str, str], new: HiveTable, expected: str, lock: TableLock | None) -> None:
+    def _alter(
+        self, names: tuple[str, str], new: HiveTable, expected: str, lock: TableLock | None
+    ) -> None:
         properties = dict(_NO_STATISTICS)
         if not self._cannot_compare:
             properties |= _expected(expected)
         arguments = (*names, new, EnvironmentContext(properties))
         try:
             if lock is None:
-                self._client.ask(calls.ALTER_TABLE, *arguments, first=lambda connection: self._check_server(connection, names, new))
+                self._client.ask(
+                    calls.ALTER_TABLE,
+                    *arguments,
+                    first=lambda connection: self._check_server(connection, names, new),
+                )
                 return
             lock.check()
             self._client.ask(calls.ALTER_TABLE, *arguments)
@@ -244,11 +343,14 @@ class Pointers:
                 raise
             self._alter(names, new, expected, lock)
 
-    def _check_server(self, connection: Connection, names: tuple[str, str], table: HiveTable) -> None:
+    def _check_server(
+        self, connection: Connection, names: tuple[str, str], table: HiveTable
+    ) -> None:
         """Raise Unsupported if the server at the other end does not check expected parameters.
 
-        It is sent an alter_table that no server ever applies, with an expectation that cannot hold: a server that checks says that the
-        table has been modified, another one that partition keys cannot change, or that the database of a view does not exist.
+        It is sent an alter_table that no server ever applies, with an expectation that cannot hold:
+        a server that checks says that the table has been modified, another one that partition keys
+        cannot change, or that the database of a view does not exist.
         """
         if connection.compares is None:
             impossible = _impossible(replace(table, dbName=names[0], tableName=names[1]))
@@ -261,18 +363,22 @@ class Pointers:
                     connection.compares = True
                 elif "partition keys" in str(error):
                     connection.compares = False
-                elif not is_view(table) or "exist" not in str(error):  # a view that has just gone does not exist either: not remembered
+                elif not is_view(table) or "exist" not in str(
+                    error
+                ):  # a view that has just gone does not exist either: not remembered
                     raise
         if not connection.compares or self._cannot_compare:
             raise _refused(None)
 
 
 def _impossible(table: HiveTable) -> HiveTable:
-    """Return a change that no server makes: a new partition key of a table, or a database that does not exist, to which a view moves, since
-    servers do not look at the partition keys of views."""
+    """Return a change that no server makes: a new partition key of a table, or a database that does
+    not exist, to which a view moves, since servers do not look at the partition keys of views."""
     if is_view(table):
         return replace(table, dbName=f"frazil_{uuid.uuid4().hex}")
-    return replace(table, partitionKeys=[*(table.partitionKeys or []), FieldSchema("frazil", "string")])
+    return replace(
+        table, partitionKeys=[*(table.partitionKeys or []), FieldSchema("frazil", "string")]
+    )
 
 
 def _refused(error: MetastoreError | None) -> Unsupported:
@@ -292,25 +398,35 @@ def _points_to(table: HiveTable, location: str) -> bool:
 
 
 def _is_incomparable(error: MetastoreError) -> bool:
-    """Tell whether the database refused the statement that compares parameters, by the texts of Derby and Oracle. Other errors of a
-    database may pass, and may come after the change was made."""
+    """Tell whether the database refused the statement that compares parameters, by the texts of
+    Derby and Oracle. Other errors of a database may pass, and may come after the change was made.
+    """
     return _INCOMPARABLE.search(str(error)) is not None
 
 
 def _table_went_by(current: str, table: LoadedTable) -> bool:
-    """Tell whether the new state was current for a moment: the log of the metadata that is current now names its
-    file. The server has answered, so the state cannot become current later. Raises Unclear if the current metadata cannot be read."""
+    """Tell whether the new state was current for a moment: the log of the metadata that is current
+    now names its file. The server has answered, so the state cannot become current later. Raises
+    Unclear if the current metadata cannot be read."""
     try:
-        return metadata_files.in_log(metadata_files.read(table.storage, current), table.metadata_location)
+        return metadata_files.in_log(
+            metadata_files.read(table.storage, current), table.metadata_location
+        )
     except FrazilError as error:
-        raise Unclear(f"Could not tell whether {table.metadata_location} was committed before {current}: {error}") from error
+        raise Unclear(
+            f"Could not tell whether {table.metadata_location} was committed before {current}: {error}"
+        ) from error
 
 
-def _view_went_by(current: str, base: LoadedView, view: LoadedView, storage_of: Callable[[str], Storage]) -> bool:
-    """Tell whether the new state of a view was current for a moment: the version log that is current now has its newest entry.
+def _view_went_by(
+    current: str, base: LoadedView, view: LoadedView, storage_of: Callable[[str], Storage]
+) -> bool:
+    """Tell whether the new state of a view was current for a moment: the version log that is
+    current now has its newest entry.
 
-    The log loses its oldest entries, so one that still has the newest entry of the base lacks none that came after it. Raises Unclear where
-    it has neither, where the new state brought no entry, and if the current metadata cannot be read.
+    The log loses its oldest entries, so one that still has the newest entry of the base lacks none
+    that came after it. Raises Unclear where it has neither, where the new state brought no entry,
+    and if the current metadata cannot be read.
     """
     message = f"Could not tell whether {view.metadata_location} was committed before {current}"
     try:

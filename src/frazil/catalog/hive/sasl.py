@@ -1,4 +1,6 @@
-"""Implement SASL towards a Hive Metastore, as its Thrift servers frame it: PLAIN (user and password), GSSAPI (Kerberos)."""
+"""Implement SASL towards a Hive Metastore, as its Thrift servers frame it: PLAIN (user and
+password), GSSAPI (Kerberos).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ PROTECTIONS = {"privacy": 4, "integrity": 2, "authentication": 1}
 """The layers of RFC 4752 by the names of hadoop.rpc.protection, the strongest first."""
 _SHOWN = 300
 _NO_CREDENTIALS, _CREDENTIALS_EXPIRED = 7, 11  # routine errors of RFC 2744
-_TICKET_EXPIRED, _KDC_UNREACHABLE = 2529638944, (2529639066, 2529639068)  # MIT's AP_ERR_TKT_EXPIRED; REALM_UNKNOWN, KDC_UNREACH
+_TICKET_EXPIRED, _KDC_UNREACHABLE = (
+    2529638944,
+    (2529639066, 2529639068),
+)  # MIT's AP_ERR_TKT_EXPIRED; REALM_UNKNOWN, KDC_UNREACH
 _TICKET_HINT = "Get one by kinit (klist lists tickets), or let KRB5_CLIENT_KTNAME name a keytab, by which it is renewed as well."
 _KDC_HINT = "Check the realm and its kdc in krb5.conf (KRB5_CONFIG), and that the KDC runs."
 _PRINCIPAL_ADVICE = (
@@ -27,7 +32,9 @@ _INSTALL_HINT = 'pip install "frazil[hive-kerberos]" (needs Kerberos headers: ap
 
 
 class SaslRefused(Exception):
-    """Report that a server refuses who asks, or that its side of the negotiation makes no sense. `advice`: what to check."""
+    """Report that a server refuses who asks, or that its side of the negotiation makes no sense.
+    `advice`: what to check.
+    """
 
     def __init__(self, message: str, advice: str | None = None):
         super().__init__(message)
@@ -77,7 +84,9 @@ def _gssapi() -> Any:
 
 
 def ticket_user() -> str | None:
-    """Return the user that the Kerberos ticket names, as Hadoop shortens alice/host@REALM to alice; None: there is no ticket."""
+    """Return the user that the Kerberos ticket names, as Hadoop shortens alice/host@REALM to alice;
+    None: there is no ticket.
+    """
     gssapi = _gssapi()
     try:
         principal = str(gssapi.Credentials(usage="initiate").name)
@@ -87,8 +96,8 @@ def ticket_user() -> str | None:
 
 
 class Kerberos:
-    """Show who asks by a Kerberos ticket (RFC 4752). `protections`: the names of the layers that are wanted, the first one that the server
-    offers is used; none: the strongest one."""
+    """Show who asks by a Kerberos ticket (RFC 4752). `protections`: the names of the layers that
+    are wanted, the first one that the server offers is used; none: the strongest one."""
 
     name = "GSSAPI"
 
@@ -101,14 +110,22 @@ class Kerberos:
         else:
             name = gssapi.Name(f"{service}@{host}", gssapi.NameType.hostbased_service)
         flags = (
-            gssapi.RequirementFlag.mutual_authentication, gssapi.RequirementFlag.integrity, gssapi.RequirementFlag.confidentiality,
+            gssapi.RequirementFlag.mutual_authentication,
+            gssapi.RequirementFlag.integrity,
+            gssapi.RequirementFlag.confidentiality,
             gssapi.RequirementFlag.out_of_sequence_detection,
-        )  # fmt: skip
+        )
         self._context: Any = gssapi.SecurityContext(name=name, usage="initiate", flags=flags)
-        self._protections, self.protection, self.complete = tuple(protections), "authentication", False
+        self._protections, self.protection, self.complete = (
+            tuple(protections),
+            "authentication",
+            False,
+        )
 
     def step(self, challenge: bytes | None) -> bytes:
-        """Return the answer to a challenge. Raises SaslRefused, StorageError where there is no ticket, or no KDC to get one from."""
+        """Return the answer to a challenge. Raises SaslRefused, StorageError where there is no
+        ticket, or no KDC to get one from.
+        """
         try:
             if not self._context.complete:
                 return bytes(self._context.step(challenge) or b"")
@@ -118,32 +135,74 @@ class Kerberos:
         if len(offered) != 4:
             raise SaslRefused("the server offers no layers of security")
         self.protection = self._chosen(offered[0])
-        longest = 0 if self.protection == "authentication" else min(int.from_bytes(offered[1:]) or 0xFFFFFF, 0xFFFFFF)
+        longest = (
+            0
+            if self.protection == "authentication"
+            else min(int.from_bytes(offered[1:]) or 0xFFFFFF, 0xFFFFFF)
+        )
         self.complete = True
-        return bytes(self._context.wrap(bytes((PROTECTIONS[self.protection],)) + longest.to_bytes(3), False).message)
+        return bytes(
+            self._context.wrap(
+                bytes((PROTECTIONS[self.protection],)) + longest.to_bytes(3), False
+            ).message
+        )
 
     def _chosen(self, offered: int) -> str:
-        chosen = next((name for name in self._protections or PROTECTIONS if offered & PROTECTIONS[name]), None)
+        chosen = next(
+            (name for name in self._protections or PROTECTIONS if offered & PROTECTIONS[name]), None
+        )
         if chosen is not None:
             return chosen
-        names = ", ".join(name for name, layer in PROTECTIONS.items() if offered & layer) or "no layer of security that is known"
-        wanted = f", but hadoop.rpc.protection is {','.join(self._protections)} here" if self._protections else ""
-        raise SaslRefused(f"the server offers {names}{wanted}", "Both sides need a value of hadoop.rpc.protection in common.")
+        names = (
+            ", ".join(name for name, layer in PROTECTIONS.items() if offered & layer)
+            or "no layer of security that is known"
+        )
+        wanted = (
+            f", but hadoop.rpc.protection is {','.join(self._protections)} here"
+            if self._protections
+            else ""
+        )
+        raise SaslRefused(
+            f"the server offers {names}{wanted}",
+            "Both sides need a value of hadoop.rpc.protection in common.",
+        )
 
     def _failure(self, error: Any) -> Exception:
-        """Return the error that tells what Kerberos' library refused: on this side it is the same for all servers."""
-        text = "; ".join(error.get_all_statuses(error.min_code, False) if error.min_code else error.get_all_statuses(error.maj_code, True))
+        """Return the error that tells what Kerberos' library refused: on this side it is the same
+        for all servers.
+        """
+        text = "; ".join(
+            error.get_all_statuses(error.min_code, False)
+            if error.min_code
+            else error.get_all_statuses(error.maj_code, True)
+        )
         if error.min_code in _KDC_UNREACHABLE:
-            return StorageError(f"No Kerberos ticket for {self._principal} can be had: {text}.", hint=_KDC_HINT)
-        if error.min_code == _TICKET_EXPIRED or error.maj_code >> 16 & 0xFF in (_NO_CREDENTIALS, _CREDENTIALS_EXPIRED):
-            return StorageError(f"The metastore asks for a Kerberos ticket, and there is none: {text}.", hint=_TICKET_HINT)
+            return StorageError(
+                f"No Kerberos ticket for {self._principal} can be had: {text}.", hint=_KDC_HINT
+            )
+        if error.min_code == _TICKET_EXPIRED or error.maj_code >> 16 & 0xFF in (
+            _NO_CREDENTIALS,
+            _CREDENTIALS_EXPIRED,
+        ):
+            return StorageError(
+                f"The metastore asks for a Kerberos ticket, and there is none: {text}.",
+                hint=_TICKET_HINT,
+            )
         return SaslRefused(text, _PRINCIPAL_ADVICE)
 
     def wrap(self, data: bytes) -> bytes:
-        return data if self.protection == "authentication" else bytes(self._context.wrap(data, self.protection == "privacy").message)
+        return (
+            data
+            if self.protection == "authentication"
+            else bytes(self._context.wrap(data, self.protection == "privacy").message)
+        )
 
     def unwrap(self, data: bytes) -> bytes:
-        return data if self.protection == "authentication" else bytes(self._context.unwrap(data).message)
+        return (
+            data
+            if self.protection == "authentication"
+            else bytes(self._context.unwrap(data).message)
+        )
 
 
 class SaslTransport:
@@ -165,8 +224,15 @@ class SaslTransport:
                 return
             if status != _OK:
                 text = challenge[:_SHOWN].decode("utf-8", "replace")
-                advice = "Check the user and password." if isinstance(self._mechanism, Plain) else _PRINCIPAL_ADVICE
-                raise SaslRefused(f"the server refuses {self._mechanism.name}: {text or f'status {status}'}", advice)
+                advice = (
+                    "Check the user and password."
+                    if isinstance(self._mechanism, Plain)
+                    else _PRINCIPAL_ADVICE
+                )
+                raise SaslRefused(
+                    f"the server refuses {self._mechanism.name}: {text or f'status {status}'}",
+                    advice,
+                )
             self._tell(_OK, self._mechanism.step(challenge))
 
     def _tell(self, status: int, body: bytes) -> None:
@@ -180,7 +246,9 @@ class SaslTransport:
         data = self._in.read(size)
         if not data and size:
             (length,) = struct.unpack("!I", self._read_whole(4))
-            self._in = BytesIO(self._mechanism.unwrap(self._read_whole(self._checked(length, _LONGEST_FRAME))))
+            self._in = BytesIO(
+                self._mechanism.unwrap(self._read_whole(self._checked(length, _LONGEST_FRAME)))
+            )
             data = self._in.read(size)
         return data
 

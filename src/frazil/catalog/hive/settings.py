@@ -1,4 +1,6 @@
-"""Read the properties of a Hive catalog, under Java's and PyIceberg's names: the metastore's addresses, locks, how tables are stored."""
+"""Read the properties of a Hive catalog, under Java's and PyIceberg's names: the metastore's
+addresses, locks, how tables are stored.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from frazil.storage import redact_text
 AUTH_MODE, PLAIN_USER = "hive.metastore.client.auth.mode", "hive.metastore.client.plain.username"
 PLAIN_PASSWORD, USE_TLS = "hive.metastore.client.plain.password", "hive.metastore.use.SSL"
 RPC_PROTECTION = "hadoop.rpc.protection"
-_TIMES = {  # milliseconds; the first five are Java's, which takes them of Hadoop's configuration as iceberg.hive.<name>
+# milliseconds; the first five are Java's, which takes them of Hadoop's configuration as
+# iceberg.hive.<name>
+_TIMES = {
     "hive.lock-timeout-ms": 180_000,
     "hive.lock-check-min-wait-ms": 50,
     "hive.lock-check-max-wait-ms": 5_000,
@@ -42,7 +46,9 @@ _PORT = 9083
 
 @dataclass(frozen=True)
 class Tls:
-    """Hold the files of TLS, in PEM format. `ca_bundle` None: the authorities that the system knows."""
+    """Hold the files of TLS, in PEM format. `ca_bundle` None: the authorities that the system
+    knows.
+    """
 
     ca_bundle: str | None
     client_cert: str | None
@@ -59,8 +65,9 @@ class PlainIdentity:
 
 @dataclass(frozen=True)
 class KerberosIdentity:
-    """Hold the principal of the metastore, which a Kerberos ticket is asked for. `host` None: the one of the address. `protections`: the
-    layers that may be used, the best first; none: the strongest one that the server offers."""
+    """Hold the principal of the metastore, which a Kerberos ticket is asked for. `host` None: the
+    one of the address. `protections`: the layers that may be used, the best first; none: the
+    strongest one that the server offers."""
 
     service: str
     host: str | None = None
@@ -70,8 +77,8 @@ class KerberosIdentity:
 
 @dataclass(frozen=True)
 class HiveSettings:
-    """Hold the settings of one Hive catalog. Times are in seconds. `ugi`: the user whom a property names. `groups`: those of the user,
-    told to the metastore."""
+    """Hold the settings of one Hive catalog. Times are in seconds. `ugi`: the user whom a property
+    names. `groups`: those of the user, told to the metastore."""
 
     addresses: tuple[tuple[str, int], ...]
     ugi: str | None
@@ -95,37 +102,58 @@ class HiveSettings:
 
     @property
     def user(self) -> str:
-        """Return who owns what is created: the user of `ugi`, else of the Kerberos ticket as Java has it, else of the process."""
-        return self.ugi or (ticket_user() if isinstance(self.identity, KerberosIdentity) else None) or _user()
+        """Return who owns what is created: the user of `ugi`, else of the Kerberos ticket as Java
+        has it, else of the process.
+        """
+        return (
+            self.ugi
+            or (ticket_user() if isinstance(self.identity, KerberosIdentity) else None)
+            or _user()
+        )
 
 
 def settings(properties: Mapping[str, str]) -> HiveSettings:
-    """Read the settings. Raises InvalidInput for an invalid value, Unsupported for one that is not served."""
+    """Read the settings. Raises InvalidInput for an invalid value, Unsupported for one that is not
+    served.
+    """
     user, *groups = (properties.get("ugi") or "").split(":")
     if not user and properties.get("ugi"):
         raise InvalidInput("Catalog property ugi must be a user, or user:group.")
     return HiveSettings(
-        addresses(properties["uri"]), user or None, tuple(g for g in groups if g),
-        _flag(properties, HIVE_LOCK_ENABLED.name, True), _flag(properties, HIVE_ENGINE_ENABLED.name, False),
-        _flag(properties, "hive.hive2-compatible", True), flag(properties, "list-all-tables", default=False),
-        flag(properties, "unique-table-location", default=False), _number(properties, _SIZE, 32_672, least=0), *_times(properties),
-        _identity(properties), _tls(properties),
-    )  # fmt: skip
+        addresses(properties["uri"]),
+        user or None,
+        tuple(g for g in groups if g),
+        _flag(properties, HIVE_LOCK_ENABLED.name, True),
+        _flag(properties, HIVE_ENGINE_ENABLED.name, False),
+        _flag(properties, "hive.hive2-compatible", True),
+        flag(properties, "list-all-tables", default=False),
+        flag(properties, "unique-table-location", default=False),
+        _number(properties, _SIZE, 32_672, least=0),
+        *_times(properties),
+        _identity(properties),
+        _tls(properties),
+    )
 
 
 def _times(properties: Mapping[str, str]) -> tuple[float, float, float, float, float, float, float]:
     """Return the times of `_TIMES`, in their order, in seconds."""
-    one, two, three, four, five, six, seven = (_number(properties, key, default) / 1000 for key, default in _TIMES.items())
+    one, two, three, four, five, six, seven = (
+        _number(properties, key, default) / 1000 for key, default in _TIMES.items()
+    )
     return one, two, three, four, five, six, seven
 
 
 def _identity(properties: Mapping[str, str]) -> PlainIdentity | KerberosIdentity | None:
     if RPC_PROTECTION in properties and not by_kerberos(properties):
-        raise InvalidInput(f"Catalog property {RPC_PROTECTION} has no effect without hive.kerberos-authentication=true.")
+        raise InvalidInput(
+            f"Catalog property {RPC_PROTECTION} has no effect without hive.kerberos-authentication=true."
+        )
     mode = properties.get(AUTH_MODE, "NOSASL").strip().upper()
     if flag(properties, "hive.kerberos-authentication", default=False):
         if mode not in ("NOSASL", "KERBEROS"):
-            text = f"Catalog property {AUTH_MODE} is {mode}, but hive.kerberos-authentication is true."
+            text = (
+                f"Catalog property {AUTH_MODE} is {mode}, but hive.kerberos-authentication is true."
+            )
             raise InvalidInput(text, hint="Keep one of them.")
         return _kerberos(properties)
     match mode:
@@ -136,9 +164,13 @@ def _identity(properties: Mapping[str, str]) -> PlainIdentity | KerberosIdentity
         case "PLAIN":
             user, password = properties.get(PLAIN_USER), properties.get(PLAIN_PASSWORD)
             if not user or password is None or "\0" in user + password:
-                raise InvalidInput(f"Catalog property {AUTH_MODE} is PLAIN, which needs {PLAIN_USER} and {PLAIN_PASSWORD}.")
+                raise InvalidInput(
+                    f"Catalog property {AUTH_MODE} is PLAIN, which needs {PLAIN_USER} and {PLAIN_PASSWORD}."
+                )
             return PlainIdentity(user, password)
-    raise Unsupported(f"Catalog property {AUTH_MODE} is {mode}.", hint="Served are NOSASL, PLAIN and KERBEROS.")
+    raise Unsupported(
+        f"Catalog property {AUTH_MODE} is {mode}.", hint="Served are NOSASL, PLAIN and KERBEROS."
+    )
 
 
 def by_kerberos(properties: Mapping[str, str]) -> bool:
@@ -157,9 +189,12 @@ def _protections(properties: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _kerberos(properties: Mapping[str, str]) -> KerberosIdentity:
-    """Read the metastore's principal: Java's `hive.metastore.kerberos.principal`, as in hive/_HOST@REALM, or PyIceberg's name of the
-    service alone."""
-    principal, service = properties.get("hive.metastore.kerberos.principal"), properties.get("hive.kerberos-service-name")
+    """Read the metastore's principal: Java's `hive.metastore.kerberos.principal`, as in
+    hive/_HOST@REALM, or PyIceberg's name of the service alone."""
+    principal, service = (
+        properties.get("hive.metastore.kerberos.principal"),
+        properties.get("hive.kerberos-service-name"),
+    )
     if not principal:
         return KerberosIdentity(service or "hive", protections=_protections(properties))
     match = re.fullmatch(r"([^/@\s]+)(?:/([^/@\s]+))?(?:@([^/@\s]+))?", principal)
@@ -169,20 +204,31 @@ def _kerberos(properties: Mapping[str, str]) -> KerberosIdentity:
     if service and service != match[1]:
         text = f"Catalog property hive.kerberos-service-name is {service}, but hive.metastore.kerberos.principal is {principal}."
         raise InvalidInput(text, hint="Keep one of them.")
-    return KerberosIdentity(match[1], None if match[2] in (None, "_HOST") else match[2], match[3], _protections(properties))
+    return KerberosIdentity(
+        match[1],
+        None if match[2] in (None, "_HOST") else match[2],
+        match[3],
+        _protections(properties),
+    )
 
 
 def _tls(properties: Mapping[str, str]) -> Tls | None:
-    files = Tls(*(properties.get(f"ssl.{name}") for name in ("cabundle", "client.cert", "client.key")))
+    files = Tls(
+        *(properties.get(f"ssl.{name}") for name in ("cabundle", "client.cert", "client.key"))
+    )
     if flag(properties, USE_TLS, default=False):
         return files
     if files != Tls(None, None, None):
-        raise InvalidInput(f"Files of TLS (ssl.*) are given, but the catalog property {USE_TLS} is not true.")
+        raise InvalidInput(
+            f"Files of TLS (ssl.*) are given, but the catalog property {USE_TLS} is not true."
+        )
     return None
 
 
 def addresses(uri: str) -> tuple[tuple[str, int], ...]:
-    """Parse the hosts and ports of a URI, or of several with commas between them. Raises InvalidInput."""
+    """Parse the hosts and ports of a URI, or of several with commas between them. Raises
+    InvalidInput.
+    """
     hosts_and_ports = []
     for address in (part.strip() for part in uri.split(",")):
         try:
@@ -190,7 +236,13 @@ def addresses(uri: str) -> tuple[tuple[str, int], ...]:
             port = parts.port or _PORT
         except ValueError:
             parts, port = urlsplit(""), 0
-        if parts.scheme != "thrift" or not parts.hostname or parts.username or parts.path not in ("", "/") or parts.query:
+        if (
+            parts.scheme != "thrift"
+            or not parts.hostname
+            or parts.username
+            or parts.path not in ("", "/")
+            or parts.query
+        ):
             raise InvalidInput(
                 f"Catalog property uri must be the address of a Hive Metastore, not {redact_text(address)!r}.",
                 hint="As in thrift://host:9083; several are separated by commas.",
@@ -210,9 +262,13 @@ def _flag(properties: Mapping[str, str], key: str, default: bool) -> bool:
     return flag(properties, key, f"iceberg.{key}", default=default)
 
 
-def _number(properties: Mapping[str, str], key: str, default: int, least: int = 1, most: int = 86_400_000) -> int:
+def _number(
+    properties: Mapping[str, str], key: str, default: int, least: int = 1, most: int = 86_400_000
+) -> int:
     text = (option(properties, key, f"iceberg.{key}") or str(default)).strip()
     if not re.fullmatch("[0-9]{1,9}", text) or not least <= int(text) <= most:
         name = spelling(properties, key, f"iceberg.{key}")
-        raise InvalidInput(f"Catalog property {name} must be a number from {least} to {most}, not {text!r}.")
+        raise InvalidInput(
+            f"Catalog property {name} must be a number from {least} to {most}, not {text!r}."
+        )
     return int(text)

@@ -1,7 +1,8 @@
-"""Describe the Thrift structs of the Hive Metastore that Frazil uses: names, numbers and types of fields, as its hive_metastore.thrift has
-them.
+"""Describe the Thrift structs of the Hive Metastore that Frazil uses: names, numbers and types of
+fields, as its hive_metastore.thrift has them.
 
-The Thrift library reads and writes them by `thrift_spec`. Fields that are not listed are skipped, so servers from 2.3 to 4 are understood.
+The Thrift library reads and writes them by `thrift_spec`. Fields that are not listed are skipped,
+so servers from 2.3 to 4 are understood.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ class ThriftType:
 
 BOOL, I32, I64, TEXT = ThriftType(2), ThriftType(8), ThriftType(10), ThriftType(11, "UTF8")
 TEXTS_BY_TEXT = ThriftType(13, (TEXT.code, TEXT.inner, TEXT.code, TEXT.inner, False))
-TEXT_BY_TEXTS = ThriftType(13, (15, (TEXT.code, TEXT.inner, True), TEXT.code, TEXT.inner, False))  # keys are read as tuples
+TEXT_BY_TEXTS = ThriftType(
+    13, (15, (TEXT.code, TEXT.inner, True), TEXT.code, TEXT.inner, False)
+)  # keys are read as tuples
 
 
 def list_of(item: ThriftType) -> ThriftType:
@@ -36,13 +39,19 @@ def struct_of(kind: type[ThriftStruct]) -> ThriftType:
 
 
 def spec_of(members: list[tuple[int, str, ThriftType]]) -> tuple[Any, ...]:
-    """Return numbered fields as the Thrift library takes them: a tuple in which each field stands at its number."""
-    by_number = {number: (number, kind.code, name, kind.inner, None) for number, name, kind in members}
+    """Return numbered fields as the Thrift library takes them: a tuple in which each field stands
+    at its number.
+    """
+    by_number = {
+        number: (number, kind.code, name, kind.inner, None) for number, name, kind in members
+    }
     return tuple(by_number.get(number) for number in range(max(by_number, default=-1) + 1))
 
 
 class ThriftStruct:
-    """Read and write a struct through a protocol of the Thrift library. Fields that are None are not written."""
+    """Read and write a struct through a protocol of the Thrift library. Fields that are None are
+    not written.
+    """
 
     thrift_spec: ClassVar[tuple[Any, ...]] = ()
 
@@ -59,7 +68,9 @@ def numbered(number: int, kind: ThriftType) -> Any:
 
 
 def struct(cls: S) -> S:
-    """Complete a dataclass whose fields are declared by `numbered`, so that the Thrift library reads and writes it."""
+    """Complete a dataclass whose fields are declared by `numbered`, so that the Thrift library
+    reads and writes it.
+    """
     members = [(f.metadata["number"], f.name, f.metadata["kind"]) for f in fields(cls)]  # type: ignore[arg-type]
     cls.thrift_spec = spec_of(members)
     return cls
@@ -88,7 +99,9 @@ class SerDeInfo(ThriftStruct):
 @struct
 @dataclass
 class SortColumn(ThriftStruct):
-    """Hold a column by which Hive sorts a bucket (struct Order). `order`: 1 ascending, 0 descending."""
+    """Hold a column by which Hive sorts a bucket (struct Order). `order`: 1 ascending, 0
+    descending.
+    """
 
     col: str | None = numbered(1, TEXT)
     order: int | None = numbered(2, I32)

@@ -1,5 +1,5 @@
-"""Make the table object that a Hive Metastore stores for an Iceberg table: parameters, columns and formats as Java's HiveCatalog writes
-them, so that Hive, Java and PyIceberg open the table."""
+"""Make the table object that a Hive Metastore stores for an Iceberg table: parameters, columns and
+formats as Java's HiveCatalog writes them, so that Hive, Java and PyIceberg open the table."""
 
 from __future__ import annotations
 
@@ -13,14 +13,37 @@ from frazil.catalog.hive.structs import FieldSchema, HiveTable, SerDeInfo, Stora
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import GC_ENABLED, HIVE_ENGINE_ENABLED, HIVE_LOCK_ENABLED
 from frazil.spec.schema import Schema
-from frazil.spec.types import DecimalType, FixedType, IcebergType, ListType, MapType, StructType, TimestampNanoType, TimestamptzNanoType
+from frazil.spec.types import (
+    DecimalType,
+    FixedType,
+    IcebergType,
+    ListType,
+    MapType,
+    StructType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+)
 
-LOCATION, PREVIOUS, TABLE_TYPE, ICEBERG = "metadata_location", "previous_metadata_location", "table_type", "ICEBERG"
+LOCATION, PREVIOUS, TABLE_TYPE, ICEBERG = (
+    "metadata_location",
+    "previous_metadata_location",
+    "table_type",
+    "ICEBERG",
+)
 OWNER, CURRENT_SCHEMA = "hive.metastore.table.owner", "current-schema"
-_STORAGE_HANDLER, _HANDLER = "storage_handler", "org.apache.iceberg.mr.hive.HiveIcebergStorageHandler"
-_IN_HIVE = {GC_ENABLED.name: "external.table.purge"}  # table properties that Hive has under names of its own
+_STORAGE_HANDLER, _HANDLER = (
+    "storage_handler",
+    "org.apache.iceberg.mr.hive.HiveIcebergStorageHandler",
+)
+_IN_HIVE = {
+    GC_ENABLED.name: "external.table.purge"
+}  # table properties that Hive has under names of its own
 LONGEST_INT = 2**31 - 1
-_STATISTICS = {"numFiles": "total-data-files", "numRows": "total-records", "totalSize": "total-files-size"}
+_STATISTICS = {
+    "numFiles": "total-data-files",
+    "numRows": "total-records",
+    "totalSize": "total-files-size",
+}
 _EXPOSED = (
     "current-snapshot-id", "current-snapshot-timestamp-ms", "current-snapshot-summary", CURRENT_SCHEMA, "default-partition-spec",
     "default-sort-order",
@@ -40,13 +63,17 @@ _TYPES = {
 
 
 def is_iceberg(table: HiveTable) -> bool:
-    """Tell whether a table of the metastore is an Iceberg table, rather than one of Hive's own, a view, or one of another format."""
+    """Tell whether a table of the metastore is an Iceberg table, rather than one of Hive's own, a
+    view, or one of another format.
+    """
     parameters = table.parameters or {}
     return parameters.get(TABLE_TYPE, "").upper() == ICEBERG and bool(parameters.get(LOCATION))
 
 
 def lock_enabled(metadata: TableMetadata, settings: HiveSettings) -> bool:
-    """Tell whether commits take the metastore's lock: as the table's property says, else as the catalog does."""
+    """Tell whether commits take the metastore's lock: as the table's property says, else as the
+    catalog does.
+    """
     table_setting = HIVE_LOCK_ENABLED.given(metadata.properties)
     return settings.lock_enabled if table_setting is None else table_setting
 
@@ -55,13 +82,24 @@ def new_table(table: LoadedTable, database: str, name: str, settings: HiveSettin
     """Make the object of a table that is not in the metastore yet."""
     now = int(time.time())
     empty = HiveTable(
-        name, database, settings.user, now, now, LONGEST_INT, partitionKeys=[], parameters={"EXTERNAL": "TRUE"}, tableType="EXTERNAL_TABLE"
+        name,
+        database,
+        settings.user,
+        now,
+        now,
+        LONGEST_INT,
+        partitionKeys=[],
+        parameters={"EXTERNAL": "TRUE"},
+        tableType="EXTERNAL_TABLE",
     )
     return updated(empty, None, table, settings)
 
 
-def updated(stored: HiveTable, base: LoadedTable | None, table: LoadedTable, settings: HiveSettings) -> HiveTable:
-    """Return a stored object with the pointer, parameters and columns of the table's new state. What others put there stays.
+def updated(
+    stored: HiveTable, base: LoadedTable | None, table: LoadedTable, settings: HiveSettings
+) -> HiveTable:
+    """Return a stored object with the pointer, parameters and columns of the table's new state.
+    What others put there stays.
 
     `base`: the state before, whose properties go where the new state does not have them.
     """
@@ -69,7 +107,9 @@ def updated(stored: HiveTable, base: LoadedTable | None, table: LoadedTable, set
     metadata, before = table.metadata, base.metadata.properties if base else {}
     for key in before.keys() - metadata.properties.keys():
         parameters.pop(_IN_HIVE.get(key, key), None)
-    parameters |= {_IN_HIVE.get(key, key): value for key, value in metadata.properties.items() if key != OWNER}
+    parameters |= {
+        _IN_HIVE.get(key, key): value for key, value in metadata.properties.items() if key != OWNER
+    }
     table_setting = HIVE_ENGINE_ENABLED.given(metadata.properties)
     in_hive = settings.engine_enabled if table_setting is None else table_setting
     sd = formats(columns_of(metadata.schema(), settings), metadata.location, in_hive)
@@ -83,34 +123,60 @@ def updated(stored: HiveTable, base: LoadedTable | None, table: LoadedTable, set
         parameters[_STORAGE_HANDLER] = _HANDLER
     parameters |= _exposed(metadata, settings.property_size)
     parameters |= {TABLE_TYPE: ICEBERG, LOCATION: table.metadata_location, "EXTERNAL": "TRUE"}
-    return replace(stored, parameters=parameters, sd=sd, owner=metadata.properties.get(OWNER, stored.owner))
+    return replace(
+        stored, parameters=parameters, sd=sd, owner=metadata.properties.get(OWNER, stored.owner)
+    )
 
 
 def columns_of(schema: Schema, settings: HiveSettings) -> list[FieldSchema]:
     """Return the columns that Hive is shown of a schema."""
-    return [FieldSchema(f.name, hive_type(f.field_type, settings.hive2_types), f.doc) for f in schema.fields]
+    return [
+        FieldSchema(f.name, hive_type(f.field_type, settings.hive2_types), f.doc)
+        for f in schema.fields
+    ]
 
 
 def formats(columns: list[FieldSchema], location: str, in_hive: bool) -> StorageDescriptor:
-    """Return where and in which formats an object is stored. `in_hive`: Hive reads it, with classes of Iceberg's."""
+    """Return where and in which formats an object is stored. `in_hive`: Hive reads it, with classes
+    of Iceberg's.
+    """
     serde, reader, writer = _FOR_HIVE if in_hive else _FOR_OTHERS
-    return StorageDescriptor(columns, location, reader, writer, False, 0, SerDeInfo(serializationLib=serde, parameters={}), [], {})
+    return StorageDescriptor(
+        columns,
+        location,
+        reader,
+        writer,
+        False,
+        0,
+        SerDeInfo(serializationLib=serde, parameters={}),
+        [],
+        {},
+    )
 
 
 def _exposed(metadata: TableMetadata, longest: int) -> dict[str, str]:
-    """Return what parameters show of the current state: the snapshot, its statistics, the schema, the default spec and sort order.
+    """Return what parameters show of the current state: the snapshot, its statistics, the schema,
+    the default spec and sort order.
 
-    `longest`: the number of characters up to which a text is shown; 0 shows none of them but the statistics and the number of snapshots.
+    `longest`: the number of characters up to which a text is shown; 0 shows none of them but the
+    statistics and the number of snapshots.
     """
     shown = {"snapshot-count": str(len(metadata.snapshots))}
     snapshot = metadata.current_snapshot()
     if snapshot is not None:
-        shown |= {name: snapshot.summary[key] for name, key in _STATISTICS.items() if key in snapshot.summary}
+        shown |= {
+            name: snapshot.summary[key]
+            for name, key in _STATISTICS.items()
+            if key in snapshot.summary
+        }
     if not longest:
         return shown
     texts: dict[str, str] = {CURRENT_SCHEMA: metadata.schema().model_dump_json()}
     if snapshot is not None:
-        shown |= {"current-snapshot-id": str(snapshot.snapshot_id), "current-snapshot-timestamp-ms": str(snapshot.timestamp_ms)}
+        shown |= {
+            "current-snapshot-id": str(snapshot.snapshot_id),
+            "current-snapshot-timestamp-ms": str(snapshot.timestamp_ms),
+        }
         summary = {key: value for key, value in snapshot.summary.items() if key != "operation"}
         texts["current-snapshot-summary"] = json.dumps(summary, separators=(",", ":"))
     if metadata.spec().fields:
@@ -121,8 +187,9 @@ def _exposed(metadata: TableMetadata, longest: int) -> dict[str, str]:
 
 
 def hive_type(kind: IcebergType, hive2: bool = True) -> str:
-    """Return Hive's name of a type. `hive2`: times with zone are `timestamp`, which Hive 2 and Spark's client know; else they are
-    `timestamp with local time zone`. Types that Hive lacks are shown as strings or bytes; Iceberg's own schema decides what is read."""
+    """Return Hive's name of a type. `hive2`: times with zone are `timestamp`, which Hive 2 and
+    Spark's client know; else they are `timestamp with local time zone`. Types that Hive lacks are
+    shown as strings or bytes; Iceberg's own schema decides what is read."""
     match kind:
         case StructType():
             return f"struct<{','.join(f'{f.name}:{hive_type(f.field_type, hive2)}' for f in kind.fields)}>"

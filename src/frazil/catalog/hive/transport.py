@@ -1,5 +1,5 @@
-"""Open connections of the Thrift library to a metastore: over TLS and SASL where that is wanted, with limits on what an answer may hold and
-how long it may take."""
+"""Open connections of the Thrift library to a metastore: over TLS and SASL where that is wanted,
+with limits on what an answer may hold and how long it may take."""
 
 from __future__ import annotations
 
@@ -38,13 +38,19 @@ def thrift_library() -> ThriftLibrary:
         from thrift.protocol import TBinaryProtocol
         from thrift.transport import TSocket, TTransport
     except ImportError as error:
-        raise NotInstalledError("Hive catalogs need thrift.", hint='pip install "frazil[hive]"') from error
-    logging.getLogger("thrift.transport.TSocket").setLevel(logging.CRITICAL)  # what it logs is raised, too
+        raise NotInstalledError(
+            "Hive catalogs need thrift.", hint='pip install "frazil[hive]"'
+        ) from error
+    logging.getLogger("thrift.transport.TSocket").setLevel(
+        logging.CRITICAL
+    )  # what it logs is raised, too
     return ThriftLibrary(TSocket, TTransport, TBinaryProtocol, Thrift)
 
 
 class AnswerLimits:
-    """Bound one answer, in time and in bytes: a time limit for each read would let one that drips go on forever."""
+    """Bound one answer, in time and in bytes: a time limit for each read would let one that drips
+    go on forever.
+    """
 
     def __init__(self) -> None:
         self._until, self._left = 0.0, 0
@@ -97,13 +103,17 @@ def _limited_socket() -> type[Any]:
 
 
 def opened_socket(address: tuple[str, int], limits: AnswerLimits, settings: HiveSettings) -> Any:
-    """Open a socket. Raises what the Thrift library and TLS raise, InvalidInput for files of TLS that cannot be used."""
+    """Open a socket. Raises what the Thrift library and TLS raise, InvalidInput for files of TLS
+    that cannot be used.
+    """
     socket = _limited_socket()(limits, *address, read_timeout=settings.read_timeout)
     socket.setTimeout(settings.connect_timeout * 1000)
     socket.open()
     if settings.tls is not None:
         try:
-            socket.handle = _tls_context(settings.tls).wrap_socket(socket.handle, server_hostname=address[0])
+            socket.handle = _tls_context(settings.tls).wrap_socket(
+                socket.handle, server_hostname=address[0]
+            )
         except BaseException:
             socket.close()
             raise
@@ -118,21 +128,28 @@ def _tls_context(tls: Tls) -> ssl.SSLContext:
         if tls.client_cert:
             context.load_cert_chain(tls.client_cert, tls.client_key)
     except (OSError, ValueError) as error:  # of ssl, too
-        text = f"TLS cannot be used as ssl.cabundle, ssl.client.cert and ssl.client.key say: {error}."
+        text = (
+            f"TLS cannot be used as ssl.cabundle, ssl.client.cert and ssl.client.key say: {error}."
+        )
         raise InvalidInput(text, hint="They name files in PEM format.") from error
     return context
 
 
-def transport_over(socket: Any, address: tuple[str, int], limits: AnswerLimits, settings: HiveSettings) -> Any:
-    """Return the transport over an open socket; with SASL, after the server knows who asks. Raises SaslRefused, NotInstalledError,
-    StorageError where there is no Kerberos ticket, and what the libraries raise."""
+def transport_over(
+    socket: Any, address: tuple[str, int], limits: AnswerLimits, settings: HiveSettings
+) -> Any:
+    """Return the transport over an open socket; with SASL, after the server knows who asks. Raises
+    SaslRefused, NotInstalledError, StorageError where there is no Kerberos ticket, and what the
+    libraries raise."""
     identity = settings.identity
     if identity is None:
         return thrift_library().transports.TBufferedTransport(socket)
     if isinstance(identity, PlainIdentity):
         mechanism: Mechanism = Plain(identity.user, identity.password)
     else:
-        mechanism = Kerberos(identity.service, identity.host or address[0], identity.realm, identity.protections)
+        mechanism = Kerberos(
+            identity.service, identity.host or address[0], identity.realm, identity.protections
+        )
     sasl = SaslTransport(socket, mechanism)
     limits.begin()
     sasl.negotiate()
@@ -141,4 +158,6 @@ def transport_over(socket: Any, address: tuple[str, int], limits: AnswerLimits, 
 
 def protocol_over(transport: Any) -> Any:
     """Return the binary protocol over a transport, with limits for texts and lists."""
-    return thrift_library().protocols.TBinaryProtocol(transport, string_length_limit=_LONGEST_TEXT, container_length_limit=_LONGEST_LIST)
+    return thrift_library().protocols.TBinaryProtocol(
+        transport, string_length_limit=_LONGEST_TEXT, container_length_limit=_LONGEST_LIST
+    )

@@ -1,5 +1,6 @@
-"""Make the object that a Hive Metastore stores for an Iceberg view, as Java's HiveCatalog writes it: a virtual view whose text is the
-query, and whose parameter metadata_location points to the view's metadata."""
+"""Make the object that a Hive Metastore stores for an Iceberg view, as Java's HiveCatalog writes
+it: a virtual view whose text is the query, and whose parameter metadata_location points to the
+view's metadata."""
 
 from __future__ import annotations
 
@@ -31,30 +32,57 @@ def is_view(stored: HiveTable) -> bool:
 
 
 def is_iceberg_view(stored: HiveTable) -> bool:
-    """Tell whether an object of the metastore is an Iceberg view, rather than a table or one of Hive's own views."""
+    """Tell whether an object of the metastore is an Iceberg view, rather than a table or one of
+    Hive's own views.
+    """
     parameters = stored.parameters or {}
-    return is_view(stored) and parameters.get(TABLE_TYPE, "").upper() == _ICEBERG_VIEW and bool(parameters.get(LOCATION))
+    return (
+        is_view(stored)
+        and parameters.get(TABLE_TYPE, "").upper() == _ICEBERG_VIEW
+        and bool(parameters.get(LOCATION))
+    )
 
 
 def described(stored: HiveTable) -> str:
-    """Format what an object of the metastore is, for messages: `an Iceberg view`, `a view`, `a MANAGED_TABLE of Hive`, `… of delta`."""
+    """Format what an object of the metastore is, for messages: `an Iceberg view`, `a view`, `a
+    MANAGED_TABLE of Hive`, `… of delta`.
+    """
     if is_iceberg(stored) or is_iceberg_view(stored):
         return "an Iceberg view" if is_view(stored) else "an Iceberg table"
     parameters = stored.parameters or {}
     if kind := parameters.get(TABLE_TYPE) or parameters.get("spark.sql.sources.provider"):
         return f"a {stored.tableType or 'table'} of {kind}"
-    return "a view of Hive" if "VIEW" in (stored.tableType or "") else f"a {stored.tableType or 'table'} of Hive"
+    return (
+        "a view of Hive"
+        if "VIEW" in (stored.tableType or "")
+        else f"a {stored.tableType or 'table'} of Hive"
+    )
 
 
-def new_view_object(view: LoadedView, database: str, name: str, settings: HiveSettings) -> HiveTable:
+def new_view_object(
+    view: LoadedView, database: str, name: str, settings: HiveSettings
+) -> HiveTable:
     """Make the object of a view that is not in the metastore yet."""
     now = int(time.time())
-    empty = HiveTable(name, database, settings.user, now, now, LONGEST_INT, partitionKeys=[], parameters={}, tableType=_VIEW)
+    empty = HiveTable(
+        name,
+        database,
+        settings.user,
+        now,
+        now,
+        LONGEST_INT,
+        partitionKeys=[],
+        parameters={},
+        tableType=_VIEW,
+    )
     return updated_view(empty, None, view, settings)
 
 
-def updated_view(stored: HiveTable, base: LoadedView | None, view: LoadedView, settings: HiveSettings) -> HiveTable:
-    """Return a stored object with the pointer, properties, columns and query of the view's new state. What others put there stays.
+def updated_view(
+    stored: HiveTable, base: LoadedView | None, view: LoadedView, settings: HiveSettings
+) -> HiveTable:
+    """Return a stored object with the pointer, properties, columns and query of the view's new
+    state. What others put there stays.
 
     `base`: the state before, whose properties go where the new state does not have them.
     """
@@ -62,7 +90,11 @@ def updated_view(stored: HiveTable, base: LoadedView | None, view: LoadedView, s
     for key in base.metadata.properties.keys() - metadata.properties.keys() if base else ():
         parameters.pop(key, None)
     parameters |= {key: value for key, value in metadata.properties.items() if key != OWNER}
-    parameters |= {"uuid": metadata.view_uuid, TABLE_TYPE: _ICEBERG_VIEW, LOCATION: view.metadata_location}
+    parameters |= {
+        "uuid": metadata.view_uuid,
+        TABLE_TYPE: _ICEBERG_VIEW,
+        LOCATION: view.metadata_location,
+    }
     if base is not None:
         parameters[PREVIOUS] = base.metadata_location
     parameters.pop(CURRENT_SCHEMA, None)
@@ -83,5 +115,7 @@ def updated_view(stored: HiveTable, base: LoadedView | None, view: LoadedView, s
 def _query(version: ViewVersion) -> str | None:
     """Return the query that Hive is shown: that of its own dialect, else the first one."""
     queries = [r for r in version.representations if isinstance(r, SQLViewRepresentation)]
-    chosen = next((r for r in queries if r.dialect.lower() == _DIALECT), queries[0] if queries else None)
+    chosen = next(
+        (r for r in queries if r.dialect.lower() == _DIALECT), queries[0] if queries else None
+    )
     return None if chosen is None else chosen.sql

@@ -1,4 +1,6 @@
-"""Keep views in a Hive Metastore, as Java's HiveCatalog does: virtual views whose parameters point to the views' metadata."""
+"""Keep views in a Hive Metastore, as Java's HiveCatalog does: virtual views whose parameters point
+to the views' metadata.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,13 @@ from frazil.catalog.hive.view_object import described, is_iceberg_view, new_view
 from frazil.catalog.names import full_name
 from frazil.catalog.views import LoadedView, ViewOutcome, read_view, write_view
 from frazil.codec.view_json import decode_view
-from frazil.errors import CommitFailedException, InvalidInput, NoSuchViewError, TableAlreadyExistsError, ViewAlreadyExistsError
+from frazil.errors import (
+    CommitFailedException,
+    InvalidInput,
+    NoSuchViewError,
+    TableAlreadyExistsError,
+    ViewAlreadyExistsError,
+)
 from frazil.spec.view import ViewMetadata
 from frazil.storage import Storage, absolute
 
@@ -39,22 +47,46 @@ class HiveViews(HiveNamespaces):
         """Return what the metastore has under names; those that have gone meanwhile are left out."""
         batches = [list(names[at : at + _BATCH]) for at in range(0, len(names), _BATCH)]
         requests = [GetTablesRequest(database, batch, ClientCapabilities([])) for batch in batches]
-        return [table for request in requests for table in self.client.ask(calls.GET_TABLES, request).tables or []]
+        return [
+            table
+            for request in requests
+            for table in self.client.ask(calls.GET_TABLES, request).tables or []
+        ]
 
     def _view_pointer(self, identifier: Identifier) -> str | None:
-        """Return the metadata location of a view; None: there is none of that name, or it is no Iceberg view."""
+        """Return the metadata location of a view; None: there is none of that name, or it is no
+        Iceberg view.
+        """
         stored = self._stored(identifier)
-        return (stored.parameters or {})[LOCATION] if stored is not None and is_iceberg_view(stored) else None
+        return (
+            (stored.parameters or {})[LOCATION]
+            if stored is not None and is_iceberg_view(stored)
+            else None
+        )
 
     def _no_view(self, identifier: Identifier) -> NoSuchViewError:
         name, stored = f"{self.name}.{full_name(identifier)}", self._stored(identifier)
         if stored is not None and is_iceberg(stored):
-            return NoSuchViewError(f"{name} is a table, not a view.", hint=f"load_table({full_name(identifier)!r}) loads it.", view=name)
+            return NoSuchViewError(
+                f"{name} is a table, not a view.",
+                hint=f"load_table({full_name(identifier)!r}) loads it.",
+                view=name,
+            )
         if stored is not None and not is_iceberg_view(stored):
-            return NoSuchViewError(f"{name} is no Iceberg view, but {described(stored)}.", hint="It is left alone.", view=name)
-        return NoSuchViewError(f"View does not exist: {name}.", hint="list_views(namespace) lists those that do.", view=name)
+            return NoSuchViewError(
+                f"{name} is no Iceberg view, but {described(stored)}.",
+                hint="It is left alone.",
+                view=name,
+            )
+        return NoSuchViewError(
+            f"View does not exist: {name}.",
+            hint="list_views(namespace) lists those that do.",
+            view=name,
+        )
 
-    def _taken_for_view(self, identifier: Identifier, stored: HiveTable | None) -> ViewAlreadyExistsError:
+    def _taken_for_view(
+        self, identifier: Identifier, stored: HiveTable | None
+    ) -> ViewAlreadyExistsError:
         name = f"{self.name}.{full_name(identifier)}"
         kind = "" if stored is None or is_iceberg_view(stored) else f" It is {described(stored)}."
         return ViewAlreadyExistsError(f"Table or view already exists: {name}.{kind}", view=name)
@@ -75,10 +107,19 @@ class HiveViews(HiveNamespaces):
             return Conflict(conflict)
         placed = replace(metadata, location=metadata.location or self.table_location(identifier))
         view, storage = LoadedView(tuple(identifier), "", placed), self._storage(placed.location)
-        return write_view(None, view, storage, lambda v: self._create_pointer(names, v), lambda: self.load_view(identifier), conflict)
+        return write_view(
+            None,
+            view,
+            storage,
+            lambda v: self._create_pointer(names, v),
+            lambda: self.load_view(identifier),
+            conflict,
+        )
 
     def _create_pointer(self, names: tuple[str, str], view: LoadedView) -> bool:
-        return self._pointers.create(new_view_object(view, *names, self.settings), view.metadata_location)
+        return self._pointers.create(
+            new_view_object(view, *names, self.settings), view.metadata_location
+        )
 
     def swap_view(self, base: LoadedView, metadata: ViewMetadata) -> ViewOutcome:
         names = (base.identifier[0], base.identifier[1])
@@ -88,7 +129,14 @@ class HiveViews(HiveNamespaces):
             return self._pointers.move(names, view_change(base, view, self._storage, self.settings))
 
         view = LoadedView(base.identifier, "", metadata)
-        return write_view(base, view, self._storage(metadata.location), move, lambda: self.load_view(base.identifier), conflict)
+        return write_view(
+            base,
+            view,
+            self._storage(metadata.location),
+            move,
+            lambda: self.load_view(base.identifier),
+            conflict,
+        )
 
     def drop_view(self, identifier: Identifier) -> None:
         if not self.view_exists(identifier):
@@ -108,7 +156,9 @@ class HiveViews(HiveNamespaces):
             raise self._taken_for_view(target, stored)
         view = self.load_view(source)
         try:
-            moved = self._pointers.rename((source[0], source[1]), names, view_change(view, view, self._storage, self.settings))
+            moved = self._pointers.rename(
+                (source[0], source[1]), names, view_change(view, view, self._storage, self.settings)
+            )
         except TableAlreadyExistsError as error:
             raise self._taken_for_view(target, None) from error
         if not moved:
@@ -118,10 +168,16 @@ class HiveViews(HiveNamespaces):
     def register_view(self, identifier: Identifier, metadata_location: str) -> LoadedView:
         location = absolute(metadata_location)
         if not metadata_files.is_metadata_file(location):
-            raise InvalidInput(f"{location} is no metadata file: its name ends in .metadata.json.", file=location)
-        metadata = decode_view(metadata_files.read_bytes(self._storage(location), location), location)
+            raise InvalidInput(
+                f"{location} is no metadata file: its name ends in .metadata.json.", file=location
+            )
+        metadata = decode_view(
+            metadata_files.read_bytes(self._storage(location), location), location
+        )
         view, names = LoadedView(tuple(identifier), location, metadata), self._names(identifier)
-        if (stored := self._stored(identifier)) is not None or not self._create_pointer(names, view):
+        if (stored := self._stored(identifier)) is not None or not self._create_pointer(
+            names, view
+        ):
             raise self._taken_for_view(identifier, stored)
         return view
 
@@ -129,4 +185,8 @@ class HiveViews(HiveNamespaces):
         """Return the Iceberg views of a database, without Hive's own."""
         self._existing(check_namespace(namespace))
         names = sorted(self.client.ask(calls.GET_NAMES_BY_TYPE, namespace[0], "*", "VIRTUAL_VIEW"))
-        return sorted((*namespace, str(stored.tableName)) for stored in self._objects(namespace[0], names) if is_iceberg_view(stored))
+        return sorted(
+            (*namespace, str(stored.tableName))
+            for stored in self._objects(namespace[0], names)
+            if is_iceberg_view(stored)
+        )

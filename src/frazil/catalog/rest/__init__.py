@@ -1,4 +1,5 @@
-"""Serve catalogs behind a REST server (Iceberg's open specification): the server keeps the metadata, Frazil sends updates and requirements.
+"""Serve catalogs behind a REST server (Iceberg's open specification): the server keeps the
+metadata, Frazil sends updates and requirements.
 
 Other rooms use `RestBackend`.
 """

@@ -1,4 +1,6 @@
-"""Hold the authentication of requests to a REST catalog: none, basic, a bearer token, or OAuth2 (credential or exchange, renewed)."""
+"""Hold the authentication of requests to a REST catalog: none, basic, a bearer token, or OAuth2
+(credential or exchange, renewed).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _EARLY_S = 300.0
 _EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 _ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
 Fetch = Callable[[str, dict[str, str], dict[str, str]], bytes]
-"""Post a form (address, fields, headers) to the OAuth2 server and return its answer. Raises FrazilError."""
+"""Post a form (address, fields, headers) to the OAuth2 server and return its answer. Raises
+FrazilError.
+"""
 
 
 class _Token(msgspec.Struct):
@@ -34,7 +38,9 @@ class _Claims(msgspec.Struct):
 
 @dataclass
 class Authentication:
-    """Hold the current token of one catalog, and renew it. Threads share it; one of them renews, the others wait."""
+    """Hold the current token of one catalog, and renew it. Threads share it; one of them renews,
+    the others wait.
+    """
 
     settings: AuthSettings
     fetch: Fetch = field(repr=False)
@@ -49,7 +55,9 @@ class Authentication:
             self._take(self.settings.token, None)
 
     def header(self) -> str | None:
-        """Return the value of the header Authorization, None without authentication. Raises StorageError when no token can be had."""
+        """Return the value of the header Authorization, None without authentication. Raises
+        StorageError when no token can be had.
+        """
         match self.settings.kind:
             case "none":
                 return None
@@ -61,7 +69,9 @@ class Authentication:
             return f"Bearer {self._token}"
 
     def renewed(self, refused: str | None) -> bool:
-        """Load another token after the server has refused the header `refused`; True: there is another one, so ask again."""
+        """Load another token after the server has refused the header `refused`; True: there is
+        another one, so ask again.
+        """
         if self.settings.kind not in ("oauth2", *CLOUDS) or not self._can_renew():
             return False
         with self._lock:
@@ -80,21 +90,33 @@ class Authentication:
         """Return every secret that an answer could repeat, as it is configured and as it is sent."""
         settings = self.settings
         secret = (settings.credential or "").rpartition(":")[2]
-        configured = (settings.password, settings.token, settings.credential, secret, quote_plus(secret), self._token)
+        configured = (
+            settings.password,
+            settings.token,
+            settings.credential,
+            secret,
+            quote_plus(secret),
+            self._token,
+        )
         sent = (self._pair(),) if settings.kind == "basic" else ()
         return tuple(x for x in (*configured, *sent) if x and len(x) > 2)
 
     def _is_due(self) -> bool:
-        """Tell whether to renew the token now. Without a credential, one that has expired by this machine's clock is sent all the same: the
-        server tells by its own clock whether it takes it, and where it does not, `renewed` exchanges it."""
+        """Tell whether to renew the token now. Without a credential, one that has expired by this
+        machine's clock is sent all the same: the server tells by its own clock whether it takes it,
+        and where it does not, `renewed` exchanges it."""
         now = time.time()
         can_always = bool(self.settings.credential) or self.settings.kind in CLOUDS
-        return self._can_renew() and now >= self._renew_at and (can_always or now < self._expires_at)
+        return (
+            self._can_renew() and now >= self._renew_at and (can_always or now < self._expires_at)
+        )
 
     def _can_renew(self) -> bool:
         if self.settings.kind in CLOUDS:
             return True
-        return self.settings.refresh and bool(self.settings.credential or (self._token and self.settings.exchange))
+        return self.settings.refresh and bool(
+            self.settings.credential or (self._token and self.settings.exchange)
+        )
 
     def _renew(self) -> None:
         settings = self.settings
@@ -103,10 +125,18 @@ class Authentication:
             return
         if settings.credential:
             client, _, secret = settings.credential.rpartition(":")
-            form = {"grant_type": "client_credentials", **({"client_id": client} if client else {}), "client_secret": secret}
+            form = {
+                "grant_type": "client_credentials",
+                **({"client_id": client} if client else {}),
+                "client_secret": secret,
+            }
             headers: dict[str, str] = {}
         else:
-            form = {"grant_type": _EXCHANGE, "subject_token": self._token or "", "subject_token_type": _ACCESS_TOKEN}
+            form = {
+                "grant_type": _EXCHANGE,
+                "subject_token": self._token or "",
+                "subject_token_type": _ACCESS_TOKEN,
+            }
             headers = {"Authorization": f"Bearer {self._token}"}
         try:
             body = self.fetch(settings.server, {**form, **dict(settings.form_fields)}, headers)
@@ -120,15 +150,27 @@ class Authentication:
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             text = f"The OAuth2 server {settings.server} answers with something that is no token."
             raise StorageError(text, hint="Check oauth2-server-uri.") from None
-        if not answer.access_token or not answer.access_token.isprintable() or not answer.access_token.isascii():
-            raise StorageError(f"The OAuth2 server {settings.server} answers with an invalid token.", hint="Check oauth2-server-uri.")
-        self._take(answer.access_token, answer.expires_in if answer.expires_in is not None else settings.expires_s)
+        if (
+            not answer.access_token
+            or not answer.access_token.isprintable()
+            or not answer.access_token.isascii()
+        ):
+            raise StorageError(
+                f"The OAuth2 server {settings.server} answers with an invalid token.",
+                hint="Check oauth2-server-uri.",
+            )
+        self._take(
+            answer.access_token,
+            answer.expires_in if answer.expires_in is not None else settings.expires_s,
+        )
 
     def _renew_of_cloud(self) -> None:
         try:
             if self._provider is None:
                 scopes = tuple(value for _, value in self.settings.form_fields)
-                self._provider = cloud_tokens(self.settings.kind, self.settings.credentials_path, scopes)
+                self._provider = cloud_tokens(
+                    self.settings.kind, self.settings.credentials_path, scopes
+                )
             token, ends = self._provider()
         except FrazilError:
             if self._token is not None and time.time() < self._expires_at:
@@ -140,7 +182,9 @@ class Authentication:
     def _take(self, token: str, life: float | None) -> None:
         self._token = token
         self._expires_at = _expiry_of(token) if life is None else time.time() + max(0.0, life)
-        self._renew_at = self._expires_at - min(_EARLY_S, max(0.0, self._expires_at - time.time()) / 2)
+        self._renew_at = self._expires_at - min(
+            _EARLY_S, max(0.0, self._expires_at - time.time()) / 2
+        )
 
 
 def _expiry_of(token: str) -> float:

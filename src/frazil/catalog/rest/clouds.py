@@ -1,4 +1,6 @@
-"""Ask for tokens for a REST catalog: Google's default credentials (`rest.auth.type=google`) or Azure's (`entra`), by their libraries."""
+"""Ask for tokens for a REST catalog: Google's default credentials (`rest.auth.type=google`) or
+Azure's (`entra`), by their libraries.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,14 @@ Provider = Callable[[], tuple[str, float | None]]
 
 
 def cloud_tokens(kind: str, path: str | None, scopes: tuple[str, ...]) -> Provider:
-    """Return what gives tokens of a cloud. `path`: of Google's credentials, in place of the default ones. Raises NotInstalledError."""
-    return _google(path, scopes or _GOOGLE_SCOPES) if kind == "google" else _entra(scopes or _ENTRA_SCOPES)
+    """Return what gives tokens of a cloud. `path`: of Google's credentials, in place of the default
+    ones. Raises NotInstalledError.
+    """
+    return (
+        _google(path, scopes or _GOOGLE_SCOPES)
+        if kind == "google"
+        else _entra(scopes or _ENTRA_SCOPES)
+    )
 
 
 def _google(path: str | None, scopes: tuple[str, ...]) -> Provider:
@@ -27,7 +35,9 @@ def _google(path: str | None, scopes: tuple[str, ...]) -> Provider:
         import google.auth.transport.urllib3 as transport
         import urllib3
     except ImportError as error:
-        raise NotInstalledError("rest.auth.type=google needs google-auth.", hint='pip install "frazil[google-auth]"') from error
+        raise NotInstalledError(
+            "rest.auth.type=google needs google-auth.", hint='pip install "frazil[google-auth]"'
+        ) from error
     errors: Any = google.auth.exceptions.GoogleAuthError
     try:
         if path:
@@ -36,7 +46,9 @@ def _google(path: str | None, scopes: tuple[str, ...]) -> Provider:
             credentials, _ = google.auth.default(scopes=list(scopes))
     except (errors, OSError, ValueError) as error:
         hint = "Run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS or gcp.auth.credentials-path."
-        raise InvalidInput(f"No credentials of Google were found: {type(error).__name__}.", hint=hint) from None
+        raise InvalidInput(
+            f"No credentials of Google were found: {type(error).__name__}.", hint=hint
+        ) from None
     request = transport.Request(urllib3.PoolManager(maxsize=2))
 
     def token() -> tuple[str, float | None]:
@@ -44,9 +56,13 @@ def _google(path: str | None, scopes: tuple[str, ...]) -> Provider:
             credentials.refresh(request)
         except errors as error:
             text = f"Google gives no token for the catalog: {type(error).__name__}."
-            raise StorageError(text, hint="Check the credentials, and whether Google's servers can be reached.") from None
+            raise StorageError(
+                text, hint="Check the credentials, and whether Google's servers can be reached."
+            ) from None
         ends = credentials.expiry
-        return str(credentials.token), None if ends is None else (ends if ends.tzinfo else ends.replace(tzinfo=UTC)).timestamp()
+        return str(credentials.token), None if ends is None else (
+            ends if ends.tzinfo else ends.replace(tzinfo=UTC)
+        ).timestamp()
 
     return token
 
@@ -56,7 +72,10 @@ def _entra(scopes: tuple[str, ...]) -> Provider:
         import azure.identity
         from azure.core.exceptions import AzureError
     except ImportError as error:
-        raise NotInstalledError("rest.auth.type=entra needs azure-identity.", hint='pip install "frazil[azure-identity]"') from error
+        raise NotInstalledError(
+            "rest.auth.type=entra needs azure-identity.",
+            hint='pip install "frazil[azure-identity]"',
+        ) from error
     credentials = azure.identity.DefaultAzureCredential()
 
     def token() -> tuple[str, float | None]:
@@ -64,7 +83,10 @@ def _entra(scopes: tuple[str, ...]) -> Provider:
             had = credentials.get_token(*scopes)
         except AzureError as error:
             text = f"Azure gives no token for the catalog: {type(error).__name__}."
-            raise StorageError(text, hint="Run `az login`, or check AZURE_TENANT_ID, AZURE_CLIENT_ID and the managed identity.") from None
+            raise StorageError(
+                text,
+                hint="Run `az login`, or check AZURE_TENANT_ID, AZURE_CLIENT_ID and the managed identity.",
+            ) from None
         return str(had.token), float(had.expires_on)
 
     return token

@@ -1,4 +1,6 @@
-"""Keep views behind a REST server: load them, send the updates that lead from one state to the next, and let the server do the rest."""
+"""Keep views behind a REST server: load them, send the updates that lead from one state to the
+next, and let the server do the rest.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ from urllib.parse import quote
 import msgspec
 
 from frazil.catalog import metadata_files
-from frazil.catalog.base import Conflict, Identifier, Identifiers, Unclear, Unknown, check_identifier
+from frazil.catalog.base import (
+    Conflict,
+    Identifier,
+    Identifiers,
+    Unclear,
+    Unknown,
+    check_identifier,
+)
 from frazil.catalog.names import full_name
 from frazil.catalog.rest.errors import certain, raised
 from frazil.catalog.rest.http import Answer
@@ -16,7 +25,14 @@ from frazil.catalog.rest.namespaces import RestNamespaces, TableNames, decoded, 
 from frazil.catalog.views import LoadedView, ViewOutcome
 from frazil.codec import json_nouns
 from frazil.codec.view_json import decode_view, version_to_json
-from frazil.errors import CorruptData, FrazilError, InvalidInput, NoSuchNamespaceError, NoSuchViewError, ViewAlreadyExistsError
+from frazil.errors import (
+    CorruptData,
+    FrazilError,
+    InvalidInput,
+    NoSuchNamespaceError,
+    NoSuchViewError,
+    ViewAlreadyExistsError,
+)
 from frazil.spec.updates import LAST_ADDED
 from frazil.spec.view import ViewMetadata
 from frazil.storage import absolute
@@ -40,19 +56,27 @@ class RestViews(RestNamespaces):
         name = f"{self.name}.{full_name(identifier)}"
         error = answer.error
         if error is not None and error.status == 409 and error.type != "CommitFailedException":
-            raise ViewAlreadyExistsError(f"Table or view already exists: {name} ({error}).", view=name)
+            raise ViewAlreadyExistsError(
+                f"Table or view already exists: {name} ({error}).", view=name
+            )
         if error is not None and error.status == 404 and error.type in ("", "NoSuchViewException"):
             raise NoSuchViewError(f"View does not exist: {name} ({error}).", view=name)
         return self._checked(answer, f"View {name}", view=name)
 
     def _loaded_view(self, identifier: Identifier, answer: Answer) -> LoadedView:
         body = decoded(answer, _LoadViewResult, "view")
-        return LoadedView(tuple(identifier), body.metadata_location, decode_view(bytes(body.metadata), file=body.metadata_location))
+        return LoadedView(
+            tuple(identifier),
+            body.metadata_location,
+            decode_view(bytes(body.metadata), file=body.metadata_location),
+        )
 
     def load_view(self, identifier: Identifier) -> LoadedView:
         path = self._view_path(identifier)
         self.routes.check(f"GET {_VIEW}", "load views")
-        return self._loaded_view(identifier, self._view_answer(self.client.request("GET", path), identifier))
+        return self._loaded_view(
+            identifier, self._view_answer(self.client.request("GET", path), identifier)
+        )
 
     def view_exists(self, identifier: Identifier) -> bool:
         path, head = self._view_path(identifier), self.routes.lists(f"HEAD {_VIEW}")
@@ -78,7 +102,9 @@ class RestViews(RestNamespaces):
             "properties": metadata.properties,
             **({"location": metadata.location} if metadata.location else {}),
         }
-        answer = self._change("POST", self.routes.path("namespaces", self.routes.namespace(key[:-1]), "views"), body)
+        answer = self._change(
+            "POST", self.routes.path("namespaces", self.routes.namespace(key[:-1]), "views"), body
+        )
         if isinstance(answer, Unknown):
             return answer
         error = answer.error
@@ -107,9 +133,13 @@ class RestViews(RestNamespaces):
             return Unknown(error)
 
     def _outcome(self, identifier: Identifier, answer: Answer) -> ViewOutcome:
-        """Decide what an answer to a commit means, as for tables: an error of the server leaves it open whether the view was changed."""
+        """Decide what an answer to a commit means, as for tables: an error of the server leaves it
+        open whether the view was changed.
+        """
         if answer.error is not None and not certain(answer.status):
-            return Unknown(raised(answer.error, f"Commit to view {self.name}.{full_name(identifier)}"))
+            return Unknown(
+                raised(answer.error, f"Commit to view {self.name}.{full_name(identifier)}")
+            )
         self._view_answer(answer, identifier)
         try:
             return self._loaded_view(identifier, answer)
@@ -127,43 +157,65 @@ class RestViews(RestNamespaces):
         error = answer.error
         if error is not None and error.type == "NoSuchNamespaceException":
             where = full_name(target[:-1])
-            raise NoSuchNamespaceError(f"Namespace does not exist: {where} ({error}).", namespace=where)
+            raise NoSuchNamespaceError(
+                f"Namespace does not exist: {where} ({error}).", namespace=where
+            )
         self._view_answer(answer, target if answer.status == 409 else source)
 
     def register_view(self, identifier: Identifier, metadata_location: str) -> LoadedView:
         self.routes.check("POST namespaces/{}/register-view", "register views")
         location, key = absolute(metadata_location), check_identifier(identifier)
         if not metadata_files.is_metadata_file(location):
-            raise InvalidInput(f"{location} is no metadata file: its name ends in .metadata.json.", file=location)
+            raise InvalidInput(
+                f"{location} is no metadata file: its name ends in .metadata.json.", file=location
+            )
         path = self.routes.path("namespaces", self.routes.namespace(key[:-1]), "register-view")
-        answer = self.client.request("POST", path, body={"name": key[-1], "metadata-location": location})
+        answer = self.client.request(
+            "POST", path, body={"name": key[-1], "metadata-location": location}
+        )
         return self._loaded_view(key, self._view_answer(answer, key))
 
     def list_views(self, namespace: Identifier) -> Identifiers:
         self.routes.check("GET namespaces/{}/views", "list views")
-        pages = self._pages(self._namespace_path(namespace, "views"), TableNames, {}, tuple(namespace))
+        pages = self._pages(
+            self._namespace_path(namespace, "views"), TableNames, {}, tuple(namespace)
+        )
         return names_within(pages, namespace)
 
 
 def view_updates(base: ViewMetadata, metadata: ViewMetadata) -> list[dict[str, Any]]:
-    """Return the updates that lead from one state of a view to a later one, as JSON: at most one schema and one version are new.
+    """Return the updates that lead from one state of a view to a later one, as JSON: at most one
+    schema and one version are new.
 
-    What is new is named as the last added, since the server may give it another id beside a change of somebody else.
+    What is new is named as the last added, since the server may give it another id beside a change
+    of somebody else.
     """
     updates: list[dict[str, Any]] = []
     if set_to := {k: v for k, v in metadata.properties.items() if base.properties.get(k) != v}:
         updates.append({"action": "set-properties", "updates": set_to})
     if removals := sorted(base.properties.keys() - metadata.properties.keys()):
         updates.append({"action": "remove-properties", "removals": removals})
-    schema_ids, version_ids = {s.schema_id for s in base.schemas}, {v.version_id for v in base.versions}
+    schema_ids, version_ids = (
+        {s.schema_id for s in base.schemas},
+        {v.version_id for v in base.versions},
+    )
     schemas = [s for s in metadata.schemas if s.schema_id not in schema_ids]
     versions = [v for v in metadata.versions if v.version_id not in version_ids]
     if len(schemas) > 1 or len(versions) > 1:
         raise CorruptData("A change of a view adds one schema and one version at most.")
     for schema in schemas:
-        updates.append({"action": "add-schema", "schema": json_nouns.schema_to_json(schema), "last-column-id": schema.highest_field_id})
+        updates.append(
+            {
+                "action": "add-schema",
+                "schema": json_nouns.schema_to_json(schema),
+                "last-column-id": schema.highest_field_id,
+            }
+        )
     for version in versions:
-        added = {**version_to_json(version), "schema-id": LAST_ADDED if schemas else version.schema_id}
+        added = {
+            **version_to_json(version),
+            "schema-id": LAST_ADDED if schemas else version.schema_id,
+        }
         updates.append({"action": "add-view-version", "view-version": added})
     if metadata.current_version_id != base.current_version_id:
         current = LAST_ADDED if versions else metadata.current_version_id

@@ -1,4 +1,11 @@
-"""Change a table's schema, partition spec, sort order, refs, properties and statistics files: builders that turn calls into metadata
-updates, with Java's checks."""
+"""Change a table's schema, partition spec, sort order, refs, properties and statistics files:
+builders that turn calls into metadata updates, with Java's checks."""
 
-__all__ = ["evolve_schema", "evolve_sort_order", "evolve_spec", "manage_snapshots", "update_properties", "update_statistics"]
+__all__ = [
+    "evolve_schema",
+    "evolve_sort_order",
+    "evolve_spec",
+    "manage_snapshots",
+    "update_properties",
+    "update_statistics",
+]

@@ -1,7 +1,8 @@
 """Evolve a schema: PyIceberg's UpdateSchema with Java's checks (SchemaUpdate).
 
-Each call is checked at once against the current schema and recorded, so that a retry can replay it on fresh metadata. Names mean the
-columns before the change (or columns added by it), so that two columns can swap names in one update.
+Each call is checked at once against the current schema and recorded, so that a retry can replay it
+on fresh metadata. Names mean the columns before the change (or columns added by it), so that two
+columns can swap names in one update.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from frazil.spec.ddl import parse_type
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.name_mapping import update_name_mapping
 from frazil.spec.properties import METRICS_OF_COLUMN, NAME_MAPPING
-from frazil.spec.schema import Schema, assign_fresh_ids, check_identifier_fields, empty_structs, no_column, refuse_empty_structs
+from frazil.spec.schema import (
+    Schema,
+    assign_fresh_ids,
+    check_identifier_fields,
+    empty_structs,
+    no_column,
+    refuse_empty_structs,
+)
 from frazil.spec.transforms import BucketTransform
 from frazil.spec.types import (
     DateType,
@@ -60,7 +68,9 @@ class SchemaDraft:
         return self.last_column_id
 
     def find(self, name: str) -> NestedField:
-        """Return a column as it is in this draft. Raises ValidationError for one that does not exist."""
+        """Return a column as it is in this draft. Raises ValidationError for one that does not
+        exist.
+        """
         original = self.schema.get_field(name, self.case_sensitive)
         if original is None and name in self.added_names:
             wanted = self.added_names[name]
@@ -81,7 +91,9 @@ class SchemaDraft:
         return any(f.field_id == field_id for fields in self.added.values() for f in fields)
 
     def parent_of(self, name: str) -> int:
-        """Return the id of the struct that holds a (possibly added) column; ROOT for a top-level column."""
+        """Return the id of the struct that holds a (possibly added) column; ROOT for a top-level
+        column.
+        """
         column = self.find(name)
         for parent, fields in self.added.items():
             if any(f.field_id == column.field_id for f in fields):
@@ -98,7 +110,12 @@ class SchemaDraft:
             else {draft.find_column_name(i) or "" for i in self.schema.identifier_field_ids}
         )
         identifier_ids = sorted(draft.find_field(n).field_id for n in names)
-        built = Schema(*fields, schema_id=_next_schema_id(self.metadata), identifier_field_ids=identifier_ids, extra=self.schema.extra)
+        built = Schema(
+            *fields,
+            schema_id=_next_schema_id(self.metadata),
+            identifier_field_ids=identifier_ids,
+            extra=self.schema.extra,
+        )
         check_unique_names(built)
         check_identifier_fields(built)
         return built
@@ -109,7 +126,9 @@ class SchemaDraft:
             if column.field_id in self.deletes:
                 continue
             changed = self.changed.get(column.field_id, column)
-            columns.append(replace(changed, field_type=self._inside(changed.field_type, column.field_id)))
+            columns.append(
+                replace(changed, field_type=self._inside(changed.field_type, column.field_id))
+            )
         return self._moved(columns, parent)
 
     def _inside(self, type_: IcebergType, field_id: int) -> IcebergType:
@@ -119,11 +138,16 @@ class SchemaDraft:
             return type_
         for c in inner:
             if c.field_id in self.deletes:
-                raise ValidationError(f"Cannot delete {c.name} of a {'list' if isinstance(type_, ListType) else 'map'}")
+                raise ValidationError(
+                    f"Cannot delete {c.name} of a {'list' if isinstance(type_, ListType) else 'map'}"
+                )
         now = [self.changed.get(c.field_id, c) for c in inner]
         now = [replace(c, field_type=self._inside(c.field_type, c.field_id)) for c in now]
         if isinstance(type_, MapType) and now[0].field_type != type_.key_type:
-            raise ValidationError(f"Cannot alter map keys: {type_}", hint="Equal keys must stay equal. Add a new column.")
+            raise ValidationError(
+                f"Cannot alter map keys: {type_}",
+                hint="Equal keys must stay equal. Add a new column.",
+            )
         return with_children(type_, tuple(now))
 
     def _moved(self, fields: list[NestedField], parent: int) -> tuple[NestedField, ...]:
@@ -132,7 +156,12 @@ class SchemaDraft:
             if moved is None:
                 continue
             fields.remove(moved)
-            position = 0 if where == "first" else next(i for i, f in enumerate(fields) if f.field_id == reference) + (where == "after")
+            position = (
+                0
+                if where == "first"
+                else next(i for i, f in enumerate(fields) if f.field_id == reference)
+                + (where == "after")
+            )
             fields.insert(position, moved)
         return tuple(fields)
 
@@ -156,26 +185,49 @@ def check_unique_names(schema: Schema) -> None:
 
 
 def check_kept_sources(metadata: TableMetadata, schema: Schema) -> None:
-    """Check that columns used by the current spec or sort order stay, with a type for which the transform gives the same values."""
+    """Check that columns used by the current spec or sort order stay, with a type for which the
+    transform gives the same values.
+    """
     for pf in metadata.spec().fields:
         new, old = schema.by_id.get(pf.source_id), metadata.schema().by_id.get(pf.source_id)
         if pf.transform.name == "void":
             continue
         if new is None:
-            raise ValidationError(f"Cannot find source column for partition field: {pf}", hint="Remove the partition field first.")
+            raise ValidationError(
+                f"Cannot find source column for partition field: {pf}",
+                hint="Remove the partition field first.",
+            )
         if old and isinstance(old.field_type, DateType) and new.field_type != old.field_type:
-            raise ValidationError(f"Cannot change the type of {new.name}: partition field {pf.name} would change its values")
-        if isinstance(pf.transform, BucketTransform) and old and not pf.transform.can_transform(new.field_type):
-            raise ValidationError(f"Invalid source type {new.field_type} for transform: {pf.transform}")
+            raise ValidationError(
+                f"Cannot change the type of {new.name}: partition field {pf.name} would change its values"
+            )
+        if (
+            isinstance(pf.transform, BucketTransform)
+            and old
+            and not pf.transform.can_transform(new.field_type)
+        ):
+            raise ValidationError(
+                f"Invalid source type {new.field_type} for transform: {pf.transform}"
+            )
     for sf in metadata.sort_order().fields:
         if sf.source_id not in schema.by_id:
-            raise ValidationError(f"Cannot find source column for sort field: {sf}", hint="Replace the sort order first.")
+            raise ValidationError(
+                f"Cannot find source column for sort field: {sf}",
+                hint="Replace the sort order first.",
+            )
 
 
 class SchemaChanges:
-    """Update a schema: `with t.update_schema() as update: update.add_column("x", LongType())`. Every method returns self, for chaining."""
+    """Update a schema: `with t.update_schema() as update: update.add_column("x", LongType())`.
+    Every method returns self, for chaining.
+    """
 
-    def __init__(self, metadata: TableMetadata, allow_incompatible_changes: bool = False, case_sensitive: bool = True):
+    def __init__(
+        self,
+        metadata: TableMetadata,
+        allow_incompatible_changes: bool = False,
+        case_sensitive: bool = True,
+    ):
         self._draft = SchemaDraft(metadata, allow_incompatible_changes, case_sensitive)
         self._case_sensitive = case_sensitive
         self._calls: list[Callable[[SchemaDraft], None]] = []
@@ -189,10 +241,15 @@ class SchemaChanges:
         return self._do(lambda d: setattr(d, "case_sensitive", case_sensitive))
 
     def add_column(
-        self, path: Path, field_type: IcebergType | str, doc: str | None = None, required: bool = False, default_value: Any = None
+        self,
+        path: Path,
+        field_type: IcebergType | str,
+        doc: str | None = None,
+        required: bool = False,
+        default_value: Any = None,
     ) -> SchemaChanges:
-        """Add a column at any depth ("a.b" or ("a", "b")); its type may be DDL text. A required column needs a default (v3) unless
-        incompatible changes are allowed."""
+        """Add a column at any depth ("a.b" or ("a", "b")); its type may be DDL text. A required
+        column needs a default (v3) unless incompatible changes are allowed."""
         type_ = _type_of(field_type)
         return self._do(lambda d: _add(d, path, type_, doc, required, default_value))
 
@@ -200,11 +257,17 @@ class SchemaChanges:
         return self._do(lambda d: _delete(d, _dotted(path)))
 
     def rename_column(self, path_from: Path, new_name: str) -> SchemaChanges:
-        """Rename a column. `new_name` is only the last part of its name: the column stays in its struct."""
+        """Rename a column. `new_name` is only the last part of its name: the column stays in its
+        struct.
+        """
         return self._do(lambda d: _rename(d, _dotted(path_from), new_name))
 
     def update_column(
-        self, path: Path, field_type: IcebergType | str | None = None, required: bool | None = None, doc: str | None = None
+        self,
+        path: Path,
+        field_type: IcebergType | str | None = None,
+        required: bool | None = None,
+        doc: str | None = None,
     ) -> SchemaChanges:
         type_ = None if field_type is None else _type_of(field_type)
         return self._do(lambda d: _update(d, _dotted(path), type_, required, doc))
@@ -213,19 +276,31 @@ class SchemaChanges:
         return self._do(lambda d: _update(d, _dotted(path), None, False, None))
 
     def require_column(self, path: Path) -> SchemaChanges:
-        """Make a column required. Needs allow_incompatible_changes, as existing rows may hold nulls."""
+        """Make a column required. Needs allow_incompatible_changes, as existing rows may hold
+        nulls.
+        """
         return self._do(lambda d: _update(d, _dotted(path), None, True, None))
 
     def set_default_value(self, path: Path, default_value: Any) -> SchemaChanges:
-        """Set the write default of a column (v3); the initial default, with which old files are read, stays as it is."""
+        """Set the write default of a column (v3); the initial default, with which old files are
+        read, stays as it is.
+        """
         return self._do(lambda d: _set_default(d, _dotted(path), default_value))
 
     def union_by_name(self, new_schema: Schema) -> SchemaChanges:
-        """Add the columns that are missing; widen the types of existing columns, and make them optional where `new_schema` does."""
+        """Add the columns that are missing; widen the types of existing columns, and make them
+        optional where `new_schema` does.
+        """
         return self._do(lambda d: _union(d, new_schema.fields, ""))
 
     def set_identifier_fields(self, *fields: str) -> SchemaChanges:
-        return self._do(lambda d: setattr(d, "identifiers", {d.schema.find_column_name(d.find(f).field_id) or f for f in fields}))
+        return self._do(
+            lambda d: setattr(
+                d,
+                "identifiers",
+                {d.schema.find_column_name(d.find(f).field_id) or f for f in fields},
+            )
+        )
 
     def move_first(self, path: Path) -> SchemaChanges:
         return self._do(lambda d: _move(d, _dotted(path), "first", None))
@@ -241,7 +316,9 @@ class SchemaChanges:
         return self._draft.build()
 
     def updates(self, metadata: TableMetadata) -> Sequence[Update]:
-        """Return the metadata updates that make these changes on `metadata`; none when nothing changes."""
+        """Return the metadata updates that make these changes on `metadata`; none when nothing
+        changes.
+        """
         draft = SchemaDraft(metadata, self._draft.allow_incompatible_changes, self._case_sensitive)
         for call in self._calls:
             call(draft)
@@ -249,7 +326,9 @@ class SchemaChanges:
         if new.same_fields(metadata.schema()):
             return ()
         check_kept_sources(metadata, new)
-        refuse_empty_structs([name for name in empty_structs(new) if name not in empty_structs(metadata.schema())])
+        refuse_empty_structs(
+            [name for name in empty_structs(new) if name not in empty_structs(metadata.schema())]
+        )
         return (AddSchema(new), SetCurrentSchema(), *_property_updates(metadata, new, draft))
 
 
@@ -272,12 +351,14 @@ def _property_updates(metadata: TableMetadata, new: Schema, draft: SchemaDraft) 
 
 
 def _type_of(type_: Any) -> IcebergType:
-    """Return the type given as an object or as DDL text ("int", "array<string>"). Raises ParseError, and ValidationError for any other
-    value."""
+    """Return the type given as an object or as DDL text ("int", "array<string>"). Raises
+    ParseError, and ValidationError for any other value."""
     if isinstance(type_, str):
         return parse_type(type_)
     if not isinstance(type_, IcebergType):
-        raise ValidationError(f"A column's type must be one of frazil.types or DDL text, not {type_!r}.")
+        raise ValidationError(
+            f"A column's type must be one of frazil.types or DDL text, not {type_!r}."
+        )
     return type_
 
 
@@ -286,7 +367,9 @@ def _dotted(path: Path) -> str:
 
 
 def _parent(draft: SchemaDraft, path: Path) -> tuple[int, str, str]:
-    """Resolve where to add a column: (id of the struct, its dotted name, the new name). A list or map means its element or value struct."""
+    """Resolve where to add a column: (id of the struct, its dotted name, the new name). A list or
+    map means its element or value struct.
+    """
     if isinstance(path, str):
         parent, _, name = path.rpartition(".")
     else:
@@ -303,17 +386,34 @@ def _parent(draft: SchemaDraft, path: Path) -> tuple[int, str, str]:
     return holder.field_id, (draft.schema.find_column_name(holder.field_id) or parent) + ".", name
 
 
-def _add(draft: SchemaDraft, path: Path, type_: IcebergType, doc: str | None, required: bool, default: Any) -> None:
+def _add(
+    draft: SchemaDraft,
+    path: Path,
+    type_: IcebergType,
+    doc: str | None,
+    required: bool,
+    default: Any,
+) -> None:
     parent, prefix, name = _parent(draft, path)
     existing = draft.schema.get_field(prefix + name, draft.case_sensitive)
-    if (existing is not None and existing.field_id not in draft.deletes) or prefix + name in draft.added_names:
+    if (
+        existing is not None and existing.field_id not in draft.deletes
+    ) or prefix + name in draft.added_names:
         raise ValidationError(f"Cannot add column, name already exists: {prefix}{name}")
     value = _default(draft, type_, default, name)
     if required and value is None and not draft.allow_incompatible_changes:
-        raise ValidationError(f"Incompatible change: cannot add required column without a default value: {prefix}{name}")
+        raise ValidationError(
+            f"Incompatible change: cannot add required column without a default value: {prefix}{name}"
+        )
     field_id = draft.next_id()
-    inside = assign_fresh_ids(Schema(NestedField(0, name, type_)), _after(field_id, draft.next_id)).fields[0].field_type
-    new = NestedField(field_id, name, inside, required, doc, initial_default=value, write_default=value)
+    inside = (
+        assign_fresh_ids(Schema(NestedField(0, name, type_)), _after(field_id, draft.next_id))
+        .fields[0]
+        .field_type
+    )
+    new = NestedField(
+        field_id, name, inside, required, doc, initial_default=value, write_default=value
+    )
     draft.added.setdefault(parent, []).append(new)
     for child_name, child in ((name, new), *((f"{name}.{n}", f) for n, f in _named(inside))):
         draft.added_names[prefix + child_name] = child.field_id
@@ -339,20 +439,30 @@ def _default(draft: SchemaDraft, type_: IcebergType, default: Any, name: str) ->
             hint="Upgrade the table with t.upgrade(format_version=3).",
         )
     if not type_.is_primitive:
-        raise ValidationError(f"Invalid default for {name}: a {type_} takes no default here; set the defaults of its fields instead.")
+        raise ValidationError(
+            f"Invalid default for {name}: a {type_} takes no default here; set the defaults of its fields instead."
+        )
     return internal_value(type_, default)
 
 
 def _delete(draft: SchemaDraft, name: str) -> None:
     column = draft.find(name)
-    if column.field_id in draft.added or any(draft.is_added(c.field_id) for c in children(column.field_type)):
+    if column.field_id in draft.added or any(
+        draft.is_added(c.field_id) for c in children(column.field_type)
+    ):
         raise ValidationError(f"Cannot delete a column that has additions: {name}")
     if column.field_id in draft.changed:
         raise ValidationError(f"Cannot delete a column that has updates: {name}")
-    identifiers = draft.identifiers if draft.identifiers is not None else draft.schema.identifier_field_names()
+    identifiers = (
+        draft.identifiers
+        if draft.identifiers is not None
+        else draft.schema.identifier_field_names()
+    )
     full = draft.schema.find_column_name(column.field_id) or name
     if any(i == full or i.startswith(full + ".") for i in identifiers):
-        raise ValidationError(f"Cannot delete identifier field {name}. To force deletion, also call set_identifier_fields to update them.")
+        raise ValidationError(
+            f"Cannot delete identifier field {name}. To force deletion, also call set_identifier_fields to update them."
+        )
     draft.deletes.add(column.field_id)
 
 
@@ -371,20 +481,29 @@ def _rename(draft: SchemaDraft, name: str, new_name: str) -> None:
         raise ValidationError(f"Cannot rename {name} to an empty name")
     around = draft.schema.parents[column.field_id]
     if around and isinstance(draft.schema.by_id[around[-1]].field_type, ListType | MapType):
-        raise ValidationError(f"Cannot rename {name}: list elements, map keys and values have no name of their own")
+        raise ValidationError(
+            f"Cannot rename {name}: list elements, map keys and values have no name of their own"
+        )
     draft.change(replace(column, name=new_name))
 
 
-def _update(draft: SchemaDraft, name: str, type_: IcebergType | None, required: bool | None, doc: str | None) -> None:
+def _update(
+    draft: SchemaDraft, name: str, type_: IcebergType | None, required: bool | None, doc: str | None
+) -> None:
     column = _checked(draft, name)
     if type_ is not None and type_ != column.field_type:
         if not column.field_type.is_primitive or not type_.is_primitive:
-            raise ValidationError(f"Cannot change column type: {name}: {column.field_type} -> {type_}")
+            raise ValidationError(
+                f"Cannot change column type: {name}: {column.field_type} -> {type_}"
+            )
         if not can_promote(column.field_type, type_, draft.metadata.format_version):
             raise ResolveError(f"Cannot change column type: {name}: {column.field_type} -> {type_}")
         if _is_map_key(draft, column.field_id):
             raise ValidationError(f"Cannot update map keys: {name}")
-        initial, write = (promoted(column.field_type, type_, v) for v in (column.initial_default, column.write_default))
+        initial, write = (
+            promoted(column.field_type, type_, v)
+            for v in (column.initial_default, column.write_default)
+        )
         column = replace(column, field_type=type_, initial_default=initial, write_default=write)
     if required is not None and required != column.required:
         has_default = draft.is_added(column.field_id) and column.initial_default is not None
@@ -396,7 +515,11 @@ def _update(draft: SchemaDraft, name: str, type_: IcebergType | None, required: 
 
 def _is_map_key(draft: SchemaDraft, field_id: int) -> bool:
     around = draft.schema.parents.get(field_id, ())
-    return any(isinstance(t := draft.schema.by_id[p].field_type, MapType) and (t.key_id == field_id or t.key_id in around) for p in around)
+    return any(
+        isinstance(t := draft.schema.by_id[p].field_type, MapType)
+        and (t.key_id == field_id or t.key_id in around)
+        for p in around
+    )
 
 
 def _set_default(draft: SchemaDraft, name: str, default: Any) -> None:

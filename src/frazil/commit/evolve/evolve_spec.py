@@ -7,8 +7,21 @@ from dataclasses import dataclass, field, replace
 
 from frazil.errors import ValidationError
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.partitioning import PartitionField, PartitionSpec, check_names, check_source, default_name
-from frazil.spec.transforms import TIMES, IdentityTransform, Transform, VoidTransform, parse_term, parse_transform
+from frazil.spec.partitioning import (
+    PartitionField,
+    PartitionSpec,
+    check_names,
+    check_source,
+    default_name,
+)
+from frazil.spec.transforms import (
+    TIMES,
+    IdentityTransform,
+    Transform,
+    VoidTransform,
+    parse_term,
+    parse_transform,
+)
 from frazil.spec.updates import AddPartitionSpec, SetDefaultSpec, Update
 
 
@@ -24,14 +37,25 @@ class SpecDraft:
 
     def __post_init__(self) -> None:
         self.schema, self.spec = self.metadata.schema(), self.metadata.spec()
-        self.last_id = max(self.metadata.last_partition_id, *(s.last_assigned_field_id for s in self.metadata.partition_specs))
+        self.last_id = max(
+            self.metadata.last_partition_id,
+            *(s.last_assigned_field_id for s in self.metadata.partition_specs),
+        )
 
-    def field_id_for(self, source_id: int, transform: Transform, name: str | None) -> tuple[int, str | None]:
-        """Return the id and name of this field in an earlier spec (v2 and later), or the next id and None. `name` None: any name."""
+    def field_id_for(
+        self, source_id: int, transform: Transform, name: str | None
+    ) -> tuple[int, str | None]:
+        """Return the id and name of this field in an earlier spec (v2 and later), or the next id
+        and None. `name` None: any name.
+        """
         if self.metadata.format_version >= 2:
             for spec in self.metadata.partition_specs:
                 for f in spec.fields:
-                    if f.source_id == source_id and f.transform == transform and name in (None, f.name):
+                    if (
+                        f.source_id == source_id
+                        and f.transform == transform
+                        and name in (None, f.name)
+                    ):
                         return f.field_id, f.name
         self.last_id += 1
         return self.last_id, None
@@ -50,7 +74,9 @@ class SpecDraft:
         for f in self.spec.fields:
             if f.field_id not in self.removed:
                 fields.append(replace(f, name=self.renamed.get(f.field_id, f.name)))
-            elif self.metadata.format_version < 2:  # v1 keeps the position: field ids are not stored there
+            elif (
+                self.metadata.format_version < 2
+            ):  # v1 keeps the position: field ids are not stored there
                 name = f"{f.name}_{f.field_id}" if f.name in added_names else f.name
                 fields.append(replace(f, transform=VoidTransform(), name=name))
         next_id = max(s.spec_id for s in self.metadata.partition_specs) + 1
@@ -66,7 +92,9 @@ def same_fields(a: PartitionSpec, b: PartitionSpec) -> bool:
 
 
 class UpdateSpec:
-    """Update the partition spec: `with t.update_spec() as update: update.add_field("ts", "day")`; also `update.add_field("days(ts)")`."""
+    """Update the partition spec: `with t.update_spec() as update: update.add_field("ts", "day")`;
+    also `update.add_field("days(ts)")`.
+    """
 
     def __init__(self, metadata: TableMetadata, case_sensitive: bool = True):
         self._draft = SpecDraft(metadata, case_sensitive)
@@ -78,9 +106,14 @@ class UpdateSpec:
         return self
 
     def add_field(
-        self, source_column_name: str, transform: str | Transform | None = None, partition_field_name: str | None = None
+        self,
+        source_column_name: str,
+        transform: str | Transform | None = None,
+        partition_field_name: str | None = None,
     ) -> UpdateSpec:
-        """Add a partition field. The transform is given by name ("bucket[16]"), as an object, or with the column ("bucket(16, id)")."""
+        """Add a partition field. The transform is given by name ("bucket[16]"), as an object, or
+        with the column ("bucket(16, id)").
+        """
         return self._do(lambda d: _add(d, source_column_name, transform, partition_field_name))
 
     def add_identity(self, source_column_name: str) -> UpdateSpec:
@@ -114,26 +147,46 @@ class UpdateSpec:
         return (AddPartitionSpec(new), SetDefaultSpec())
 
 
-def _add(draft: SpecDraft, column: str, transform: str | Transform | None, name: str | None) -> None:
+def _add(
+    draft: SpecDraft, column: str, transform: str | Transform | None, name: str | None
+) -> None:
     if transform is None:
         term = parse_term(column)
         column, transform, name = term.column, term.transform, name or term.name
     parsed = transform if isinstance(transform, Transform) else _named(transform)
-    source = check_source(draft.schema, draft.schema.find_field(column, draft.case_sensitive).field_id, parsed)
+    source = check_source(
+        draft.schema, draft.schema.find_field(column, draft.case_sensitive).field_id, parsed
+    )
     staying = [f for f in draft.spec.fields if f.field_id not in draft.removed]
     same_source = [f for f in (*staying, *draft.added) if f.source_id == source.field_id]
     for f in same_source:
         if f.transform == parsed and name in (None, f.name):
-            raise ValidationError(f"Cannot add duplicate partition field {name or f.name}={parsed}({column}), conflicts with {f}")
+            raise ValidationError(
+                f"Cannot add duplicate partition field {name or f.name}={parsed}({column}), conflicts with {f}"
+            )
         if isinstance(parsed, TIMES) and isinstance(f.transform, TIMES) and f in draft.added:
-            raise ValidationError(f"Cannot add redundant partition field: {parsed}({column}), conflicts with {f}")
+            raise ValidationError(
+                f"Cannot add redundant partition field: {parsed}({column}), conflicts with {f}"
+            )
     removed_fields = (f for f in draft.spec.fields if f.field_id in draft.removed)
-    removed = next((f for f in removed_fields if f.source_id == source.field_id and f.transform == parsed), None)
-    if removed is not None and name in (None, removed.name):  # removed and added again: the field just stays
+    removed = next(
+        (f for f in removed_fields if f.source_id == source.field_id and f.transform == parsed),
+        None,
+    )
+    if removed is not None and name in (
+        None,
+        removed.name,
+    ):  # removed and added again: the field just stays
         draft.removed.discard(removed.field_id)
         return
     field_id, old_name = draft.field_id_for(source.field_id, parsed, name)
-    full = name or old_name or default_name(draft.schema.find_column_name(source.field_id) or column, parsed, with_width=True)
+    full = (
+        name
+        or old_name
+        or default_name(
+            draft.schema.find_column_name(source.field_id) or column, parsed, with_width=True
+        )
+    )
     for f in (*staying, *draft.added):
         if f.name == full and isinstance(f.transform, VoidTransform):
             draft.renamed[f.field_id] = f"{f.name}_{f.field_id}"
@@ -156,7 +209,14 @@ def _remove(draft: SpecDraft, name: str) -> None:
     if "(" in name and not any(f.name == name for f in draft.spec.fields):
         term = parse_term(name)
         source = draft.schema.find_field(term.column, draft.case_sensitive)
-        match = next((f for f in draft.spec.fields if f.source_id == source.field_id and f.transform == term.transform), None)
+        match = next(
+            (
+                f
+                for f in draft.spec.fields
+                if f.source_id == source.field_id and f.transform == term.transform
+            ),
+            None,
+        )
         if match is None:
             raise ValidationError(f"Cannot find partition field to remove: {name}")
         name = match.name

@@ -15,9 +15,12 @@ from frazil.spec.updates import RemoveSnapshotRef, SetSnapshotRef, Update
 RefUpdates = Callable[[TableMetadata], Sequence[Update]]
 
 
-
-def create_ref(snapshot_id: int | None, name: str, kind: str, replace_existing: bool = False, **retention: Any) -> RefUpdates:
-    """Create a branch or tag at a snapshot (None: the current one). Raises ValidationError when the table has no snapshot."""
+def create_ref(
+    snapshot_id: int | None, name: str, kind: str, replace_existing: bool = False, **retention: Any
+) -> RefUpdates:
+    """Create a branch or tag at a snapshot (None: the current one). Raises ValidationError when the
+    table has no snapshot.
+    """
 
     def change(metadata: TableMetadata) -> Sequence[Update]:
         if name in metadata.refs and not replace_existing:
@@ -25,14 +28,21 @@ def create_ref(snapshot_id: int | None, name: str, kind: str, replace_existing: 
             hint = moves if metadata.refs[name].type == kind else None
             raise ValidationError(f"Ref {name} already exists.", hint=hint, table=metadata.location)
         if replace_existing and name in metadata.refs and metadata.refs[name].type != kind:
-            raise ValidationError(f"Ref {name} is a {metadata.refs[name].type} not a {kind}", table=metadata.location)
+            raise ValidationError(
+                f"Ref {name} is a {metadata.refs[name].type} not a {kind}", table=metadata.location
+            )
         target = snapshot_id if snapshot_id is not None else metadata.current_snapshot_id
         if target is None:
-            raise ValidationError(f"Cannot create {kind} {name}: the table has no snapshot yet", table=metadata.location)
+            raise ValidationError(
+                f"Cannot create {kind} {name}: the table has no snapshot yet",
+                table=metadata.location,
+            )
         metadata.snapshot_by_id(target)
         for key, value in retention.items():
             if value is not None and value <= 0:
-                raise ValidationError(f"{key} must be greater than 0, got {value}", table=metadata.location)
+                raise ValidationError(
+                    f"{key} must be greater than 0, got {value}", table=metadata.location
+                )
         return (SetSnapshotRef(name, SnapshotRef(target, kind, **retention)),)
 
     return change
@@ -44,8 +54,13 @@ def remove_ref(name: str, kind: str) -> RefUpdates:
             raise ValidationError("Cannot remove main branch", table=metadata.location)
         ref = _existing(metadata, name)
         if ref.type != kind:
-            raise ValidationError(f"Ref {name} is a {ref.type} not a {kind}", table=metadata.location)
-        return (RemoveSnapshotRef(name), *(without_marks(metadata, name) if kind == "branch" else ()))
+            raise ValidationError(
+                f"Ref {name} is a {ref.type} not a {kind}", table=metadata.location
+            )
+        return (
+            RemoveSnapshotRef(name),
+            *(without_marks(metadata, name) if kind == "branch" else ()),
+        )
 
     return change
 
@@ -57,7 +72,11 @@ def rename_branch(name: str, new_name: str) -> RefUpdates:
         ref = _existing(metadata, name)
         if new_name in metadata.refs:
             raise ValidationError(f"Ref {new_name} already exists.", table=metadata.location)
-        return (RemoveSnapshotRef(name), SetSnapshotRef(new_name, ref), *moved_marks(metadata, name, new_name))
+        return (
+            RemoveSnapshotRef(name),
+            SetSnapshotRef(new_name, ref),
+            *moved_marks(metadata, name, new_name),
+        )
 
     return change
 
@@ -66,7 +85,9 @@ def replace_ref(name: str, snapshot_id: int, kind: str) -> RefUpdates:
     def change(metadata: TableMetadata) -> Sequence[Update]:
         ref = _existing(metadata, name)
         if ref.type != kind:
-            raise ValidationError(f"Ref {name} is a {ref.type} not a {kind}", table=metadata.location)
+            raise ValidationError(
+                f"Ref {name} is a {ref.type} not a {kind}", table=metadata.location
+            )
         metadata.snapshot_by_id(snapshot_id)
         return _moved(metadata, name, replace(ref, snapshot_id=snapshot_id))
 
@@ -74,13 +95,21 @@ def replace_ref(name: str, snapshot_id: int, kind: str) -> RefUpdates:
 
 
 def set_retention(name: str, **retention: Any) -> RefUpdates:
-    """Set the retention of a ref: min_snapshots_to_keep and max_snapshot_age_ms (branches only), max_ref_age_ms (branches and tags)."""
+    """Set the retention of a ref: min_snapshots_to_keep and max_snapshot_age_ms (branches only),
+    max_ref_age_ms (branches and tags).
+    """
 
     def change(metadata: TableMetadata) -> Sequence[Update]:
         ref = _existing(metadata, name)
-        if not ref.is_branch and (retention.get("min_snapshots_to_keep") or retention.get("max_snapshot_age_ms")):
-            raise ValidationError(f"Tags do not support snapshot retention: {name}", table=metadata.location)
-        return _moved(metadata, name, replace(ref, **{k: v for k, v in retention.items() if v is not None}))
+        if not ref.is_branch and (
+            retention.get("min_snapshots_to_keep") or retention.get("max_snapshot_age_ms")
+        ):
+            raise ValidationError(
+                f"Tags do not support snapshot retention: {name}", table=metadata.location
+            )
+        return _moved(
+            metadata, name, replace(ref, **{k: v for k, v in retention.items() if v is not None})
+        )
 
     return change
 
@@ -89,7 +118,11 @@ def set_current(snapshot_id: int | None = None, ref_name: str | None = None) -> 
     def change(metadata: TableMetadata) -> Sequence[Update]:
         if (snapshot_id is None) == (ref_name is None):
             raise ValidationError("Give either snapshot_id or ref_name", table=metadata.location)
-        target = metadata.ref(ref_name).snapshot_id if ref_name is not None else metadata.snapshot_by_id(snapshot_id or 0).snapshot_id
+        target = (
+            metadata.ref(ref_name).snapshot_id
+            if ref_name is not None
+            else metadata.snapshot_by_id(snapshot_id or 0).snapshot_id
+        )
         return _moved_main(metadata, target)
 
     return change
@@ -101,8 +134,10 @@ def rollback_to(snapshot_id: int) -> RefUpdates:
         if not metadata.is_ancestor(snapshot_id, metadata.current_snapshot()):
             raise ValidationError(
                 f"Cannot roll back to snapshot, not an ancestor of the current state: {snapshot_id}",
-                hint="set_current_snapshot moves to any snapshot.", table=metadata.location, snapshot_id=snapshot_id,
-            )  # fmt: skip
+                hint="set_current_snapshot moves to any snapshot.",
+                table=metadata.location,
+                snapshot_id=snapshot_id,
+            )
         return _moved_main(metadata, snapshot_id)
 
     return change
@@ -112,26 +147,41 @@ def rollback_to_timestamp(timestamp_ms: int) -> RefUpdates:
     """Roll back to the newest ancestor of the current snapshot that is older than the time."""
 
     def change(metadata: TableMetadata) -> Sequence[Update]:
-        older = [s for s in metadata.ancestors(metadata.current_snapshot()) if s.timestamp_ms < timestamp_ms]
+        older = [
+            s
+            for s in metadata.ancestors(metadata.current_snapshot())
+            if s.timestamp_ms < timestamp_ms
+        ]
         if not older:
-            raise ValidationError(f"Cannot roll back, no valid snapshot older than: {timestamp_ms}", table=metadata.location)
+            raise ValidationError(
+                f"Cannot roll back, no valid snapshot older than: {timestamp_ms}",
+                table=metadata.location,
+            )
         return _moved_main(metadata, max(older, key=lambda s: s.timestamp_ms).snapshot_id)
 
     return change
 
 
 def fast_forward(branch: str, to: str) -> RefUpdates:
-    """Move `branch` to the head of `to`, of which it must be an ancestor; a missing branch is created."""
+    """Move `branch` to the head of `to`, of which it must be an ancestor; a missing branch is
+    created.
+    """
 
     def change(metadata: TableMetadata) -> Sequence[Update]:
         target = metadata.ref(to)
-        current = metadata.refs.get(branch) or (metadata.ref(branch) if branch == MAIN_BRANCH and metadata.current_snapshot_id else None)
+        current = metadata.refs.get(branch) or (
+            metadata.ref(branch) if branch == MAIN_BRANCH and metadata.current_snapshot_id else None
+        )
         if current is None:
             return (SetSnapshotRef(branch, SnapshotRef(target.snapshot_id)),)
         if not current.is_branch:
             raise ValidationError(f"Ref {branch} is a tag not a branch", table=metadata.location)
-        if not metadata.is_ancestor(current.snapshot_id, metadata.snapshot_by_id(target.snapshot_id)):
-            raise ValidationError(f"Cannot fast-forward: {branch} is not an ancestor of {to}", table=metadata.location)
+        if not metadata.is_ancestor(
+            current.snapshot_id, metadata.snapshot_by_id(target.snapshot_id)
+        ):
+            raise ValidationError(
+                f"Cannot fast-forward: {branch} is not an ancestor of {to}", table=metadata.location
+            )
         return _moved(metadata, branch, replace(current, snapshot_id=target.snapshot_id))
 
     return change
@@ -153,11 +203,17 @@ def _moved(metadata: TableMetadata, name: str, ref: SnapshotRef) -> Sequence[Upd
 def _moved_main(metadata: TableMetadata, snapshot_id: int) -> Sequence[Update]:
     if snapshot_id == metadata.current_snapshot_id:
         return ()
-    return _moved(metadata, MAIN_BRANCH, replace(metadata.refs.get(MAIN_BRANCH, SnapshotRef(snapshot_id)), snapshot_id=snapshot_id))
+    return _moved(
+        metadata,
+        MAIN_BRANCH,
+        replace(metadata.refs.get(MAIN_BRANCH, SnapshotRef(snapshot_id)), snapshot_id=snapshot_id),
+    )
 
 
 class RefChanges:
-    """Change refs in one commit: `with t.manage_snapshots() as ms: ms.create_tag(id, "v1").create_branch(id, "audit")`."""
+    """Change refs in one commit: `with t.manage_snapshots() as ms: ms.create_tag(id,
+    "v1").create_branch(id, "audit")`.
+    """
 
     def __init__(self) -> None:
         self._changes: list[RefUpdates] = []
@@ -170,7 +226,9 @@ class RefChanges:
     def changes(self) -> Sequence[RefUpdates]:
         return tuple(self._changes)
 
-    def create_tag(self, snapshot_id: int | None, tag_name: str, max_ref_age_ms: int | None = None) -> RefChanges:
+    def create_tag(
+        self, snapshot_id: int | None, tag_name: str, max_ref_age_ms: int | None = None
+    ) -> RefChanges:
         return self._do(create_ref(snapshot_id, tag_name, "tag", max_ref_age_ms=max_ref_age_ms))
 
     def create_branch(
@@ -211,7 +269,9 @@ class RefChanges:
         max_snapshot_age_ms: int | None = None,
         max_ref_age_ms: int | None = None,
     ) -> RefChanges:
-        """Set how long a branch or tag and the snapshots of a branch are kept; settings that are not given stay."""
+        """Set how long a branch or tag and the snapshots of a branch are kept; settings that are
+        not given stay.
+        """
         retention = {
             "min_snapshots_to_keep": min_snapshots_to_keep,
             "max_snapshot_age_ms": max_snapshot_age_ms,
@@ -219,7 +279,9 @@ class RefChanges:
         }
         return self._do(set_retention(name, **retention))
 
-    def set_current_snapshot(self, snapshot_id: int | None = None, ref_name: str | None = None) -> RefChanges:
+    def set_current_snapshot(
+        self, snapshot_id: int | None = None, ref_name: str | None = None
+    ) -> RefChanges:
         return self._do(set_current(snapshot_id, ref_name))
 
     def rollback_to_snapshot(self, snapshot_id: int) -> RefChanges:

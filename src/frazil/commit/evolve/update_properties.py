@@ -14,11 +14,15 @@ _log = logging.getLogger("frazil")
 
 
 def property_texts(properties: Mapping[str, Any]) -> dict[str, str]:
-    """Return table properties as the texts that a table stores. A name that resembles a known one is logged as a warning and kept, since
-    other engines may have properties of their own."""
+    """Return table properties as the texts that a table stores. A name that resembles a known one
+    is logged as a warning and kept, since other engines may have properties of their own."""
     for name in map(str, properties):
         if (meant := meant_by(name)) is not None:
-            _log.warning("Table property %r is not known, and has no effect here. Did you mean %r?", name, meant)
+            _log.warning(
+                "Table property %r is not known, and has no effect here. Did you mean %r?",
+                name,
+                meant,
+            )
     return {str(k): property_text(k, v) for k, v in properties.items()}
 
 

@@ -6,20 +6,31 @@ from collections.abc import Sequence
 from typing import Any
 
 from frazil.spec.statistics import PartitionStatisticsFile, StatisticsFile
-from frazil.spec.updates import RemovePartitionStatistics, RemoveStatistics, SetPartitionStatistics, SetStatistics, Update
+from frazil.spec.updates import (
+    RemovePartitionStatistics,
+    RemoveStatistics,
+    SetPartitionStatistics,
+    SetStatistics,
+    Update,
+)
 from frazil.storage import absolute
 
 
-def _with_absolute_path(statistics_file: StatisticsFile | PartitionStatisticsFile | dict[str, Any]) -> dict[str, Any]:
+def _with_absolute_path(
+    statistics_file: StatisticsFile | PartitionStatisticsFile | dict[str, Any],
+) -> dict[str, Any]:
     """Return a statistics file as a JSON object with an absolute path."""
-    statistics = statistics_file if isinstance(statistics_file, dict) else statistics_file.to_object()
+    statistics = (
+        statistics_file if isinstance(statistics_file, dict) else statistics_file.to_object()
+    )
     path = statistics.get("statistics-path")
     return statistics if path is None else {**statistics, "statistics-path": absolute(str(path))}
 
 
 class UpdateStatistics:
-    """Set and remove the statistics files of snapshots, given as classes of `frazil.table.statistics` or as JSON objects of the spec
-    (`snapshot-id`, `statistics-path`, …)."""
+    """Set and remove the statistics files of snapshots, given as classes of
+    `frazil.table.statistics` or as JSON objects of the spec (`snapshot-id`, `statistics-path`, …).
+    """
 
     def __init__(self) -> None:
         self._updates: list[Update] = []
@@ -32,7 +43,9 @@ class UpdateStatistics:
         self._updates.append(RemoveStatistics(snapshot_id))
         return self
 
-    def set_partition_statistics(self, partition_statistics_file: PartitionStatisticsFile | dict[str, Any]) -> UpdateStatistics:
+    def set_partition_statistics(
+        self, partition_statistics_file: PartitionStatisticsFile | dict[str, Any]
+    ) -> UpdateStatistics:
         self._updates.append(SetPartitionStatistics(_with_absolute_path(partition_statistics_file)))
         return self
 

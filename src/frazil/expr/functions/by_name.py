@@ -1,4 +1,5 @@
-"""Look up the functions and operators of expressions by name. Any other function is refused by name where Spark is not used.
+"""Look up the functions and operators of expressions by name. Any other function is refused by name
+where Spark is not used.
 
 operators  + - * / % div ||
 numbers    abs ceil (ceiling) floor negative positive mod pmod sign (signum) sqrt isnan
@@ -18,7 +19,9 @@ from frazil.expr.functions.others import OTHER_FUNCTIONS
 from frazil.expr.functions.text import TEXT_FUNCTIONS
 from frazil.expr.functions.time import TIME_FUNCTIONS
 
-FUNCTIONS: dict[str, Function] = {f.name: f for f in (*NUMBER_FUNCTIONS, *TEXT_FUNCTIONS, *TIME_FUNCTIONS, *OTHER_FUNCTIONS)}
+FUNCTIONS: dict[str, Function] = {
+    f.name: f for f in (*NUMBER_FUNCTIONS, *TEXT_FUNCTIONS, *TIME_FUNCTIONS, *OTHER_FUNCTIONS)
+}
 _ALIASES = {alias: f for f in FUNCTIONS.values() for alias in f.aliases}
 
 

@@ -1,4 +1,6 @@
-"""Define functions of expressions: `bind` checks the argument types, `kernel` computes on arrays of internal values."""
+"""Define functions of expressions: `bind` checks the argument types, `kernel` computes on arrays of
+internal values.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,10 @@ Bind = Callable[[tuple[IcebergType, ...]], Signature | str]
 
 @dataclass(frozen=True)
 class Function:
-    """Describe one function. `bind` returns a Signature, or a text that says what the function takes. `strict`: the result is null exactly
-    where an argument is null. `monotone`: the position of the argument whose order the result keeps, so that pruning can map its bounds.
-    `can_fail`: a value may raise EvaluationError."""
+    """Describe one function. `bind` returns a Signature, or a text that says what the function
+    takes. `strict`: the result is null exactly where an argument is null. `monotone`: the position
+    of the argument whose order the result keeps, so that pruning can map its bounds. `can_fail`: a
+    value may raise EvaluationError."""
 
     name: str
     bind: Bind

@@ -1,4 +1,6 @@
-"""Implement arithmetic and number functions as in Spark's ANSI mode: overflow and division by zero raise EvaluationError."""
+"""Implement arithmetic and number functions as in Spark's ANSI mode: overflow and division by zero
+raise EvaluationError.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,22 @@ from frazil.expr.coerce import as_decimal, bounded, common_type
 from frazil.expr.functions.function import Bind, Function, Kernel, Signature
 from frazil.expr.values import FLOATS, INTEGERS, NUMBERS, arrow_type
 from frazil.spec.transform_values import scaled, unscaled
-from frazil.spec.types import DecimalType, DoubleType, IcebergType, LongType, StringType, UnknownType
+from frazil.spec.types import (
+    DecimalType,
+    DoubleType,
+    IcebergType,
+    LongType,
+    StringType,
+    UnknownType,
+)
 
 _SIGNS = {
     "+": "addition", "-": "subtraction", "*": "multiplication", "/": "division", "div": "division", "%": "remainder", "pmod": "remainder",
 }  # fmt: skip
 
 
-# Types ---------------------------------------------------------------------------------------------------------------------------------
+# Types
+# ---------------------------------------------------------------------------------------------------------------------------------
 
 
 def _binary(op: str) -> Bind:
@@ -39,9 +49,16 @@ def _binary(op: str) -> Bind:
             wide = DoubleType() if op == "/" else wide
             return Signature((wide, wide), wide)
         if op == "div":
-            return Signature((LongType(), LongType()), LongType()) if isinstance(wide, INTEGERS) else "takes two whole numbers."
+            return (
+                Signature((LongType(), LongType()), LongType())
+                if isinstance(wide, INTEGERS)
+                else "takes two whole numbers."
+            )
         if isinstance(wide, DecimalType):
-            x, y = as_decimal(a) if isinstance(a, NUMBERS) else wide, as_decimal(b) if isinstance(b, NUMBERS) else wide
+            x, y = (
+                as_decimal(a) if isinstance(a, NUMBERS) else wide,
+                as_decimal(b) if isinstance(b, NUMBERS) else wide,
+            )
             return Signature((x, y), _decimal_result(op, x, y))
         if op == "/":
             return Signature((DoubleType(), DoubleType()), DoubleType())
@@ -51,7 +68,9 @@ def _binary(op: str) -> Bind:
 
 
 def _decimal_result(op: str, x: DecimalType, y: DecimalType) -> DecimalType:
-    """Return the result type by Spark's DecimalPrecision: enough digits for the exact result, limited to 38."""
+    """Return the result type by Spark's DecimalPrecision: enough digits for the exact result,
+    limited to 38.
+    """
     whole, scale = max(x.precision - x.scale, y.precision - y.scale), max(x.scale, y.scale)
     match op:
         case "+" | "-":
@@ -78,11 +97,14 @@ def _unary(result: Callable[[IcebergType], IcebergType | None]) -> Bind:
     return bind
 
 
-# Kernels -------------------------------------------------------------------------------------------------------------------------------
+# Kernels
+# -------------------------------------------------------------------------------------------------------------------------------
 
 
 def _arithmetic(op: str) -> Kernel:
-    def kernel(values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str) -> pa.Array:
+    def kernel(
+        values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str
+    ) -> pa.Array:
         a, b = values
         if isinstance(result, DecimalType):
             return _decimals(op, a, b, types, result)
@@ -91,7 +113,9 @@ def _arithmetic(op: str) -> Kernel:
         try:
             return _FAST[op](a, b)
         except pa.ArrowInvalid as e:
-            raise EvaluationError(f"Overflow in {_SIGNS[op]} of {types[0]}: {e}", hint="Cast to a wider type.") from e
+            raise EvaluationError(
+                f"Overflow in {_SIGNS[op]} of {types[0]}: {e}", hint="Cast to a wider type."
+            ) from e
 
     return kernel
 
@@ -101,7 +125,10 @@ def _check_divisor(op: str, a: pa.Array, b: pa.Array) -> None:
     if a.null_count:
         zero = pc.and_(zero, a.is_valid())
     if pc.any(zero).as_py():
-        raise EvaluationError(f"Division by zero in {_SIGNS[op]}.", hint="Keep such rows out, as in `d <> 0 AND 10 / d > 1`.")
+        raise EvaluationError(
+            f"Division by zero in {_SIGNS[op]}.",
+            hint="Keep such rows out, as in `d <> 0 AND 10 / d > 1`.",
+        )
 
 
 def _with_numpy(function: Callable[[Any, Any], Any]) -> Callable[[pa.Array, pa.Array], pa.Array]:
@@ -109,8 +136,16 @@ def _with_numpy(function: Callable[[Any, Any], Any]) -> Callable[[pa.Array, pa.A
 
     def run(a: pa.Array, b: pa.Array) -> pa.Array:
         null = pc.or_(a.is_null(), b.is_null()).to_numpy(zero_copy_only=False)
-        x = (pc.fill_null(a, pa.scalar(0, a.type)) if a.null_count else a).to_numpy(zero_copy_only=False)
-        y = np.where(null, 1, (pc.fill_null(b, pa.scalar(1, b.type)) if b.null_count else b).to_numpy(zero_copy_only=False)).astype(x.dtype)
+        x = (pc.fill_null(a, pa.scalar(0, a.type)) if a.null_count else a).to_numpy(
+            zero_copy_only=False
+        )
+        y = np.where(
+            null,
+            1,
+            (pc.fill_null(b, pa.scalar(1, b.type)) if b.null_count else b).to_numpy(
+                zero_copy_only=False
+            ),
+        ).astype(x.dtype)
         with np.errstate(all="ignore"):
             return pa.array(function(x, y).astype(x.dtype), mask=null)
 
@@ -132,8 +167,12 @@ _FAST: dict[str, Callable[[pa.Array, pa.Array], pa.Array]] = {
 }  # fmt: skip
 
 
-def _decimals(op: str, a: pa.Array, b: pa.Array, types: Sequence[IcebergType], result: DecimalType) -> pa.Array:
-    """Compute decimal arithmetic exactly on unscaled integers, row by row, and round half up to the result's scale."""
+def _decimals(
+    op: str, a: pa.Array, b: pa.Array, types: Sequence[IcebergType], result: DecimalType
+) -> pa.Array:
+    """Compute decimal arithmetic exactly on unscaled integers, row by row, and round half up to the
+    result's scale.
+    """
     x_type, y_type = types
     assert isinstance(x_type, DecimalType) and isinstance(y_type, DecimalType)
     decimals: list[Any] = []
@@ -141,9 +180,18 @@ def _decimals(op: str, a: pa.Array, b: pa.Array, types: Sequence[IcebergType], r
         if x is None or y is None:
             decimals.append(None)
             continue
-        units = _units(op, unscaled(x, x_type.scale), unscaled(y, y_type.scale), x_type.scale, y_type.scale, result.scale)
+        units = _units(
+            op,
+            unscaled(x, x_type.scale),
+            unscaled(y, y_type.scale),
+            x_type.scale,
+            y_type.scale,
+            result.scale,
+        )
         if abs(units) >= 10**result.precision:
-            raise EvaluationError(f"{x} {op} {y} does not fit into {result}.", hint="Cast to a wider type.")
+            raise EvaluationError(
+                f"{x} {op} {y} does not fit into {result}.", hint="Cast to a wider type."
+            )
         decimals.append(scaled(units, result.scale))
     return pa.array(decimals, arrow_type(result))
 
@@ -152,10 +200,17 @@ def _units(op: str, x: int, y: int, x_scale: int, y_scale: int, scale: int) -> i
     wider_scale = max(x_scale, y_scale)
     if op == "*":
         exact = x_scale + y_scale
-        return _half_up(x * y, 10 ** (exact - scale)) if exact >= scale else x * y * 10 ** (scale - exact)
+        return (
+            _half_up(x * y, 10 ** (exact - scale))
+            if exact >= scale
+            else x * y * 10 ** (scale - exact)
+        )
     if op == "/":
         if y == 0:
-            raise EvaluationError("Division by zero in division.", hint="Keep such rows out, as in `d <> 0 AND 10 / d > 1`.")
+            raise EvaluationError(
+                "Division by zero in division.",
+                hint="Keep such rows out, as in `d <> 0 AND 10 / d > 1`.",
+            )
         return _half_up(x * 10 ** (scale + y_scale), y * 10**x_scale)
     x, y = x * 10 ** (wider_scale - x_scale), y * 10 ** (wider_scale - y_scale)
     if op in ("%", "pmod"):
@@ -167,7 +222,11 @@ def _units(op: str, x: int, y: int, x_scale: int, y_scale: int, scale: int) -> i
         units = rest
     else:
         units = x + y if op == "+" else x - y
-    return _half_up(units, 10 ** (wider_scale - scale)) if wider_scale >= scale else units * 10 ** (scale - wider_scale)
+    return (
+        _half_up(units, 10 ** (wider_scale - scale))
+        if wider_scale >= scale
+        else units * 10 ** (scale - wider_scale)
+    )
 
 
 def _half_up(x: int, y: int) -> int:
@@ -176,12 +235,22 @@ def _half_up(x: int, y: int) -> int:
     return sign * ((2 * abs(x) + abs(y)) // (2 * abs(y)))
 
 
-def _negative(values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str) -> pa.Array:
-    return _checked(pc.negate if pa.types.is_decimal(values[0].type) else pc.negate_checked, values[0], "negation")
+def _negative(
+    values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str
+) -> pa.Array:
+    return _checked(
+        pc.negate if pa.types.is_decimal(values[0].type) else pc.negate_checked,
+        values[0],
+        "negation",
+    )
 
 
-def _abs(values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str) -> pa.Array:
-    return _checked(pc.abs if pa.types.is_decimal(values[0].type) else pc.abs_checked, values[0], "abs")
+def _abs(
+    values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str
+) -> pa.Array:
+    return _checked(
+        pc.abs if pa.types.is_decimal(values[0].type) else pc.abs_checked, values[0], "abs"
+    )
 
 
 def _checked(function: Callable[[pa.Array], pa.Array], values: pa.Array, name: str) -> pa.Array:
@@ -192,33 +261,53 @@ def _checked(function: Callable[[pa.Array], pa.Array], values: pa.Array, name: s
 
 
 def _rounding(name: str) -> Kernel:
-    def kernel(values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str) -> pa.Array:
+    def kernel(
+        values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str
+    ) -> pa.Array:
         (v,) = values
         if isinstance(types[0], INTEGERS):
             return v.cast(pa.int64())
         if isinstance(types[0], DecimalType):
-            v = v.cast(pa.decimal256(76, types[0].scale))  # decimal128 may round beyond its precision to 0
+            v = v.cast(
+                pa.decimal256(76, types[0].scale)
+            )  # decimal128 may round beyond its precision to 0
         if isinstance(types[0], FLOATS):
-            v = pc.if_else(pc.is_nan(v), pa.scalar(0, v.type), v)  # Java's: NaN as a whole number is 0
+            v = pc.if_else(
+                pc.is_nan(v), pa.scalar(0, v.type), v
+            )  # Java's: NaN as a whole number is 0
         rounded = pc.ceil(v) if name == "ceil" else pc.floor(v)
-        return rounded.cast(arrow_type(result)) if isinstance(types[0], DecimalType) else cast_values(rounded, types[0], result)
+        return (
+            rounded.cast(arrow_type(result))
+            if isinstance(types[0], DecimalType)
+            else cast_values(rounded, types[0], result)
+        )
 
     return kernel
 
 
 def _rounded_type(type_: IcebergType) -> IcebergType | None:
-    return bounded(max(type_.precision - type_.scale + 1, 1), 0) if isinstance(type_, DecimalType) else LongType()
+    return (
+        bounded(max(type_.precision - type_.scale + 1, 1), 0)
+        if isinstance(type_, DecimalType)
+        else LongType()
+    )
 
 
-def _sign(values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str) -> pa.Array:
+def _sign(
+    values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str
+) -> pa.Array:
     return pc.sign(values[0])
 
 
-def _sqrt(values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str) -> pa.Array:
+def _sqrt(
+    values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str
+) -> pa.Array:
     return pc.sqrt(values[0])
 
 
-def _same(values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str) -> pa.Array:
+def _same(
+    values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str
+) -> pa.Array:
     return values[0]
 
 
@@ -231,7 +320,10 @@ def _itself(type_: IcebergType) -> IcebergType | None:
 
 
 NUMBER_FUNCTIONS = (
-    *(Function(op, _binary(op), _arithmetic(op), can_fail=True) for op in ("+", "-", "*", "/", "div", "pmod")),
+    *(
+        Function(op, _binary(op), _arithmetic(op), can_fail=True)
+        for op in ("+", "-", "*", "/", "div", "pmod")
+    ),
     Function("%", _binary("%"), _arithmetic("%"), ("mod",), can_fail=True),
     Function("negative", _unary(_itself), _negative, can_fail=True),
     Function("positive", _unary(_itself), _same),

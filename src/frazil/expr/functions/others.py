@@ -1,4 +1,6 @@
-"""Implement conditional and collection functions. `coalesce` and `case` are computed in `compute`, only for the rows that need them."""
+"""Implement conditional and collection functions. `coalesce` and `case` are computed in `compute`,
+only for the rows that need them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from frazil.spec.types import BooleanType, IcebergType, IntegerType, ListType, M
 def _common(types: Sequence[IcebergType]) -> IcebergType | None:
     common: IcebergType | None = UnknownType()
     for t in types:
-        common = common and (t if t == common else common_type(common, t) if common.is_primitive and t.is_primitive else None)
+        common = common and (
+            t
+            if t == common
+            else common_type(common, t)
+            if common.is_primitive and t.is_primitive
+            else None
+        )
     return common
 
 
@@ -30,7 +38,11 @@ def _case_bind(types: tuple[IcebergType, ...]) -> Signature | str:
     pairs = len(types) // 2
     values = [*types[1 : 2 * pairs : 2], *types[2 * pairs :]]
     common = _common(values)
-    if not pairs or common is None or not all(isinstance(t, BooleanType | UnknownType) for t in types[: 2 * pairs : 2]):
+    if (
+        not pairs
+        or common is None
+        or not all(isinstance(t, BooleanType | UnknownType) for t in types[: 2 * pairs : 2])
+    ):
         return "takes conditions and values of one type."
     wanted = [BooleanType() if i % 2 == 0 and i < 2 * pairs else common for i in range(len(types))]
     return Signature(tuple(wanted), common)
@@ -41,7 +53,9 @@ def _size_bind(types: tuple[IcebergType, ...]) -> Signature | str:
     return Signature(types, IntegerType()) if ok else "takes a list or map."
 
 
-def _size(values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str) -> pa.Array:
+def _size(
+    values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str
+) -> pa.Array:
     """Return the sizes of lists or maps; null for null, as Spark 4 does by default."""
     (v,) = values
     if isinstance(v.type, pa.MapType):  # list_value_length does not know maps
@@ -51,7 +65,9 @@ def _size(values: Sequence[pa.Array], types: Sequence[IcebergType], result: Iceb
     return pc.list_value_length(v).cast(pa.int32())
 
 
-def _lazy(values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str) -> pa.Array:
+def _lazy(
+    values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str
+) -> pa.Array:
     raise AssertionError("computed by compute")
 
 

@@ -11,7 +11,9 @@ Pieces = tuple[str | int | None, ...]
 
 
 def pattern_pieces(pattern: str, escape: str = "\\") -> Pieces:
-    """Split a pattern into text, None for `%` (any text) and 1 for `_` (one character). The escape may precede `%`, `_` or itself."""
+    """Split a pattern into text, None for `%` (any text) and 1 for `_` (one character). The escape
+    may precede `%`, `_` or itself.
+    """
     pieces: list[str | int | None] = []
     text, position = "", 0
     while position < len(pattern):
@@ -21,7 +23,9 @@ def pattern_pieces(pattern: str, escape: str = "\\") -> Pieces:
             if position == len(pattern) or pattern[position] not in ("%", "_", escape):
                 after = repr(pattern[position]) if position < len(pattern) else "the end"
                 message = f"The LIKE pattern {pattern!r} has its escape character {escape!r} before {after}."
-                raise InvalidInput(message, hint="The escape character may only precede %, _ or itself.")
+                raise InvalidInput(
+                    message, hint="The escape character may only precede %, _ or itself."
+                )
             text += pattern[position]
         elif character in "%_":
             if text:

@@ -10,7 +10,15 @@ import pyarrow.compute as pc
 
 from frazil.expr.casts import castable, each
 from frazil.expr.functions.function import Bind, Function, Kernel, Signature
-from frazil.spec.types import BinaryType, BooleanType, FixedType, IcebergType, IntegerType, StringType, UnknownType
+from frazil.spec.types import (
+    BinaryType,
+    BooleanType,
+    FixedType,
+    IcebergType,
+    IntegerType,
+    StringType,
+    UnknownType,
+)
 
 TEXT, INT, BOOL = StringType(), IntegerType(), BooleanType()
 Types = Sequence[IcebergType]
@@ -52,16 +60,22 @@ def _concat_bind(types: tuple[IcebergType, ...]) -> Signature | str:
 
 
 def _plain(function: Callable[..., pa.Array]) -> Kernel:
-    def kernel(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
+    def kernel(
+        values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str
+    ) -> pa.Array:
         return function(*values)
 
     return kernel
 
 
 def _cased(ascii_: Callable[[pa.Array], pa.Array], full: Callable[[str], str]) -> Kernel:
-    """Change case. Arrow maps letter by letter; ß, final sigma and the like need Python's full mapping."""
+    """Change case. Arrow maps letter by letter; ß, final sigma and the like need Python's full
+    mapping.
+    """
 
-    def kernel(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
+    def kernel(
+        values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str
+    ) -> pa.Array:
         (v,) = values
         if pc.all(pc.string_is_ascii(v)).as_py() in (True, None):
             return ascii_(v)
@@ -71,7 +85,9 @@ def _cased(ascii_: Callable[[pa.Array], pa.Array], full: Callable[[str], str]) -
 
 
 def _length(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
-    return pc.binary_length(values[0]) if isinstance(types[0], _BYTES) else pc.utf8_length(values[0])
+    return (
+        pc.binary_length(values[0]) if isinstance(types[0], _BYTES) else pc.utf8_length(values[0])
+    )
 
 
 def _octets(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
@@ -83,14 +99,22 @@ def _trimmed(function: Callable[..., pa.Array]) -> Kernel:
 
 
 def substring(text: Any, start: int, length: int) -> Any:
-    """Return Spark's substring: positions count from 1, negative ones from the end; a start before the text shortens the result."""
+    """Return Spark's substring: positions count from 1, negative ones from the end; a start before
+    the text shortens the result.
+    """
     size = len(text)
     begin = start - 1 if start > 0 else size + start if start < 0 else 0
     return text[max(begin, 0) : max(begin + length, 0)] if length > 0 else text[:0]
 
 
-def _substring(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
-    lengths = values[2] if len(values) > 2 else pa.repeat(pa.scalar(2**31 - 1, pa.int32()), len(values[0]))
+def _substring(
+    values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str
+) -> pa.Array:
+    lengths = (
+        values[2]
+        if len(values) > 2
+        else pa.repeat(pa.scalar(2**31 - 1, pa.int32()), len(values[0]))
+    )
     return _by_row(substring, pa.string(), values[0], values[1], lengths)
 
 
@@ -102,7 +126,9 @@ def _by_row(function: Callable[..., Any], to: pa.DataType, *values: pa.Array) ->
 def _tested(fast: Callable[..., pa.Array], test_row: Callable[[Any, Any], bool]) -> Kernel:
     """Make a test of two texts, with a fast path for a second text that is the same in all rows."""
 
-    def kernel(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
+    def kernel(
+        values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str
+    ) -> pa.Array:
         text, part = values
         same = part.null_count == 0 and len(part) and pc.all(pc.equal(part, part[0])).as_py()
         return fast(text, part[0].as_py()) if same else _by_row(test_row, pa.bool_(), text, part)
@@ -117,7 +143,11 @@ def _test_bind(types: tuple[IcebergType, ...]) -> Signature | str:
 
 
 def _concat(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
-    return values[0] if len(values) == 1 else pc.binary_join_element_wise(*values, b"" if isinstance(result, BinaryType) else "")
+    return (
+        values[0]
+        if len(values) == 1
+        else pc.binary_join_element_wise(*values, b"" if isinstance(result, BinaryType) else "")
+    )
 
 
 def _left(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
@@ -130,7 +160,9 @@ def _right(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: 
 
 def _replace(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
     new = values[2] if len(values) > 2 else pa.repeat("", len(values[0]))
-    return _by_row(lambda s, old, to: s.replace(old, to) if old else s, pa.string(), values[0], values[1], new)
+    return _by_row(
+        lambda s, old, to: s.replace(old, to) if old else s, pa.string(), values[0], values[1], new
+    )
 
 
 _ONE = _takes(TEXT, result=TEXT)

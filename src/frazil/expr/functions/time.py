@@ -1,4 +1,6 @@
-"""Implement date and time functions. Timestamps with time zone are split in the session's time zone (UTC without Spark)."""
+"""Implement date and time functions. Timestamps with time zone are split in the session's time zone
+(UTC without Spark).
+"""
 
 from __future__ import annotations
 
@@ -32,21 +34,30 @@ _MONTHS = "datetime64[M]"
 
 def _of_date(result: IcebergType = INT) -> Bind:
     def bind(types: tuple[IcebergType, ...]) -> Signature | str:
-        if len(types) != 1 or not isinstance(types[0], (DateType, *MOMENTS, StringType, UnknownType)):
+        if len(types) != 1 or not isinstance(
+            types[0], (DateType, *MOMENTS, StringType, UnknownType)
+        ):
             return "takes a date or timestamp."
-        return Signature((types[0] if isinstance(types[0], (DateType, *MOMENTS)) else DATE,), result)
+        return Signature(
+            (types[0] if isinstance(types[0], (DateType, *MOMENTS)) else DATE,), result
+        )
 
     return bind
 
 
 _MICROS_TIME = pa.timestamp("us")
-_ARROW_TIME: dict[type, pa.DataType] = {DateType: pa.date32(), **{t: pa.timestamp("ns") for t in NANOS}}
+_ARROW_TIME: dict[type, pa.DataType] = {
+    DateType: pa.date32(),
+    **{t: pa.timestamp("ns") for t in NANOS},
+}
 _MOST_DAYS = 30_000 * 365
 
 
 def _units(type_: IcebergType) -> int:
     """Return the number of internal values per day."""
-    return 1 if isinstance(type_, DateType) else DAY_MICROS * (1000 if isinstance(type_, NANOS) else 1)
+    return (
+        1 if isinstance(type_, DateType) else DAY_MICROS * (1000 if isinstance(type_, NANOS) else 1)
+    )
 
 
 def _within_years(local: pa.Array, type_: IcebergType) -> bool:
@@ -57,18 +68,30 @@ def _within_years(local: pa.Array, type_: IcebergType) -> bool:
 
 def _days(local: pa.Array, type_: IcebergType) -> pa.Array:
     """Return the int32 days of dates or local timestamps."""
-    return local if isinstance(type_, DateType) else floor_divide(local, _units(type_)).cast(pa.int32())
+    return (
+        local
+        if isinstance(type_, DateType)
+        else floor_divide(local, _units(type_)).cast(pa.int32())
+    )
 
 
-def _part(function: Callable[[Any], Any], fast: Callable[[pa.Array], pa.Array] | None = None) -> Kernel:
-    """Make a kernel that extracts a number from days (numpy datetime64[D]). `fast`: Arrow's function, which knows 16-bit years only."""
+def _part(
+    function: Callable[[Any], Any], fast: Callable[[pa.Array], pa.Array] | None = None
+) -> Kernel:
+    """Make a kernel that extracts a number from days (numpy datetime64[D]). `fast`: Arrow's
+    function, which knows 16-bit years only.
+    """
 
-    def kernel(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
+    def kernel(
+        values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str
+    ) -> pa.Array:
         local = local_values(values[0], types[0], zone)
         if fast is not None and _within_years(local, types[0]):
             return fast(local.view(_ARROW_TIME.get(type(types[0]), _MICROS_TIME))).cast(pa.int32())
         days = _days(local, types[0])
-        return over_numpy(days, lambda d: function(d.astype("datetime64[D]")).astype(np.int32), pa.int32())
+        return over_numpy(
+            days, lambda d: function(d.astype("datetime64[D]")).astype(np.int32), pa.int32()
+        )
 
     return kernel
 
@@ -100,16 +123,24 @@ def _week(days: Any) -> Any:
 
 
 def _clock_bind(types: tuple[IcebergType, ...]) -> Signature | str:
-    if len(types) != 1 or not isinstance(types[0], (DateType, TimeType, *MOMENTS, StringType, UnknownType)):
+    if len(types) != 1 or not isinstance(
+        types[0], (DateType, TimeType, *MOMENTS, StringType, UnknownType)
+    ):
         return "takes a timestamp or time."
-    return Signature((types[0] if isinstance(types[0], (TimeType, *MOMENTS)) else TimestamptzType(),), INT)
+    return Signature(
+        (types[0] if isinstance(types[0], (TimeType, *MOMENTS)) else TimestamptzType(),), INT
+    )
 
 
 def _clock(seconds: int, modulus: int) -> Kernel:
-    def kernel(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
+    def kernel(
+        values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str
+    ) -> pa.Array:
         per_second = 1_000_000_000 if isinstance(types[0], NANOS) else 1_000_000
         local = local_values(values[0], types[0], zone)
-        return over_numpy(local, lambda v: (v // (per_second * seconds) % modulus).astype(np.int32), pa.int32())
+        return over_numpy(
+            local, lambda v: (v // (per_second * seconds) % modulus).astype(np.int32), pa.int32()
+        )
 
     return kernel
 
@@ -122,7 +153,9 @@ def _dates_and_int(types: tuple[IcebergType, ...]) -> Signature | str:
 
 
 def _shifted(sign: int) -> Kernel:
-    def kernel(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
+    def kernel(
+        values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str
+    ) -> pa.Array:
         try:
             return (pc.add_checked if sign > 0 else pc.subtract_checked)(values[0], values[1])
         except pa.ArrowInvalid as e:
@@ -132,11 +165,15 @@ def _shifted(sign: int) -> Kernel:
 
 
 def _two_dates(types: tuple[IcebergType, ...]) -> Signature | str:
-    ok = len(types) == 2 and all(isinstance(t, (DateType, *MOMENTS, StringType, UnknownType)) for t in types)
+    ok = len(types) == 2 and all(
+        isinstance(t, (DateType, *MOMENTS, StringType, UnknownType)) for t in types
+    )
     return Signature((DATE, DATE), INT) if ok else "takes two dates."
 
 
-def _difference(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
+def _difference(
+    values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str
+) -> pa.Array:
     return pc.subtract(values[0], values[1])
 
 
@@ -145,13 +182,25 @@ _UNITS = {
     "week": "week", **dict.fromkeys(("day", "dd"), "day"), "hour": "hour", "minute": "minute", "second": "second",
     "millisecond": "millisecond", "microsecond": "microsecond",
 }  # fmt: skip
-_MICROS = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1000, "microsecond": 1}
+_MICROS = {
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1000,
+    "microsecond": 1,
+}
 
 
 def _trunc_bind(types: tuple[IcebergType, ...]) -> Signature | str:
-    if len(types) != 2 or not isinstance(types[0], StringType) or not isinstance(types[1], (DateType, *MOMENTS, StringType, UnknownType)):
+    if (
+        len(types) != 2
+        or not isinstance(types[0], StringType)
+        or not isinstance(types[1], (DateType, *MOMENTS, StringType, UnknownType))
+    ):
         return "takes a unit and a timestamp, as in date_trunc('day', ts)."
-    return Signature((types[0], TimestamptzType()), TimestamptzType())  # as Spark, also for timestamps without zone
+    return Signature(
+        (types[0], TimestamptzType()), TimestamptzType()
+    )  # as Spark, also for timestamps without zone
 
 
 def _trunc(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
@@ -160,7 +209,9 @@ def _trunc(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: 
     local = local_values(values[1], types[1], zone)
     for text in units:
         if unit := _UNITS.get(text.lower()):
-            truncated = pc.if_else(pc.equal(values[0], text), over_numpy(local, partial(_floored, unit)), truncated)
+            truncated = pc.if_else(
+                pc.equal(values[0], text), over_numpy(local, partial(_floored, unit)), truncated
+            )
     return shift_zone(truncated, zone, 1, to_instant=True)
 
 
@@ -183,7 +234,12 @@ def _floored(unit: str, micros: Any) -> Any:
 
 def _last_day(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
     def last(days: Any) -> Any:
-        return ((days.astype("datetime64[D]").astype(_MONTHS) + 1).astype("datetime64[D]").astype(np.int64) - 1).astype(np.int32)
+        return (
+            (days.astype("datetime64[D]").astype(_MONTHS) + 1)
+            .astype("datetime64[D]")
+            .astype(np.int64)
+            - 1
+        ).astype(np.int32)
 
     return over_numpy(values[0], last, pa.int32())
 
@@ -193,7 +249,9 @@ def _three_ints(types: tuple[IcebergType, ...]) -> Signature | str:
     return Signature((INT, INT, INT), DATE) if ok else "takes year, month and day."
 
 
-def _make_date(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
+def _make_date(
+    values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str
+) -> pa.Array:
     dates = []
     for row in zip(*(v.to_pylist() for v in values), strict=True):
         days = None if None in row or not 1 <= row[1] <= 12 else days_of(*row)

@@ -1,10 +1,13 @@
-"""Derive the `Range` of a source column from partition values (per file) or partition summaries (per manifest).
+"""Derive the `Range` of a source column from partition values (per file) or partition summaries
+(per manifest).
 
-identity: the value itself. truncate, year, month, day, hour: the source values that are floored to it. bucket: no order, but `=` and IN can
-be decided by the hash. void and unknown transforms: nothing (a null there says nothing about the column).
+identity: the value itself. truncate, year, month, day, hour: the source values that are floored to
+it. bucket: no order, but `=` and IN can be decided by the hash. void and unknown transforms:
+nothing (a null there says nothing about the column).
 
-Old writers (before Iceberg 0.12) truncated times before 1970 towards zero instead of flooring, so a time ordinal of 0 or less also allows
-the unit before it, as Java's projections do. Java's hours after the year 246,953 (and before -243,014) wrap around.
+Old writers (before Iceberg 0.12) truncated times before 1970 towards zero instead of flooring, so a
+time ordinal of 0 or less also allows the unit before it, as Java's projections do. Java's hours
+after the year 246,953 (and before -243,014) wrap around.
 """
 
 from __future__ import annotations
@@ -19,7 +22,17 @@ import pyarrow.compute as pc
 from frazil.expr.building import column, from_numpy, scalar, to_numpy
 from frazil.expr.calendar import DAY_MICROS
 from frazil.expr.pruning.prune_tests import after_prefix
-from frazil.expr.pruning.ranges import Bounds, Flag, Hashed, Range, clean_bound, clean_bounds, flags, possible_bounds, unknown
+from frazil.expr.pruning.ranges import (
+    Bounds,
+    Flag,
+    Hashed,
+    Range,
+    clean_bound,
+    clean_bounds,
+    flags,
+    possible_bounds,
+    unknown,
+)
 from frazil.expr.values import FLOATS, MICROS, MOMENTS, NANOS, arrow_type
 from frazil.spec.transform_values import scaled
 from frazil.spec.transforms import (
@@ -32,22 +45,37 @@ from frazil.spec.transforms import (
     TruncateTransform,
     YearTransform,
 )
-from frazil.spec.types import BinaryType, DateType, DecimalType, IcebergType, IntegerType, LongType, StringType
+from frazil.spec.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    StringType,
+)
 
 _TIMES = (YearTransform, MonthTransform, DayTransform, HourTransform)
 _HOUR = DAY_MICROS // 24
 
 
 def range_of_values(transform: Transform, source_type: IcebergType, values: pa.Array) -> Range:
-    """Derive the source column's range from each file's partition value (internal values of the transform's result type; null: source is
-    null)."""
+    """Derive the source column's range from each file's partition value (internal values of the
+    transform's result type; null: source is null)."""
     if not _usable(transform, source_type):
         return unknown(source_type)
     present = flags(values.is_valid(), False)
     nulls = ~present if isinstance(present, np.ndarray) else not present
     if isinstance(transform, BucketTransform):
         buckets = values.cast(pa.int32())
-        return Range(None, None, nulls, False, present, Hashed(transform.num_buckets, source_type, buckets, buckets))
+        return Range(
+            None,
+            None,
+            nulls,
+            False,
+            present,
+            Hashed(transform.num_buckets, source_type, buckets, buckets),
+        )
     nans: Flag = False
     if isinstance(transform, IdentityTransform) and isinstance(source_type, FLOATS):
         nans = flags(pc.is_nan(values), False)
@@ -64,8 +92,8 @@ def range_of_summaries(
     contains_null: pa.Array | None = None,
     contains_nan: pa.Array | None = None,
 ) -> Range:
-    """Derive the source column's range from each manifest's partition summary: bounds of the partition values (null: none), flags (null:
-    unknown).
+    """Derive the source column's range from each manifest's partition summary: bounds of the
+    partition values (null: none), flags (null: unknown).
 
     A summary without bounds says nothing, whatever its flags (`scan.summaries`).
     """
@@ -84,16 +112,22 @@ def range_of_summaries(
     if isinstance(transform, BucketTransform):
         if lower is None or upper is None:
             return Range(None, None, nulls, False)
-        hashed = Hashed(transform.num_buckets, source_type, lower.cast(pa.int32()), upper.cast(pa.int32()))
+        hashed = Hashed(
+            transform.num_buckets, source_type, lower.cast(pa.int32()), upper.cast(pa.int32())
+        )
         return Range(None, None, nulls, False, hashed=hashed)
     return Range(*_source_bounds(transform, source_type, lower, upper), nulls, nans)
 
 
 def _usable(transform: Transform, source_type: IcebergType) -> bool:
-    return isinstance(transform, (IdentityTransform, BucketTransform, TruncateTransform, *_TIMES)) and transform.can_transform(source_type)
+    return isinstance(
+        transform, (IdentityTransform, BucketTransform, TruncateTransform, *_TIMES)
+    ) and transform.can_transform(source_type)
 
 
-def _source_bounds(transform: Transform, source_type: IcebergType, lower: pa.Array | None, upper: pa.Array | None) -> tuple[Bounds, Bounds]:
+def _source_bounds(
+    transform: Transform, source_type: IcebergType, lower: pa.Array | None, upper: pa.Array | None
+) -> tuple[Bounds, Bounds]:
     """Derive bounds of the source values whose partition values lie between `lower` and `upper`."""
     if isinstance(transform, IdentityTransform):
         return clean_bound(lower, source_type), clean_bound(upper, source_type)
@@ -114,8 +148,12 @@ def _source_bounds(transform: Transform, source_type: IcebergType, lower: pa.Arr
 _MOST_HOURS = 2**63 // _HOUR + 1  # from 1970, of a timestamp in microseconds
 
 
-def _unwrapped_hours(low: Bounds, lower: pa.Array | None, high: Bounds, upper: pa.Array | None) -> tuple[Bounds, Bounds]:
-    """Drop the bounds of times that may have wrapped around: an hour beyond 2**31 becomes one of the least hours, and the reverse."""
+def _unwrapped_hours(
+    low: Bounds, lower: pa.Array | None, high: Bounds, upper: pa.Array | None
+) -> tuple[Bounds, Bounds]:
+    """Drop the bounds of times that may have wrapped around: an hour beyond 2**31 becomes one of
+    the least hours, and the reverse.
+    """
     if low is None or high is None or lower is None or upper is None:
         return None, None
     first, last = (to_numpy(pc.fill_null(b, scalar(0, b.type))) for b in (lower, upper))
@@ -134,26 +172,45 @@ def _in_range(bound: Bounds, type_: IcebergType) -> Bounds:
 
 
 def _unless(bound: pa.Array, unknown_: Any) -> pa.Array:
-    return pc.if_else(from_numpy(unknown_), scalar(None, bound.type), bound) if unknown_.any() else bound
+    return (
+        pc.if_else(from_numpy(unknown_), scalar(None, bound.type), bound)
+        if unknown_.any()
+        else bound
+    )
 
 
 def _truncated_upper(width: int, type_: IcebergType, upper: pa.Array) -> Bounds:
-    """Compute the greatest source value that truncates to `upper`; unknown where it leaves the type."""
+    """Compute the greatest source value that truncates to `upper`; unknown where it leaves the
+    type.
+    """
     to = arrow_type(type_)
     if isinstance(type_, StringType | BinaryType):
-        return column([None if v is None else after_prefix(v) if len(v) >= width else v for v in upper.to_pylist()], to)
+        return column(
+            [
+                None if v is None else after_prefix(v) if len(v) >= width else v
+                for v in upper.to_pylist()
+            ],
+            to,
+        )
     if isinstance(type_, DecimalType):
         wide = pc.add(upper.cast(pa.decimal256(50, type_.scale)), _units(width - 1, type_))
         limit = _units(10**type_.precision - 1, type_)
-        return pc.if_else(pc.less_equal(wide, limit), wide, pa.scalar(None, wide.type)).cast(pa.decimal256(76, type_.scale)).cast(to)
+        return (
+            pc.if_else(pc.less_equal(wide, limit), wide, pa.scalar(None, wide.type))
+            .cast(pa.decimal256(76, type_.scale))
+            .cast(to)
+        )
     limit = (2**31 if pa.types.is_int32(to) else 2**63) - width
     wide = upper.cast(pa.int64())
     small = pc.less_equal(wide, scalar(limit, pa.int64()))
-    return pc.add(pc.if_else(small, wide, scalar(None, pa.int64())), scalar(width - 1, pa.int64())).cast(to)
+    return pc.add(
+        pc.if_else(small, wide, scalar(None, pa.int64())), scalar(width - 1, pa.int64())
+    ).cast(to)
 
 
 def _wrapped_lower(width: int, type_: IcebergType, lower: Bounds, upper: Bounds) -> Bounds:
-    """Return `lower`, or the type's least value where partition values above may have wrapped around from there (see `truncate`).
+    """Return `lower`, or the type's least value where partition values above may have wrapped
+    around from there (see `truncate`).
 
     A long may have been an int when they were made.
     """
@@ -164,7 +221,9 @@ def _wrapped_lower(width: int, type_: IcebergType, lower: Bounds, upper: Bounds)
         least, end = -(2 ** (bits - 1)), 2 ** (bits - 1)
         above = pc.greater(upper, scalar(end - width, pa.int64()).cast(upper.type))
         within = pc.less_equal(lower, scalar(end - 1, pa.int64()).cast(lower.type))
-        lower = pc.if_else(pc.and_(above, within), pc.min_element_wise(lower, scalar(least, lower.type)), lower)
+        lower = pc.if_else(
+            pc.and_(above, within), pc.min_element_wise(lower, scalar(least, lower.type)), lower
+        )
     return lower
 
 
@@ -173,16 +232,27 @@ def _units(number: int, type_: DecimalType) -> pa.Scalar:
 
 
 def _unit(transform: Transform, type_: IcebergType) -> Callable[[Any], Any]:
-    """Return a function that maps ordinals to their first source values, as int64; -2**63 where there is none in range."""
+    """Return a function that maps ordinals to their first source values, as int64; -2**63 where
+    there is none in range.
+    """
     moments, nanos = isinstance(type_, MOMENTS), isinstance(type_, NANOS)
     per_day = (DAY_MICROS * (1000 if nanos else 1)) if moments else 1
 
     def first(ordinals: Any) -> Any:
         match transform:
             case YearTransform() | MonthTransform():
-                kind, most = ("datetime64[Y]", _MOST_YEARS) if isinstance(transform, YearTransform) else ("datetime64[M]", 12 * _MOST_YEARS)
+                kind, most = (
+                    ("datetime64[Y]", _MOST_YEARS)
+                    if isinstance(transform, YearTransform)
+                    else ("datetime64[M]", 12 * _MOST_YEARS)
+                )
                 beyond = np.abs(ordinals) > most
-                days = np.where(beyond, 0, ordinals).astype(kind).astype("datetime64[D]").astype(np.int64)
+                days = (
+                    np.where(beyond, 0, ordinals)
+                    .astype(kind)
+                    .astype("datetime64[D]")
+                    .astype(np.int64)
+                )
                 return np.where(beyond, _NONE, _times(days, per_day))
             case HourTransform():
                 return _times(ordinals, per_day // 24)
@@ -198,14 +268,18 @@ _MOST_YEARS = 6_000_000  # from 1970: more than there are dates of (32 bits of d
 
 
 def _times(numbers: Any, factor: int) -> Any:
-    """Multiply numbers; those out of int64's range become the least int64, which stands for "not known"."""
+    """Multiply numbers; those out of int64's range become the least int64, which stands for "not
+    known".
+    """
     most = np.iinfo(np.int64).max // factor - 1
     return np.where(np.abs(numbers) <= most, numbers * factor, _NONE)
 
 
-def _first(ordinals: pa.Array, first: Callable[[Any], Any], back: int = 0, ahead: int = 0) -> pa.Array:
-    """Return the first source values of the ordinals (with `back`: of the ordinal before, for those at or below 0), or the last ones with
-    `ahead`."""
+def _first(
+    ordinals: pa.Array, first: Callable[[Any], Any], back: int = 0, ahead: int = 0
+) -> pa.Array:
+    """Return the first source values of the ordinals (with `back`: of the ordinal before, for those
+    at or below 0), or the last ones with `ahead`."""
     null = to_numpy(ordinals.is_null())
     numbers = to_numpy(pc.fill_null(ordinals.cast(pa.int64()), scalar(0, pa.int64())))
     if back:

@@ -1,9 +1,12 @@
-"""Evaluate a predicate over the ranges of many files: which truth values can it have for the rows of each file?
+"""Evaluate a predicate over the ranges of many files: which truth values can it have for the rows
+of each file?
 
-`outcomes` returns one byte per file: a set of the bits TRUE (1), FALSE (2), NULL (4). A file may hold matching rows if TRUE is in the set
-(inclusive projection, file pruning); all of its rows match if the set is just TRUE (strict projection); in between the predicate must be
-evaluated on the rows (residual). Keeping all three outcomes rather than a yes or no answers both questions in one walk, and keeps NOT exact
-under SQL's three-valued logic. An empty set (0) is a file without rows. The set may be too large, but never too small.
+`outcomes` returns one byte per file: a set of the bits TRUE (1), FALSE (2), NULL (4). A file may
+hold matching rows if TRUE is in the set (inclusive projection, file pruning); all of its rows match
+if the set is just TRUE (strict projection); in between the predicate must be evaluated on the rows
+(residual). Keeping all three outcomes rather than a yes or no answers both questions in one walk,
+and keeps NOT exact under SQL's three-valued logic. An empty set (0) is a file without rows. The set
+may be too large, but never too small.
 """
 
 from __future__ import annotations
@@ -40,7 +43,9 @@ Outcomes = npt.NDArray[np.uint8]
 
 
 def outcomes(bound: Bound, ranges: Callable[[int], Sequence[Range]], rows: int) -> Outcomes:
-    """Return the possible truth values of `bound`, one uint8 per file. `ranges(field_id)` returns all ranges known of a column."""
+    """Return the possible truth values of `bound`, one uint8 per file. `ranges(field_id)` returns
+    all ranges known of a column.
+    """
     return _walk(bound, ranges, rows)
 
 
@@ -76,8 +81,9 @@ def _walk(bound: Bound, ranges: Ranges, rows: int) -> Outcomes:
 
 
 def _leaf(bound: Bound, ranges: Ranges, rows: int) -> Outcomes:
-    """Intersect the outcomes that all known ranges allow. Where ranges contradict each other, a writer was wrong about the file, so nothing
-    is assumed about it (Java's ORC files have times before 1970 a second late, but the right partition value)."""
+    """Intersect the outcomes that all known ranges allow. Where ranges contradict each other, a
+    writer was wrong about the file, so nothing is assumed about it (Java's ORC files have times
+    before 1970 a second late, but the right partition value)."""
     possible, empty = np.full(rows, ANY, np.uint8), np.zeros(rows, np.bool_)
     for allowed in _answers(bound, ranges):
         possible &= allowed
@@ -90,14 +96,20 @@ def _leaf(bound: Bound, ranges: Ranges, rows: int) -> Outcomes:
 def _answers(bound: Bound, ranges: Ranges) -> Iterator[Outcomes | np.uint8]:
     match bound:
         case Comparison(op=op, left=left, right=right):
-            hashed = isinstance(left, BoundReference) and isinstance(right, BoundLiteral) and op in ("eq", "nseq")
+            hashed = (
+                isinstance(left, BoundReference)
+                and isinstance(right, BoundLiteral)
+                and op in ("eq", "nseq")
+            )
             for a, b in product(ranges_of(left, ranges), ranges_of(right, ranges)):
                 yield _bits(*compare(op, a, b))
                 if hashed and a.hashed is not None:
                     yield _bits(bucket_allows(a, (right.value,), right.type), True, True)  # type: ignore[attr-defined]
         case Membership(term=term, values=values, has_null=has_null):
             for a in ranges_of(term, ranges):
-                yield _bits(*member(a, values, has_null, term.type, isinstance(term, BoundReference)))
+                yield _bits(
+                    *member(a, values, has_null, term.type, isinstance(term, BoundReference))
+                )
         case NullTest(term=term):
             for a in ranges_of(term, ranges):
                 yield _bits(a.nulls, _or(a.nans, a.values), False)
@@ -134,7 +146,9 @@ def _bit(flag: Flag, bit: int) -> Outcomes | np.uint8:
 
 
 def _table(combine: Callable[[int, int], int]) -> npt.NDArray[np.uint8]:
-    """Build the 8 x 8 table of sets: the results of combining every value of one set with every value of the other."""
+    """Build the 8 x 8 table of sets: the results of combining every value of one set with every
+    value of the other.
+    """
     table = np.zeros((8, 8), np.uint8)
     for a, b in product(range(8), range(8)):
         for x, y in product((TRUE, FALSE, NULL), repeat=2):

@@ -1,4 +1,6 @@
-"""Derive ranges of computed terms: casts and functions that keep order map the bounds of their argument; of others only nulls are known."""
+"""Derive ranges of computed terms: casts and functions that keep order map the bounds of their
+argument; of others only nulls are known.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,16 @@ from frazil.expr.casts import cast_values
 from frazil.expr.functions.by_name import FUNCTIONS
 from frazil.expr.pruning.ranges import Bounds, Flag, Range, clean_bound, constant, unknown
 from frazil.expr.values import FLOATS, MOMENTS, NUMBERS
-from frazil.spec.types import BinaryType, DateType, FixedType, IcebergType, StringType, TimestamptzNanoType, TimestamptzType, UUIDType
+from frazil.spec.types import (
+    BinaryType,
+    DateType,
+    FixedType,
+    IcebergType,
+    StringType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    UUIDType,
+)
 
 Ranges = Callable[[int], Sequence[Range]]
 _UTC = ("UTC", "Z", "GMT", "+00:00")
@@ -25,7 +36,11 @@ def ranges_of(term: Bound, ranges: Ranges) -> list[Range]:
     """Return what is known of a term's value per file; at least one range."""
     match term:
         case BoundReference(field_id=field_id, type=type_):
-            cleaned = [_clean(r, type_) for r in ranges(field_id)] if type_.is_primitive else list(ranges(field_id))
+            cleaned = (
+                [_clean(r, type_) for r in ranges(field_id)]
+                if type_.is_primitive
+                else list(ranges(field_id))
+            )
             return cleaned or [unknown(type_)]
         case BoundLiteral(value=value, type=type_):
             return [constant(value, type_)]
@@ -38,18 +53,27 @@ def ranges_of(term: Bound, ranges: Ranges) -> list[Range]:
 
 def _clean(r: Range, type_: IcebergType) -> Range:
     nans: Flag = r.nans if isinstance(type_, FLOATS) else False
-    return Range(clean_bound(r.lower, type_), clean_bound(r.upper, type_), r.nulls, nans, r.values, r.hashed)
+    return Range(
+        clean_bound(r.lower, type_), clean_bound(r.upper, type_), r.nulls, nans, r.values, r.hashed
+    )
 
 
 def _cast(bounds: Range, cast: BoundCast) -> Range:
     source, target = cast.term.type, cast.type
     nulls: Flag = True if cast.attempt else bounds.nulls
-    nans: Flag = isinstance(target, FLOATS) and (bounds.nans if isinstance(source, FLOATS) else isinstance(source, StringType))
+    nans: Flag = isinstance(target, FLOATS) and (
+        bounds.nans if isinstance(source, FLOATS) else isinstance(source, StringType)
+    )
     if not keeps_order(source, target) or cast.attempt:
         return Range(None, None, nulls, nans, bounds.values)
     slack = _slack(source, target, cast.zone)
     lower, upper = (
-        None if b is None else _mapped(lambda x: cast_values(x, source, target, zone=cast.zone, attempt=True), _moved(b, s, source))
+        None
+        if b is None
+        else _mapped(
+            lambda x: cast_values(x, source, target, zone=cast.zone, attempt=True),
+            _moved(b, s, source),
+        )
         for b, s in ((bounds.lower, -slack), (bounds.upper, slack))
     )
     return Range(clean_bound(lower, target), clean_bound(upper, target), nulls, nans, bounds.values)
@@ -77,7 +101,11 @@ def _moved(bound: Any, seconds: int, type_: IcebergType) -> Any:
         return bound
     distance = seconds * (1_000_000_000 if "ns" in str(type_) else 1_000_000)
     limit = np.iinfo(np.int64).max - abs(distance)
-    safe = pc.if_else(pc.and_(pc.less(bound, limit), pc.greater(bound, -limit)), bound, pa.scalar(None, pa.int64()))
+    safe = pc.if_else(
+        pc.and_(pc.less(bound, limit), pc.greater(bound, -limit)),
+        bound,
+        pa.scalar(None, pa.int64()),
+    )
     return pc.add(safe, distance)
 
 
@@ -99,18 +127,35 @@ def _call(call: BoundCall, arguments: list[list[Range]]) -> list[Range]:
             all_null = _and(all_null, bounds.nulls)
         nulls = _or(nulls, all_null)
     index = function.monotone
-    if index is None or any(not isinstance(a, BoundLiteral) for i, a in enumerate(call.arguments) if i != index):
+    if index is None or any(
+        not isinstance(a, BoundLiteral) for i, a in enumerate(call.arguments) if i != index
+    ):
         return [Range(None, None, nulls, nans, True)]
     argument = call.arguments[index]
-    slack = _SLACK_SECONDS if isinstance(argument.type, TimestamptzType | TimestamptzNanoType) and call.zone not in _UTC else 0
+    slack = (
+        _SLACK_SECONDS
+        if isinstance(argument.type, TimestamptzType | TimestamptzNanoType)
+        and call.zone not in _UTC
+        else 0
+    )
     result_ranges = []
     for bounds in arguments[index]:
         if bounds.lower is None or bounds.upper is None:
             result_ranges.append(Range(None, None, nulls, nans, bounds.values))
             continue
         ends = ((bounds.lower, -slack), (bounds.upper, slack))
-        lower, upper = (_mapped(lambda x: _run(call, index, x), _moved(b, s, argument.type)) for b, s in ends)
-        result_ranges.append(Range(clean_bound(lower, call.type), clean_bound(upper, call.type), nulls, nans, bounds.values))
+        lower, upper = (
+            _mapped(lambda x: _run(call, index, x), _moved(b, s, argument.type)) for b, s in ends
+        )
+        result_ranges.append(
+            Range(
+                clean_bound(lower, call.type),
+                clean_bound(upper, call.type),
+                nulls,
+                nans,
+                bounds.values,
+            )
+        )
     return result_ranges
 
 
@@ -119,7 +164,9 @@ def _run(call: BoundCall, index: int, values: pa.Array) -> pa.Array:
         values if i == index else pa.repeat(constant(a.value, a.type).lower, len(values))  # type: ignore[attr-defined]
         for i, a in enumerate(call.arguments)
     ]
-    return FUNCTIONS[call.function].kernel(arguments, [a.type for a in call.arguments], call.type, call.zone)
+    return FUNCTIONS[call.function].kernel(
+        arguments, [a.type for a in call.arguments], call.type, call.zone
+    )
 
 
 def _and(a: Flag, b: Flag) -> Flag:

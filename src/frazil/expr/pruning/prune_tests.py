@@ -1,4 +1,6 @@
-"""Test ranges against ranges: each test returns three flags per file, (may be TRUE, may be FALSE, may be NULL)."""
+"""Test ranges against ranges: each test returns three flags per file, (may be TRUE, may be FALSE,
+may be NULL).
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,17 @@ def compare(op: str, a: Range, b: Range) -> Truths:
     match op:
         case "lt":
             true = _any((a.values, b.values, _less(a.lower, b.upper)), (a.values, b.nans))
-            false = _any((a.values, b.values, _at_most(b.lower, a.upper)), (a.nans, b.values), (a.nans, b.nans))
+            false = _any(
+                (a.values, b.values, _at_most(b.lower, a.upper)),
+                (a.nans, b.values),
+                (a.nans, b.nans),
+            )
         case "le":
-            true = _any((a.values, b.values, _at_most(a.lower, b.upper)), (a.values, b.nans), (a.nans, b.nans))
+            true = _any(
+                (a.values, b.values, _at_most(a.lower, b.upper)),
+                (a.values, b.nans),
+                (a.nans, b.nans),
+            )
             false = _any((a.values, b.values, _less(b.lower, a.upper)), (a.nans, b.values))
         case "gt":
             return compare("lt", b, a)
@@ -50,15 +60,23 @@ def compare(op: str, a: Range, b: Range) -> Truths:
 def _equal(op: str, a: Range, b: Range) -> Truths:
     touching = _all(_at_most(a.lower, b.upper), _at_most(b.lower, a.upper))
     true = _any((a.values, b.values, touching), (a.nans, b.nans))
-    one_value = _all(_same(a.lower, a.upper), _same(b.lower, b.upper), _same(a.lower, b.lower))  # both sides are this value alone
+    one_value = _all(
+        _same(a.lower, a.upper), _same(b.lower, b.upper), _same(a.lower, b.lower)
+    )  # both sides are this value alone
     false = _any((a.values, b.values, _not(one_value)), (a.values, b.nans), (a.nans, b.values))
     if op == "eq":
         return true, false, _any((a.nulls,), (b.nulls,))
     some_a, some_b = _any((a.values,), (a.nans,)), _any((b.values,), (b.nans,))
-    return _any((true,), (a.nulls, b.nulls)), _any((false,), (a.nulls, some_b), (some_a, b.nulls)), False
+    return (
+        _any((true,), (a.nulls, b.nulls)),
+        _any((false,), (a.nulls, some_b), (some_a, b.nulls)),
+        False,
+    )
 
 
-def member(a: Range, values: tuple[Any, ...], has_null: bool, type_: IcebergType, direct: bool) -> Truths:
+def member(
+    a: Range, values: tuple[Any, ...], has_null: bool, type_: IcebergType, direct: bool
+) -> Truths:
     """Test `a IN (values)`; `direct`: a is the column itself, so its buckets may exclude values."""
     has_nan = any(isinstance(v, float) and v != v for v in values)
     plain = tuple(v for v in values if v == v)
@@ -72,7 +90,9 @@ def member(a: Range, values: tuple[Any, ...], has_null: bool, type_: IcebergType
 
 
 def _touches(a: Range, values: tuple[Any, ...], type_: IcebergType) -> tuple[Flag, Flag]:
-    """Test values against the bounds: (some value lies within the bounds, the bounds are one value that is among the values)."""
+    """Test values against the bounds: (some value lies within the bounds, the bounds are one value
+    that is among the values).
+    """
     if not values:
         return False, False
     if a.lower is None or a.upper is None or isinstance(a.lower, pa.Scalar) or len(values) <= _FEW:
@@ -80,7 +100,9 @@ def _touches(a: Range, values: tuple[Any, ...], type_: IcebergType) -> tuple[Fla
         exact: Flag = False
         for v in values:
             bound_value = scalar(v, type_)
-            touched = _any((touched,), (_at_most(a.lower, bound_value), _at_most(bound_value, a.upper)))
+            touched = _any(
+                (touched,), (_at_most(a.lower, bound_value), _at_most(bound_value, a.upper))
+            )
             exact = _any((exact,), (_same(a.lower, bound_value), _same(a.upper, bound_value)))
         return touched, exact
     lower, upper, ordered = _ranked(a.lower, a.upper, array(values, type_), type_)
@@ -102,12 +124,18 @@ def _ranked(lower: Any, upper: Any, values: pa.Array, type_: IcebergType) -> tup
 
 
 def prefixed(a: Range, prefix: str | bytes, type_: IcebergType) -> Truths:
-    """Test `startswith(a, prefix)`: strings from `prefix` up to the least string above all that begin with it."""
+    """Test `startswith(a, prefix)`: strings from `prefix` up to the least string above all that
+    begin with it.
+    """
     if not prefix or not isinstance(type_, StringType | BinaryType | FixedType):
         return a.values, a.values if prefix else False, a.nulls
     least = scalar(prefix, type_)
     above = after_prefix(prefix)
-    may = _all(a.values, _at_most(least, a.upper), True if above is None else _less(a.lower, scalar(above, type_)))
+    may = _all(
+        a.values,
+        _at_most(least, a.upper),
+        True if above is None else _less(a.lower, scalar(above, type_)),
+    )
     inside = _all(_starts(a.lower, prefix), _starts(a.upper, prefix))
     return may, _all(a.values, _not(inside)), a.nulls
 
@@ -130,12 +158,17 @@ def after_prefix(prefix: str | bytes) -> str | bytes | None:
 
 def bucket_allows(a: Range, values: tuple[Any, ...], type_: IcebergType) -> Flag:
     """Tell whether one of the values can be in the file's buckets."""
-    if a.hashed is None or not any(isinstance(a.hashed.type, kinds) and isinstance(type_, kinds) for kinds in _SAME_HASH):
+    if a.hashed is None or not any(
+        isinstance(a.hashed.type, kinds) and isinstance(type_, kinds) for kinds in _SAME_HASH
+    ):
         return True
     allowed: Flag = False
     for number in {bucket(type_, v, a.hashed.num_buckets) for v in values if v is not None}:
         bucket_number = scalar(number, IntegerType())
-        allowed = _any((allowed,), (_at_most(a.hashed.lower, bucket_number), _at_most(bucket_number, a.hashed.upper)))
+        allowed = _any(
+            (allowed,),
+            (_at_most(a.hashed.lower, bucket_number), _at_most(bucket_number, a.hashed.upper)),
+        )
     return _any((allowed,), (a.nulls, any(v is None for v in values)))
 
 

@@ -1,4 +1,6 @@
-"""Compute the residual of a predicate: what is left to evaluate on the rows of a file once its ranges have decided some parts."""
+"""Compute the residual of a predicate: what is left to evaluate on the rows of a file once its
+ranges have decided some parts.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _DECIDED = {TRUE_BIT: TRUE, FALSE_BIT: FALSE, NULL_BIT: NULL}
 
 
 def residual(bound: Bound, outcomes_of: Callable[[Bound], int]) -> Bound:
-    """Replace every part that always has one outcome by TRUE, FALSE or NULL. `outcomes_of` gives the outcome bits of a part for a file."""
+    """Replace every part that always has one outcome by TRUE, FALSE or NULL. `outcomes_of` gives
+    the outcome bits of a part for a file.
+    """
     if (decided := _DECIDED.get(outcomes_of(bound))) is not None:
         return decided
     match bound:
@@ -29,6 +33,8 @@ def residual(bound: Bound, outcomes_of: Callable[[Bound], int]) -> Bound:
     return bound
 
 
-def residual_of_file(bound: Bound, ranges: Callable[[int], Sequence[Range]], row: int = 0, rows: int = 1) -> Bound:
+def residual_of_file(
+    bound: Bound, ranges: Callable[[int], Sequence[Range]], row: int = 0, rows: int = 1
+) -> Bound:
     """Compute the residual for one file (a row of the ranges)."""
     return residual(bound, lambda part: int(outcomes(part, ranges, rows)[row]))

@@ -1,3 +1,5 @@
-"""Find the maintenance that a table needs, from metadata alone, with costs and benefits (`recommend`), and run it in a budget (`auto`)."""
+"""Find the maintenance that a table needs, from metadata alone, with costs and benefits
+(`recommend`), and run it in a budget (`auto`).
+"""
 
 __all__ = ["auto", "finding", "metadata_files", "positions", "recommend", "table_state"]

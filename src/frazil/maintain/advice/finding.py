@@ -1,4 +1,6 @@
-"""Describe a finding of `recommend` in words and numbers: what is wrong, the call that cures it, its costs, and what it brings."""
+"""Describe a finding of `recommend` in words and numbers: what is wrong, the call that cures it,
+its costs, and what it brings.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ REWRITE_BYTES_PER_SECOND = 40e6
 class Cure:
     """Name a verb of `t.maintenance` and its arguments.
 
-    `share_option`: an option of the verb that limits how many files it takes, for a cure that may be done in parts.
+    `share_option`: an option of the verb that limits how many files it takes, for a cure that may
+    be done in parts.
     """
 
     verb: str
@@ -44,11 +47,13 @@ class Cure:
 class Finding:
     """Describe one thing about a table that maintenance can improve.
 
-    `kind`: its name (small_files, …). `text`: a description in words. `numbers`: the figures behind it. `cost_bytes`: bytes that the cure
-    reads and writes. `cost_minutes`: an estimate for this machine. `brings`: the benefit in words. `seconds_saved`: an estimate for one
-    full read (of a layout: for a scan like those logged). `cure`: the call. `by_auto`: whether `auto` may run it; a change of the table's
-    layout is for its owner to decide. `spec_id`: the partition spec that it is about, where there may be such a finding for each spec.
-    `left_after`: what is left of it after the cure of an earlier finding, by that one's kind; None: nothing.
+    `kind`: its name (small_files, …). `text`: a description in words. `numbers`: the figures behind
+    it. `cost_bytes`: bytes that the cure reads and writes. `cost_minutes`: an estimate for this
+    machine. `brings`: the benefit in words. `seconds_saved`: an estimate for one full read (of a
+    layout: for a scan like those logged). `cure`: the call. `by_auto`: whether `auto` may run it; a
+    change of the table's layout is for its owner to decide. `spec_id`: the partition spec that it
+    is about, where there may be such a finding for each spec. `left_after`: what is left of it
+    after the cure of an earlier finding, by that one's kind; None: nothing.
     """
 
     kind: str
@@ -76,18 +81,27 @@ class Finding:
     def __str__(self) -> str:
         cost, kinds_by_rest = _cost_text(self), dict[str, list[str]]()
         for kind, left in self.left_after.items():
-            kinds_by_rest.setdefault("nothing" if left is None else _cost_text(left), []).append(kind)
-        cost += "".join(f"; {rest} after the cure of {' or '.join(kinds)}" for rest, kinds in kinds_by_rest.items())
+            kinds_by_rest.setdefault("nothing" if left is None else _cost_text(left), []).append(
+                kind
+            )
+        cost += "".join(
+            f"; {rest} after the cure of {' or '.join(kinds)}"
+            for rest, kinds in kinds_by_rest.items()
+        )
         return f"{self.kind}: {self.text}\n    cure: {self.call}\n    cost: {cost}\n    brings: {self.brings}"
 
 
 def _cost_text(finding: Finding) -> str:
-    size = f"{size_text(finding.cost_bytes)}, " if finding.cost_bytes else ""  # no bytes of files are read and written to delete others
+    size = (
+        f"{size_text(finding.cost_bytes)}, " if finding.cost_bytes else ""
+    )  # no bytes of files are read and written to delete others
     return f"{size}about {minutes_text(finding.cost_minutes)}"
 
 
 class Findings(Sequence[Finding]):
-    """Hold the findings about a table, in the order in which their cures are best run; empty if the table needs no maintenance."""
+    """Hold the findings about a table, in the order in which their cures are best run; empty if the
+    table needs no maintenance.
+    """
 
     def __init__(self, findings: Sequence[Finding], table: str = ""):
         self._findings, self._table = tuple(findings), table
@@ -113,12 +127,27 @@ class Findings(Sequence[Finding]):
     def to_arrow(self) -> pa.Table:
         """Return the findings as a table, one row each."""
         columns = {
-            "kind": [f.kind for f in self], "finding": [f.text for f in self], "cost_bytes": [f.cost_bytes for f in self],
-            "cost_minutes": [f.cost_minutes for f in self], "brings": [f.brings for f in self],
-            "seconds_saved": [f.seconds_saved for f in self], "call": [f.call for f in self],
-        }  # fmt: skip
-        types = (pa.string(), pa.string(), pa.int64(), pa.float64(), pa.string(), pa.float64(), pa.string())
-        return pa.table([pa.array(v, t) for v, t in zip(columns.values(), types, strict=True)], names=list(columns))
+            "kind": [f.kind for f in self],
+            "finding": [f.text for f in self],
+            "cost_bytes": [f.cost_bytes for f in self],
+            "cost_minutes": [f.cost_minutes for f in self],
+            "brings": [f.brings for f in self],
+            "seconds_saved": [f.seconds_saved for f in self],
+            "call": [f.call for f in self],
+        }
+        types = (
+            pa.string(),
+            pa.string(),
+            pa.int64(),
+            pa.float64(),
+            pa.string(),
+            pa.float64(),
+            pa.string(),
+        )
+        return pa.table(
+            [pa.array(v, t) for v, t in zip(columns.values(), types, strict=True)],
+            names=list(columns),
+        )
 
     def show(self) -> None:
         """Print the findings."""
@@ -128,12 +157,21 @@ class Findings(Sequence[Finding]):
         if not self._findings:
             return f"<p>{html.escape(repr(self))}</p>"
         rows = [(f.kind, f.text, f.call, _cost_text(f), f.brings) for f in self]
-        return html_table(f"{self._table}: {count_text(len(self), 'finding')}", ("kind", "finding", "cure", "cost", "brings"), rows)
+        return html_table(
+            f"{self._table}: {count_text(len(self), 'finding')}",
+            ("kind", "finding", "cure", "cost", "brings"),
+            rows,
+        )
 
     def __repr__(self) -> str:
         if not self._findings:
             return f"{self._table}: nothing to do"
-        return "\n".join([f"{self._table}: {count_text(len(self), 'finding')}", *(f"{n}. {f}" for n, f in enumerate(self, 1))])
+        return "\n".join(
+            [
+                f"{self._table}: {count_text(len(self), 'finding')}",
+                *(f"{n}. {f}" for n, f in enumerate(self, 1)),
+            ]
+        )
 
 
 def size_text(size: float) -> str:
@@ -158,7 +196,9 @@ def saving_text(seconds: float) -> str:
     """Format the seconds that a read saves, to follow what it does less; nothing for a moment."""
     if seconds < 0.1:
         return ""
-    return f", which saves about {f'{seconds:.1f} s' if seconds < 10 else minutes_text(seconds / 60)}"
+    return (
+        f", which saves about {f'{seconds:.1f} s' if seconds < 10 else minutes_text(seconds / 60)}"
+    )
 
 
 def count_text(count: int, noun: str) -> str:

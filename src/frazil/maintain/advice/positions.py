@@ -1,4 +1,6 @@
-"""Turn values of a column into numbers in the same order, so that bounds of files and constants of filters can be compared as intervals."""
+"""Turn values of a column into numbers in the same order, so that bounds of files and constants of
+filters can be compared as intervals.
+"""
 
 from __future__ import annotations
 
@@ -38,15 +40,17 @@ _WHOLE = (
 _REAL = (FloatType, DoubleType, DecimalType)
 _TEXT = (StringType, BinaryType)
 _DENSE = 1_000
-_LENGTH = 6  # bytes of a text that count, after those that all texts have in common: a float holds 53 bits
+# bytes of a text that count, after those that all texts have in common: a float holds 53 bits
+_LENGTH = 6
 
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """Hold a column's bounds as numbers: one lower and one upper for each file, infinite where they are not known.
+    """Hold a column's bounds as numbers: one lower and one upper for each file, infinite where they
+    are not known.
 
-    `start`, `end`: the ends of all bounds. `common`: the bytes with which all texts begin. `values`: how many different values the column
-    seems to have, where these are few; None: many.
+    `start`, `end`: the ends of all bounds. `common`: the bytes with which all texts begin.
+    `values`: how many different values the column seems to have, where these are few; None: many.
     """
 
     type: IcebergType
@@ -64,18 +68,24 @@ class Axis:
     def position(self, value: Any, last: bool = False) -> float:
         """Return the number of a value. `last`: of the greatest text that begins so."""
         if isinstance(self.type, _TEXT):
-            content = value.encode() if isinstance(value, str) and isinstance(self.type, StringType) else _raw(value)
+            content = (
+                value.encode()
+                if isinstance(value, str) and isinstance(self.type, StringType)
+                else _raw(value)
+            )
             return _text_position(content, self.common, b"\xff" if last else b"\0")
         return float(value)
 
     def intervals(self, part: LoggedPart) -> list[Interval] | None:
-        """Return the numbers that a condition allows, as closed intervals; None if it compares with no known constant, or with one of
-        another type."""
+        """Return the numbers that a condition allows, as closed intervals; None if it compares with
+        no known constant, or with one of another type."""
         if not part.has_values:
             return None
         try:
             if part.points:
-                return [(self.position(v), self.position(v, part.kind == "prefix")) for v in part.points]
+                return [
+                    (self.position(v), self.position(v, part.kind == "prefix")) for v in part.points
+                ]
             low = -np.inf if part.low is None else self.position(part.low)
             return [(low, np.inf if part.high is None else self.position(part.high))]
         except (ValueError, TypeError, AttributeError):
@@ -90,18 +100,24 @@ class Axis:
 
 
 def axis_of(type_: IcebergType, low: pa.Array, high: pa.Array) -> Axis | None:
-    """Make the axis of a column from its decoded bounds, one per file; None for other types, and where no bounds are known."""
+    """Make the axis of a column from its decoded bounds, one per file; None for other types, and
+    where no bounds are known.
+    """
     lows, highs = ([_plain(v) for v in side.to_pylist()] for side in (low, high))
     common = b""
     if isinstance(type_, _TEXT):
         texts = [[v.encode() if isinstance(v, str) else v for v in side] for side in (lows, highs)]
         common = _common([v for side in texts for v in side if v is not None])
-        numbers = [[None if v is None else _text_position(v, common) for v in side] for side in texts]
+        numbers = [
+            [None if v is None else _text_position(v, common) for v in side] for side in texts
+        ]
     elif isinstance(type_, (*_WHOLE, *_REAL)):
         numbers = [[None if v is None else float(v) for v in side] for side in (lows, highs)]
     else:
         return None
-    begins, ends = (np.array([np.nan if v is None else v for v in side], np.float64) for side in numbers)
+    begins, ends = (
+        np.array([np.nan if v is None else v for v in side], np.float64) for side in numbers
+    )
     unknown = np.isnan(begins) | np.isnan(ends) | (begins > ends)
     if unknown.all():
         return None
@@ -109,7 +125,15 @@ def axis_of(type_: IcebergType, low: pa.Array, high: pa.Array) -> Axis | None:
     start, end = float(begins[~unknown].min()), float(ends[~unknown].max())
     if not (np.isfinite(start) and np.isfinite(end)):
         return None
-    return Axis(type_, begins, ends, start, end, common, _few(type_, begins[~unknown], ends[~unknown], start, end))
+    return Axis(
+        type_,
+        begins,
+        ends,
+        start,
+        end,
+        common,
+        _few(type_, begins[~unknown], ends[~unknown], start, end),
+    )
 
 
 def _common(texts: Sequence[bytes]) -> bytes:
@@ -117,12 +141,20 @@ def _common(texts: Sequence[bytes]) -> bytes:
     if not texts:
         return b""
     first, last = min(texts), max(texts)
-    return first[: next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))]
+    return first[
+        : next(
+            (n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b),
+            min(len(first), len(last)),
+        )
+    ]
 
 
-def _few(type_: IcebergType, low: Positions, high: Positions, start: float, end: float) -> int | None:
-    """Estimate how many values a column has: those between the ends, of whole numbers close together; else, where files share their bounds,
-    as many as there are bounds. Few values are the careful guess: sorting by them skips less."""
+def _few(
+    type_: IcebergType, low: Positions, high: Positions, start: float, end: float
+) -> int | None:
+    """Estimate how many values a column has: those between the ends, of whole numbers close
+    together; else, where files share their bounds, as many as there are bounds. Few values are the
+    careful guess: sorting by them skips less."""
     if isinstance(type_, _WHOLE) and end - start < _DENSE:
         return int(end - start) + 1
     different = len(np.unique(np.concatenate([low, high])))
@@ -140,10 +172,14 @@ def _raw(value: Any) -> bytes:
 def _text_position(content: bytes, common: bytes, filled: bytes = b"\0") -> float:
     if not content.startswith(common) and not common.startswith(content):
         return float(-1 if content < common else 256**_LENGTH)
-    return float(int.from_bytes(content[len(common) : len(common) + _LENGTH].ljust(_LENGTH, filled), "big"))
+    return float(
+        int.from_bytes(content[len(common) : len(common) + _LENGTH].ljust(_LENGTH, filled), "big")
+    )
 
 
-def overlapping(low: Positions, high: Positions, intervals: Sequence[Interval]) -> npt.NDArray[np.bool_]:
+def overlapping(
+    low: Positions, high: Positions, intervals: Sequence[Interval]
+) -> npt.NDArray[np.bool_]:
     """Mark the files whose range touches one of the intervals."""
     overlaps = np.zeros(len(low), np.bool_)
     for begin, end in intervals:

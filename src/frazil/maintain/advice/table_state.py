@@ -1,4 +1,6 @@
-"""Read the state of a table for advice: all live files of the current snapshot as columns, from manifests alone."""
+"""Read the state of a table for advice: all live files of the current snapshot as columns, from
+manifests alone.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +29,28 @@ from frazil.storage import REMOTE_SCHEMES, Storage
 from frazil.storage.locations import scheme_of
 
 Flags = npt.NDArray[np.bool_]
-_PLAIN = ("content", "file_path", "file_format", "record_count", "file_size_in_bytes", "referenced_data_file", "sequence_number")
+_PLAIN = (
+    "content",
+    "file_path",
+    "file_format",
+    "record_count",
+    "file_size_in_bytes",
+    "referenced_data_file",
+    "sequence_number",
+)
 _COLUMNS = ("status", "partition", *_PLAIN)
 _BOUNDS = ("lower_bounds", "upper_bounds")
 
 
 @dataclass(frozen=True, eq=False)
 class AilingTable:
-    """Hold a snapshot's manifests and its live files: one row per file, with its partition as a number.
+    """Hold a snapshot's manifests and its live files: one row per file, with its partition as a
+    number.
 
-    `files`, `deletes`: data files and delete files, with the columns of the manifest, `manifest` (its place among `manifests`), `spec_id`,
-    `group` (equal for files of one partition and spec) and for data files `low` and `high`, the bounds of the first sort column, and
-    `low<id>`, `high<id>`, those of the columns asked for.
+    `files`, `deletes`: data files and delete files, with the columns of the manifest, `manifest`
+    (its place among `manifests`), `spec_id`, `group` (equal for files of one partition and spec)
+    and for data files `low` and `high`, the bounds of the first sort column, and `low<id>`,
+    `high<id>`, those of the columns asked for.
     """
 
     metadata: TableMetadata
@@ -58,7 +70,9 @@ class AilingTable:
 
     @property
     def open_seconds(self) -> float:
-        """Return what opening one more file costs a read: on a local disk a millisecond of a core, in a store that is waited for more."""
+        """Return what opening one more file costs a read: on a local disk a millisecond of a core,
+        in a store that is waited for more.
+        """
         return 0.03 if scheme_of(self.metadata.location) in REMOTE_SCHEMES else 0.001
 
     def numbers(self, name: str) -> np.ndarray[Any, Any]:
@@ -67,21 +81,29 @@ class AilingTable:
 
     def deletes_of(self, *contents: DataFileContent) -> pa.Table:
         """Return the delete files of these kinds."""
-        return self.deletes.filter(pc.is_in(self.deletes.column("content"), pa.array([int(c) for c in contents], pa.int32())))
+        return self.deletes.filter(
+            pc.is_in(
+                self.deletes.column("content"), pa.array([int(c) for c in contents], pa.int32())
+            )
+        )
 
 
 def sorted_by(metadata: TableMetadata) -> SortField | None:
-    """Return the first field of the table's sort order by which bounds tell how files overlap: its transform keeps the order of values."""
+    """Return the first field of the table's sort order by which bounds tell how files overlap: its
+    transform keeps the order of values.
+    """
     fields = metadata.sort_order().fields
-    if not fields or isinstance(fields[0].transform, BucketTransform | VoidTransform | UnknownTransform):
+    if not fields or isinstance(
+        fields[0].transform, BucketTransform | VoidTransform | UnknownTransform
+    ):
         return None
     source = metadata.schema().by_id.get(fields[0].source_id)
     return fields[0] if source is not None and source.field_type.is_primitive else None
 
 
 def state_of(table: MaintainedTable, bounds_of: frozenset[int] = frozenset()) -> AilingTable | None:
-    """Read the state of the current snapshot; None for a table without snapshot. `bounds_of`: ids of columns whose bounds are
-    wanted."""
+    """Read the state of the current snapshot; None for a table without snapshot. `bounds_of`: ids
+    of columns whose bounds are wanted."""
     metadata, storage = table.metadata, table.storage
     snapshot = metadata.current_snapshot()
     if snapshot is None:
@@ -91,22 +113,41 @@ def state_of(table: MaintainedTable, bounds_of: frozenset[int] = frozenset()) ->
     alive = [(number, m) for number, m in enumerate(manifests) if m.has_live_files]
     threads = threads_for([m for _, m in alive], storage, default_workers())
     tables = [t for t in each(work, alive, threads) if t.num_rows]
-    every = _grouped(pa.concat_tables(tables, promote_options="permissive")) if tables else _nothing()
+    every = (
+        _grouped(pa.concat_tables(tables, promote_options="permissive")) if tables else _nothing()
+    )
     is_data = pc.equal(every.column("content"), int(DataFileContent.DATA))
     workers = max(1, min(table.runner.parallelism, 64))
-    return AilingTable(metadata, snapshot, manifests, every.filter(is_data), every.filter(pc.invert(is_data)), workers)
+    return AilingTable(
+        metadata,
+        snapshot,
+        manifests,
+        every.filter(is_data),
+        every.filter(pc.invert(is_data)),
+        workers,
+    )
 
 
 def _entries(
-    numbered: tuple[int, ManifestFile], *, metadata: TableMetadata, storage: Storage, bounds_of: frozenset[int]
-) -> pa.Table:  # fmt: skip
+    numbered: tuple[int, ManifestFile],
+    *,
+    metadata: TableMetadata,
+    storage: Storage,
+    bounds_of: frozenset[int],
+) -> pa.Table:
     (number, manifest), field = numbered, sorted_by(metadata)
-    wanted = {str(field_id): field_id for field_id in sorted(bounds_of)} | ({} if field is None else {"": field.source_id})
-    entries = live(read_manifest(storage, manifest, (*_COLUMNS, *(_BOUNDS if wanted else ())))).combine_chunks()
+    wanted = {str(field_id): field_id for field_id in sorted(bounds_of)} | (
+        {} if field is None else {"": field.source_id}
+    )
+    entries = live(
+        read_manifest(storage, manifest, (*_COLUMNS, *(_BOUNDS if wanted else ())))
+    ).combine_chunks()
     if not entries.num_rows:
         return entries
     columns = {name: entries.column(name) for name in _PLAIN}
-    columns["sequence_number"] = pc.fill_null(columns["sequence_number"], 0)  # as planning reads entries that lack it
+    columns["sequence_number"] = pc.fill_null(
+        columns["sequence_number"], 0
+    )  # as planning reads entries that lack it
     columns["manifest"] = pa.array(np.full(entries.num_rows, number, np.int32))
     columns["spec_id"] = pa.array(np.full(entries.num_rows, manifest.partition_spec_id, np.int32))
     partition = entries.column("partition").combine_chunks()
@@ -117,7 +158,9 @@ def _entries(
         bounds = MapColumn(entries.column(side)) if wanted else None
         for suffix, field_id in wanted.items():
             assert bounds is not None
-            columns[name + suffix] = decode_bounds(bounds.at(field_id), metadata.schema().by_id[field_id].field_type)
+            columns[name + suffix] = decode_bounds(
+                bounds.at(field_id), metadata.schema().by_id[field_id].field_type
+            )
     return pa.table(columns)
 
 
@@ -125,7 +168,12 @@ def _grouped(table: pa.Table) -> pa.Table:
     """Number the partitions: files of one partition and spec get the same number in column `group`."""
     keys = ["spec_id", *(c for c in table.column_names if c.startswith("k") and c[1:].isdigit())]
     numbered = table.append_column("row", pa.array(np.arange(table.num_rows)))
-    lists = numbered.group_by(keys, use_threads=False).aggregate([("row", "list")]).column("row_list").combine_chunks()
+    lists = (
+        numbered.group_by(keys, use_threads=False)
+        .aggregate([("row", "list")])
+        .column("row_list")
+        .combine_chunks()
+    )
     rows, group = pc.list_flatten(lists), pc.list_parent_indices(lists)
     places = np.empty(table.num_rows, np.int64)
     places[np.asarray(rows)] = np.asarray(group)
@@ -136,8 +184,15 @@ def _nothing() -> pa.Table:
     text, number = pa.array([], pa.string()), pa.array([], pa.int64())
     return pa.table(
         {
-            "content": pa.array([], pa.int32()), "file_path": text, "file_format": text, "record_count": number,
-            "file_size_in_bytes": number, "referenced_data_file": text, "sequence_number": number, "spec_id": pa.array([], pa.int32()),
-            "manifest": pa.array([], pa.int32()), "group": number,
+            "content": pa.array([], pa.int32()),
+            "file_path": text,
+            "file_format": text,
+            "record_count": number,
+            "file_size_in_bytes": number,
+            "referenced_data_file": text,
+            "sequence_number": number,
+            "spec_id": pa.array([], pa.int32()),
+            "manifest": pa.array([], pa.int32()),
+            "group": number,
         }
-    )  # fmt: skip
+    )

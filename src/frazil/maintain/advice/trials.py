@@ -1,4 +1,6 @@
-"""Plan the cure of each finding without doing it, so that none is advised which would do nothing or be refused. No data file is read."""
+"""Plan the cure of each finding without doing it, so that none is advised which would do nothing or
+be refused. No data file is read.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,12 @@ _log = logging.getLogger("frazil.maintain")
 
 
 def useful(table: MaintainedTable, findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings whose cures would do something. One of which that cannot be tried stays, since its cure tells why."""
-    state = replace(table, backend=None)  # the state that the findings are about: nothing is loaded again
+    """Return the findings whose cures would do something. One of which that cannot be tried stays,
+    since its cure tells why.
+    """
+    state = replace(
+        table, backend=None
+    )  # the state that the findings are about: nothing is loaded again
     return [f for f in findings if f.cure.verb not in _TRIALS or _does_something(state, f)]
 
 
@@ -39,19 +45,30 @@ def _does_something(table: MaintainedTable, finding: Finding) -> bool:
 
 def _data_files(table: MaintainedTable, arguments: Mapping[str, Any]) -> bool:
     planned = rewrite_data_files(
-        table, arguments.get("strategy"), arguments.get("sort_order"), arguments.get("options"), arguments.get("where"), dry_run=True
-    )  # fmt: skip
+        table,
+        arguments.get("strategy"),
+        arguments.get("sort_order"),
+        arguments.get("options"),
+        arguments.get("where"),
+        dry_run=True,
+    )
     return bool(planned.rewritten_data_files_count or planned.removed_delete_files_count)
 
 
 def _position_deletes(table: MaintainedTable, arguments: Mapping[str, Any]) -> bool:
     options = delete_rewrite_options(arguments.get("options"), table.metadata)
-    step = step_of(table, table.loaded, MAIN_BRANCH, WriteOptions(target_delete_file_size_bytes=options.target))
+    step = step_of(
+        table, table.loaded, MAIN_BRANCH, WriteOptions(target_delete_file_size_bytes=options.target)
+    )
     return bool(delete_groups(step, AlwaysTrue(), options))
 
 
 def _manifests(table: MaintainedTable, arguments: Mapping[str, Any]) -> bool:
-    return bool(rewrite_manifests(table, arguments.get("spec_id"), (), dry_run=True).rewritten_manifests_count)
+    return bool(
+        rewrite_manifests(
+            table, arguments.get("spec_id"), (), dry_run=True
+        ).rewritten_manifests_count
+    )
 
 
 def _orphans(table: MaintainedTable, arguments: Mapping[str, Any]) -> bool:

@@ -1,10 +1,12 @@
 """Compute the places of rows on a z-order or Hilbert curve, for all rows of a batch at once.
 
-Each column becomes bytes whose order is the order of its values (nulls first), as in Java Iceberg (ZOrderByteUtils): numbers, dates, times
-and booleans 8 bytes, text and binary their first bytes. Java mixes the bits of these, by which the column with the wider range decides
-alone. Here each value counts as the share of rows below it, which a sample of the group's rows tells (`ColumnScale`), so that the columns
-count alike, whatever their types, ranges and skew, and each quarter of the curve holds about a quarter of the rows. A z-order takes one bit
-of each column in turn; a Hilbert curve passes a box in fewer pieces.
+Each column becomes bytes whose order is the order of its values (nulls first), as in Java Iceberg
+(ZOrderByteUtils): numbers, dates, times and booleans 8 bytes, text and binary their first bytes.
+Java mixes the bits of these, by which the column with the wider range decides alone. Here each
+value counts as the share of rows below it, which a sample of the group's rows tells
+(`ColumnScale`), so that the columns count alike, whatever their types, ranges and skew, and each
+quarter of the curve holds about a quarter of the rows. A z-order takes one bit of each column in
+turn; a Hilbert curve passes a box in fewer pieces.
 """
 
 from __future__ import annotations
@@ -42,18 +44,31 @@ from frazil.spec.types import (
 Words = npt.NDArray[np.uint64]
 MOST_COLUMNS = 8
 _TEXT = (StringType, BinaryType, FixedType, UUIDType)
-_WHOLE = (IntegerType, LongType, DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
+_WHOLE = (
+    IntegerType,
+    LongType,
+    DateType,
+    TimeType,
+    TimestampType,
+    TimestamptzType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+)
 _REAL = (FloatType, DoubleType, DecimalType)
 _SIGN = np.uint64(1 << 63)
 _BITS = 20  # of each column in a curve, at most
-_TRIMMED = 256  # a share of the rows at either end that the start which all texts have in common leaves out
+# a share of the rows at either end that the start which all texts have in common leaves out
+_TRIMMED = 256
 _STEPS = 512  # values of a column between which shares of rows are interpolated
 
 
 def check_curve(name: str, type_: IcebergType) -> None:
     """Raise InvalidInput for a column whose values have no order that fits in a few bytes."""
     if not isinstance(type_, (*_TEXT, *_WHOLE, *_REAL, BooleanType)):
-        raise InvalidInput(f"Cannot use column {name} of type {type_} in z-ordering, the type is unsupported.", column=name)
+        raise InvalidInput(
+            f"Cannot use column {name} of type {type_} in z-ordering, the type is unsupported.",
+            column=name,
+        )
 
 
 def ordered_words(column: pa.Array, type_: IcebergType, text_bytes: int) -> list[Words]:
@@ -63,14 +78,25 @@ def ordered_words(column: pa.Array, type_: IcebergType, text_bytes: int) -> list
     if isinstance(type_, _TEXT):
         return _text_words(column, text_bytes)
     if isinstance(type_, BooleanType):
-        words = np.where(pc.fill_null(column, False).to_numpy(zero_copy_only=False), np.uint64(0x81 << 56), np.uint64(0))
+        words = np.where(
+            pc.fill_null(column, False).to_numpy(zero_copy_only=False),
+            np.uint64(0x81 << 56),
+            np.uint64(0),
+        )
     elif isinstance(type_, _REAL):
         values = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
         bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
         words = (bits ^ ((bits >> 63) | np.int64(-(2**63)))).view(np.uint64)
     else:
-        whole = column.cast(pa.int32()) if pa.types.is_date32(column.type) or pa.types.is_time32(column.type) else column
-        words = pc.fill_null(whole.cast(pa.int64()), 0).to_numpy(zero_copy_only=False).view(np.uint64) ^ _SIGN
+        whole = (
+            column.cast(pa.int32())
+            if pa.types.is_date32(column.type) or pa.types.is_time32(column.type)
+            else column
+        )
+        words = (
+            pc.fill_null(whole.cast(pa.int64()), 0).to_numpy(zero_copy_only=False).view(np.uint64)
+            ^ _SIGN
+        )
     if column.null_count:
         words = np.where(column.is_valid().to_numpy(zero_copy_only=False), words, np.uint64(0))
     return [words]
@@ -91,13 +117,14 @@ def _text_words(column: pa.Array, length: int) -> list[Words]:
     return [np.ascontiguousarray(w) for w in padded_bytes.view(">u8").astype(np.uint64).T]
 
 
-# Scales -------------------------------------------------------------------------------------------------------------------------------
+# Scales
+# -------------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class CommonStart:
-    """Hold the bytes with which nearly all texts of a column begin: whole words, then `size` bytes of the next word. The eight bytes behind
-    them count."""
+    """Hold the bytes with which nearly all texts of a column begin: whole words, then `size` bytes
+    of the next word. The eight bytes behind them count."""
 
     words: tuple[int, ...] = ()
     part: int = 0
@@ -105,18 +132,27 @@ class CommonStart:
 
     @classmethod
     def of(cls, words: Sequence[Words]) -> CommonStart:
-        """Find the common start of the rows of a sample but for nulls and for a 256th of the rows at either end, so that a few other values
-        do not hide it; of all rows but for nulls where the rest is one and the same value."""
+        """Find the common start of the rows of a sample but for nulls and for a 256th of the rows
+        at either end, so that a few other values do not hide it; of all rows but for nulls where
+        the rest is one and the same value."""
         if len(words) == 1:
             return cls()
         rows = np.logical_or.reduce([w > 0 for w in words])  # zeros: null, or an empty text
         count = int(rows.sum())
         trimmed = min(max(1, count // _TRIMMED), (count - 1) // 2)
-        return cls._of_rows(words, rows, trimmed) or cls._of_rows(words, rows, 0) or cls(tuple(int(w.max()) for w in words[:-1]))
+        return (
+            cls._of_rows(words, rows, trimmed)
+            or cls._of_rows(words, rows, 0)
+            or cls(tuple(int(w.max()) for w in words[:-1]))
+        )
 
     @classmethod
-    def _of_rows(cls, words: Sequence[Words], rows: npt.NDArray[np.bool_], trimmed: int) -> CommonStart | None:
-        """Return the common start of the marked rows but for some at either end; None if they are all the same, or none."""
+    def _of_rows(
+        cls, words: Sequence[Words], rows: npt.NDArray[np.bool_], trimmed: int
+    ) -> CommonStart | None:
+        """Return the common start of the marked rows but for some at either end; None if they are
+        all the same, or none.
+        """
         before: list[int] = []
         at_start = at_end = trimmed
         for word in words:
@@ -135,14 +171,16 @@ class CommonStart:
         return None
 
     def behind(self, words: Sequence[Words]) -> tuple[Words, npt.NDArray[np.int8]]:
-        """Return for each row the eight bytes behind the common start, and whether the row begins so (0), or lies below (-1) or above (1)
-        all that do."""
+        """Return for each row the eight bytes behind the common start, and whether the row begins
+        so (0), or lies below (-1) or above (1) all that do."""
         at, bits = len(self.words), np.uint64(8 * self.size)
         counted, sides = words[at], np.zeros(len(words[at]), np.int8)
         if self.size:
             rest = np.uint64(64) - bits
             sides = _compared(counted >> rest, self.part)
-            counted = (counted << bits) | (words[at + 1] >> rest if at + 1 < len(words) else np.uint64(0))
+            counted = (counted << bits) | (
+                words[at + 1] >> rest if at + 1 < len(words) else np.uint64(0)
+            )
         for word, common in reversed(list(zip(words, self.words, strict=False))):
             side = _compared(word, common)
             sides = np.where(side != 0, side, sides)
@@ -157,9 +195,10 @@ def _compared(words: Words, common: int) -> npt.NDArray[np.int8]:
 class ColumnScale:
     """Tell for a value of a column, given as ordered words, which share of the rows lies below it.
 
-    `start`: the bytes that nearly all sampled rows have in common; the bytes behind them count. `low`: their least value but for nulls.
-    `values`, `shares`: values of these bytes, less `low`, and the share of the sampled rows below each; between them it is interpolated.
-    Rows that do not begin so come first or last.
+    `start`: the bytes that nearly all sampled rows have in common; the bytes behind them count.
+    `low`: their least value but for nulls. `values`, `shares`: values of these bytes, less `low`,
+    and the share of the sampled rows below each; between them it is interpolated. Rows that do not
+    begin so come first or last.
     """
 
     start: CommonStart
@@ -202,7 +241,8 @@ def bits_of_column(columns: int) -> int:
     return min(_BITS, 63 // columns)
 
 
-# Z-order ------------------------------------------------------------------------------------------------------------------------------
+# Z-order
+# ------------------------------------------------------------------------------------------------------------------------------
 
 
 def zorder(ranks: Sequence[Words], bits: int) -> Words:
@@ -226,7 +266,8 @@ def _spread_bytes(columns: int) -> Words:
     return spread
 
 
-# Hilbert ------------------------------------------------------------------------------------------------------------------------------
+# Hilbert
+# ------------------------------------------------------------------------------------------------------------------------------
 
 
 def hilbert(ranks: Sequence[Words], bits: int) -> Words:

@@ -1,9 +1,11 @@
 """Decide after which rows of a sorted group a new data file begins.
 
-Java divides a sorted group into files of about equal sizes. Along a curve that lets most files reach over the edge of a quarter of the
-curve, so that the box of their values is much larger than it must be and box queries read more. Here a file along a curve holds whole
-quarters, or whole parts of a quarter halved again and again, whose sizes therefore differ. Where they would differ by more than the options
-allow, so that the next rewrite would take the files again, all files get the same size, as Java's.
+Java divides a sorted group into files of about equal sizes. Along a curve that lets most files
+reach over the edge of a quarter of the curve, so that the box of their values is much larger than
+it must be and box queries read more. Here a file along a curve holds whole quarters, or whole parts
+of a quarter halved again and again, whose sizes therefore differ. Where they would differ by more
+than the options allow, so that the next rewrite would take the files again, all files get the same
+size, as Java's.
 """
 
 from __future__ import annotations
@@ -18,17 +20,22 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class FileSizes:
-    """Say how large the new files of a sorted group may be: between `least` and `most` times the size of each of `files` equal ones."""
+    """Say how large the new files of a sorted group may be: between `least` and `most` times the
+    size of each of `files` equal ones.
+    """
 
     files: int = 1
     least: float = 0.0
     most: float = 1.0
 
 
-def file_ends(sizes: FileSizes, rows: int, places: Sequence[npt.NDArray[np.uint64]] = (), bits: int = 0) -> list[int]:
+def file_ends(
+    sizes: FileSizes, rows: int, places: Sequence[npt.NDArray[np.uint64]] = (), bits: int = 0
+) -> list[int]:
     """Return the number of rows up to the end of each file of a sorted group.
 
-    `places`: of all rows on a curve whose places have `bits` bits, ascending in each array; none where no curve sorts the group.
+    `places`: of all rows on a curve whose places have `bits` bits, ascending in each array; none
+    where no curve sorts the group.
     """
     if not places or sizes.files <= 1:
         return even_ends(rows, sizes.files)
@@ -47,9 +54,11 @@ def even_ends(rows: int, files: int) -> list[int]:
 
 
 def ends_along_curve(places: Sequence[npt.NDArray[np.uint64]], bits: int, most: float) -> list[int]:
-    """Return the number of rows up to the end of each file of a group along a curve whose places have `bits` bits.
+    """Return the number of rows up to the end of each file of a group along a curve whose places
+    have `bits` bits.
 
-    `places`: of all rows, ascending in each array. `most`: rows of a file at most; more stay together only if all have the same place.
+    `places`: of all rows, ascending in each array. `most`: rows of a file at most; more stay
+    together only if all have the same place.
     """
     rows = sum(len(p) for p in places)
     parts: list[int] = []

@@ -1,4 +1,6 @@
-"""Check the options of `rewrite_data_files`, which have Java Iceberg's names and defaults (RewriteDataFiles and its planners)."""
+"""Check the options of `rewrite_data_files`, which have Java Iceberg's names and defaults
+(RewriteDataFiles and its planners).
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,23 @@ from frazil.spec.options import Option, OptionTable
 from frazil.spec.properties import TARGET_FILE_SIZE
 
 STRATEGIES = ("binpack", "sort", "zorder", "hilbert")
-SPLIT_OVERHEAD = 5 << 10  # what Java adds to the size of each split, so that the last one is not tiny
+SPLIT_OVERHEAD = (
+    5 << 10
+)  # what Java adds to the size of each split, so that the last one is not tiny
 _NO_LIMIT = 2**31 - 1
 _TOLERANCE = 0.02  # by which the size of a new file may miss its share of the rows
 
 
 @dataclass(frozen=True)
 class CompactionOptions:
-    """Hold the options, sizes in bytes. `most_at_once`: groups that are rewritten at the same time; None: as many as the runner has slots.
+    """Hold the options, sizes in bytes. `most_at_once`: groups that are rewritten at the same time;
+    None: as many as the runner has slots.
 
-    `commits`: into how many commits partial progress divides the groups; None: one commit for all. `keeps_sequence`: new files take the
-    sequence number of the snapshot that was read. `compression`: expected size of new files over that of old ones. `text_bytes`: leading
-    bytes of text and binary columns that count in a z-order or Hilbert curve. `key_bytes`: of a z-order value, that count at most.
+    `commits`: into how many commits partial progress divides the groups; None: one commit for all.
+    `keeps_sequence`: new files take the sequence number of the snapshot that was read.
+    `compression`: expected size of new files over that of old ones. `text_bytes`: leading bytes of
+    text and binary columns that count in a z-order or Hilbert curve. `key_bytes`: of a z-order
+    value, that count at most.
     """
 
     target: int
@@ -57,24 +64,36 @@ class CompactionOptions:
 
     @property
     def file_bytes(self) -> int:
-        """Return the size at which a new file ends: between the target and the largest allowed, so that no small rest is left."""
+        """Return the size at which a new file ends: between the target and the largest allowed, so
+        that no small rest is left.
+        """
         return int(self.target + (self.largest - self.target) * 0.5)
 
     def files_for(self, size: int) -> int:
-        """Return how many files Java would write for `size` bytes of input (SizeBasedFileRewritePlanner)."""
+        """Return how many files Java would write for `size` bytes of input
+        (SizeBasedFileRewritePlanner).
+        """
         size = int(size * self.compression)
         whole, rest = divmod(size, self.target)
         if whole == 0:
             return 1
         if rest > self.smallest:
             return whole + 1
-        return whole if size / whole < min(1.1 * self.target, self.file_bytes) else whole + (rest > 0)
+        return (
+            whole if size / whole < min(1.1 * self.target, self.file_bytes) else whole + (rest > 0)
+        )
 
     def sizes_for(self, size: int) -> FileSizes:
-        """Return how large the files may be into which `size` bytes of sorted input go, so that the next rewrite leaves them alone."""
+        """Return how large the files may be into which `size` bytes of sorted input go, so that the
+        next rewrite leaves them alone.
+        """
         files = self.files_for(size)
         even = max(1.0, size * self.compression / files)
-        return FileSizes(files, (1 + _TOLERANCE) * self.smallest / even, (1 - _TOLERANCE) * self.file_bytes / even)
+        return FileSizes(
+            files,
+            (1 + _TOLERANCE) * self.smallest / even,
+            (1 - _TOLERANCE) * self.file_bytes / even,
+        )
 
 
 # The options that the rewrite of position delete files has, too.
@@ -95,7 +114,9 @@ SHARED = (
 )  # fmt: skip
 
 _SORTS, _CURVES = STRATEGIES[1:], STRATEGIES[2:]
-_FAILED_COMMITS = Option("partial-progress.max-failed-commits", NATURAL, COMMITS.default, "failed_commits")
+_FAILED_COMMITS = Option(
+    "partial-progress.max-failed-commits", NATURAL, COMMITS.default, "failed_commits"
+)
 _SPEC_ID = Option("output-spec-id", NATURAL, None, "output_spec_id")
 OPTIONS = OptionTable("option of rewrite_data_files", (
     *SHARED, _FAILED_COMMITS, _SPEC_ID,
@@ -105,26 +126,33 @@ OPTIONS = OptionTable("option of rewrite_data_files", (
     Option("use-starting-sequence-number", BOOLEAN, True, "keeps_sequence"),
     Option("remove-dangling-deletes", BOOLEAN, False, "removes_dangling"),
     Option("compression-factor", FACTOR, 1.0, "compression", verbs=_SORTS),
-    Option("shuffle-partitions-per-file", POSITIVE, 1, verbs=_SORTS),  # without effect: rows are sorted without a shuffle
+    # without effect: rows are sorted without a shuffle
+    Option("shuffle-partitions-per-file", POSITIVE, 1, verbs=_SORTS),
     Option("var-length-contribution", POSITIVE, 8, "text_bytes", verbs=_CURVES),
     Option("max-output-size", POSITIVE, _NO_LIMIT, "key_bytes", verbs=("zorder",)),
 ))  # fmt: skip
 
 
-def compaction_options(given: Mapping[str, Any] | None, metadata: TableMetadata, strategy: str) -> CompactionOptions:
-    """Check options as a caller writes them. Raises InvalidInput for unknown names, values that Java refuses too, and options that the
-    strategy does not have."""
+def compaction_options(
+    given: Mapping[str, Any] | None, metadata: TableMetadata, strategy: str
+) -> CompactionOptions:
+    """Check options as a caller writes them. Raises InvalidInput for unknown names, values that
+    Java refuses too, and options that the strategy does not have."""
     values = OPTIONS.read(given or {}, strategy)
     commits = COMMITS.of(values)
     values = {_FAILED_COMMITS.name: commits, _SPEC_ID.name: metadata.default_spec_id, **values}
     metadata.spec_by_id(values[_SPEC_ID.name])
     sizes = sizes_of(values, TARGET_FILE_SIZE.of(metadata.properties), metadata.location)
-    return CompactionOptions(*sizes, commits=commits if PARTIAL.of(values) else None, **OPTIONS.fields(values))
+    return CompactionOptions(
+        *sizes, commits=commits if PARTIAL.of(values) else None, **OPTIONS.fields(values)
+    )
 
 
-def sizes_of(values: Mapping[str, Any], usual: int, table: str | None = None) -> tuple[int, int, int]:
-    """Return the target, smallest and largest size of files that options give, else Java's: the `usual` target and shares of it. Raises
-    InvalidInput where they are not in this order."""
+def sizes_of(
+    values: Mapping[str, Any], usual: int, table: str | None = None
+) -> tuple[int, int, int]:
+    """Return the target, smallest and largest size of files that options give, else Java's: the
+    `usual` target and shares of it. Raises InvalidInput where they are not in this order."""
     target = TARGET.of(values) or usual
     smallest = values.get(SMALLEST.name, int(target * 0.75))
     largest = LARGEST.of(values) or max(int(target * 1.8), target + 1)

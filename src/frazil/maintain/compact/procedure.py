@@ -1,4 +1,6 @@
-"""Run `rewrite_data_files` from end to end: plan, rewrite groups in tasks, commit them, report with the columns of Java's procedure."""
+"""Run `rewrite_data_files` from end to end: plan, rewrite groups in tasks, commit them, report with
+the columns of Java's procedure.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,23 @@ from frazil.errors import CommitStateUnknownException, CorruptData, FrazilError,
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue
 from frazil.maintain.compact.carry import RewrittenGroup
-from frazil.maintain.compact.commit import MOST_PAIRS, CompactFiles, GroupsGone, RemoveIdleDeletes, counted
+from frazil.maintain.compact.commit import (
+    MOST_PAIRS,
+    CompactFiles,
+    GroupsGone,
+    RemoveIdleDeletes,
+    counted,
+)
 from frazil.maintain.compact.obsolete_deletes import Partitions, older_deletes, unused_deletes
 from frazil.maintain.compact.options import CompactionOptions, compaction_options
 from frazil.maintain.compact.plan import FileGroup, file_groups, own_deletes, paths_of, pieces_of
-from frazil.maintain.compact.rewrite import CompactContext, RewritePiece, Rewritten, new_bytes, rewrite_piece
+from frazil.maintain.compact.rewrite import (
+    CompactContext,
+    RewritePiece,
+    Rewritten,
+    new_bytes,
+    rewrite_piece,
+)
 from frazil.maintain.compact.sorting import Sorting, sorting_of
 from frazil.maintain.current_state import newest_readable
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
@@ -48,11 +62,12 @@ _SAMPLE_BYTES, _LEAST_SHARE = 64 << 20, 0.001
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RewriteDataFilesResult(ProcedureResult):
-    """Hold the columns of Java's `rewrite_data_files`. In a dry run they are those of the real run, but `added_data_files_count`, an
-    estimate by sizes.
+    """Hold the columns of Java's `rewrite_data_files`. In a dry run they are those of the real run,
+    but `added_data_files_count`, an estimate by sizes.
 
-    `groups`: how many groups of files there were. `commits`: how many snapshots were made. `failed_commits`: of partial progress.
-    `removed_files`, `added_files`: paths of the data files that were replaced, and of those that took their place (none in a dry run).
+    `groups`: how many groups of files there were. `commits`: how many snapshots were made.
+    `failed_commits`: of partial progress. `removed_files`, `added_files`: paths of the data files
+    that were replaced, and of those that took their place (none in a dry run).
     """
 
     rewritten_data_files_count: int = 0
@@ -84,45 +99,71 @@ class CompactionPlan:
 
     @property
     def sequence_number(self) -> int | None:
-        """Return the sequence number of the new files: that of the snapshot that was read. Format v1 has none."""
-        if not self.options.keeps_sequence or self.step.metadata.format_version < 2 or self.step.head is None:
+        """Return the sequence number of the new files: that of the snapshot that was read. Format
+        v1 has none.
+        """
+        if (
+            not self.options.keeps_sequence
+            or self.step.metadata.format_version < 2
+            or self.step.head is None
+        ):
             return None
         return self.step.head.sequence_number
 
     def context(self) -> CompactContext:
-        """Return the context that tasks share which run at the same time. The names of their files hold an id of their own, so that the
-        files of others stay when those of these tasks are removed."""
-        write = replace(self.step.write_context, operation_id=str(uuid.uuid4()), target_size=self.options.file_bytes)
+        """Return the context that tasks share which run at the same time. The names of their files
+        hold an id of their own, so that the files of others stay when those of these tasks are
+        removed."""
+        write = replace(
+            self.step.write_context,
+            operation_id=str(uuid.uuid4()),
+            target_size=self.options.file_bytes,
+        )
         return CompactContext(self.step.read_context(self.plan), write, self.sorting)
 
     def expected(self) -> RewriteDataFilesResult:
         """Return the numbers of a dry run."""
         size = sum(g.bytes for g in self.groups)
         return RewriteDataFilesResult(
-            dry_run=True, bytes_rewritten=size, rewritten_data_files_count=sum(g.files for g in self.groups), rewritten_bytes_count=size,
+            dry_run=True,
+            bytes_rewritten=size,
+            rewritten_data_files_count=sum(g.files for g in self.groups),
+            rewritten_bytes_count=size,
             added_data_files_count=sum(self._files_for(g) for g in self.groups),
-            removed_delete_files_count=len(self._obsolete()), groups=len(self.groups), commits=len(list(self.batches())),
+            removed_delete_files_count=len(self._obsolete()),
+            groups=len(self.groups),
+            commits=len(list(self.batches())),
             removed_files=tuple(paths_of(self.plan, self.groups).to_pylist()),
-        )  # fmt: skip
+        )
 
     def _files_for(self, group: FileGroup) -> int:
         """Estimate how many files a group becomes; none is exact."""
         return 0 if group.is_deleted else self.options.files_for(group.bytes)
 
     def _obsolete(self) -> set[tuple[str, int | None]]:
-        """Find the delete files that are removed with the data files to which they apply and, with remove-dangling-deletes, those that
-        apply to none."""
+        """Find the delete files that are removed with the data files to which they apply and, with
+        remove-dangling-deletes, those that apply to none."""
         metadata, branch, storage = self.step.metadata, self.step.to.branch, self.step.storage
         gone = paths_of(self.plan, self.groups)
         obsolete = own_deletes(self.plan, gone)
         if self.groups:
             obsolete |= older_deletes(metadata, branch, storage, gone, self.sequence_number)
         if self.options.removes_dangling:
-            obsolete |= unused_deletes(metadata, branch, storage, gone, MOST_PAIRS, self.sequence_number, self._new_partitions)
+            obsolete |= unused_deletes(
+                metadata,
+                branch,
+                storage,
+                gone,
+                MOST_PAIRS,
+                self.sequence_number,
+                self._new_partitions,
+            )
         return obsolete
 
     def _new_partitions(self) -> Partitions | None:
-        """Tell into which partitions new files come: of a group of which deletes leave no row, there is none. Reads position deletes."""
+        """Tell into which partitions new files come: of a group of which deletes leave no row,
+        there is none. Reads position deletes.
+        """
         partitions: Partitions = set()
         cache = DeleteCache(_SAMPLE_BYTES)
         for group in self.groups:
@@ -135,22 +176,34 @@ class CompactionPlan:
 
     def _deleted_of(self, task: FileScanTask, cache: DeleteCache) -> int:
         positional = [d for d in task.delete_files if d.content == DataFileContent.POSITION_DELETES]
-        return len(positions_of(task.file, positional, self.step.storage, cache)) if positional else 0
+        return (
+            len(positions_of(task.file, positional, self.step.storage, cache)) if positional else 0
+        )
 
     def batches(self) -> Sequence[tuple[FileGroup, ...]]:
-        """Divide the groups into commits: one, or with partial progress at most as many as the options say."""
+        """Divide the groups into commits: one, or with partial progress at most as many as the
+        options say.
+        """
         if not self.groups:
             return ()
-        size = len(self.groups) if self.options.commits is None else -(-len(self.groups) // self.options.commits)
+        size = (
+            len(self.groups)
+            if self.options.commits is None
+            else -(-len(self.groups) // self.options.commits)
+        )
         return [self.groups[start : start + size] for start in range(0, len(self.groups), size)]
 
     def rounds(self) -> Iterator[list[tuple[FileGroup, ...]]]:
-        """Divide the commits into those whose groups are rewritten at the same time: as few as have a task for each slot of the runner."""
+        """Divide the commits into those whose groups are rewritten at the same time: as few as have
+        a task for each slot of the runner.
+        """
         batches: list[tuple[FileGroup, ...]] = []
         tasks = 0
         for batch in self.batches():
             batches.append(batch)
-            tasks += sum(1 if self.sorting is not None else self.options.files_for(g.bytes) for g in batch)
+            tasks += sum(
+                1 if self.sorting is not None else self.options.files_for(g.bytes) for g in batch
+            )
             if tasks >= self.table.runner.parallelism:
                 yield batches
                 batches, tasks = [], 0
@@ -159,21 +212,38 @@ class CompactionPlan:
 
 
 def plan_compaction(
-    table: MaintainedTable, strategy: str | None, sort_order: Any, options: Mapping[str, Any] | None, where: Any, branch: str | None
+    table: MaintainedTable,
+    strategy: str | None,
+    sort_order: Any,
+    options: Mapping[str, Any] | None,
+    where: Any,
+    branch: str | None,
 ) -> CompactionPlan | None:
-    """Plan a compaction of the table's newest state; None: the branch has no snapshot. Raises InvalidInput for arguments that Java refuses
-    too, NoSuchRefError for an unknown branch."""
+    """Plan a compaction of the table's newest state; None: the branch has no snapshot. Raises
+    InvalidInput for arguments that Java refuses too, NoSuchRefError for an unknown branch."""
     table = newest_readable(table)
     metadata, named = table.metadata, branch or MAIN_BRANCH
-    sorting, chosen = sorting_of(strategy, sort_order, metadata, partial(compaction_options, options, metadata))
+    sorting, chosen = sorting_of(
+        strategy, sort_order, metadata, partial(compaction_options, options, metadata)
+    )
     condition = AlwaysTrue() if where is None else condition_of(where)
     if named != MAIN_BRANCH and named not in metadata.refs:
-        raise NoSuchRefError(f"Cannot rewrite files of branch {named}: there is no such branch.", table=table.name, ref=named)
+        raise NoSuchRefError(
+            f"Cannot rewrite files of branch {named}: there is no such branch.",
+            table=table.name,
+            ref=named,
+        )
     wanted = {
-        "target_file_size_bytes": chosen.target, "output_spec_id": chosen.output_spec_id, "use_table_distribution_and_ordering": False,
-    }  # fmt: skip
-    step = table.begin().step(WriteArguments("append", named, options=wanted), IN_PROCESS, table.runner, named=False)
-    bind(condition, step.schema, **step.binding_arguments)  # raises for a column that does not exist, also where nothing is to be done
+        "target_file_size_bytes": chosen.target,
+        "output_spec_id": chosen.output_spec_id,
+        "use_table_distribution_and_ordering": False,
+    }
+    step = table.begin().step(
+        WriteArguments("append", named, options=wanted), IN_PROCESS, table.runner, named=False
+    )
+    bind(
+        condition, step.schema, **step.binding_arguments
+    )  # raises for a column that does not exist, also where nothing is to be done
     if step.head is None:
         return None
     planned = step.plan(condition)
@@ -181,14 +251,21 @@ def plan_compaction(
 
 
 def rewrite_data_files(
-    table: MaintainedTable, strategy: str | None = None, sort_order: Any = None, options: Mapping[str, Any] | None = None,
-    where: Any = None, branch: str | None = None, dry_run: bool = False, on_progress: ProgressCallback | None = None,
-) -> RewriteDataFilesResult:  # fmt: skip
+    table: MaintainedTable,
+    strategy: str | None = None,
+    sort_order: Any = None,
+    options: Mapping[str, Any] | None = None,
+    where: Any = None,
+    branch: str | None = None,
+    dry_run: bool = False,
+    on_progress: ProgressCallback | None = None,
+) -> RewriteDataFilesResult:
     """Rewrite data files, or tell what would be rewritten. Nothing to do makes no snapshot.
 
-    `on_progress`: called as files are rewritten. Where other writers have changed the files of all groups meanwhile, the compaction is
-    planned again, as often as commit.retry.num-retries says. After that, partial progress counts the files as failed; without it,
-    ValidationException is raised.
+    `on_progress`: called as files are rewritten. Where other writers have changed the files of all
+    groups meanwhile, the compaction is planned again, as often as commit.retry.num-retries says.
+    After that, partial progress counts the files as failed; without it, ValidationException is
+    raised.
     """
     begun, tries = time.perf_counter(), 0
     while True:
@@ -198,7 +275,9 @@ def rewrite_data_files(
         if dry_run:
             result = planned.expected()
             break
-        with progress(sum(g.files for g in planned.groups), "files rewritten", on_progress) as shown:
+        with progress(
+            sum(g.files for g in planned.groups), "files rewritten", on_progress
+        ) as shown:
             run = _CompactionRun(planned, shown)
             result = run.run()
         tries += 1
@@ -212,7 +291,8 @@ def rewrite_data_files(
     return replace(result, seconds=time.perf_counter() - begun)
 
 
-# Doing it -----------------------------------------------------------------------------------------------------------------------------
+# Doing it
+# -----------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -248,65 +328,102 @@ class _CompactionRun:
         if plan.options.removes_dangling:
             self._remove_idle_deletes()
         return RewriteDataFilesResult(
-            rewritten_data_files_count=len(self.removed), added_data_files_count=len(self.added), rewritten_bytes_count=self.bytes,
-            failed_data_files_count=self.failed, removed_delete_files_count=self.deletes, bytes_rewritten=self.bytes,
-            groups=len(plan.groups), commits=self.commits, failed_commits=self.failed_commits, removed_files=tuple(self.removed),
+            rewritten_data_files_count=len(self.removed),
+            added_data_files_count=len(self.added),
+            rewritten_bytes_count=self.bytes,
+            failed_data_files_count=self.failed,
+            removed_delete_files_count=self.deletes,
+            bytes_rewritten=self.bytes,
+            groups=len(plan.groups),
+            commits=self.commits,
+            failed_commits=self.failed_commits,
+            removed_files=tuple(self.removed),
             added_files=tuple(self.added),
-        )  # fmt: skip
+        )
 
     # --- files
 
-    def _rewritten(self, groups: Sequence[FileGroup]) -> tuple[CompactContext, list[RewrittenGroup]]:
+    def _rewritten(
+        self, groups: Sequence[FileGroup]
+    ) -> tuple[CompactContext, list[RewrittenGroup]]:
         """Rewrite groups in tasks. After an error none of their new files is left."""
         plan, context = self.planned, self.planned.context()
         tasks = [tuple(g.tasks(plan.tasks)) for g in groups]
         pieces: list[RewritePiece] = []
-        for n, (of_plan, own, options) in enumerate(zip(groups, tasks, self._measured(context, groups, tasks), strict=True)):
+        for n, (of_plan, own, options) in enumerate(
+            zip(groups, tasks, self._measured(context, groups, tasks), strict=True)
+        ):
             if plan.sorting is not None:
                 pieces.append(RewritePiece(n, own, of_plan.mixed, options.sizes_for(of_plan.bytes)))
             else:
-                pieces += (RewritePiece(n, piece, of_plan.mixed) for piece in pieces_of(own, options))
+                pieces += (
+                    RewritePiece(n, piece, of_plan.mixed) for piece in pieces_of(own, options)
+                )
         runner = plan.table.runner
-        here = isinstance(runner, InProcess)  # a group that is one task tells of each file as it is read, where that can be told
-        work = partial(rewrite_piece, context, on_file=self.shown.advance) if here else partial(rewrite_piece, context)
+        here = isinstance(
+            runner, InProcess
+        )  # a group that is one task tells of each file as it is read, where that can be told
+        work = (
+            partial(rewrite_piece, context, on_file=self.shown.advance)
+            if here
+            else partial(rewrite_piece, context)
+        )
         with removing_files_on_error(context.write, runner):
             done = []
             for part in self._rounds(pieces):
                 for piece, result in zip(part, runner.run(work, part), strict=True):
                     done.append(result)
                     if not here:
-                        self.shown.advance(sum(t.start == 0 for t in piece.tasks))  # a split file counts once
+                        self.shown.advance(
+                            sum(t.start == 0 for t in piece.tasks)
+                        )  # a split file counts once
             rewritten = _joined(pieces, done)
             for group in rewritten:
                 _check(group, plan.table.name)
-            attempts_of(context.write, runner).remove_unreported(f.file_path for g in rewritten for f in g.added)
+            attempts_of(context.write, runner).remove_unreported(
+                f.file_path for g in rewritten for f in g.added
+            )
         return context, rewritten
 
     def _measured(
-        self, context: CompactContext, groups: Sequence[FileGroup], tasks: Sequence[Sequence[FileScanTask]]
+        self,
+        context: CompactContext,
+        groups: Sequence[FileGroup],
+        tasks: Sequence[Sequence[FileScanTask]],
     ) -> list[CompactionOptions]:
-        """Return the options for each group, with the share of its bytes that new files will have (`compression`).
+        """Return the options for each group, with the share of its bytes that new files will have
+        (`compression`).
 
-        Small files take more bytes than the same rows in large ones do: footers, dictionaries and runs come once in each. So a sample of a
-        group of small files is written nowhere, unless the group becomes one file in any case or the caller has told the share.
+        Small files take more bytes than the same rows in large ones do: footers, dictionaries and
+        runs come once in each. So a sample of a group of small files is written nowhere, unless the
+        group becomes one file in any case or the caller has told the share.
         """
         options = self.planned.options
         wanted = [
-            n for n, group in enumerate(groups)
-            if options.compression == 1.0 and not group.is_deleted and options.files_for(group.bytes) > 1
+            n
+            for n, group in enumerate(groups)
+            if options.compression == 1.0
+            and not group.is_deleted
+            and options.files_for(group.bytes) > 1
             and group.bytes < options.smallest * group.files
-        ]  # fmt: skip
+        ]
         samples = [RewritePiece(n, _sampled(tasks[n]), groups[n].mixed) for n in wanted]
         shares = [options] * len(groups)
         if not samples:
             return shares
-        for piece, size in zip(samples, self.planned.table.runner.run(partial(new_bytes, context), samples), strict=True):
+        for piece, size in zip(
+            samples,
+            self.planned.table.runner.run(partial(new_bytes, context), samples),
+            strict=True,
+        ):
             share = size / sum(t.length for t in piece.tasks)
             shares[piece.group] = replace(options, compression=min(max(share, _LEAST_SHARE), 1.0))
         return shares
 
     def _rounds(self, pieces: Sequence[RewritePiece]) -> list[list[RewritePiece]]:
-        """Divide the pieces such that no more groups are rewritten at the same time than max-concurrent-file-group-rewrites says."""
+        """Divide the pieces such that no more groups are rewritten at the same time than
+        max-concurrent-file-group-rewrites says.
+        """
         most = self.planned.options.most_at_once
         if most is None:
             return [list(pieces)]
@@ -330,12 +447,17 @@ class _CompactionRun:
         plan = self.planned
         assert plan.step.head is not None
         action = CompactFiles(
-            groups=tuple(groups), context=context, starting_snapshot_id=plan.step.head.snapshot_id, sequence_number=plan.sequence_number,
+            groups=tuple(groups),
+            context=context,
+            starting_snapshot_id=plan.step.head.snapshot_id,
+            sequence_number=plan.sequence_number,
             **plan.step.to.snapshot_fields,
-        )  # fmt: skip
+        )
         try:
             with self._begin() as operation:
-                fits = WrittenFor(plan.step.metadata, plan.step.to.known_columns, action.added, True)
+                fits = WrittenFor(
+                    plan.step.metadata, plan.step.to.known_columns, action.added, True
+                )
                 operation.add(StagedWrite((fits, action), action.added))
         except GroupsGone as gone:
             log.warning("Left out %d groups of %s: %s", len(groups), plan.table.name, gone)
@@ -343,7 +465,10 @@ class _CompactionRun:
             self.last_error = gone
             return
         for n in action.left_out:
-            log.warning("Left out a group of %s: another writer has removed files of it, or deletes of them, meanwhile.", plan.table.name)
+            log.warning(
+                "Left out a group of %s: another writer has removed files of it, or deletes of them, meanwhile.",
+                plan.table.name,
+            )
             self.failed += len(groups[n].removed)
         self.commits += 1
         self.removed += (f.file_path for f in action.removed)
@@ -352,8 +477,9 @@ class _CompactionRun:
         self.deletes += counted(operation.result.summary, "removed-delete-files")
 
     def _commit_what_can_be(self, batches: Sequence[Sequence[FileGroup]]) -> None:
-        """Rewrite the groups of some commits at the same time, and commit them. If the rewrite fails, each group is rewritten on its own; a
-        commit of which no group could be rewritten has failed."""
+        """Rewrite the groups of some commits at the same time, and commit them. If the rewrite
+        fails, each group is rewritten on its own; a commit of which no group could be rewritten has
+        failed."""
         groups = [g for batch in batches for g in batch]
         done: list[tuple[CompactContext, list[RewrittenGroup]]] = []
         try:
@@ -361,26 +487,45 @@ class _CompactionRun:
             left = iter(every)
             done = [(context, list(islice(left, len(batch)))) for batch in batches]
         except Exception as error:
-            log.warning("Could not rewrite %d groups of %s at once: %s", len(groups), self.planned.table.name, error)
+            log.warning(
+                "Could not rewrite %d groups of %s at once: %s",
+                len(groups),
+                self.planned.table.name,
+                error,
+            )
             if len(groups) == 1:
                 self._fails(groups, error)
             else:
-                done = [of_batch for batch in batches if (of_batch := self._rewritten_apart(batch)) is not None]
+                done = [
+                    of_batch
+                    for batch in batches
+                    if (of_batch := self._rewritten_apart(batch)) is not None
+                ]
             self.failed_commits += len(batches) - len(done)
         for number, (context, rewritten) in enumerate(done):
             try:
                 self._commit(context, rewritten)
             except CommitStateUnknownException:
-                uncommitted = [f.file_path for _, later in done[number + 1 :] for g in later for f in g.added]
+                uncommitted = [
+                    f.file_path for _, later in done[number + 1 :] for g in later for f in g.added
+                ]
                 remove(self.planned.step.storage, uncommitted, "commits that were not begun")
                 raise
             except Exception as error:
-                log.warning("Could not commit a part of the compaction of %s: %s", self.planned.table.name, error)
+                log.warning(
+                    "Could not commit a part of the compaction of %s: %s",
+                    self.planned.table.name,
+                    error,
+                )
                 self.failed += sum(len(g.removed) for g in rewritten)
                 self.failed_commits, self.last_error = self.failed_commits + 1, error
 
-    def _rewritten_apart(self, batch: Sequence[FileGroup]) -> tuple[CompactContext, list[RewrittenGroup]] | None:
-        """Rewrite the groups of a commit one after the other, without those that fail; None: all do."""
+    def _rewritten_apart(
+        self, batch: Sequence[FileGroup]
+    ) -> tuple[CompactContext, list[RewrittenGroup]] | None:
+        """Rewrite the groups of a commit one after the other, without those that fail; None: all
+        do.
+        """
         contexts: list[CompactContext] = []
         rewritten: list[RewrittenGroup] = []
         for group in batch:
@@ -421,13 +566,18 @@ def _joined(pieces: Sequence[RewritePiece], done: Sequence[Rewritten]) -> list[R
 
 def _together(own: Sequence[tuple[RewritePiece, Rewritten]]) -> RewrittenGroup:
     return RewrittenGroup(
-        tuple(t for p, _ in own for t in p.tasks), tuple(c for _, r in own for c in r.counts), tuple(f for _, r in own for f in r.added),
+        tuple(t for p, _ in own for t in p.tasks),
+        tuple(c for _, r in own for c in r.counts),
+        tuple(f for _, r in own for f in r.added),
         own[0][0].mixed,
-    )  # fmt: skip
+    )
 
 
 def _check(group: RewrittenGroup, name: str) -> None:
     """Check that no row was lost or doubled: as many must have been written as were read."""
     read, written = sum(group.counts), sum(f.record_count for f in group.added)
     if read != written:
-        raise CorruptData(f"Compaction of {name} read {read} rows and wrote {written}; nothing was changed.", table=name)
+        raise CorruptData(
+            f"Compaction of {name} read {read} rows and wrote {written}; nothing was changed.",
+            table=name,
+        )

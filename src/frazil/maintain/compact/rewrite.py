@@ -1,4 +1,6 @@
-"""Rewrite pieces of a group of data files inside tasks: read the live rows, order them if asked, write new files."""
+"""Rewrite pieces of a group of data files inside tasks: read the live rows, order them if asked,
+write new files.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,11 @@ _MOST_SORTED = 1900 << 20  # bytes of rows that are sorted at once: Arrow's text
 
 @dataclass(frozen=True)
 class CompactContext:
-    """Hold the settings that the tasks of a compaction share; frozen and picklable. `read.projection`: all columns that are written (of a
-    table with row lineage also the two columns of that, so that rows keep their ids); `write` has the same columns and no sort order.
-    `sorting` None: rows keep their order. `sort_memory`: bytes of rows to sort at once; None: a part of the machine's memory."""
+    """Hold the settings that the tasks of a compaction share; frozen and picklable.
+    `read.projection`: all columns that are written (of a table with row lineage also the two
+    columns of that, so that rows keep their ids); `write` has the same columns and no sort order.
+    `sorting` None: rows keep their order. `sort_memory`: bytes of rows to sort at once; None: a
+    part of the machine's memory."""
 
     read: ReadContext
     write: WriteContext
@@ -54,8 +58,8 @@ class CompactContext:
 
 @dataclass(frozen=True)
 class RewritePiece:
-    """Hold what one task rewrites: files, or parts of files, of group `group`. `mixed`: the rows may go to several partitions. `sizes`:
-    those of the new files, if the rows are sorted."""
+    """Hold what one task rewrites: files, or parts of files, of group `group`. `mixed`: the rows
+    may go to several partitions. `sizes`: those of the new files, if the rows are sorted."""
 
     group: int
     tasks: tuple[FileScanTask, ...] = field(repr=False)
@@ -65,15 +69,20 @@ class RewritePiece:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """Hold the new files of a piece, in the order of their rows, and the number of live rows that each of its tasks had."""
+    """Hold the new files of a piece, in the order of their rows, and the number of live rows that
+    each of its tasks had.
+    """
 
     group: int
     added: tuple[DataFile, ...]
     counts: tuple[int, ...]
 
 
-def rewrite_piece(context: CompactContext, piece: RewritePiece, on_file: Callable[[], object] = lambda: None) -> Rewritten:
-    """Write the live rows of a piece to new files. The files are durable; after an error none of them is left.
+def rewrite_piece(
+    context: CompactContext, piece: RewritePiece, on_file: Callable[[], object] = lambda: None
+) -> Rewritten:
+    """Write the live rows of a piece to new files. The files are durable; after an error none of
+    them is left.
 
     `on_file`: called as each of its files, but for later parts of one, has been read.
     """
@@ -91,18 +100,26 @@ def rewrite_piece(context: CompactContext, piece: RewritePiece, on_file: Callabl
     workers = target.workers or default_workers()
     stream: Iterator[tuple[int, pa.RecordBatch]] = ((0, batch) for batch in rows())
     if context.sorting is not None:
-        group = SortedGroup(context.sorting, _rows(piece.tasks), lambda: sampled(context, piece.tasks), piece.sizes)
-        stream = sorted_batches(rows(), group, context.sort_memory or _sort_memory(target, workers), workers)
+        group = SortedGroup(
+            context.sorting, _rows(piece.tasks), lambda: sampled(context, piece.tasks), piece.sizes
+        )
+        stream = sorted_batches(
+            rows(), group, context.sort_memory or _sort_memory(target, workers), workers
+        )
     if piece.mixed and target.spec.fields:
         added = write((batch for _, batch in stream), target)
     else:
-        added = _write_partition(stream, target, () if piece.mixed else piece.tasks[0].file.partition, workers)
+        added = _write_partition(
+            stream, target, () if piece.mixed else piece.tasks[0].file.partition, workers
+        )
     if context.sorting is not None:
         added = [replace(f, sort_order_id=context.sorting.order_id) for f in added]
     return Rewritten(piece.group, tuple(added), tuple(counts))
 
 
-def _told(tasks: Sequence[FileScanTask], begin: int, end: int, on_file: Callable[[], object]) -> int:
+def _told(
+    tasks: Sequence[FileScanTask], begin: int, end: int, on_file: Callable[[], object]
+) -> int:
     for task in tasks[begin:end]:
         if task.start == 0:
             on_file()
@@ -110,26 +127,38 @@ def _told(tasks: Sequence[FileScanTask], begin: int, end: int, on_file: Callable
 
 
 def new_bytes(context: CompactContext, piece: RewritePiece) -> int:
-    """Count the bytes that the live rows of some files have as one new file: they are written nowhere."""
+    """Count the bytes that the live rows of some files have as one new file: they are written
+    nowhere.
+    """
     write = replace(written_nowhere(context.write), target_size=_NO_END)
-    return sum(f.file_size_in_bytes for f in rewrite_piece(replace(context, write=write), piece).added)
+    return sum(
+        f.file_size_in_bytes for f in rewrite_piece(replace(context, write=write), piece).added
+    )
 
 
-def live_rows(tasks: Sequence[FileScanTask], context: ReadContext) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the live rows of files, in their order, each batch with the number of its file. Small files are read several at once."""
+def live_rows(
+    tasks: Sequence[FileScanTask], context: ReadContext
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the live rows of files, in their order, each batch with the number of its file. Small
+    files are read several at once.
+    """
     workers = current_place().workers or 1
     if workers <= 1 or len(tasks) == 1 or any(t.length > _SMALL for t in tasks):
         for number, task in enumerate(tasks):
             for batch in rows_of(task, context):
                 yield number, batch
         return
-    for number, batches in enumerate(map_in_order(lambda t: list(read_task(t, context)), tasks, workers)):
+    for number, batches in enumerate(
+        map_in_order(lambda t: list(read_task(t, context)), tasks, workers)
+    ):
         for batch in batches:
             yield number, batch
 
 
 def sampled(context: CompactContext, tasks: Sequence[FileScanTask]) -> Sorting:
-    """Return the sorting with the sample of the group's rows that a curve needs, for which its columns are read beforehand."""
+    """Return the sorting with the sample of the group's rows that a curve needs, for which its
+    columns are read beforehand.
+    """
     sorting = context.sorting
     assert sorting is not None
     if not sorting.needs_sample:
@@ -149,8 +178,9 @@ def narrowed(schema: Schema, field_ids: Iterable[int]) -> Schema:
 
 
 def _sort_memory(target: WriteContext, workers: int) -> int:
-    """Return the bytes of rows that a task sorts at once: in this process a part of what the machine has, shared by the tasks beside it; in
-    a worker, whose memory others count on, as much as a write may hold."""
+    """Return the bytes of rows that a task sorts at once: in this process a part of what the
+    machine has, shared by the tasks beside it; in a worker, whose memory others count on, as much
+    as a write may hold."""
     here = current_place()
     if workers == 1 and here.share == 1:
         return target.memory
@@ -169,15 +199,20 @@ def _memory_of_machine() -> int:
 
 
 def _write_partition(
-    batches: Iterable[tuple[int, pa.RecordBatch]], target: WriteContext, partition: tuple[object, ...], workers: int
+    batches: Iterable[tuple[int, pa.RecordBatch]],
+    target: WriteContext,
+    partition: tuple[object, ...],
+    workers: int,
 ) -> list[DataFile]:
-    """Write rows that are all of one partition to files, one after another, without grouping the rows again. A file ends where the number
-    beside the batch changes, or at the largest size."""
+    """Write rows that are all of one partition to files, one after another, without grouping the
+    rows again. A file ends where the number beside the batch changes, or at the largest size."""
     assert target.settings is not None  # reading them checks them before the first byte is written
     files = OutputFiles(target)
     with contextlib.ExitStack() as stack:
         if workers > 1:
-            files.pool = stack.enter_context(ThreadPoolExecutor(workers, thread_name_prefix="frazil-write"))
+            files.pool = stack.enter_context(
+                ThreadPoolExecutor(workers, thread_name_prefix="frazil-write")
+            )
         try:
             writer = Rolling(target, files, partition, 0)
             for _, of_file in groupby(batches, lambda numbered: numbered[0]):

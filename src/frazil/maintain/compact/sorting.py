@@ -1,4 +1,6 @@
-"""Describe how a compaction orders rows, and compute the keys by which Arrow sorts a batch: a sort order, a z-order, or a Hilbert curve."""
+"""Describe how a compaction orders rows, and compute the keys by which Arrow sorts a batch: a sort
+order, a z-order, or a Hilbert curve.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ import pyarrow.compute as pc
 
 from frazil.arrow.write.grouping import column_of, sort_keys
 from frazil.errors import InvalidInput
-from frazil.maintain.compact.curves import MOST_COLUMNS, ColumnScale, bits_of_column, check_curve, hilbert, ordered_words, zorder
+from frazil.maintain.compact.curves import (
+    MOST_COLUMNS,
+    ColumnScale,
+    bits_of_column,
+    check_curve,
+    hilbert,
+    ordered_words,
+    zorder,
+)
 from frazil.maintain.compact.options import STRATEGIES, CompactionOptions
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
@@ -31,10 +41,12 @@ _TERMS = re.compile(r"(?:[^,(`]|`(?:[^`]|``)*`|\([^)]*\))+")
 
 @dataclass(frozen=True)
 class Sorting:
-    """Describe an order of rows; frozen and picklable. `curve`: "zorder" or "hilbert" over `columns` (field ids), else `order` counts.
+    """Describe an order of rows; frozen and picklable. `curve`: "zorder" or "hilbert" over
+    `columns` (field ids), else `order` counts.
 
-    `order_id`: the table's id of this order, with which new files are marked (0: the table has no such order). `scales`: how the values of
-    each column of a curve are spread in the group that is sorted, from a sample of its rows.
+    `order_id`: the table's id of this order, with which new files are marked (0: the table has no
+    such order). `scales`: how the values of each column of a curve are spread in the group that is
+    sorted, from a sample of its rows.
     """
 
     schema: Schema
@@ -61,12 +73,23 @@ class Sorting:
         """Return the ids of the columns that decide the order."""
         return frozenset(self.columns or (f.source_id for f in self.order.fields))
 
-    def _words(self, batch: pa.RecordBatch, schema: Schema | None = None) -> list[list[npt.NDArray[np.uint64]]]:
+    def _words(
+        self, batch: pa.RecordBatch, schema: Schema | None = None
+    ) -> list[list[npt.NDArray[np.uint64]]]:
         batch_schema = schema or self.schema
-        return [ordered_words(column_of(batch, batch_schema, i), batch_schema.by_id[i].field_type, self.text_bytes) for i in self.columns]
+        return [
+            ordered_words(
+                column_of(batch, batch_schema, i), batch_schema.by_id[i].field_type, self.text_bytes
+            )
+            for i in self.columns
+        ]
 
-    def with_sample(self, batches: Iterable[pa.RecordBatch], rows: int, schema: Schema | None = None) -> Sorting:
-        """Compute how the values of a curve's columns are spread, from every so manieth row of a group that has about `rows` rows."""
+    def with_sample(
+        self, batches: Iterable[pa.RecordBatch], rows: int, schema: Schema | None = None
+    ) -> Sorting:
+        """Compute how the values of a curve's columns are spread, from every so manieth row of a
+        group that has about `rows` rows.
+        """
         step, skipped = max(1, rows // _SAMPLE), 0
         samples: list[list[list[npt.NDArray[np.uint64]]]] = []
         for batch in batches:
@@ -75,19 +98,33 @@ class Sorting:
             if len(places):
                 samples.append(self._words(batch.take(pa.array(places)), schema))
         if not samples:
-            return replace(self, scales=(ColumnScale.of([np.zeros(0, np.uint64)]),) * len(self.columns))
-        columns = ([np.concatenate(parts) for parts in zip(*column, strict=True)] for column in zip(*samples, strict=True))
+            return replace(
+                self, scales=(ColumnScale.of([np.zeros(0, np.uint64)]),) * len(self.columns)
+            )
+        columns = (
+            [np.concatenate(parts) for parts in zip(*column, strict=True)]
+            for column in zip(*samples, strict=True)
+        )
         return replace(self, scales=tuple(ColumnScale.of(words) for words in columns))
 
     def keys(self, batch: pa.RecordBatch, schema: Schema | None = None) -> SortKeys:
-        """Compute the sort keys of a batch. `schema`: the batch's columns, where they are not all of the table's."""
+        """Compute the sort keys of a batch. `schema`: the batch's columns, where they are not all
+        of the table's.
+        """
         if self.curve is None:
             columns, directions = sort_keys(batch, schema or self.schema, self.order, always=True)
             return SortKeys({n: _plain(c) for n, c in columns.items()}, tuple(directions))
         assert self.scales is not None
         bits = bits_of_column(len(self.columns))
-        ranks = [scale.ranks(words, bits) for scale, words in zip(self.scales, self._words(batch, schema), strict=True)]
-        places = hilbert(ranks, bits) if self.curve == "hilbert" else zorder(ranks, bits) >> np.uint64(bits * len(ranks) - self.curve_bits)
+        ranks = [
+            scale.ranks(words, bits)
+            for scale, words in zip(self.scales, self._words(batch, schema), strict=True)
+        ]
+        places = (
+            hilbert(ranks, bits)
+            if self.curve == "hilbert"
+            else zorder(ranks, bits) >> np.uint64(bits * len(ranks) - self.curve_bits)
+        )
         return SortKeys({PLACE: pa.array(places)}, ((PLACE, "ascending"),))
 
 
@@ -107,11 +144,15 @@ class SortKeys:
             return pa.array(np.argsort(self.columns[telling[0][0]].to_numpy(), kind="stable"))
         if all(pa.types.is_unsigned_integer(self.columns[n].type) for n, _ in telling):
             return pa.array(np.lexsort([self.columns[n].to_numpy() for n, _ in reversed(telling)]))
-        return pc.sort_indices(pa.table({n: self.columns[n] for n, _ in telling}), sort_keys=telling)
+        return pc.sort_indices(
+            pa.table({n: self.columns[n] for n, _ in telling}), sort_keys=telling
+        )
 
 
 def _differs(column: pa.Array) -> bool:
-    """Tell whether a column has more than one value; a column of one value only costs time when sorting."""
+    """Tell whether a column has more than one value; a column of one value only costs time when
+    sorting.
+    """
     if pa.types.is_boolean(column.type):
         return bool(pc.any(column).as_py()) and not pc.all(column).as_py()
     if pa.types.is_unsigned_integer(column.type):
@@ -131,25 +172,45 @@ def _plain(column: pa.Array) -> pa.Array:
     return column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
 
 
-# Arguments ----------------------------------------------------------------------------------------------------------------------------
+# Arguments
+# ----------------------------------------------------------------------------------------------------------------------------
 
 
 def sorting_of(
-    strategy: str | None, sort_order: Any, metadata: TableMetadata, options: Callable[[str], CompactionOptions], case_sensitive: bool = True
+    strategy: str | None,
+    sort_order: Any,
+    metadata: TableMetadata,
+    options: Callable[[str], CompactionOptions],
+    case_sensitive: bool = True,
 ) -> tuple[Sorting | None, CompactionOptions]:
-    """Resolve the arguments `strategy` and `sort_order`: how rows are ordered (None: binpack), and the options.
+    """Resolve the arguments `strategy` and `sort_order`: how rows are ordered (None: binpack), and
+    the options.
 
-    `sort_order`: as in Java `a ASC NULLS LAST, b DESC`, `zorder(a, b)` or `hilbert(a, b)`; a list of columns for the strategies zorder and
-    hilbert; a SortOrder. Without it, strategy sort takes the table's sort order. Raises InvalidInput for contradictions.
+    `sort_order`: as in Java `a ASC NULLS LAST, b DESC`, `zorder(a, b)` or `hilbert(a, b)`; a list
+    of columns for the strategies zorder and hilbert; a SortOrder. Without it, strategy sort takes
+    the table's sort order. Raises InvalidInput for contradictions.
     """
-    chosen = strategy.lower() if isinstance(strategy, str) else "binpack" if strategy is None and sort_order is None else "sort"
+    chosen = (
+        strategy.lower()
+        if isinstance(strategy, str)
+        else "binpack"
+        if strategy is None and sort_order is None
+        else "sort"
+    )
     if chosen not in STRATEGIES:
-        raise InvalidInput(f"unsupported strategy: {strategy}. Only {', '.join(STRATEGIES)} are supported.")
+        raise InvalidInput(
+            f"unsupported strategy: {strategy}. Only {', '.join(STRATEGIES)} are supported."
+        )
     if chosen == "binpack" and sort_order is not None:
-        raise InvalidInput("Must use only one rewriter type (bin-pack, sort, zorder)", hint="sort_order= goes with strategy='sort'.")
+        raise InvalidInput(
+            "Must use only one rewriter type (bin-pack, sort, zorder)",
+            hint="sort_order= goes with strategy='sort'.",
+        )
     if isinstance(sort_order, str) and (match := _CURVE.fullmatch(sort_order)):
         if chosen not in ("sort", match[1].lower()):
-            raise InvalidInput(f"strategy={strategy!r} and sort_order={sort_order!r} contradict each other.")
+            raise InvalidInput(
+                f"strategy={strategy!r} and sort_order={sort_order!r} contradict each other."
+            )
         chosen, sort_order = match[1].lower(), _terms(match[2])
     curve_options = options(chosen)
     if chosen == "binpack":
@@ -174,18 +235,27 @@ def _listed(sort_order: Any) -> list[Any]:
     return list(sort_order)
 
 
-def _by_order(sort_order: Any, metadata: TableMetadata, schema: Schema, case_sensitive: bool) -> Sorting:
+def _by_order(
+    sort_order: Any, metadata: TableMetadata, schema: Schema, case_sensitive: bool
+) -> Sorting:
     if sort_order is None:
         order = metadata.sort_order()
         if order.is_unsorted:
             text = f"Cannot sort data without a valid sort order, table '{metadata.location}' is unsorted and no sort order is provided"
-            raise InvalidInput(text, hint="Give sort_order='a, b DESC', or set one by t.update_sort_order().", table=metadata.location)
+            raise InvalidInput(
+                text,
+                hint="Give sort_order='a, b DESC', or set one by t.update_sort_order().",
+                table=metadata.location,
+            )
     elif isinstance(sort_order, SortOrder):
         order = sort_order
     else:
         terms = _listed(sort_order)
         if any(isinstance(t, str) and _CURVE.fullmatch(t) for t in terms):
-            raise InvalidInput("Cannot mix identity sort columns and a Zorder sort expression", hint="Give zorder(…) or columns.")
+            raise InvalidInput(
+                "Cannot mix identity sort columns and a Zorder sort expression",
+                hint="Give zorder(…) or columns.",
+            )
         order = build_sort_order(schema, terms, case_sensitive=case_sensitive)
     if order.is_unsorted:
         raise InvalidInput("sort_order names no column.", table=metadata.location)
@@ -194,19 +264,34 @@ def _by_order(sort_order: Any, metadata: TableMetadata, schema: Schema, case_sen
 
 
 def _by_curve(
-    curve: str, names: Sequence[str], options: CompactionOptions, metadata: TableMetadata, schema: Schema, case_sensitive: bool
+    curve: str,
+    names: Sequence[str],
+    options: CompactionOptions,
+    metadata: TableMetadata,
+    schema: Schema,
+    case_sensitive: bool,
 ) -> Sorting:
     if not names:
         hint = f"Write it as sort_order='{curve}(a, b)'."
-        raise InvalidInput(f"Cannot {curve} when no columns are specified", hint=hint, table=metadata.location)
+        raise InvalidInput(
+            f"Cannot {curve} when no columns are specified", hint=hint, table=metadata.location
+        )
     if len(names) > MOST_COLUMNS:
-        raise InvalidInput(f"{curve} takes at most {MOST_COLUMNS} columns, not {len(names)}.", hint="More columns than four skip little.")
+        raise InvalidInput(
+            f"{curve} takes at most {MOST_COLUMNS} columns, not {len(names)}.",
+            hint="More columns than four skip little.",
+        )
     field_ids = []
     for name in names:
         field = schema.find_field(unquote(name), case_sensitive)
         path = [schema.by_id[p].field_type for p in schema.parents[field.field_id]]
-        if any(isinstance(t, ListType | MapType) for t in path) or isinstance(field.field_type, StructType | ListType | MapType):
-            raise InvalidInput(f"Cannot use column {name} in {curve}: it is not a single value of its row.", column=name)
+        if any(isinstance(t, ListType | MapType) for t in path) or isinstance(
+            field.field_type, StructType | ListType | MapType
+        ):
+            raise InvalidInput(
+                f"Cannot use column {name} in {curve}: it is not a single value of its row.",
+                column=name,
+            )
         check_curve(name, field.field_type)
         field_ids.append(field.field_id)
     spec = metadata.spec_by_id(options.output_spec_id)
@@ -215,4 +300,10 @@ def _by_curve(
     if not column_ids:
         text = f"Cannot {curve}, all columns provided were identity partition columns and cannot be used"
         raise InvalidInput(text, table=metadata.location)
-    return Sorting(schema, curve=curve, columns=column_ids, text_bytes=options.text_bytes, key_bytes=options.key_bytes)
+    return Sorting(
+        schema,
+        curve=curve,
+        columns=column_ids,
+        text_bytes=options.text_bytes,
+        key_bytes=options.key_bytes,
+    )

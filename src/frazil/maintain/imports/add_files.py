@@ -1,4 +1,6 @@
-"""Add the Parquet files of a directory or of one of Spark's tables to a table without moving them (Java's procedure add_files)."""
+"""Add the Parquet files of a directory or of one of Spark's tables to a table without moving them
+(Java's procedure add_files).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from frazil.storage import Storage, normalise
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AddFilesResult(ProcedureResult):
-    """Hold the result of add_files: the number of files that were added, and of the partitions that they are in."""
+    """Hold the result of add_files: the number of files that were added, and of the partitions that
+    they are in.
+    """
 
     added_files_count: int = 0
     changed_partition_count: int = 0
@@ -41,20 +45,31 @@ def add_files(
     dry_run: bool = False,
     callback: ProgressCallback | None = None,
 ) -> AddFilesResult:
-    """Add the files that match the filter, in one snapshot. Only footers are read, by `parallelism` threads (None: one per core)."""
+    """Add the files that match the filter, in one snapshot. Only footers are read, by `parallelism`
+    threads (None: one per core).
+    """
     begun = time.monotonic()
     table = newest_state(table, dry_run)
     if parallelism is not None and parallelism < 1:
         raise InvalidInput("Parallelism should be larger than 0")
-    paths = paths_to_add(source, table.metadata, table.storage, partition_filter, ignore_missing_files)
+    paths = paths_to_add(
+        source, table.metadata, table.storage, partition_filter, ignore_missing_files
+    )
     if dry_run:
         with progress(len(paths), "footers read", callback) as shown:
-            entries = data_files_of(paths, table.metadata, table.storage, parallelism, shown.advance)
-        paths_added = frozenset(normalise(f.file_path) for f in entries)  # raises for files that are there already, as the commit would
+            entries = data_files_of(
+                paths, table.metadata, table.storage, parallelism, shown.advance
+            )
+        paths_added = frozenset(
+            normalise(f.file_path) for f in entries
+        )  # raises for files that are there already, as the commit would
         Preview(table.metadata, table.storage).metadata([NotYetThere(paths_added, MAIN_BRANCH)])
         partitions = len({f.partition for f in entries})
         return AddFilesResult(
-            dry_run=True, added_files_count=len(entries), changed_partition_count=partitions, seconds=time.monotonic() - begun
+            dry_run=True,
+            added_files_count=len(entries),
+            changed_partition_count=partitions,
+            seconds=time.monotonic() - begun,
         )
     operation = table.begin()
     with operation, progress(len(paths), "footers read", callback) as shown:
@@ -62,25 +77,41 @@ def add_files(
         operation.add(stage.add_files(paths, to, workers=parallelism, on_file=shown.advance))
     summary = operation.result.summary
     return AddFilesResult(
-        added_files_count=int(summary.get("added-data-files", 0)), changed_partition_count=int(summary.get("changed-partition-count", 0)),
+        added_files_count=int(summary.get("added-data-files", 0)),
+        changed_partition_count=int(summary.get("changed-partition-count", 0)),
         seconds=time.monotonic() - begun,
-    )  # fmt: skip
+    )
 
 
 def paths_to_add(
-    source: Source, metadata: TableMetadata, storage: Storage, partition_filter: Mapping[str, object] = {}, ignore_missing: bool = False
+    source: Source,
+    metadata: TableMetadata,
+    storage: Storage,
+    partition_filter: Mapping[str, object] = {},
+    ignore_missing: bool = False,
 ) -> list[str]:
-    """Return the paths of a source that fit the table's partitioning. Raises InvalidInput where the values of folders would be lost."""
+    """Return the paths of a source that fit the table's partitioning. Raises InvalidInput where the
+    values of folders would be lost.
+    """
     schema, spec = metadata.schema(), metadata.spec()
-    identity_columns = {schema.find_field(f.source_id).name for f in spec.fields if isinstance(f.transform, IdentityTransform)}
+    identity_columns = {
+        schema.find_field(f.source_id).name
+        for f in spec.fields
+        if isinstance(f.transform, IdentityTransform)
+    }
     if source.partition_columns and not spec.fields:
-        raise InvalidInput("Cannot add partitioned files to an unpartitioned table", table=metadata.location)
+        raise InvalidInput(
+            "Cannot add partitioned files to an unpartitioned table", table=metadata.location
+        )
     if lost := [name for name in source.partition_columns if name not in identity_columns]:
         raise InvalidInput(
             f"The files in {source.location} are partitioned by {lost[0]}, by which the table is not.",
-            hint=f"Its identity partition fields are {', '.join(sorted(identity_columns)) or 'none'}.", table=metadata.location,
-        )  # fmt: skip
+            hint=f"Its identity partition fields are {', '.join(sorted(identity_columns)) or 'none'}.",
+            table=metadata.location,
+        )
     files = source.chosen(partition_filter).files
     if not files:
-        raise InvalidInput(f"Cannot find any matching partitions in {source.location}.", table=metadata.location)
+        raise InvalidInput(
+            f"Cannot find any matching partitions in {source.location}.", table=metadata.location
+        )
     return [f.path for f in files if not ignore_missing or storage.exists(f.path)]

@@ -1,7 +1,9 @@
-"""Move tables from one catalog to another without copying data: the new one registers the metadata file, the old one drops its entry.
+"""Move tables from one catalog to another without copying data: the new one registers the metadata
+file, the old one drops its entry.
 
-No commit is lost: the old entry is renamed first, so that writers that still use the old name fail, and only then is the table's newest
-metadata file read and registered. A table never has its name in both catalogs, since the writers of each would go on from their own state.
+No commit is lost: the old entry is renamed first, so that writers that still use the old name fail,
+and only then is the table's newest metadata file read and registered. A table never has its name in
+both catalogs, since the writers of each would go on from their own state.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ _LEFT = re.compile(rf"(.+){_HELD}[0-9a-f]{{8}}", re.S)
 
 @dataclass(frozen=True)
 class MovedTable:
-    """Name a table that was moved, or would be, and the metadata file by which the new catalog knows it."""
+    """Name a table that was moved, or would be, and the metadata file by which the new catalog
+    knows it.
+    """
 
     identifier: Identifier
     metadata_location: str
@@ -44,7 +48,9 @@ class MovedTable:
 
 @dataclass(frozen=True)
 class MoveTablesResult:
-    """Report a move of tables. `problems`: in a dry run, why a table could not be moved, by its name."""
+    """Report a move of tables. `problems`: in a dry run, why a table could not be moved, by its
+    name.
+    """
 
     tables: tuple[MovedTable, ...]
     dry_run: bool
@@ -59,18 +65,29 @@ def every_table(source: CatalogBackend, parent: Identifier = ()) -> list[Identif
     return tables
 
 
-def move_tables(source: CatalogBackend, target: CatalogBackend, tables: Sequence[Identifier], *, dry_run: bool = False) -> MoveTablesResult:
-    """Move tables, all of which are checked before the first one is moved; each move is complete before the next begins.
+def move_tables(
+    source: CatalogBackend,
+    target: CatalogBackend,
+    tables: Sequence[Identifier],
+    *,
+    dry_run: bool = False,
+) -> MoveTablesResult:
+    """Move tables, all of which are checked before the first one is moved; each move is complete
+    before the next begins.
 
-    Raises NoSuchTableError, TableAlreadyExistsError where the new catalog has a table of that name, Unsupported for catalogs whose tables
-    are their directories, and what a move itself raises, with the tables that were moved before.
+    Raises NoSuchTableError, TableAlreadyExistsError where the new catalog has a table of that name,
+    Unsupported for catalogs whose tables are their directories, and what a move itself raises, with
+    the tables that were moved before.
     """
     for backend, role in ((source, "from"), (target, "to")):
         if isinstance(backend, PathCatalog):
             text = f"Tables cannot be moved {role} path catalog {backend.name!r}: there a table is its directory."
             raise Unsupported(text, hint="Use catalogs of type sql, rest or hive.")
     if source is target:
-        raise InvalidInput(f"The tables are in catalog {source.name!r} already.", hint="rename_table renames a table within a catalog.")
+        raise InvalidInput(
+            f"The tables are in catalog {source.name!r} already.",
+            hint="rename_table renames a table within a catalog.",
+        )
     moved_tables, problems = _checked(source, target, tables, dry_run)
     if dry_run:
         return MoveTablesResult(tuple(moved_tables), True, tuple(problems))
@@ -80,7 +97,9 @@ def move_tables(source: CatalogBackend, target: CatalogBackend, tables: Sequence
             moved.append(_moved(source, target, table.identifier))
         except FrazilError as error:
             if moved:
-                error.advise(f"Moved before it: {', '.join(full_name(m.identifier) for m in moved)}.")
+                error.advise(
+                    f"Moved before it: {', '.join(full_name(m.identifier) for m in moved)}."
+                )
             raise
     return MoveTablesResult(tuple(moved), False)
 
@@ -103,10 +122,14 @@ def _checked(
 
 
 def _loaded(source: CatalogBackend, target: CatalogBackend, identifier: Identifier) -> LoadedTable:
-    """Load a table that is to be moved. An entry that a move has renamed is refused, and where a table is missing, such an entry is told:
-    the process of that move may have ended between both catalogs."""
+    """Load a table that is to be moved. An entry that a move has renamed is refused, and where a
+    table is missing, such an entry is told: the process of that move may have ended between both
+    catalogs."""
     if (match := _LEFT.fullmatch(identifier[-1])) is not None:
-        left, advice = source.load(identifier), _way_out(source, target, identifier, (*identifier[:-1], match[1]))
+        left, advice = (
+            source.load(identifier),
+            _way_out(source, target, identifier, (*identifier[:-1], match[1])),
+        )
         text = f"{full_name(identifier)} is a table on its way to another catalog: its move is under way, or was cut off."
         raise Unsupported(text, hint=advice, table=full_name(left.identifier))
     try:
@@ -116,11 +139,15 @@ def _loaded(source: CatalogBackend, target: CatalogBackend, identifier: Identifi
             for other in source.list_tables(identifier[:-1]):
                 match = _LEFT.fullmatch(other[-1])
                 if match is not None and match[1] == identifier[-1][:_LONGEST]:
-                    error.advise(f"A move of it is under way, or was cut off. {_way_out(source, target, other, identifier)}")
+                    error.advise(
+                        f"A move of it is under way, or was cut off. {_way_out(source, target, other, identifier)}"
+                    )
         raise
 
 
-def _way_out(source: CatalogBackend, target: CatalogBackend, held: Identifier, identifier: Identifier) -> str:
+def _way_out(
+    source: CatalogBackend, target: CatalogBackend, held: Identifier, identifier: Identifier
+) -> str:
     """Tell how to end a move that was cut off. `held`: how the table is named in the old catalog."""
     left, name = full_name(held), full_name(identifier)
     try:
@@ -137,29 +164,44 @@ def _way_out(source: CatalogBackend, target: CatalogBackend, held: Identifier, i
 def _check(loaded: LoadedTable, target: CatalogBackend) -> None:
     name = f"{target.name}.{full_name(loaded.identifier)}"
     if target.table_exists(loaded.identifier):
-        raise TableAlreadyExistsError(f"Table already exists: {name}.", hint="Rename or drop one of them first.", table=name)
+        raise TableAlreadyExistsError(
+            f"Table already exists: {name}.", hint="Rename or drop one of them first.", table=name
+        )
     if loaded.metadata.table_uuid is None:
-        raise Unsupported(f"Table {full_name(loaded.identifier)} has no UUID, by which it would be known again.", hint="Write to it once.")
+        raise Unsupported(
+            f"Table {full_name(loaded.identifier)} has no UUID, by which it would be known again.",
+            hint="Write to it once.",
+        )
     in_memory = scheme_of(loaded.metadata_location) == "memory"
     if in_memory and scheme_of(target.properties.get("warehouse", "")) != "memory":
-        text = (
-            f"The files of table {full_name(loaded.identifier)} are in this process's memory, which {target.name!r} would outlive."
-        )
+        text = f"The files of table {full_name(loaded.identifier)} are in this process's memory, which {target.name!r} would outlive."
         raise Unsupported(text, table=full_name(loaded.identifier))
-    if target.writes_metadata_files:  # otherwise the server reads the file, with properties of its own
-        metadata_files.read(storage_for(loaded.metadata_location, target.properties), loaded.metadata_location)
+    if (
+        target.writes_metadata_files
+    ):  # otherwise the server reads the file, with properties of its own
+        metadata_files.read(
+            storage_for(loaded.metadata_location, target.properties), loaded.metadata_location
+        )
 
 
 def _moved(source: CatalogBackend, target: CatalogBackend, identifier: Identifier) -> MovedTable:
-    """Move one table. Before it is certain that the new catalog has it, an error gives the old entry its name back."""
+    """Move one table. Before it is certain that the new catalog has it, an error gives the old
+    entry its name back.
+    """
     before = source.load(identifier)
     _with_namespaces(source, target, identifier[:-1])
     held = (*identifier[:-1], f"{identifier[-1][:_LONGEST]}{_HELD}{uuid.uuid4().hex[:8]}")
     _hold(source, before, held)
     try:
         table = source.load(held)
-        if table.metadata.table_uuid != before.metadata.table_uuid or table.metadata.location != before.metadata.location:
-            raise CorruptData(f"Table {full_name(identifier)} became another one while it was renamed.", table=full_name(identifier))
+        if (
+            table.metadata.table_uuid != before.metadata.table_uuid
+            or table.metadata.location != before.metadata.location
+        ):
+            raise CorruptData(
+                f"Table {full_name(identifier)} became another one while it was renamed.",
+                table=full_name(identifier),
+            )
         target.register_table(identifier, table.metadata_location)
         _verify(target, identifier, table)
     except BaseException as error:
@@ -178,8 +220,9 @@ def _moved(source: CatalogBackend, target: CatalogBackend, identifier: Identifie
 
 
 def _hold(source: CatalogBackend, table: LoadedTable, held: Identifier) -> None:
-    """Rename the old entry, so that writers that use its name fail. Where the answer is lost or an error, the entry is looked for under its
-    new name. Raises CommitStateUnknownException where it may still get that name."""
+    """Rename the old entry, so that writers that use its name fail. Where the answer is lost or an
+    error, the entry is looked for under its new name. Raises CommitStateUnknownException where it
+    may still get that name."""
     name, left = full_name(table.identifier), full_name(held)
     try:
         source.rename_table(table.identifier, held)
@@ -196,26 +239,38 @@ def _hold(source: CatalogBackend, table: LoadedTable, held: Identifier) -> None:
 
 
 def _verify(target: CatalogBackend, identifier: Identifier, table: LoadedTable) -> None:
-    """Check that the new catalog has the table, at the file that was registered, or at one that others have committed on top of it since.
-    Raises CorruptData."""
+    """Check that the new catalog has the table, at the file that was registered, or at one that
+    others have committed on top of it since. Raises CorruptData."""
     now = target.load(identifier)
-    known_files = (now.metadata_location, *(entry.metadata_file for entry in now.metadata.metadata_log))
+    known_files = (
+        now.metadata_location,
+        *(entry.metadata_file for entry in now.metadata.metadata_log),
+    )
     has_file = normalise(table.metadata_location) in map(normalise, known_files)
     if now.metadata.table_uuid != table.metadata.table_uuid or not has_file:
         text = f"Catalog {target.name!r} has table {full_name(identifier)} at {now.metadata_location}, not at {table.metadata_location}."
         raise CorruptData(text, table=full_name(identifier), file=now.metadata_location)
 
 
-def _give_back(source: CatalogBackend, target: CatalogBackend, identifier: Identifier, held: Identifier, error: BaseException) -> None:
-    """Give the old entry its name back, if the new catalog certainly has no table of that name. Raises CommitStateUnknownException where
-    that is not certain, as after a lost answer of the new catalog, which may still carry out what it was asked for: a table under its name
-    in both catalogs could be written to in both."""
+def _give_back(
+    source: CatalogBackend,
+    target: CatalogBackend,
+    identifier: Identifier,
+    held: Identifier,
+    error: BaseException,
+) -> None:
+    """Give the old entry its name back, if the new catalog certainly has no table of that name.
+    Raises CommitStateUnknownException where that is not certain, as after a lost answer of the new
+    catalog, which may still carry out what it was asked for: a table under its name in both
+    catalogs could be written to in both."""
     name, left = full_name(identifier), full_name(held)
     try:
         try:
             target.load(identifier)
         except NoSuchTableError:
-            if not isinstance(error, FrazilError) or isinstance(error, Unclear | CommitStateUnknownException):
+            if not isinstance(error, FrazilError) or isinstance(
+                error, Unclear | CommitStateUnknownException
+            ):
                 raise
             source.rename_table(held, identifier)
             return
@@ -229,12 +284,14 @@ def _give_back(source: CatalogBackend, target: CatalogBackend, identifier: Ident
 
 
 def _with_namespaces(source: CatalogBackend, target: CatalogBackend, namespace: Identifier) -> None:
-    """Create a table's namespace in the new catalog if it is missing, with the old one's properties but its location: new tables belong
-    to the new catalog's warehouse."""
+    """Create a table's namespace in the new catalog if it is missing, with the old one's properties
+    but its location: new tables belong to the new catalog's warehouse."""
     for depth in range(1, len(namespace) + 1):
         part = namespace[:depth]
         if not target.namespace_exists(part):
-            properties = {k: v for k, v in source.load_namespace_properties(part).items() if k != "location"}
+            properties = {
+                k: v for k, v in source.load_namespace_properties(part).items() if k != "location"
+            }
             try:
                 target.create_namespace(part, properties)
             except NamespaceAlreadyExistsError:

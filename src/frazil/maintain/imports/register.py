@@ -1,4 +1,6 @@
-"""Register a table by its metadata file, with the output columns and the dry run of a procedure (Java's procedure register_table)."""
+"""Register a table by its metadata file, with the output columns and the dry run of a procedure
+(Java's procedure register_table).
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ from frazil.storage.locations import absolute
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RegisterTableResult(ProcedureResult):
-    """Hold the result of register_table: the current snapshot of the table, None for an empty one, and the rows and data files that its
-    summary counts, None where it does not tell. `table_uuid`: which table it is."""
+    """Hold the result of register_table: the current snapshot of the table, None for an empty one,
+    and the rows and data files that its summary counts, None where it does not tell. `table_uuid`:
+    which table it is."""
 
     current_snapshot_id: int | None = None
     total_records_count: int | None = None
@@ -27,12 +30,18 @@ class RegisterTableResult(ProcedureResult):
 
 
 def register_table(
-    backend: CatalogBackend, identifier: Identifier, metadata_file: str, *, overwrite: bool = False, dry_run: bool = False
+    backend: CatalogBackend,
+    identifier: Identifier,
+    metadata_file: str,
+    *,
+    overwrite: bool = False,
+    dry_run: bool = False,
 ) -> RegisterTableResult:
-    """Register the table of a metadata file; with `dry_run` check that it can be, and return what it holds.
+    """Register the table of a metadata file; with `dry_run` check that it can be, and return what
+    it holds.
 
-    Raises TableAlreadyExistsError unless `overwrite`, NoSuchNamespaceError, NoSuchFileError, CorruptData, InvalidInput for a file that is
-    no metadata file, Unsupported for path catalogs.
+    Raises TableAlreadyExistsError unless `overwrite`, NoSuchNamespaceError, NoSuchFileError,
+    CorruptData, InvalidInput for a file that is no metadata file, Unsupported for path catalogs.
     """
     started = time.monotonic()
     take = _read if dry_run else _registered
@@ -49,28 +58,44 @@ def result_of(metadata: TableMetadata, dry_run: bool, seconds: float) -> Registe
         return None if text is None else int(text)
 
     return RegisterTableResult(
-        dry_run=dry_run, seconds=seconds, current_snapshot_id=None if snapshot is None else snapshot.snapshot_id,
-        total_records_count=total("total-records"), total_data_files_count=total("total-data-files"),
+        dry_run=dry_run,
+        seconds=seconds,
+        current_snapshot_id=None if snapshot is None else snapshot.snapshot_id,
+        total_records_count=total("total-records"),
+        total_data_files_count=total("total-data-files"),
         table_uuid=None if metadata.table_uuid is None else str(metadata.table_uuid),
-    )  # fmt: skip
+    )
 
 
-def _registered(backend: CatalogBackend, identifier: Identifier, metadata_file: str, overwrite: bool) -> TableMetadata:
+def _registered(
+    backend: CatalogBackend, identifier: Identifier, metadata_file: str, overwrite: bool
+) -> TableMetadata:
     loaded: LoadedTable = backend.register_table(identifier, metadata_file, overwrite=overwrite)
     return loaded.metadata
 
 
-def _read(backend: CatalogBackend, identifier: Identifier, metadata_file: str, overwrite: bool) -> TableMetadata:
+def _read(
+    backend: CatalogBackend, identifier: Identifier, metadata_file: str, overwrite: bool
+) -> TableMetadata:
     """Read the metadata file, after the checks that a catalog makes when it registers one."""
     location, name = absolute(metadata_file), f"{backend.name}.{full_name(identifier)}"
     if isinstance(backend, PathCatalog):
         raise Unsupported(
-            f"Tables cannot be registered in path catalog {backend.name!r}.", hint="Use a catalog of type sql, hive or rest.", table=name
-        )  # fmt: skip
+            f"Tables cannot be registered in path catalog {backend.name!r}.",
+            hint="Use a catalog of type sql, hive or rest.",
+            table=name,
+        )
     if not metadata_files.is_metadata_file(location):
-        raise InvalidInput(f"{location} is no metadata file: its name ends in .metadata.json.", file=location)
+        raise InvalidInput(
+            f"{location} is no metadata file: its name ends in .metadata.json.", file=location
+        )
     if not backend.namespace_exists(identifier[:-1]):
-        raise NoSuchNamespaceError(f"Namespace does not exist: {full_name(identifier[:-1])}.", namespace=full_name(identifier[:-1]))
+        raise NoSuchNamespaceError(
+            f"Namespace does not exist: {full_name(identifier[:-1])}.",
+            namespace=full_name(identifier[:-1]),
+        )
     if not overwrite and backend.table_exists(identifier):
-        raise TableAlreadyExistsError(f"Table already exists: {name}.", hint="overwrite=True replaces it.", table=name)
+        raise TableAlreadyExistsError(
+            f"Table already exists: {name}.", hint="overwrite=True replaces it.", table=name
+        )
     return metadata_files.read(storage_for(location, backend.properties), location)

@@ -1,4 +1,6 @@
-"""List the Parquet files of a directory with Hive partition folders, or of one of Spark's own tables, and find their columns."""
+"""List the Parquet files of a directory with Hive partition folders, or of one of Spark's own
+tables, and find their columns.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,15 @@ from frazil.arrow.write.add_files import HIVE_NULL
 from frazil.arrow.write.conform import frame_schema
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.schema import Schema
-from frazil.spec.types import DateType, DoubleType, IcebergType, IntegerType, LongType, NestedField, StringType
+from frazil.spec.types import (
+    DateType,
+    DoubleType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+)
 from frazil.storage import Storage
 from frazil.storage.locations import absolute
 from frazil.tasks.in_order import map_in_order
@@ -36,8 +46,8 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Source:
-    """Hold the directory or table whose files are imported. `schema`: the columns where they are known (Spark's tables). `name`: the
-    table's name in Spark, None for a directory."""
+    """Hold the directory or table whose files are imported. `schema`: the columns where they are
+    known (Spark's tables). `name`: the table's name in Spark, None for a directory."""
 
     location: str
     files: tuple[SourceFile, ...]
@@ -47,24 +57,37 @@ class Source:
     name: str | None = None
 
     def chosen(self, partition_filter: Mapping[str, object]) -> Source:
-        """Keep the files of the partitions that the filter names. Raises InvalidInput for a column that is no partition column."""
+        """Keep the files of the partitions that the filter names. Raises InvalidInput for a column
+        that is no partition column.
+        """
         wanted = {str(k): HIVE_NULL if v is None else str(v) for k, v in partition_filter.items()}
         if unknown := [k for k in wanted if k not in self.partition_columns]:
             raise InvalidInput(
                 f"partition_filter names {unknown[0]!r}, which is no partition column of {self.location}.",
                 hint=f"Its partition columns are {', '.join(self.partition_columns) or 'none'}.",
             )
-        return replace(self, files=tuple(f for f in self.files if all(_same(f.partition.get(k), v) for k, v in wanted.items())))
+        return replace(
+            self,
+            files=tuple(
+                f
+                for f in self.files
+                if all(_same(f.partition.get(k), v) for k, v in wanted.items())
+            ),
+        )
 
 
 class SparkTables(Protocol):
     """Look up and rename the tables of a Spark session's own catalog; `frazil.spark` implements it."""
 
     def source(self, name: str) -> Source:
-        """Describe a table and list its files. Raises NoSuchTableError, Unsupported for tables that are not of Parquet files."""
+        """Describe a table and list its files. Raises NoSuchTableError, Unsupported for tables that
+        are not of Parquet files.
+        """
 
     def is_managed(self, name: str) -> bool:
-        """Tell whether Spark owns the table's files, so that dropping or renaming it deletes or moves them."""
+        """Tell whether Spark owns the table's files, so that dropping or renaming it deletes or
+        moves them.
+        """
 
     def rename(self, name: str, to: str) -> None: ...
 
@@ -74,17 +97,26 @@ class SparkTables(Protocol):
 def _same(value: str | None, wanted: str) -> bool:
     if value is None:
         return wanted == HIVE_NULL
-    return value == wanted or (value.lstrip("-").isdigit() and wanted.lstrip("-").isdigit() and int(value) == int(wanted))
+    return value == wanted or (
+        value.lstrip("-").isdigit() and wanted.lstrip("-").isdigit() and int(value) == int(wanted)
+    )
 
 
-def resolve_source(text: str, storage_of: Callable[[str], Storage], spark: Callable[[], SparkTables]) -> Source:
-    """Find the source that a text names: parquet.`/a/directory`, a directory (with a slash), or the name of a table in Spark's catalog."""
+def resolve_source(
+    text: str, storage_of: Callable[[str], Storage], spark: Callable[[], SparkTables]
+) -> Source:
+    """Find the source that a text names: parquet.`/a/directory`, a directory (with a slash), or the
+    name of a table in Spark's catalog.
+    """
     if not isinstance(text, str) or not text.strip():
-        raise InvalidInput(f"A source is text: a directory, parquet.`/a/directory`, or the name of a table of Spark, not {text!r}.")
+        raise InvalidInput(
+            f"A source is text: a directory, parquet.`/a/directory`, or the name of a table of Spark, not {text!r}."
+        )
     if match := _FORMATTED.fullmatch(text.strip()):
         if match[1].lower() != "parquet":
             raise Unsupported(
-                f"Files of {match[1].lower()} cannot be added yet: only those of Parquet.", hint="Read and append their rows."
+                f"Files of {match[1].lower()} cannot be added yet: only those of Parquet.",
+                hint="Read and append their rows.",
             )
         place = match[2].replace("``", "`")
         return directory_source(place, storage_of(place))
@@ -92,22 +124,31 @@ def resolve_source(text: str, storage_of: Callable[[str], Storage], spark: Calla
 
 
 def directory_source(location: str, storage: Storage) -> Source:
-    """List the data files of a directory; hidden ones (`_SUCCESS`, `.crc`) and empty ones are left out, as in Spark. The location may be
-    that of one file, too.
+    """List the data files of a directory; hidden ones (`_SUCCESS`, `.crc`) and empty ones are left
+    out, as in Spark. The location may be that of one file, too.
 
     Raises InvalidInput when there are none, and when their partition folders have different names.
     """
     root = absolute(location)
     files = [
-        SourceFile(f.location, folder_values(f.location[len(root) :]), f.size) for f in storage.list(root) if _is_data(f.location, root)
+        SourceFile(f.location, folder_values(f.location[len(root) :]), f.size)
+        for f in storage.list(root)
+        if _is_data(f.location, root)
     ]
-    if not files and not root.endswith("/") and not storage.is_directory(root) and storage.exists(root):
+    if (
+        not files
+        and not root.endswith("/")
+        and not storage.is_directory(root)
+        and storage.exists(root)
+    ):
         files = [SourceFile(root, {}, storage.size(root))]
     return source_of(root, sorted((f for f in files if f.size), key=lambda f: f.path))
 
 
 def source_of(location: str, files: Sequence[SourceFile]) -> Source:
-    """Make a source of listed files, and check that they are Parquet files with the same partition folders."""
+    """Make a source of listed files, and check that they are Parquet files with the same partition
+    folders.
+    """
     if not files:
         raise InvalidInput(f"There are no data files in {location}.")
     for f in files:
@@ -116,7 +157,9 @@ def source_of(location: str, files: Sequence[SourceFile]) -> Source:
     names = {tuple(f.partition): f.path for f in files}
     if len(names) > 1:
         (a, first), (b, second) = list(names.items())[:2]
-        raise InvalidInput(f"Conflicting directory structures in {location}: {first} has folders {list(a)}, {second} has {list(b)}.")
+        raise InvalidInput(
+            f"Conflicting directory structures in {location}: {first} has folders {list(a)}, {second} has {list(b)}."
+        )
     return Source(location, tuple(files), next(iter(names)))
 
 
@@ -134,7 +177,9 @@ def folder_values(path: str) -> dict[str, str | None]:
 
 
 def columns_of(source: Source, storage: Storage) -> Schema:
-    """Find the columns of a source: those of its files, all nullable, and then the partition columns that the files do not hold."""
+    """Find the columns of a source: those of its files, all nullable, and then the partition
+    columns that the files do not hold.
+    """
     if source.schema is not None:
         return source.schema
     distinct: dict[str, pa.Schema] = {}
@@ -143,11 +188,16 @@ def columns_of(source: Source, storage: Storage) -> Schema:
     try:
         merged = pa.unify_schemas(list(distinct.values()), promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InvalidInput(f"The files in {source.location} have columns of different types: {error}") from error
+        raise InvalidInput(
+            f"The files in {source.location} have columns of different types: {error}"
+        ) from error
     columns = frame_schema(pa.schema([_nullable(f) for f in merged]))
     more = [n for n in source.partition_columns if n not in {f.name for f in columns.fields}]
     ids = range(columns.highest_field_id + 1, columns.highest_field_id + 1 + len(more))
-    last = [NestedField(i, n, _type_of(f.partition[n] for f in source.files)) for i, n in zip(ids, more, strict=True)]
+    last = [
+        NestedField(i, n, _type_of(f.partition[n] for f in source.files))
+        for i, n in zip(ids, more, strict=True)
+    ]
     return Schema(*columns.fields, *last)
 
 
@@ -169,9 +219,16 @@ def _nullable(arrow_field: pa.Field) -> pa.Field:
 
 
 def _type_of(texts: Iterable[str | None]) -> IcebergType:
-    """Find the type of a partition column from the names of folders, as Spark does: int, bigint, double, date, else string."""
+    """Find the type of a partition column from the names of folders, as Spark does: int, bigint,
+    double, date, else string.
+    """
     values = {t for t in texts if t is not None}
-    for type_, accepts in ((IntegerType(), _is_int), (LongType(), _is_long), (DoubleType(), _is_double), (DateType(), _is_date)):
+    for type_, accepts in (
+        (IntegerType(), _is_int),
+        (LongType(), _is_long),
+        (DoubleType(), _is_double),
+        (DateType(), _is_date),
+    ):
         if values and all(map(accepts, values)):
             return type_
     return StringType()

@@ -1,4 +1,6 @@
-"""Rewrite position delete files and deletion vectors, which name the data files that they delete from, with other paths."""
+"""Rewrite position delete files and deletion vectors, which name the data files that they delete
+from, with other paths.
+"""
 
 from __future__ import annotations
 
@@ -23,24 +25,41 @@ from frazil.spec.sorting import UNSORTED_SORT_ORDER
 from frazil.storage import Storage
 
 _NAMES = msgspec.json.encode(
-    [{"field-id": DELETE_FILE_PATH_ID, "names": ["file_path"]}, {"field-id": DELETE_FILE_POS_ID, "names": ["pos"]}]
+    [
+        {"field-id": DELETE_FILE_PATH_ID, "names": ["file_path"]},
+        {"field-id": DELETE_FILE_POS_ID, "names": ["pos"]},
+    ]
 ).decode()
 _REFERENCED = "referenced-data-file"
 
 
-def rewrite_delete_file(file: DataFile, change: PathChange, metadata: TableMetadata, storage: Storage) -> int:
-    """Write the changed copy of a file to its staging place; returns its size. Deletion vectors keep their places in the file."""
+def rewrite_delete_file(
+    file: DataFile, change: PathChange, metadata: TableMetadata, storage: Storage
+) -> int:
+    """Write the changed copy of a file to its staging place; returns its size. Deletion vectors
+    keep their places in the file.
+    """
     staged = change.staged(file.file_path)
     if file.file_format == "puffin":
-        data = with_footer(storage.read(file.file_path), lambda footer: _footer(footer, change), file.file_path)
+        data = with_footer(
+            storage.read(file.file_path), lambda footer: _footer(footer, change), file.file_path
+        )
         storage.write(staged, data, overwrite=True)
         return len(data)
     context = WriteContext(
-        POSITION_SCHEMA, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, storage, metadata.location,
-        properties_of_deletes(metadata.properties), file.file_format, deletes=DeleteKind("position"),
-    )  # fmt: skip
+        POSITION_SCHEMA,
+        UNPARTITIONED_PARTITION_SPEC,
+        UNSORTED_SORT_ORDER,
+        storage,
+        metadata.location,
+        properties_of_deletes(metadata.properties),
+        file.file_format,
+        deletes=DeleteKind("position"),
+    )
     own = replace(file, partition=())
-    task = FileScanTask(None, 0, None, UNPARTITIONED_PARTITION_SPEC, TaskFacts(own, None, None, None, WHOLLY))
+    task = FileScanTask(
+        None, 0, None, UNPARTITIONED_PARTITION_SPEC, TaskFacts(own, None, None, None, WHOLLY)
+    )
     read = ReadContext(POSITION_SCHEMA, storage, POSITION_SCHEMA, name_mapping=_NAMES)
     batches = [_batch(batch, change) for batch in read_task(task, read)]
     with storage.open_output(staged, overwrite=True) as sink:

@@ -1,4 +1,6 @@
-"""Count files, rows and deletes by partition, as Java Iceberg's partition statistics do: from all manifests, or from the later ones."""
+"""Count files, rows and deletes by partition, as Java Iceberg's partition statistics do: from all
+manifests, or from the later ones.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,15 @@ COUNTS = (
     "equality_delete_record_count", "equality_delete_file_count", "dv_count",
 )  # fmt: skip
 """Names of the counts, in the order of `PartitionCounts.counts`."""
-_COLUMNS = ("status", "snapshot_id", "content", "file_format", "partition", "record_count", "file_size_in_bytes")
+_COLUMNS = (
+    "status",
+    "snapshot_id",
+    "content",
+    "file_format",
+    "partition",
+    "record_count",
+    "file_size_in_bytes",
+)
 _RECORDS = (0, 3, 5)  # where rows are counted, by content: data, position deletes, equality deletes
 _FILES = (1, 4, 6)
 _BYTES, _VECTORS = 2, 7
@@ -34,7 +44,9 @@ _NAN = float("nan")
 
 @dataclass
 class PartitionCounts:
-    """Hold the counts of one partition under one spec, and the newest snapshot that changed it (None: it has expired)."""
+    """Hold the counts of one partition under one spec, and the newest snapshot that changed it
+    (None: it has expired).
+    """
 
     partition: tuple[Any, ...]
     spec_id: int
@@ -44,14 +56,21 @@ class PartitionCounts:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Return the key by which partitions are distinguished: -0.0 and 0.0 are two values, all NaNs are one."""
+        """Return the key by which partitions are distinguished: -0.0 and 0.0 are two values, all
+        NaNs are one.
+        """
         return (self.spec_id, *(repr(v) if isinstance(v, float) else v for v in self.partition))
 
     def add(self, other: PartitionCounts) -> Self:
         """Add the counts of another part of the same partition."""
         self.counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
-        if other.last_updated_at is not None and (self.last_updated_at is None or self.last_updated_at < other.last_updated_at):
-            self.last_updated_at, self.last_updated_snapshot_id = other.last_updated_at, other.last_updated_snapshot_id
+        if other.last_updated_at is not None and (
+            self.last_updated_at is None or self.last_updated_at < other.last_updated_at
+        ):
+            self.last_updated_at, self.last_updated_snapshot_id = (
+                other.last_updated_at,
+                other.last_updated_snapshot_id,
+            )
         return self
 
 
@@ -68,19 +87,29 @@ def summed(parts: Iterable[PartitionCounts]) -> list[PartitionCounts]:
 def _rank(value: Any) -> tuple[Any, ...]:
     if value is None:
         return (0,)
-    return (1, value != value, repr(value)[0] != "-", 0.0 if value != value else value) if isinstance(value, float) else (1, value)
+    return (
+        (1, value != value, repr(value)[0] != "-", 0.0 if value != value else value)
+        if isinstance(value, float)
+        else (1, value)
+    )
 
 
 def count_partitions(
-    metadata: TableMetadata, storage: Storage, manifests: Iterable[ManifestFile], *, added_only: bool = False,
+    metadata: TableMetadata,
+    storage: Storage,
+    manifests: Iterable[ManifestFile],
+    *,
+    added_only: bool = False,
     on_manifest: Callable[[], object] = lambda: None,
-) -> list[PartitionCounts]:  # fmt: skip
+) -> list[PartitionCounts]:
     """Count the files of manifests by partition.
 
-    `added_only`: count only changes, that is, the files that the manifests add, less those that they remove; else count all live files.
-    `on_manifest`: called after each manifest.
+    `added_only`: count only changes, that is, the files that the manifests add, less those that
+    they remove; else count all live files. `on_manifest`: called after each manifest.
     """
-    work = partial(_manifest, metadata=metadata, storage=storage, added_only=added_only, times=_times(metadata))
+    work = partial(
+        _manifest, metadata=metadata, storage=storage, added_only=added_only, times=_times(metadata)
+    )
     todo, counts = list(manifests), list[PartitionCounts]()
     for parts in each(work, todo, threads_for(todo, storage, default_workers())):
         counts += parts
@@ -88,9 +117,18 @@ def count_partitions(
     return summed(counts)
 
 
-def added_manifests(metadata: TableMetadata, storage: Storage, snapshots: Iterable[Snapshot], manifests_of: Any) -> list[ManifestFile]:
-    """List the manifests that each of the snapshots added. Removed entries are only in the manifest of the snapshot that removed them."""
-    return [m for s in snapshots for m in manifests_of(metadata, s, storage) if m.added_snapshot_id == s.snapshot_id]
+def added_manifests(
+    metadata: TableMetadata, storage: Storage, snapshots: Iterable[Snapshot], manifests_of: Any
+) -> list[ManifestFile]:
+    """List the manifests that each of the snapshots added. Removed entries are only in the manifest
+    of the snapshot that removed them.
+    """
+    return [
+        m
+        for s in snapshots
+        for m in manifests_of(metadata, s, storage)
+        if m.added_snapshot_id == s.snapshot_id
+    ]
 
 
 def _times(metadata: TableMetadata) -> Mapping[int, int]:
@@ -98,13 +136,22 @@ def _times(metadata: TableMetadata) -> Mapping[int, int]:
 
 
 def _manifest(
-    manifest: ManifestFile, *, metadata: TableMetadata, storage: Storage, added_only: bool, times: Mapping[int, int]
+    manifest: ManifestFile,
+    *,
+    metadata: TableMetadata,
+    storage: Storage,
+    added_only: bool,
+    times: Mapping[int, int],
 ) -> list[PartitionCounts]:
-    """Count one manifest; rows of one partition, kind and snapshot are summed up before they become objects."""
+    """Count one manifest; rows of one partition, kind and snapshot are summed up before they become
+    objects.
+    """
     unified = unified_partition_type(metadata)
     entries = read_manifest(storage, manifest, _COLUMNS).combine_chunks()
     if added_only:
-        entries = entries.filter(pc.not_equal(entries.column("status"), int(ManifestEntryStatus.EXISTING))).combine_chunks()
+        entries = entries.filter(
+            pc.not_equal(entries.column("status"), int(ManifestEntryStatus.EXISTING))
+        ).combine_chunks()
     if not entries.num_rows:
         return []
     partitions = coerce_partition(column_of(entries, "partition"), unified)
@@ -113,12 +160,25 @@ def _manifest(
     keys = [*names, "content", "file_format", "status", "snapshot_id"]
     sizes = [column_of(entries, n) for n in ("record_count", "file_size_in_bytes")]
     table = pa.Table.from_arrays([*partitions, *kind, *sizes], names=[*keys, "records", "bytes"])
-    grouped = table.group_by(keys, use_threads=False).aggregate([("records", "sum"), ("bytes", "sum"), ("records", "count")])
-    return [_counts(row, names, manifest.partition_spec_id, added_only, times) for row in grouped.to_pylist()]
+    grouped = table.group_by(keys, use_threads=False).aggregate(
+        [("records", "sum"), ("bytes", "sum"), ("records", "count")]
+    )
+    return [
+        _counts(row, names, manifest.partition_spec_id, added_only, times)
+        for row in grouped.to_pylist()
+    ]
 
 
-def _counts(row: Mapping[str, Any], names: list[str], spec_id: int, added_only: bool, times: Mapping[int, int]) -> PartitionCounts:
-    values = tuple(_NAN if isinstance(row[n], float) and row[n] != row[n] else row[n] for n in names)
+def _counts(
+    row: Mapping[str, Any],
+    names: list[str],
+    spec_id: int,
+    added_only: bool,
+    times: Mapping[int, int],
+) -> PartitionCounts:
+    values = tuple(
+        _NAN if isinstance(row[n], float) and row[n] != row[n] else row[n] for n in names
+    )
     partition = PartitionCounts(values, spec_id)
     removed = row["status"] == ManifestEntryStatus.DELETED
     sign = (-1 if removed else 1) if added_only else int(not removed)

@@ -1,6 +1,8 @@
-"""Compute the counts of each partition as a statistics file (spec, "Partition Statistics"; Java's procedure compute_partition_stats).
+"""Compute the counts of each partition as a statistics file (spec, "Partition Statistics"; Java's
+procedure compute_partition_stats).
 
-Where an ancestor of the snapshot has such a file, only the manifests that were added since are read.
+Where an ancestor of the snapshot has such a file, only the manifests that were added since are
+read.
 """
 
 from __future__ import annotations
@@ -19,7 +21,12 @@ from frazil.errors import FrazilError, ValidationError
 from frazil.maintain.current_state import newest_readable
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
 from frazil.maintain.progress import ProgressCallback, progress
-from frazil.maintain.stats.partition_counts import PartitionCounts, added_manifests, count_partitions, summed
+from frazil.maintain.stats.partition_counts import (
+    PartitionCounts,
+    added_manifests,
+    count_partitions,
+    summed,
+)
 from frazil.maintain.stats.partition_file import read_counts, write_counts
 from frazil.scan.manifests import manifests_of
 from frazil.scan.partition_union import unified_partition_type
@@ -35,10 +42,12 @@ _log = logging.getLogger("frazil")
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PartitionStatsResult(ProcedureResult):
-    """Hold the result of compute_partition_stats: the statistics file, None for a table without snapshot and for a dry run.
+    """Hold the result of compute_partition_stats: the statistics file, None for a table without
+    snapshot and for a dry run.
 
-    `snapshot_id`: the snapshot that was counted. `partitions`: how many it has. `manifests_read`: how many manifests were read, 0 where
-    the snapshot has its file already. `continued_from`: the snapshot whose file was continued; None: all manifests were read.
+    `snapshot_id`: the snapshot that was counted. `partitions`: how many it has. `manifests_read`:
+    how many manifests were read, 0 where the snapshot has its file already. `continued_from`: the
+    snapshot whose file was continued; None: all manifests were read.
     """
 
     partition_statistics_file: str | None = None
@@ -50,12 +59,16 @@ class PartitionStatsResult(ProcedureResult):
     def to_arrow(self) -> pa.Table:
         """Return the column of Java's procedure: one row, none where there is no file."""
         path = self.partition_statistics_file
-        return pa.table({"partition_statistics_file": pa.array([path] if path else [], pa.string())})
+        return pa.table(
+            {"partition_statistics_file": pa.array([path] if path else [], pa.string())}
+        )
 
 
 @dataclass(frozen=True)
 class PartitionStatsPlan:
-    """Hold the manifests to read. `base`: the statistics file to which their counts are added; None: all live files are counted."""
+    """Hold the manifests to read. `base`: the statistics file to which their counts are added;
+    None: all live files are counted.
+    """
 
     snapshot: Snapshot
     manifests: Sequence[ManifestFile]
@@ -68,27 +81,41 @@ class PartitionStatsPlan:
 
 
 def compute_partition_stats(
-    table: MaintainedTable, *, snapshot_id: int | None = None, dry_run: bool = False, callback: ProgressCallback | None = None
+    table: MaintainedTable,
+    *,
+    snapshot_id: int | None = None,
+    dry_run: bool = False,
+    callback: ProgressCallback | None = None,
 ) -> PartitionStatsResult:
-    """Count the partitions of a snapshot (None: the current one), and register the file in the table's metadata."""
+    """Count the partitions of a snapshot (None: the current one), and register the file in the
+    table's metadata.
+    """
     begun = time.monotonic()
     table = newest_readable(table)
     planned = plan_partition_stats(table, snapshot_id)
     if planned is None:
         return PartitionStatsResult(dry_run=dry_run)
     result = PartitionStatsResult(
-        dry_run=dry_run, snapshot_id=planned.snapshot.snapshot_id, manifests_read=len(planned.manifests),
-        continued_from=planned.base["snapshot-id"] if planned.base is not None and not planned.is_there else None,
-    )  # fmt: skip
+        dry_run=dry_run,
+        snapshot_id=planned.snapshot.snapshot_id,
+        manifests_read=len(planned.manifests),
+        continued_from=planned.base["snapshot-id"]
+        if planned.base is not None and not planned.is_there
+        else None,
+    )
     result = apply_partition_stats(table, planned, result, callback)
     return replace(result, seconds=time.monotonic() - begun)
 
 
-def plan_partition_stats(table: MaintainedTable, snapshot_id: int | None) -> PartitionStatsPlan | None:
-    """Plan which manifests to read; None for a table without snapshot. Raises NoSuchSnapshotError, ValidationError for a table that was
-    never partitioned."""
+def plan_partition_stats(
+    table: MaintainedTable, snapshot_id: int | None
+) -> PartitionStatsPlan | None:
+    """Plan which manifests to read; None for a table without snapshot. Raises NoSuchSnapshotError,
+    ValidationError for a table that was never partitioned."""
     metadata, storage = table.metadata, table.storage
-    snapshot = metadata.current_snapshot() if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
+    snapshot = (
+        metadata.current_snapshot() if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
+    )
     if snapshot is None:
         return None
     if not unified_partition_type(metadata).fields:
@@ -97,7 +124,9 @@ def plan_partition_stats(table: MaintainedTable, snapshot_id: int | None) -> Par
     since: list[Snapshot] = []
     for ancestor in metadata.ancestors(snapshot):
         if (base := files.get(ancestor.snapshot_id)) is not None:
-            return PartitionStatsPlan(snapshot, added_manifests(metadata, storage, since, manifests_of), dict(base))
+            return PartitionStatsPlan(
+                snapshot, added_manifests(metadata, storage, since, manifests_of), dict(base)
+            )
         since.append(ancestor)
     return _from_all_manifests(table, snapshot)
 
@@ -107,10 +136,13 @@ def _from_all_manifests(table: MaintainedTable, snapshot: Snapshot) -> Partition
 
 
 def apply_partition_stats(
-    table: MaintainedTable, planned: PartitionStatsPlan, result: PartitionStatsResult, callback: ProgressCallback | None = None
+    table: MaintainedTable,
+    planned: PartitionStatsPlan,
+    result: PartitionStatsResult,
+    callback: ProgressCallback | None = None,
 ) -> PartitionStatsResult:
-    """Count, write the file and register it, unless the snapshot has one; a dry run only counts. If the older statistics file cannot be
-    read, all manifests are read instead."""
+    """Count, write the file and register it, unless the snapshot has one; a dry run only counts. If
+    the older statistics file cannot be read, all manifests are read instead."""
     metadata = table.metadata
     if not result.dry_run and not planned.is_there:
         _ = table.writable  # raises before manifests are read
@@ -118,7 +150,11 @@ def apply_partition_stats(
     if planned.base is not None:
         counts = _continued(table, planned, callback)
         if counts is not None and planned.is_there:
-            return replace(result, partition_statistics_file=planned.base["statistics-path"], partitions=len(counts))
+            return replace(
+                result,
+                partition_statistics_file=planned.base["statistics-path"],
+                partitions=len(counts),
+            )
         if counts is None:
             planned = _from_all_manifests(table, planned.snapshot)
             result = replace(result, manifests_read=len(planned.manifests), continued_from=None)
@@ -131,25 +167,42 @@ def apply_partition_stats(
     operation.written.append(path)
     with operation:
         size = write_counts(counts, metadata, table.storage, path)
-        file = PartitionStatisticsFile(snapshot_id=planned.snapshot.snapshot_id, statistics_path=path, file_size_in_bytes=size)
+        file = PartitionStatisticsFile(
+            snapshot_id=planned.snapshot.snapshot_id, statistics_path=path, file_size_in_bytes=size
+        )
         operation.stage(AddStatistics(partition_statistics=[file.to_object()]))
     return replace(result, partition_statistics_file=path, partitions=len(counts))
 
 
 def _counted(
-    table: MaintainedTable, manifests: Sequence[ManifestFile], added_only: bool, callback: ProgressCallback | None
+    table: MaintainedTable,
+    manifests: Sequence[ManifestFile],
+    added_only: bool,
+    callback: ProgressCallback | None,
 ) -> list[PartitionCounts]:
     """Count the partitions of manifests, and show how many manifests are read."""
     with progress(len(manifests), "manifests read", callback) as shown:
-        return count_partitions(table.metadata, table.storage, manifests, added_only=added_only, on_manifest=shown.advance)
+        return count_partitions(
+            table.metadata,
+            table.storage,
+            manifests,
+            added_only=added_only,
+            on_manifest=shown.advance,
+        )
 
 
-def _continued(table: MaintainedTable, planned: PartitionStatsPlan, callback: ProgressCallback | None) -> list[PartitionCounts] | None:
+def _continued(
+    table: MaintainedTable, planned: PartitionStatsPlan, callback: ProgressCallback | None
+) -> list[PartitionCounts] | None:
     assert planned.base is not None
     try:
         before = read_counts(planned.base, table.metadata, table.storage)
     except FrazilError as error:
-        _log.warning("Partition statistics %s cannot be read; all manifests are read instead: %s", planned.base["statistics-path"], error)
+        _log.warning(
+            "Partition statistics %s cannot be read; all manifests are read instead: %s",
+            planned.base["statistics-path"],
+            error,
+        )
         return None
     return summed([*before, *_counted(table, planned.manifests, True, callback)])
 

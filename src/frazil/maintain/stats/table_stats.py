@@ -1,4 +1,6 @@
-"""Compute the numbers of distinct values of columns, as theta sketches in a Puffin file (Java's procedure compute_table_stats)."""
+"""Compute the numbers of distinct values of columns, as theta sketches in a Puffin file (Java's
+procedure compute_table_stats).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,14 @@ from frazil.scan.tasks import FileScanTask
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.spec.statistics import StatisticsBlob, StatisticsFile
-from frazil.spec.types import GeographyType, GeometryType, NestedField, StructType, UnknownType, VariantType
+from frazil.spec.types import (
+    GeographyType,
+    GeometryType,
+    NestedField,
+    StructType,
+    UnknownType,
+    VariantType,
+)
 from frazil.spec.version import VERSION
 from frazil.storage import metadata_location
 
@@ -39,10 +48,11 @@ Sketches = dict[int, ThetaSketch]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TableStatsResult(ProcedureResult):
-    """Hold the result of compute_table_stats: the statistics file, None for a table without snapshot and for a dry run.
+    """Hold the result of compute_table_stats: the statistics file, None for a table without
+    snapshot and for a dry run.
 
-    `ndv`: the estimated number of distinct values by column. `snapshot_id`: the snapshot that was read. `files_read`, `bytes_read`: its
-    data files.
+    `ndv`: the estimated number of distinct values by column. `snapshot_id`: the snapshot that was
+    read. `files_read`, `bytes_read`: its data files.
     """
 
     statistics_file: str | None = None
@@ -53,7 +63,13 @@ class TableStatsResult(ProcedureResult):
 
     def to_arrow(self) -> pa.Table:
         """Return the column of Java's procedure: one row, none where there is no file."""
-        return pa.table({"statistics_file": pa.array([self.statistics_file] if self.statistics_file else [], pa.string())})
+        return pa.table(
+            {
+                "statistics_file": pa.array(
+                    [self.statistics_file] if self.statistics_file else [], pa.string()
+                )
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -73,37 +89,57 @@ def compute_table_stats(
     dry_run: bool = False,
     callback: ProgressCallback | None = None,
 ) -> TableStatsResult:
-    """Compute the statistics of a snapshot (None: the current one) and register them in the table's metadata."""
+    """Compute the statistics of a snapshot (None: the current one) and register them in the table's
+    metadata.
+    """
     begun = time.monotonic()
     table = newest_readable(table)
     planned = plan_table_stats(table, snapshot_id, columns)
     if planned is None:
         return TableStatsResult(dry_run=dry_run)
     result = TableStatsResult(
-        dry_run=dry_run, snapshot_id=planned.snapshot.snapshot_id, files_read=len(planned.scan), bytes_read=planned.scan.total_size
+        dry_run=dry_run,
+        snapshot_id=planned.snapshot.snapshot_id,
+        files_read=len(planned.scan),
+        bytes_read=planned.scan.total_size,
     )
     if not dry_run:
         result = apply_table_stats(table, planned, result, callback)
     return replace(result, seconds=time.monotonic() - begun)
 
 
-def plan_table_stats(table: MaintainedTable, snapshot_id: int | None, columns: Sequence[str] | None) -> TableStatsPlan | None:
-    """Plan which files and columns to read; None for a table without snapshot. Raises NoSuchSnapshotError, InvalidInput."""
+def plan_table_stats(
+    table: MaintainedTable, snapshot_id: int | None, columns: Sequence[str] | None
+) -> TableStatsPlan | None:
+    """Plan which files and columns to read; None for a table without snapshot. Raises
+    NoSuchSnapshotError, InvalidInput.
+    """
     metadata = table.metadata
-    snapshot = metadata.current_snapshot() if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
+    snapshot = (
+        metadata.current_snapshot() if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
+    )
     if snapshot is None:
         return None
     schema = metadata.schema()
     if snapshot_id is not None and snapshot.schema_id is not None:
         schema = metadata.schema_by_id(snapshot.schema_id)
     if columns is None:
-        chosen = [f for f in schema.fields if f.field_type.is_primitive and not isinstance(f.field_type, _NOT_HASHED)]
+        chosen = [
+            f
+            for f in schema.fields
+            if f.field_type.is_primitive and not isinstance(f.field_type, _NOT_HASHED)
+        ]
     else:
         chosen = [_column(schema, name) for name in names("columns", columns)]
         if not chosen:
-            raise InvalidInput("columns names no column.", hint="Leave it out for all primitive columns at the top.")
+            raise InvalidInput(
+                "columns names no column.",
+                hint="Leave it out for all primitive columns at the top.",
+            )
     paths = {f.field_id: _path(schema, f) for f in chosen}
-    return TableStatsPlan(snapshot, plan(metadata, table.storage, snapshot=snapshot, schema=schema), paths)
+    return TableStatsPlan(
+        snapshot, plan(metadata, table.storage, snapshot=snapshot, schema=schema), paths
+    )
 
 
 def _column(schema: Schema, name: str) -> NestedField:
@@ -111,9 +147,17 @@ def _column(schema: Schema, name: str) -> NestedField:
     if column is None:
         raise InvalidInput(f"Can't find column {name} in {schema.as_struct()}", columns=(name,))
     if not column.field_type.is_primitive or isinstance(column.field_type, _NOT_HASHED):
-        raise InvalidInput(f"Can't compute stats on non-primitive type column: {name} ({column.field_type})", columns=(name,))
-    if any(not isinstance(schema.by_id[i].field_type, StructType) for i in schema.parents[column.field_id]):
-        raise InvalidInput(f"Can't compute stats on a column inside a list or map: {name}", columns=(name,))
+        raise InvalidInput(
+            f"Can't compute stats on non-primitive type column: {name} ({column.field_type})",
+            columns=(name,),
+        )
+    if any(
+        not isinstance(schema.by_id[i].field_type, StructType)
+        for i in schema.parents[column.field_id]
+    ):
+        raise InvalidInput(
+            f"Can't compute stats on a column inside a list or map: {name}", columns=(name,)
+        )
     return column
 
 
@@ -122,16 +166,23 @@ def _path(schema: Schema, column: NestedField) -> tuple[str, ...]:
 
 
 def apply_table_stats(
-    table: MaintainedTable, planned: TableStatsPlan, result: TableStatsResult, callback: ProgressCallback | None = None
+    table: MaintainedTable,
+    planned: TableStatsPlan,
+    result: TableStatsResult,
+    callback: ProgressCallback | None = None,
 ) -> TableStatsResult:
     """Read the columns, write the Puffin file and register it."""
     _ = table.writable  # raises for a table that is read-only, before anything is read
-    context = ReadContext.of(planned.scan, planned.scan.schema.project(planned.columns), table.storage)
+    context = ReadContext.of(
+        planned.scan, planned.scan.schema.project(planned.columns), table.storage
+    )
     groups = grouped(planned.scan.tasks(), table.runner.parallelism, planned.scan.options.split)
     work = partial(sketch_files, context=context, columns=dict(planned.columns))
     with progress(sum(map(len, groups)), "data files read", callback) as shown:
         group_sketches = _counted(table.runner.run(work, groups), groups, shown)
-        sketches: Sketches = reduce(_merged, group_sketches, dict.fromkeys(planned.columns, ThetaSketch()))
+        sketches: Sketches = reduce(
+            _merged, group_sketches, dict.fromkeys(planned.columns, ThetaSketch())
+        )
     statistics, data = _puffin(table, planned.snapshot, sketches)
     operation = table.begin()
     operation.written.append(statistics.statistics_path)
@@ -142,38 +193,60 @@ def apply_table_stats(
     return replace(result, statistics_file=statistics.statistics_path, ndv=ndv)
 
 
-def _counted(results: Iterator[Sketches], groups: Sequence[Sequence[FileScanTask]], shown: Progress) -> Iterator[Sketches]:
+def _counted(
+    results: Iterator[Sketches], groups: Sequence[Sequence[FileScanTask]], shown: Progress
+) -> Iterator[Sketches]:
     """Yield the results of groups, and count their files as read."""
     for group, result in zip(groups, results, strict=True):
         shown.advance(len(group))
         yield result
 
 
-def _puffin(table: MaintainedTable, snapshot: Snapshot, sketches: Sketches) -> tuple[StatisticsFile, bytes]:
+def _puffin(
+    table: MaintainedTable, snapshot: Snapshot, sketches: Sketches
+) -> tuple[StatisticsFile, bytes]:
     blobs = [
         Blob(
-            type=THETA_BLOB, data=sketch.to_bytes(), fields=(column,), snapshot_id=snapshot.snapshot_id,
-            sequence_number=snapshot.sequence_number, compression_codec="zstd", properties={"ndv": str(int(sketch.estimate))},
+            type=THETA_BLOB,
+            data=sketch.to_bytes(),
+            fields=(column,),
+            snapshot_id=snapshot.snapshot_id,
+            sequence_number=snapshot.sequence_number,
+            compression_codec="zstd",
+            properties={"ndv": str(int(sketch.estimate))},
         )
         for column, sketch in sketches.items()
-    ]  # fmt: skip
+    ]
     data, places, footer = encode_puffin(blobs, {"created-by": f"frazil {VERSION}"})
     metadata = table.metadata
-    path = metadata_location(metadata.location, metadata.properties, f"{snapshot.snapshot_id}-{uuid.uuid4()}.stats")
+    path = metadata_location(
+        metadata.location, metadata.properties, f"{snapshot.snapshot_id}-{uuid.uuid4()}.stats"
+    )
     described = tuple(
         StatisticsBlob(
-            type=b.type, snapshot_id=b.snapshot_id, sequence_number=b.sequence_number, fields=b.fields, properties=dict(b.properties)
+            type=b.type,
+            snapshot_id=b.snapshot_id,
+            sequence_number=b.sequence_number,
+            fields=b.fields,
+            properties=dict(b.properties),
         )
         for b in places
     )
     return StatisticsFile(
-        snapshot_id=snapshot.snapshot_id, statistics_path=path, file_size_in_bytes=len(data), file_footer_size_in_bytes=footer,
+        snapshot_id=snapshot.snapshot_id,
+        statistics_path=path,
+        file_size_in_bytes=len(data),
+        file_footer_size_in_bytes=footer,
         blob_metadata=described,
-    ), data  # fmt: skip
+    ), data
 
 
-def sketch_files(tasks: Iterable[FileScanTask], context: ReadContext, columns: Mapping[int, tuple[str, ...]]) -> Sketches:
-    """Collect sketches of the values of columns over the rows of files, deletes applied; this runs in a task."""
+def sketch_files(
+    tasks: Iterable[FileScanTask], context: ReadContext, columns: Mapping[int, tuple[str, ...]]
+) -> Sketches:
+    """Collect sketches of the values of columns over the rows of files, deletes applied; this runs
+    in a task.
+    """
     sketches = dict.fromkeys(columns, ThetaSketch())
     types = {i: context.projection.by_id[i].field_type for i in columns}
     for task in tasks:

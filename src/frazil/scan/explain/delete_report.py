@@ -1,4 +1,6 @@
-"""Report what became of the delete files of a snapshot: an Arrow table, one `ExplainedDelete` per file on demand, and a short text."""
+"""Report what became of the delete files of a snapshot: an Arrow table, one `ExplainedDelete` per
+file on demand, and a short text.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,11 @@ EXPLAINED = pa.schema(
 
 
 class Reason(StrEnum):
-    """Say why a delete file applies to none of the data files that are read (spec, "Scan Planning").
+    """Say why a delete file applies to none of the data files that are read (spec, "Scan
+    Planning").
 
-    Each data file may be excluded for another reason; the one given is the latest step of planning that some data file reached.
+    Each data file may be excluded for another reason; the one given is the latest step of planning
+    that some data file reached.
     """
 
     MANIFEST = "manifest"
@@ -68,14 +72,18 @@ _TEXTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainedDelete:
-    """Describe one delete file or deletion vector of the snapshot, and to how many of the planned data files it applies.
+    """Describe one delete file or deletion vector of the snapshot, and to how many of the planned
+    data files it applies.
 
-    `kind`: `position`, `equality` or `vector`. `scope`: `file` (one data file, named by `referenced_data_file` or by equal path bounds),
-    `partition` (of the spec `spec_id`; `partition` is its path as `a=1/b=x`, empty in an unpartitioned spec) or `table` (an equality delete
-    of an unpartitioned spec). `equality_columns`: the columns that an equality delete compares. `record_count`: deleted positions or keys.
-    `size_in_bytes`: for a deletion vector the size of its blob. `data_files`: to how many data files it applies (at most, unless `exact`);
-    0: it was dropped for `reason`. `oldest_data_sequence_number`: the least one of the data files in reach by path or partition; None:
-    there is none, or a catalog's server has planned the scan, which tells no sequence numbers.
+    `kind`: `position`, `equality` or `vector`. `scope`: `file` (one data file, named by
+    `referenced_data_file` or by equal path bounds), `partition` (of the spec `spec_id`; `partition`
+    is its path as `a=1/b=x`, empty in an unpartitioned spec) or `table` (an equality delete of an
+    unpartitioned spec). `equality_columns`: the columns that an equality delete compares.
+    `record_count`: deleted positions or keys. `size_in_bytes`: for a deletion vector the size of
+    its blob. `data_files`: to how many data files it applies (at most, unless `exact`); 0: it was
+    dropped for `reason`. `oldest_data_sequence_number`: the least one of the data files in reach by
+    path or partition; None: there is none, or a catalog's server has planned the scan, which tells
+    no sequence numbers.
     """
 
     file_path: str
@@ -108,7 +116,9 @@ class ExplainedDelete:
         return f"dropped, {self.reason.text}"
 
     def __str__(self) -> str:
-        kind = {"position": "position deletes", "vector": "deletion vector"}.get(self.kind) or f"equality deletes by {self._compared}"
+        kind = {"position": "position deletes", "vector": "deletion vector"}.get(
+            self.kind
+        ) or f"equality deletes by {self._compared}"
         places = {"file": f"of {self.referenced_data_file}", "table": "everywhere"}
         place = places.get(self.scope) or f"in {self.partition or 'no partition'}"
         rows = _counted(self.record_count, "row")
@@ -121,28 +131,36 @@ class ExplainedDelete:
 
 
 class ExplainedDeletes(Sequence[ExplainedDelete]):
-    """List explained delete files; each object is made when it is asked for. `to_arrow()` has columns of the same names.
+    """List explained delete files; each object is made when it is asked for. `to_arrow()` has
+    columns of the same names.
 
-    `exact` is False where there were too many pairs of data file and delete file to test the bounds of all: `data_files` is then an upper
-    limit, and a delete file that only its bounds would drop counts as applied. The text shows a few of each.
+    `exact` is False where there were too many pairs of data file and delete file to test the bounds
+    of all: `data_files` is then an upper limit, and a delete file that only its bounds would drop
+    counts as applied. The text shows a few of each.
     """
 
     def __init__(self, table: pa.Table, exact: bool = True):
         self._table, self.exact = table, exact
 
     def to_arrow(self) -> pa.Table:
-        """Return one row per delete file: the fields of `ExplainedDelete`, with `reason` as text, null where the delete file applies."""
+        """Return one row per delete file: the fields of `ExplainedDelete`, with `reason` as text,
+        null where the delete file applies.
+        """
         return self._table
 
     @property
     def applied(self) -> ExplainedDeletes:
         """Return the delete files that apply to some data file."""
-        return ExplainedDeletes(self._table.filter(pc.is_null(self._table.column("reason"))), self.exact)
+        return ExplainedDeletes(
+            self._table.filter(pc.is_null(self._table.column("reason"))), self.exact
+        )
 
     @property
     def dropped(self) -> ExplainedDeletes:
         """Return the delete files that apply to no data file."""
-        return ExplainedDeletes(self._table.filter(pc.is_valid(self._table.column("reason"))), self.exact)
+        return ExplainedDeletes(
+            self._table.filter(pc.is_valid(self._table.column("reason"))), self.exact
+        )
 
     @property
     def reasons(self) -> dict[Reason, int]:
@@ -153,11 +171,17 @@ class ExplainedDeletes(Sequence[ExplainedDelete]):
 
     def together(self, others: ExplainedDeletes) -> ExplainedDeletes:
         """Return these delete files followed by others."""
-        return ExplainedDeletes(pa.concat_tables([self._table, others._table]), self.exact and others.exact)
+        return ExplainedDeletes(
+            pa.concat_tables([self._table, others._table]), self.exact and others.exact
+        )
 
     def first(self, reason: Reason) -> ExplainedDelete:
-        """Return the first delete file that was dropped for this reason. Raises IndexError when there is none."""
-        return ExplainedDeletes(self._table.filter(pc.equal(self._table.column("reason"), str(reason))))[0]
+        """Return the first delete file that was dropped for this reason. Raises IndexError when
+        there is none.
+        """
+        return ExplainedDeletes(
+            self._table.filter(pc.equal(self._table.column("reason"), str(reason)))
+        )[0]
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
@@ -169,7 +193,9 @@ class ExplainedDeletes(Sequence[ExplainedDelete]):
     def __getitem__(self, index: int | slice) -> ExplainedDelete | ExplainedDeletes:
         if isinstance(index, slice):
             begin, end, step = index.indices(len(self))
-            return ExplainedDeletes(self._table.take(pa.array(range(begin, end, step), pa.int64())), self.exact)
+            return ExplainedDeletes(
+                self._table.take(pa.array(range(begin, end, step), pa.int64())), self.exact
+            )
         place = index + len(self) if index < 0 else index
         if not 0 <= place < len(self):
             raise IndexError(index)
@@ -188,23 +214,35 @@ class ExplainedDeletes(Sequence[ExplainedDelete]):
 
     def _title(self) -> str:
         dropped = len(self.dropped)
-        about = "" if self.exact else "; counts of data files are upper limits, since not all bounds were compared"
+        about = (
+            ""
+            if self.exact
+            else "; counts of data files are upper limits, since not all bounds were compared"
+        )
         return f"{_counted(len(self), 'delete file')}: {len(self) - dropped} apply, {dropped} dropped{about}"
 
     def lines(self, most: int) -> list[str]:
-        """Describe at most `most` delete files, one per line; more that were dropped are summed up in one line per reason."""
+        """Describe at most `most` delete files, one per line; more that were dropped are summed up
+        in one line per reason.
+        """
         if len(self) <= most:
             return [str(d) for d in self]
         reasons = self.reasons
         if sum(reasons.values()) < len(self):
             return [*(str(d) for d in self[:most]), f"and {len(self) - most} more"]
-        return [f"{count}: {reason.text}; the first is {self.first(reason).file_path}" for reason, count in reasons.items()]
+        return [
+            f"{count}: {reason.text}; the first is {self.first(reason).file_path}"
+            for reason, count in reasons.items()
+        ]
 
 
 def _objects(rows: pa.Table | pa.RecordBatch, exact: bool) -> Iterator[ExplainedDelete]:
     for row in rows.to_pylist():
         columns, reason = row.pop("equality_columns"), row.pop("reason")
-        columns, reason = None if columns is None else tuple(columns), None if reason is None else Reason(reason)
+        columns, reason = (
+            None if columns is None else tuple(columns),
+            None if reason is None else Reason(reason),
+        )
         yield ExplainedDelete(**row, equality_columns=columns, reason=reason, exact=exact)
 
 

@@ -1,7 +1,9 @@
-"""Explain for one data file why a scan reads it or skips it: what each condition of the filter can be on its rows, by which metadata.
+"""Explain for one data file why a scan reads it or skips it: what each condition of the filter can
+be on its rows, by which metadata.
 
-The conditions are the parts of the filter that AND joins. Each is evaluated as in planning: on the partition summaries of the file's
-manifest, on its partition values, and on its counts and bounds (`scan.prune`).
+The conditions are the parts of the filter that AND joins. Each is evaluated as in planning: on the
+partition summaries of the file's manifest, on its partition values, and on its counts and bounds
+(`scan.prune`).
 """
 
 from __future__ import annotations
@@ -31,7 +33,13 @@ from frazil.expr.pruning.ranges import Range
 from frazil.expr.sql_text import literal_text, shown_value
 from frazil.scan.delete_ranges import normalised
 from frazil.scan.manifests import PRUNED_BY, STATISTICS, column_of, live, read_manifest
-from frazil.scan.prune import file_outcomes, manifest_outcomes, partition_outcomes, partition_ranges, statistics_ranges
+from frazil.scan.prune import (
+    file_outcomes,
+    manifest_outcomes,
+    partition_outcomes,
+    partition_ranges,
+    statistics_ranges,
+)
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionSpec
@@ -41,7 +49,11 @@ from frazil.spec.types import IcebergType
 from frazil.storage import Storage
 from frazil.storage.locations import normalise
 
-BY_SUMMARIES, BY_PARTITION, BY_STATISTICS = "partition summaries of its manifest", "partition values", "counts and bounds"
+BY_SUMMARIES, BY_PARTITION, BY_STATISTICS = (
+    "partition summaries of its manifest",
+    "partition values",
+    "counts and bounds",
+)
 _COLUMNS = tuple(dict.fromkeys((*PRUNED_BY, *STATISTICS, "file_path", "split_offsets")))
 _TRUTH = ((1, "TRUE"), (2, "FALSE"), (4, "NULL"))
 
@@ -50,8 +62,9 @@ _TRUTH = ((1, "TRUE"), (2, "FALSE"), (4, "NULL"))
 class ExplainedCondition:
     """Explain one condition of a filter on one data file.
 
-    `outcomes`: the truth values (TRUE, FALSE, NULL) that it may have on rows of the file; without TRUE the file is skipped. `decided_by`:
-    the metadata that excluded TRUE; None: nothing did. `known`: what the metadata says of the columns of the condition.
+    `outcomes`: the truth values (TRUE, FALSE, NULL) that it may have on rows of the file; without
+    TRUE the file is skipped. `decided_by`: the metadata that excluded TRUE; None: nothing did.
+    `known`: what the metadata says of the columns of the condition.
     """
 
     condition: str
@@ -66,10 +79,12 @@ class ExplainedCondition:
 
 @dataclass(frozen=True)
 class ExplainedFile:
-    """Explain why a scan reads a data file (`is_read`) or by which metadata it skips it (`skipped_by`).
+    """Explain why a scan reads a data file (`is_read`) or by which metadata it skips it
+    (`skipped_by`).
 
-    `matches_wholly`: the filter is TRUE for every row, so that none of them is tested. `conditions`: one per part of the filter that AND
-    joins. `manifest_path`: the manifest that lists the file.
+    `matches_wholly`: the filter is TRUE for every row, so that none of them is tested.
+    `conditions`: one per part of the filter that AND joins. `manifest_path`: the manifest that
+    lists the file.
     """
 
     file_path: str
@@ -81,14 +96,21 @@ class ExplainedFile:
 
     @property
     def skipped_by(self) -> str | None:
-        """Name the metadata that excludes the file, the first that planning looks at; None: the file is read."""
+        """Name the metadata that excludes the file, the first that planning looks at; None: the
+        file is read.
+        """
         if self.is_read:
             return None
         reasons = {condition.decided_by for condition in self.conditions}
         return next((by for by in (BY_SUMMARIES, BY_PARTITION) if by in reasons), BY_STATISTICS)
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.file_path} ({self.record_count:,} rows) {self._verdict()}", *(f"  {c}" for c in self.conditions)])
+        return "\n".join(
+            [
+                f"{self.file_path} ({self.record_count:,} rows) {self._verdict()}",
+                *(f"  {c}" for c in self.conditions),
+            ]
+        )
 
     __repr__ = __str__
 
@@ -102,53 +124,80 @@ class ExplainedFile:
             return "is read: the scan has no filter"
         if self.matches_wholly:
             return "is read: the filter is TRUE for every row"
-        return "is read: nothing that the metadata says excludes that the filter is TRUE for some row"
+        return (
+            "is read: nothing that the metadata says excludes that the filter is TRUE for some row"
+        )
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Hold the files among which a scan chooses by its filter: entries of these manifests, which `storage` reads. `choose`: the choice of
-    planning, by default of the live entries."""
+    """Hold the files among which a scan chooses by its filter: entries of these manifests, which
+    `storage` reads. `choose`: the choice of planning, by default of the live entries."""
 
     manifests: tuple[ManifestFile, ...]
     storage: Storage
     choose: Callable[[pa.Table], pa.Table] = live
 
 
-def explain_file(file_path: str, candidates: Candidates, metadata: TableMetadata, bound: Bound, schema: Schema) -> ExplainedFile:
+def explain_file(
+    file_path: str, candidates: Candidates, metadata: TableMetadata, bound: Bound, schema: Schema
+) -> ExplainedFile:
     """Explain one data file. Raises InvalidInput when it is not among the candidates."""
     wanted = normalise(file_path)
     for manifest in _likely_first(candidates.manifests, metadata, bound, schema):
-        entries = candidates.choose(read_manifest(candidates.storage, manifest, _COLUMNS, keep=False))
+        entries = candidates.choose(
+            read_manifest(candidates.storage, manifest, _COLUMNS, keep=False)
+        )
         place = pc.index(normalised(column_of(entries, "file_path")), wanted).as_py()
         if place >= 0:
             return _explained(entries.slice(place, 1), manifest, metadata, bound, schema)
     raise InvalidInput(
         f"What is scanned of {metadata.location} does not have the data file {file_path}.",
-        hint="t.inspect.files() lists the data files of a snapshot.", file=file_path,
-    )  # fmt: skip
+        hint="t.inspect.files() lists the data files of a snapshot.",
+        file=file_path,
+    )
 
 
 def _likely_first(
     manifests: Sequence[ManifestFile], metadata: TableMetadata, bound: Bound, schema: Schema
 ) -> Iterable[ManifestFile]:
-    """Order manifests with live files so that those which the scan reads come first: most questions are about files that are read."""
+    """Order manifests with live files so that those which the scan reads come first: most questions
+    are about files that are read.
+    """
     alive = [m for m in manifests if m.has_live_files]
-    return sorted(alive, key=lambda m: not manifest_outcomes([m], bound, schema, metadata.spec_by_id(m.partition_spec_id))[0] & 1)
+    return sorted(
+        alive,
+        key=lambda m: (
+            not manifest_outcomes([m], bound, schema, metadata.spec_by_id(m.partition_spec_id))[0]
+            & 1
+        ),
+    )
 
 
-def _explained(entry: pa.Table, manifest: ManifestFile, metadata: TableMetadata, bound: Bound, schema: Schema) -> ExplainedFile:
+def _explained(
+    entry: pa.Table, manifest: ManifestFile, metadata: TableMetadata, bound: Bound, schema: Schema
+) -> ExplainedFile:
     spec = metadata.spec_by_id(manifest.partition_spec_id)
     possible = _outcomes(entry, manifest, metadata, bound, schema, spec)[0]
     return ExplainedFile(
-        file_path=entry.column("file_path")[0].as_py(), manifest_path=manifest.manifest_path, is_read=bool(possible & 1),
-        matches_wholly=possible == 1, record_count=entry.column("record_count")[0].as_py(),
-        conditions=tuple(_condition(part, entry, manifest, metadata, schema, spec) for part in conjuncts(bound)),
-    )  # fmt: skip
+        file_path=entry.column("file_path")[0].as_py(),
+        manifest_path=manifest.manifest_path,
+        is_read=bool(possible & 1),
+        matches_wholly=possible == 1,
+        record_count=entry.column("record_count")[0].as_py(),
+        conditions=tuple(
+            _condition(part, entry, manifest, metadata, schema, spec) for part in conjuncts(bound)
+        ),
+    )
 
 
 def _outcomes(
-    entry: pa.Table, manifest: ManifestFile, metadata: TableMetadata, bound: Bound, schema: Schema, spec: PartitionSpec
+    entry: pa.Table,
+    manifest: ManifestFile,
+    metadata: TableMetadata,
+    bound: Bound,
+    schema: Schema,
+    spec: PartitionSpec,
 ) -> tuple[int, str | None]:
     """Return the possible truth values as bits, and the metadata that excluded TRUE."""
     possible, decided_by = 7, None
@@ -164,7 +213,12 @@ def _outcomes(
 
 
 def _condition(
-    part: Bound, entry: pa.Table, manifest: ManifestFile, metadata: TableMetadata, schema: Schema, spec: PartitionSpec
+    part: Bound,
+    entry: pa.Table,
+    manifest: ManifestFile,
+    metadata: TableMetadata,
+    schema: Schema,
+    spec: PartitionSpec,
 ) -> ExplainedCondition:
     possible, decided_by = _outcomes(entry, manifest, metadata, part, schema, spec)
     columns = references(part)
@@ -178,7 +232,9 @@ def _condition(
         if (text := _range_text(reference.name, one_range, reference.type))
     ]
     truth_values = tuple(text for bit, text in _TRUTH if possible & bit)
-    return ExplainedCondition(str(_with_sql_constants(part)), truth_values, decided_by, tuple(range_texts))
+    return ExplainedCondition(
+        str(_with_sql_constants(part)), truth_values, decided_by, tuple(range_texts)
+    )
 
 
 class _SqlText(str):
@@ -188,14 +244,23 @@ class _SqlText(str):
 
 
 def _with_sql_constants(bound: Bound) -> Bound:
-    """Replace constants by their SQL text, for a condition that is shown: dates and times are numbers inside."""
+    """Replace constants by their SQL text, for a condition that is shown: dates and times are
+    numbers inside.
+    """
     match bound:
         case BoundLiteral():
             return replace(bound, value=_SqlText(literal_text(bound.value, bound.type)))
         case Membership():
-            return replace(bound, values=tuple(_SqlText(literal_text(value, bound.term.type)) for value in bound.values))
+            return replace(
+                bound,
+                values=tuple(
+                    _SqlText(literal_text(value, bound.term.type)) for value in bound.values
+                ),
+            )
         case Comparison():
-            return replace(bound, left=_with_sql_constants(bound.left), right=_with_sql_constants(bound.right))
+            return replace(
+                bound, left=_with_sql_constants(bound.left), right=_with_sql_constants(bound.right)
+            )
         case BoundNot():
             return replace(bound, child=_with_sql_constants(bound.child))
         case BoundAnd() | BoundOr():
@@ -205,17 +270,32 @@ def _with_sql_constants(bound: Bound) -> Bound:
 
 def _range_text(name: str, column_range: Range, type_: IcebergType) -> str:
     """Describe what is known of a column in one file; an empty text: nothing is."""
-    lower, upper = (shown_value(_value(bound), type_) for bound in (column_range.lower, column_range.upper))
-    has_nulls, has_nans, has_values = (bool(np.ravel(flag)[0]) for flag in (column_range.nulls, column_range.nans, column_range.values))
+    lower, upper = (
+        shown_value(_value(bound), type_) for bound in (column_range.lower, column_range.upper)
+    )
+    has_nulls, has_nans, has_values = (
+        bool(np.ravel(flag)[0])
+        for flag in (column_range.nulls, column_range.nans, column_range.values)
+    )
     if not has_values:
         return f"{name} has no values but null" + (" and NaN" if has_nans else "")
     words = []
     if lower is not None or upper is not None:
         same = lower is not None and lower == upper
-        from_to = f"between {shortened(lower, 40)} and {shortened(upper, 40)}" if lower is not None and upper is not None else ""
-        words.append(f"= {shortened(lower, 40)}" if same else from_to or (f">= {lower}" if upper is None else f"<= {upper}"))
+        from_to = (
+            f"between {shortened(lower, 40)} and {shortened(upper, 40)}"
+            if lower is not None and upper is not None
+            else ""
+        )
+        words.append(
+            f"= {shortened(lower, 40)}"
+            if same
+            else from_to or (f">= {lower}" if upper is None else f"<= {upper}")
+        )
     elif column_range.hashed is not None:
-        words.append(f"in bucket {_value(column_range.hashed.lower)} of {column_range.hashed.num_buckets}")
+        words.append(
+            f"in bucket {_value(column_range.hashed.lower)} of {column_range.hashed.num_buckets}"
+        )
     if not has_nulls:
         words.append("without nulls")
     return f"{name} {', '.join(words)}" if words else ""

@@ -1,6 +1,8 @@
-"""Explain a scan plan as text: the files that were skipped, by which statistics, and what became of every delete file.
+"""Explain a scan plan as text: the files that were skipped, by which statistics, and what became of
+every delete file.
 
-Data files are counted; `Explanation.why` explains one of them (`explain_file`). Which are read is decided by `scan.prune.file_pruner`.
+Data files are counted; `Explanation.why` explains one of them (`explain_file`). Which are read is
+decided by `scan.prune.file_pruner`.
 """
 
 from __future__ import annotations
@@ -32,9 +34,11 @@ _FEW = 3  # delete files that the text names
 
 @dataclass(frozen=True)
 class Explanation:
-    """Explain one scan plan: `str()` is the text, `report` the counters, `deletes` what became of each delete file.
+    """Explain one scan plan: `str()` is the text, `report` the counters, `deletes` what became of
+    each delete file.
 
-    Text and deletes are computed when they are first asked for, so that a plan that nobody explains pays nothing.
+    Text and deletes are computed when they are first asked for, so that a plan that nobody explains
+    pays nothing.
     """
 
     report: PlanReport
@@ -45,33 +49,42 @@ class Explanation:
     _by_server: PlannedByServer | None = field(default=None, repr=False)
 
     def why(self, file_path: str) -> ExplainedFile:
-        """Explain why the scan reads a data file or skips it: what each condition of the filter can be on its rows, and by which metadata.
+        """Explain why the scan reads a data file or skips it: what each condition of the filter can
+        be on its rows, and by which metadata.
 
-        The manifest that lists the file is read again. Raises InvalidInput when the snapshot does not have the file, Unsupported when a
-        catalog's server planned the scan, NoSuchFileError and CorruptData as planning does.
+        The manifest that lists the file is read again. Raises InvalidInput when the snapshot does
+        not have the file, Unsupported when a catalog's server planned the scan, NoSuchFileError and
+        CorruptData as planning does.
         """
         return self._file(file_path)
 
     @cached_property
     def deletes(self) -> ExplainedDeletes:
-        """Explain every live delete file of the snapshot: to how many of the planned data files it applies, or why to none.
+        """Explain every live delete file of the snapshot: to how many of the planned data files it
+        applies, or why to none.
 
         Empty for a scan of appended files, to which deletes do not apply.
 
-        A sequence of `ExplainedDelete`, with `applied`, `dropped`, `reasons` and `to_arrow()`. Delete manifests that planning skipped are
-        read now. Raises NoSuchFileError when they have expired since, CorruptData when they are damaged.
+        A sequence of `ExplainedDelete`, with `applied`, `dropped`, `reasons` and `to_arrow()`.
+        Delete manifests that planning skipped are read now. Raises NoSuchFileError when they have
+        expired since, CorruptData when they are damaged.
         """
         return self._with_idle(self._compared)
 
     def deletes_of(self, file_path: str) -> ExplainedDeletes:
-        """Explain every delete file for one data file: `data_files` is 1 where it applies, else `reason` says why it does not apply.
+        """Explain every delete file for one data file: `data_files` is 1 where it applies, else
+        `reason` says why it does not apply.
 
         Raises InvalidInput when the plan does not read that file; otherwise as `deletes` does.
         """
         row = row_of(file_path, self._groups)
         if row is None:
             hint = "The filter skipped it, or the snapshot does not have it; plan_files() lists the files that are read."
-            raise InvalidInput(f"The scan of {self.report.table} does not read {file_path}.", hint=hint, file=file_path)
+            raise InvalidInput(
+                f"The scan of {self.report.table} does not read {file_path}.",
+                hint=hint,
+                file=file_path,
+            )
         if self._index is None:
             return self._with_idle(_nothing())
         if self._index.reach is None:
@@ -83,7 +96,10 @@ class Explanation:
         report = self.report
         if report.snapshot_id is None:
             return (f"Scan of {report.table}: no snapshot, no rows",)
-        files, them = report.result_data_files + report.skipped_data_files, "it" if self._by_server else "them"
+        files, them = (
+            report.result_data_files + report.skipped_data_files,
+            "it" if self._by_server else "them",
+        )
         before = " before deletes" if report.data_files_with_deletes else ""
         lines = [
             f"Scan of {report.table}, snapshot {report.snapshot_id}",
@@ -123,7 +139,9 @@ class Explanation:
             ruled_out = f"; bounds and counts ruled out {report.delete_pairs_ruled_out} pairs of data file and delete file"
             if self._by_server:  # it names no others
                 return lines
-            lines.append(f"  not applied: {len(dropped)} delete files{ruled_out if report.delete_pairs_ruled_out else ''}")
+            lines.append(
+                f"  not applied: {len(dropped)} delete files{ruled_out if report.delete_pairs_ruled_out else ''}"
+            )
             lines.extend(f"    {line}" for line in dropped.lines(_FEW))
         return lines
 
@@ -132,11 +150,17 @@ class Explanation:
         """Explain the delete files that planning compared with data files."""
         if self._index is not None and self._index.reach is None:
             return told_deletes_explained(self._metadata, self._index)
-        return _nothing() if self._index is None else read_deletes_explained(self._metadata, self._index, self._data)
+        return (
+            _nothing()
+            if self._index is None
+            else read_deletes_explained(self._metadata, self._index, self._data)
+        )
 
     def _with_idle(self, explained: ExplainedDeletes) -> ExplainedDeletes:
         for reason, entries in self._idle():
-            explained = explained.together(unread_deletes_explained(self._metadata, entries, reason))
+            explained = explained.together(
+                unread_deletes_explained(self._metadata, entries, reason)
+            )
         return explained
 
     @property
@@ -159,5 +183,7 @@ class Explanation:
 
 @functools.cache
 def _nothing() -> ExplainedDeletes:
-    """Return an empty explanation. It is made on first use and not at import, since the first Arrow array made imports pandas."""
+    """Return an empty explanation. It is made on first use and not at import, since the first Arrow
+    array made imports pandas.
+    """
     return ExplainedDeletes(EXPLAINED.empty_table())

@@ -1,4 +1,6 @@
-"""Build the metadata tables of files and manifest entries: files, data_files, delete_files, entries, and their `all_` forms."""
+"""Build the metadata tables of files and manifest entries: files, data_files, delete_files,
+entries, and their `all_` forms.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.expr.building import scalar
-from frazil.scan.inspect.partition_type import coerce_partition, partition_arrow_type, partition_struct
+from frazil.scan.inspect.partition_type import (
+    coerce_partition,
+    partition_arrow_type,
+    partition_struct,
+)
 from frazil.scan.inspect.readable import readable_metrics, readable_type
 from frazil.scan.inspect.repeats import Repeats
 from frazil.scan.manifests import column_of, each, is_data, live, manifests_of, packs_of, read_pack
@@ -56,28 +62,51 @@ def delete_manifest(manifest: ManifestFile) -> bool:
 def file_fields(unified: StructType) -> list[pa.Field]:
     """Return Java's columns; `partition` is left out when no spec has a field."""
     partition = pa.field("partition", partition_arrow_type(unified), False)
-    return [partition if f.name == "partition" else f for f in _FILE_FIELDS if f.name != "partition" or unified.fields]
+    return [
+        partition if f.name == "partition" else f
+        for f in _FILE_FIELDS
+        if f.name != "partition" or unified.fields
+    ]
 
 
 def files_schema(metadata: TableMetadata) -> pa.Schema:
     unified = unified_partition_type(metadata)
-    return pa.schema([*file_fields(unified), pa.field("readable_metrics", readable_type(metadata.schema()))])
+    return pa.schema(
+        [*file_fields(unified), pa.field("readable_metrics", readable_type(metadata.schema()))]
+    )
 
 
 def entries_schema(metadata: TableMetadata) -> pa.Schema:
-    data_file = pa.field("data_file", pa.struct(file_fields(unified_partition_type(metadata))), False)
-    return pa.schema([*_ENTRY_FIELDS, data_file, pa.field("readable_metrics", readable_type(metadata.schema()))])
+    data_file = pa.field(
+        "data_file", pa.struct(file_fields(unified_partition_type(metadata))), False
+    )
+    return pa.schema(
+        [*_ENTRY_FIELDS, data_file, pa.field("readable_metrics", readable_type(metadata.schema()))]
+    )
 
 
-def files(metadata: TableMetadata, storage: Storage, snapshot: Snapshot | None, choose: Choose = any_manifest) -> pa.Table:
+def files(
+    metadata: TableMetadata,
+    storage: Storage,
+    snapshot: Snapshot | None,
+    choose: Choose = any_manifest,
+) -> pa.Table:
     """List the live files of a snapshot."""
     listed = manifests_of(metadata, snapshot, storage) if snapshot else ()
     return _read(metadata, storage, filter(choose, listed), files_schema(metadata), _file_batch)
 
 
 def all_files(metadata: TableMetadata, storage: Storage, choose: Choose = any_manifest) -> pa.Table:
-    """List the live files of every manifest that a kept snapshot lists; a file may come more than once, as in Java."""
-    return _read(metadata, storage, filter(choose, _all_manifests(metadata, storage)), files_schema(metadata), _file_batch)
+    """List the live files of every manifest that a kept snapshot lists; a file may come more than
+    once, as in Java.
+    """
+    return _read(
+        metadata,
+        storage,
+        filter(choose, _all_manifests(metadata, storage)),
+        files_schema(metadata),
+        _file_batch,
+    )
 
 
 def entries(metadata: TableMetadata, storage: Storage, snapshot: Snapshot | None) -> pa.Table:
@@ -87,7 +116,9 @@ def entries(metadata: TableMetadata, storage: Storage, snapshot: Snapshot | None
 
 
 def all_entries(metadata: TableMetadata, storage: Storage) -> pa.Table:
-    return _read(metadata, storage, _all_manifests(metadata, storage), entries_schema(metadata), _entry_batch)
+    return _read(
+        metadata, storage, _all_manifests(metadata, storage), entries_schema(metadata), _entry_batch
+    )
 
 
 def _all_manifests(metadata: TableMetadata, storage: Storage) -> Iterable[ManifestFile]:
@@ -102,12 +133,21 @@ def _all_manifests(metadata: TableMetadata, storage: Storage) -> Iterable[Manife
 Batch = Callable[[pa.Table, int, StructType, TableMetadata, pa.Schema, Repeats], pa.Table]
 
 
-def _read(metadata: TableMetadata, storage: Storage, chosen: Iterable[ManifestFile], schema: pa.Schema, batch: Batch) -> pa.Table:
+def _read(
+    metadata: TableMetadata,
+    storage: Storage,
+    chosen: Iterable[ManifestFile],
+    schema: pa.Schema,
+    batch: Batch,
+) -> pa.Table:
     unified = unified_partition_type(metadata)
     repeats, packs = Repeats(), packs_of(chosen)
 
     def batches(pack: Sequence[ManifestFile]) -> list[pa.Table]:
-        return [batch(t, pack[0].partition_spec_id, unified, metadata, schema, repeats) for t in _together(read_pack(storage, pack))]
+        return [
+            batch(t, pack[0].partition_spec_id, unified, metadata, schema, repeats)
+            for t in _together(read_pack(storage, pack))
+        ]
 
     read = itertools.chain.from_iterable(each(batches, packs, default_workers()))
     tables = [t for t in read if t.num_rows]
@@ -115,22 +155,34 @@ def _read(metadata: TableMetadata, storage: Storage, chosen: Iterable[ManifestFi
 
 
 def _together(tables: Sequence[pa.Table]) -> Iterator[pa.Table]:
-    """Join neighbouring tables of one schema: building the columns takes as long for one row as for thousands."""
+    """Join neighbouring tables of one schema: building the columns takes as long for one row as for
+    thousands.
+    """
     for _, alike in itertools.groupby(tables, lambda t: t.schema):
         yield pa.concat_tables(alike).combine_chunks()
 
 
-def file_arrays(table: pa.Table, spec_id: int, unified: StructType, repeats: Repeats) -> list[pa.Array]:
+def file_arrays(
+    table: pa.Table, spec_id: int, unified: StructType, repeats: Repeats
+) -> list[pa.Array]:
     """Build the columns of `file_fields` for decoded entries."""
     arrays = []
     for field in file_fields(unified):
         match field.name:
             case "spec_id":
-                arrays.append(repeats.same("spec_id", pa.repeat(scalar(spec_id, pa.int32()), table.num_rows)))
+                arrays.append(
+                    repeats.same("spec_id", pa.repeat(scalar(spec_id, pa.int32()), table.num_rows))
+                )
             case "partition":
-                arrays.append(partition_struct(coerce_partition(column_of(table, "partition"), unified), unified))
+                arrays.append(
+                    partition_struct(
+                        coerce_partition(column_of(table, "partition"), unified), unified
+                    )
+                )
             case "file_format":
-                arrays.append(repeats.same("file_format", pc.utf8_upper(column_of(table, "file_format"))))
+                arrays.append(
+                    repeats.same("file_format", pc.utf8_upper(column_of(table, "file_format")))
+                )
             case name if pa.types.is_map(field.type):
                 arrays.append(_to_map(column_of(table, name), field.type, name, repeats))
             case name:
@@ -147,21 +199,41 @@ def _to_map(values: pa.Array, type_: pa.MapType, name: str, repeats: Repeats) ->
     pairs = values.values
     keys, items = _as(pairs.field(0), type_.key_type), _as(pairs.field(1), type_.item_type)
     children = [repeats.same("keys", keys), repeats.same((name, "items"), items)]
-    struct = pa.StructArray.from_arrays(children, fields=[pa.field("key", type_.key_type, False), type_.item_field])
-    return pa.Array.from_buffers(type_, len(values), values.buffers()[:2], offset=values.offset, children=[struct])
+    struct = pa.StructArray.from_arrays(
+        children, fields=[pa.field("key", type_.key_type, False), type_.item_field]
+    )
+    return pa.Array.from_buffers(
+        type_, len(values), values.buffers()[:2], offset=values.offset, children=[struct]
+    )
 
 
 def _file_batch(
-    table: pa.Table, spec_id: int, unified: StructType, metadata: TableMetadata, schema: pa.Schema, repeats: Repeats
+    table: pa.Table,
+    spec_id: int,
+    unified: StructType,
+    metadata: TableMetadata,
+    schema: pa.Schema,
+    repeats: Repeats,
 ) -> pa.Table:
     alive = live(table)
     readable = readable_metrics(alive, metadata.schema(), repeats)
-    return pa.Table.from_arrays([*file_arrays(alive, spec_id, unified, repeats), readable], schema=schema)
+    return pa.Table.from_arrays(
+        [*file_arrays(alive, spec_id, unified, repeats), readable], schema=schema
+    )
 
 
 def _entry_batch(
-    table: pa.Table, spec_id: int, unified: StructType, metadata: TableMetadata, schema: pa.Schema, repeats: Repeats
+    table: pa.Table,
+    spec_id: int,
+    unified: StructType,
+    metadata: TableMetadata,
+    schema: pa.Schema,
+    repeats: Repeats,
 ) -> pa.Table:
-    data_file = pa.StructArray.from_arrays(file_arrays(table, spec_id, unified, repeats), fields=file_fields(unified))
+    data_file = pa.StructArray.from_arrays(
+        file_arrays(table, spec_id, unified, repeats), fields=file_fields(unified)
+    )
     arrays = [repeats.same(f.name, column_of(table, f.name)) for f in _ENTRY_FIELDS]
-    return pa.Table.from_arrays([*arrays, data_file, readable_metrics(table, metadata.schema(), repeats)], schema=schema)
+    return pa.Table.from_arrays(
+        [*arrays, data_file, readable_metrics(table, metadata.schema(), repeats)], schema=schema
+    )

@@ -1,4 +1,6 @@
-"""Build the metadata tables that need only the table metadata: history, snapshots, refs, metadata_log_entries."""
+"""Build the metadata tables that need only the table metadata: history, snapshots, refs,
+metadata_log_entries.
+"""
 
 from __future__ import annotations
 
@@ -52,17 +54,23 @@ METADATA_LOG_ENTRIES = pa.schema(
 
 def _table(rows: Iterable[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    return pa.Table.from_arrays([pa.array(c, type=f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+    return pa.Table.from_arrays(
+        [pa.array(c, type=f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
+    )
 
 
 def history(metadata: TableMetadata) -> pa.Table:
-    """List each change of the current snapshot (`main`); the parent is null when the snapshot is no longer kept."""
+    """List each change of the current snapshot (`main`); the parent is null when the snapshot is no
+    longer kept.
+    """
     ancestors = {s.snapshot_id for s in metadata.ancestors(metadata.current_snapshot())}
     rows = []
     for entry in metadata.snapshot_log:
         snapshot = metadata.snapshots.by_id(entry.snapshot_id)
         parent = snapshot.parent_snapshot_id if snapshot else None
-        rows.append((entry.timestamp_ms * 1000, entry.snapshot_id, parent, entry.snapshot_id in ancestors))
+        rows.append(
+            (entry.timestamp_ms * 1000, entry.snapshot_id, parent, entry.snapshot_id in ancestors)
+        )
     return _table(rows, HISTORY)
 
 
@@ -70,11 +78,15 @@ def snapshots(metadata: TableMetadata) -> pa.Table:
     """List the snapshots; `summary` leaves out the operation, which has a column of its own."""
     rows = [
         (
-            s.timestamp_ms * 1000, s.snapshot_id, s.parent_snapshot_id, s.operation, s.manifest_list,
+            s.timestamp_ms * 1000,
+            s.snapshot_id,
+            s.parent_snapshot_id,
+            s.operation,
+            s.manifest_list,
             [(k, v) for k, v in s.summary.items() if k != "operation"] if s.summary else None,
         )
         for s in metadata.snapshots
-    ]  # fmt: skip
+    ]
     return _table(rows, SNAPSHOTS)
 
 
@@ -83,13 +95,23 @@ def refs(metadata: TableMetadata) -> pa.Table:
     if metadata.current_snapshot_id is not None and MAIN_BRANCH not in named:
         named[MAIN_BRANCH] = SnapshotRef(metadata.current_snapshot_id)
     rows = [
-        (name, r.type.upper(), r.snapshot_id, r.max_ref_age_ms, r.min_snapshots_to_keep, r.max_snapshot_age_ms) for name, r in named.items()
+        (
+            name,
+            r.type.upper(),
+            r.snapshot_id,
+            r.max_ref_age_ms,
+            r.min_snapshots_to_keep,
+            r.max_snapshot_age_ms,
+        )
+        for name, r in named.items()
     ]
     return _table(rows, REFS)
 
 
 def metadata_log_entries(metadata: TableMetadata, metadata_location: str) -> pa.Table:
-    """List the metadata files of the metadata log, the current one last, with the snapshot that was current when each was written."""
+    """List the metadata files of the metadata log, the current one last, with the snapshot that was
+    current when each was written.
+    """
     rows = []
     for timestamp_ms, file in [
         *((e.timestamp_ms, e.metadata_file) for e in metadata.metadata_log),
@@ -101,5 +123,13 @@ def metadata_log_entries(metadata: TableMetadata, metadata_location: str) -> pa.
                 latest = entry.snapshot_id
         snapshot = metadata.snapshots.by_id(latest)
         schema_id = snapshot.schema_id if snapshot else None
-        rows.append((timestamp_ms * 1000, file, latest, schema_id, snapshot.sequence_number if snapshot else None))
+        rows.append(
+            (
+                timestamp_ms * 1000,
+                file,
+                latest,
+                schema_id,
+                snapshot.sequence_number if snapshot else None,
+            )
+        )
     return _table(rows, METADATA_LOG_ENTRIES)

@@ -37,7 +37,13 @@ MANIFESTS = pa.schema(
         pa.field("partition_summaries", pa.list_(pa.field("element", _SUMMARY, False))),
     ]
 )
-ALL_MANIFESTS = pa.schema([*MANIFESTS, pa.field("reference_snapshot_id", pa.int64(), False), pa.field("key_metadata", pa.binary())])
+ALL_MANIFESTS = pa.schema(
+    [
+        *MANIFESTS,
+        pa.field("reference_snapshot_id", pa.int64(), False),
+        pa.field("key_metadata", pa.binary()),
+    ]
+)
 
 
 def manifests(metadata: TableMetadata, storage: Storage, snapshot: Snapshot | None) -> pa.Table:
@@ -56,25 +62,48 @@ def all_manifests(metadata: TableMetadata, storage: Storage) -> pa.Table:
 
 def _table(rows: Iterable[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    return pa.Table.from_arrays([pa.array(c, type=f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+    return pa.Table.from_arrays(
+        [pa.array(c, type=f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
+    )
 
 
 def _row(manifest: ManifestFile, metadata: TableMetadata) -> tuple[Any, ...]:
-    counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
+    counts = (
+        manifest.added_files_count,
+        manifest.existing_files_count,
+        manifest.deleted_files_count,
+    )
     none = (0, 0, 0)
     both = (*counts, *none) if manifest.content == ManifestContent.DATA else (*none, *counts)
     spec = metadata.spec_by_id(manifest.partition_spec_id)
-    summaries = None if manifest.partitions is None else _summaries(manifest.partitions, spec, metadata)
+    summaries = (
+        None if manifest.partitions is None else _summaries(manifest.partitions, spec, metadata)
+    )
     path, length = manifest.manifest_path, manifest.manifest_length
-    return (manifest.content, path, length, manifest.partition_spec_id, manifest.added_snapshot_id, *both, summaries)
+    return (
+        manifest.content,
+        path,
+        length,
+        manifest.partition_spec_id,
+        manifest.added_snapshot_id,
+        *both,
+        summaries,
+    )
 
 
-def _summaries(parts: tuple[FieldSummary, ...], spec: PartitionSpec, metadata: TableMetadata) -> list[dict[str, Any]]:
+def _summaries(
+    parts: tuple[FieldSummary, ...], spec: PartitionSpec, metadata: TableMetadata
+) -> list[dict[str, Any]]:
     types = partition_types(spec, metadata)
     rows = []
     for part, field, (source, type_) in zip(parts, spec.fields, types, strict=False):
 
-        def human(bound: bytes | None, transform: Any = field.transform, source: Any = source, type_: Any = type_) -> str:
+        def human(
+            bound: bytes | None,
+            transform: Any = field.transform,
+            source: Any = source,
+            type_: Any = type_,
+        ) -> str:
             value = None if bound is None else single_value.from_bytes(type_, bound)
             return single_value.human_string(transform, source, value)
 

@@ -10,13 +10,19 @@ from frazil.spec.types import NestedField, StringType, StructType
 
 
 def coerce_partition(partition: pa.Array, unified: StructType) -> list[pa.Array]:
-    """Return one column of internal values per unified field, null where the spec of these entries lacks the field."""
+    """Return one column of internal values per unified field, null where the spec of these entries
+    lacks the field.
+    """
     have = {partition.type.field(i).name: i for i in range(partition.type.num_fields)}
     columns = []
     for field in unified.fields:
         wanted = arrow_value_type(field.field_type)
         place = have.get(str(field.field_id))
-        columns.append(pa.nulls(len(partition), wanted) if place is None else _cast(child(partition, place), wanted, field))
+        columns.append(
+            pa.nulls(len(partition), wanted)
+            if place is None
+            else _cast(child(partition, place), wanted, field)
+        )
     return columns
 
 
@@ -29,7 +35,9 @@ def _cast(values: pa.Array, type_: pa.DataType, field: NestedField) -> pa.Array:
     if values.type == type_:
         return values
     if isinstance(field.field_type, StringType) and pa.types.is_binary(values.type):
-        return pa.array([None if v is None else v.hex() for v in values.to_pylist()], type=pa.string())
+        return pa.array(
+            [None if v is None else v.hex() for v in values.to_pylist()], type=pa.string()
+        )
     return values.cast(type_)
 
 

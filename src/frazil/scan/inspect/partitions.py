@@ -1,8 +1,8 @@
 """Build the metadata table `partitions`: counts and sizes of live files, summed up by partition.
 
-As in Java, a partition is a set of values of the unified partition type together with the number of its fields that the file's spec has, so
-files of an older spec are not mixed with those of a newer one. Values are equal when their bits are: -0.0 and 0.0 are two partitions, all
-NaNs are one.
+As in Java, a partition is a set of values of the unified partition type together with the number of
+its fields that the file's spec has, so files of an older spec are not mixed with those of a newer
+one. Values are equal when their bits are: -0.0 and 0.0 are two partitions, all NaNs are one.
 """
 
 from __future__ import annotations
@@ -15,9 +15,22 @@ import pyarrow.compute as pc
 from frazil.expr.bind import bind
 from frazil.expr.bound import Bound, Constant, references
 from frazil.expr.nodes import AlwaysTrue, Predicate
-from frazil.scan.inspect.partition_type import coerce_partition, partition_arrow_type, partition_struct
+from frazil.scan.inspect.partition_type import (
+    coerce_partition,
+    partition_arrow_type,
+    partition_struct,
+)
 from frazil.scan.inspect.types import TIMESTAMP
-from frazil.scan.manifests import ENTRY, STATISTICS, column_of, each, live, manifests_of, read_manifest, threads_for
+from frazil.scan.manifests import (
+    ENTRY,
+    STATISTICS,
+    column_of,
+    each,
+    live,
+    manifests_of,
+    read_manifest,
+    threads_for,
+)
 from frazil.scan.options import default_workers
 from frazil.scan.partition_union import projected_fields, unified_partition_type
 from frazil.scan.plan import may_match
@@ -40,48 +53,90 @@ _SUMMED = (*ENTRY, "content", "file_path", "partition", "record_count", "file_si
 def partitions_schema(metadata: TableMetadata) -> pa.Schema:
     """Return Java's columns; `partition` and `spec_id` are left out when no spec has a field."""
     unified = unified_partition_type(metadata)
-    keys = [pa.field("partition", partition_arrow_type(unified), False), pa.field("spec_id", pa.int32(), False)] if unified.fields else []
+    keys = (
+        [
+            pa.field("partition", partition_arrow_type(unified), False),
+            pa.field("spec_id", pa.int32(), False),
+        ]
+        if unified.fields
+        else []
+    )
     counts = [pa.field(name, type_, False) for name, type_ in _COUNTS]
-    return pa.schema([*keys, *counts, pa.field("last_updated_at", TIMESTAMP), pa.field("last_updated_snapshot_id", pa.int64())])
+    return pa.schema(
+        [
+            *keys,
+            *counts,
+            pa.field("last_updated_at", TIMESTAMP),
+            pa.field("last_updated_snapshot_id", pa.int64()),
+        ]
+    )
 
 
 def partitions(
-    metadata: TableMetadata, storage: Storage, snapshot: Snapshot | None, row_filter: Predicate | None = None, case_sensitive: bool = True
+    metadata: TableMetadata,
+    storage: Storage,
+    snapshot: Snapshot | None,
+    row_filter: Predicate | None = None,
+    case_sensitive: bool = True,
 ) -> pa.Table:
-    """Sum up the live files of a snapshot by partition. `row_filter` is on the table's columns: files that cannot hold matching rows are
-    not counted."""
+    """Sum up the live files of a snapshot by partition. `row_filter` is on the table's columns:
+    files that cannot hold matching rows are not counted."""
     schema, unified = partitions_schema(metadata), unified_partition_type(metadata)
     if snapshot is None:
         return schema.empty_table()
-    bound = bind(row_filter if row_filter is not None else AlwaysTrue(), metadata.schema(), case_sensitive=case_sensitive)
-    chosen = may_match(manifests_of(metadata, snapshot, storage), metadata, bound, metadata.schema())
+    bound = bind(
+        row_filter if row_filter is not None else AlwaysTrue(),
+        metadata.schema(),
+        case_sensitive=case_sensitive,
+    )
+    chosen = may_match(
+        manifests_of(metadata, snapshot, storage), metadata, bound, metadata.schema()
+    )
     ranks = _Ranks(metadata)
-    work = partial(_manifest, metadata=metadata, storage=storage, bound=bound, unified=unified, ranks=ranks)
-    tables = [t for t in each(work, chosen, threads_for(chosen, storage, default_workers())) if t.num_rows]
+    work = partial(
+        _manifest, metadata=metadata, storage=storage, bound=bound, unified=unified, ranks=ranks
+    )
+    tables = [
+        t for t in each(work, chosen, threads_for(chosen, storage, default_workers())) if t.num_rows
+    ]
     if not tables:
         return schema.empty_table()
     return _finish(_sum(pa.concat_tables(tables), unified), unified, ranks, schema)
 
 
 class _Ranks:
-    """Rank snapshots by time, so that the newest has the highest rank; -1 is a snapshot that has expired."""
+    """Rank snapshots by time, so that the newest has the highest rank; -1 is a snapshot that has
+    expired.
+    """
 
     def __init__(self, metadata: TableMetadata):
         ordered = sorted(metadata.snapshots, key=lambda s: (s.timestamp_ms, s.sequence_number))
         self.ids = pa.array([s.snapshot_id for s in ordered], type=pa.int64())
-        self.times = pa.array([s.timestamp_ms * 1000 for s in ordered], type=pa.int64()).cast(TIMESTAMP)
+        self.times = pa.array([s.timestamp_ms * 1000 for s in ordered], type=pa.int64()).cast(
+            TIMESTAMP
+        )
 
     def of(self, snapshot_ids: pa.Array) -> pa.Array:
         return pc.index_in(snapshot_ids, self.ids).fill_null(-1).cast(pa.int64())
 
 
-_SPECS = 1 << 24  # most specs that a table may have; rank * _SPECS + spec id is one number, whose maximum is the newest of both
+_SPECS = (
+    1 << 24
+)  # most specs that a table may have; rank * _SPECS + spec id is one number, whose maximum is the newest of both
 
 
 def _manifest(
-    manifest: ManifestFile, *, metadata: TableMetadata, storage: Storage, bound: Bound, unified: StructType, ranks: _Ranks
+    manifest: ManifestFile,
+    *,
+    metadata: TableMetadata,
+    storage: Storage,
+    bound: Bound,
+    unified: StructType,
+    ranks: _Ranks,
 ) -> pa.Table:
-    """Sum up one manifest: keys k0, k1, …, the number of fields, the counts, and the newest (snapshot, spec) as one number."""
+    """Sum up one manifest: keys k0, k1, …, the number of fields, the counts, and the newest
+    (snapshot, spec) as one number.
+    """
     spec = metadata.spec_by_id(manifest.partition_spec_id)
     columns = (*_SUMMED, "split_offsets", *STATISTICS) if references(bound) else _SUMMED
     entries = live(read_manifest(storage, manifest, columns))
@@ -93,14 +148,23 @@ def _manifest(
     content = column_of(entries, "content").fill_null(0)
     records, sizes = column_of(entries, "record_count"), column_of(entries, "file_size_in_bytes")
     counted: list[pa.Array] = []
-    for kind in (DataFileContent.DATA, DataFileContent.POSITION_DELETES, DataFileContent.EQUALITY_DELETES):
+    for kind in (
+        DataFileContent.DATA,
+        DataFileContent.POSITION_DELETES,
+        DataFileContent.EQUALITY_DELETES,
+    ):
         of_kind = pc.equal(content, int(kind))
         counted += [pc.if_else(of_kind, records, 0), of_kind.cast(pa.int64())]
         if kind == DataFileContent.DATA:
             counted.append(pc.if_else(of_kind, sizes, 0))
     newest = pc.add(pc.multiply(ranks.of(column_of(entries, "snapshot_id")), _SPECS), spec.spec_id)
     fields = pa.repeat(pa.scalar(projected_fields(spec, unified), pa.int32()), len(entries))
-    names = [*(f"k{i}" for i in range(len(keys))), "fields", *(name for name, _ in _COUNTS), "newest"]
+    names = [
+        *(f"k{i}" for i in range(len(keys))),
+        "fields",
+        *(name for name, _ in _COUNTS),
+        "newest",
+    ]
     return _sum(pa.Table.from_arrays([*keys, fields, *counted, newest], names=names), unified)
 
 
@@ -114,8 +178,12 @@ def _one_nan(values: pa.Array) -> pa.Array:
 def _sum(table: pa.Table, unified: StructType) -> pa.Table:
     names = [name for name, _ in _COUNTS]
     keys = [*(f"k{i}" for i in range(len(unified.fields))), "fields"]
-    summed = table.group_by(keys, use_threads=False).aggregate([*((n, "sum") for n in names), ("newest", "max")])
-    return summed.select([*keys, *(f"{n}_sum" for n in names), "newest_max"]).rename_columns([*keys, *names, "newest"])
+    summed = table.group_by(keys, use_threads=False).aggregate(
+        [*((n, "sum") for n in names), ("newest", "max")]
+    )
+    return summed.select([*keys, *(f"{n}_sum" for n in names), "newest_max"]).rename_columns(
+        [*keys, *names, "newest"]
+    )
 
 
 def _finish(table: pa.Table, unified: StructType, ranks: _Ranks, schema: pa.Schema) -> pa.Table:
@@ -126,7 +194,12 @@ def _finish(table: pa.Table, unified: StructType, ranks: _Ranks, schema: pa.Sche
     snapshot_rank = pc.if_else(pc.less(rank, 0), pa.scalar(None, pa.int64()), rank)
     columns: list[pa.Array] = []
     if unified.fields:
-        columns += [partition_struct([column_of(table, f"k{i}") for i in range(len(unified.fields))], unified), spec_ids]
+        columns += [
+            partition_struct(
+                [column_of(table, f"k{i}") for i in range(len(unified.fields))], unified
+            ),
+            spec_ids,
+        ]
     columns += [column_of(table, name).cast(type_) for name, type_ in _COUNTS]
     columns += [ranks.times.take(snapshot_rank), ranks.ids.take(snapshot_rank)]
     return pa.Table.from_arrays(columns, schema=schema)

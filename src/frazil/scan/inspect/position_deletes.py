@@ -1,4 +1,6 @@
-"""Build the metadata table `position_deletes`: every deleted position, from position delete files and deletion vectors."""
+"""Build the metadata table `position_deletes`: every deleted position, from position delete files
+and deletion vectors.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,21 @@ from frazil.codec.deletion_vector import positions_array
 from frazil.errors import CorruptData, FrazilError, Unsupported
 from frazil.scan.inspect.deleted_rows import project
 from frazil.scan.inspect.files import delete_manifest
-from frazil.scan.inspect.partition_type import coerce_partition, partition_arrow_type, partition_struct
+from frazil.scan.inspect.partition_type import (
+    coerce_partition,
+    partition_arrow_type,
+    partition_struct,
+)
 from frazil.scan.inspect.types import door_type
-from frazil.scan.manifests import DELETE, PLAN_COLUMNS, column_of, each, live, manifests_of, read_manifest
+from frazil.scan.manifests import (
+    DELETE,
+    PLAN_COLUMNS,
+    column_of,
+    each,
+    live,
+    manifests_of,
+    read_manifest,
+)
 from frazil.scan.options import default_workers
 from frazil.scan.partition_union import unified_partition_type
 from frazil.scan.vectors import VectorFile
@@ -34,10 +48,18 @@ from frazil.storage.base import system_error
 
 
 def position_deletes_schema(metadata: TableMetadata) -> pa.Schema:
-    """Return Java's columns: `partition` only when a spec has a field, offset and size of deletion vectors from format version 3 on."""
+    """Return Java's columns: `partition` only when a spec has a field, offset and size of deletion
+    vectors from format version 3 on.
+    """
     unified = unified_partition_type(metadata)
-    partition = [pa.field("partition", partition_arrow_type(unified), False)] if unified.fields else []
-    vector = [pa.field("content_offset", pa.int64()), pa.field("content_size_in_bytes", pa.int64())] if metadata.format_version >= 3 else []
+    partition = (
+        [pa.field("partition", partition_arrow_type(unified), False)] if unified.fields else []
+    )
+    vector = (
+        [pa.field("content_offset", pa.int64()), pa.field("content_size_in_bytes", pa.int64())]
+        if metadata.format_version >= 3
+        else []
+    )
     return pa.schema(
         [
             pa.field("file_path", pa.string(), False),
@@ -51,19 +73,41 @@ def position_deletes_schema(metadata: TableMetadata) -> pa.Schema:
     )
 
 
-def position_deletes(metadata: TableMetadata, storage: Storage, snapshot: Snapshot | None) -> pa.Table:
-    """List the deleted positions of a snapshot. `row` is null except where a Parquet delete file carries the deleted rows; ORC and Avro
-    delete files that carry them are refused (Unsupported)."""
+def position_deletes(
+    metadata: TableMetadata, storage: Storage, snapshot: Snapshot | None
+) -> pa.Table:
+    """List the deleted positions of a snapshot. `row` is null except where a Parquet delete file
+    carries the deleted rows; ORC and Avro delete files that carry them are refused (Unsupported).
+    """
     schema, unified = position_deletes_schema(metadata), unified_partition_type(metadata)
-    chosen = [m for m in manifests_of(metadata, snapshot, storage) if delete_manifest(m) and m.has_live_files] if snapshot else []
-    work = partial(_manifest, storage=storage, unified=unified, schema=schema, row_type=_row_type(metadata))
+    chosen = (
+        [
+            m
+            for m in manifests_of(metadata, snapshot, storage)
+            if delete_manifest(m) and m.has_live_files
+        ]
+        if snapshot
+        else []
+    )
+    work = partial(
+        _manifest, storage=storage, unified=unified, schema=schema, row_type=_row_type(metadata)
+    )
     tables = [t for part in each(work, chosen, default_workers()) for t in part]
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
-def _manifest(manifest: ManifestFile, *, storage: Storage, unified: StructType, schema: pa.Schema, row_type: StructType) -> list[pa.Table]:
+def _manifest(
+    manifest: ManifestFile,
+    *,
+    storage: Storage,
+    unified: StructType,
+    schema: pa.Schema,
+    row_type: StructType,
+) -> list[pa.Table]:
     entries = live(read_manifest(storage, manifest, (*PLAN_COLUMNS, *DELETE)))
-    entries = entries.filter(pc.equal(entries.column("content"), int(DataFileContent.POSITION_DELETES))).combine_chunks()
+    entries = entries.filter(
+        pc.equal(entries.column("content"), int(DataFileContent.POSITION_DELETES))
+    ).combine_chunks()
     if not entries.num_rows:
         return []
     partitions = coerce_partition(column_of(entries, "partition"), unified)
@@ -72,14 +116,20 @@ def _manifest(manifest: ManifestFile, *, storage: Storage, unified: StructType, 
     vectors: dict[str, VectorFile] = {}
     for row_number, row in enumerate(rows):
         for places in _positions(row, storage, row_type, vectors):
-            partition = [c.take(pa.repeat(pa.scalar(row_number), len(places.positions))) for c in partitions]
-            tables.append(_table(places, partition, row, manifest.partition_spec_id, unified, schema))
+            partition = [
+                c.take(pa.repeat(pa.scalar(row_number), len(places.positions))) for c in partitions
+            ]
+            tables.append(
+                _table(places, partition, row, manifest.partition_spec_id, unified, schema)
+            )
     return tables
 
 
 @dataclass(frozen=True)
 class _Places:
-    """Hold deleted positions in data files. `rows`: the deleted rows, if the delete file carries them."""
+    """Hold deleted positions in data files. `rows`: the deleted rows, if the delete file carries
+    them.
+    """
 
     paths: pa.Array
     positions: pa.Array
@@ -87,7 +137,12 @@ class _Places:
 
 
 def _table(
-    places: _Places, partition: list[pa.Array], row: dict[str, Any], spec_id: int, unified: StructType, schema: pa.Schema
+    places: _Places,
+    partition: list[pa.Array],
+    row: dict[str, Any],
+    spec_id: int,
+    unified: StructType,
+    schema: pa.Schema,
 ) -> pa.Table:
     count = len(places.positions)
     columns: list[pa.Array] = []
@@ -111,43 +166,65 @@ def _table(
 
 
 def _row_type(metadata: TableMetadata) -> StructType:
-    """Make all of the table's columns optional: engines refuse a null struct around required columns."""
+    """Make all of the table's columns optional: engines refuse a null struct around required
+    columns.
+    """
     return StructType(*(replace(f, required=False) for f in metadata.schema().fields))
 
 
 def _positions(
-    row: dict[str, Any], storage: Storage, row_type: StructType, vectors: dict[str, VectorFile] | None = None
+    row: dict[str, Any],
+    storage: Storage,
+    row_type: StructType,
+    vectors: dict[str, VectorFile] | None = None,
 ) -> Iterator[_Places]:
-    """Yield the positions that one delete file deletes, in its order. `vectors`: Puffin files of this manifest that were read before."""
+    """Yield the positions that one delete file deletes, in its order. `vectors`: Puffin files of
+    this manifest that were read before.
+    """
     path, kind = row["file_path"], row["file_format"]
     if row["key_metadata"] is not None:
-        raise Unsupported(f"Delete file {path} is encrypted; encrypted tables are not supported.", file=path)
+        raise Unsupported(
+            f"Delete file {path} is encrypted; encrypted tables are not supported.", file=path
+        )
     if kind == "puffin":
         yield _vector(row, {} if vectors is None else vectors, storage)
         return
     try:
         with storage.open_input(path) as source:
             table = _READERS[kind](source, path)
-            rows = [project(b.column("row"), row_type) for b in table.to_batches()] if "row" in table.column_names else None
+            rows = (
+                [project(b.column("row"), row_type) for b in table.to_batches()]
+                if "row" in table.column_names
+                else None
+            )
     except FrazilError:
         raise
     except KeyError as e:
-        raise CorruptData(f"Position delete file {path} has an unknown format ({kind}) or lacks a column: {e}", file=path) from e
+        raise CorruptData(
+            f"Position delete file {path} has an unknown format ({kind}) or lacks a column: {e}",
+            file=path,
+        ) from e
     except OSError as e:
         if e.errno is not None:
             raise system_error(e, path, "read") from e
         raise CorruptData(f"Position delete file {path} cannot be read: {e}", file=path) from e
     except (pa.ArrowException, ValueError, EOFError) as e:
         raise CorruptData(f"Position delete file {path} cannot be read: {e}", file=path) from e
-    places = table.select(["file_path", "pos"]).cast(pa.schema([("file_path", pa.string()), ("pos", pa.int64())]))
+    places = table.select(["file_path", "pos"]).cast(
+        pa.schema([("file_path", pa.string()), ("pos", pa.int64())])
+    )
     for batch_number, batch in enumerate(places.to_batches()):
-        yield _Places(batch.column(0), batch.column(1), rows[batch_number] if rows is not None else None)
+        yield _Places(
+            batch.column(0), batch.column(1), rows[batch_number] if rows is not None else None
+        )
 
 
 def _vector(row: dict[str, Any], files: dict[str, VectorFile], storage: Storage) -> _Places:
     path, referenced = row["file_path"], row["referenced_data_file"]
     if referenced is None:
-        raise CorruptData(f"The deletion vector in {path} has no referenced_data_file in its manifest.", file=path)
+        raise CorruptData(
+            f"The deletion vector in {path} has no referenced_data_file in its manifest.", file=path
+        )
     place = row["content_offset"], row["content_size_in_bytes"]
     if path not in files:
         files[path] = VectorFile.read(path, storage, place)
@@ -164,7 +241,9 @@ def _no_rows(names: list[str], path: str) -> None:
 
 def _parquet(source: pa.NativeFile, path: str) -> pa.Table:
     file = pq.ParquetFile(source)
-    return file.read(columns=["file_path", "pos", *({"row"} & {*file.schema_arrow.names})]).combine_chunks()
+    return file.read(
+        columns=["file_path", "pos", *({"row"} & {*file.schema_arrow.names})]
+    ).combine_chunks()
 
 
 def _orc(source: pa.NativeFile, path: str) -> pa.Table:
@@ -179,7 +258,9 @@ def _avro(source: pa.NativeFile, path: str) -> pa.Table:
     if record.kind != "record":
         raise CorruptData(f"Position delete file {path} does not hold records.", file=path)
     _no_rows([name for name, _, _ in record.fields], path)
-    _, columns = read_columns(container, record, {"file_path": pa.string(), "pos": pa.int64()}, path)
+    _, columns = read_columns(
+        container, record, {"file_path": pa.string(), "pos": pa.int64()}, path
+    )
     return pa.table(columns)
 
 

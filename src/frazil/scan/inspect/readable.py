@@ -1,4 +1,6 @@
-"""Build the column `readable_metrics` of metadata tables: counts and bounds of every leaf column by name, with decoded bounds."""
+"""Build the column `readable_metrics` of metadata tables: counts and bounds of every leaf column by
+name, with decoded bounds.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,15 @@ METRIC_COLUMNS = tuple(column for _, column in (*_COUNTS, *_BOUNDS))
 
 
 def _leaves(schema: Schema) -> list[tuple[str, int, IcebergType]]:
-    """List (full name, id, type) of the primitive columns at any depth, in Java's order of names (by UTF-16)."""
-    named = [(schema.find_column_name(i) or str(i), i, f.field_type) for i, f in schema.by_id.items()]
-    leaves = [leaf for leaf in named if leaf[2].is_primitive and not isinstance(leaf[2], VariantType)]
+    """List (full name, id, type) of the primitive columns at any depth, in Java's order of names
+    (by UTF-16).
+    """
+    named = [
+        (schema.find_column_name(i) or str(i), i, f.field_type) for i, f in schema.by_id.items()
+    ]
+    leaves = [
+        leaf for leaf in named if leaf[2].is_primitive and not isinstance(leaf[2], VariantType)
+    ]
     return sorted(leaves, key=lambda leaf: leaf[0].encode("utf-16-be", "surrogatepass"))
 
 
@@ -35,11 +43,15 @@ def readable_type(schema: Schema) -> pa.StructType:
 
 
 def readable_metrics(entries: pa.Table, schema: Schema, repeats: Repeats) -> pa.Array:
-    """Return one struct per row, with null for a count or bound that a file lacks or that cannot be of the column's type."""
+    """Return one struct per row, with null for a count or bound that a file lacks or that cannot be
+    of the column's type.
+    """
     metrics = {column: MapColumn(entries.column(column)) for column in METRIC_COLUMNS}
     structs = []
     for _, field_id, type_ in _leaves(schema):
-        children = [repeats.same((field_id, column), metrics[column].at(field_id)) for _, column in _COUNTS]
+        children = [
+            repeats.same((field_id, column), metrics[column].at(field_id)) for _, column in _COUNTS
+        ]
         for _, column in _BOUNDS:
             values = to_door(decode_bounds(metrics[column].at(field_id), type_), type_)
             children.append(repeats.same((field_id, column), values))

@@ -1,4 +1,6 @@
-"""Share equal columns among manifests: column ids, constants and all-null columns repeat in manifest after manifest and are held once."""
+"""Share equal columns among manifests: column ids, constants and all-null columns repeat in
+manifest after manifest and are held once.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ import pyarrow as pa
 
 
 class Repeats:
-    """Replace an array by the equal one of an earlier manifest. Threads may share this object: one that misses an array keeps its own."""
+    """Replace an array by the equal one of an earlier manifest. Threads may share this object: one
+    that misses an array keeps its own.
+    """
 
     __slots__ = ("_before",)
 
@@ -16,7 +20,9 @@ class Repeats:
         self._before: dict[Hashable, pa.Array] = {}
 
     def same(self, purpose: Hashable, array: pa.Array) -> pa.Array:
-        """Return the last array kept for this purpose, type and length when it holds the same values, otherwise `array`."""
+        """Return the last array kept for this purpose, type and length when it holds the same
+        values, otherwise `array`.
+        """
         if array.null_count == len(array):
             purpose = "nulls"
         elif pa.types.is_floating(array.type):

@@ -20,7 +20,15 @@ METADATA_TABLES = (
     "history", "snapshots", "metadata_log_entries", "refs", "files", "data_files", "delete_files", "all_files", "all_data_files",
     "all_delete_files", "entries", "all_entries", "manifests", "all_manifests", "partitions", "position_deletes",
 )  # fmt: skip
-TIME_TRAVEL_TABLES = ("entries", "files", "data_files", "delete_files", "manifests", "partitions", "position_deletes")
+TIME_TRAVEL_TABLES = (
+    "entries",
+    "files",
+    "data_files",
+    "delete_files",
+    "manifests",
+    "partitions",
+    "position_deletes",
+)
 
 
 def metadata_table(
@@ -34,18 +42,25 @@ def metadata_table(
     row_filter: str | Predicate | None = None,
     case_sensitive: bool = True,
 ) -> pa.Table:
-    """Build one of `METADATA_TABLES` (any case), as of `snapshot_id` or `snapshot` (only `TIME_TRAVEL_TABLES`), else the current snapshot.
+    """Build one of `METADATA_TABLES` (any case), as of `snapshot_id` or `snapshot` (only
+    `TIME_TRAVEL_TABLES`), else the current snapshot.
 
-    `row_filter` (only `partitions`) is on the table's own columns. Raises InvalidInput for an argument that the metadata table does not
-    take.
+    `row_filter` (only `partitions`) is on the table's own columns. Raises InvalidInput for an
+    argument that the metadata table does not take.
     """
     table_name = _known(name)
     if table_name not in TIME_TRAVEL_TABLES and (snapshot_id is not None or snapshot is not None):
         hint = f"Metadata tables with time travel: {', '.join(TIME_TRAVEL_TABLES)}."
         raise InvalidInput(f"Cannot select snapshot in table: {table_name}", hint=hint)
     predicate = parse(row_filter) if isinstance(row_filter, str) else row_filter
-    if table_name != "partitions" and predicate is not None and not isinstance(predicate, AlwaysTrue):
-        raise InvalidInput(f"Metadata table {table_name} takes no row_filter; filter the Arrow table that it returns.")
+    if (
+        table_name != "partitions"
+        and predicate is not None
+        and not isinstance(predicate, AlwaysTrue)
+    ):
+        raise InvalidInput(
+            f"Metadata table {table_name} takes no row_filter; filter the Arrow table that it returns."
+        )
     if snapshot_id is not None:
         snapshot = metadata.snapshot_by_id(snapshot_id)
     chosen = snapshot or metadata.current_snapshot()
@@ -59,7 +74,14 @@ def metadata_table(
 def metadata_table_schema(name: str, metadata: TableMetadata) -> pa.Schema:
     """Return the columns of a metadata table of this table."""
     match _known(name):
-        case "files" | "data_files" | "delete_files" | "all_files" | "all_data_files" | "all_delete_files":
+        case (
+            "files"
+            | "data_files"
+            | "delete_files"
+            | "all_files"
+            | "all_data_files"
+            | "all_delete_files"
+        ):
             return files.files_schema(metadata)
         case "entries" | "all_entries":
             return files.entries_schema(metadata)
@@ -74,7 +96,10 @@ def metadata_table_schema(name: str, metadata: TableMetadata) -> pa.Schema:
 def _known(name: str) -> str:
     lower_name = name.lower()
     if lower_name not in METADATA_TABLES:
-        raise InvalidInput(f"There is no metadata table {name!r}.", hint=f"Metadata tables: {', '.join(METADATA_TABLES)}.")
+        raise InvalidInput(
+            f"There is no metadata table {name!r}.",
+            hint=f"Metadata tables: {', '.join(METADATA_TABLES)}.",
+        )
     return lower_name
 
 

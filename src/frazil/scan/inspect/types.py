@@ -1,4 +1,6 @@
-"""Map Iceberg types to the Arrow types that metadata tables show to users: uuid is text, variant and unknown have no bounds."""
+"""Map Iceberg types to the Arrow types that metadata tables show to users: uuid is text, variant
+and unknown have no bounds.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +52,18 @@ def door_type(type_: IcebergType) -> pa.DataType:
         case UnknownType():
             return pa.null()
         case StructType():
-            return pa.struct([pa.field(f.name, door_type(f.field_type), not f.required) for f in type_.fields])
+            return pa.struct(
+                [pa.field(f.name, door_type(f.field_type), not f.required) for f in type_.fields]
+            )
         case ListType():
-            return pa.list_(pa.field("element", door_type(type_.element_type), not type_.element_required))
+            return pa.list_(
+                pa.field("element", door_type(type_.element_type), not type_.element_required)
+            )
         case MapType():
-            return pa.map_(door_type(type_.key_type), pa.field("value", door_type(type_.value_type), not type_.value_required))
+            return pa.map_(
+                door_type(type_.key_type),
+                pa.field("value", door_type(type_.value_type), not type_.value_required),
+            )
     return arrow_value_type(type_)
 
 
@@ -63,11 +72,18 @@ def to_door(values: pa.Array, type_: IcebergType) -> pa.Array:
     shown = door_type(type_)
     match type_:
         case UUIDType():
-            return pa.array([None if v is None else str(uuid.UUID(bytes=v)) for v in values.to_pylist()], type=pa.string())
+            return pa.array(
+                [None if v is None else str(uuid.UUID(bytes=v)) for v in values.to_pylist()],
+                type=pa.string(),
+            )
         case UnknownType() | VariantType():
             return pa.nulls(len(values), shown)
         case FixedType(length=n):
-            return values.cast(shown) if values.type != shown and not _other_length(values, n) else pa.nulls(len(values), shown)
+            return (
+                values.cast(shown)
+                if values.type != shown and not _other_length(values, n)
+                else pa.nulls(len(values), shown)
+            )
     return values if values.type == shown else values.cast(shown)
 
 

@@ -1,8 +1,9 @@
-"""Prune a large manifest by bounds before its other columns are read, which only the files that bounds keep need.
+"""Prune a large manifest by bounds before its other columns are read, which only the files that
+bounds keep need.
 
-That saves time only where a filter keeps few files of a manifest, and costs a second look into it where it keeps many. A few of the
-manifest's blocks are therefore pruned first, as a sample. What else is known of the files that are kept is then read from their blocks
-alone.
+That saves time only where a filter keeps few files of a manifest, and costs a second look into it
+where it keeps many. A few of the manifest's blocks are therefore pruned first, as a sample. What
+else is known of the files that are kept is then read from their blocks alone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ import pyarrow as pa
 from frazil.codec.avro import Container
 from frazil.codec.manifest import decode_manifest
 from frazil.expr.building import from_numpy, to_numpy
-from frazil.scan.manifests import PLAN_COLUMNS, PRUNED_BY, STATISTICS, column_of, is_cached, manifest_bytes, read_manifest
+from frazil.scan.manifests import (
+    PLAN_COLUMNS,
+    PRUNED_BY,
+    STATISTICS,
+    column_of,
+    is_cached,
+    manifest_bytes,
+    read_manifest,
+)
 from frazil.spec.manifest import ManifestFile
 from frazil.storage import Storage
 
@@ -30,10 +39,13 @@ _ROW = "_row"
 
 
 def prune_by_bounds_first(
-    storage: Storage, manifest: ManifestFile, entries: Callable[[pa.Table], pa.Table], prune: Callable[[pa.Table], Pruned]
+    storage: Storage,
+    manifest: ManifestFile,
+    entries: Callable[[pa.Table], pa.Table],
+    prune: Callable[[pa.Table], Pruned],
 ) -> Pruned | None:
-    """Read and prune a manifest: (files that are left, skipped by partition values, skipped by statistics). None for one that is small, was
-    read before, or has many files that are left.
+    """Read and prune a manifest: (files that are left, skipped by partition values, skipped by
+    statistics). None for one that is small, was read before, or has many files that are left.
 
     `entries`: the entries that are planned at all. `prune`: as `prune.file_pruner` makes it.
     """
@@ -49,7 +61,9 @@ def prune_by_bounds_first(
     if not _few(left, table):
         return None
     rows = to_numpy(column_of(left, _ROW))
-    others = decode_manifest(data, manifest, columns=_OTHERS, choose=lambda container: _of_rows(container, rows))
+    others = decode_manifest(
+        data, manifest, columns=_OTHERS, choose=lambda container: _of_rows(container, rows)
+    )
     left = left.drop_columns(["_match"])
     for name in others.column_names:
         left = left.append_column(name, others.column(name))
@@ -68,8 +82,12 @@ def _sample(container: Container) -> tuple[Container, None]:
     return container.part(range(count) if count <= SAMPLED_BLOCKS else spread), None
 
 
-def _of_rows(container: Container, rows: npt.NDArray[np.int64]) -> tuple[Container, npt.NDArray[np.int64]]:
-    """Choose the blocks that hold some entries (ascending), and return the numbers of these entries in them."""
+def _of_rows(
+    container: Container, rows: npt.NDArray[np.int64]
+) -> tuple[Container, npt.NDArray[np.int64]]:
+    """Choose the blocks that hold some entries (ascending), and return the numbers of these entries
+    in them.
+    """
     counts = np.array([count for count, _, _ in container.spans], dtype=np.int64)
     firsts = np.cumsum(counts) - counts
     blocks = np.searchsorted(firsts, rows, side="right") - 1

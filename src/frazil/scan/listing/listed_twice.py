@@ -1,6 +1,8 @@
-"""Refuse snapshots that list a data file twice: its rows would be read twice, and deletes may apply to one entry and not to the other.
+"""Refuse snapshots that list a data file twice: its rows would be read twice, and deletes may apply
+to one entry and not to the other.
 
-Such a snapshot is what a job leaves that added its files a second time. Other engines return the rows twice without an error.
+Such a snapshot is what a job leaves that added its files a second time. Other engines return the
+rows twice without an error.
 """
 
 from __future__ import annotations
@@ -22,13 +24,19 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
 
 _FEW = 2000  # paths; so few are compared without hashing
-_SUFFIX = 64  # bytes at the end of a path, enough to tell nearly all files apart: names that Java gives have at least 58
+# bytes at the end of a path, enough to tell nearly all files apart: names that Java gives have at
+# least 58
+_SUFFIX = 64
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 Numbers = npt.NDArray[np.int64]
 
 
-def refuse_files_listed_twice(groups: Sequence[PlannedFiles], metadata: TableMetadata, snapshot: Snapshot) -> None:
-    """Raise CorruptData, which names the file, the snapshot, and the snapshots that added the file. Checking 100,000 files takes 7 ms."""
+def refuse_files_listed_twice(
+    groups: Sequence[PlannedFiles], metadata: TableMetadata, snapshot: Snapshot
+) -> None:
+    """Raise CorruptData, which names the file, the snapshot, and the snapshots that added the file.
+    Checking 100,000 files takes 7 ms.
+    """
     groups = [g for g in groups if len(g)]
     if not groups:
         return
@@ -37,9 +45,17 @@ def refuse_files_listed_twice(groups: Sequence[PlannedFiles], metadata: TableMet
     if not len(rows):
         return
     path = paths[int(rows[0])].as_py()
-    added_by = pa.concat_arrays([column_of(g.table, "snapshot_id") for g in groups]).take(from_numpy(rows)).to_pylist()
+    added_by = (
+        pa.concat_arrays([column_of(g.table, "snapshot_id") for g in groups])
+        .take(from_numpy(rows))
+        .to_pylist()
+    )
     snapshots = [s for s in map(metadata.snapshots.by_id, dict.fromkeys(added_by)) if s is not None]
-    again = max(snapshots, key=lambda s: (s.sequence_number or 0, s.timestamp_ms)) if len(set(added_by)) > 1 and snapshots else None
+    again = (
+        max(snapshots, key=lambda s: (s.sequence_number or 0, s.timestamp_ms))
+        if len(set(added_by)) > 1 and snapshots
+        else None
+    )
     before = again.parent_snapshot_id if again is not None else None
     hint = "Read an older snapshot (snapshot_id=…), or go back to one with manage_snapshots().set_current_snapshot(…)."
     if before is not None:
@@ -49,16 +65,25 @@ def refuse_files_listed_twice(groups: Sequence[PlannedFiles], metadata: TableMet
     raise CorruptData(
         f"Snapshot {snapshot.snapshot_id} of table {metadata.location} lists data file {path} {len(rows)} times (added by {adders}); its "
         "rows would be read as often.",
-        hint=hint, table=metadata.location, snapshot_id=snapshot.snapshot_id, file=path,
-    )  # fmt: skip
+        hint=hint,
+        table=metadata.location,
+        snapshot_id=snapshot.snapshot_id,
+        file=path,
+    )
 
 
 def rows_of_a_repeated_path(paths: pa.Array) -> Numbers:
-    """Find the rows of one path that occurs more than once, in any spelling (`file:/x` and `/x` are one file); usually there is none."""
+    """Find the rows of one path that occurs more than once, in any spelling (`file:/x` and `/x` are
+    one file); usually there is none.
+    """
     rows: Numbers = np.arange(len(paths))
     if len(paths) > _FEW:
         start = _common_start(paths)
-        rows = _alike(paths, len(start.encode())) if _one_spelling(paths, start) else _alike(normalised(paths), 0)
+        rows = (
+            _alike(paths, len(start.encode()))
+            if _one_spelling(paths, start)
+            else _alike(normalised(paths), 0)
+        )
     if not len(rows):
         return rows
     some = normalised(paths.take(from_numpy(rows))).dictionary_encode().indices.to_numpy()
@@ -67,31 +92,49 @@ def rows_of_a_repeated_path(paths: pa.Array) -> Numbers:
 
 
 def _common_start(paths: pa.Array) -> str:
-    """Return the text with which all paths begin: that with which the first and the last of them in order do."""
+    """Return the text with which all paths begin: that with which the first and the last of them in
+    order do.
+    """
     ends = pc.min_max(paths).as_py()
-    common = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(ends["min"], ends["max"], strict=False))
+    common = itertools.takewhile(
+        lambda pair: pair[0] == pair[1], zip(ends["min"], ends["max"], strict=False)
+    )
     return "".join(first for first, _ in common)
 
 
 def _one_spelling(paths: pa.Array, start: str) -> bool:
-    """Tell whether no file can be listed under two spellings: all paths share a scheme and a prefix, no other slash is doubled, and
-    none has a `/./`. `start`: the text with which all of them begin."""
+    """Tell whether no file can be listed under two spellings: all paths share a scheme and a
+    prefix, no other slash is doubled, and none has a `/./`. `start`: the text with which all of
+    them begin."""
     scheme, slash, rest = start.partition("/")
     if not slash or (scheme and not rest.strip("/")):
         return False
     data = np.frombuffer(paths.buffers()[2], np.uint8)[_edges(paths)[0] : _edges(paths)[-1]]
     own = sum(start.startswith("//", offset) for offset in range(len(start)))
-    return _count(b"//", data) == own * len(paths) and not (_count(b"/.", data) and b"/./" in data.tobytes())
+    return _count(b"//", data) == own * len(paths) and not (
+        _count(b"/.", data) and b"/./" in data.tobytes()
+    )
 
 
 def _count(pair: bytes, data: npt.NDArray[np.uint8]) -> int:
-    """Count the places where two bytes follow each other; those at even and those at odd places are compared as numbers of two bytes."""
+    """Count the places where two bytes follow each other; those at even and those at odd places are
+    compared as numbers of two bytes.
+    """
     number = int.from_bytes(pair, "little")
-    return sum(int(np.count_nonzero(data[first : len(data) - (len(data) - first) % 2].view("<u2") == number)) for first in (0, 1))
+    return sum(
+        int(
+            np.count_nonzero(
+                data[first : len(data) - (len(data) - first) % 2].view("<u2") == number
+            )
+        )
+        for first in (0, 1)
+    )
 
 
 def _alike(paths: pa.Array, start: int) -> Numbers:
-    """Find the rows whose paths may be equal, by a hash of the last bytes of each path; all begin with the same `start` bytes."""
+    """Find the rows whose paths may be equal, by a hash of the last bytes of each path; all begin
+    with the same `start` bytes.
+    """
     edges = _edges(paths).astype(np.int64)
     begins, ends = edges[:-1], edges[1:]
     lengths = ends - begins

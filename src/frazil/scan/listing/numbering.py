@@ -1,8 +1,10 @@
-"""Number the data files of a snapshot, so that (snapshot, number) names the same file at every planning, as the offset of a stream must.
+"""Number the data files of a snapshot, so that (snapshot, number) names the same file at every
+planning, as the offset of a stream must.
 
-A snapshot's manifest list never changes, nor do its manifests. So files are counted from 0 in the order of the list and of the entries in
-each manifest, whatever a plan leaves out and in whatever order it reads. The counts come from the list; a manifest is opened only when its
-files are wanted, or when an old writer left the counts out.
+A snapshot's manifest list never changes, nor do its manifests. So files are counted from 0 in the
+order of the list and of the entries in each manifest, whatever a plan leaves out and in whatever
+order it reads. The counts come from the list; a manifest is opened only when its files are wanted,
+or when an old writer left the counts out.
 """
 
 from __future__ import annotations
@@ -29,9 +31,11 @@ from frazil.storage import Storage
 
 @dataclass(frozen=True)
 class FileNumbers:
-    """Hold the numbers of a snapshot's data files: those of all its live files, or (`added`) of the files that it added.
+    """Hold the numbers of a snapshot's data files: those of all its live files, or (`added`) of the
+    files that it added.
 
-    `counts`: the number of files in each of `manifests`. `files`: the numbers that are wanted; None: all.
+    `counts`: the number of files in each of `manifests`. `files`: the numbers that are wanted;
+    None: all.
     """
 
     snapshot_id: int
@@ -53,7 +57,9 @@ class FileNumbers:
         """Return the manifests with files whose numbers are wanted, in their order."""
         files = range(self.total) if self.files is None else self.files
         spans = zip(self.manifests, self.firsts, self.counts, strict=True)
-        return [m for m, first, count in spans if first < files.stop and first + count > files.start]
+        return [
+            m for m, first, count in spans if first < files.stop and first + count > files.start
+        ]
 
     def choose(self, entries: pa.Table) -> pa.Table:
         """Keep the entries of a manifest that have numbers."""
@@ -64,18 +70,21 @@ class FileNumbers:
         return entries.filter(pc.and_(new, of_snapshot))
 
     def numbered(self, manifest: ManifestFile, chosen: pa.Table) -> pa.Table:
-        """Add the column `NUMBER` to the chosen entries of a manifest, and keep those whose numbers are wanted.
+        """Add the column `NUMBER` to the chosen entries of a manifest, and keep those whose numbers
+        are wanted.
 
-        Raises CorruptData when there are more or fewer entries than the manifest list says: all later files would get wrong numbers.
+        Raises CorruptData when there are more or fewer entries than the manifest list says: all
+        later files would get wrong numbers.
         """
         position = self._positions[manifest.manifest_path]
         first, count = self.firsts[position], self.counts[position]
         if chosen.num_rows != count:
             raise CorruptData(
                 f"Manifest {manifest.manifest_path} has {chosen.num_rows} files, the manifest list says {count}: they cannot be numbered.",
-                hint="Rewrite the table's manifests: later snapshots then have correct counts.", file=manifest.manifest_path,
+                hint="Rewrite the table's manifests: later snapshots then have correct counts.",
+                file=manifest.manifest_path,
                 snapshot_id=self.snapshot_id,
-            )  # fmt: skip
+            )
         table = chosen.append_column(NUMBER, pa.array(range(first, first + count), pa.int64()))
         if self.files is None:
             return table
@@ -88,14 +97,22 @@ class FileNumbers:
 
 
 def number_files(
-    metadata: TableMetadata, snapshot: Snapshot, storage: Storage, *, added: bool = False, files: range | None = None
+    metadata: TableMetadata,
+    snapshot: Snapshot,
+    storage: Storage,
+    *,
+    added: bool = False,
+    files: range | None = None,
 ) -> FileNumbers:
-    """Number the data files of a snapshot. `added`: only the files that it added, counted on their own; `files`: the numbers wanted.
+    """Number the data files of a snapshot. `added`: only the files that it added, counted on their
+    own; `files`: the numbers wanted.
 
     Raises InvalidInput for a range with a step or a negative start.
     """
     if files is not None and (files.step != 1 or files.start < 0):
-        raise InvalidInput(f"File numbers must be a range that starts at 0 or above and has no step, not {files}.")
+        raise InvalidInput(
+            f"File numbers must be a range that starts at 0 or above and has no step, not {files}."
+        )
     data = [m for m in manifests_of(metadata, snapshot, storage) if is_data(m)]
     if added:
         data = [m for m in data if m.added_snapshot_id == snapshot.snapshot_id]
@@ -104,10 +121,15 @@ def number_files(
     unknown = [m for m, count in zip(data, counts, strict=True) if count is None]
     columns = ("status", "snapshot_id", "file_path")
     threads = threads_for(unknown, storage, default_workers())
-    read = each(lambda m: numbers.choose(read_manifest(storage, m, columns)).num_rows, unknown, threads)
+    read = each(
+        lambda m: numbers.choose(read_manifest(storage, m, columns)).num_rows, unknown, threads
+    )
     return replace(numbers, counts=tuple(next(read) if c is None else c for c in counts))
 
 
 def _count(manifest: ManifestFile, added: bool) -> int | None:
-    counts: Sequence[int | None] = (manifest.added_files_count, 0 if added else manifest.existing_files_count)
+    counts: Sequence[int | None] = (
+        manifest.added_files_count,
+        0 if added else manifest.existing_files_count,
+    )
     return None if None in counts else sum(c for c in counts if c is not None)

@@ -1,4 +1,6 @@
-"""Gather records of scans in memory, and write them in the background: a scan neither waits for its record nor fails with it."""
+"""Gather records of scans in memory, and write them in the background: a scan neither waits for its
+record nor fails with it.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ _RETRY_SECONDS = 600.0
 
 @dataclass(frozen=True, eq=False)
 class PendingScan:
-    """Hold a record that is not written yet. `record` makes it, in the background. `witness`: a file of the table, without which the table
-    is gone and nothing is written any more."""
+    """Hold a record that is not written yet. `record` makes it, in the background. `witness`: a
+    file of the table, without which the table is gone and nothing is written any more."""
 
     directory: str
     storage: Storage
@@ -33,14 +35,20 @@ class PendingScan:
 
 
 class ScanLogBuffer:
-    """Write records every `seconds`, when there are many, and when the process ends. Records beyond a limit are dropped."""
+    """Write records every `seconds`, when there are many, and when the process ends. Records beyond
+    a limit are dropped.
+    """
 
     def __init__(self, seconds: float = SECONDS):
         self.seconds = seconds
         self._clear()
 
     def _clear(self) -> None:
-        self._lock, self._writing, self._many = threading.Lock(), threading.Lock(), threading.Event()
+        self._lock, self._writing, self._many = (
+            threading.Lock(),
+            threading.Lock(),
+            threading.Event(),
+        )
         self._pending: list[PendingScan] = []
         self._thread: threading.Thread | None = None
         self._blocked: dict[str, float] = {}
@@ -48,13 +56,18 @@ class ScanLogBuffer:
     def add(self, scan: PendingScan) -> None:
         """Take a record, in microseconds."""
         with self._lock:
-            if len(self._pending) >= MOST_PENDING or self._blocked.get(scan.directory, 0.0) > time.monotonic():
+            if (
+                len(self._pending) >= MOST_PENDING
+                or self._blocked.get(scan.directory, 0.0) > time.monotonic()
+            ):
                 return
             self._pending.append(scan)
             if len(self._pending) >= MANY:
                 self._many.set()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="frazil-scan-log", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run, name="frazil-scan-log", daemon=True
+                )
                 self._thread.start()
 
     def _run(self) -> None:
@@ -68,7 +81,9 @@ class ScanLogBuffer:
                     return
 
     def flush(self) -> None:
-        """Write what is pending. A log that cannot be written is left alone for ten minutes, with a line in the log."""
+        """Write what is pending. A log that cannot be written is left alone for ten minutes, with a
+        line in the log.
+        """
         with self._writing:
             with self._lock:
                 pending, self._pending = self._pending, []
@@ -87,7 +102,12 @@ class ScanLogBuffer:
         except Exception as error:  # whatever it is, it must not reach the reader of the table
             with self._lock:
                 self._blocked[directory] = time.monotonic() + _RETRY_SECONDS
-            _log.warning("The scan log %s cannot be written (%s: %s); scans go on without it.", directory, type(error).__name__, error)
+            _log.warning(
+                "The scan log %s cannot be written (%s: %s); scans go on without it.",
+                directory,
+                type(error).__name__,
+                error,
+            )
 
 
 BUFFER = ScanLogBuffer()

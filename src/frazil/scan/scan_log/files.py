@@ -1,7 +1,8 @@
 """Write, rotate, list and read the files of a table's scan log.
 
-Each file is written once, under a name of its own, so that any number of processes write at the same time, on every store. The directory's
-name begins with `_`: clean-ups of orphan files pass over it.
+Each file is written once, under a name of its own, so that any number of processes write at the
+same time, on every store. The directory's name begins with `_`: clean-ups of orphan files pass over
+it.
 """
 
 from __future__ import annotations
@@ -34,13 +35,17 @@ def directory_of(metadata: TableMetadata) -> str:
 
 
 def write_lines(storage: Storage, directory: str, lines: Iterable[bytes]) -> None:
-    """Write records into new files, and remove the oldest files beyond the limit. Raises the errors of the store."""
+    """Write records into new files, and remove the oldest files beyond the limit. Raises the errors
+    of the store.
+    """
     for content in _packed(lines):
         name = f"{time.time_ns() // 1_000_000:013d}-{uuid.uuid4().hex[:12]}.jsonl"
         storage.write(join(directory, name), content, synced=False)
     names = _entries(storage, directory)
     begun = time.time_ns() // 1_000_000 - _DAY
-    stale = [f.location for f in names if not _is_log(f) and f.modified_ms < begun]  # left by processes that were killed
+    stale = [
+        f.location for f in names if not _is_log(f) and f.modified_ms < begun
+    ]  # left by processes that were killed
     old = [f.location for f in names if _is_log(f)]
     storage.delete_many([*stale, *old[: max(0, len(old) - MOST_FILES)]])
 
@@ -68,7 +73,9 @@ def _is_log(file: FileInfo) -> bool:
 
 
 def log_files(metadata: TableMetadata, storage: Storage) -> list[str]:
-    """List the files of a table's scan log, for a purge. Returns none where the directory cannot be listed, with a warning."""
+    """List the files of a table's scan log, for a purge. Returns none where the directory cannot be
+    listed, with a warning.
+    """
     directory = directory_of(metadata)
     try:
         return [f.location for f in _entries(storage, directory)]
@@ -92,7 +99,9 @@ def read_log(metadata: TableMetadata, storage: Storage) -> list[LoggedScan]:
         damaged += wrong
     if damaged:
         shown = ", ".join(damaged[:3]) + (", …" if len(damaged) > 3 else "")
-        _log.warning("The scan log %s has records that cannot be read, and are ignored: %s", directory, shown)
+        _log.warning(
+            "The scan log %s has records that cannot be read, and are ignored: %s", directory, shown
+        )
     return sorted(logged_scans, key=lambda s: s.time_ms)
 
 

@@ -1,4 +1,6 @@
-"""Describe one logged scan: what it planned to read, and by which columns it filtered. Lines of JSON hold the records."""
+"""Describe one logged scan: what it planned to read, and by which columns it filtered. Lines of
+JSON hold the records.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,9 @@ _MOST_NODES = 200
 class LoggedPart:
     """Describe what a filter asks of one column: one of the conditions that must all hold.
 
-    `column`: the field id. `kind`: one of `KINDS`; `other` is anything that is no plain comparison with constants. `points`: the values
-    of `equal`, `in` and `prefix`. `low`, `high`: the ends of a `range`, or of a long IN list; None: open. Without any value the kind is all
-    that is known.
+    `column`: the field id. `kind`: one of `KINDS`; `other` is anything that is no plain comparison
+    with constants. `points`: the values of `equal`, `in` and `prefix`. `low`, `high`: the ends of a
+    `range`, or of a long IN list; None: open. Without any value the kind is all that is known.
     """
 
     column: int
@@ -55,14 +57,18 @@ class LoggedPart:
 
     def cut(self, length: int) -> LoggedPart:
         """Return the part with texts and bytes cut to their first characters."""
-        low, high, *points = (v[:length] if isinstance(v, str | bytes) else v for v in (self.low, self.high, *self.points))
+        low, high, *points = (
+            v[:length] if isinstance(v, str | bytes) else v
+            for v in (self.low, self.high, *self.points)
+        )
         return replace(self, points=tuple(points), low=low, high=high)
 
 
 @dataclass(frozen=True)
 class LoggedScan:
-    """Describe one planned scan: when, of which snapshot, the files and bytes that it planned to read, those of the whole table (None where
-    the snapshot's summary does not tell), and its filter."""
+    """Describe one planned scan: when, of which snapshot, the files and bytes that it planned to
+    read, those of the whole table (None where the snapshot's summary does not tell), and its
+    filter."""
 
     time_ms: int
     snapshot_id: int
@@ -87,21 +93,33 @@ def _parts(bound: Bound) -> tuple[LoggedPart, ...]:
             return ()  # engines add IS NOT NULL to every comparison
         case NullTest(term=BoundReference(field_id=i)):
             return (LoggedPart(i, "null"),)
-        case Comparison(op="eq" | "nseq", left=BoundReference(field_id=i), right=BoundLiteral(value=v)) if v is not None:
+        case Comparison(
+            op="eq" | "nseq", left=BoundReference(field_id=i), right=BoundLiteral(value=v)
+        ) if v is not None:
             return (LoggedPart(i, "equal", (v,)),)
-        case Comparison(op=op, left=BoundReference(field_id=i), right=BoundLiteral(value=v)) if v is not None:
+        case Comparison(op=op, left=BoundReference(field_id=i), right=BoundLiteral(value=v)) if (
+            v is not None
+        ):
             if type(v) is int and op in ("lt", "gt"):
                 v += 1 if op == "gt" else -1
-            return (LoggedPart(i, "range", low=v) if op in ("gt", "ge") else LoggedPart(i, "range", high=v),)
+            return (
+                LoggedPart(i, "range", low=v)
+                if op in ("gt", "ge")
+                else LoggedPart(i, "range", high=v),
+            )
         case Membership(term=BoundReference(field_id=i), values=values) if values:
             if len(values) > MOST_VALUES:
                 return (LoggedPart(i, "in", low=values[0], high=values[-1]),)
             return (LoggedPart(i, "in", tuple(values)),)
         case PrefixTest(term=BoundReference(field_id=i), prefix=prefix) if prefix:
             return (LoggedPart(i, "prefix", (prefix,)),)
-        case LikeTest(term=BoundReference(field_id=i), pieces=(str() as prefix, *_), ignore_case=False):
+        case LikeTest(
+            term=BoundReference(field_id=i), pieces=(str() as prefix, *_), ignore_case=False
+        ):
             return (LoggedPart(i, "prefix", (prefix,)),)
-    columns = {n.field_id: None for n in islice(walk(bound), _MOST_NODES) if isinstance(n, BoundReference)}
+    columns = {
+        n.field_id: None for n in islice(walk(bound), _MOST_NODES) if isinstance(n, BoundReference)
+    }
     return tuple(LoggedPart(i, "other") for i in columns)
 
 
@@ -122,21 +140,37 @@ def _joined(parts: Iterable[LoggedPart]) -> tuple[LoggedPart, ...]:
     return tuple(joined)
 
 
-# JSON ---------------------------------------------------------------------------------------------------------------------------------
+# JSON
+# ---------------------------------------------------------------------------------------------------------------------------------
 
 
 def line_of(scan: LoggedScan) -> bytes:
-    """Return a record as one line of JSON. Bytes are hexadecimal, decimals numbers; a value that is no finite number is left out."""
+    """Return a record as one line of JSON. Bytes are hexadecimal, decimals numbers; a value that is
+    no finite number is left out.
+    """
     filters = [
         {"column": p.column, "kind": p.kind}
-        | ({"values": [_stored(v) for v in p.points]} if p.points and all(_stored(v) is not None for v in p.points) else {})
-        | {name: stored for name, v in (("low", p.low), ("high", p.high)) if v is not None and (stored := _stored(v)) is not None}
+        | (
+            {"values": [_stored(v) for v in p.points]}
+            if p.points and all(_stored(v) is not None for v in p.points)
+            else {}
+        )
+        | {
+            name: stored
+            for name, v in (("low", p.low), ("high", p.high))
+            if v is not None and (stored := _stored(v)) is not None
+        }
         for p in scan.parts
     ]
     record = {
-        "time_ms": scan.time_ms, "snapshot_id": scan.snapshot_id, "files": scan.files, "bytes": scan.bytes,
-        "table_files": scan.table_files, "table_bytes": scan.table_bytes, "filter": filters,
-    }  # fmt: skip
+        "time_ms": scan.time_ms,
+        "snapshot_id": scan.snapshot_id,
+        "files": scan.files,
+        "bytes": scan.bytes,
+        "table_files": scan.table_files,
+        "table_bytes": scan.table_bytes,
+        "filter": filters,
+    }
     return json.dumps(record, separators=(",", ":")).encode() + b"\n"
 
 
@@ -158,21 +192,38 @@ def scan_of(line: bytes) -> LoggedScan:
     record = json.loads(line)
     if not isinstance(record, dict):
         raise ValueError("no object")
-    time_ms, snapshot_id, files, size = (_number(record, name) for name in ("time_ms", "snapshot_id", "files", "bytes"))
-    table_files, table_bytes = (None if record.get(n) is None else _number(record, n) for n in ("table_files", "table_bytes"))
+    time_ms, snapshot_id, files, size = (
+        _number(record, name) for name in ("time_ms", "snapshot_id", "files", "bytes")
+    )
+    table_files, table_bytes = (
+        None if record.get(n) is None else _number(record, n)
+        for n in ("table_files", "table_bytes")
+    )
     filters = record.get("filter")
     if not isinstance(filters, list) or len(filters) > 2 * MOST_PARTS:
         raise ValueError("filter")
-    return LoggedScan(time_ms, snapshot_id, files, size, table_files, table_bytes, tuple(_part(p) for p in filters))
+    return LoggedScan(
+        time_ms,
+        snapshot_id,
+        files,
+        size,
+        table_files,
+        table_bytes,
+        tuple(_part(p) for p in filters),
+    )
 
 
 def _part(record: Any) -> LoggedPart:
     if not isinstance(record, dict) or record.get("kind") not in KINDS:
         raise ValueError("filter")
     points, low, high = record.get("values", []), record.get("low"), record.get("high")
-    if not isinstance(points, list) or not all(isinstance(v, int | float | str) for v in (*points, low or 0, high or 0)):
+    if not isinstance(points, list) or not all(
+        isinstance(v, int | float | str) for v in (*points, low or 0, high or 0)
+    ):
         raise ValueError("filter")
-    return LoggedPart(_number(record, "column"), record["kind"], tuple(points[:MOST_VALUES]), low, high)
+    return LoggedPart(
+        _number(record, "column"), record["kind"], tuple(points[:MOST_VALUES]), low, high
+    )
 
 
 def _number(record: Mapping[str, Any], name: str) -> int:

@@ -1,8 +1,8 @@
 """Implement Spark's catalog interfaces over a catalog of Frazil's.
 
-Spark's analyser asks a catalog for each table that a statement names. For a query the answer is a V1Table that stands for the plan of the
-table's native scan (`jvm_catalog.relation`), so that SQL reads as `Table.to_spark` does. For any other statement, and for writes, it is a
-`ServedTable`.
+Spark's analyser asks a catalog for each table that a statement names. For a query the answer is a
+V1Table that stands for the plan of the table's native scan (`jvm_catalog.relation`), so that SQL
+reads as `Table.to_spark` does. For any other statement, and for writes, it is a `ServedTable`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,13 @@ from frazil.spark.catalog.relation import Relations, shown_columns, stated_optio
 from frazil.spark.catalog.staged import StagedTable
 from frazil.spark.catalog.table import ServedTable, ShownTable
 from frazil.spark.catalog.views import ServedViews
-from frazil.spark.door.read_target import STATE_OPTIONS, ReadRequest, ReadTarget, read_request, with_suffixes
+from frazil.spark.door.read_target import (
+    STATE_OPTIONS,
+    ReadRequest,
+    ReadTarget,
+    read_request,
+    with_suffixes,
+)
 from frazil.spark.host import jvm_errors, jvm_relations
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
@@ -47,7 +53,9 @@ _VIEWS = ("RelationCatalog",) if HAS_VIEWS else ()
 
 
 class ServedCatalog(ServedViews):
-    """Answer Spark's calls for one catalog in one session. `calls`: what a statement does, as a user could have typed it."""
+    """Answer Spark's calls for one catalog in one session. `calls`: what a statement does, as a
+    user could have typed it.
+    """
 
     Java = implementing(*(CATALOG + name for name in (*_INTERFACES, *_VIEWS)))
 
@@ -73,7 +81,9 @@ class ServedCatalog(ServedViews):
         return self.types.catalog_capabilities(_CAPABILITIES)
 
     def useNullableQuerySchema(self) -> bool:
-        return True  # as in Java Iceberg: the columns of CREATE TABLE … AS SELECT take nulls, also where the query's do not
+        # as in Java Iceberg: the columns of CREATE TABLE … AS SELECT take nulls, also where the
+        # query's do not
+        return True
 
     def tableStateOptionKeys(self) -> Any:
         return self.types.option_keys(STATE_OPTIONS)
@@ -88,7 +98,9 @@ class ServedCatalog(ServedViews):
 
     def listTableSummaries(self, namespace: Any) -> Any:
         with self._spark_errors(namespace=namespace):
-            return jvm_relations.summaries(self.types, list(self.calls.list_tables(tuple(namespace))))
+            return jvm_relations.summaries(
+                self.types, list(self.calls.list_tables(tuple(namespace)))
+            )
 
     def tableExists(self, identifier: Any) -> bool:
         parts = self.types.names(identifier)
@@ -121,17 +133,29 @@ class ServedCatalog(ServedViews):
         named = (self.calls.name, *parts)
         own, name = parts[: len(parts) - len(suffixes)], full_name(named)
         if request.writes:
-            branch = _written_branch(with_suffixes(ReadTarget(name, loaded, ReadRequest(name)), suffixes), name)
+            branch = _written_branch(
+                with_suffixes(ReadTarget(name, loaded, ReadRequest(name)), suffixes), name
+            )
             return ServedTable(self.types, self.spark, self.calls, own, loaded, branch)
         if not asked.as_relation and not suffixes:
             return ServedTable(self.types, self.spark, self.calls, own, loaded)
         options = {**request.options, **stated_options(self.spark, asked, named)}
-        read = read_request({**options, "path": name}, session_zone(self.spark)) if options else ReadRequest(name)
+        read = (
+            read_request({**options, "path": name}, session_zone(self.spark))
+            if options
+            else ReadRequest(name)
+        )
         if read.selectors and request.selectors:
             both = ", ".join(read.selectors)
-            raise InvalidInput(f"{name} has a time to travel to, and the options {both}.", hint="Give one.", table=name)
+            raise InvalidInput(
+                f"{name} has a time to travel to, and the options {both}.",
+                hint="Give one.",
+                table=name,
+            )
         selectors = {**read.selectors, **request.selectors}
-        target = with_suffixes(ReadTarget(name, loaded, read, None, selectors, self.calls.backend), suffixes)
+        target = with_suffixes(
+            ReadTarget(name, loaded, read, None, selectors, self.calls.backend), suffixes
+        )
         if not asked.as_relation:
             return ShownTable(self.types, self.spark, name, shown_columns(self.spark, target))
         return self._relations.of(target, asked, parts)
@@ -141,10 +165,14 @@ class ServedCatalog(ServedViews):
         if len(parts) < 2:
             raise NoSuchTableError(f"{full_name(parts)} has no namespace.", table=full_name(parts))
         backend = self.calls.backend
-        return load_named(parts, backend.load, backend.table_exists, full_name((self.calls.name, *parts)))
+        return load_named(
+            parts, backend.load, backend.table_exists, full_name((self.calls.name, *parts))
+        )
 
     def loadChangelog(self, identifier: Any, context: Any, options: Any) -> Any:
-        raise Unsupported("CHANGES is not served.", hint="Read the table's name with .changes at its end.")
+        raise Unsupported(
+            "CHANGES is not served.", hint="Read the table's name with .changes at its end."
+        )
 
     # --- TableCatalog: changes
 
@@ -152,7 +180,9 @@ class ServedCatalog(ServedViews):
         parts = self.types.names(identifier)
         with self._spark_errors(identifier):
             self.calls.create_table(parts, self._definition(*definition))
-            return ServedTable(self.types, self.spark, self.calls, parts, self.calls.backend.load(parts))
+            return ServedTable(
+                self.types, self.spark, self.calls, parts, self.calls.backend.load(parts)
+            )
 
     def createTableLike(self, identifier: Any, info: Any, source: Any) -> Any:
         return self.createTable(identifier, info)
@@ -161,7 +191,9 @@ class ServedCatalog(ServedViews):
         parts = self.types.names(identifier)
         with self._spark_errors(identifier):
             self.calls.alter_table(parts, table_changes(self.spark, changes))
-            return ServedTable(self.types, self.spark, self.calls, parts, self.calls.backend.load(parts))
+            return ServedTable(
+                self.types, self.spark, self.calls, parts, self.calls.backend.load(parts)
+            )
 
     def dropTable(self, identifier: Any) -> bool:
         return self._drop(identifier, purge=False)
@@ -194,12 +226,16 @@ class ServedCatalog(ServedViews):
     def supportedCustomMetrics(self) -> Any:
         return self.types.no_metrics
 
-    def _stage(self, identifier: Any, arguments: tuple[Any, ...], *, replace: bool, create: bool) -> Any:
+    def _stage(
+        self, identifier: Any, arguments: tuple[Any, ...], *, replace: bool, create: bool
+    ) -> Any:
         parts, definition = self.types.names(identifier), self._definition(*arguments)
         with self._spark_errors(identifier):
             staged = self.calls.stage_table(parts, definition, replace=replace, create=create)
         transforms = self.types.transforms_of(*arguments)
-        return StagedTable(self.types, self.spark, self.calls, parts, definition, staged, transforms)
+        return StagedTable(
+            self.types, self.spark, self.calls, parts, definition, staged, transforms
+        )
 
     def _definition(self, *arguments: Any) -> TableDefinition:
         schema, partitions, properties = self.types.definition(*arguments)
@@ -260,8 +296,12 @@ class ServedCatalog(ServedViews):
     # --- errors
 
     @contextlib.contextmanager
-    def _spark_errors(self, identifier: Any = None, namespace: Any = None, to: Any = None) -> Iterator[None]:
-        """Raise Spark's own exceptions for what is missing or there already: Spark shows them with the place in the statement's text."""
+    def _spark_errors(
+        self, identifier: Any = None, namespace: Any = None, to: Any = None
+    ) -> Iterator[None]:
+        """Raise Spark's own exceptions for what is missing or there already: Spark shows them with
+        the place in the statement's text.
+        """
         jvm = self.types.jvm
         try:
             yield
@@ -274,9 +314,13 @@ class ServedCatalog(ServedViews):
                 raise
             raise jvm_errors.table_exists(jvm, to if to is not None else identifier) from error
         except NoSuchNamespaceError as error:
-            if (namespace is None and identifier is None) or to is not None:  # renameTable may not throw Spark's exception
+            if (
+                namespace is None and identifier is None
+            ) or to is not None:  # renameTable may not throw Spark's exception
                 raise
-            raise jvm_errors.no_such_namespace(jvm, identifier.namespace() if namespace is None else namespace) from error
+            raise jvm_errors.no_such_namespace(
+                jvm, identifier.namespace() if namespace is None else namespace
+            ) from error
         except NamespaceAlreadyExistsError as error:
             raise jvm_errors.namespace_exists(jvm, namespace) from error
         except NamespaceNotEmptyError as error:
@@ -284,11 +328,14 @@ class ServedCatalog(ServedViews):
 
 
 def _written_branch(target: ReadTarget, name: str) -> str | None:
-    """Return the branch that the suffix of a name selects for a write. Raises Unsupported for what cannot be written to, and
-    NoSuchRefError for a branch that does not exist: SQL creates no branch by writing to it."""
+    """Return the branch that the suffix of a name selects for a write. Raises Unsupported for what
+    cannot be written to, and NoSuchRefError for a branch that does not exist: SQL creates no branch
+    by writing to it."""
     selectors: Mapping[str, Any] = target.selectors
     if target.metadata_table is not None or set(selectors) - {"branch"}:
-        raise Unsupported(f"Cannot write to {name}: only tables and branches take writes.", table=name)
+        raise Unsupported(
+            f"Cannot write to {name}: only tables and branches take writes.", table=name
+        )
     branch: str | None = selectors.get("branch")
     if branch not in (None, MAIN_BRANCH, *target.loaded.metadata.refs):
         hint = f"ALTER TABLE … CREATE BRANCH {branch} makes it."

@@ -1,4 +1,6 @@
-"""Serve Iceberg's functions to Spark's SQL: `SELECT lake.system.bucket(16, id)`, with the types and the refusals of Java Iceberg's."""
+"""Serve Iceberg's functions to Spark's SQL: `SELECT lake.system.bucket(16, id)`, with the types and
+the refusals of Java Iceberg's.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ _TIMES = ("timestamp", "timestamp_ntz")
 
 @dataclass(frozen=True)
 class Choice:
-    """Say which class computes a function. `casts`: the types that its arguments are cast to; None: their own. `of_value`: whether the
-    result has the type of the last argument."""
+    """Say which class computes a function. `casts`: the types that its arguments are cast to; None:
+    their own. `of_value`: whether the result has the type of the last argument."""
 
     class_name: str
     casts: tuple[str | None, ...] = ()
@@ -44,7 +46,9 @@ def _bucket(types: Sequence[str]) -> Choice:
     if types[0] not in _WHOLE:
         raise Unsupported("Expected number of buckets to be tinyint, smallint or int")
     if types[1] not in _BUCKETS:
-        raise Unsupported("Expected column to be date, tinyint, smallint, int, bigint, decimal, timestamp, string, or binary")
+        raise Unsupported(
+            "Expected column to be date, tinyint, smallint, int, bigint, decimal, timestamp, string, or binary"
+        )
     name, cast = _BUCKETS[types[1]]
     return Choice(name, ("int", cast))
 
@@ -55,7 +59,9 @@ def _truncate(types: Sequence[str]) -> Choice:
     if types[0] not in _WHOLE:
         raise Unsupported("Expected truncation width to be tinyint, smallint or int")
     if types[1] not in _TRUNCATES:
-        raise Unsupported("Expected truncation col to be tinyint, smallint, int, bigint, decimal, string, or binary")
+        raise Unsupported(
+            "Expected truncation col to be tinyint, smallint, int, bigint, decimal, string, or binary"
+        )
     return Choice(_TRUNCATES[types[1]], ("int", None), of_value=True)
 
 
@@ -67,7 +73,9 @@ def _of_time(unit: str, *, of_dates: bool = True) -> Callable[[Sequence[str]], C
             return Choice(f"DateTo{unit}", (None,))
         if types[0] in _TIMES:
             return Choice(f"TimestampTo{unit}", (None,))
-        raise Unsupported(f"Expected value to be {'date or ' if of_dates else ''}timestamp: {types[0]}")
+        raise Unsupported(
+            f"Expected value to be {'date or ' if of_dates else ''}timestamp: {types[0]}"
+        )
 
     return choose
 
@@ -105,9 +113,20 @@ class SystemFunction(SparkProxy):
             choice = FUNCTIONS[self._name]([_kind(t) for t in types])
         except Unsupported as error:
             raise jvm_errors.unsupported(self.types.jvm, str(error)) from error
-        casts = [t if cast is None else integer_type(self.types.jvm) for t, cast in zip(types, choice.casts, strict=True)]
+        casts = [
+            t if cast is None else integer_type(self.types.jvm)
+            for t, cast in zip(types, choice.casts, strict=True)
+        ]
         value = casts[-1] if choice.of_value else None
-        return scalar_function(self._spark, self.types.jvm, choice.class_name, self._name, frazil_version(), casts, value)
+        return scalar_function(
+            self._spark,
+            self.types.jvm,
+            choice.class_name,
+            self._name,
+            frazil_version(),
+            casts,
+            value,
+        )
 
 
 def _kind(data_type: Any) -> str:
@@ -116,7 +135,9 @@ def _kind(data_type: Any) -> str:
 
 
 def function_of(types: CatalogTypes, spark: Any, parts: Sequence[str]) -> SystemFunction | None:
-    """Return the function of a name; it is in the namespace `system`, or in none. None: there is none."""
+    """Return the function of a name; it is in the namespace `system`, or in none. None: there is
+    none.
+    """
     *namespace, name = parts
     if [n.lower() for n in namespace] not in ([], [SYSTEM]) or name.lower() not in FUNCTIONS:
         return None
@@ -125,4 +146,8 @@ def function_of(types: CatalogTypes, spark: Any, parts: Sequence[str]) -> System
 
 def function_names(namespace: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the names of the functions in a namespace."""
-    return [(*namespace, name) for name in FUNCTIONS] if [n.lower() for n in namespace] in ([], [SYSTEM]) else []
+    return (
+        [(*namespace, name) for name in FUNCTIONS]
+        if [n.lower() for n in namespace] in ([], [SYSTEM])
+        else []
+    )

@@ -1,4 +1,6 @@
-"""Serve procedures to Spark's CALL: what it asks for their parameters, binds the arguments to, and shows of their results."""
+"""Serve procedures to Spark's CALL: what it asks for their parameters, binds the arguments to, and
+shows of their results.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def procedure_of(parts: tuple[str, ...]) -> Procedure | None:
 
 def procedure_names(namespace: tuple[str, ...]) -> list[tuple[str, str]]:
     """Return the names of the procedures in a namespace."""
-    return [(SYSTEM, p.name) for p in PROCEDURES] if [n.lower() for n in namespace] == [SYSTEM] else []
+    return (
+        [(SYSTEM, p.name) for p in PROCEDURES] if [n.lower() for n in namespace] == [SYSTEM] else []
+    )
 
 
 class _Described(SparkProxy):
@@ -69,7 +73,14 @@ class BoundProcedure(_Described):
         values = jvm_procedures.arguments(row, [p.kind for p in parameters])
         arguments = {p.name: value for p, value in zip(parameters, values, strict=True)}
         scans = self.types.jvm.view.java.util.ArrayList()
-        scans.add(ProcedureRows(self.types, self._spark, self._procedure, self._calls.call(self._procedure, arguments)))
+        scans.add(
+            ProcedureRows(
+                self.types,
+                self._spark,
+                self._procedure,
+                self._calls.call(self._procedure, arguments),
+            )
+        )
         return scans.iterator()
 
 
@@ -110,8 +121,15 @@ class ProcedureRows(SparkProxy):
         raise Unsupported("The rows of a procedure are no stream.")
 
 
-_TYPES: Mapping[str, s.DataType] = {"STRING": s.StringType(), "INT": s.IntegerType(), "BIGINT": s.LongType(), "DOUBLE": s.DoubleType()}
+_TYPES: Mapping[str, s.DataType] = {
+    "STRING": s.StringType(),
+    "INT": s.IntegerType(),
+    "BIGINT": s.LongType(),
+    "DOUBLE": s.DoubleType(),
+}
 
 
 def _struct(procedure: Procedure) -> s.StructType:
-    return s.StructType([s.StructField(c.name, _TYPES[c.kind], c.nullable) for c in procedure.columns])
+    return s.StructType(
+        [s.StructField(c.name, _TYPES[c.kind], c.nullable) for c in procedure.columns]
+    )

@@ -1,4 +1,6 @@
-"""Define what the objects of Spark's catalog interfaces ask of the room above: each call could have been typed in Python."""
+"""Define what the objects of Spark's catalog interfaces ask of the room above: each call could have
+been typed in Python.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ Parts = tuple[str, ...]
 
 @dataclass(frozen=True)
 class TableDefinition:
-    """Describe a table to create. `schema`: comments and defaults are in the metadata of its fields; `partition_by`: transforms as text, as
-    in `days(ts)`; `properties`: as Spark passes them, `provider`, `location`, `comment` and `owner` included."""
+    """Describe a table to create. `schema`: comments and defaults are in the metadata of its
+    fields; `partition_by`: transforms as text, as in `days(ts)`; `properties`: as Spark passes
+    them, `provider`, `location`, `comment` and `owner` included."""
 
     schema: s.StructType
     partition_by: Sequence[str] = ()
@@ -30,9 +33,10 @@ class TableDefinition:
 
 @dataclass(frozen=True)
 class ViewDefinition:
-    """Describe a view. `text`: its query; `columns`: Spark's, with comments; `query_columns`: how the query's own columns are called;
-    `catalog` and `namespace`: those of names in the query that tell none; `properties`: the comment included; `schema_mode`: Spark's word
-    for what becomes of the view where the columns of its tables change."""
+    """Describe a view. `text`: its query; `columns`: Spark's, with comments; `query_columns`: how
+    the query's own columns are called; `catalog` and `namespace`: those of names in the query that
+    tell none; `properties`: the comment included; `schema_mode`: Spark's word for what becomes of
+    the view where the columns of its tables change."""
 
     text: str
     columns: s.StructType
@@ -45,8 +49,9 @@ class ViewDefinition:
 
 @dataclass(frozen=True)
 class Insert:
-    """Describe an insert whose rows have the table's columns. `where`: the rows that they replace, as SQL text ("true": all of them), None:
-    none; `dynamic`: they replace the partitions that they fall into; `options`: write options."""
+    """Describe an insert whose rows have the table's columns. `where`: the rows that they replace,
+    as SQL text ("true": all of them), None: none; `dynamic`: they replace the partitions that they
+    fall into; `options`: write options."""
 
     where: str | None = None
     dynamic: bool = False
@@ -64,7 +69,9 @@ class Staged(Protocol):
 
 
 class Calls(Protocol):
-    """Answer for one catalog. Names are parts within the catalog. Errors are those of `frazil.errors`."""
+    """Answer for one catalog. Names are parts within the catalog. Errors are those of
+    `frazil.errors`.
+    """
 
     name: str
 
@@ -77,7 +84,9 @@ class Calls(Protocol):
 
     def create_table(self, parts: Parts, definition: TableDefinition) -> None: ...
 
-    def stage_table(self, parts: Parts, definition: TableDefinition, *, replace: bool, create: bool) -> Staged: ...
+    def stage_table(
+        self, parts: Parts, definition: TableDefinition, *, replace: bool, create: bool
+    ) -> Staged: ...
 
     def alter_table(self, parts: Parts, changes: Sequence[TableChange]) -> None: ...
 
@@ -87,7 +96,9 @@ class Calls(Protocol):
 
     def rename_table(self, parts: Parts, to: Parts) -> None: ...
 
-    def insert(self, parts: Parts, frame: DataFrame, insert: Insert, branch: str | None) -> None: ...
+    def insert(
+        self, parts: Parts, frame: DataFrame, insert: Insert, branch: str | None
+    ) -> None: ...
 
     # --- views
 
@@ -101,7 +112,9 @@ class Calls(Protocol):
 
     def replace_view(self, parts: Parts, definition: ViewDefinition, create: bool) -> None: ...
 
-    def alter_view(self, parts: Parts, removals: Iterable[str], updates: Mapping[str, str]) -> None: ...
+    def alter_view(
+        self, parts: Parts, removals: Iterable[str], updates: Mapping[str, str]
+    ) -> None: ...
 
     def drop_view(self, parts: Parts) -> None: ...
 
@@ -121,6 +134,8 @@ class Calls(Protocol):
 
     def create_namespace(self, namespace: Parts, properties: Mapping[str, str]) -> None: ...
 
-    def alter_namespace(self, namespace: Parts, removals: Sequence[str], updates: Mapping[str, str]) -> None: ...
+    def alter_namespace(
+        self, namespace: Parts, removals: Sequence[str], updates: Mapping[str, str]
+    ) -> None: ...
 
     def drop_namespace(self, namespace: Parts, cascade: bool) -> None: ...

@@ -1,4 +1,6 @@
-"""Give all Python objects that Spark calls through py4j what they have in common: identity, and errors that pass through the JVM."""
+"""Give all Python objects that Spark calls through py4j what they have in common: identity, and
+errors that pass through the JVM.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from typing import Any
 from frazil.spark.host.jvm_catalog import CatalogTypes
 from frazil.spark.host.jvm_errors import thrown
 
-_NUMBERS = itertools.count(0x4652415A)  # where no other object of the JVM is likely to have its hash
+_NUMBERS = itertools.count(
+    0x4652415A
+)  # where no other object of the JVM is likely to have its hash
 
 
 def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,9 +31,11 @@ def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class SparkProxy:
-    """Answer the JVM's calls of an interface. Methods have the names of Java's; what they raise reaches Spark as an exception of Java.
+    """Answer the JVM's calls of an interface. Methods have the names of Java's; what they raise
+    reaches Spark as an exception of Java.
 
-    py4j sends every method to Python, those with a default in Java included, and those of java.lang.Object. `described`: what plans show.
+    py4j sends every method to Python, those with a default in Java included, and those of
+    java.lang.Object. `described`: what plans show.
     """
 
     def __init__(self, types: CatalogTypes, described: str):
@@ -47,7 +53,11 @@ class SparkProxy:
 
     def equals(self, other: Any) -> bool:
         """Tell whether another object is this one: it arrives as a proxy, or as the object itself."""
-        return other is self or (other is not None and not isinstance(other, SparkProxy) and int(other.hashCode()) == self._number)
+        return other is self or (
+            other is not None
+            and not isinstance(other, SparkProxy)
+            and int(other.hashCode()) == self._number
+        )
 
     def toString(self) -> str:
         """Return what plans show."""

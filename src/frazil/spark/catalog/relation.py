@@ -1,4 +1,6 @@
-"""Make the rows of a table for a query of Spark's: the native scan, with the metadata columns that the query may name."""
+"""Make the rows of a table for a query of Spark's: the native scan, with the metadata columns that
+the query may name.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,15 @@ from frazil.spark.door.engine import engine_on
 from frazil.spark.door.iceberg_read import frame_of
 from frazil.spark.door.read_target import ReadTarget
 from frazil.spark.host.jvm import NOT_AS_KNOWN, settings_version
-from frazil.spark.host.jvm_catalog import Asked, CatalogTypes, Relation, catalog_types, current_catalog, current_namespace, options_of
+from frazil.spark.host.jvm_catalog import (
+    Asked,
+    CatalogTypes,
+    Relation,
+    catalog_types,
+    current_catalog,
+    current_namespace,
+    options_of,
+)
 from frazil.spark.host.jvm_stars import repeats_table, with_stars_spelled
 from frazil.spark.scan.file_index import titled
 from frazil.spark.types.spark_types import time_enabled
@@ -32,7 +42,10 @@ _PART = r"(?:`(?:[^`]|``)+`|\w+)"
 _NAMES = re.compile(r"\b(?:" + "|".join(sorted(METADATA_COLUMNS)) + r")\b", re.IGNORECASE)
 _OPTIONS = re.compile(r"\bwith\s*\(\s*['\"`\w.-]+['\"`]?\s*[=]?\s*['\"\w]", re.IGNORECASE)
 _OF_A_FRAME = ("_file", "_pos", "_spec_id")
-_ALL_COLUMNS = re.compile(r"(?<!count\()(?<!count\( )(?:\bselect\s+(?:distinct\s+)?|[,.]\s*)\*|\btable\s+\w", re.IGNORECASE)
+_ALL_COLUMNS = re.compile(
+    r"(?<!count\()(?<!count\( )(?:\bselect\s+(?:distinct\s+)?|[,.]\s*)\*|\btable\s+\w",
+    re.IGNORECASE,
+)
 _READS = re.compile(r"\b(?:from|join|table)\b", re.IGNORECASE)
 _INSERTS = re.compile(r"\binsert\b", re.IGNORECASE)
 REPLACES = re.compile(r"\binsert\s+overwrite\b", re.IGNORECASE)
@@ -41,8 +54,9 @@ _FULL = re.compile(rf"({_PART})(?:\s*\.\s*{_PART}){{3}}")
 
 
 class Relations:
-    """Give the tables of one catalog to the queries of one session. What a query was given is given again as long as the table and the
-    session's settings stay as they are, as Spark does with its own tables: to plan a scan takes some fifty calls of the JVM."""
+    """Give the tables of one catalog to the queries of one session. What a query was given is given
+    again as long as the table and the session's settings stay as they are, as Spark does with its
+    own tables: to plan a scan takes some fifty calls of the JVM."""
 
     def __init__(self, types: CatalogTypes, spark: Any, catalog: str):
         self._types, self._spark, self._catalog = types, spark, catalog
@@ -56,13 +70,23 @@ class Relations:
         reading = target.reading()
         snapshot, schema = reading.snapshot_and_schema()
         names, hidden = self._beside(target, asked, schema)
-        state = None if names or not _lasts(target.loaded, reading) else (settings_version(self._spark), *_state(target.loaded))
-        key = (tuple(parts), reading.appends, *(tuple(sorted(m.items())) for m in (reading.selectors, reading.options)))
+        state = (
+            None
+            if names or not _lasts(target.loaded, reading)
+            else (settings_version(self._spark), *_state(target.loaded))
+        )
+        key = (
+            tuple(parts),
+            reading.appends,
+            *(tuple(sorted(m.items())) for m in (reading.selectors, reading.options)),
+        )
         if state is not None and (relation := self._same(key, state)) is not None:
             return self._types.given(relation, lasts=True)
         if names:
             reading = replace(reading, selected_fields=("*", *names))
-        with titled(f"{target.name} snapshot {'none' if snapshot is None else snapshot.snapshot_id}"):
+        with titled(
+            f"{target.name} snapshot {'none' if snapshot is None else snapshot.snapshot_id}"
+        ):
             frame = engine_on(self._spark).read(reading)
         if state is None:
             return self._given(parts, frame, hidden)
@@ -71,7 +95,9 @@ class Relations:
         return self._types.given(relation, lasts=True)
 
     def _given(self, parts: Sequence[str], frame: DataFrame, hidden: Sequence[str] = ()) -> Any:
-        return self._types.given(self._types.relation(self._spark, self._catalog, parts, frame, hidden), lasts=False)
+        return self._types.given(
+            self._types.relation(self._spark, self._catalog, parts, frame, hidden), lasts=False
+        )
 
     def _same(self, key: Any, state: Any) -> Relation | None:
         with self._lock:
@@ -90,30 +116,51 @@ class Relations:
         for _, withdrawn in old:
             self._types.withdraw(withdrawn)
 
-    def _beside(self, target: ReadTarget, asked: Asked, schema: Schema) -> tuple[list[str], list[str]]:
-        """Return the metadata columns to read, and those of them to hide. Where this Spark cannot hide columns, metadata columns that a
-        text names are shown beside the others, unless the text also asks for all columns and these are not spelled."""
+    def _beside(
+        self, target: ReadTarget, asked: Asked, schema: Schema
+    ) -> tuple[list[str], list[str]]:
+        """Return the metadata columns to read, and those of them to hide. Where this Spark cannot
+        hide columns, metadata columns that a text names are shown beside the others, unless the
+        text also asks for all columns and these are not spelled."""
         names = [n for n in _metadata_columns(asked, target) if schema.get_field(n, False) is None]
         spelled = asked.text in self._types.spelled
         if not names or (not spelled and _hides(self._types)):
             return names, names
-        return (names, []) if spelled or not (asked.text is None or _ALL_COLUMNS.search(asked.text)) else ([], [])
+        return (
+            (names, [])
+            if spelled or not (asked.text is None or _ALL_COLUMNS.search(asked.text))
+            else ([], [])
+        )
 
 
 def _lasts(loaded: LoadedTable, reading: RowsReading) -> bool:
-    """Tell whether a plan may serve several statements: no server plans the scans, takes reports of them or gives secrets for each, and no
-    log counts them."""
-    return loaded.told_by is None and reading.planner is None and reading.reporter is None and not is_logged(loaded.metadata)
+    """Tell whether a plan may serve several statements: no server plans the scans, takes reports of
+    them or gives secrets for each, and no log counts them."""
+    return (
+        loaded.told_by is None
+        and reading.planner is None
+        and reading.reporter is None
+        and not is_logged(loaded.metadata)
+    )
 
 
 def _state(loaded: LoadedTable) -> tuple[Any, ...]:
-    """Return what differs between two states of a table, also where a table took the place of another one with the same files' names."""
+    """Return what differs between two states of a table, also where a table took the place of
+    another one with the same files' names.
+    """
     metadata = loaded.metadata
-    return loaded.metadata_location, metadata.table_uuid, metadata.last_updated_ms, metadata.current_snapshot_id
+    return (
+        loaded.metadata_location,
+        metadata.table_uuid,
+        metadata.last_updated_ms,
+        metadata.current_snapshot_id,
+    )
 
 
 def shown_columns(spark: Any, target: ReadTarget) -> StructType:
-    """Return the columns of a metadata table, a changelog, or a table's state, as statements about it show them."""
+    """Return the columns of a metadata table, a changelog, or a table's state, as statements about
+    it show them.
+    """
     if target.metadata_table is not None:
         return frame_of(spark, target).schema
     return shown_schema(target.reading().snapshot_and_schema()[1], time=time_enabled(spark))
@@ -127,8 +174,8 @@ def _hides(types: CatalogTypes) -> bool:
 
 
 def _metadata_columns(asked: Asked, target: ReadTarget) -> list[str]:
-    """Return the metadata columns that a statement's text names. A DataFrame that is not made of text may come to name those that cost
-    nothing where they are not used."""
+    """Return the metadata columns that a statement's text names. A DataFrame that is not made of
+    text may come to name those that cost nothing where they are not used."""
     if asked.text is None:
         one_spec = len(target.loaded.metadata.partition_specs) == 1
         return [n for n in _OF_A_FRAME if one_spec or n != "_spec_id"]
@@ -142,14 +189,17 @@ def named_in(text: str) -> list[str]:
 
 
 def shows_hidden(spark: Any, plan: Any, spelled: Callable[[Parts], Sequence[str]]) -> bool:
-    """Tell whether the plans of a statement's tables show the metadata columns that it names: this Spark hides none, or loses those of a
-    table that is named twice. `spelled`: the full name that parts mean."""
+    """Tell whether the plans of a statement's tables show the metadata columns that it names: this
+    Spark hides none, or loses those of a table that is named twice. `spelled`: the full name that
+    parts mean."""
     return not _hides(catalog_types(spark)) or repeats_table(spark, plan, spelled)
 
 
-def without_hidden(spark: Any, text: str, plan: Any, schema_of: Callable[[Parts], Schema | None]) -> Any:
-    """Return the parsed plan of a statement with metadata columns left out of its stars, if that can be done. `schema_of`: the columns of a
-    table of Frazil's, None for other names."""
+def without_hidden(
+    spark: Any, text: str, plan: Any, schema_of: Callable[[Parts], Schema | None]
+) -> Any:
+    """Return the parsed plan of a statement with metadata columns left out of its stars, if that
+    can be done. `schema_of`: the columns of a table of Frazil's, None for other names."""
     names = named_in(text)
 
     def shown(parts: Parts) -> list[str]:
@@ -163,13 +213,15 @@ def without_hidden(spark: Any, text: str, plan: Any, schema_of: Callable[[Parts]
 
 
 def stated_options(spark: Any, asked: Asked, parts: tuple[str, ...]) -> Mapping[str, str]:
-    """Return the options that a statement gives a table by WITH (…). `parts`: of the full name. Raises Unsupported where it names the table
-    twice with different options."""
+    """Return the options that a statement gives a table by WITH (…). `parts`: of the full name.
+    Raises Unsupported where it names the table twice with different options."""
     if asked.text is None or _OPTIONS.search(asked.text) is None:
         return {}
     current = (current_catalog(spark), *current_namespace(spark))
     low = tuple(p.lower() for p in parts)
-    names = {low} | {low[n:] for n in range(1, len(low)) if tuple(c.lower() for c in current[:n]) == low[:n]}
+    names = {low} | {
+        low[n:] for n in range(1, len(low)) if tuple(c.lower() for c in current[:n]) == low[:n]
+    }
     distinct = {tuple(sorted(options.items())) for options in options_of(spark, asked.text, names)}
     if len(distinct) > 1:
         text = f"A statement gives {full_name(parts)} different options."
@@ -178,18 +230,31 @@ def stated_options(spark: Any, asked: Asked, parts: tuple[str, ...]) -> Mapping[
 
 
 def replaces_partitions(spark: Any) -> bool:
-    """Tell whether an INSERT OVERWRITE of a session replaces the partitions that its rows fall into."""
-    return str(spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static")).lower() == "dynamic"
+    """Tell whether an INSERT OVERWRITE of a session replaces the partitions that its rows fall
+    into.
+    """
+    return (
+        str(spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static")).lower()
+        == "dynamic"
+    )
 
 
 def inserts_what_it_reads(spark: Any, text: str) -> bool:
-    """Tell whether an INSERT may read the table that it writes to, in a Spark that takes both for one."""
-    return str(spark.version).startswith(("4.0", "4.1", "4.2")) and _INSERTS.search(text) is not None and _READS.search(text) is not None
+    """Tell whether an INSERT may read the table that it writes to, in a Spark that takes both for
+    one.
+    """
+    return (
+        str(spark.version).startswith(("4.0", "4.1", "4.2"))
+        and _INSERTS.search(text) is not None
+        and _READS.search(text) is not None
+    )
 
 
 def names_columns_in_full(text: str, catalogs: Collection[str]) -> bool:
     """Tell whether a text may name a column by its table's full name, as in `catalog.db.t.column`."""
-    return any(name in text for name in catalogs) and any(m[1].strip("`") in catalogs for m in _FULL.finditer(text))
+    return any(name in text for name in catalogs) and any(
+        m[1].strip("`") in catalogs for m in _FULL.finditer(text)
+    )
 
 
 __all__ = [

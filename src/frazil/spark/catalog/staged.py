@@ -1,4 +1,6 @@
-"""Create or replace a table together with its rows: CREATE TABLE AS SELECT and REPLACE TABLE in one commit."""
+"""Create or replace a table together with its rows: CREATE TABLE AS SELECT and REPLACE TABLE in one
+commit.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,22 @@ class StagedTable(DescribedTable):
     Java = implementing(CATALOG + "StagedTable", CATALOG + "SupportsWrite")
 
     def __init__(
-        self, types: CatalogTypes, spark: Any, calls: Calls, parts: Parts, definition: TableDefinition, staged: Staged, transforms: Any
+        self,
+        types: CatalogTypes,
+        spark: Any,
+        calls: Calls,
+        parts: Parts,
+        definition: TableDefinition,
+        staged: Staged,
+        transforms: Any,
     ):
         super().__init__(types, full_name((calls.name, *parts)))
-        self._spark, self._definition, self._staged, self._transforms = spark, definition, staged, transforms
+        self._spark, self._definition, self._staged, self._transforms = (
+            spark,
+            definition,
+            staged,
+            transforms,
+        )
 
     @cached_property
     def _struct(self) -> Any:
@@ -35,7 +49,9 @@ class StagedTable(DescribedTable):
         return self.types.string_map(self._definition.properties)
 
     def capabilities(self) -> Any:
-        return self.types.capabilities(["V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC"])
+        return self.types.capabilities(
+            ["V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC"]
+        )
 
     def newWriteBuilder(self, info: Any) -> Any:
         options = self.types.options(info.options())

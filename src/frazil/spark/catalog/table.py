@@ -1,4 +1,6 @@
-"""Show a table to Spark: what statements about it ask (columns, partitioning, properties), and the writer of its rows."""
+"""Show a table to Spark: what statements about it ask (columns, partitioning, properties), and the
+writer of its rows.
+"""
 
 from __future__ import annotations
 
@@ -22,24 +24,44 @@ from frazil.spec import types as i
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.properties import DATA_FORMAT
 from frazil.spec.schema import Schema
-from frazil.spec.transforms import BucketTransform, IdentityTransform, TruncateTransform, VoidTransform
+from frazil.spec.transforms import (
+    BucketTransform,
+    IdentityTransform,
+    TruncateTransform,
+    VoidTransform,
+)
 
-_CAPABILITIES = ("BATCH_READ", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
+_CAPABILITIES = (
+    "BATCH_READ",
+    "V1_BATCH_WRITE",
+    "TRUNCATE",
+    "OVERWRITE_BY_FILTER",
+    "OVERWRITE_DYNAMIC",
+)
 _UNITS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 
 
 def shown_schema(schema: Schema, *, time: bool) -> s.StructType:
-    """Return the columns of a table as statements about it show them: with NOT NULL, comments and defaults."""
+    """Return the columns of a table as statements about it show them: with NOT NULL, comments and
+    defaults.
+    """
     fields = []
     for field in schema.fields:
         shown = spark_field(field, time=time)
         metadata = dict(shown.metadata or {})
-        for key, value in (("CURRENT_DEFAULT", field.write_default), ("EXISTS_DEFAULT", field.initial_default)):
+        for key, value in (
+            ("CURRENT_DEFAULT", field.write_default),
+            ("EXISTS_DEFAULT", field.initial_default),
+        ):
             if value is not None and (text := default_sql(field.field_type, value)) is not None:
                 metadata[key] = text
         if "EXISTS_DEFAULT" in metadata:
             metadata.setdefault("CURRENT_DEFAULT", metadata["EXISTS_DEFAULT"])
-        fields.append(s.StructField(field.name, _exact(field.field_type, shown.dataType), not field.required, metadata))
+        fields.append(
+            s.StructField(
+                field.name, _exact(field.field_type, shown.dataType), not field.required, metadata
+            )
+        )
     return s.StructType(fields)
 
 
@@ -48,14 +70,26 @@ def _exact(type_: i.IcebergType, shown: s.DataType) -> s.DataType:
     match type_, shown:
         case i.StructType(), s.StructType():
             pairs = zip(type_.fields, shown.fields, strict=True)
-            return s.StructType([
-                s.StructField(f.name, _exact(f.field_type, field.dataType), not f.required, {"comment": f.doc} if f.doc else None)
-                for f, field in pairs
-            ])  # fmt: skip
+            return s.StructType(
+                [
+                    s.StructField(
+                        f.name,
+                        _exact(f.field_type, field.dataType),
+                        not f.required,
+                        {"comment": f.doc} if f.doc else None,
+                    )
+                    for f, field in pairs
+                ]
+            )
         case i.ListType(), s.ArrayType():
-            return s.ArrayType(_exact(type_.element_type, shown.elementType), not type_.element_required)
+            return s.ArrayType(
+                _exact(type_.element_type, shown.elementType), not type_.element_required
+            )
         case i.MapType(), s.MapType():
-            key, value = _exact(type_.key_type, shown.keyType), _exact(type_.value_type, shown.valueType)
+            key, value = (
+                _exact(type_.key_type, shown.keyType),
+                _exact(type_.value_type, shown.valueType),
+            )
             return s.MapType(key, value, not type_.value_required)
     return shown
 
@@ -64,8 +98,16 @@ def partition_terms(spec: PartitionSpec, schema: Schema) -> list[tuple[str, list
     """Return the transforms of a partition spec as Spark names them, with their arguments."""
     terms: list[tuple[str, list[object]]] = []
     for field in spec.fields:
-        around = [schema.by_id[p].name for p in schema.parents.get(field.source_id, ())] if field.source_id in schema.by_id else []
-        column = full_name([*around, schema.by_id[field.source_id].name]) if field.source_id in schema.by_id else str(field.source_id)
+        around = (
+            [schema.by_id[p].name for p in schema.parents.get(field.source_id, ())]
+            if field.source_id in schema.by_id
+            else []
+        )
+        column = (
+            full_name([*around, schema.by_id[field.source_id].name])
+            if field.source_id in schema.by_id
+            else str(field.source_id)
+        )
         match field.transform:
             case VoidTransform():
                 continue
@@ -85,7 +127,9 @@ class MetadataColumn(SparkProxy):
 
     Java = implementing(CATALOG + "MetadataColumn")
 
-    def __init__(self, types: CatalogTypes, spark: Any, name: str, data_type: s.DataType, nullable: bool):
+    def __init__(
+        self, types: CatalogTypes, spark: Any, name: str, data_type: s.DataType, nullable: bool
+    ):
         super().__init__(types, name)
         self._spark, self._name, self._type, self._nullable = spark, name, data_type, nullable
 
@@ -109,7 +153,9 @@ class MetadataColumn(SparkProxy):
 
 
 class DescribedTable(SparkProxy):
-    """Answer what Spark asks of any table; `_struct`, the StructType of its columns, is what each kind of table knows."""
+    """Answer what Spark asks of any table; `_struct`, the StructType of its columns, is what each
+    kind of table knows.
+    """
 
     _struct: Any
 
@@ -137,16 +183,31 @@ class DescribedTable(SparkProxy):
 
 
 class ServedTable(DescribedTable):
-    """Describe a table to Spark, and write its rows. `parts`: of its name in the catalog; `branch`: that it is written to."""
+    """Describe a table to Spark, and write its rows. `parts`: of its name in the catalog; `branch`:
+    that it is written to.
+    """
 
-    Java = implementing(CATALOG + "SupportsWrite", CATALOG + "SupportsMetadataColumns", CATALOG + "TruncatableTable")
+    Java = implementing(
+        CATALOG + "SupportsWrite", CATALOG + "SupportsMetadataColumns", CATALOG + "TruncatableTable"
+    )
 
     def __init__(
-        self, types: CatalogTypes, spark: Any, calls: Calls, parts: Parts, loaded: LoadedTable,
+        self,
+        types: CatalogTypes,
+        spark: Any,
+        calls: Calls,
+        parts: Parts,
+        loaded: LoadedTable,
         branch: str | None = None,
-    ):  # fmt: skip
+    ):
         super().__init__(types, full_name((calls.name, *parts)))
-        self.spark, self.calls, self.parts, self.loaded, self.branch = spark, calls, parts, loaded, branch
+        self.spark, self.calls, self.parts, self.loaded, self.branch = (
+            spark,
+            calls,
+            parts,
+            loaded,
+            branch,
+        )
 
     @cached_property
     def _struct(self) -> Any:
@@ -174,8 +235,12 @@ class ServedTable(DescribedTable):
     def metadataColumns(self) -> Any:
         time = time_enabled(self.spark)
         fields = metadata_columns(self.loaded.metadata).values()
-        shown = [(f.name, spark_type(f.field_type, f.name, time=time), not f.required) for f in fields]
-        return self.types.metadata_columns([MetadataColumn(self.types, self.spark, *column) for column in shown])
+        shown = [
+            (f.name, spark_type(f.field_type, f.name, time=time), not f.required) for f in fields
+        ]
+        return self.types.metadata_columns(
+            [MetadataColumn(self.types, self.spark, *column) for column in shown]
+        )
 
     def canRenameConflictingMetadataColumns(self) -> bool:
         return False
@@ -200,12 +265,16 @@ class ServedTable(DescribedTable):
         self.calls.insert(self.parts, frame, insert, self.branch)
 
     def shown_properties(self) -> Mapping[str, str]:
-        """Return the properties that DESCRIBE and SHOW TBLPROPERTIES show, those that Spark reserves included."""
+        """Return the properties that DESCRIBE and SHOW TBLPROPERTIES show, those that Spark
+        reserves included.
+        """
         return table_properties(self.loaded)
 
 
 class ShownTable(DescribedTable):
-    """Describe what is only read: a metadata table, a changelog, a branch, or a table at a snapshot."""
+    """Describe what is only read: a metadata table, a changelog, a branch, or a table at a
+    snapshot.
+    """
 
     Java = implementing(CATALOG + "Table")
 
@@ -230,11 +299,16 @@ def table_properties(loaded: LoadedTable) -> dict[str, str]:
     file_format = DATA_FORMAT.of(metadata.properties)
     order = metadata.sort_order()
     shown = {
-        "format": f"iceberg/{file_format}", "provider": "iceberg", "current-snapshot-id": "none" if snapshot is None else str(snapshot),
-        "location": metadata.location, "format-version": str(metadata.format_version),
-    }  # fmt: skip
+        "format": f"iceberg/{file_format}",
+        "provider": "iceberg",
+        "current-snapshot-id": "none" if snapshot is None else str(snapshot),
+        "location": metadata.location,
+        "format-version": str(metadata.format_version),
+    }
     if order.fields:
         shown["sort-order"] = ", ".join(map(str, order.fields))
-    if names := [metadata.schema().find_column_name(i) for i in metadata.schema().identifier_field_ids]:
+    if names := [
+        metadata.schema().find_column_name(i) for i in metadata.schema().identifier_field_ids
+    ]:
         shown["identifier-fields"] = "[" + ",".join(map(str, names)) + "]"
     return {**shown, **metadata.properties}

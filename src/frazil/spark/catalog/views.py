@@ -1,5 +1,6 @@
-"""Serve the views of a catalog to Spark: the methods of `ViewCatalog` and `RelationCatalog`, which Spark has from 4.2 on. In 4.1 a query is
-given the entry that stands for the view, and statements about views are taken in the session's parser (`sql.view_statements`)."""
+"""Serve the views of a catalog to Spark: the methods of `ViewCatalog` and `RelationCatalog`, which
+Spark has from 4.2 on. In 4.1 a query is given the entry that stands for the view, and statements
+about views are taken in the session's parser (`sql.view_statements`)."""
 
 from __future__ import annotations
 
@@ -46,9 +47,13 @@ class ServedViews(SparkProxy):
                 raise jvm_errors.no_such_table(self.types.jvm, identifier) from None
 
     def listRelationSummaries(self, namespace: Any) -> Any:
-        """List what SHOW TABLES shows: tables only, as with Java Iceberg on every Spark; SHOW VIEWS shows the views."""
+        """List what SHOW TABLES shows: tables only, as with Java Iceberg on every Spark; SHOW VIEWS
+        shows the views.
+        """
         with self._view_errors(namespace=namespace):
-            return jvm_relations.summaries(self.types, list(self.calls.list_tables(tuple(namespace))))
+            return jvm_relations.summaries(
+                self.types, list(self.calls.list_tables(tuple(namespace)))
+            )
 
     def viewExists(self, identifier: Any) -> bool:
         parts = self.types.names(identifier)
@@ -64,12 +69,16 @@ class ServedViews(SparkProxy):
 
     def replaceView(self, identifier: Any, view: Any) -> Any:
         with self._view_errors(identifier):
-            self.calls.replace_view(self.types.names(identifier), self._view_definition(view), create=False)
+            self.calls.replace_view(
+                self.types.names(identifier), self._view_definition(view), create=False
+            )
         return view
 
     def createOrReplaceView(self, identifier: Any, view: Any) -> Any:
         with self._view_errors(identifier):
-            self.calls.replace_view(self.types.names(identifier), self._view_definition(view), create=True)
+            self.calls.replace_view(
+                self.types.names(identifier), self._view_definition(view), create=True
+            )
         return view
 
     def dropView(self, identifier: Any) -> bool:
@@ -84,7 +93,10 @@ class ServedViews(SparkProxy):
             try:
                 self.calls.rename_view(self.types.names(identifier), self.types.names(to))
             except NoSuchNamespaceError as error:  # Java does not let Spark's exception pass here
-                raise InvalidInput(str(error), hint="A view is renamed within its catalog, into a namespace that exists.") from error
+                raise InvalidInput(
+                    str(error),
+                    hint="A view is renamed within its catalog, into a namespace that exists.",
+                ) from error
 
     def _view_definition(self, view: Any) -> ViewDefinition:
         return ViewDefinition(**jvm_relations.view_parts(self.types, view))
@@ -97,10 +109,21 @@ class ServedViews(SparkProxy):
         context = (d.catalog or self.calls.name, d.namespace)
         mode = d.schema_mode or DEFAULT_MODE
         if jvm_relations.HAS_VIEWS:
-            return jvm_relations.view(self.types, self.spark, d.text, d.columns, names, *context, d.properties, mode)
+            return jvm_relations.view(
+                self.types, self.spark, d.text, d.columns, names, *context, d.properties, mode
+            )
         if not to_read:
             raise NoSuchTableError(f"{'.'.join(parts)} is a view.")
-        return jvm_relations.view_relation(self.types, self.spark, (self.calls.name, *parts), d.text, d.columns, names, *context, mode)
+        return jvm_relations.view_relation(
+            self.types,
+            self.spark,
+            (self.calls.name, *parts),
+            d.text,
+            d.columns,
+            names,
+            *context,
+            mode,
+        )
 
     def _view_errors(self, identifier: Any = None, to: Any = None, namespace: Any = None) -> Any:
         return _Errors(self.types, identifier, to, namespace)
@@ -124,4 +147,6 @@ class _Errors:
             case NoSuchViewError() if identifier is not None:
                 raise jvm_errors.no_such_view(jvm, identifier) from error
             case ViewAlreadyExistsError() | TableAlreadyExistsError() if identifier is not None:
-                raise jvm_errors.view_exists(jvm, identifier if self._to is None else self._to) from error
+                raise jvm_errors.view_exists(
+                    jvm, identifier if self._to is None else self._to
+                ) from error

@@ -1,4 +1,6 @@
-"""Take the rows that Spark writes to a table as a DataFrame: Spark's write builder, its write, and the relation that rows go into."""
+"""Take the rows that Spark writes to a table as a DataFrame: Spark's write builder, its write, and
+the relation that rows go into.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,14 @@ class WriteBuilder(SparkProxy):
 
     Java = implementing(WRITE + "SupportsOverwriteV2", WRITE + "SupportsDynamicOverwrite")
 
-    def __init__(self, types: CatalogTypes, described: str, options: Mapping[str, str], take: Take, spark: Any):
+    def __init__(
+        self,
+        types: CatalogTypes,
+        described: str,
+        options: Mapping[str, str],
+        take: Take,
+        spark: Any,
+    ):
         super().__init__(types, described)
         self._options, self._take, self._spark = options, take, spark
         self._where: str | None = None
@@ -46,13 +55,21 @@ class WriteBuilder(SparkProxy):
 
     def build(self) -> Any:
         insert = Insert(self._where, self._dynamic, self._options)
-        return V1Write(self.types, self._described, lambda frame: self._take(frame, insert), self._spark)
+        return V1Write(
+            self.types, self._described, lambda frame: self._take(frame, insert), self._spark
+        )
 
     def buildForBatch(self) -> Any:
-        raise Unsupported("Frazil writes no batches of Spark's DataSourceV2.", hint="Insert into the table by SQL, or use writeTo.")
+        raise Unsupported(
+            "Frazil writes no batches of Spark's DataSourceV2.",
+            hint="Insert into the table by SQL, or use writeTo.",
+        )
 
     def buildForStreaming(self) -> Any:
-        raise Unsupported("Streams do not reach a table this way.", hint="Use df.writeStream.toTable(…), or table.write_stream(…).")
+        raise Unsupported(
+            "Streams do not reach a table this way.",
+            hint="Use df.writeStream.toTable(…), or table.write_stream(…).",
+        )
 
 
 class V1Write(SparkProxy):
@@ -60,7 +77,9 @@ class V1Write(SparkProxy):
 
     Java = implementing(WRITE + "V1Write")
 
-    def __init__(self, types: CatalogTypes, described: str, take: Callable[[DataFrame], None], spark: Any):
+    def __init__(
+        self, types: CatalogTypes, described: str, take: Callable[[DataFrame], None], spark: Any
+    ):
         super().__init__(types, described)
         self._take, self._spark = take, spark
 
@@ -80,7 +99,10 @@ class V1Write(SparkProxy):
         raise Unsupported("Frazil writes no batches of Spark's DataSourceV2.")
 
     def toStreaming(self) -> Any:
-        raise Unsupported("Streams do not reach a table this way.", hint="Use df.writeStream.toTable(…), or table.write_stream(…).")
+        raise Unsupported(
+            "Streams do not reach a table this way.",
+            hint="Use df.writeStream.toTable(…), or table.write_stream(…).",
+        )
 
 
 class InsertedRows(SparkProxy):
@@ -88,7 +110,9 @@ class InsertedRows(SparkProxy):
 
     Java = implementing(INSERTABLE)
 
-    def __init__(self, types: CatalogTypes, described: str, take: Callable[[DataFrame], None], spark: Any):
+    def __init__(
+        self, types: CatalogTypes, described: str, take: Callable[[DataFrame], None], spark: Any
+    ):
         super().__init__(types, described)
         self._take, self._spark = take, spark
 

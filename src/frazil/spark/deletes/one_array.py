@@ -1,7 +1,8 @@
 """Hand an array of longs to Spark tasks as the value of a scalar sub-query.
 
-A literal would do as well, but Spark prints literals in full wherever it shows a plan. The frame behind the sub-query is made by a dozen
-calls of the JVM, where PySpark's `createDataFrame` takes an Arrow file and some sixty calls.
+A literal would do as well, but Spark prints literals in full wherever it shows a plan. The frame
+behind the sub-query is made by a dozen calls of the JVM, where PySpark's `createDataFrame` takes an
+Arrow file and some sixty calls.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def one_array(spark: Any, numbers: npt.NDArray[np.int64]) -> Column:
 
 
 def _frame(spark: Any, numbers: npt.NDArray[np.int64]) -> DataFrame:
-    """Return a DataFrame of one row whose one column holds the array; on Spark Connect, or where the JVM is not as known, by PySpark."""
+    """Return a DataFrame of one row whose one column holds the array; on Spark Connect, or where
+    the JVM is not as known, by PySpark.
+    """
     if (jvm := jvm_of(spark)) is not None:
         try:
             return array_frame(spark, jvm, _SCHEMA, numbers)

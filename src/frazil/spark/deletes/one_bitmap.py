@@ -1,11 +1,13 @@
-"""Apply few deleted positions without a join: one bitmap over all rows of the files with deletes, handed to tasks by a sub-query.
+"""Apply few deleted positions without a join: one bitmap over all rows of the files with deletes,
+handed to tasks by a sub-query.
 
-A look-up of one bit takes half the time of a broadcast join with bitmaps per chunk (docs/adr/0011). Every task receives the whole bitmap,
-so deletes beyond the limits below are joined (`bitmaps`).
+A look-up of one bit takes half the time of a broadcast join with bitmaps per chunk (docs/adr/0011).
+Every task receives the whole bitmap, so deletes beyond the limits below are joined (`bitmaps`).
 
-The bit of a row is found from the row's position and from the place where its file begins in the bitmap. That place is the file's key
-(`by_rows`) where Frazil numbered the files itself. Where keys are hashes, the place is looked up in a table by the key modulo the length of
-the table, which is chosen such that no two files with deletes share an entry.
+The bit of a row is found from the row's position and from the place where its file begins in the
+bitmap. That place is the file's key (`by_rows`) where Frazil numbered the files itself. Where keys
+are hashes, the place is looked up in a table by the key modulo the length of the table, which is
+chosen such that no two files with deletes share an entry.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ _BITS = "__frazil_bits"
 
 
 def fits(files: Sequence[bitmaps.Deleted]) -> bool:
-    """Return whether the deletes are few enough to be read on the driver, and their data files small enough for one bitmap."""
+    """Return whether the deletes are few enough to be read on the driver, and their data files
+    small enough for one bitmap.
+    """
     positions, _, deletes = bitmaps.ON_DRIVER
     return (
         len(files) <= FILES
@@ -45,10 +49,12 @@ def fits(files: Sequence[bitmaps.Deleted]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class OneBitmap:
-    """Hold the bitmap of all files with deletes and the table that finds a file in it, as one array of longs.
+    """Hold the bitmap of all files with deletes and the table that finds a file in it, as one array
+    of longs.
 
-    `numbers` has the bits (`words` longs), then three columns of the table (`places` longs each): the row where a file begins, the number
-    of its rows, its key. `direct`: the key of a file is the row where it begins, and needs no look-up.
+    `numbers` has the bits (`words` longs), then three columns of the table (`places` longs each):
+    the row where a file begins, the number of its rows, its key. `direct`: the key of a file is the
+    row where it begins, and needs no look-up.
     """
 
     numbers: Numbers
@@ -60,8 +66,8 @@ class OneBitmap:
     def of(cls, files: Sequence[bitmaps.Deleted], keys: FileKeys, storage: Storage) -> OneBitmap:
         """Read the deletes of files into a bitmap. A file may be among `files` twice.
 
-        `keys` are those of every file of the scan. Where they are ours, they were made by `by_rows`, and `files` are exactly the files that
-        have numbers there.
+        `keys` are those of every file of the scan. Where they are ours, they were made by
+        `by_rows`, and `files` are exactly the files that have numbers there.
         """
         direct = keys.text is None
         by_key = {deleted.key: deleted for deleted in files}
@@ -71,12 +77,18 @@ class OneBitmap:
         words, length = int(sizes.sum()), places(list(by_key))
         numbers = np.zeros(words + 3 * length, np.int64)
         cache = DeleteCache(bitmaps.CACHE)
-        for (key, deleted), begin, size in zip(by_key.items(), begins.tolist(), sizes.tolist(), strict=True):
+        for (key, deleted), begin, size in zip(
+            by_key.items(), begins.tolist(), sizes.tolist(), strict=True
+        ):
             bits = np.zeros(size * UNIT, bool)
             bits[positions_of(deleted.file, deleted.deletes, storage, cache)] = True
             numbers[begin // UNIT :][:size] = np.packbits(bits, bitorder="little").view(np.int64)
             place = words + key % length
-            numbers[[place, place + length, place + 2 * length]] = begin, deleted.file.record_count, key
+            numbers[[place, place + length, place + 2 * length]] = (
+                begin,
+                deleted.file.record_count,
+                key,
+            )
         return cls(numbers, words, length, direct)
 
     def beside(self, scan: DataFrame) -> DataFrame:
@@ -86,21 +98,23 @@ class OneBitmap:
     def is_deleted(self) -> Column:
         """Return a column that tells whether a row beside the bitmap is deleted.
 
-        Spark's optimiser moves the sub-query from its column into this test. The test is one SQL text because composing it of Columns
-        takes a call of the JVM for each part.
+        Spark's optimiser moves the sub-query from its column into this test. The test is one SQL
+        text because composing it of Columns takes a call of the JVM for each part.
         """
         place = f"{self.words} + CAST(pmod({FILE}, {self.places}L) AS INT)"
         begin = FILE if self.direct else f"get({_BITS}, {place})"
         word = f"get({_BITS}, CAST(shiftright({begin} + {ROW}, 6) AS INT))"
         bit = f"getbit({word}, CAST({ROW} & 63 AS INT)) = 1"
-        # The checks after the bit run for set bits only. A set bit may be another file's where this file has no deletes, or where it has
-        # more rows than its manifest says.
+        # The checks after the bit run for set bits only. A set bit may be another file's where this
+        # file has no deletes, or where it has more rows than its manifest says.
         rows, key = (f"get({_BITS}, {place} + {n * self.places})" for n in (1, 2))
         return F.expr(f"coalesce({bit} AND {FILE} = {key} AND {ROW} < {rows}, false)")
 
 
 def places(numbers: Sequence[int]) -> int:
-    """Return the length of a table in which no two of these numbers have the same place (the number modulo the length)."""
+    """Return the length of a table in which no two of these numbers have the same place (the number
+    modulo the length).
+    """
     least = max(1, len(numbers))
     lengths = itertools.chain(range(least, 2 * least), itertools.count(least**2))
     return next(n for n in lengths if len({k % n for k in numbers}) == len(numbers))

@@ -1,5 +1,5 @@
-"""Change rows by any Spark SQL: DELETE, UPDATE and MERGE whose conditions and values Spark evaluates, and MERGE sources that are staged so
-that they are evaluated once.
+"""Change rows by any Spark SQL: DELETE, UPDATE and MERGE whose conditions and values Spark
+evaluates, and MERGE sources that are staged so that they are evaluated once.
 """
 
 __all__ = ["collected", "merge_by_sql", "merge_text", "row_changes", "staging"]

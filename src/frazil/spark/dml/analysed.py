@@ -1,8 +1,10 @@
 """Resolve expressions by Spark's analyser, and inspect its plans where names alone do not suffice.
 
-A MERGE needs to know which side an expression refers to, by what name the target is called, and that a frame read back from staged files
-stands for the frame that was staged. Catalyst's plans tell and carry all this. On Spark Connect plans are out of reach: there, aliases and
-column names are used, and what only a plan could tell (pruning by keys, conditions as text) is left out, which costs speed, not rows.
+A MERGE needs to know which side an expression refers to, by what name the target is called, and
+that a frame read back from staged files stands for the frame that was staged. Catalyst's plans tell
+and carry all this. On Spark Connect plans are out of reach: there, aliases and column names are
+used, and what only a plan could tell (pruning by keys, conditions as text) is left out, which costs
+speed, not rows.
 """
 
 from __future__ import annotations
@@ -27,20 +29,26 @@ from frazil.spec.schema import Schema
 
 OWN = "__frazil_"
 """How the names of Frazil's helper columns begin."""
-_UUID = re.compile(r"CAST\(('[0-9a-fA-F-]{36}') AS uuid\)")  # UUIDs are texts in Spark; quotes inside a constant are escaped
+_UUID = re.compile(
+    r"CAST\(('[0-9a-fA-F-]{36}') AS uuid\)"
+)  # UUIDs are texts in Spark; quotes inside a constant are escaped
 
 
 def named(frame: DataFrame, parts: Sequence[str]) -> DataFrame:
-    """Alias a frame by a name of several parts, so that `cat.db.t.id`, `db.t.id`, `t.id` and `id` all mean its column."""
+    """Alias a frame by a name of several parts, so that `cat.db.t.id`, `db.t.id`, `t.id` and `id`
+    all mean its column.
+    """
     if not is_classic(frame) or len(parts) == 1:
         return frame.alias(parts[-1])
     return jvm_plans.aliased(frame, parts)
 
 
 def standing_for(frame: DataFrame, like: DataFrame, alias: str = "") -> DataFrame:
-    """Make the columns of a frame answer, by position, to the names and references of those of `like`; further columns stay.
+    """Make the columns of a frame answer, by position, to the names and references of those of
+    `like`; further columns stay.
 
-    References such as `like.id`, which users put into conditions, then mean the frame's columns. `alias`: the alias of `like`, if any.
+    References such as `like.id`, which users put into conditions, then mean the frame's columns.
+    `alias`: the alias of `like`, if any.
     """
     if not is_classic(frame):
         renamed = frame.toDF(*like.columns, *frame.columns[len(like.columns) :])
@@ -49,15 +57,21 @@ def standing_for(frame: DataFrame, like: DataFrame, alias: str = "") -> DataFram
 
 
 def bound_to(frame: DataFrame, columns: Sequence[Column]) -> list[Column]:
-    """Resolve expressions against this frame alone. Raises InvalidInput, in Spark's words, for names that it lacks."""
+    """Resolve expressions against this frame alone. Raises InvalidInput, in Spark's words, for
+    names that it lacks.
+    """
     if not columns:
         return []
     chosen = analysed(frame, columns)
     if not is_classic(frame):
         return list(columns)
     if not jvm_plans.is_row_by_row(chosen, frame):
-        raise InvalidInput("Aggregate, window and generator functions are not allowed, as each row is decided by itself.")
-    return [jvm_plans.column_of(frame.sparkSession, e) for e in jvm_plans.selected_expressions(chosen)]
+        raise InvalidInput(
+            "Aggregate, window and generator functions are not allowed, as each row is decided by itself."
+        )
+    return [
+        jvm_plans.column_of(frame.sparkSession, e) for e in jvm_plans.selected_expressions(chosen)
+    ]
 
 
 def columns_by_id(frame: DataFrame, schema: Schema) -> dict[int, Column]:
@@ -66,7 +80,9 @@ def columns_by_id(frame: DataFrame, schema: Schema) -> dict[int, Column]:
 
 
 def column_at(frame: DataFrame, place: int) -> Column:
-    """Return a column by its place, even where its name contains dots or back quotes, or occurs twice."""
+    """Return a column by its place, even where its name contains dots or back quotes, or occurs
+    twice.
+    """
     names = frame.columns  # asked for once: each call costs time for every column
     alike = sum(n.lower() == names[place].lower() for n in names)
     if alike > 1 and is_classic(frame):  # a session that ignores case takes them for one name
@@ -75,7 +91,9 @@ def column_at(frame: DataFrame, place: int) -> Column:
 
 
 def analysed(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
-    """Select columns as `c0`, `c1`, … and have Spark analyse them. Raises InvalidInput for what the analyser refuses."""
+    """Select columns as `c0`, `c1`, … and have Spark analyse them. Raises InvalidInput for what the
+    analyser refuses.
+    """
     with as_input():
         chosen = frame.select(*(c.alias(f"c{n}") for n, c in enumerate(columns)))
         assert chosen.schema is not None
@@ -84,7 +102,9 @@ def analysed(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:
 
 @contextlib.contextmanager
 def as_input() -> Iterator[None]:
-    """Raise errors of Spark's analyser and parser as InvalidInput, since they are about what the caller typed."""
+    """Raise errors of Spark's analyser and parser as InvalidInput, since they are about what the
+    caller typed.
+    """
     with quietly():
         try:
             yield
@@ -96,18 +116,27 @@ def as_input() -> Iterator[None]:
 
 def _as_input(error: Any) -> InvalidInput:
     """Translate an error of the analyser; helper columns of Frazil are left out of its suggestions."""
-    facts = error.getMessageParameters() or {} if str(error.getCondition()).startswith("UNRESOLVED_COLUMN") else {}
+    facts = (
+        error.getMessageParameters() or {}
+        if str(error.getCondition()).startswith("UNRESOLVED_COLUMN")
+        else {}
+    )
     if "objectName" not in facts:
         return InvalidInput(str(error).partition("\n\nJVM stacktrace")[0].strip().splitlines()[0])
     name = ".".join(identifier_parts(facts["objectName"]))
     near = [n.replace("`", "") for n in facts.get("proposal", "").split(", ") if n and OWN not in n]
-    return ValidationError(f"Cannot find column {name!r}{'; columns are, among others: ' if near else ''}{', '.join(near)}.", column=name)
+    return ValidationError(
+        f"Cannot find column {name!r}{'; columns are, among others: ' if near else ''}{', '.join(near)}.",
+        column=name,
+    )
 
 
 def equal_columns(target: DataFrame, source: DataFrame, on: Column) -> list[tuple[int, int, bool]]:
-    """Return which columns a condition equates: (place in the target, place in the source, whether null equals null) per conjunct.
+    """Return which columns a condition equates: (place in the target, place in the source, whether
+    null equals null) per conjunct.
 
-    Only conjuncts that are plain equalities of columns of one type count. Empty on Spark Connect, where plans are out of reach.
+    Only conjuncts that are plain equalities of columns of one type count. Empty on Spark Connect,
+    where plans are out of reach.
     """
     if not (is_classic(target) and is_classic(source)):
         return []
@@ -124,8 +153,9 @@ def equal_columns(target: DataFrame, source: DataFrame, on: Column) -> list[tupl
 
 
 def conditions(frame: DataFrame, where: Column, aliased: bool = False) -> list[str]:
-    """Return the deterministic conjuncts of a condition as SQL texts, for pruning; empty on Spark Connect. `aliased`: the frame has a name,
-    which the texts leave out. Raises InvalidInput for unknown names."""
+    """Return the deterministic conjuncts of a condition as SQL texts, for pruning; empty on Spark
+    Connect. `aliased`: the frame has a name, which the texts leave out. Raises InvalidInput for
+    unknown names."""
     with as_input():
         chosen = frame.filter(where)
     if not is_classic(frame):
@@ -133,25 +163,35 @@ def conditions(frame: DataFrame, where: Column, aliased: bool = False) -> list[s
     if (condition := jvm_plans.filter_condition(chosen)) is None:
         return []
     unqualified = dict.fromkeys(jvm_plans.output_ids(frame), "") if aliased else None
-    texts = [jvm_plans.full_text(frame.sparkSession, e, unqualified) for e in jvm_plans.conjuncts(condition)]
+    texts = [
+        jvm_plans.full_text(frame.sparkSession, e, unqualified)
+        for e in jvm_plans.conjuncts(condition)
+    ]
     return [text for text in texts if text is not None]
 
 
-def texts_of(frame: DataFrame, columns: Sequence[Column], sides: Mapping[str, DataFrame]) -> list[str | None]:
-    """Return expressions over a frame as SQL texts, columns qualified by the name of their side; None for an expression (a UDF, a random
-    function, a sub-query) that no text describes in full."""
+def texts_of(
+    frame: DataFrame, columns: Sequence[Column], sides: Mapping[str, DataFrame]
+) -> list[str | None]:
+    """Return expressions over a frame as SQL texts, columns qualified by the name of their side;
+    None for an expression (a UDF, a random function, a sub-query) that no text describes in full.
+    """
     if not columns:
         return []
     side_of = {id_: name for name, side in sides.items() for id_ in jvm_plans.output_ids(side)}
     chosen = analysed(frame, columns)
     if not jvm_plans.is_row_by_row(chosen, frame):
         return [None] * len(columns)
-    return [jvm_plans.full_text(frame.sparkSession, e, side_of) for e in jvm_plans.selected_expressions(chosen)]
+    return [
+        jvm_plans.full_text(frame.sparkSession, e, side_of)
+        for e in jvm_plans.selected_expressions(chosen)
+    ]
 
 
 def expression(value: Any) -> Column:
-    """Convert what a user gives as an expression to a Column: Spark SQL text, a Column, a predicate or term of `frazil.expressions`, or
-    another Python value as a constant. Raises InvalidInput for texts that Spark cannot parse and for dicts and sets."""
+    """Convert what a user gives as an expression to a Column: Spark SQL text, a Column, a predicate
+    or term of `frazil.expressions`, or another Python value as a constant. Raises InvalidInput for
+    texts that Spark cannot parse and for dicts and sets."""
     if isinstance(value, Column):
         return value
     with as_input():
@@ -160,6 +200,11 @@ def expression(value: Any) -> Column:
         if isinstance(value, list | tuple):
             return F.lit(list(value))
         if isinstance(value, dict | set):
-            raise InvalidInput(f"{value!r} ({type(value).__name__}) cannot be a constant.", hint="Write it as SQL text.")
-        text = str(value if isinstance(value, Expression) else Literal(value))  # F.lit would take local times to be in Python's zone
+            raise InvalidInput(
+                f"{value!r} ({type(value).__name__}) cannot be a constant.",
+                hint="Write it as SQL text.",
+            )
+        text = str(
+            value if isinstance(value, Expression) else Literal(value)
+        )  # F.lit would take local times to be in Python's zone
         return F.expr(null_safe(_UUID.sub(r"\1", text)))

@@ -1,9 +1,11 @@
 """Change rows in Spark tasks, in two jobs.
 
-First job: each row comes with an operation. New rows are written to data files; the positions of rows that are deleted or replaced are
-collected as bitmaps, one per data file and task. Second job: the positions of a data file, from whatever tasks, are removed from it, by
-rewriting the file or by delete files. There are two jobs because Spark distributes the rows of one data file over many tasks, while a data
-file must be rewritten, or get its deletion vector, once. Bitmaps keep what passes between the jobs small.
+First job: each row comes with an operation. New rows are written to data files; the positions of
+rows that are deleted or replaced are collected as bitmaps, one per data file and task. Second job:
+the positions of a data file, from whatever tasks, are removed from it, by rewriting the file or by
+delete files. There are two jobs because Spark distributes the rows of one data file over many
+tasks, while a data file must be rewritten, or get its deletion vector, once. Bitmaps keep what
+passes between the jobs small.
 """
 
 from __future__ import annotations
@@ -48,8 +50,9 @@ SHOWN = 3
 class Sink:
     """Hold what the tasks of the first job share.
 
-    Columns of incoming rows: operation, file, position, `_row_id` (with row lineage), number of the source row (with `numbered`), then
-    those of `schema`, which is None where the operation writes no new rows. `folder`: where the bitmaps are written.
+    Columns of incoming rows: operation, file, position, `_row_id` (with row lineage), number of the
+    source row (with `numbered`), then those of `schema`, which is None where the operation writes
+    no new rows. `folder`: where the bitmaps are written.
     """
 
     write: WriteContext
@@ -65,7 +68,9 @@ class Sink:
 
 @dataclass(frozen=True)
 class Places:
-    """Refer to an Arrow file of bitmaps: its row n has the `counts[n]` positions of data file `paths[n]`."""
+    """Refer to an Arrow file of bitmaps: its row n has the `counts[n]` positions of data file
+    `paths[n]`.
+    """
 
     location: str
     paths: tuple[str, ...]
@@ -74,9 +79,9 @@ class Places:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """Report what a task of the first job did. `rows`: counts by operation. `twice`: some rows, as (path, position), that were deleted or
-    replaced more than once. `matched`: numbers of the source rows that matched, a serialised bitmap. `retried`: Spark tried the task more
-    than once."""
+    """Report what a task of the first job did. `rows`: counts by operation. `twice`: some rows, as
+    (path, position), that were deleted or replaced more than once. `matched`: numbers of the source
+    rows that matched, a serialised bitmap. `retried`: Spark tried the task more than once."""
 
     places: Places | None
     files: tuple[DataFile, ...]
@@ -86,12 +91,15 @@ class TaskReport:
     retried: bool
 
 
-# First job -----------------------------------------------------------------------------------------------------------------------------
+# First job
+# -----------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class _CountedRows:
-    """Collect what the first job reports: counts by operation, positions by data file, numbers of matched source rows."""
+    """Collect what the first job reports: counts by operation, positions by data file, numbers of
+    matched source rows.
+    """
 
     rows: list[int] = field(default_factory=lambda: [0] * (MATCHED + 1))
     bitmaps: dict[str, BitMap64] = field(default_factory=dict)
@@ -104,7 +112,9 @@ class _CountedRows:
             self.rows[pair["values"]] += pair["counts"]
 
     def leave(self, files: pa.Array, positions: pa.Array) -> None:
-        """Add the positions of rows that are deleted or replaced: sort them by file, then add each file's to its bitmap."""
+        """Add the positions of rows that are deleted or replaced: sort them by file, then add each
+        file's to its bitmap.
+        """
         codes = files.dictionary_encode()
         order = np.argsort(codes.indices.to_numpy(), kind="stable")
         numbers, places = codes.indices.to_numpy()[order], positions.to_numpy()[order]
@@ -123,7 +133,9 @@ class _CountedRows:
         self.bitmaps[path] = earlier
 
 
-def write_rows_and_positions(sink: Sink, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def write_rows_and_positions(
+    sink: Sink, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Run a task of the first job in a worker: write new rows and bitmaps, yield one report."""
     task, gathered, files = this_task(), _CountedRows(), list[DataFile]()
     with place(Place(task.partition, task.attempt, 1)):
@@ -135,13 +147,21 @@ def write_rows_and_positions(sink: Sink, batches: Iterator[pa.RecordBatch]) -> I
         else:
             with input_errors():
                 files = write(rows, target)
-    places = _write_places(f"{sink.folder}/places-{task.partition:05d}-{task.attempt}.arrow", sink.write.storage, gathered.bitmaps)
+    places = _write_places(
+        f"{sink.folder}/places-{task.partition:05d}-{task.attempt}.arrow",
+        sink.write.storage,
+        gathered.bitmaps,
+    )
     matched = gathered.matched.serialize() if gathered.matched else b""
-    report = TaskReport(places, tuple(files), tuple(gathered.rows), tuple(gathered.twice), matched, task.retried)
+    report = TaskReport(
+        places, tuple(files), tuple(gathered.rows), tuple(gathered.twice), matched, task.retried
+    )
     yield pa.record_batch({"report": pa.array([cloudpickle.dumps(report)], pa.binary())})
 
 
-def _new_rows(sink: Sink, gathered: _CountedRows, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _new_rows(
+    sink: Sink, gathered: _CountedRows, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows to write; count operations and collect positions on the way."""
     schema = None if sink.schema is None else to_arrow_schema(sink.schema)
     for batch in batches:
@@ -157,33 +177,50 @@ def _new_rows(sink: Sink, gathered: _CountedRows, batches: Iterator[pa.RecordBat
         writes = pc.take(_WRITES, operations)
         new = batch.filter(writes) if not pc.all(writes).as_py() else batch
         if new.num_rows:
-            rows = fitted(pa.RecordBatch.from_arrays(new.columns[sink.first_column :], names=schema.names), schema)
+            rows = fitted(
+                pa.RecordBatch.from_arrays(new.columns[sink.first_column :], names=schema.names),
+                schema,
+            )
             if sink.write.lineage:
-                rows = sink.write.rows(pa.RecordBatch.from_arrays([*rows.columns, new.column(3)], names=[*schema.names, "_row_id"]))
+                rows = sink.write.rows(
+                    pa.RecordBatch.from_arrays(
+                        [*rows.columns, new.column(3)], names=[*schema.names, "_row_id"]
+                    )
+                )
             yield rows
 
 
 def _write_places(location: str, storage: Storage, bitmaps: dict[str, BitMap64]) -> Places | None:
-    """Write the bitmaps of a task to an Arrow file, one row per data file; they are freed as they are written. None: there are none."""
+    """Write the bitmaps of a task to an Arrow file, one row per data file; they are freed as they
+    are written. None: there are none.
+    """
     if not bitmaps:
         return None
     paths = sorted(bitmaps)
     counts = []
-    with storage.open_output(location) as out, pa.ipc.new_file(out, pa.schema([("places", pa.large_binary())])) as writer:
+    with (
+        storage.open_output(location) as out,
+        pa.ipc.new_file(out, pa.schema([("places", pa.large_binary())])) as writer,
+    ):
         for path in paths:
             positions = bitmaps.pop(path)
             counts.append(len(positions))
             positions.run_optimize()
-            writer.write_batch(pa.record_batch({"places": pa.array([positions.serialize()], pa.large_binary())}))
+            writer.write_batch(
+                pa.record_batch({"places": pa.array([positions.serialize()], pa.large_binary())})
+            )
     return Places(location, tuple(paths), tuple(counts))
 
 
-# Second job ----------------------------------------------------------------------------------------------------------------------------
+# Second job
+# ----------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Touched:
-    """Hold a data file that loses rows, and where their positions are: (file of bitmaps, row in it). `rows`: how many at most."""
+    """Hold a data file that loses rows, and where their positions are: (file of bitmaps, row in
+    it). `rows`: how many at most.
+    """
 
     task: FileScanTask
     parts: tuple[tuple[str, int], ...]
@@ -193,17 +230,24 @@ class Touched:
 def take_away(context: ChangeContext, unique: bool, group: Sequence[Touched]) -> Changed:
     """Remove in a worker the collected positions from a group of data files.
 
-    `unique`: no row may be changed twice, as in a MERGE with a WHEN MATCHED clause; where one is, the result has only `reports`, which name
-    such rows, and no file is written.
+    `unique`: no row may be changed twice, as in a MERGE with a WHEN MATCHED clause; where one is,
+    the result has only `reports`, which name such rows, and no file is written.
     """
     opened: dict[str, Any] = {}
     work, twice = [], []
     for touched in group:
         positions = BitMap64()
         for location, row in touched.parts:
-            part = BitMap64.deserialize(_bitmaps(context.write.storage, location, opened).get_batch(row).column(0)[0].as_py())
+            part = BitMap64.deserialize(
+                _bitmaps(context.write.storage, location, opened)
+                .get_batch(row)
+                .column(0)[0]
+                .as_py()
+            )
             if unique and positions.intersect(part):
-                twice += [(touched.task.file.file_path, p) for p in list((positions & part)[:SHOWN])]
+                twice += [
+                    (touched.task.file.file_path, p) for p in list((positions & part)[:SHOWN])
+                ]
             positions |= part
         work.append((touched.task, positions_array(positions)))
     if twice:
@@ -216,5 +260,7 @@ def _bitmaps(storage: Storage, location: str, opened: dict[str, Any]) -> Any:
     if location not in opened:
         local = storage.local_path(location)
         with translated_errors(location, "read"):
-            opened[location] = pa.ipc.open_file(pa.memory_map(local) if local is not None else storage.open_input(location))
+            opened[location] = pa.ipc.open_file(
+                pa.memory_map(local) if local is not None else storage.open_input(location)
+            )
     return opened[location]

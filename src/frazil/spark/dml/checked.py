@@ -1,8 +1,10 @@
-"""Check expressions of DELETE, UPDATE and MERGE by Spark's parser and analyser before anything is read or written.
+"""Check expressions of DELETE, UPDATE and MERGE by Spark's parser and analyser before anything is
+read or written.
 
-A text must be one expression without an alias. An expression must depend on its own row only: aggregate, window and generator functions
-are refused by name. Conditions of MERGE must be deterministic. The frames that are analysed here have no rows, and none of Frazil's helper
-columns, so that no error mentions them.
+A text must be one expression without an alias. An expression must depend on its own row only:
+aggregate, window and generator functions are refused by name. Conditions of MERGE must be
+deterministic. The frames that are analysed here have no rows, and none of Frazil's helper columns,
+so that no error mentions them.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ _KINDS = {  # the error of Spark's analyser about a filter: the kind of function
 
 @dataclass(frozen=True)
 class GivenExpression:
-    """Hold an expression as the caller gave it. `about`: what errors call it, as "Column z"; `column`: the one that it is assigned to."""
+    """Hold an expression as the caller gave it. `about`: what errors call it, as "Column z";
+    `column`: the one that it is assigned to.
+    """
 
     value: Any
     about: str
@@ -42,20 +46,28 @@ class GivenExpression:
         return str(self.value).removeprefix("Column<'").removesuffix("'>")
 
     def checked(self, spark: Any) -> Column:
-        """Return the expression as a Column. Raises ParseError for a text that is no expression, as `frazil.expr.parse` would."""
+        """Return the expression as a Column. Raises ParseError for a text that is no expression, as
+        `frazil.expr.parse` would.
+        """
         if isinstance(self.value, str):
             try:
                 check_text(spark, self.value)
             except ParseError as e:
-                raise (e if self.column is None else meant_as_constant(e, self.column, self.value)) from e
+                raise (
+                    e if self.column is None else meant_as_constant(e, self.column, self.value)
+                ) from e
         return expression(self.value)
 
 
-def checked(frame: DataFrame, expressions: Sequence[GivenExpression], *, repeatable: bool = False) -> list[Column]:
-    """Return expressions over the columns of a frame as Columns. `repeatable`: they must be deterministic.
+def checked(
+    frame: DataFrame, expressions: Sequence[GivenExpression], *, repeatable: bool = False
+) -> list[Column]:
+    """Return expressions over the columns of a frame as Columns. `repeatable`: they must be
+    deterministic.
 
-    Raises ParseError for texts that are no expression; InvalidInput for aggregate, window, generator and random functions. Names that the
-    frame lacks are left to whoever computes the expression.
+    Raises ParseError for texts that are no expression; InvalidInput for aggregate, window,
+    generator and random functions. Names that the frame lacks are left to whoever computes the
+    expression.
     """
     columns = [e.checked(frame.sparkSession) for e in expressions]
     if not columns or _needs_other_rows(frame, F.struct(*columns)) is None:
@@ -65,22 +77,30 @@ def checked(frame: DataFrame, expressions: Sequence[GivenExpression], *, repeata
     for expr, kind in zip(expressions, kinds, strict=True):
         if kind is not None:
             hint = "Compute it in a frame first, and merge that."
-            raise InvalidInput(f"{expr.about}: {kind} functions are not allowed, as each row is decided by itself: {expr}.", hint=hint)
+            raise InvalidInput(
+                f"{expr.about}: {kind} functions are not allowed, as each row is decided by itself: {expr}.",
+                hint=hint,
+            )
     if repeatable and columns:
         for expr, deterministic in zip(expressions, _repeatable(frame, columns), strict=True):
             if not deterministic:
                 hint = "Put its result into a column of the source."
-                raise InvalidInput(f"{expr.about}: non-deterministic functions are not allowed: {expr}.", hint=hint)
+                raise InvalidInput(
+                    f"{expr.about}: non-deterministic functions are not allowed: {expr}.", hint=hint
+                )
     return columns
 
 
 def _needs_other_rows(frame: DataFrame, value: Column) -> str | None:
-    """Return which kind of multi-row function an expression contains; None where it contains none, or is wrong in another way.
+    """Return which kind of multi-row function an expression contains; None where it contains none,
+    or is wrong in another way.
 
-    Spark's analyser tells by refusing the expression in a filter; on Spark Connect it can be asked in no other way.
+    Spark's analyser tells by refusing the expression in a filter; on Spark Connect it can be asked
+    in no other way.
     """
     try:
-        with quietly():  # the first filter keeps Spark from taking the second one for the HAVING of an aggregation
+        # the first filter keeps Spark from taking the second one for the HAVING of an aggregation
+        with quietly():
             assert frame.filter(F.lit(True)).filter(F.isnull(value)).schema is not None
     except Exception as e:
         if type(e).__name__ not in ("AnalysisException", "ParseException"):
@@ -97,10 +117,15 @@ def _repeatable(frame: DataFrame, columns: Sequence[Column]) -> list[bool]:
 
 
 def _is_random(frame: DataFrame, condition: Column) -> bool:
-    """Return whether a condition is random, on Spark Connect: plans are out of reach there, but Spark refuses a random join condition."""
+    """Return whether a condition is random, on Spark Connect: plans are out of reach there, but
+    Spark refuses a random join condition.
+    """
     try:
         with quietly():
-            assert frame.join(frame.sparkSession.range(0).toDF("__frazil_c_other"), condition).schema is not None
+            assert (
+                frame.join(frame.sparkSession.range(0).toDF("__frazil_c_other"), condition).schema
+                is not None
+            )
     except Exception as e:
         return "INVALID_NON_DETERMINISTIC_EXPRESSIONS" in str(e)
     return False

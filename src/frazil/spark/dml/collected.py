@@ -1,7 +1,9 @@
-"""Collect a small DataFrame as Arrow rows in the driver's memory: the source of a MERGE whose tasks run in the driver.
+"""Collect a small DataFrame as Arrow rows in the driver's memory: the source of a MERGE whose tasks
+run in the driver.
 
-No Python worker is started for it and nothing is written, while `staging` needs workers to write files that other processes can read. Only
-a frame that Spark itself would collect, to broadcast it in a join, is collected here. A larger one is staged.
+No Python worker is started for it and nothing is written, while `staging` needs workers to write
+files that other processes can read. Only a frame that Spark itself would collect, to broadcast it
+in a join, is collected here. A larger one is staged.
 """
 
 from __future__ import annotations
@@ -28,12 +30,15 @@ from frazil.spec.kinds import size_in_bytes
 from frazil.storage import Storage
 
 _BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
-_TOO_LARGE = "spark.driver.maxResultSize"  # names the setting in the error of a job whose results Spark does not take
+# names the setting in the error of a job whose results Spark does not take
+_TOO_LARGE = "spark.driver.maxResultSize"
 
 
 @dataclass(frozen=True, eq=False)
 class CollectedFrame:
-    """Hold the rows of a DataFrame. `spark_schema`: as `staging.plain` returns it; the table's columns have its names."""
+    """Hold the rows of a DataFrame. `spark_schema`: as `staging.plain` returns it; the table's
+    columns have its names.
+    """
 
     table: pa.Table = field(repr=False)
     spark_schema: s.StructType = field(repr=False)
@@ -46,13 +51,17 @@ class CollectedFrame:
 
     def staged(self, folder: str, storage: Storage) -> StagedFrame:
         """Write the rows to a file in a new folder under `folder`, from where Spark can read them."""
-        return stage_table(self.table, self.spark_schema, f"{folder}/source-{uuid.uuid4()}", storage)
+        return stage_table(
+            self.table, self.spark_schema, f"{folder}/source-{uuid.uuid4()}", storage
+        )
 
 
 def collect(frame: DataFrame, folder: str) -> CollectedFrame | None:
-    """Evaluate a frame that Spark expects to be as small as what it broadcasts, and return its rows; None for other frames.
+    """Evaluate a frame that Spark expects to be as small as what it broadcasts, and return its
+    rows; None for other frames.
 
-    `folder`: named in errors of disks and stores. Raises the error of the evaluation, Unsupported for a type that cannot be staged.
+    `folder`: named in errors of disks and stores. Raises the error of the evaluation, Unsupported
+    for a type that cannot be staged.
     """
     spark = frame.sparkSession
     schema = plain(frame.schema)
@@ -67,7 +76,9 @@ def collect(frame: DataFrame, folder: str) -> CollectedFrame | None:
             return None
         raise failure(e, folder) or e from e
     types = arrow_schema(schema)
-    return CollectedFrame(pa.Table.from_batches([fitted(b, types) for b in table.to_batches()], schema=types), schema)
+    return CollectedFrame(
+        pa.Table.from_batches([fitted(b, types) for b in table.to_batches()], schema=types), schema
+    )
 
 
 def _limit(broadcast: str) -> int:

@@ -1,8 +1,10 @@
-"""Run a MERGE by Spark SQL: Spark's planner joins target and source, and evaluates the conditions and values of all clauses.
+"""Run a MERGE by Spark SQL: Spark's planner joins target and source, and evaluates the conditions
+and values of all clauses.
 
-The source is staged first, so that it is evaluated once: a source with random or changing results would otherwise differ between the
-pruning, the matches and the inserts. The values of its keys then prune the target. A small source is broadcast against the target, and its
-rows that match nothing are inserted by a second write; a large source is joined once, by an outer join.
+The source is staged first, so that it is evaluated once: a source with random or changing results
+would otherwise differ between the pruning, the matches and the inserts. The values of its keys then
+prune the target. A small source is broadcast against the target, and its rows that match nothing
+are inserted by a second write; a large source is joined once, by an outer join.
 """
 
 from __future__ import annotations
@@ -18,13 +20,31 @@ from pyspark.sql import types as s
 
 from frazil.catalog.names import identifier_parts
 from frazil.errors import Unsupported
-from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Between, In, IsNull, Or, Predicate, Reference
+from frazil.expr.nodes import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    Between,
+    In,
+    IsNull,
+    Or,
+    Predicate,
+    Reference,
+)
 from frazil.expr.quoted import columns_of, columns_of_sides, refuse_columns
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.engine import ContextOf, Planned, RowChanges
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.dml.analysed import as_input, equal_columns, expression, named, standing_for
-from frazil.spark.dml.change_tasks import BY_SOURCE_DELETED, BY_SOURCE_UPDATED, DELETED, INSERTED, MATCHED, UPDATED, TaskReport
+from frazil.spark.dml.change_tasks import (
+    BY_SOURCE_DELETED,
+    BY_SOURCE_UPDATED,
+    DELETED,
+    INSERTED,
+    MATCHED,
+    UPDATED,
+    TaskReport,
+)
 from frazil.spark.dml.collected import CollectedFrame
 from frazil.spark.dml.merge_clauses import ACT, FOUND, Clauses, choice
 from frazil.spark.dml.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, Job, lacking, shadow
@@ -34,7 +54,9 @@ from frazil.spark.types.spark_types import time_enabled
 from frazil.spec.schema import Schema
 
 _SMALL = 32 << 20
-"""The bytes of a staged source that is broadcast, at most, where the session allows broadcasts at all."""
+"""The bytes of a staged source that is broadcast, at most, where the session allows broadcasts at
+all.
+"""
 _OPERATIONS = {
     (When.MATCHED, False): UPDATED, (When.MATCHED, True): DELETED, (When.NOT_MATCHED, False): INSERTED,
     (When.NOT_MATCHED_BY_SOURCE, False): BY_SOURCE_UPDATED, (When.NOT_MATCHED_BY_SOURCE, True): BY_SOURCE_DELETED,
@@ -54,11 +76,12 @@ def merge(
 ) -> RowChanges:
     """Run a MERGE and return its row changes, which are not committed yet.
 
-    Expressions call the target by `merge.target_alias`, which may be a name of several parts, and the source by `merge.source_alias`. Where
-    that is empty, the names of `like`, the frame that was staged, apply, and `like.id` is a column of the source. `checked`: `check` has
-    passed already.
+    Expressions call the target by `merge.target_alias`, which may be a name of several parts, and
+    the source by `merge.source_alias`. Where that is empty, the names of `like`, the frame that was
+    staged, apply, and `like.id` is a column of the source. `checked`: `check` has passed already.
 
-    Raises InvalidInput for what Spark cannot resolve, and for a target row that several source rows would change.
+    Raises InvalidInput for what Spark cannot resolve, and for a target row that several source rows
+    would change.
     """
     merge.check()
     with sensitivity(spark, case_sensitive) as sensitive:
@@ -67,7 +90,9 @@ def merge(
         if not checked:
             frame = source if like is None and isinstance(source, DataFrame) else like
             if frame is None:
-                assert isinstance(source, StagedFrame)  # rows that were collected are given with their frame
+                assert isinstance(
+                    source, StagedFrame
+                )  # rows that were collected are given with their frame
                 frame = as_frame(spark, source, NUMBER)
             check(spark, plan.schema, frame, merge, case_sensitive=sensitive)
         context, empty = context_of(plan), named(shadow(spark, plan.schema), names)
@@ -77,15 +102,26 @@ def merge(
             keys, reach = _reach(empty, source, staged, merge, plan.schema)
             plan = planned(reach)
             where = None if isinstance(reach, AlwaysTrue) else reach
-            job = Job.of(spark, plan, replace(context_of(plan), write=context.write), reach, "merge", where)
+            job = Job.of(
+                spark, plan, replace(context_of(plan), write=context.write), reach, "merge", where
+            )
             job.target, job.keys = named(job.target, names), keys
             clauses = Clauses(job.target, source, plan.schema, merge, names, sensitive, job.time)
             _Writing(job, clauses, staged).write()
             return job.finish(unique=merge.checks_cardinality)
 
 
-def check(spark: Any, schema: Schema, source: DataFrame, merge: Merge, *, case_sensitive: bool | None = None) -> None:
-    """Check the texts, names, types and functions of a MERGE before the source or the table is read. Raises what `merge` would raise."""
+def check(
+    spark: Any,
+    schema: Schema,
+    source: DataFrame,
+    merge: Merge,
+    *,
+    case_sensitive: bool | None = None,
+) -> None:
+    """Check the texts, names, types and functions of a MERGE before the source or the table is
+    read. Raises what `merge` would raise.
+    """
     merge.check()
     if lacking(spark, schema) is not None:
         return  # Spark cannot read the table, which its reader will report
@@ -99,16 +135,24 @@ def check(spark: Any, schema: Schema, source: DataFrame, merge: Merge, *, case_s
 
 def _refuse_quoted_columns(merge: Merge, schema: Schema, source: DataFrame | StagedFrame) -> None:
     """Raise InvalidInput for columns of either side in double quotes, in any condition or value."""
-    names = list(_full_names(source.spark_schema if isinstance(source, StagedFrame) else source.schema))
+    names = list(
+        _full_names(source.spark_schema if isinstance(source, StagedFrame) else source.schema)
+    )
     exact, any_case = dict(names), {n.lower(): sql for n, sql in names}
 
     def of_source(text: str) -> str | None:
         return exact.get(text) or any_case.get(text.lower())
 
     target = columns_of(schema)
-    sides = [(".".join(identifier_parts(merge.target_alias)[n:]), target) for n in range(len(identifier_parts(merge.target_alias)))]
+    sides = [
+        (".".join(identifier_parts(merge.target_alias)[n:]), target)
+        for n in range(len(identifier_parts(merge.target_alias)))
+    ]
     column_of = columns_of_sides([*sides, (merge.source_alias, of_source)])
-    for value in (merge.on, *(v for c in merge.clauses for v in (c.condition, *(x for _, x in c.assignments)))):
+    for value in (
+        merge.on,
+        *(v for c in merge.clauses for v in (c.condition, *(x for _, x in c.assignments))),
+    ):
         refuse_columns(value, column_of)
 
 
@@ -122,9 +166,15 @@ def _full_names(type_: s.StructType, around: tuple[str, ...] = ()) -> Iterator[t
 
 
 def _source(
-    spark: Any, source: DataFrame | StagedFrame | CollectedFrame, alias: str, job: Job, like: DataFrame | None
+    spark: Any,
+    source: DataFrame | StagedFrame | CollectedFrame,
+    alias: str,
+    job: Job,
+    like: DataFrame | None,
 ) -> tuple[DataFrame, StagedFrame | None]:
-    """Return the source as a frame that can be evaluated repeatedly, and its staged form; None where a type of it cannot be staged."""
+    """Return the source as a frame that can be evaluated repeatedly, and its staged form; None
+    where a type of it cannot be staged.
+    """
     if isinstance(source, CollectedFrame):
         source = source.staged(folder_of(job.context.write), job.context.write.storage)
     if not isinstance(source, StagedFrame):
@@ -142,7 +192,9 @@ def _source(
 def _reach(
     target: DataFrame, source: DataFrame, staged: StagedFrame | None, merge: Merge, schema: Schema
 ) -> tuple[tuple[int, ...], Predicate]:
-    """Return the field ids of the target's key columns, and a predicate for the target rows that the source's keys can match."""
+    """Return the field ids of the target's key columns, and a predicate for the target rows that
+    the source's keys can match.
+    """
     pairs = equal_columns(target, source, expression(merge.on))
     fields = [next(f for f in schema.fields if f.name == n) for n in target.columns]
     keys = tuple(fields[a].field_id for a, _, _ in pairs)
@@ -153,13 +205,16 @@ def _reach(
     parts = [
         _range(fields[a].name, staged.values.get(b), nulls)
         for a, b, nulls in pairs
-        if type(source.schema.fields[b].dataType) in ORDERED and (b in staged.values or staged.values)
+        if type(source.schema.fields[b].dataType) in ORDERED
+        and (b in staged.values or staged.values)
     ]
     return keys, AlwaysTrue() if not parts else parts[0] if len(parts) == 1 else And(*parts)
 
 
 def _range(name: str, values: KeyValues | None, nulls: bool) -> Predicate:
-    """Return the predicate for the key values of the source; `values` is None where the source has only nulls in its key."""
+    """Return the predicate for the key values of the source; `values` is None where the source has
+    only nulls in its key.
+    """
     term = Reference(name, (name,))
     if values is None:
         return IsNull(term) if nulls else AlwaysFalse()
@@ -172,7 +227,9 @@ def _range(name: str, values: KeyValues | None, nulls: bool) -> Predicate:
 
 @dataclass(frozen=True)
 class _Writing:
-    """Run the first job of a MERGE. `staged`: the staged source, None where its types cannot be staged."""
+    """Run the first job of a MERGE. `staged`: the staged source, None where its types cannot be
+    staged.
+    """
 
     job: Job
     clauses: Clauses
@@ -187,29 +244,49 @@ class _Writing:
         return self.clauses.source
 
     def write(self) -> None:
-        """Write new rows and the positions of changed rows; a small source in two parts, matches first, then inserts."""
+        """Write new rows and the positions of changed rows; a small source in two parts, matches
+        first, then inserts.
+        """
         job, merge = self.job, self.merge
         on = expression(merge.on)
-        inserts, other_clauses = merge.of(When.NOT_MATCHED), len(merge.clauses) - len(merge.of(When.NOT_MATCHED))
+        inserts, other_clauses = (
+            merge.of(When.NOT_MATCHED),
+            len(merge.clauses) - len(merge.of(When.NOT_MATCHED)),
+        )
         if not other_clauses:
             self._insert(self.source.join(job.target, on, "left_anti"))
         elif self._is_small and not merge.of(When.NOT_MATCHED_BY_SOURCE):
             with as_input():
                 joined = job.target.join(F.broadcast(self.source), on, "inner")
-            reports = self._write(joined, merge.of(When.MATCHED), numbered=bool(inserts)) if len(job.plan) else []
+            reports = (
+                self._write(joined, merge.of(When.MATCHED), numbered=bool(inserts))
+                if len(job.plan)
+                else []
+            )
             if inserts:
                 self._insert(self._unmatched([r.matched for r in reports if r.matched]))
         else:
-            join_types = {(False, False): "inner", (True, False): "right", (False, True): "left", (True, True): "full"}
+            join_types = {
+                (False, False): "inner",
+                (True, False): "right",
+                (False, True): "left",
+                (True, True): "full",
+            }
             with as_input():
                 marked = self.source.withColumn(FOUND, F.lit(True))
-                joined = job.target.join(marked, on, join_types[bool(inserts), bool(merge.of(When.NOT_MATCHED_BY_SOURCE))])
+                joined = job.target.join(
+                    marked,
+                    on,
+                    join_types[bool(inserts), bool(merge.of(When.NOT_MATCHED_BY_SOURCE))],
+                )
             self._write(joined, merge.clauses)
 
     @property
     def _is_small(self) -> bool:
         """Return whether the source is broadcast."""
-        allowed = str(self.job.spark.conf.get("spark.sql.autoBroadcastJoinThreshold", "10MB")) not in ("-1", "-1b")
+        allowed = str(
+            self.job.spark.conf.get("spark.sql.autoBroadcastJoinThreshold", "10MB")
+        ) not in ("-1", "-1b")
         return self.staged is not None and self.staged.bytes <= _SMALL and allowed
 
     def _unmatched(self, matched: Sequence[bytes]) -> DataFrame:
@@ -218,28 +295,48 @@ class _Writing:
         numbers = BitMap64()
         for part in matched:
             numbers |= BitMap64.deserialize(part)
-        unmatched = as_frame(self.job.spark, self.staged, NUMBER, numbers.serialize() if numbers else b"")
+        unmatched = as_frame(
+            self.job.spark, self.staged, NUMBER, numbers.serialize() if numbers else b""
+        )
         return standing_for(unmatched, self.source, self.merge.source_alias)
 
     def _insert(self, frame: DataFrame) -> None:
         """Write the inserts of source rows that match nothing."""
         self._write(frame, self.merge.of(When.NOT_MATCHED), alone=True)
 
-    def _write(self, frame: DataFrame, clauses: Sequence[Clause], *, numbered: bool = False, alone: bool = False) -> list[TaskReport]:
-        """Write the rows of a join by these clauses. `alone`: the frame has source rows that match nothing. `numbered`: pairs on
-        which no clause acts are reported, too, as their source rows count as matched."""
+    def _write(
+        self,
+        frame: DataFrame,
+        clauses: Sequence[Clause],
+        *,
+        numbered: bool = False,
+        alone: bool = False,
+    ) -> list[TaskReport]:
+        """Write the rows of a join by these clauses. `alone`: the frame has source rows that match
+        nothing. `numbered`: pairs on which no clause acts are reported, too, as their source rows
+        count as matched."""
         with as_input():
             decided = frame.withColumn(ACT, self.clauses.act(frame, clauses, alone))
             if not numbered:
                 decided = decided.filter(F.col(ACT).isNotNull())
-            operation = choice([(n, F.lit(_OPERATIONS[c.when, c.do is Do.DELETE])) for n, c in enumerate(clauses)])
+            operation = choice(
+                [(n, F.lit(_OPERATIONS[c.when, c.do is Do.DELETE])) for n, c in enumerate(clauses)]
+            )
             assert operation is not None
             operation = F.coalesce(operation, F.lit(MATCHED)) if numbered else operation
-            marks = [F.lit(None).cast("string").alias(FILE), F.lit(None).cast("long").alias(POS)] if alone else self.job.marks()[:2]
+            marks = (
+                [F.lit(None).cast("string").alias(FILE), F.lit(None).cast("long").alias(POS)]
+                if alone
+                else self.job.marks()[:2]
+            )
             if self.job.context.lineage:
                 marks.append(F.lit(None).cast("long").alias(ROW_ID) if alone else F.col(ROW_ID))
             writing = any(c.do is not Do.DELETE for c in clauses)
             new = self.clauses.values(frame, clauses) if writing else []
-            leading = [operation.cast("byte").alias(OPERATION), *marks, *([F.col(NUMBER)] if numbered else [])]
+            leading = [
+                operation.cast("byte").alias(OPERATION),
+                *marks,
+                *([F.col(NUMBER)] if numbered else []),
+            ]
             rows = decided.select(*leading, *(self.job.named(new, operation) if writing else []))
         return self.job.write(rows, new_rows=writing, numbered=numbered, inserts=alone)

@@ -1,4 +1,6 @@
-"""Translate the clauses of a MERGE to columns over the join of both sides: which clause acts on a row, and the values it assigns."""
+"""Translate the clauses of a MERGE to columns over the join of both sides: which clause acts on a
+row, and the values it assigns.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,17 @@ from frazil.spec import types as i
 from frazil.spec.schema import Schema
 
 Named = tuple[str, s.DataType, Column]
-FOUND, ACT = "__frazil_c_found", "__frazil_c_act"  # helper columns: true where there is a source row; the clause that acts
+FOUND, ACT = (
+    "__frazil_c_found",
+    "__frazil_c_act",
+)  # helper columns: true where there is a source row; the clause that acts
 
 
 @dataclass(frozen=True)
 class Clauses:
-    """Hold the clauses of a MERGE and its two sides, frames that begin with the columns of target and source. `names`: the parts of the
-    target's name; `time`: whether the session has the type TIME."""
+    """Hold the clauses of a MERGE and its two sides, frames that begin with the columns of target
+    and source. `names`: the parts of the target's name; `time`: whether the session has the type
+    TIME."""
 
     target: DataFrame
     source: DataFrame
@@ -38,8 +44,8 @@ class Clauses:
     time: bool
 
     def check(self) -> None:
-        """Check all conditions and values, even of clauses that no row reaches. Raises InvalidInput, ParseError
-        or SchemaMismatch."""
+        """Check all conditions and values, even of clauses that no row reaches. Raises
+        InvalidInput, ParseError or SchemaMismatch."""
         both = self.target.join(self.source)
         on = checked(both, [GivenExpression(self.merge.on, "MERGE: ON")], repeatable=True)[0]
         with as_input():
@@ -52,20 +58,39 @@ class Clauses:
         """Check the clauses of one kind."""
         side = self.side(when, frame)
         about = f"MERGE: the condition of {when.value.upper()}"
-        conditions = [GivenExpression(c.condition, about) for c in clauses if not c.is_unconditional]
+        conditions = [
+            GivenExpression(c.condition, about) for c in clauses if not c.is_unconditional
+        ]
         checked(side, conditions, repeatable=True)
-        assignments = {n: self.given(c, self._source_of(c, frame)) for n, c in enumerate(clauses) if c.do is not Do.DELETE}
-        checked(side, [e for n, values in assignments.items() if not clauses[n].takes_all for e in given_expressions(values)])
+        assignments = {
+            n: self.given(c, self._source_of(c, frame))
+            for n, c in enumerate(clauses)
+            if c.do is not Do.DELETE
+        }
+        checked(
+            side,
+            [
+                e
+                for n, values in assignments.items()
+                if not clauses[n].takes_all
+                for e in given_expressions(values)
+            ],
+        )
         self.act(frame, clauses, when is When.NOT_MATCHED)
         self.values(frame, clauses)
 
     def act(self, frame: DataFrame, clauses: Sequence[Clause], alone: bool) -> Column:
-        """Return the index of the clause that acts on a row, null where none does. `alone`: the frame has only source rows
-        that match nothing."""
+        """Return the index of the clause that acts on a row, null where none does. `alone`: the
+        frame has only source rows that match nothing."""
         chains: dict[When, Column] = {}
         for when in When:
             of_kind = [(n, c) for n, c in enumerate(clauses) if c.when is when]
-            tests = iter(bound_to(self.side(when, frame), [expression(c.condition) for _, c in of_kind if not c.is_unconditional]))
+            tests = iter(
+                bound_to(
+                    self.side(when, frame),
+                    [expression(c.condition) for _, c in of_kind if not c.is_unconditional],
+                )
+            )
             chain: Any = F
             for n, c in of_kind:
                 chain = chain.when(F.lit(True) if c.is_unconditional else next(tests), F.lit(n))
@@ -79,24 +104,44 @@ class Clauses:
         return both.otherwise(chains.get(When.MATCHED, nothing))
 
     def side(self, when: When, frame: DataFrame) -> DataFrame:
-        """Return the frame against which the expressions of a clause are resolved: the join, the source or the target.
+        """Return the frame against which the expressions of a clause are resolved: the join, the
+        source or the target.
 
-        On Spark Connect a staged frame that is read again cannot stand for the source, so its own names are used.
+        On Spark Connect a staged frame that is read again cannot stand for the source, so its own
+        names are used.
         """
         source = self.source if is_classic(frame) or FOUND in frame.columns else frame
-        return {When.MATCHED: frame, When.NOT_MATCHED: source, When.NOT_MATCHED_BY_SOURCE: self.target}[when]
+        return {
+            When.MATCHED: frame,
+            When.NOT_MATCHED: source,
+            When.NOT_MATCHED_BY_SOURCE: self.target,
+        }[when]
 
     def values(self, frame: DataFrame, clauses: Sequence[Clause]) -> list[Column]:
-        """Return the new value of each column of the table, by the clause that acts; empty where every clause deletes."""
+        """Return the new value of each column of the table, by the clause that acts; empty where
+        every clause deletes.
+        """
         by_clause = {}
         for n, clause in enumerate(clauses):
             if clause.do is Do.DELETE:
                 continue
-            old = None if clause.when is When.NOT_MATCHED else columns_by_id(self.target, self.schema)
+            old = (
+                None if clause.when is When.NOT_MATCHED else columns_by_id(self.target, self.schema)
+            )
             fills = clause.takes_all and self.merge.merge_schema and not clause.updates
-            values = NewColumns(self.side(clause.when, frame), self.schema, old, self.case_sensitive, self.time, whole=not fills)
+            values = NewColumns(
+                self.side(clause.when, frame),
+                self.schema,
+                old,
+                self.case_sensitive,
+                self.time,
+                whole=not fills,
+            )
             by_clause[n] = values.columns(self.given(clause, self._source_of(clause, frame)))
-        by_column = [choice([(n, columns[place]) for n, columns in by_clause.items()]) for place in range(len(self.schema.fields))]
+        by_column = [
+            choice([(n, columns[place]) for n, columns in by_clause.items()])
+            for place in range(len(self.schema.fields))
+        ]
         return [value for value in by_column if value is not None]
 
     def _source_of(self, clause: Clause, frame: DataFrame) -> DataFrame:
@@ -107,19 +152,37 @@ class Clauses:
         """Return what a clause assigns. Raises InvalidInput for columns that do not exist."""
         if clause.takes_all:
             return self._all(clause, source)
-        values = Given.of(self.schema, clause.assignments, self.case_sensitive, [".".join(self.names[n:]) for n in range(len(self.names))])
-        if clause.when is When.NOT_MATCHED and (inside := [p for p, _ in values.pairs if len(p) > 1]):
-            raise InvalidInput(f"An insert takes whole columns, not members of a struct: {'.'.join(f.name for f in inside[0])}.")
+        values = Given.of(
+            self.schema,
+            clause.assignments,
+            self.case_sensitive,
+            [".".join(self.names[n:]) for n in range(len(self.names))],
+        )
+        if clause.when is When.NOT_MATCHED and (
+            inside := [p for p, _ in values.pairs if len(p) > 1]
+        ):
+            raise InvalidInput(
+                f"An insert takes whole columns, not members of a struct: {'.'.join(f.name for f in inside[0])}."
+            )
         return values
 
     def _all(self, clause: Clause, source: DataFrame) -> Given:
-        """Assign every column of the table from the source column of that name (`UPDATE *`, `INSERT *`); with schema evolution an update
-        keeps the columns that the source lacks."""
+        """Assign every column of the table from the source column of that name (`UPDATE *`, `INSERT
+        *`); with schema evolution an update keeps the columns that the source lacks."""
         missing: list[str] = []
         fields = [f for f in self.source.schema.fields if f.name != NUMBER]
         columns = [(f.name, f.dataType, column_at(source, n)) for n, f in enumerate(fields)]
         structs: dict[int, Column] = {}
-        pairs = tuple(self._matched(self.schema.fields, columns, (), missing, structs, self.merge.merge_schema and clause.updates))
+        pairs = tuple(
+            self._matched(
+                self.schema.fields,
+                columns,
+                (),
+                missing,
+                structs,
+                self.merge.merge_schema and clause.updates,
+            )
+        )
         if missing and not self.merge.merge_schema:
             raise InvalidInput(
                 f"MERGE: the source lacks columns of the target: {', '.join(missing)}.",
@@ -128,17 +191,29 @@ class Clauses:
         return Given(pairs, structs)
 
     def _matched(
-        self, fields: Sequence[i.NestedField], of_source: Sequence[Named], path: tuple[i.NestedField, ...], missing: list[str],
-        structs: dict[int, Column], members: bool,
-    ) -> Iterator[tuple[tuple[i.NestedField, ...], Any]]:  # fmt: skip
-        """Yield (path, value) of the fields that the source has; the names of others are added to `missing`. `members`: of a struct
-        only the members that the source has are assigned, and the source's struct is added to `structs`."""
+        self,
+        fields: Sequence[i.NestedField],
+        of_source: Sequence[Named],
+        path: tuple[i.NestedField, ...],
+        missing: list[str],
+        structs: dict[int, Column],
+        members: bool,
+    ) -> Iterator[tuple[tuple[i.NestedField, ...], Any]]:
+        """Yield (path, value) of the fields that the source has; the names of others are added to
+        `missing`. `members`: of a struct only the members that the source has are assigned, and the
+        source's struct is added to `structs`."""
         for field in fields:
             candidates = [c for c in of_source if c[0] == field.name]
-            candidates = candidates or [c for c in of_source if not self.case_sensitive and c[0].lower() == field.name.lower()]
+            candidates = candidates or [
+                c
+                for c in of_source
+                if not self.case_sensitive and c[0].lower() == field.name.lower()
+            ]
             name = ".".join(p.name for p in (*path, field))
             if len(candidates) > 1:
-                raise InvalidInput(f"MERGE: the source has several columns {name}: {', '.join(c[0] for c in candidates)}.")
+                raise InvalidInput(
+                    f"MERGE: the source has several columns {name}: {', '.join(c[0] for c in candidates)}."
+                )
             if not candidates:
                 missing.append(name)
                 continue
@@ -146,7 +221,11 @@ class Clauses:
             if isinstance(field.field_type, i.StructType) and isinstance(type_, s.StructType):
                 lacking: list[str] = []
                 inside = [(m.name, m.dataType, column.getField(m.name)) for m in type_.fields]
-                parts = list(self._matched(field.field_type.fields, inside, (*path, field), lacking, structs, members))
+                parts = list(
+                    self._matched(
+                        field.field_type.fields, inside, (*path, field), lacking, structs, members
+                    )
+                )
                 missing += lacking
                 if lacking and members:  # the members that the source has, so that the others stay
                     structs[field.field_id] = column

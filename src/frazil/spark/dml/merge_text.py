@@ -1,5 +1,5 @@
-"""Translate a MERGE given by Columns to one given by texts, where Frazil's own grammar covers all of it: then tasks match the rows, and
-Spark shuffles no row.
+"""Translate a MERGE given by Columns to one given by texts, where Frazil's own grammar covers all
+of it: then tasks match the rows, and Spark shuffles no row.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ TARGET, SOURCE = "target", "source"
 
 
 def as_texts(frame: DataFrame, schema: Schema, merge: Merge) -> Merge | None:
-    """Return the same MERGE with its columns called `target.…` and `source.…`; None where part of it is beyond the grammar, or has no text,
-    and on Spark Connect.
+    """Return the same MERGE with its columns called `target.…` and `source.…`; None where part of
+    it is beyond the grammar, or has no text, and on Spark Connect.
 
     Raises InvalidInput for what Spark's analyser cannot resolve.
     """
@@ -35,7 +35,12 @@ def as_texts(frame: DataFrame, schema: Schema, merge: Merge) -> Merge | None:
     sides = {When.MATCHED: joined, When.NOT_MATCHED: frame, When.NOT_MATCHED_BY_SOURCE: target}
     texts_by_kind = {}
     for when in When:
-        columns = [v for c in merge.of(when) for v in (c.condition, *(x for _, x in c.assignments)) if isinstance(v, Column)]
+        columns = [
+            v
+            for c in merge.of(when)
+            for v in (c.condition, *(x for _, x in c.assignments))
+            if isinstance(v, Column)
+        ]
         texts = texts_of(sides[when], columns, {TARGET: target, SOURCE: frame})
         if not all(_is_parsed(t) for t in texts):
             return None

@@ -1,9 +1,12 @@
-"""Run DELETE, UPDATE and MERGE by Spark SQL, for conditions and values of any kind that Spark can evaluate, and sources of any size.
+"""Run DELETE, UPDATE and MERGE by Spark SQL, for conditions and values of any kind that Spark can
+evaluate, and sources of any size.
 
-Frazil evaluates row changes itself, file by file, where its grammar covers the expressions. For everything else (functions of Spark, UDFs,
-sub-queries, large sources) Spark reads the target with the file and position of each row, and its plan decides what happens to the row. One
-job evaluates that plan: its tasks write the new rows as data files and collect the positions of rows that are deleted or replaced. A second
-job removes these positions, by rewritten files or by delete files (`change_tasks`). Only facts about files come to the driver.
+Frazil evaluates row changes itself, file by file, where its grammar covers the expressions. For
+everything else (functions of Spark, UDFs, sub-queries, large sources) Spark reads the target with
+the file and position of each row, and its plan decides what happens to the row. One job evaluates
+that plan: its tasks write the new rows as data files and collect the positions of rows that are
+deleted or replaced. A second job removes these positions, by rewritten files or by delete files
+(`change_tasks`). Only facts about files come to the driver.
 
 Entry points: `delete`, `update`, `merge_by_sql.merge`.
 """
@@ -71,22 +74,33 @@ from frazil.spec.schema import Schema
 from frazil.storage.locations import scheme_of
 from frazil.tasks.attempts import Attempts
 
-OPERATION, FILE, POS, ROW_ID, NUMBER = (f"__frazil_c_{n}" for n in ("op", "file", "pos", "row_id", "number"))
+OPERATION, FILE, POS, ROW_ID, NUMBER = (
+    f"__frazil_c_{n}" for n in ("op", "file", "pos", "row_id", "number")
+)
 _NEW = "__frazil_c_new_"
 _REPORT = s.StructType([s.StructField("report", s.BinaryType())])
 _GROUP_BYTES = 128 << 20  # of positions per task, at most
 
 
-# Doors ---------------------------------------------------------------------------------------------------------------------------------
+# Doors
+# ---------------------------------------------------------------------------------------------------------------------------------
 
 
 def delete(
-    spark: Any, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None, alias: str = ""
+    spark: Any,
+    planned: Planned,
+    where: Any,
+    context_of: ContextOf,
+    *,
+    case_sensitive: bool | None = None,
+    alias: str = "",
 ) -> RowChanges:
-    """Delete the rows for which `where` (SQL text, Column, predicate) is TRUE, and return the changes, which are not committed yet.
-    `alias`: by what name, of one or more parts, the condition calls the table.
+    """Delete the rows for which `where` (SQL text, Column, predicate) is TRUE, and return the
+    changes, which are not committed yet. `alias`: by what name, of one or more parts, the condition
+    calls the table.
 
-    Raises InvalidInput for what Spark cannot resolve, and for columns in double quotes, which Spark takes for texts.
+    Raises InvalidInput for what Spark cannot resolve, and for columns in double quotes, which Spark
+    takes for texts.
     """
     with sensitivity(spark, case_sensitive) as sensitive:
         schema = planned(AlwaysFalse()).schema
@@ -97,17 +111,28 @@ def delete(
         job = Job.of(spark, plan, context_of(plan), predicate, "delete", whole=False)
         with as_input():
             deleted = _called(job.target, alias).filter(where)
-        return job.run(deleted.select(F.lit(DELETED).cast("byte").alias(OPERATION), F.col(FILE), F.col(POS)), new_rows=False, unique=False)
+        return job.run(
+            deleted.select(F.lit(DELETED).cast("byte").alias(OPERATION), F.col(FILE), F.col(POS)),
+            new_rows=False,
+            unique=False,
+        )
 
 
 def update(
-    spark: Any, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None,
+    spark: Any,
+    planned: Planned,
+    assignments: Mapping[str, Any],
+    where: Any,
+    context_of: ContextOf,
+    *,
+    case_sensitive: bool | None = None,
     alias: str = "",
-) -> RowChanges:  # fmt: skip
-    """Update the rows for which `where` is TRUE (all rows where it is None), and return the changes, which are not committed yet.
+) -> RowChanges:
+    """Update the rows for which `where` is TRUE (all rows where it is None), and return the
+    changes, which are not committed yet.
 
-    Values of `assignments` are SQL texts, Columns, terms, or Python constants; `alias` as for `delete`. Raises InvalidInput for what Spark
-    cannot resolve,
+    Values of `assignments` are SQL texts, Columns, terms, or Python constants; `alias` as for
+    `delete`. Raises InvalidInput for what Spark cannot resolve,
     SchemaMismatch for values that do not fit their column.
     """
     with sensitivity(spark, case_sensitive) as sensitive:
@@ -116,28 +141,47 @@ def update(
             refuse_columns(text, columns_of(schema))
         assigned_values = Given.of(schema, tuple(assignments.items()), sensitive)
         empty = _called(shadow(spark, schema), alias)
-        where = checked(empty, [GivenExpression(True if where is None else where, "The condition")])[0]
+        where = checked(
+            empty, [GivenExpression(True if where is None else where, "The condition")]
+        )[0]
         checked(empty, given_expressions(assigned_values))
         if len(empty.columns) == len(schema.fields):
-            NewColumns(empty, schema, columns_by_id(empty, schema), sensitive, time_enabled(spark)).columns(assigned_values)
+            NewColumns(
+                empty, schema, columns_by_id(empty, schema), sensitive, time_enabled(spark)
+            ).columns(assigned_values)
         plan, predicate = pruned(spark, planned, where, schema, sensitive, alias)
         job = Job.of(spark, plan, context_of(plan), predicate, "update")
         with as_input():
             chosen = _called(job.target, alias).filter(where)
-        new = NewColumns(chosen, plan.schema, columns_by_id(chosen, plan.schema), sensitive, job.time).columns(assigned_values)
-        columns = [F.lit(UPDATED).cast("byte").alias(OPERATION), *job.marks(), *job.named(new, None)]
+        new = NewColumns(
+            chosen, plan.schema, columns_by_id(chosen, plan.schema), sensitive, job.time
+        ).columns(assigned_values)
+        columns = [
+            F.lit(UPDATED).cast("byte").alias(OPERATION),
+            *job.marks(),
+            *job.named(new, None),
+        ]
         return job.run(chosen.select(*columns), new_rows=True, unique=False)
 
 
 def _called(frame: DataFrame, alias: str) -> DataFrame:
-    """Alias a frame by the name, of one or more parts, that expressions call it by; an empty one leaves it as it is."""
+    """Alias a frame by the name, of one or more parts, that expressions call it by; an empty one
+    leaves it as it is.
+    """
     return named(frame, identifier_parts(alias)) if alias else frame
 
 
 def pruned(
-    spark: Any, planned: Planned, where: Column, schema: Schema, case_sensitive: bool, alias: str = ""
+    spark: Any,
+    planned: Planned,
+    where: Column,
+    schema: Schema,
+    case_sensitive: bool,
+    alias: str = "",
 ) -> tuple[Plan, Predicate]:
-    """Plan the scan for a condition, pruned by those of its conjuncts that Frazil's grammar covers; return the plan and that predicate."""
+    """Plan the scan for a condition, pruned by those of its conjuncts that Frazil's grammar covers;
+    return the plan and that predicate.
+    """
     pruning: Predicate = AlwaysTrue()
     for text in conditions(_called(shadow(spark, schema), alias), where, aliased=bool(alias)):
         predicate = understood(spark, text, schema, case_sensitive)
@@ -147,7 +191,9 @@ def pruned(
 
 
 def has_type(f: i.NestedField, time: bool) -> bool:
-    """Return whether Spark has a type for the column. `time`: whether the session has the type TIME."""
+    """Return whether Spark has a type for the column. `time`: whether the session has the type
+    TIME.
+    """
     try:
         spark_type(f.field_type, f.name, time=time)
     except Unsupported:
@@ -156,18 +202,28 @@ def has_type(f: i.NestedField, time: bool) -> bool:
 
 
 def lacking(spark: Any, schema: Schema) -> i.NestedField | None:
-    """Return the first column, if any, that keeps whole rows from passing through Spark: its type is unknown there, or nests a variant."""
+    """Return the first column, if any, that keeps whole rows from passing through Spark: its type
+    is unknown there, or nests a variant.
+    """
     time = time_enabled(spark)
     for f in schema.fields:
-        if not has_type(f, time) or (not isinstance(f.field_type, i.VariantType) and contains(f.field_type, i.VariantType)):
+        if not has_type(f, time) or (
+            not isinstance(f.field_type, i.VariantType) and contains(f.field_type, i.VariantType)
+        ):
             return f
     return None
 
 
 def shadow(spark: Any, schema: Schema) -> DataFrame:
-    """Return an empty frame with the table's columns, against which Spark's analyser checks expressions without a scan."""
+    """Return an empty frame with the table's columns, against which Spark's analyser checks
+    expressions without a scan.
+    """
     columns = shown_columns(spark, schema)
-    return spark.createDataFrame([], columns) if jvm_of(spark) is None else frame_of(spark, empty_plan(spark, columns))
+    return (
+        spark.createDataFrame([], columns)
+        if jvm_of(spark) is None
+        else frame_of(spark, empty_plan(spark, columns))
+    )
 
 
 def shown_columns(spark: Any, schema: Schema) -> s.StructType:
@@ -176,12 +232,15 @@ def shown_columns(spark: Any, schema: Schema) -> s.StructType:
     return to_spark(Schema(*(f for f in schema.fields if has_type(f, time))), time=time)
 
 
-# One operation -------------------------------------------------------------------------------------------------------------------------
+# One operation
+# -------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Job:
-    """Hold an operation while it runs. `target`: a frame with the table's columns and the file and position of each row."""
+    """Hold an operation while it runs. `target`: a frame with the table's columns and the file and
+    position of each row.
+    """
 
     spark: Any
     plan: Plan
@@ -205,13 +264,16 @@ class Job:
         where: Predicate | None = None,
         whole: bool = True,
     ) -> Job:
-        """Read the target of an operation. `where`: other rows need not be read. `whole`: rows are written again, so every column is read.
+        """Read the target of an operation. `where`: other rows need not be read. `whole`: rows are
+        written again, so every column is read.
 
-        Raises Unsupported for tables whose location is in memory and, with `whole`, for types that Spark lacks.
+        Raises Unsupported for tables whose location is in memory and, with `whole`, for types that
+        Spark lacks.
         """
         if scheme_of(context.write.location) == "memory":
             raise Unsupported(
-                "A table at a memory: location lives in this process; Spark's workers cannot see it.", hint="Use runner= in process."
+                "A table at a memory: location lives in this process; Spark's workers cannot see it.",
+                hint="Use runner= in process.",
             )
         columns_by_name = metadata_columns(plan.metadata)
         marks = {"_file": FILE, "_pos": POS, **({"_row_id": ROW_ID} if context.lineage else {})}
@@ -220,7 +282,9 @@ class Job:
         projection = Schema(*fields, *(columns_by_name[n] for n in marks))
         frame = read(spark, plan, projection=projection, storage=context.write.storage, where=where)
         last = len(fields)
-        columns = [column_at(frame, n) for n in range(last)] + [column_at(frame, last + n).alias(m) for n, m in enumerate(marks.values())]
+        columns = [column_at(frame, n) for n in range(last)] + [
+            column_at(frame, last + n).alias(m) for n, m in enumerate(marks.values())
+        ]
         return cls(spark, plan, context, predicate, kind, frame.select(*columns), time)
 
     @property
@@ -233,20 +297,27 @@ class Job:
         return [F.col(FILE), F.col(POS), *((F.col(ROW_ID),) if self.context.lineage else ())]
 
     def named(self, new: Sequence[Column], operation: Column | None) -> list[Column]:
-        """Name new values as the table's columns; a null in a required column fails the job. `operation`: None, or a column by which only
-        rows that are written are checked."""
+        """Name new values as the table's columns; a null in a required column fails the job.
+        `operation`: None, or a column by which only rows that are written are checked."""
         fields = self.plan.schema.fields
-        return [_required(c, f, operation).alias(f.name, metadata={}) for c, f in zip(new, fields, strict=True)]
+        return [
+            _required(c, f, operation).alias(f.name, metadata={})
+            for c, f in zip(new, fields, strict=True)
+        ]
 
     def run(self, frame: DataFrame, *, new_rows: bool, unique: bool) -> RowChanges:
-        """Run both jobs. `frame`: columns as `Sink` describes. `unique`: a row may be changed only once. After an error no file is left."""
+        """Run both jobs. `frame`: columns as `Sink` describes. `unique`: a row may be changed only
+        once. After an error no file is left.
+        """
         with self.cleaned():
             self.write(frame, new_rows=new_rows)
             return self.finish(unique=unique)
 
     @contextlib.contextmanager
     def cleaned(self) -> Iterator[None]:
-        """Delete the operation's temporary folder at the end, and after an error the files that it has written."""
+        """Delete the operation's temporary folder at the end, and after an error the files that it
+        has written.
+        """
         write = self.context.write
         try:
             with self.attempts.removing_files_on_error(), clear_errors(self.plan.metadata):
@@ -258,8 +329,12 @@ class Job:
         finally:
             remove_folder(write.storage, folder_of(write))
 
-    def write(self, frame: DataFrame, *, new_rows: bool, numbered: bool = False, inserts: bool = False) -> list[TaskReport]:
-        """Run the first job and return its reports. `inserts`: all rows are new, so none has a position in the table."""
+    def write(
+        self, frame: DataFrame, *, new_rows: bool, numbered: bool = False, inserts: bool = False
+    ) -> list[TaskReport]:
+        """Run the first job and return its reports. `inserts`: all rows are new, so none has a
+        position in the table.
+        """
         write = self.context.write
         shared(self.spark, write.storage, folder_of(write))
         settings: Mapping[str, str] = {}
@@ -267,56 +342,84 @@ class Job:
             frame, settings = self._spread(frame, inserts)
         sink = Sink(write, folder_of(write), self.plan.schema if new_rows else None, numbered)
         with temporarily(self.spark, settings) if settings else contextlib.nullcontext():
-            job = frame.mapInArrow(guarded(change_tasks.__name__, "write_rows_and_positions", sink), _REPORT)
+            job = frame.mapInArrow(
+                guarded(change_tasks.__name__, "write_rows_and_positions", sink), _REPORT
+            )
             rows = interruptible(self.spark, job.collect)
         reports = [cloudpickle.loads(bytes(r["report"])) for r in rows]
         self.reports += reports
         return reports
 
     def _spread(self, frame: DataFrame, inserts: bool) -> tuple[DataFrame, Mapping[str, str]]:
-        """Distribute rows over tasks as `write.<kind>.distribution-mode` asks (default: hash), and return the session settings for that.
+        """Distribute rows over tasks as `write.<kind>.distribution-mode` asks (default: hash), and
+        return the session settings for that.
 
-        Without partitions rows are distributed by the file that they come from, so that the positions of a file come from few tasks.
+        Without partitions rows are distributed by the file that they come from, so that the
+        positions of a file come from few tasks.
         """
         write = self.context.write
         names = frame.columns[: len(frame.columns) - len(self.plan.schema.fields)]
         distribution = distribution_of(self.kind, self.plan.metadata, write.options) or "hash"
         fields = self.plan.schema.fields
-        by_place = Schema(*(replace(f, name=f"{_NEW}{n}") for n, f in enumerate(fields)))  # names may contain dots or differ only in case
+        by_place = Schema(
+            *(replace(f, name=f"{_NEW}{n}") for n, f in enumerate(fields))
+        )  # names may contain dots or differ only in case
         frame = frame.toDF(*names, *(f.name for f in by_place.fields))
-        to = replace(write, schema=by_place, options=replace(write.options, distribution_mode=distribution))
+        to = replace(
+            write, schema=by_place, options=replace(write.options, distribution_mode=distribution)
+        )
         settings: Mapping[str, str] = {}
         if distribution == "hash" and write.spec.unpartitioned:
             to = replace(to, options=replace(to.options, distribution_mode="none"))
             frame = rebalanced(self.spark, frame, [] if inserts else [FILE])
             settings = {ADVISORY: str(advisory_size(self.spark, write, write.properties))}
         rows = spread(self.spark, frame, to, write.properties, folders=False)
-        new = [_to_arrow(F.col(have.name), f).alias(have.name) for have, f in zip(by_place.fields, fields, strict=True)]
+        new = [
+            _to_arrow(F.col(have.name), f).alias(have.name)
+            for have, f in zip(by_place.fields, fields, strict=True)
+        ]
         return rows.frame.select(*names, *new), {**settings, **rows.settings}
 
     def finish(self, *, unique: bool) -> RowChanges:
-        """Run the second job and return the changes of both. Raises InvalidInput, with `unique`, for a row that was changed twice."""
+        """Run the second job and return the changes of both. Raises InvalidInput, with `unique`,
+        for a row that was changed twice.
+        """
         if unique and (twice := [t for r in self.reports for t in r.twice]):
             raise self.ambiguous(twice)
         runner = runner_of(self.spark, self.plan.metadata, self.context.write.storage)
         touched = self._touched()
         if self.context.mode == COPY_ON_WRITE:
-            groups: Sequence[Sequence[Touched]] = packed(touched, runner.parallelism, self.plan.options.split, lambda t: t.task)
+            groups: Sequence[Sequence[Touched]] = packed(
+                touched, runner.parallelism, self.plan.options.split, lambda t: t.task
+            )
         else:
             groups = balanced(touched, runner.parallelism)
-        changes = list(runner.run(partial(take_away, self.context, unique), groups)) if groups else []
+        changes = (
+            list(runner.run(partial(take_away, self.context, unique), groups)) if groups else []
+        )
         if twice := [t for c in changes for t in c.reports]:
             raise self.ambiguous(twice)
         changed = combined(changes)
         rows = [sum(r.rows[n] for r in self.reports) for n in range(BY_SOURCE_UPDATED + 1)]
         updated = rows[UPDATED] + rows[BY_SOURCE_UPDATED]
         counts = {
-            "updated": updated, "deleted": changed.deleted - updated, "inserted": rows[INSERTED], "copied": changed.copied,
-            "matched-updated": rows[UPDATED], "matched-deleted": changed.deleted - updated - rows[BY_SOURCE_DELETED],
-            "not-matched-by-source-updated": rows[BY_SOURCE_UPDATED], "not-matched-by-source-deleted": rows[BY_SOURCE_DELETED],
-        }  # fmt: skip
+            "updated": updated,
+            "deleted": changed.deleted - updated,
+            "inserted": rows[INSERTED],
+            "copied": changed.copied,
+            "matched-updated": rows[UPDATED],
+            "matched-deleted": changed.deleted - updated - rows[BY_SOURCE_DELETED],
+            "not-matched-by-source-updated": rows[BY_SOURCE_UPDATED],
+            "not-matched-by-source-deleted": rows[BY_SOURCE_DELETED],
+        }
         new = tuple(f for r in self.reports for f in r.files)
-        changed = replace(changed, added=(*new, *changed.added), updated=updated, deleted=changed.deleted - updated, reports=())
+        changed = replace(
+            changed,
+            added=(*new, *changed.added),
+            updated=updated,
+            deleted=changed.deleted - updated,
+            reports=(),
+        )
         attempts = self.attempts
         attempts.retried = runner.repeats or any(r.retried for r in self.reports)
         attempts.remove_unreported([f.file_path for f in changed.written])
@@ -336,7 +439,9 @@ class Job:
         return [Touched(tasks[path], tuple(bitmaps), rows[path]) for path, bitmaps in parts.items()]
 
     def ambiguous(self, twice: Sequence[tuple[str, int]]) -> InvalidInput:
-        """Return the error for target rows that several source rows would change; it names some of them by their keys."""
+        """Return the error for target rows that several source rows would change; it names some of
+        them by their keys.
+        """
         rows = [row for path, position in twice[:SHOWN] for row in self._rows(path, position)]
         shown = "; ".join(", ".join(f"{n} = {v!r}" for n, v in row.items()) for row in rows)
         return ambiguous(shown, rows=rows)
@@ -346,7 +451,11 @@ class Job:
         wanted = self.plan.schema.project(self.keys) if self.keys else self.plan.schema
         context = self.context.read.sharing_deletes(projection=wanted)
         task = tasks_of(self.plan, [path])[path]
-        return [row for batch in rows_at(task, np.array([position]), context) for row in batch.to_pylist()]
+        return [
+            row
+            for batch in rows_at(task, np.array([position]), context)
+            for row in batch.to_pylist()
+        ]
 
 
 def tasks_of(plan: Plan, paths: Iterable[str]) -> dict[str, FileScanTask]:
@@ -356,24 +465,37 @@ def tasks_of(plan: Plan, paths: Iterable[str]) -> dict[str, FileScanTask]:
 
 
 def _required(value: Column, f: i.NestedField, operation: Column | None) -> Column:
-    """Return the value; a null in a required column fails the job. With `operation` only rows that are written are checked."""
+    """Return the value; a null in a required column fails the job. With `operation` only rows that
+    are written are checked.
+    """
     if not f.required:
         return value
-    missing = F.raise_error(F.lit(f"{REQUIRED}column {f.name} is required, and its new value is null in a row"))
-    return F.coalesce(value, missing if operation is None else F.when(operation.isin(*WRITES), missing))
+    missing = F.raise_error(
+        F.lit(f"{REQUIRED}column {f.name} is required, and its new value is null in a row")
+    )
+    return F.coalesce(
+        value, missing if operation is None else F.when(operation.isin(*WRITES), missing)
+    )
 
 
 def _to_arrow(value: Column, f: i.NestedField) -> Column:
-    """Return a column as the Arrow writer takes it: a variant as JSON text, as everywhere outside Spark (docs/adr/0018)."""
+    """Return a column as the Arrow writer takes it: a variant as JSON text, as everywhere outside
+    Spark (docs/adr/0018).
+    """
     if not contains(f.field_type, i.VariantType):
         return value
     if isinstance(f.field_type, i.VariantType):
         return F.to_json(value)
-    raise Unsupported(f"Column {f.name}: rows with a variant inside a struct, list or map cannot be written here.", column=f.name)
+    raise Unsupported(
+        f"Column {f.name}: rows with a variant inside a struct, list or map cannot be written here.",
+        column=f.name,
+    )
 
 
 def balanced(touched: Sequence[Touched], parallelism: int) -> list[list[Touched]]:
-    """Group files so that tasks remove about equal numbers of rows: the heaviest file goes to the lightest group."""
+    """Group files so that tasks remove about equal numbers of rows: the heaviest file goes to the
+    lightest group.
+    """
     weights = {t.task.file.file_path: 8 * t.rows + 4096 for t in touched}
     count = max(1, min(len(touched), max(parallelism, -(-sum(weights.values()) // _GROUP_BYTES))))
     groups: list[list[Touched]] = [[] for _ in range(count)]

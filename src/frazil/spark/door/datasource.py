@@ -1,7 +1,9 @@
-"""Serve `format("iceberg")` by a Python data source, in sessions on which `frazil.install` was not called.
+"""Serve `format("iceberg")` by a Python data source, in sessions on which `frazil.install` was not
+called.
 
-PySpark runs a data source in processes of its own. These see options, environment variables and yaml files, but no settings of the session,
-and PySpark offers them neither column pruning nor filter push-down. Reads return the same rows, but read all columns.
+PySpark runs a data source in processes of its own. These see options, environment variables and
+yaml files, but no settings of the session, and PySpark offers them neither column pruning nor
+filter push-down. Reads return the same rows, but read all columns.
 """
 
 from __future__ import annotations
@@ -42,13 +44,24 @@ from frazil.ops import scan_log
 from frazil.ops.in_process import InProcessEngine
 from frazil.ops.operation import TableOperation, writable
 from frazil.ops.stage import StagedWrite, appended, of_files, overwritten, partitions_replaced
-from frazil.ops.target import WriteArguments, check_overwrite, overwrites_partitions, start_of, target
+from frazil.ops.target import (
+    WriteArguments,
+    check_overwrite,
+    overwrites_partitions,
+    start_of,
+    target,
+)
 from frazil.scan.combine import combine_for
 from frazil.scan.inspect import metadata_table_schema
 from frazil.spark.door.read_target import ReadTarget, locate, read_request
 from frazil.spark.door.stream_read import asks_for_stream, bare_spec
 from frazil.spark.streams.keyed_writer import KeyedStreamWriter
-from frazil.spark.streams.source_writer import StreamSourceWriter, checkpoint_in, place_options, stream_options
+from frazil.spark.streams.source_writer import (
+    StreamSourceWriter,
+    checkpoint_in,
+    place_options,
+    stream_options,
+)
 from frazil.spark.streams.stream_reader import TableStreamReader
 from frazil.spark.streams.stream_spec import StreamSpec
 from frazil.spark.tasks.stragglers import LINGER
@@ -74,7 +87,9 @@ _HINT = (
 
 
 class IcebergSource(DataSource):
-    """Implement PySpark's DataSource for `spark.read.format("iceberg")` and `df.write.format("iceberg")`."""
+    """Implement PySpark's DataSource for `spark.read.format("iceberg")` and
+    `df.write.format("iceberg")`.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -82,14 +97,18 @@ class IcebergSource(DataSource):
         return "iceberg"
 
     def schema(self) -> s.StructType:
-        """Return the columns of the table that the options name, and log what `frazil.install` would gain."""
+        """Return the columns of the table that the options name, and log what `frazil.install`
+        would gain.
+        """
         if asks_for_stream(self.options):
             return self._stream().spark_schema()
         _log.warning(_HINT)
         return schema_of(_located(self.options))
 
     def _stream(self) -> StreamSpec:
-        """Describe a streaming read, once: this object travels to the processes of a query, which all see the same columns."""
+        """Describe a streaming read, once: this object travels to the processes of a query, which
+        all see the same columns.
+        """
         if "_spec" not in self.__dict__:
             self._spec = bare_spec(self.options)
         return self._spec
@@ -109,22 +128,32 @@ class IcebergSource(DataSource):
             raise _unknown_here(e, self.options) from None
         if spec.spark_schema() != schema:
             hint = "It may have changed meanwhile; load it again."
-            raise InvalidInput(f"The columns of {spec.table.name} are not those that were asked for.", hint=hint)
+            raise InvalidInput(
+                f"The columns of {spec.table.name} are not those that were asked for.", hint=hint
+            )
         return TableStreamReader(cloudpickle.dumps(spec), schema)
 
-    def streamWriter(self, schema: s.StructType, overwrite: bool) -> StreamSourceWriter | KeyedStreamWriter:
+    def streamWriter(
+        self, schema: s.StructType, overwrite: bool
+    ) -> StreamSourceWriter | KeyedStreamWriter:
         """Return the writer of a streaming query, by its write mode."""
         place = SourcePlace.of(place_options(self.options))
         metadata = place.table[1].metadata
-        sink, own = stream_options(self.options, overwrite, lambda: mode_of_table(self.options, metadata))
+        sink, own = stream_options(
+            self.options, overwrite, lambda: mode_of_table(self.options, metadata)
+        )
         check_branch(sink, metadata)
         if sink.keyed:
             return KeyedStreamWriter(place, sink, schema, checkpoint_in(self.options))
-        return StreamSourceWriter(SourceWriter(own, schema, sink.mode != "append"), sink, checkpoint_in(self.options))
+        return StreamSourceWriter(
+            SourceWriter(own, schema, sink.mode != "append"), sink, checkpoint_in(self.options)
+        )
 
 
 def _located(options: Mapping[str, Any]) -> ReadTarget:
-    """Load the table of a read. The session's catalogs are unknown here, so the error for an unknown name says how to give them."""
+    """Load the table of a read. The session's catalogs are unknown here, so the error for an
+    unknown name says how to give them.
+    """
     request = read_request(options)
     try:
         return locate(request, {})
@@ -141,13 +170,31 @@ def _unknown_here(error: NotFound, options: Mapping[str, Any]) -> NotFound:
 
 
 def schema_of(target: ReadTarget) -> s.StructType:
-    """Return the columns that a read yields. Raises Unsupported for a variant inside a struct, list or map."""
+    """Return the columns that a read yields. Raises Unsupported for a variant inside a struct, list
+    or map.
+    """
     if target.metadata_table is not None and not target.is_changelog:
-        return from_arrow_schema(metadata_table_schema(target.metadata_table, target.loaded.metadata), prefer_timestamp_ntz=True)
-    schema = target.changelog().schema if target.is_changelog else target.reading().snapshot_and_schema()[1]
-    if bad := [f.name for f in schema.fields if any(contains(c.field_type, i.VariantType) for c in i.children(f.field_type))]:
-        raise Unsupported(f"Columns {', '.join(bad)} hold variants inside, which the Python data source cannot hand over.", hint=_INSTALL)
-    return to_spark(schema, time=True)  # whether the session has the type TIME is unknown here; Spark refuses it where it does not
+        return from_arrow_schema(
+            metadata_table_schema(target.metadata_table, target.loaded.metadata),
+            prefer_timestamp_ntz=True,
+        )
+    schema = (
+        target.changelog().schema
+        if target.is_changelog
+        else target.reading().snapshot_and_schema()[1]
+    )
+    if bad := [
+        f.name
+        for f in schema.fields
+        if any(contains(c.field_type, i.VariantType) for c in i.children(f.field_type))
+    ]:
+        raise Unsupported(
+            f"Columns {', '.join(bad)} hold variants inside, which the Python data source cannot hand over.",
+            hint=_INSTALL,
+        )
+    return to_spark(
+        schema, time=True
+    )  # whether the session has the type TIME is unknown here; Spark refuses it where it does not
 
 
 @dataclass
@@ -161,13 +208,20 @@ class TaskGroup(InputPartition):
 
 
 class SourceReader(DataSourceReader):
-    """Read rows as Arrow batches. The scan is planned once, in a Python process beside the driver, when the reader is made."""
+    """Read rows as Arrow batches. The scan is planned once, in a Python process beside the driver,
+    when the reader is made.
+    """
 
     def __init__(self, target: ReadTarget, schema: s.StructType):
         self._schema, self._groups = schema, []
         self._arrow = arrow_schema(schema)
-        # A catalog may hold connections, which do not travel to Spark's tasks, and rows of a metadata table need none.
-        self._target = replace(target, backend=None) if target.metadata_table is not None and not target.is_changelog else None
+        # A catalog may hold connections, which do not travel to Spark's tasks, and rows of a
+        # metadata table need none.
+        self._target = (
+            replace(target, backend=None)
+            if target.metadata_table is not None and not target.is_changelog
+            else None
+        )
         self._changelog: ChangelogRead | None = None
         if target.is_changelog:
             reading = target.changelog()
@@ -184,11 +238,14 @@ class SourceReader(DataSourceReader):
         reporting.flush()
         if to_spark(plan.schema, time=True) != schema:
             raise InvalidInput(
-                f"The columns of {target.name} are not those that were asked for.", hint="They may have changed meanwhile; load it again."
+                f"The columns of {target.name} are not those that were asked for.",
+                hint="They may have changed meanwhile; load it again.",
             )
         self._context = ReadContext.of(plan, plan.schema, plan.reads_by(target.loaded.storage))
         packed = combine_for(plan.tasks(), plan.options.split, 8)
-        self._groups = [TaskGroup(cloudpickle.dumps(c.tasks)) for c in packed] or [TaskGroup(cloudpickle.dumps(()))]
+        self._groups = [TaskGroup(cloudpickle.dumps(c.tasks)) for c in packed] or [
+            TaskGroup(cloudpickle.dumps(()))
+        ]
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the partitions of the read, each with scan tasks of about the split size."""
@@ -216,31 +273,47 @@ class SourceReader(DataSourceReader):
 
 
 SIDE_PROCESS = InProcessEngine(name="spark", version=pyspark.__version__)
-"""The engine of PySpark's data source processes: rows are Arrow batches, and no session is known."""
+"""The engine of PySpark's data source processes: rows are Arrow batches, and no session is known.
+"""
 
 
 def _write_arguments(options: Mapping[str, str], overwrite: bool) -> WriteArguments:
-    """Check the options of a write. Raises Unsupported for options that need more than a data source can do."""
-    arguments = WriteArguments("overwrite" if overwrite else "append", options=options, case_sensitive=False)
+    """Check the options of a write. Raises Unsupported for options that need more than a data
+    source can do.
+    """
+    arguments = WriteArguments(
+        "overwrite" if overwrite else "append", options=options, case_sensitive=False
+    )
     if overwrite and overwrites_partitions(arguments, AlwaysTrue()):
         arguments = arguments.for_verb("dynamic_partition_overwrite")
     checked = write_options(options, arguments.verb)
-    for name, idle in (("merge_schema", False), ("distribution_mode", "none"), ("advisory_partition_size", None)):
+    for name, idle in (
+        ("merge_schema", False),
+        ("distribution_mode", "none"),
+        ("advisory_partition_size", None),
+    ):
         if getattr(checked, name) not in (idle, None):
-            raise Unsupported(f"Write option {name.replace('_', '-')!r} needs frazil.install(spark) before the write.")
+            raise Unsupported(
+                f"Write option {name.replace('_', '-')!r} needs frazil.install(spark) before the write."
+            )
     return arguments
 
 
 @dataclass(frozen=True)
 class SourcePlace:
-    """Find the table of a write by the options `path` and `catalog.<key>`. `catalog`: the catalog's properties by their keys."""
+    """Find the table of a write by the options `path` and `catalog.<key>`. `catalog`: the catalog's
+    properties by their keys.
+    """
 
     path: str
     catalog: Mapping[str, str]
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SourcePlace:
-        return cls(options.get("path", ""), {k[8:]: v for k, v in options.items() if k.lower().startswith("catalog.")})
+        return cls(
+            options.get("path", ""),
+            {k[8:]: v for k, v in options.items() if k.lower().startswith("catalog.")},
+        )
 
     @property
     def engine(self) -> InProcessEngine:
@@ -255,7 +328,9 @@ class SourcePlace:
     def _load(self) -> tuple[CatalogBackend | None, LoadedTable]:
         if "/" in self.path:
             return load_location(self.path, self.catalog)
-        target = _located({"path": self.path, **{f"catalog.{k}": v for k, v in self.catalog.items()}})
+        target = _located(
+            {"path": self.path, **{f"catalog.{k}": v for k, v in self.catalog.items()}}
+        )
         parts = identifier_parts(self.path)
         name = parts[0] if parts[1:] == tuple(target.loaded.identifier) else None
         properties: dict[str, Any] = dict(self.catalog)
@@ -264,29 +339,50 @@ class SourcePlace:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """Report the data files of one task. `retried`: Spark has tried the task before, or may be running a copy of it."""
+    """Report the data files of one task. `retried`: Spark has tried the task before, or may be
+    running a copy of it.
+    """
 
     files: list[DataFile]
     retried: bool = False
 
 
 class SourceWriter(DataSourceArrowWriter):
-    """Write rows to data files in tasks, and commit them once on the driver's side. Files of attempts that did not count are removed."""
+    """Write rows to data files in tasks, and commit them once on the driver's side. Files of
+    attempts that did not count are removed.
+    """
 
     def __init__(self, options: dict[str, str], schema: s.StructType, overwrite: bool):
         self._place = SourcePlace.of(options)
-        write_options_given = {k: v for k, v in options.items() if k.lower() != "path" and not k.lower().startswith("catalog.")}
+        write_options_given = {
+            k: v
+            for k, v in options.items()
+            if k.lower() != "path" and not k.lower().startswith("catalog.")
+        }
         arguments = _write_arguments(write_options_given, overwrite)
         _, loaded, _ = self.table
         metadata = loaded.metadata
         self._verb = arguments.verb
-        self._to = target(arguments, metadata, loaded.storage, metadata.last_column_id, SIDE_PROCESS, {}, SIDE_PROCESS)
+        self._to = target(
+            arguments,
+            metadata,
+            loaded.storage,
+            metadata.last_column_id,
+            SIDE_PROCESS,
+            {},
+            SIDE_PROCESS,
+        )
         if self._verb == "overwrite":
             check_overwrite(self._to, AlwaysTrue())
         self._start = None if self._verb == "append" else start_of(metadata, self._to)
         self._context = WriteContext.of(metadata, loaded.storage, self._to.options)
         assert self._context.settings is not None
-        conform(arrow_schema(schema).empty_table(), self._context.schema, self._to.options, case_sensitive=False)
+        conform(
+            arrow_schema(schema).empty_table(),
+            self._context.schema,
+            self._to.options,
+            case_sensitive=False,
+        )
 
     @property
     def table(self) -> tuple[CatalogBackend, LoadedTable, str]:
@@ -321,13 +417,20 @@ class SourceWriter(DataSourceArrowWriter):
             yield first
             yield from iterator
 
-        frame = conform(pa.RecordBatchReader.from_batches(first.schema, batches()), context.schema, self._to.options, case_sensitive=False)
+        frame = conform(
+            pa.RecordBatchReader.from_batches(first.schema, batches()),
+            context.schema,
+            self._to.options,
+            case_sensitive=False,
+        )
         return write(frame, context)
 
     def commit(self, messages: list[Any]) -> None:
         """Commit the files of all tasks as one snapshot."""
         files = tuple(f for m in messages if m is not None for f in m.files)
-        attempts = Attempts(self._context, retried=any(m.retried for m in messages if m is not None))
+        attempts = Attempts(
+            self._context, retried=any(m.retried for m in messages if m is not None)
+        )
         with attempts.removing_files_on_error():
             backend, base, name = self.table
             attempts.remove_unreported(f.file_path for f in files)
@@ -347,8 +450,9 @@ class SourceWriter(DataSourceArrowWriter):
     def abort(self, messages: list[Any]) -> None:
         """Remove the files that tasks of a failed job have written.
 
-        Spark also calls this, with the messages of all tasks, after `commit` has raised an error. Nothing is done then: a commit that is
-        known to have failed has removed its files itself, and the files of a commit that was applied, or may have been, must stay.
+        Spark also calls this, with the messages of all tasks, after `commit` has raised an error.
+        Nothing is done then: a commit that is known to have failed has removed its files itself,
+        and the files of a commit that was applied, or may have been, must stay.
         """
         if any(message is None for message in messages):
             Attempts(self._context, settle=lambda: LINGER).remove_all()

@@ -1,4 +1,6 @@
-"""Open this room to the rooms above: one class answers all that tables, catalogs and streams ask of Spark beside an engine's work."""
+"""Open this room to the rooms above: one class answers all that tables, catalogs and streams ask of
+Spark beside an engine's work.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ from frazil.stream.sink.arguments import ManyTables, SinkArguments
 
 @dataclass(frozen=True)
 class SparkDoors(SparkSessions, StreamEngine):
-    """Implement the protocols `ops.engine.SparkSessions` and `stream.engine.StreamEngine`, and look up Spark's own tables."""
+    """Implement the protocols `ops.engine.SparkSessions` and `stream.engine.StreamEngine`, and look
+    up Spark's own tables.
+    """
 
     def engine_on(self, session: Session) -> Engine:
         """Return the engine on a session (`engine.engine_on`)."""
@@ -41,27 +45,43 @@ class SparkDoors(SparkSessions, StreamEngine):
 
     def view_rows(self, session: Session, query: ViewQuery) -> DataFrame:
         """Run the query of a view (`view_query.query_frame`)."""
-        return query_frame(session, query.name, query.sql, query.schema, query.query_columns, query.resolve)
+        return query_frame(
+            session, query.name, query.sql, query.schema, query.query_columns, query.resolve
+        )
 
     def source_tables(self, session: Session) -> SparkTables:
         """Return the tables of a session's own catalog, whose files may be taken over."""
         return SessionTables(session)
 
     def read_stream(
-        self, session: Session, backend: CatalogBackend | None, loaded: LoadedTable, name: str, options: Mapping[str, Any]
+        self,
+        session: Session,
+        backend: CatalogBackend | None,
+        loaded: LoadedTable,
+        name: str,
+        options: Mapping[str, Any],
     ) -> DataFrame:
         """Return a streaming DataFrame of a table (`stream_read.stream_of`)."""
         return stream_of(session, backend, loaded, name, options)
 
     def write_stream(
-        self, frame: Frame, backend: CatalogBackend | None, loaded: LoadedTable, name: str, given: SinkArguments
+        self,
+        frame: Frame,
+        backend: CatalogBackend | None,
+        loaded: LoadedTable,
+        name: str,
+        given: SinkArguments,
     ) -> TableStreamWriter:
         """Return the writer of a streaming DataFrame into one table."""
         table = sink_table(backend, loaded, name)
         _check_frame(frame)
-        return TableStreamWriter(frame, name, given, lambda own, rows, typed: start(own, rows, table, typed))
+        return TableStreamWriter(
+            frame, name, given, lambda own, rows, typed: start(own, rows, table, typed)
+        )
 
-    def write_many(self, frame: Frame, tables: ManyTables, given: SinkArguments) -> TableStreamWriter:
+    def write_many(
+        self, frame: Frame, tables: ManyTables, given: SinkArguments
+    ) -> TableStreamWriter:
         """Return the writer of a streaming DataFrame whose rows name their table."""
         _check_frame(frame)
         begin = lambda own, rows, typed: start_many(own, rows, tables, typed, engine_on, refresh)
@@ -78,4 +98,6 @@ def sink_table(backend: CatalogBackend | None, loaded: LoadedTable, name: str) -
 
 def _check_frame(frame: Frame) -> None:
     if not is_spark_frame(frame):
-        raise InvalidInput(f"write_stream takes a streaming DataFrame of Spark, not {type(frame).__name__}.")
+        raise InvalidInput(
+            f"write_stream takes a streaming DataFrame of Spark, not {type(frame).__name__}."
+        )

@@ -58,13 +58,20 @@ from frazil.storage import Storage
 from frazil.tasks.runner import Runner
 
 WITH_TASKS = 8 << 20
-"""The bytes of an Arrow MERGE source that is serialised with the tasks, at most; a larger source is put into a file beside the table."""
+"""The bytes of an Arrow MERGE source that is serialised with the tasks, at most; a larger source is
+put into a file beside the table.
+"""
 
 
 def engine_on(spark: Any) -> Engine:
-    """Return the engine on a session, classic or Connect. Raises InvalidInput for a session that was stopped."""
+    """Return the engine on a session, classic or Connect. Raises InvalidInput for a session that
+    was stopped.
+    """
     if is_stopped(spark):
-        raise InvalidInput("The Spark session was stopped.", hint="Start a new one, as by frazil.spark_session(), and make frames on it.")
+        raise InvalidInput(
+            "The Spark session was stopped.",
+            hint="Start a new one, as by frazil.spark_session(), and make frames on it.",
+        )
     return SparkEngine(spark)
 
 
@@ -75,7 +82,9 @@ def schema_of(frame_or_type: Any) -> Schema:
 
 @dataclass(frozen=True)
 class SparkEngine:
-    """Implement `ops.engine.Engine`. Frames may be DataFrames of any session, or Arrow frames (the source of a MERGE)."""
+    """Implement `ops.engine.Engine`. Frames may be DataFrames of any session, or Arrow frames (the
+    source of a MERGE).
+    """
 
     spark: Any
 
@@ -87,7 +96,9 @@ class SparkEngine:
     # --- the session
 
     def settings(self, case_sensitive: bool | None = None) -> SessionSettings:
-        """Return the settings of the session that decide what expressions mean: case, time zone, ANSI mode."""
+        """Return the settings of the session that decide what expressions mean: case, time zone,
+        ANSI mode.
+        """
         spark = self.spark
         sensitive = is_case_sensitive(spark, case_sensitive)
         return SessionSettings(sensitive, session_zone(spark), is_ansi(spark))
@@ -105,7 +116,9 @@ class SparkEngine:
 
     def write_audit_publish(self) -> WriteAuditPublish:
         """Return the session's `spark.wap.id` and `spark.wap.branch`."""
-        return WriteAuditPublish(self.spark.conf.get("spark.wap.id", None), self.spark.conf.get("spark.wap.branch", None))
+        return WriteAuditPublish(
+            self.spark.conf.get("spark.wap.id", None), self.spark.conf.get("spark.wap.branch", None)
+        )
 
     def write_defaults(self) -> Mapping[str, str]:
         """Return the session's defaults for write options."""
@@ -113,10 +126,15 @@ class SparkEngine:
 
     def facts(self) -> dict[str, str]:
         """Return what a snapshot summary says about the engine: name, version, application id."""
-        return {**spark_facts(self.spark.version), "spark.app.id": self.spark.conf.get("spark.app.id", "")}
+        return {
+            **spark_facts(self.spark.version),
+            "spark.app.id": self.spark.conf.get("spark.app.id", ""),
+        }
 
     def runner(self, metadata: TableMetadata, storage: Storage) -> Runner:
-        """Return a runner of Spark tasks, or of threads in this process (`tasks.where`). Raises what `spark_runner.runner` raises."""
+        """Return a runner of Spark tasks, or of threads in this process (`tasks.where`). Raises
+        what `spark_runner.runner` raises.
+        """
         return runner_of(self.spark, metadata, storage)
 
     # --- frames
@@ -127,15 +145,22 @@ class SparkEngine:
 
     @quietly()
     def write(
-        self, frame: Frame, metadata: TableMetadata, storage: Storage, options: WriteOptions, case_sensitive: bool | None = None
+        self,
+        frame: Frame,
+        metadata: TableMetadata,
+        storage: Storage,
+        options: WriteOptions,
+        case_sensitive: bool | None = None,
     ) -> list[DataFile]:
         """Write the rows of a DataFrame as data files (`write_frame.write`)."""
         return write_frame.write(frame, metadata, storage, options, case_sensitive=case_sensitive)
 
     @contextmanager
-    def stage_source(self, frame: Frame, write: WriteContext, like: Schema, case_sensitive: bool = True) -> Iterator[ReadySource]:
-        """Stage the source of a MERGE for the time of a block: DataFrames and large Arrow frames in files beside the table, or in memory
-        where tasks run in this process."""
+    def stage_source(
+        self, frame: Frame, write: WriteContext, like: Schema, case_sensitive: bool = True
+    ) -> Iterator[ReadySource]:
+        """Stage the source of a MERGE for the time of a block: DataFrames and large Arrow frames in
+        files beside the table, or in memory where tasks run in this process."""
         folder = folder_of(write)
         in_driver = runs_in_driver(self.spark)
         if is_spark_frame(frame):
@@ -156,58 +181,87 @@ class SparkEngine:
 
     @quietly()
     def read(self, reading: RowsReading) -> DataFrame:
-        """Return a DataFrame that is planned now and read when it is used. Temporary views over it follow what this process commits."""
+        """Return a DataFrame that is planned now and read when it is used. Temporary views over it
+        follow what this process commits.
+        """
         frame = self._frame(reading)
         if not reading.may_follow:
             return frame
-        reread = lambda loaded: self._frame(replace(reading, metadata=loaded.metadata, storage=loaded.storage))
+        reread = lambda loaded: self._frame(
+            replace(reading, metadata=loaded.metadata, storage=loaded.storage)
+        )
         followed: DataFrame = follow(self.spark, frame, reading.metadata, reread)
         return followed
 
     def _frame(self, reading: RowsReading) -> DataFrame:
-        """Plan a read, pruned by what Frazil understands of its filter; Spark applies the whole filter."""
+        """Plan a read, pruned by what Frazil understands of its filter; Spark applies the whole
+        filter.
+        """
         spark, case_sensitive = self.spark, reading.case_sensitive
         sensitive = is_case_sensitive(spark, case_sensitive)
-        reading = replace(reading.on_wap_branch(lambda: self.write_audit_publish().branch), case_sensitive=sensitive)
+        reading = replace(
+            reading.on_wap_branch(lambda: self.write_audit_publish().branch),
+            case_sensitive=sensitive,
+        )
         where = None if isinstance(reading.row_filter, AlwaysTrue) else reading.row_filter
         pruning: Predicate = AlwaysTrue()
         zone = "UTC"
         if where is not None:
-            pruning, zone = native_read.pruning(spark, where, reading.snapshot_and_schema()[1], sensitive)
+            pruning, zone = native_read.pruning(
+                spark, where, reading.snapshot_and_schema()[1], sensitive
+            )
         plan = reading.plan(pruning, zone, logged=False)
         is_logged = reading.appends is None and reading.limit is None
         with sensitivity(spark, case_sensitive):  # Spark looks the filter's names up
             frame = native_read.read(
-                spark, plan, projection=reading.projection(), storage=plan.reads_by(reading.storage), where=where, limit=reading.limit,
+                spark,
+                plan,
+                projection=reading.projection(),
+                storage=plan.reads_by(reading.storage),
+                where=where,
+                limit=reading.limit,
                 on_run=partial(log_plan, plan) if is_logged else None,
-            )  # fmt: skip
+            )
             if case_sensitive is not None:
-                _ = frame.columns  # Spark Connect resolves names only when it must: here, while the setting holds
+                _ = (
+                    frame.columns
+                )  # Spark Connect resolves names only when it must: here, while the setting holds
             return frame
 
     @quietly()
     def read_changelog(self, reading: ChangelogReading) -> DataFrame:
-        """Return a DataFrame of a changelog. Spark applies the filter, after deleted and inserted rows were paired; what Frazil understands
-        of it prunes files."""
+        """Return a DataFrame of a changelog. Spark applies the filter, after deleted and inserted
+        rows were paired; what Frazil understands of it prunes files."""
         spark, case_sensitive = self.spark, reading.case_sensitive
         reading = replace(reading, case_sensitive=is_case_sensitive(spark, case_sensitive))
         where = None if isinstance(reading.row_filter, AlwaysTrue) else reading.row_filter
-        pruning = AlwaysTrue() if where is None else native_read.pruning_predicate(spark, where, reading.schema, reading.is_sensitive)
+        pruning = (
+            AlwaysTrue()
+            if where is None
+            else native_read.pruning_predicate(spark, where, reading.schema, reading.is_sensitive)
+        )
         plan = reading.plan(reading.decided_first(pruning))
         with sensitivity(spark, case_sensitive):  # Spark looks the filter's names up
             return changelog_frame.changelog_frame(
-                spark, plan, projection=reading.projection(), storage=reading.storage, options=reading.matching(), where=where,
+                spark,
+                plan,
+                projection=reading.projection(),
+                storage=reading.storage,
+                options=reading.matching(),
+                where=where,
                 limit=reading.limit,
-            )  # fmt: skip
+            )
 
     def shown(self, table: pa.Table) -> DataFrame:
         """Return a DataFrame of a metadata table."""
         return self._frame_of(for_spark(table))
 
     def _frame_of(self, table: pa.Table) -> DataFrame:
-        """Return Arrow rows as a DataFrame. Timestamps without a zone become TIMESTAMP_NTZ: by default PySpark takes them for points in
-        time in the session's zone."""
-        frame: DataFrame = self.spark.createDataFrame(table, schema=from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
+        """Return Arrow rows as a DataFrame. Timestamps without a zone become TIMESTAMP_NTZ: by
+        default PySpark takes them for points in time in the session's zone."""
+        frame: DataFrame = self.spark.createDataFrame(
+            table, schema=from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+        )
         return frame
 
     # --- rows found by any SQL
@@ -218,21 +272,45 @@ class SparkEngine:
 
     @quietly()
     def delete(
-        self, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None, alias: str = ""
+        self,
+        planned: Planned,
+        where: Any,
+        context_of: ContextOf,
+        *,
+        case_sensitive: bool | None = None,
+        alias: str = "",
     ) -> RowChanges:
         """Delete rows by any Spark SQL (`row_changes.delete`)."""
-        return row_changes.delete(self.spark, planned, where, context_of, case_sensitive=case_sensitive, alias=alias)
+        return row_changes.delete(
+            self.spark, planned, where, context_of, case_sensitive=case_sensitive, alias=alias
+        )
 
     @quietly()
     def update(
-        self, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None,
+        self,
+        planned: Planned,
+        assignments: Mapping[str, Any],
+        where: Any,
+        context_of: ContextOf,
+        *,
+        case_sensitive: bool | None = None,
         alias: str = "",
-    ) -> RowChanges:  # fmt: skip
+    ) -> RowChanges:
         """Update rows by any Spark SQL (`row_changes.update`)."""
-        return row_changes.update(self.spark, planned, assignments, where, context_of, case_sensitive=case_sensitive, alias=alias)
+        return row_changes.update(
+            self.spark,
+            planned,
+            assignments,
+            where,
+            context_of,
+            case_sensitive=case_sensitive,
+            alias=alias,
+        )
 
     @quietly()
-    def check_merge(self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None) -> None:
+    def check_merge(
+        self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None
+    ) -> None:
         """Check the expressions of a MERGE before its source is read (`merge_by_sql.check`)."""
         merge_by_sql.check(self.spark, schema, frame, merge, case_sensitive=case_sensitive)
 
@@ -250,19 +328,44 @@ class SparkEngine:
         """Merge a staged source, or a small Arrow source, by any Spark SQL (`merge_by_sql.merge`)."""
         frame = source.native if source.native is not None else self._frame_of(source.open().table)
         return merge_by_sql.merge(
-            self.spark, planned, frame, merge, context_of, case_sensitive=case_sensitive, like=source.frame, checked=checked
+            self.spark,
+            planned,
+            frame,
+            merge,
+            context_of,
+            case_sensitive=case_sensitive,
+            like=source.frame,
+            checked=checked,
         )
 
 
 def _held_here(frame: DataFrame, collected: CollectedFrame) -> ReadySource:
     """Make the source of a MERGE of the rows of a DataFrame that this process holds."""
     source = collected.source
-    return ReadySource(source.schema, source.num_rows, lambda: source, collected, frame, collated_columns(frame.schema))
+    return ReadySource(
+        source.schema,
+        source.num_rows,
+        lambda: source,
+        collected,
+        frame,
+        collated_columns(frame.schema),
+    )
 
 
 def _staged_by_spark(frame: DataFrame, folder: str, storage: Storage) -> ReadySource:
     """Stage a DataFrame as the source of a MERGE, which both Spark and Frazil's own tasks can open."""
     staged = stage_by_spark(frame, folder, storage)
     files = SourceFiles(tuple(f.location for f in staged.files), storage)
-    opened = partial(open_source, files) if staged.files else partial(MergeSource, staged.schema.empty_table())
-    return ReadySource(iceberg_schema(staged.schema), staged.rows, opened, staged, frame, collated_columns(frame.schema))
+    opened = (
+        partial(open_source, files)
+        if staged.files
+        else partial(MergeSource, staged.schema.empty_table())
+    )
+    return ReadySource(
+        iceberg_schema(staged.schema),
+        staged.rows,
+        opened,
+        staged,
+        frame,
+        collated_columns(frame.schema),
+    )

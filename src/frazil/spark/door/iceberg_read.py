@@ -1,4 +1,6 @@
-"""Read `format("iceberg").load(…)` in a prepared session as a DataFrame on Spark's own Parquet scan."""
+"""Read `format("iceberg").load(…)` in a prepared session as a DataFrame on Spark's own Parquet
+scan.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,18 @@ from frazil.spark.read.view_refresh import follow
 
 
 def load(spark: Any, options: Mapping[str, Any]) -> DataFrame:
-    """Return the DataFrame that read options ask for; options have the names of Java Iceberg. Raises as `read_request` and `locate` do."""
-    return frame_of(spark, locate(read_request(options, session_zone(spark)), session_catalogs(spark)))
+    """Return the DataFrame that read options ask for; options have the names of Java Iceberg.
+    Raises as `read_request` and `locate` do.
+    """
+    return frame_of(
+        spark, locate(read_request(options, session_zone(spark)), session_catalogs(spark))
+    )
 
 
 def frame_of(spark: Any, target: ReadTarget) -> DataFrame:
-    """Return a DataFrame of a target: a metadata table is small and read at once, the table's rows and its changelog are read lazily."""
+    """Return a DataFrame of a target: a metadata table is small and read at once, the table's rows
+    and its changelog are read lazily.
+    """
     engine = engine_on(spark)
     if target.is_changelog:
         return engine.read_changelog(target.changelog())

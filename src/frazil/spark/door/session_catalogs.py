@@ -1,4 +1,6 @@
-"""Read the settings of catalogs from a Spark session; a small door of its own, since every `load_table` in a session enters it."""
+"""Read the settings of catalogs from a Spark session; a small door of its own, since every
+`load_table` in a session enters it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ from frazil.storage.hdfs_options import of_session
 
 
 def session_catalogs(spark: Any) -> dict[str, str]:
-    """Return the session's settings of catalogs (`spark.sql.catalog.…`), what it says of Hive Metastores, and where HDFS clusters are."""
+    """Return the session's settings of catalogs (`spark.sql.catalog.…`), what it says of Hive
+    Metastores, and where HDFS clusters are.
+    """
     settings = all_settings(spark)
     of_hdfs = {f"spark.{key}" for key in of_session(settings)}
-    return {k: v for k, v in settings.items() if k.startswith(SPARK_PREFIX) or is_metastore_setting(k) or k in of_hdfs}
+    return {
+        k: v
+        for k, v in settings.items()
+        if k.startswith(SPARK_PREFIX) or is_metastore_setting(k) or k in of_hdfs
+    }

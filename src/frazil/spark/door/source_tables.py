@@ -1,4 +1,6 @@
-"""Look up the tables of a Spark session's own catalog, whose files are taken over by add_files, snapshot and migrate."""
+"""Look up the tables of a Spark session's own catalog, whose files are taken over by add_files,
+snapshot and migrate.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +35,33 @@ class SessionTables:
             raise Unsupported(text, table=name)
         frame = self.spark.table(quoted)
         files = sorted(_decoded(uri) for uri in frame.inputFiles())
-        properties = {row[0]: row[1] for row in self.spark.sql(f"SHOW TBLPROPERTIES {quoted}").collect() if row[0] not in _NOT_TAKEN}
+        properties = {
+            row[0]: row[1]
+            for row in self.spark.sql(f"SHOW TBLPROPERTIES {quoted}").collect()
+            if row[0] not in _NOT_TAKEN
+        }
         listed = tuple(SourceFile(path, _values(path, partition_columns, name)) for path in files)
-        return Source(_plain(facts["Location"]), listed, partition_columns, from_spark(frame.schema), properties, name)
+        return Source(
+            _plain(facts["Location"]),
+            listed,
+            partition_columns,
+            from_spark(frame.schema),
+            properties,
+            name,
+        )
 
     def is_managed(self, name: str) -> bool:
         """Tell whether Spark owns the table's files."""
-        return self._described(self._quoted(name), name)[0].get("Type", "MANAGED").upper() != "EXTERNAL"
+        return (
+            self._described(self._quoted(name), name)[0].get("Type", "MANAGED").upper()
+            != "EXTERNAL"
+        )
 
     def rename(self, name: str, to: str) -> None:
         """Rename a table, within its database."""
-        self.spark.sql(f"ALTER TABLE {self._quoted(name)} RENAME TO {back_quoted(self._parts(to)[1:])}")
+        self.spark.sql(
+            f"ALTER TABLE {self._quoted(name)} RENAME TO {back_quoted(self._parts(to)[1:])}"
+        )
 
     def drop(self, name: str) -> None:
         """Drop a table from Spark's catalog; the files of an external one stay."""
@@ -55,16 +73,23 @@ class SessionTables:
             parts = (self.spark.sql("SELECT current_database()").collect()[0][0], *parts)
         parts = parts if len(parts) > 2 else (_SESSION_CATALOG, *parts)
         if len(parts) != 3 or parts[0] != _SESSION_CATALOG:
-            raise InvalidInput(f"{name} is not a table of Spark's own catalog, {_SESSION_CATALOG}.", hint="Name it as in db.table.")
+            raise InvalidInput(
+                f"{name} is not a table of Spark's own catalog, {_SESSION_CATALOG}.",
+                hint="Name it as in db.table.",
+            )
         return parts
 
     def _quoted(self, name: str) -> str:
         return back_quoted(self._parts(name))
 
     def _described(self, quoted: str, name: str) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Return the detailed facts of a table and its partition columns, as DESCRIBE TABLE EXTENDED tells them."""
+        """Return the detailed facts of a table and its partition columns, as DESCRIBE TABLE
+        EXTENDED tells them.
+        """
         if not self.spark.catalog.tableExists(quoted):
-            raise NoSuchTableError(f"Cannot find source table {name} in Spark's catalog.", table=name)
+            raise NoSuchTableError(
+                f"Cannot find source table {name} in Spark's catalog.", table=name
+            )
         facts: dict[str, str] = {}
         columns: list[str] = []
         section = ""
@@ -92,6 +117,7 @@ def _values(path: str, columns: tuple[str, ...], name: str) -> dict[str, str | N
     if missing := [c for c in columns if c not in values]:
         raise Unsupported(
             f"{path} of table {name} does not lie in a folder {missing[0]}=…, so its partition is not known.",
-            hint="Partitions with locations of their own cannot be taken over.", file=path,
-        )  # fmt: skip
+            hint="Partitions with locations of their own cannot be taken over.",
+            file=path,
+        )
     return {c: values[c] for c in columns}

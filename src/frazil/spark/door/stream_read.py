@@ -1,4 +1,6 @@
-"""Read streams at every door: `spark.readStream.format("iceberg")`, `spark.readStream.table`, `t.read_stream()`."""
+"""Read streams at every door: `spark.readStream.format("iceberg")`, `spark.readStream.table`,
+`t.read_stream()`.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +21,30 @@ from frazil.spark.streams.stream_table import StreamTable
 from frazil.stream.source.options import KNOWN, StreamOptions, stream_options
 
 _CATALOG, _SESSION = "catalog.", "connector.iceberg."
-_SHARED = {  # with batch reads; a stream that begins at a snapshot names its starting strategy as well
+# with batch reads; a stream that begins at a snapshot names its starting strategy as well
+_SHARED = {
     "branch", "start-snapshot-id", "start-tag", "split-size", "lookback", "file-open-cost", "vectorization-enabled", "locality",
 }  # fmt: skip
 
 
 def load(spark: Any, options: Mapping[str, Any], own: Any) -> DataFrame:
-    """Load `spark.readStream.format("iceberg").load(x)` in a prepared session. `own`: a fresh DataStreamReader of Spark's."""
+    """Load `spark.readStream.format("iceberg").load(x)` in a prepared session. `own`: a fresh
+    DataStreamReader of Spark's.
+    """
     request, settings = _request(options)
     target = locate(request, session_catalogs(spark))
-    return stream_frame(spark, _spec_of(target, _in_session(spark, settings), spark, as_jar=True), own)
+    return stream_frame(
+        spark, _spec_of(target, _in_session(spark, settings), spark, as_jar=True), own
+    )
 
 
 def stream_of(
-    spark: Any, backend: CatalogBackend | None, loaded: LoadedTable, name: str, options: Mapping[str, Any], own: Any = None
+    spark: Any,
+    backend: CatalogBackend | None,
+    loaded: LoadedTable,
+    name: str,
+    options: Mapping[str, Any],
+    own: Any = None,
 ) -> DataFrame:
     """Read the stream of a table that is loaded already, for `t.read_stream(…)`."""
     target = ReadTarget(name, loaded, ReadRequest(name), backend=backend)
@@ -40,7 +52,9 @@ def stream_of(
 
 
 def bare_spec(options: Mapping[str, Any]) -> StreamSpec:
-    """Describe a streaming read in a session that was not prepared, where only options, environment and yaml files are known."""
+    """Describe a streaming read in a session that was not prepared, where only options, environment
+    and yaml files are known.
+    """
     request, settings = _request(options)
     return _spec_of(locate(request, {}), settings, None, as_jar=True)
 
@@ -55,34 +69,68 @@ def _request(options: Mapping[str, Any]) -> tuple[ReadRequest, dict[str, Any]]:
     """Split options into the table that they name and those of the stream."""
     path = next((str(v) for k, v in options.items() if str(k).lower() == "path"), "")
     if not path:
-        raise InvalidInput('format("iceberg") needs a table: load("db.events") or load("/path/to/events").')
-    catalog = {str(k)[len(_CATALOG) :]: str(v) for k, v in options.items() if str(k).lower().startswith(_CATALOG)}
-    rest = {k: v for k, v in options.items() if str(k).lower() != "path" and not str(k).lower().startswith(_CATALOG)}
+        raise InvalidInput(
+            'format("iceberg") needs a table: load("db.events") or load("/path/to/events").'
+        )
+    catalog = {
+        str(k)[len(_CATALOG) :]: str(v)
+        for k, v in options.items()
+        if str(k).lower().startswith(_CATALOG)
+    }
+    rest = {
+        k: v
+        for k, v in options.items()
+        if str(k).lower() != "path" and not str(k).lower().startswith(_CATALOG)
+    }
     return ReadRequest(path, catalog=catalog), rest
 
 
 def _in_session(spark: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Add what the session sets by Flink's names (`connector.iceberg.monitor-interval`), below what the caller gives."""
+    """Add what the session sets by Flink's names (`connector.iceberg.monitor-interval`), below what
+    the caller gives.
+    """
     option_names = {str(k).lower().replace("_", "-") for k in options}
-    of_session = {k[len(_SESSION) :]: v for k, v in all_settings(spark).items() if k.startswith(_SESSION)}
-    return {**{k: v for k, v in of_session.items() if k.lower() not in option_names and k != "streaming"}, **options}
+    of_session = {
+        k[len(_SESSION) :]: v for k, v in all_settings(spark).items() if k.startswith(_SESSION)
+    }
+    return {
+        **{
+            k: v
+            for k, v in of_session.items()
+            if k.lower() not in option_names and k != "streaming"
+        },
+        **options,
+    }
 
 
-def _spec_of(target: ReadTarget, options: Mapping[str, Any], spark: Any, as_jar: bool = False) -> StreamSpec:
+def _spec_of(
+    target: ReadTarget, options: Mapping[str, Any], spark: Any, as_jar: bool = False
+) -> StreamSpec:
     if target.metadata_table is not None and not target.is_changelog:
         text = f"The metadata table {target.metadata_table} of {target.name} cannot be read as a stream."
         raise Unsupported(text, hint='spark.read.format("iceberg") reads it.', table=target.name)
     if others := [k for k in target.selectors if k != "branch"]:
         text = f"{target.name} selects a snapshot ({others[0]}); a stream follows a branch."
-        raise InvalidInput(text, hint="Use starting-strategy=INCREMENTAL_FROM_SNAPSHOT_ID with start-snapshot-id or start-tag.")
+        raise InvalidInput(
+            text,
+            hint="Use starting-strategy=INCREMENTAL_FROM_SNAPSHOT_ID with start-snapshot-id or start-tag.",
+        )
     table = StreamTable.of(target.backend, target.loaded, target.name)
     checked = _options_of(target, options, spark, as_jar)
     return StreamSpec.of(table, target.loaded, checked, 8 if spark is None else parallelism(spark))
 
 
-def _options_of(target: ReadTarget, options: Mapping[str, Any], spark: Any, as_jar: bool) -> StreamOptions:
-    sensitive, zone = (False, "UTC") if spark is None else (is_case_sensitive(spark), session_zone(spark))
+def _options_of(
+    target: ReadTarget, options: Mapping[str, Any], spark: Any, as_jar: bool
+) -> StreamOptions:
+    sensitive, zone = (
+        (False, "UTC") if spark is None else (is_case_sensitive(spark), session_zone(spark))
+    )
     return stream_options(
-        options, changes=target.is_changelog, branch=target.selectors.get("branch"), case_sensitive=sensitive, zone=zone,
+        options,
+        changes=target.is_changelog,
+        branch=target.selectors.get("branch"),
+        case_sensitive=sensitive,
+        zone=zone,
         as_jar=as_jar,
-    )  # fmt: skip
+    )

@@ -1,9 +1,10 @@
 """Cancel the Spark jobs of a call that is interrupted with Ctrl-C, and wait until they have ended.
 
-A job that goes on after the prompt is back would keep the slots of the next one, and write into a folder that has been removed. PySpark's
-own signal handler does not help: it calls the JVM over the connection on which the interrupted call waits, which py4j refuses, and the call
-itself goes on in the JVM. So a job that the main thread starts (signals reach no other thread) runs in a thread with a connection of its
-own, while the main thread waits for it and can be interrupted.
+A job that goes on after the prompt is back would keep the slots of the next one, and write into a
+folder that has been removed. PySpark's own signal handler does not help: it calls the JVM over the
+connection on which the interrupted call waits, which py4j refuses, and the call itself goes on in
+the JVM. So a job that the main thread starts (signals reach no other thread) runs in a thread with
+a connection of its own, while the main thread waits for it and can be interrupted.
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ _PATIENCE = 30.0  # seconds to wait for a cancelled job
 
 
 def interruptible(spark: Any, job: Callable[[], R]) -> R:
-    """Return the result of a call that runs Spark jobs. If it is interrupted, cancel its jobs, wait until they have ended (30 seconds at
-    most), and raise the interrupt. A call from a thread other than the main one is made directly, since no signal reaches it, and so is
-    any call if Spark has changed how a thread gets its session."""
+    """Return the result of a call that runs Spark jobs. If it is interrupted, cancel its jobs, wait
+    until they have ended (30 seconds at most), and raise the interrupt. A call from a thread other
+    than the main one is made directly, since no signal reaches it, and so is any call if Spark has
+    changed how a thread gets its session."""
     if threading.current_thread() is not threading.main_thread():
         return job()
-    from pyspark import InheritableThread  # imported here since workers import this module too, and do not need it
+    from pyspark import (
+        InheritableThread,
+    )  # imported here since workers import this module too, and do not need it
     from pyspark.sql import is_remote
 
     tag = f"frazil-{uuid.uuid4()}"
@@ -50,11 +54,17 @@ def interruptible(spark: Any, job: Callable[[], R]) -> R:
         except BaseException as e:
             outcome.set_exception(e)
 
-    InheritableThread(target=contextvars.copy_context().run, args=(work,), session=spark, name=tag, daemon=True).start()
+    InheritableThread(
+        target=contextvars.copy_context().run, args=(work,), session=spark, name=tag, daemon=True
+    ).start()
     try:
         return outcome.result()
     except _NotStarted as e:
-        fall_back("The active session of a thread", e.reason, "Jobs go on when their call is interrupted with Ctrl-C.")
+        fall_back(
+            "The active session of a thread",
+            e.reason,
+            "Jobs go on when their call is interrupted with Ctrl-C.",
+        )
         return job()
     except BaseException:
         if not outcome.done():
@@ -71,17 +81,23 @@ class _NotStarted(Exception):
 
 
 def _cancel(spark: Any, tag: str, outcome: Future[Any]) -> None:
-    """Cancel the jobs of a tag until the call has ended. Once is not enough: the call may be between two jobs, or before its first."""
+    """Cancel the jobs of a tag until the call has ended. Once is not enough: the call may be
+    between two jobs, or before its first.
+    """
     end = time.monotonic() + _PATIENCE
     while not outcome.done() and time.monotonic() < end:
         with contextlib.suppress(Exception):
             spark.sparkContext.cancelJobsWithTag(tag)
         wait([outcome], timeout=0.2)
-    time.sleep(0.3)  # until Spark counts the tasks that it was starting when their job was cancelled (`stragglers` waits for those)
+    time.sleep(
+        0.3
+    )  # until Spark counts the tasks that it was starting when their job was cancelled (`stragglers` waits for those)
 
 
 def _on_connect(spark: Any, tag: str, job: Callable[[], R]) -> R:
-    """Run a call on Spark Connect, and ask the server once to interrupt it; whether the call is between two jobs cannot be seen there."""
+    """Run a call on Spark Connect, and ask the server once to interrupt it; whether the call is
+    between two jobs cannot be seen there.
+    """
     spark.addTag(tag)
     try:
         return job()

@@ -1,12 +1,15 @@
-"""Call Spark's JVM through py4j: the session, its settings and contexts, and values of Java and Scala.
+"""Call Spark's JVM through py4j: the session, its settings and contexts, and values of Java and
+Scala.
 
-Every class and object of Spark, Catalyst, Scala, Jackson and Hadoop that Frazil uses, and every private attribute of PySpark that leads to
-them, is named in the `jvm` files of this room only: here, in `jvm_plans` (Catalyst's plans and expressions), `jvm_reads` (the scan of
-Parquet files, rows made in the JVM), `jvm_views` (temporary views, tags of plans), `jvm_catalog` and `jvm_errors` (catalogs implemented in
-Python, and the errors that they raise) and `jvm_hadoop` (file systems).
+Every class and object of Spark, Catalyst, Scala, Jackson and Hadoop that Frazil uses, and every
+private attribute of PySpark that leads to them, is named in the `jvm` files of this room only:
+here, in `jvm_plans` (Catalyst's plans and expressions), `jvm_reads` (the scan of Parquet files,
+rows made in the JVM), `jvm_views` (temporary views, tags of plans), `jvm_catalog` and `jvm_errors`
+(catalogs implemented in Python, and the errors that they raise) and `jvm_hadoop` (file systems).
 
-Spark promises to keep none of them. Where a version may change one, the caller has another way, which returns the same rows and logs a
-warning once (`host.fall_back`). On Spark Connect, which has no JVM to call, that way is the only one.
+Spark promises to keep none of them. Where a version may change one, the caller has another way,
+which returns the same rows and logs a warning once (`host.fall_back`). On Spark Connect, which has
+no JVM to call, that way is the only one.
 """
 
 from __future__ import annotations
@@ -27,8 +30,9 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import Column
 
 NOT_AS_KNOWN = (Py4JError, TypeError, AttributeError, NotImplementedError, ImportError)
-"""The errors that calls raise where Spark lacks a class, a constructor or a method, and PySpark a module. TypeError is among them because
-py4j takes the name of a class that does not exist for a package, which cannot be called."""
+"""The errors that calls raise where Spark lacks a class, a constructor or a method, and PySpark a
+module. TypeError is among them because py4j takes the name of a class that does not exist for a
+package, which cannot be called."""
 SPARK = "org.apache.spark."
 CATALYST = SPARK + "sql.catalyst."
 EXPRESSIONS = CATALYST + "expressions."
@@ -38,17 +42,22 @@ _KEYS: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 _LISTENING = threading.Lock()
 
 
-# The session ------------------------------------------------------------------------------------------------------------------------------
+# The session
+# ------------------------------------------------------------------------------------------------------------------------------
 
 
 def is_stopped(spark: Any) -> bool:
     """Tell whether a session has been stopped."""
     context = context_of(spark)
-    return getattr(spark, "is_stopped", False) is True or (context is not None and getattr(context, "_jsc", context) is None)
+    return getattr(spark, "is_stopped", False) is True or (
+        context is not None and getattr(context, "_jsc", context) is None
+    )
 
 
 def context_of(spark: Any) -> Any:
-    """Return the SparkContext of a classic session, also of one that was stopped; None on Spark Connect."""
+    """Return the SparkContext of a classic session, also of one that was stopped; None on Spark
+    Connect.
+    """
     return getattr(spark, "_sc", None)
 
 
@@ -67,20 +76,30 @@ def session_key(spark: Any) -> str:
 
 
 def thread_key(spark: Any) -> int:
-    """Return the number of the thread that asks: of the JVM's thread that serves it, as the JVM calls back on a thread of its own."""
+    """Return the number of the thread that asks: of the JVM's thread that serves it, as the JVM
+    calls back on a thread of its own.
+    """
     jvm = jvm_of(spark)
     return threading.get_ident() if jvm is None else jvm.thread_id()
 
 
 def default_parallelism(spark: Any) -> int | None:
-    """Return how many tasks a classic session runs at once; None on Spark Connect, where it is not known."""
+    """Return how many tasks a classic session runs at once; None on Spark Connect, where it is not
+    known.
+    """
     context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsc") else None
     return None if context is None else int(context.defaultParallelism)
 
 
 def largest_heap(spark: Any) -> int | None:
-    """Return the maximum heap of the driver's JVM in bytes (with a local master all tasks run in it); None on Spark Connect."""
-    return int(spark._jvm.java.lang.Runtime.getRuntime().maxMemory()) if hasattr(spark, "_jsc") else None
+    """Return the maximum heap of the driver's JVM in bytes (with a local master all tasks run in
+    it); None on Spark Connect.
+    """
+    return (
+        int(spark._jvm.java.lang.Runtime.getRuntime().maxMemory())
+        if hasattr(spark, "_jsc")
+        else None
+    )
 
 
 def running_context() -> Any:
@@ -90,7 +109,9 @@ def running_context() -> Any:
 
 
 def has_jvm() -> bool:
-    """Tell whether this process has started a JVM; it then runs until the process ends, also after the session is stopped."""
+    """Tell whether this process has started a JVM; it then runs until the process ends, also after
+    the session is stopped.
+    """
     return SparkContext._gateway is not None
 
 
@@ -111,12 +132,16 @@ def set_active(spark: Any, jvm: Jvm) -> None:
 
 
 def running_tasks(spark: Any) -> int:
-    """Return how many tasks the executors run at this moment. Raises the errors of py4j, and AttributeError on Spark Connect."""
+    """Return how many tasks the executors run at this moment. Raises the errors of py4j, and
+    AttributeError on Spark Connect.
+    """
     return sum(int(e.numRunningTasks()) for e in spark._jsc.sc().statusTracker().getExecutorInfos())
 
 
 def class_is_loaded(spark: Any, name: str) -> bool:
-    """Tell whether a Java class is on the session's class path; False on Spark Connect, where it is not known."""
+    """Tell whether a Java class is on the session's class path; False on Spark Connect, where it is
+    not known.
+    """
     try:
         java = spark._jvm.java.lang
         java.Class.forName(name, False, java.Thread.currentThread().getContextClassLoader())
@@ -125,12 +150,13 @@ def class_is_loaded(spark: Any, name: str) -> bool:
     return True
 
 
-# Its settings -----------------------------------------------------------------------------------------------------------------------------
+# Its settings
+# -----------------------------------------------------------------------------------------------------------------------------
 
 
 def put_setting(spark: Any, key: str, value: str | None) -> bool:
-    """Set a session setting, or remove it (None), without Spark's warning that its name is deprecated. Returns False, and sets nothing, on
-    Spark Connect."""
+    """Set a session setting, or remove it (None), without Spark's warning that its name is
+    deprecated. Returns False, and sets nothing, on Spark Connect."""
     if not hasattr(spark, "_jsparkSession"):
         return False
     settings = _settings(spark)
@@ -142,7 +168,9 @@ def put_setting(spark: Any, key: str, value: str | None) -> bool:
 
 
 def settings_of(spark: Any) -> dict[str, str]:
-    """Return the settings of a classic session, the SparkContext's included; PySpark's `conf.getAll` calls the JVM for each of them."""
+    """Return the settings of a classic session, the SparkContext's included; PySpark's
+    `conf.getAll` calls the JVM for each of them.
+    """
     seen = _seen(spark)
     if seen.values is None:
         seen.values = text_pairs(spark._jvm, seen.copy)
@@ -155,7 +183,9 @@ def settings_version(spark: Any) -> int:
 
 
 class _SeenSettings:
-    """Hold a copy of a session's settings, which are compared with it in one call. `values`: the copy as a dict, once it was asked for."""
+    """Hold a copy of a session's settings, which are compared with it in one call. `values`: the
+    copy as a dict, once it was asked for.
+    """
 
     def __init__(self, live: Any, copy: Any):
         self.live, self.copy = live, copy
@@ -176,13 +206,18 @@ def _seen(spark: Any) -> _SeenSettings:
 
 
 def text_pairs(view: Any, java_map: Any) -> dict[str, str]:
-    """Return a Java map of strings by two calls: py4j asks for one element after the other, and finds the end by an error, which PySpark
-    compares with each of its own by calls. Raises ValueError for texts with the character that separates them."""
+    """Return a Java map of strings by two calls: py4j asks for one element after the other, and
+    finds the end by an error, which PySpark compares with each of its own by calls. Raises
+    ValueError for texts with the character that separates them."""
     if java_map.isEmpty():
         return {}
     join = getattr(view, "java.lang.String").join
-    values = java_map.__getattr__("values")()  # Java's method: that of py4j's class calls the JVM for each value
-    return dict(zip(join("\0", java_map.keySet()).split("\0"), join("\0", values).split("\0"), strict=True))
+    values = java_map.__getattr__(
+        "values"
+    )()  # Java's method: that of py4j's class calls the JVM for each value
+    return dict(
+        zip(join("\0", java_map.keySet()).split("\0"), join("\0", values).split("\0"), strict=True)
+    )
 
 
 def _settings(spark: Any) -> Any:
@@ -190,7 +225,9 @@ def _settings(spark: Any) -> Any:
 
 
 class SessionCopies:
-    """Hold copies of a classic session with additional settings, valid while the session's own settings do not change (`are_current`)."""
+    """Hold copies of a classic session with additional settings, valid while the session's own
+    settings do not change (`are_current`).
+    """
 
     def __init__(self, spark: Any, jvm: Jvm):
         self._session, self._version = spark._jsparkSession, settings_version(spark)
@@ -201,7 +238,9 @@ class SessionCopies:
         return settings_version(spark) == self._version
 
     def with_settings(self, settings: Mapping[str, str]) -> Any:
-        """Return the JVM's copy of the session with these settings, cloned at the first call for them."""
+        """Return the JVM's copy of the session with these settings, cloned at the first call for
+        them.
+        """
         key = tuple(sorted(settings.items()))
         if key not in self._copies:
             copy = self._session.cloneSession()
@@ -212,23 +251,29 @@ class SessionCopies:
         return self._copies[key]
 
 
-# Objects of this process in the JVM -------------------------------------------------------------------------------------------------------
+# Objects of this process in the JVM
+# -------------------------------------------------------------------------------------------------------
 
 
 def listen(spark: Any) -> None:
     """Start py4j's callback server, through which the JVM calls objects of this process."""
-    from pyspark.java_gateway import ensure_callback_server_started  # imported here since workers, which do not need it, import this module
+    from pyspark.java_gateway import (
+        ensure_callback_server_started,
+    )  # imported here since workers, which do not need it, import this module
 
     with _LISTENING:  # PySpark does not keep two threads from starting the server twice
         ensure_callback_server_started(spark.sparkContext._gateway)
 
 
 def implementing(*interfaces: str) -> type:
-    """Make the class `Java` in which py4j looks up the interfaces of the JVM that objects of a Python class implement."""
+    """Make the class `Java` in which py4j looks up the interfaces of the JVM that objects of a
+    Python class implement.
+    """
     return type("Java", (), {"implements": list(interfaces)})
 
 
-# Values of Scala --------------------------------------------------------------------------------------------------------------------------
+# Values of Scala
+# --------------------------------------------------------------------------------------------------------------------------
 
 
 def each(values: Any) -> Iterator[Any]:
@@ -268,15 +313,19 @@ def no_option(spark: Any) -> Any:
 @functools.cache
 def classic_column() -> Any:
     """Return the class of the columns of classic sessions."""
-    return importlib.import_module("pyspark.sql.classic.column").Column  # imported here since it needs py4j
+    # The module is imported here since it needs py4j.
+    return importlib.import_module("pyspark.sql.classic.column").Column
 
 
-# Functions for reads, looked up once: py4j makes a call to the JVM for every part of a name -----------------------------------------------
+# Functions for reads, looked up once: py4j makes a call to the JVM for every part of a name
+# -----------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Jvm:
-    """Hold functions and values of the JVM that reads use. `no_metadata`: empty column metadata; `none`, `nil`: Scala's None and Nil."""
+    """Hold functions and values of the JVM that reads use. `no_metadata`: empty column metadata;
+    `none`, `nil`: Scala's None and Nil.
+    """
 
     view: Any = field(repr=False)
     col: Any
@@ -300,7 +349,9 @@ class Jvm:
         return self._classes[name]
 
     def extends(self, name: str, other: str) -> bool:
-        """Tell whether the class of a name, in full, is of another class or interface; looked up once."""
+        """Tell whether the class of a name, in full, is of another class or interface; looked up
+        once.
+        """
         if (name, other) not in self._classes:
             java = self.view.java.lang
             loader = java.Thread.currentThread().getContextClassLoader()
@@ -316,7 +367,9 @@ class Jvm:
     @functools.cached_property
     def skip(self) -> Any:
         """Return the mode in which a command is analysed and not run."""
-        return getattr(getattr(self.view, SPARK + "sql.execution.CommandExecutionMode$"), "MODULE$").SKIP()
+        return getattr(
+            getattr(self.view, SPARK + "sql.execution.CommandExecutionMode$"), "MODULE$"
+        ).SKIP()
 
     @functools.cached_property
     def attributes_of(self) -> Any:
@@ -337,12 +390,14 @@ class Jvm:
         return int(self._current_thread().getId())
 
     def texts(self, texts: Sequence[str]) -> Any:
-        """Make a Java array of strings, which must contain no line ends. One call carries all of them: 100,000 paths take 0.2 s, with one
-        call per string 20 s."""
+        """Make a Java array of strings, which must contain no line ends. One call carries all of
+        them: 100,000 paths take 0.2 s, with one call per string 20 s."""
         return self._split("\n".join(texts), "\n")
 
     def map(self, pairs: Mapping[str, str]) -> Any:
-        """Return a Java map of strings. Maps are reused for equal pairs, so no caller may change one."""
+        """Return a Java map of strings. Maps are reused for equal pairs, so no caller may change
+        one.
+        """
         key = tuple(pairs.items())
         if key not in self._maps:
             java_map = self.view.java.util.HashMap()
@@ -352,8 +407,9 @@ class Jvm:
         return self._maps[key]
 
     def named_column(self, source: str, name: str, barrier: bool) -> Column:
-        """Return the column `source` (back-quoted) under a name and without metadata. `barrier`: Spark pushes no filter on the column into
-        the scan, as `nanvl(x, x)` is x but no plain column."""
+        """Return the column `source` (back-quoted) under a name and without metadata. `barrier`:
+        Spark pushes no filter on the column into the scan, as `nanvl(x, x)` is x but no plain
+        column."""
         java_column = self.col(source)
         java_column = self.nanvl(java_column, java_column) if barrier else java_column
         return self._renamed(java_column, name)
@@ -376,6 +432,9 @@ def jvm_of(spark: Any) -> Jvm | None:
         functions = getattr(view, SPARK + "sql.functions")
         empty = getattr(view, SPARK + "sql.types.Metadata").empty()
         split = getattr(view, "org.apache.commons.lang3.StringUtils").split
-        none, nil = (getattr(getattr(view, f"scala.{name}$"), "MODULE$") for name in ("None", "collection.immutable.Nil"))
+        none, nil = (
+            getattr(getattr(view, f"scala.{name}$"), "MODULE$")
+            for name in ("None", "collection.immutable.Nil")
+        )
         jvm = _KNOWN[view] = Jvm(view, functions.col, functions.nanvl, empty, none, nil, split)
     return jvm

@@ -1,7 +1,9 @@
-"""Call Spark's catalogs through py4j: the catalogs of a session, the tables that a catalog returns, and the values of their interfaces.
+"""Call Spark's catalogs through py4j: the catalogs of a session, the tables that a catalog returns,
+and the values of their interfaces.
 
-A catalog of Frazil is a Python object that implements Spark's `TableCatalog` and its kin (`frazil.spark.catalog`). What it returns to Spark
-is made here, and what Spark passes to it is read here.
+A catalog of Frazil is a Python object that implements Spark's `TableCatalog` and its kin
+(`frazil.spark.catalog`). What it returns to Spark is made here, and what Spark passes to it is read
+here.
 """
 
 from __future__ import annotations
@@ -23,7 +25,18 @@ from pyspark.sql import types as s
 
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.scan.snapshot_ref import selector_suffix
-from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, each, jvm_of, listen, scala_seq, settings_version, text_pairs
+from frazil.spark.host.jvm import (
+    CATALYST,
+    EXPRESSIONS,
+    SPARK,
+    Jvm,
+    each,
+    jvm_of,
+    listen,
+    scala_seq,
+    settings_version,
+    text_pairs,
+)
 from frazil.spark.host.jvm_plans import NodeKind, kind_of
 from frazil.spark.host.jvm_views import Rule
 
@@ -37,16 +50,21 @@ _NUMBERS = itertools.count(1)
 _ABOUT_TABLES = ("lookupTableOrView", "ShowTablesExtendedExec", "ShowTablesExec")
 """Methods and classes of Spark that ask for a table to tell about it, not to read its rows."""
 _ONLY_READS = re.compile(r"\s*(?:select|insert|with)\b", re.IGNORECASE)
-"""The beginnings of statements that ask for tables to read or to write their rows only; of others the JVM's stack tells."""
+"""The beginnings of statements that ask for tables to read or to write their rows only; of others
+the JVM's stack tells.
+"""
 _WORD = re.compile(r"\w+")
 _KEPT_SECONDS, _KEPT_PLANS = 120, 256
 
 
-# The catalogs of a session ----------------------------------------------------------------------------------------------------------------
+# The catalogs of a session
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def catalogs_of(spark: Any) -> Any:
-    """Return the map in which a session's CatalogManager keeps its catalogs by name. Raises one of NOT_AS_KNOWN."""
+    """Return the map in which a session's CatalogManager keeps its catalogs by name. Raises one of
+    NOT_AS_KNOWN.
+    """
     manager = spark._jsparkSession.sessionState().catalogManager()
     field = manager.getClass().getDeclaredField("catalogs")
     field.setAccessible(True)
@@ -54,13 +72,17 @@ def catalogs_of(spark: Any) -> Any:
 
 
 def put_catalog(spark: Any, name: str, catalog: Any) -> None:
-    """Make an object of this process the session's catalog of a name. Raises one of NOT_AS_KNOWN where the CatalogManager has changed."""
+    """Make an object of this process the session's catalog of a name. Raises one of NOT_AS_KNOWN
+    where the CatalogManager has changed.
+    """
     listen(spark)
     catalogs_of(spark).put(name, catalog)
 
 
 def remove_catalog(spark: Any, name: str) -> None:
-    """Drop the session's catalog of a name; Spark loads it again by its settings when it is asked for."""
+    """Drop the session's catalog of a name; Spark loads it again by its settings when it is asked
+    for.
+    """
     catalogs_of(spark).remove(name)
 
 
@@ -74,55 +96,84 @@ def current_namespace(spark: Any) -> tuple[str, ...]:
     return tuple(map(str, spark._jsparkSession.sessionState().catalogManager().currentNamespace()))
 
 
-def with_full_names(spark: Any, plan: Any, name_of: Callable[[tuple[str, ...]], Sequence[str]]) -> Any:
-    """Return a statement's parsed plan in which each table also has the alias of its full name, so that `catalog.db.t.column` is resolved.
-    `name_of`: the full name that parts mean."""
+def with_full_names(
+    spark: Any, plan: Any, name_of: Callable[[tuple[str, ...]], Sequence[str]]
+) -> Any:
+    """Return a statement's parsed plan in which each table also has the alias of its full name, so
+    that `catalog.db.t.column` is resolved. `name_of`: the full name that parts mean."""
     catalyst = getattr(spark._jvm, CATALYST.removesuffix("."))
 
     def named(node: Any) -> Any:
         if kind_of(node) != NodeKind.UNRESOLVED_RELATION:
             return node
         *above, name = name_of(tuple(map(str, each(node.multipartIdentifier()))))
-        return catalyst.plans.logical.SubqueryAlias(catalyst.AliasIdentifier(name, scala_seq(spark, above)), node)
+        return catalyst.plans.logical.SubqueryAlias(
+            catalyst.AliasIdentifier(name, scala_seq(spark, above)), node
+        )
 
     listen(spark)
     return plan.transformUpWithSubqueries(Rule(named))
 
 
-def with_partitions_replaced(spark: Any, plan: Any, is_ours: Callable[[tuple[str, ...]], bool]) -> Any:
-    """Return a statement's parsed plan in which an INSERT OVERWRITE that replaces the partitions of its rows is an INSERT INTO with the
-    option `overwrite-mode`. Spark plans such an overwrite only for tables that its executors write to. `is_ours`: by a table's name."""
+def with_partitions_replaced(
+    spark: Any, plan: Any, is_ours: Callable[[tuple[str, ...]], bool]
+) -> Any:
+    """Return a statement's parsed plan in which an INSERT OVERWRITE that replaces the partitions of
+    its rows is an INSERT INTO with the option `overwrite-mode`. Spark plans such an overwrite only
+    for tables that its executors write to. `is_ours`: by a table's name."""
 
     def inserting(node: Any) -> Any:
-        if kind_of(node) != "InsertIntoStatement" or not node.overwrite() or kind_of(node.table()) != NodeKind.UNRESOLVED_RELATION:
+        if (
+            kind_of(node) != "InsertIntoStatement"
+            or not node.overwrite()
+            or kind_of(node.table()) != NodeKind.UNRESOLVED_RELATION
+        ):
             return node
         table = node.table()
         if not is_ours(tuple(map(str, each(table.multipartIdentifier())))):
             return node
-        fields = {str(node.productElementName(n)): node.productElement(n) for n in range(node.productArity())}
+        fields = {
+            str(node.productElementName(n)): node.productElement(n)
+            for n in range(node.productArity())
+        }
         options = spark._jvm.java.util.HashMap(table.options().asCaseSensitiveMap())
         options.put(OVERWRITE_MODE, "dynamic")
         insensitive = getattr(spark._jvm, SPARK + "sql.util.CaseInsensitiveStringMap")(options)
         fields["table"] = table.copy(table.multipartIdentifier(), insensitive, table.isStreaming())
-        return node if fields["ifPartitionNotExists"] else node.copy(*({**fields, "overwrite": False}.values()))
+        return (
+            node
+            if fields["ifPartitionNotExists"]
+            else node.copy(*({**fields, "overwrite": False}.values()))
+        )
 
     listen(spark)
     return plan.transformUp(Rule(inserting))
 
 
-def with_targets_of_their_own(spark: Any, plan: Any, is_ours: Callable[[tuple[str, ...]], bool]) -> Any:
-    """Return a statement's parsed plan in which an INSERT names the main branch of its table. Spark 4.1 and 4.2 take the table that is read
-    in the same statement for the one to write to, unless it has another name."""
+def with_targets_of_their_own(
+    spark: Any, plan: Any, is_ours: Callable[[tuple[str, ...]], bool]
+) -> Any:
+    """Return a statement's parsed plan in which an INSERT names the main branch of its table. Spark
+    4.1 and 4.2 take the table that is read in the same statement for the one to write to, unless it
+    has another name."""
 
     def inserting(node: Any) -> Any:
-        if kind_of(node) != "InsertIntoStatement" or kind_of(node.table()) != NodeKind.UNRESOLVED_RELATION:
+        if (
+            kind_of(node) != "InsertIntoStatement"
+            or kind_of(node.table()) != NodeKind.UNRESOLVED_RELATION
+        ):
             return node
         table = node.table()
         parts = tuple(map(str, each(table.multipartIdentifier())))
         if not is_ours(parts) or selector_suffix(parts[-1]):
             return node
-        fields = {str(node.productElementName(n)): node.productElement(n) for n in range(node.productArity())}
-        fields["table"] = table.copy(scala_seq(spark, (*parts, "branch_main")), table.options(), table.isStreaming())
+        fields = {
+            str(node.productElementName(n)): node.productElement(n)
+            for n in range(node.productArity())
+        }
+        fields["table"] = table.copy(
+            scala_seq(spark, (*parts, "branch_main")), table.options(), table.isStreaming()
+        )
         return node.copy(*fields.values())
 
     listen(spark)
@@ -133,8 +184,8 @@ OVERWRITE_MODE = "overwrite-mode"
 
 
 def options_of(spark: Any, sql: str, names: Collection[tuple[str, ...]]) -> list[dict[str, str]]:
-    """Return the options of WITH (…) that a statement's text gives a table, one dict for each place that has options. `names`: by which the
-    text may call the table, in small letters."""
+    """Return the options of WITH (…) that a statement's text gives a table, one dict for each place
+    that has options. `names`: by which the text may call the table, in small letters."""
     plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)
     in_text: list[dict[str, str]] = []
 
@@ -159,13 +210,15 @@ def settings_mark(spark: Any) -> Any:
     return settings_version(spark)
 
 
-# The values of Spark's interfaces ---------------------------------------------------------------------------------------------------------
+# The values of Spark's interfaces
+# ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Describe by whom a catalog is asked for a table. `as_relation`: by a query, which reads its rows; else by a statement about the
-    table, such as DESCRIBE or ALTER TABLE. `text`: of the statement, None where it was not made of SQL text."""
+    """Describe by whom a catalog is asked for a table. `as_relation`: by a query, which reads its
+    rows; else by a statement about the table, such as DESCRIBE or ALTER TABLE. `text`: of the
+    statement, None where it was not made of SQL text."""
 
     as_relation: bool
     text: str | None
@@ -173,8 +226,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class TableRequest:
-    """Hold what Spark asks a catalog for beside the name. `selectors`: `version` (a snapshot's id, branch or tag) or `as_of_ms`; `writes`:
-    the privileges of a write, such as INSERT; `options`: of the statement, as in WITH (…)."""
+    """Hold what Spark asks a catalog for beside the name. `selectors`: `version` (a snapshot's id,
+    branch or tag) or `as_of_ms`; `writes`: the privileges of a write, such as INSERT; `options`: of
+    the statement, as in WITH (…)."""
 
     selectors: Mapping[str, Any] = field(default_factory=dict)
     writes: frozenset[str] = frozenset()
@@ -183,8 +237,9 @@ class TableRequest:
 
 @dataclass(frozen=True, eq=False)
 class Relation:
-    """Hold what stands for a table's rows in queries. `plan`: the analysed plan; `sessions`, `key`: the session's relation cache, and by
-    what the plan is found there; `table`: Spark's V1Table, which names that place."""
+    """Hold what stands for a table's rows in queries. `plan`: the analysed plan; `sessions`, `key`:
+    the session's relation cache, and by what the plan is found there; `table`: Spark's V1Table,
+    which names that place."""
 
     sessions: Any
     key: Any
@@ -204,7 +259,9 @@ class CatalogTypes:
         self._to_columns = self._v2_util.structTypeToV2Columns
         self._to_columns_default: tuple[Any, ...] = ()
         with contextlib.suppress(Py4JError):  # 4.1 and 4.2 have no second parameter
-            self._to_columns_default = (getattr(self._v2_util, "structTypeToV2Columns$default$2")(),)
+            self._to_columns_default = (
+                getattr(self._v2_util, "structTypeToV2Columns$default$2")(),
+            )
         self._v1_table = getattr(view, CATALOG + "V1Table")
         self._transform = getattr(view, CONNECTOR + "expressions.Transform")
         self._expressions = getattr(view, CONNECTOR + "expressions.Expressions")
@@ -221,14 +278,21 @@ class CatalogTypes:
         self._project = getattr(view, CATALYST + "plans.logical.Project")
         self._hidden_tag = getattr(view, CATALYST + "trees.TreeNodeTag")("hidden_output")
         self._throwable = view.java.lang.Throwable
-        self._trace = getattr(view, "org.apache.commons.lang3.exception.ExceptionUtils").getStackTrace
+        self._trace = getattr(
+            view, "org.apache.commons.lang3.exception.ExceptionUtils"
+        ).getStackTrace
         self._origin = getattr(view, CATALYST + "trees.CurrentOrigin").get
         self._table_arguments, self._table_constructor = self._catalog_table()
         self._sessions: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._lock, self._plans = threading.Lock(), deque[tuple[float, Relation, int | None]]()
         self.spelled = deque[str | None](maxlen=_KEPT_PLANS)
-        """Texts of statements whose stars leave out the metadata columns that the plans of their tables show."""
-        self.no_metrics, self.no_task_metrics = self.array(self._metric, ()), self.array(self._task_metric, ())
+        """Texts of statements whose stars leave out the metadata columns that the plans of their
+        tables show.
+        """
+        self.no_metrics, self.no_task_metrics = (
+            self.array(self._metric, ()),
+            self.array(self._task_metric, ()),
+        )
         self._values: dict[Any, Any] = {}
         self.no_constraints, self.no_strings = self.array(self._constraint, ()), self.strings(())
 
@@ -296,49 +360,71 @@ class CatalogTypes:
         return self.data_type(spark, schema)
 
     def columns(self, struct_type: Any) -> Any:
-        """Make the array of `Column` that a StructType of the JVM describes; the metadata of its fields holds comments and defaults."""
+        """Make the array of `Column` that a StructType of the JVM describes; the metadata of its
+        fields holds comments and defaults.
+        """
         return self._to_columns(struct_type, *self._to_columns_default)
 
     def struct_type_of(self, columns: Any) -> s.StructType:
-        """Return an array of `Column` as a StructType of PySpark; the metadata of its fields holds comments and defaults."""
+        """Return an array of `Column` as a StructType of PySpark; the metadata of its fields holds
+        comments and defaults.
+        """
         return s._parse_datatype_json_string(self._v2_util.v2ColumnsToStructType(columns).json())
 
     def transforms(self, terms: Sequence[tuple[str, Sequence[object]]]) -> Any:
-        """Make an array of Transform. `terms`: the function's name and its arguments, whole numbers or names of columns."""
-        return self.array(self._transform, [self._one_transform(name, arguments) for name, arguments in terms])
+        """Make an array of Transform. `terms`: the function's name and its arguments, whole numbers
+        or names of columns.
+        """
+        return self.array(
+            self._transform, [self._one_transform(name, arguments) for name, arguments in terms]
+        )
 
     def _one_transform(self, name: str, arguments: Sequence[object]) -> Any:
         make = self._expressions
-        match name, arguments:  # Spark shows these, and only these, as partition columns and buckets
+        match (
+            name,
+            arguments,
+        ):  # Spark shows these, and only these, as partition columns and buckets
             case "identity", [column]:
                 return make.identity(column)
             case "bucket", [int(count), column]:
                 return make.bucket(count, self.strings([str(column)]))
-            case ("years" | "months" | "days" | "hours"), [column]:
+            case (("years" | "months" | "days" | "hours"), [column]):
                 return getattr(make, name)(column)
         terms = [make.literal(a) if isinstance(a, int) else make.column(str(a)) for a in arguments]
-        return make.apply(name, self.array(getattr(self.jvm.view, CONNECTOR + "expressions.Expression"), terms))
+        return make.apply(
+            name, self.array(getattr(self.jvm.view, CONNECTOR + "expressions.Expression"), terms)
+        )
 
     def catalog_capabilities(self, names: Sequence[str]) -> Any:
         """Make the set of a catalog's capabilities."""
         kind = getattr(self.jvm.view, CATALOG + "TableCatalogCapability")
-        return self._lasting(("catalog", *names), lambda: self.string_set([kind.valueOf(name) for name in names]))
+        return self._lasting(
+            ("catalog", *names), lambda: self.string_set([kind.valueOf(name) for name in names])
+        )
 
     def capabilities(self, names: Sequence[str]) -> Any:
         """Make the set of a table's capabilities."""
-        return self._lasting(("table", *names), lambda: self.string_set([self._capability.valueOf(name) for name in names]))
+        return self._lasting(
+            ("table", *names),
+            lambda: self.string_set([self._capability.valueOf(name) for name in names]),
+        )
 
     def metadata_columns(self, columns: Sequence[Any]) -> Any:
         """Make an array of metadata columns, which are objects of this process."""
         array = self._gateway.new_array(self._metadata_column, len(columns))
-        for place, column in enumerate(columns):  # py4j's own assignment to an array takes no objects of this process
+        for place, column in enumerate(
+            columns
+        ):  # py4j's own assignment to an array takes no objects of this process
             self.jvm.view.java.lang.reflect.Array.set(array, place, column)
         return array
 
     # --- a table's rows
 
     def _catalog_table(self) -> tuple[Any, Any]:
-        """Return the arguments of a CatalogTable's constructor with its defaults, and the constructor."""
+        """Return the arguments of a CatalogTable's constructor with its defaults, and the
+        constructor.
+        """
         view = self.jvm.view
         loader = view.java.lang.Thread.currentThread().getContextClassLoader()
         find = view.java.lang.Class.forName
@@ -354,8 +440,12 @@ class CatalogTypes:
             arguments[place] = getattr(companion, f"$lessinit$greater$default${place + 1}")()
         return arguments, constructor
 
-    def relation(self, spark: Any, catalog: str, parts: Sequence[str], frame: Any, hidden: Sequence[str] = ()) -> Relation:
-        """Make what stands for the rows of a DataFrame in a query. `hidden`: the names of the last columns, which are metadata columns."""
+    def relation(
+        self, spark: Any, catalog: str, parts: Sequence[str], frame: Any, hidden: Sequence[str] = ()
+    ) -> Relation:
+        """Make what stands for the rows of a DataFrame in a query. `hidden`: the names of the last
+        columns, which are metadata columns.
+        """
         plan, place = frame._jdf.queryExecution().analyzed(), f"{catalog} {next(_NUMBERS)}"
         if hidden:
             plan = self._hiding(plan, hidden)
@@ -366,8 +456,9 @@ class CatalogTypes:
     def given(self, relation: Relation, *, lasts: bool) -> Any:
         """Return the V1Table that Spark's analyser replaces by the plan of a relation.
 
-        The plan goes through the session's relation cache, under a name of its own, and leaves it when it is old: a query has taken it long
-        before. `lasts`: further statements will be given it; others leave as soon as the statement is analysed (`forget_plans`).
+        The plan goes through the session's relation cache, under a name of its own, and leaves it
+        when it is old: a query has taken it long before. `lasts`: further statements will be given
+        it; others leave as soon as the statement is analysed (`forget_plans`).
         """
         relation.sessions.cacheTable(relation.key, relation.plan)
         if not lasts:
@@ -377,23 +468,31 @@ class CatalogTypes:
         return relation.table
 
     def withdraw(self, relation: Relation) -> None:
-        """Let a relation that lasted leave the relation cache, once no statement can be about to take it."""
+        """Let a relation that lasted leave the relation cache, once no statement can be about to
+        take it.
+        """
         with self._lock:
             self._plans.append((time.monotonic(), relation, None))
 
     def catalog_table(self, name: str | Sequence[str], schema: Any) -> Any:
-        """Make Spark's CatalogTable. `name`: catalog, database and table, or one text; `schema`: a StructType of the JVM."""
+        """Make Spark's CatalogTable. `name`: catalog, database and table, or one text; `schema`: a
+        StructType of the JVM.
+        """
         if isinstance(name, str):
             identifier = self._table_identifier(name, self.jvm.none, self.jvm.none)
         else:
             identifier = self._table_identifier(name[2], self._some(name[1]), self._some(name[0]))
-        _, table_type, storage, _, *others = self._lasting("fields of a table", lambda: self._table_fields(identifier, schema))
+        _, table_type, storage, _, *others = self._lasting(
+            "fields of a table", lambda: self._table_fields(identifier, schema)
+        )
         return self._values["a table"].copy(identifier, table_type, storage, schema, *others)
 
     def _table_fields(self, identifier: Any, schema: Any) -> list[Any]:
         with self._lock:
             self._table_arguments[0], self._table_arguments[3] = identifier, schema
-            table = self._values["a table"] = self._table_constructor.newInstance(self._table_arguments)
+            table = self._values["a table"] = self._table_constructor.newInstance(
+                self._table_arguments
+            )
         return [table.productElement(n) for n in range(table.productArity())]
 
     def _session_catalog(self, spark: Any) -> Any:
@@ -405,11 +504,15 @@ class CatalogTypes:
     @cached_property
     def not_columnar(self) -> Any:
         """Return that a scan gives rows, not batches of columns."""
-        return getattr(self.jvm.view, CONNECTOR + "read.Scan$ColumnarSupportMode").valueOf("UNSUPPORTED")
+        return getattr(self.jvm.view, CONNECTOR + "read.Scan$ColumnarSupportMode").valueOf(
+            "UNSUPPORTED"
+        )
 
     @cached_property
     def hides(self) -> bool:
-        """Tell whether hidden columns can be named above the alias of a table (4.3); in 4.1 and 4.2 a table's plan shows all it has."""
+        """Tell whether hidden columns can be named above the alias of a table (4.3); in 4.1 and 4.2
+        a table's plan shows all it has.
+        """
         view = self.jvm.view
         spark_class = getattr(view, SPARK + "sql.classic.SparkSession")
         session = spark_class.active()
@@ -418,11 +521,16 @@ class CatalogTypes:
         return not alias.apply("x", plan).metadataOutput().isEmpty()
 
     def _hiding(self, plan: Any, hidden: Sequence[str]) -> Any:
-        """Hide the last columns of a plan: `*` leaves them out, and a query that names one gets it, as with metadata columns."""
+        """Hide the last columns of a plan: `*` leaves them out, and a query that names one gets it,
+        as with metadata columns.
+        """
         output, last = plan.output(), len(hidden)
         names = zip(each(output.takeRight(last)), hidden, strict=True)
         hiding = self._project(output.dropRight(last), plan)
-        hiding.setTagValue(self._hidden_tag, self._seq([column.withMetadata(self._mark(name)) for column, name in names]))
+        hiding.setTagValue(
+            self._hidden_tag,
+            self._seq([column.withMetadata(self._mark(name)) for column, name in names]),
+        )
         return hiding
 
     def _mark(self, name: str) -> Any:
@@ -430,12 +538,22 @@ class CatalogTypes:
         from_json = getattr(self.jvm.view, SPARK + "sql.types.Metadata").fromJson
         return self._lasting(("mark", name), lambda: from_json(f'{{"__metadata_col": "{name}"}}'))
 
-    def view_table(self, name: Sequence[str], schema: Any, text: str, properties: Mapping[str, str]) -> Any:
-        """Return the V1Table that Spark's analyser replaces by the query of a view. `name`: with its catalog."""
+    def view_table(
+        self, name: Sequence[str], schema: Any, text: str, properties: Mapping[str, str]
+    ) -> Any:
+        """Return the V1Table that Spark's analyser replaces by the query of a view. `name`: with
+        its catalog.
+        """
         *catalog, database, table = name
-        immutable = getattr(self.jvm.view, "org.apache.spark.api.python.PythonUtils").toScalaMap(self.string_map(properties))
-        arguments = self.jvm.view.java.util.Arrays.copyOf(self._table_arguments, len(self._table_arguments))
-        identifier = self._table_identifier(table, self._some(database), self._some(full_name(catalog)))
+        immutable = getattr(self.jvm.view, "org.apache.spark.api.python.PythonUtils").toScalaMap(
+            self.string_map(properties)
+        )
+        arguments = self.jvm.view.java.util.Arrays.copyOf(
+            self._table_arguments, len(self._table_arguments)
+        )
+        identifier = self._table_identifier(
+            table, self._some(database), self._some(full_name(catalog))
+        )
         arguments[0], arguments[3] = identifier, schema
         plain = self._table_constructor.newInstance(arguments)
         places = {str(plain.productElementName(n)): n for n in range(plain.productArity())}
@@ -446,9 +564,11 @@ class CatalogTypes:
         return self._v1_table(self._table_constructor.newInstance(arguments))
 
     def forget_plans(self) -> None:
-        """Take the plans that this thread's statement was given out of the relation cache again; it is analysed by now.
+        """Take the plans that this thread's statement was given out of the relation cache again; it
+        is analysed by now.
 
-        py4j serves calls of the JVM by threads of their own in this process, but on the JVM's thread of the caller.
+        py4j serves calls of the JVM by threads of their own in this process, but on the JVM's
+        thread of the caller.
         """
         if all(plan[2] is None for plan in tuple(self._plans)):
             return
@@ -462,7 +582,9 @@ class CatalogTypes:
 
     def _forget_old(self) -> None:
         now = time.monotonic()
-        while self._plans and (len(self._plans) > _KEPT_PLANS or now - self._plans[0][0] > _KEPT_SECONDS):
+        while self._plans and (
+            len(self._plans) > _KEPT_PLANS or now - self._plans[0][0] > _KEPT_SECONDS
+        ):
             try:
                 _, relation, _ = self._plans.popleft()
             except IndexError:  # another thread was quicker
@@ -472,8 +594,8 @@ class CatalogTypes:
     # --- what Spark asks for
 
     def table_request(self, *how: Any) -> TableRequest:
-        """Read the arguments of `loadTable` after the identifier: none; a version, a time in microseconds, or privileges (4.1, 4.2); a
-        TableContext and options (4.3)."""
+        """Read the arguments of `loadTable` after the identifier: none; a version, a time in
+        microseconds, or privileges (4.1, 4.2); a TableContext and options (4.3)."""
         if not how or how[0] is None:
             return TableRequest()
         first = how[0]
@@ -486,10 +608,16 @@ class CatalogTypes:
         travel, selectors = first.timeTravel(), {}
         if travel.isPresent():
             selectors = self._travel(travel.get())
-        return TableRequest(selectors, self._privileges(first.writePrivileges()), self.options(how[1]) if len(how) > 1 else {})
+        return TableRequest(
+            selectors,
+            self._privileges(first.writePrivileges()),
+            self.options(how[1]) if len(how) > 1 else {},
+        )
 
     def _privileges(self, privileges: Any) -> frozenset[str]:
-        """Return the names in a set of privileges, by its text: py4j asks for the elements of a set one by one."""
+        """Return the names in a set of privileges, by its text: py4j asks for the elements of a set
+        one by one.
+        """
         return frozenset(_WORD.findall(str(privileges.toString())))
 
     def _travel(self, travel: Any) -> dict[str, Any]:
@@ -499,17 +627,25 @@ class CatalogTypes:
         for name in ("timestampMicros", "timestamp", "micros"):
             if name in methods:
                 return {"as_of_ms": int(getattr(travel, name)()) // 1000}
-        raise NotImplementedError(f"This Spark travels in time by {travel.toString()}, which Frazil does not know.")
+        raise NotImplementedError(
+            f"This Spark travels in time by {travel.toString()}, which Frazil does not know."
+        )
 
     def definition(self, *arguments: Any) -> tuple[s.StructType, list[str], dict[str, str]]:
-        """Read the arguments of `createTable` after the identifier: a TableInfo, or columns, transforms and properties."""
+        """Read the arguments of `createTable` after the identifier: a TableInfo, or columns,
+        transforms and properties.
+        """
         if len(arguments) == 1:
             info = arguments[0]
             columns, transforms, properties = info.columns(), info.partitions(), info.properties()
         else:
             columns, transforms, properties = arguments
         schema = columns if hasattr(columns, "json") and not hasattr(columns, "__len__") else None
-        struct = self.struct_type_of(columns) if schema is None else s._parse_datatype_json_string(schema.json())
+        struct = (
+            self.struct_type_of(columns)
+            if schema is None
+            else s._parse_datatype_json_string(schema.json())
+        )
         return struct, self.texts(transforms), self.pairs(properties)
 
     def transforms_of(self, *arguments: Any) -> Any:
@@ -523,7 +659,9 @@ class CatalogTypes:
     # --- who asks
 
     def asked(self) -> Asked:
-        """Tell by whom the catalog is asked, from within a call of the JVM: the methods that run on the JVM's thread say so."""
+        """Tell by whom the catalog is asked, from within a call of the JVM: the methods that run on
+        the JVM's thread say so.
+        """
         option = str(self._origin().sqlText().toString())  # of Scala's Option, in one call
         text = option.removeprefix("Some(").removesuffix(")") if option != "None" else None
         if text is not None and _ONLY_READS.match(text) is not None:
@@ -586,7 +724,9 @@ class CatalogTypes:
 
 
 class _Within:
-    """Act as CatalogTypes for a catalog that is a namespace of another one: names begin with the namespace."""
+    """Act as CatalogTypes for a catalog that is a namespace of another one: names begin with the
+    namespace.
+    """
 
     def __init__(self, types: CatalogTypes, prefix: tuple[str, ...]):
         self._types, self._prefix = types, prefix

@@ -13,7 +13,9 @@ from frazil.errors import Unsupported
 from frazil.ops import table_changes as changes
 from frazil.spark.host.jvm_plans import session_frame
 
-_CHANGING = re.compile(r"(?i)\b(?:current_\w+|now|localtimestamp|rand\w*|uuid|monotonically_increasing_id|session_user|user)\b")
+_CHANGING = re.compile(
+    r"(?i)\b(?:current_\w+|now|localtimestamp|rand\w*|uuid|monotonically_increasing_id|session_user|user)\b"
+)
 
 
 def table_changes(spark: Any, of_java: Any) -> list[changes.TableChange]:
@@ -34,7 +36,11 @@ def _path(change: Any) -> changes.Path:
 def _position(position: Any) -> changes.ColumnPosition | None:
     if position is None:
         return None
-    return changes.FIRST if str(position.getClass().getSimpleName()) == "First" else ("AFTER", str(position.column()))
+    return (
+        changes.FIRST
+        if str(position.getClass().getSimpleName()) == "First"
+        else ("AFTER", str(position.column()))
+    )
 
 
 def _type(data_type: Any) -> s.DataType:
@@ -46,7 +52,12 @@ def _added(spark: Any, change: Any) -> changes.AddColumn:
     value = None if default is None else constant(spark, str(default.getSql()), of_java)
     comment = change.comment()
     return changes.AddColumn(
-        _path(change), of_java, bool(change.isNullable()), None if comment is None else str(comment), _position(change.position()), value
+        _path(change),
+        of_java,
+        bool(change.isNullable()),
+        None if comment is None else str(comment),
+        _position(change.position()),
+        value,
     )
 
 
@@ -57,12 +68,20 @@ _READERS: Mapping[str, Callable[[Any, Any], changes.TableChange]] = {
     "UpdateColumnType": lambda _, c: changes.ChangeType(_path(c), _type(c.newDataType())),
     "UpdateColumnComment": lambda _, c: changes.ChangeComment(_path(c), str(c.newComment() or "")),
     "UpdateColumnNullability": lambda _, c: changes.ChangeNullable(_path(c), bool(c.nullable())),
-    "UpdateColumnPosition": lambda _, c: changes.MoveColumn(_path(c), _position(c.position()) or changes.FIRST),
-    "UpdateColumnDefaultValue": lambda _, c: changes.ChangeDefault(_path(c), str(c.newDefaultValue() or "")),
+    "UpdateColumnPosition": lambda _, c: changes.MoveColumn(
+        _path(c), _position(c.position()) or changes.FIRST
+    ),
+    "UpdateColumnDefaultValue": lambda _, c: changes.ChangeDefault(
+        _path(c), str(c.newDefaultValue() or "")
+    ),
     "SetProperty": lambda _, c: changes.SetProperty(str(c.property()), str(c.value())),
     "RemoveProperty": lambda _, c: changes.RemoveProperty(str(c.property())),
 }
-_NAMES = {"ClusterBy": "CLUSTER BY", "AddConstraint": "ADD CONSTRAINT", "DropConstraint": "DROP CONSTRAINT"}
+_NAMES = {
+    "ClusterBy": "CLUSTER BY",
+    "AddConstraint": "ADD CONSTRAINT",
+    "DropConstraint": "DROP CONSTRAINT",
+}
 
 
 def namespace_changes(of_java: Any) -> tuple[list[str], dict[str, str]]:
@@ -78,13 +97,19 @@ def namespace_changes(of_java: Any) -> tuple[list[str], dict[str, str]]:
 
 
 def constant(spark: Any, text: str, data_type: s.DataType) -> Any:
-    """Evaluate the default of a column, given as SQL text, to the value that the format keeps: days, microseconds, numbers, text or bytes.
+    """Evaluate the default of a column, given as SQL text, to the value that the format keeps:
+    days, microseconds, numbers, text or bytes.
 
-    Raises Unsupported for a text whose value is another one at each time, since a table keeps constants.
+    Raises Unsupported for a text whose value is another one at each time, since a table keeps
+    constants.
     """
     if _CHANGING.search(re.sub(r"'(?:[^'\\]|\\.)*'", "", text)):
-        raise Unsupported(f"DEFAULT {text} has another value at each time: Iceberg keeps constants as defaults.")
-    frame = session_frame(spark, spark._jsparkSession.sql(f"SELECT CAST(({text}) AS {_sql(data_type)}) AS value"))
+        raise Unsupported(
+            f"DEFAULT {text} has another value at each time: Iceberg keeps constants as defaults."
+        )
+    frame = session_frame(
+        spark, spark._jsparkSession.sql(f"SELECT CAST(({text}) AS {_sql(data_type)}) AS value")
+    )
     row = frame._jdf.queryExecution().executedPlan().executeCollect()[0]
     if row.isNullAt(0):
         return None
@@ -113,4 +138,8 @@ def constant(spark: Any, text: str, data_type: s.DataType) -> Any:
 
 
 def _sql(data_type: s.DataType) -> str:
-    return "STRING" if isinstance(data_type, s.StringType | s.CharType | s.VarcharType) else data_type.simpleString()
+    return (
+        "STRING"
+        if isinstance(data_type, s.StringType | s.CharType | s.VarcharType)
+        else data_type.simpleString()
+    )

@@ -1,5 +1,6 @@
-"""Let errors of this process pass through the JVM: an error that an object of this process raises becomes an exception of Java, which Spark
-and every caller in the JVM understand, and where it comes back to this process it is the error that was raised."""
+"""Let errors of this process pass through the JVM: an error that an object of this process raises
+becomes an exception of Java, which Spark and every caller in the JVM understand, and where it comes
+back to this process it is the error that was raised."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ class _Quiet(logging.Filter):
 
 
 def let_errors_pass(spark: Any) -> None:
-    """Let exceptions pass from this process to the JVM and back. Where PySpark has changed, errors come back as PySpark shows them."""
+    """Let exceptions pass from this process to the JVM and back. Where PySpark has changed, errors
+    come back as PySpark shows them.
+    """
     spark.sparkContext._gateway.python_parameters.propagate_java_exceptions = True
     logger = logging.getLogger("py4j.clientserver")
     if not any(isinstance(f, _Quiet) for f in logger.filters):
@@ -52,7 +55,9 @@ def let_errors_pass(spark: Any) -> None:
             setattr(converted, _PATCHED, True)
             captured.convert_exception = converted
     except (ImportError, AttributeError) as error:
-        fall_back("The conversion of errors", error, "Errors of tables are shown as those of Spark.")
+        fall_back(
+            "The conversion of errors", error, "Errors of tables are shown as those of Spark."
+        )
 
 
 def _raised_here(error: Any) -> BaseException | None:
@@ -73,7 +78,9 @@ def thrown(jvm: Jvm, error: BaseException) -> Thrown:
         return error
     if isinstance(error, Py4JJavaError):
         return Thrown(error.java_exception)
-    if (origin := getattr(error, "_origin", None)) is not None:  # an error of Spark's that PySpark has converted
+    if (
+        origin := getattr(error, "_origin", None)
+    ) is not None:  # an error of Spark's that PySpark has converted
         return Thrown(origin)
     message = str(error) if isinstance(error, FrazilError) else f"{type(error).__name__}: {error}"
     _remember(message, error)
@@ -86,18 +93,22 @@ def thrown(jvm: Jvm, error: BaseException) -> Thrown:
 
 
 def unchecked(spark: Any, error: BaseException) -> Thrown:
-    """Return what ends a call from the JVM whose method declares no exception: a checked one, as Spark's AnalysisException is, would be
-    hidden in an UndeclaredThrowableException, so it becomes a SparkRuntimeException of the same condition. Callers in this process get the
-    error itself."""
+    """Return what ends a call from the JVM whose method declares no exception: a checked one, as
+    Spark's AnalysisException is, would be hidden in an UndeclaredThrowableException, so it becomes
+    a SparkRuntimeException of the same condition. Callers in this process get the error itself."""
     jvm = jvm_of(spark)
     assert jvm is not None
     ending = thrown(jvm, error)
     java, view = ending.java_exception, jvm.view
-    is_checked = not is_instance(spark, "java.lang.RuntimeException", java) and is_instance(spark, SPARK + "SparkThrowable", java)
+    is_checked = not is_instance(spark, "java.lang.RuntimeException", java) and is_instance(
+        spark, SPARK + "SparkThrowable", java
+    )
     if not is_checked or java.getCondition() is None:
         return ending
     facts = view.PythonUtils.toScalaMap(java.getMessageParameters())
-    runtime = getattr(view, SPARK + "SparkRuntimeException")(java.getCondition(), facts, java, java.getQueryContext(), "")
+    runtime = getattr(view, SPARK + "SparkRuntimeException")(
+        java.getCondition(), facts, java, java.getQueryContext(), ""
+    )
     _remember(str(runtime.getMessage()), error)
     return Thrown(runtime)
 
@@ -111,7 +122,9 @@ def _remember(message: str, error: BaseException) -> None:
 
 
 def no_such_table(jvm: Jvm, identifier: Any) -> Thrown:
-    """Return Spark's NoSuchTableException, for which Spark shows its own error with the place in the text."""
+    """Return Spark's NoSuchTableException, for which Spark shows its own error with the place in
+    the text.
+    """
     return Thrown(getattr(jvm.view, _ANALYSIS + "NoSuchTableException")(identifier))
 
 
@@ -151,7 +164,9 @@ def no_such_function(jvm: Jvm, identifier: Any) -> Thrown:
 
 
 def unsupported(jvm: Jvm, message: str) -> Thrown:
-    """Return Java's UnsupportedOperationException, for which Spark shows its own error, as of arguments that a function does not take."""
+    """Return Java's UnsupportedOperationException, for which Spark shows its own error, as of
+    arguments that a function does not take.
+    """
     return Thrown(jvm.view.java.lang.UnsupportedOperationException(message))
 
 

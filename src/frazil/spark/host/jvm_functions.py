@@ -1,8 +1,9 @@
 """Make Iceberg's functions of SQL (`system.bucket`, `truncate`, `years`, …) for Spark.
 
-A function of a catalog is called in tasks, which objects of this process do not reach. So the functions are classes of the JVM: their
-source stands here, Spark's own compiler (Janino) makes classes of it once per JVM, and the session's resource loader gives them to all
-tasks, as ADD JAR does. Spark then calls them from the code that it generates, without any detour.
+A function of a catalog is called in tasks, which objects of this process do not reach. So the
+functions are classes of the JVM: their source stands here, Spark's own compiler (Janino) makes
+classes of it once per JVM, and the session's resource loader gives them to all tasks, as ADD JAR
+does. Spark then calls them from the code that it generates, without any detour.
 """
 
 from __future__ import annotations
@@ -25,13 +26,21 @@ _TEXT = "org.apache.spark.unsafe.types.UTF8String"
 _DECIMAL = f"{_TYPES}Decimal"
 _BYTES = "org.apache.spark.unsafe.Platform.BYTE_ARRAY_OFFSET"
 _BYTE_HASH = f"{_HASH}.hashUnsafeBytes2({{0}}, {_BYTES}, {{0}}.length, 0)"
-_DATE, _TIMESTAMP = "java.time.LocalDate.ofEpochDay(v)", "java.time.LocalDate.ofEpochDay(Math.floorDiv(v, 86400000000L))"
+_DATE, _TIMESTAMP = (
+    "java.time.LocalDate.ofEpochDay(v)",
+    "java.time.LocalDate.ofEpochDay(Math.floorDiv(v, 86400000000L))",
+)
 _MONTHS = "({0}.getYear() - 1970) * 12 + {0}.getMonthValue() - 1"
 
 
 def _bucket(value: str, hashed: str) -> tuple[str, str, str, str]:
     """Describe a bucket function: what it takes, what it returns, and how."""
-    return f"int n, {value} v", "int", "DataTypes.IntegerType", f"return ({hashed} & Integer.MAX_VALUE) % n;"
+    return (
+        f"int n, {value} v",
+        "int",
+        "DataTypes.IntegerType",
+        f"return ({hashed} & Integer.MAX_VALUE) % n;",
+    )
 
 
 def _truncate(value: str, body: str) -> tuple[str, str, str, str]:
@@ -114,7 +123,10 @@ class _Compiled:
         self.add(spark)
         loader = spark._jsparkSession.sharedState().jarClassLoader()
         find = jvm.view.java.lang.Class.forName
-        self.constructors = {n: find(f"{_PACKAGE}.Functions${n}", True, loader).getConstructors()[0] for n in _CLASSES}
+        self.constructors = {
+            n: find(f"{_PACKAGE}.Functions${n}", True, loader).getConstructors()[0]
+            for n in _CLASSES
+        }
 
     def add(self, spark: Any) -> None:
         """Let a session's tasks load the classes."""
@@ -126,7 +138,9 @@ class _Compiled:
 def _jar(jvm: Jvm, version: str) -> str:
     """Compile the classes, and return the path of the file that holds them."""
     classes = "".join(
-        _SOURCE.format(name=name, parameters=takes, result=returns, body=body.replace("<version>", version))
+        _SOURCE.format(
+            name=name, parameters=takes, result=returns, body=body.replace("<version>", version)
+        )
         for name, (takes, returns, _, body) in _CLASSES.items()
     )
     view = jvm.view
@@ -147,9 +161,17 @@ def integer_type(jvm: Jvm) -> Any:
     return getattr(jvm.view, f"{_TYPES}DataTypes").IntegerType
 
 
-def scalar_function(spark: Any, jvm: Jvm, class_name: str, name: str, version: str, takes: list[Any], returns: Any = None) -> Any:
-    """Make Spark's ScalarFunction of a class of `_CLASSES`. `takes`: Spark's types of its arguments, in the JVM; `returns`: that of the
-    result, where it is that of the value."""
+def scalar_function(
+    spark: Any,
+    jvm: Jvm,
+    class_name: str,
+    name: str,
+    version: str,
+    takes: list[Any],
+    returns: Any = None,
+) -> Any:
+    """Make Spark's ScalarFunction of a class of `_CLASSES`. `takes`: Spark's types of its
+    arguments, in the JVM; `returns`: that of the result, where it is that of the value."""
     with _LOCK:
         if (compiled := _CLASSES_OF.get(jvm)) is None:
             compiled = _CLASSES_OF[jvm] = _Compiled(spark, jvm, version)

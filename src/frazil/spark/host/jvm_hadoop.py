@@ -1,4 +1,6 @@
-"""Call Hadoop's file systems and settings in Spark's JVM through py4j: which schemes of locations Spark itself can open, and how."""
+"""Call Hadoop's file systems and settings in Spark's JVM through py4j: which schemes of locations
+Spark itself can open, and how.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ S3A_SESSION_KEYS = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
 def has_file_system(spark: Any, scheme: str) -> bool:
     """Tell whether Hadoop has a file system for a scheme such as `s3a`; False on Spark Connect."""
     try:
-        spark._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, spark._jsc.hadoopConfiguration())
+        spark._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(
+            scheme, spark._jsc.hadoopConfiguration()
+        )
     except Exception:
         return False
     return True
@@ -34,8 +38,8 @@ def read_text(spark: Any, location: str) -> str | None:
 
 
 def hadoop_settings(spark: Any, keys: Iterable[str]) -> dict[str, str]:
-    """Return those of Hadoop's settings that have a value, as the session's scans have them: `spark.hadoop.…` over HADOOP_CONF_DIR's files
-    over Hadoop's defaults."""
+    """Return those of Hadoop's settings that have a value, as the session's scans have them:
+    `spark.hadoop.…` over HADOOP_CONF_DIR's files over Hadoop's defaults."""
     configuration = spark._jsparkSession.sessionState().newHadoopConf()
     return {key: str(value) for key in keys if (value := configuration.get(key))}
 

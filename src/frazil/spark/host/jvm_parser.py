@@ -1,7 +1,9 @@
-"""Take part in Spark's parser, from Python: a session parses by an object of this process, which asks Spark's own parser first.
+"""Take part in Spark's parser, from Python: a session parses by an object of this process, which
+asks Spark's own parser first.
 
-The plan of a statement that Spark cannot run is exchanged for a CALL of a procedure of this process, whose argument is that plan, or the
-statement's text. So statements of SQL scripts, of EXECUTE IMMEDIATE, of Scala and of JDBC take the same way as those of Python.
+The plan of a statement that Spark cannot run is exchanged for a CALL of a procedure of this
+process, whose argument is that plan, or the statement's text. So statements of SQL scripts, of
+EXECUTE IMMEDIATE, of Scala and of JDBC take the same way as those of Python.
 """
 
 from __future__ import annotations
@@ -10,13 +12,28 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
-from frazil.spark.host.jvm import CATALYST, SPARK, each, implementing, is_instance, jvm_of, listen, scala_seq, some
+from frazil.spark.host.jvm import (
+    CATALYST,
+    SPARK,
+    each,
+    implementing,
+    is_instance,
+    jvm_of,
+    listen,
+    scala_seq,
+    some,
+)
 from frazil.spark.host.jvm_errors import let_errors_pass, thrown, unchecked
 from frazil.spark.host.jvm_plans import kind_of
 from frazil.spark.host.quiet import quietly
 
 _CONNECTOR = SPARK + "sql.connector.catalog."
-_SCRIPT, _STATEMENT, _EXPLAIN, _PREPARED = "CompoundBody", "SingleStatement", "ExplainCommand", "frazil"
+_SCRIPT, _STATEMENT, _EXPLAIN, _PREPARED = (
+    "CompoundBody",
+    "SingleStatement",
+    "ExplainCommand",
+    "frazil",
+)
 _PARTS = frozenset((
     _SCRIPT, "IfElseStatement", "WhileStatement", "RepeatStatement", "LoopStatement", "SearchedCaseStatement", "SimpleCaseStatement",
     "ForStatement", "ExceptionHandler",
@@ -31,16 +48,24 @@ class Statements(Protocol):
         """Tell by the beginning of a text, at once, whether its plan is of interest."""
 
     def adapted(self, text: str, plan: Any) -> Any:
-        """Return the plan of a statement that stays Spark's, with what Spark needs to be told of Frazil's tables."""
+        """Return the plan of a statement that stays Spark's, with what Spark needs to be told of
+        Frazil's tables.
+        """
 
     def takes_refused(self, text: str) -> bool:
-        """Tell whether a text that Spark's parser refuses is taken. Raises ParseError for one that is meant for it and wrong."""
+        """Tell whether a text that Spark's parser refuses is taken. Raises ParseError for one that
+        is meant for it and wrong.
+        """
 
     def readable(self, text: str) -> str | None:
-        """Return a script that Spark's parser refuses in a form that it takes; None: there is none. Raises ParseError."""
+        """Return a script that Spark's parser refuses in a form that it takes; None: there is none.
+        Raises ParseError.
+        """
 
     def takes(self, plan: Any, in_script: bool) -> bool:
-        """Tell whether a parsed statement is taken. `in_script`: it runs later, where other names may be current."""
+        """Tell whether a parsed statement is taken. `in_script`: it runs later, where other names
+        may be current.
+        """
 
     def run(self, statement: Any) -> None:
         """Run a statement that was taken: a plan, or a text."""
@@ -51,7 +76,9 @@ R = TypeVar("R")
 
 
 def _throwing(method: Callable[P, R]) -> Callable[P, R]:
-    """Make a method that Spark calls, of an object with the attribute `spark`, throw its errors in the JVM."""
+    """Make a method that Spark calls, of an object with the attribute `spark`, throw its errors in
+    the JVM.
+    """
 
     @wraps(method)
     def call(*arguments: P.args, **named: P.kwargs) -> R:
@@ -64,7 +91,9 @@ def _throwing(method: Callable[P, R]) -> Callable[P, R]:
 
 
 def _attempt(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    """Return what a call returns, or the error that it ends with, which PySpark then reports once: where it leaves Spark."""
+    """Return what a call returns, or the error that it ends with, which PySpark then reports once:
+    where it leaves Spark.
+    """
     with quietly():
         try:
             return call(), None
@@ -73,7 +102,9 @@ def _attempt(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
 
 
 class SessionParser:
-    """Implement Spark's ParserInterface: parse by the parser that the session had, and exchange the plans of statements that are taken."""
+    """Implement Spark's ParserInterface: parse by the parser that the session had, and exchange the
+    plans of statements that are taken.
+    """
 
     Java = implementing(CATALYST + "parser.ParserInterface")
 
@@ -88,7 +119,9 @@ class SessionParser:
         return self._parsed(text, self.own.parsePlan)
 
     def parsePlanWithParameters(self, text: str, parameters: Any) -> Any:
-        return self._parsed(text, lambda script: self.own.parsePlanWithParameters(script, parameters))
+        return self._parsed(
+            text, lambda script: self.own.parsePlanWithParameters(script, parameters)
+        )
 
     def _parsed(self, text: str, parse: Callable[[str], Any]) -> Any:
         plan, error = _attempt(partial(parse, text))
@@ -106,8 +139,14 @@ class SessionParser:
         return self.statements.adapted(text, plan)
 
     def _refusal(self, error: Exception) -> Exception:
-        """Return what ends a call of the parser: its methods declare ParseException, and no other checked exception."""
-        return thrown(self._jvm, error) if type(error).__name__ == "ParseException" else unchecked(self.spark, error)
+        """Return what ends a call of the parser: its methods declare ParseException, and no other
+        checked exception.
+        """
+        return (
+            thrown(self._jvm, error)
+            if type(error).__name__ == "ParseException"
+            else unchecked(self.spark, error)
+        )
 
     @_throwing
     def _takes_refused(self, text: str) -> bool:
@@ -125,23 +164,39 @@ class SessionParser:
             return self._script(plan)
         if kind == _EXPLAIN:
             inside = plan.logicalPlan()
-            return plan.copy(self._procedure.call_of(inside, execute=False), plan.mode()) if self.statements.takes(inside, False) else plan
+            return (
+                plan.copy(self._procedure.call_of(inside, execute=False), plan.mode())
+                if self.statements.takes(inside, False)
+                else plan
+            )
         return self._procedure.call_of(plan) if self.statements.takes(plan, False) else plan
 
     def _script(self, node: Any) -> Any:
-        """Return a part of a script in which statements that are taken are exchanged; the part itself where there are none."""
+        """Return a part of a script in which statements that are taken are exchanged; the part
+        itself where there are none.
+        """
         kind = kind_of(node)
         if kind == _STATEMENT:
             plan = node.parsedPlan()
-            return self._at_same_place(node, self._procedure.call_of(plan)) if self.statements.takes(plan, True) else node
+            return (
+                self._at_same_place(node, self._procedure.call_of(plan))
+                if self.statements.takes(plan, True)
+                else node
+            )
         if kind not in _PARTS:
             return node
         fields = [node.productElement(n) for n in range(node.productArity())]
         exchanged = [self._within(f) for f in fields]
-        return node if all(a is b for a, b in zip(fields, exchanged, strict=True)) else node.copy(*exchanged)
+        return (
+            node
+            if all(a is b for a, b in zip(fields, exchanged, strict=True))
+            else node.copy(*exchanged)
+        )
 
     def _at_same_place(self, statement: Any, plan: Any) -> Any:
-        """Return a statement of a script with another plan, and with its place in the script's text, which a node takes as it is made."""
+        """Return a statement of a script with another plan, and with its place in the script's
+        text, which a node takes as it is made.
+        """
         places = getattr(self.spark._jvm, CATALYST + "trees.CurrentOrigin")
         before = places.get()
         places.set(statement.origin())
@@ -151,7 +206,9 @@ class SessionParser:
             places.set(before)
 
     def _within(self, field: Any) -> Any:
-        """Return a field of a script's part, which may be a part, or an option or sequence of parts, with statements exchanged."""
+        """Return a field of a script's part, which may be a part, or an option or sequence of
+        parts, with statements exchanged.
+        """
         if not hasattr(field, "getClass"):
             return field
         if is_instance(self.spark, "scala.Option", field):
@@ -159,7 +216,11 @@ class SessionParser:
         if is_instance(self.spark, "scala.collection.Seq", field):
             parts = list(each(field))
             exchanged = [self._within(part) for part in parts]
-            return field if all(a is b for a, b in zip(parts, exchanged, strict=True)) else scala_seq(self.spark, exchanged)
+            return (
+                field
+                if all(a is b for a, b in zip(parts, exchanged, strict=True))
+                else scala_seq(self.spark, exchanged)
+            )
         return self._script(field)
 
     def __getattr__(self, name: str) -> Any:
@@ -187,8 +248,8 @@ class SessionParser:
 
 
 def parse_by(spark: Any, statements: Statements) -> SessionParser | None:
-    """Make a classic session parse by a SessionParser; None where it does so already. Raises one of NOT_AS_KNOWN, or Py4JJavaError, where
-    this Spark is built otherwise."""
+    """Make a classic session parse by a SessionParser; None where it does so already. Raises one of
+    NOT_AS_KNOWN, or Py4JJavaError, where this Spark is built otherwise."""
     listen(spark)
     let_errors_pass(spark)
     state = spark._jsparkSession.sessionState()
@@ -202,7 +263,8 @@ def parse_by(spark: Any, statements: Statements) -> SessionParser | None:
     return parser
 
 
-# The call that stands in place of a statement -------------------------------------------------------------------------------------------
+# The call that stands in place of a statement
+# -------------------------------------------------------------------------------------------
 
 
 class _Proxy:
@@ -212,7 +274,9 @@ class _Proxy:
         return id(self) & 0x7FFFFFFF
 
     def equals(self, other: Any) -> bool:
-        return other is self or (hasattr(other, "_target_id") and int(other.hashCode()) == self.hashCode())
+        return other is self or (
+            hasattr(other, "_target_id") and int(other.hashCode()) == self.hashCode()
+        )
 
     def toString(self) -> str:
         return _PREPARED
@@ -228,8 +292,9 @@ class _Catalog(_Proxy):
 
 
 class StatementProcedure(_Proxy):
-    """Implement a procedure with one argument: the statement to run. It is bound already, so that Spark's analyser leaves its calls as they
-    are: it compares a plan that it has changed with the former one by calls of these objects."""
+    """Implement a procedure with one argument: the statement to run. It is bound already, so that
+    Spark's analyser leaves its calls as they are: it compares a plan that it has changed with the
+    former one by calls of these objects."""
 
     Java = implementing(_CONNECTOR + "procedures.BoundProcedure")
 
@@ -237,21 +302,27 @@ class StatementProcedure(_Proxy):
         self.spark, self._run = spark, run
         view, gateway = spark._jvm, spark.sparkContext._gateway
         loader = view.java.lang.Thread.currentThread().getContextClassLoader()
-        self._type = getattr(view, SPARK + "sql.types.ObjectType")(view.java.lang.Class.forName("java.lang.Object", True, loader))
+        self._type = getattr(view, SPARK + "sql.types.ObjectType")(
+            view.java.lang.Class.forName("java.lang.Object", True, loader)
+        )
         parameter = getattr(view, _CONNECTOR + "procedures.ProcedureParameter")
         self._parameters = gateway.new_array(parameter, 1)
         self._parameters[0] = getattr(parameter, "in")("statement", self._type).build()
         namespace = gateway.new_array(view.java.lang.String, 1)
         namespace[0] = "system"
         identifier = getattr(view, _CONNECTOR + "Identifier").of(namespace, "run")
-        self._resolved = getattr(view, CATALYST + "analysis.ResolvedProcedure")(_Catalog(), identifier, self)
+        self._resolved = getattr(view, CATALYST + "analysis.ResolvedProcedure")(
+            _Catalog(), identifier, self
+        )
         self._call = getattr(view, CATALYST + "plans.logical.Call")
         self._literal = getattr(view, CATALYST + "expressions.Literal")
         self._nothing = view.java.util.Collections.emptyIterator()
 
     def call_of(self, statement: Any, execute: bool = True) -> Any:
         """Return the plan of a CALL that runs a statement: a plan, or a text."""
-        return self._call(self._resolved, scala_seq(self.spark, [self._literal(statement, self._type)]), execute)
+        return self._call(
+            self._resolved, scala_seq(self.spark, [self._literal(statement, self._type)]), execute
+        )
 
     def name(self) -> str:
         return "run"

@@ -1,4 +1,6 @@
-"""Call Catalyst, Spark's optimiser, through py4j: make the plans of frames, have them analysed, and read plans and expressions."""
+"""Call Catalyst, Spark's optimiser, through py4j: make the plans of frames, have them analysed, and
+read plans and expressions.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ _WHOLE_NUMBERS = ("byte", "short", "integer", "long")
 
 
 class NodeKind(StrEnum):
-    """List the classes of Catalyst's expressions and plans that Frazil tells apart, as `kind_of` returns them."""
+    """List the classes of Catalyst's expressions and plans that Frazil tells apart, as `kind_of`
+    returns them.
+    """
 
     ALIAS = "Alias"
     AND = "And"
@@ -78,15 +82,20 @@ _NULL_SAFE: dict[str, bool] = {NodeKind.EQUAL: False, NodeKind.EQUAL_NULL_SAFE: 
 def kind_of(node: Any) -> str:
     """Return the name of the class of a Catalyst plan or expression."""
     if (name_of := _NAME_OF.get(client := node._gateway_client)) is None:
-        name_of = _NAME_OF[client] = JavaClass("org.apache.commons.lang3.ClassUtils", client).getSimpleName
+        name_of = _NAME_OF[client] = JavaClass(
+            "org.apache.commons.lang3.ClassUtils", client
+        ).getSimpleName
     return str(name_of(node, ""))
 
 
-# Plans of frames ------------------------------------------------------------------------------------------------------------------------
+# Plans of frames
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 def written_plan(frame: DataFrame) -> Any:
-    """Return the logical plan of a classic DataFrame before analysis; a temporary view keeps this plan."""
+    """Return the logical plan of a classic DataFrame before analysis; a temporary view keeps this
+    plan.
+    """
     return frame._jdf.logicalPlan()
 
 
@@ -109,7 +118,9 @@ def empty_plan(spark: Any, schema: s.StructType) -> Any:
     plans, key = _EMPTY.setdefault(jvm, OrderedDict()), schema.json()
     if (plan := plans.get(key)) is None:
         columns = jvm.attributes_of(spark._jsparkSession.parseDataType(key))
-        plan = plans[key] = jvm.java_class(CATALYST + "plans.logical.LocalRelation")(columns, jvm.nil, False, jvm.none)
+        plan = plans[key] = jvm.java_class(CATALYST + "plans.logical.LocalRelation")(
+            columns, jvm.nil, False, jvm.none
+        )
         while len(plans) > _MOST_EMPTY:
             plans.popitem(last=False)
     return plan
@@ -129,17 +140,23 @@ def session_frame(spark: Any, dataset: Any) -> DataFrame:
 
 
 def estimated_bytes(frame: DataFrame) -> int:
-    """Return Spark's estimate of the size of a classic DataFrame's rows, by which Spark decides whether to broadcast them."""
+    """Return Spark's estimate of the size of a classic DataFrame's rows, by which Spark decides
+    whether to broadcast them.
+    """
     return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
 def has_watermark(frame: DataFrame) -> bool:
-    """Tell whether withWatermark was called on a streaming frame or on what it is made of; True on Spark Connect, which does not say."""
+    """Tell whether withWatermark was called on a streaming frame or on what it is made of; True on
+    Spark Connect, which does not say.
+    """
     return not is_classic(frame) or "EventTimeWatermark" in analysed_plan(frame).toString()
 
 
 def batch_watermark_ms(query: Any) -> int:
-    """Return the watermark of the batch that a streaming query runs, in milliseconds since 1970. Raises one of NOT_AS_KNOWN."""
+    """Return the watermark of the batch that a streaming query runs, in milliseconds since 1970.
+    Raises one of NOT_AS_KNOWN.
+    """
     return int(query._jsq.streamingQuery().lastExecution().offsetSeqMetadata().batchWatermarkMs())
 
 
@@ -149,8 +166,8 @@ def checkpoint_of(query: Any) -> str:
 
 
 def has_read_all(query: Any) -> bool:
-    """Tell whether a streaming query that has ended, with a trigger that ends it, has found nothing more to read. Raises one of
-    NOT_AS_KNOWN."""
+    """Tell whether a streaming query that has ended, with a trigger that ends it, has found nothing
+    more to read. Raises one of NOT_AS_KNOWN."""
     execution = query._jsq.streamingQuery()
     if kind_of(execution.trigger()).startswith("OneTimeTrigger"):
         return True  # one batch is all that such a run reads
@@ -164,11 +181,15 @@ def aliased(frame: DataFrame, parts: Sequence[str]) -> DataFrame:
 
 
 def with_columns_of(frame: DataFrame, like: DataFrame) -> DataFrame:
-    """Give the columns of a classic DataFrame, by position, the names and ids of those of another one; further columns stay."""
+    """Give the columns of a classic DataFrame, by position, the names and ids of those of another
+    one; further columns stay.
+    """
     spark, plan = frame.sparkSession, analysed_plan(frame)
     catalyst, nothing = _catalyst(spark), no_option(spark)
     columns = [
-        catalyst.expressions.Alias(have, want.name(), want.exprId(), want.qualifier(), nothing, scala_seq(spark, ()))
+        catalyst.expressions.Alias(
+            have, want.name(), want.exprId(), want.qualifier(), nothing, scala_seq(spark, ())
+        )
         for have, want in zip(each(plan.output()), each(analysed_plan(like).output()), strict=False)
     ]
     columns += list(each(plan.output()))[len(columns) :]
@@ -194,24 +215,35 @@ def output_column(frame: DataFrame, place: int) -> Column:
 
 
 def is_row_by_row(selected: DataFrame, frame: DataFrame) -> bool:
-    """Return whether the expressions selected from a frame are computed from its columns alone, row by row."""
+    """Return whether the expressions selected from a frame are computed from its columns alone, row
+    by row.
+    """
     plan = analysed_plan(selected)
-    return bool(kind_of(plan) == NodeKind.PROJECT and plan.references().subsetOf(analysed_plan(frame).outputSet()))
+    return bool(
+        kind_of(plan) == NodeKind.PROJECT
+        and plan.references().subsetOf(analysed_plan(frame).outputSet())
+    )
 
 
 def selected_expressions(selected: DataFrame) -> list[Any]:
     """Return the analysed expressions of a SELECT, without the aliases that it gives them."""
-    return [e.child() if kind_of(e) == NodeKind.ALIAS else e for e in each(analysed_plan(selected).projectList())]
+    return [
+        e.child() if kind_of(e) == NodeKind.ALIAS else e
+        for e in each(analysed_plan(selected).projectList())
+    ]
 
 
 def are_deterministic(selected: DataFrame) -> list[bool]:
-    """Return, for each expression of a SELECT, whether it gives the same value each time it is computed."""
+    """Return, for each expression of a SELECT, whether it gives the same value each time it is
+    computed.
+    """
     return [bool(e.deterministic()) for e in each(analysed_plan(selected).projectList())]
 
 
 def filter_condition(filtered: DataFrame) -> Any:
-    """Return the analysed condition of a frame that a filter returned; None where the analyser put another node over the filter, which it
-    does for a condition on columns that the frame has selected away."""
+    """Return the analysed condition of a frame that a filter returned; None where the analyser put
+    another node over the filter, which it does for a condition on columns that the frame has
+    selected away."""
     plan = analysed_plan(filtered)
     return plan.condition() if kind_of(plan) == NodeKind.FILTER else None
 
@@ -221,20 +253,27 @@ def join_condition(joined: DataFrame) -> Any:
     return analysed_plan(joined).condition().get()
 
 
-# Expressions ----------------------------------------------------------------------------------------------------------------------------
+# Expressions
+# ----------------------------------------------------------------------------------------------------------------------------
 
 
 def column_of(spark: Any, expression: Any) -> Column:
     """Make a Column from a Catalyst expression."""
-    column: Column = classic_column()(spark._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+    column: Column = classic_column()(
+        spark._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression)
+    )
     return column
 
 
 def parsed_kind(spark: Any, text: str) -> str | None:
-    """Return the name of the Catalyst class that Spark's parser returns for the text of an expression; None on Spark Connect. Raises
-    PySpark's ParseException."""
+    """Return the name of the Catalyst class that Spark's parser returns for the text of an
+    expression; None on Spark Connect. Raises PySpark's ParseException."""
     session = getattr(spark, "_jsparkSession", None)
-    return None if session is None else kind_of(session.sessionState().sqlParser().parseExpression(text))
+    return (
+        None
+        if session is None
+        else kind_of(session.sessionState().sqlParser().parseExpression(text))
+    )
 
 
 def can_up_cast(spark: Any, given: str, wanted: str) -> bool:
@@ -250,7 +289,9 @@ def is_subquery(spark: Any, expression: Any) -> bool:
 
 def holds_subquery(spark: Any, expression: Any) -> bool:
     """Tell whether a sub-query is part of an expression."""
-    return is_subquery(spark, expression) or any(holds_subquery(spark, c) for c in each(expression.children()))
+    return is_subquery(spark, expression) or any(
+        holds_subquery(spark, c) for c in each(expression.children())
+    )
 
 
 def has_references(expression: Any) -> bool:
@@ -259,15 +300,24 @@ def has_references(expression: Any) -> bool:
 
 
 def is_builtin(expression: Any, variables: bool = False) -> bool:
-    """Return whether an expression consists of built-in functions only: a UDF may have the name of a function that Frazil knows.
-    `variables`: variables of SQL are taken, too."""
-    return not _is_other(kind_of(expression), variables) and all(is_builtin(c, variables) for c in each(expression.children()))
+    """Return whether an expression consists of built-in functions only: a UDF may have the name of
+    a function that Frazil knows. `variables`: variables of SQL are taken, too."""
+    return not _is_other(kind_of(expression), variables) and all(
+        is_builtin(c, variables) for c in each(expression.children())
+    )
 
 
 def _is_other(name: str, variables: bool) -> bool:
     """Tell by the name of an expression's class whether it is no built-in function."""
-    is_subquery_or_udf = "UDF" in name or "Subquery" in name or "UDAF" in name or name in (NodeKind.EXISTS, NodeKind.LIST_QUERY)
-    return is_subquery_or_udf or name in _NO_FUNCTIONS or (name == NodeKind.VARIABLE and not variables)
+    is_subquery_or_udf = (
+        "UDF" in name
+        or "Subquery" in name
+        or "UDAF" in name
+        or name in (NodeKind.EXISTS, NodeKind.LIST_QUERY)
+    )
+    return (
+        is_subquery_or_udf or name in _NO_FUNCTIONS or (name == NodeKind.VARIABLE and not variables)
+    )
 
 
 def expression_sql(expression: Any) -> str:
@@ -275,9 +325,12 @@ def expression_sql(expression: Any) -> str:
     return str(expression.sql())
 
 
-def full_text(spark: Any, expression: Any, qualifiers: Mapping[int, str] | None = None) -> str | None:
-    """Return an expression as SQL text, None where no text describes it in full (a UDF, a random function, a sub-query). `qualifiers`: by a
-    column's id the name that its text is qualified by, empty for none; variables of SQL are replaced by their values then."""
+def full_text(
+    spark: Any, expression: Any, qualifiers: Mapping[int, str] | None = None
+) -> str | None:
+    """Return an expression as SQL text, None where no text describes it in full (a UDF, a random
+    function, a sub-query). `qualifiers`: by a column's id the name that its text is qualified by,
+    empty for none; variables of SQL are replaced by their values then."""
     if not expression.deterministic():
         return None
     if qualifiers is not None and (text := _quick_text(spark, expression, qualifiers)) is not None:
@@ -292,28 +345,37 @@ def full_text(spark: Any, expression: Any, qualifiers: Mapping[int, str] | None 
 
 
 def _quick_text(spark: Any, expression: Any, qualifiers: Mapping[int, str]) -> str | None:
-    """Return an expression as SQL text by two calls, with its columns called as `full_text` says; None where its parts have to be looked at
-    one by one: those whose text has not the names of columns, and those that are not built in."""
+    """Return an expression as SQL text by two calls, with its columns called as `full_text` says;
+    None where its parts have to be looked at one by one: those whose text has not the names of
+    columns, and those that are not built in."""
     jvm = jvm_of(spark)
     assert jvm is not None
     with contextlib.suppress(*NOT_AS_KNOWN, KeyError, msgspec.MsgspecError):
         nodes = filter_nodes(expression)
         columns = [n for n in nodes if n.kind == NodeKind.ATTRIBUTE]
-        if not any(_is_other(n.kind, False) or jvm.extends(n.class_name, _WITH_NAMES_AS_WRITTEN) for n in nodes):
+        if not any(
+            _is_other(n.kind, False) or jvm.extends(n.class_name, _WITH_NAMES_AS_WRITTEN)
+            for n in nodes
+        ):
             sides = {(*c.qualifier, c.column): qualifiers[c.id] for c in columns}
-            if not any(one != other and one == other[: len(one)] for one in sides for other in sides):  # such as t.s.a, a member of t.s
+            if not any(
+                one != other and one == other[: len(one)] for one in sides for other in sides
+            ):  # such as t.s.a, a member of t.s
                 return _called(expression_sql(expression), sides, len(columns))
     return None
 
 
 def _called(text: str, sides: Mapping[tuple[str, ...], str], count: int) -> str | None:
-    """Exchange in the text of an expression what its columns are qualified by. `sides`: the new qualifier, by the parts of a column's full
-    name; `count`: of columns in the text. None where the text has another number of them, or a column's name has no qualifier."""
+    """Exchange in the text of an expression what its columns are qualified by. `sides`: the new
+    qualifier, by the parts of a column's full name; `count`: of columns in the text. None where the
+    text has another number of them, or a column's name has no qualifier."""
     every, texts, end, place, columns = tokens(text, lenient=True), list[str](), 0, 0, 0
     while place < len(every):
         chain = _chain(every, place)
         names = tuple(t.value if t.kind == "quoted" else t.text for t in chain)
-        if (length := next((n for n in range(len(names), 1, -1) if names[:n] in sides), None)) is not None:
+        if (
+            length := next((n for n in range(len(names), 1, -1) if names[:n] in sides), None)
+        ) is not None:
             last, side = chain[length - 1], sides[names[:length]]
             texts += [text[end : chain[0].position], f"{side}." if side else "", last.text]
             end, columns = last.position + len(last.text), columns + 1
@@ -339,7 +401,9 @@ def _qualified(spark: Any, expression: Any, qualifiers: Mapping[int, str]) -> An
         return expression.withQualifier(scala_seq(spark, [qualifier] if qualifier else []))
     if kind == NodeKind.VARIABLE:
         return expression.varDef().currentValue()
-    if is_instance(spark, EXPRESSIONS + "RuntimeReplaceable", expression):  # its text has the names that it was written with
+    if is_instance(
+        spark, EXPRESSIONS + "RuntimeReplaceable", expression
+    ):  # its text has the names that it was written with
         return _qualified(spark, expression.replacement(), qualifiers)
     inside = [_qualified(spark, c, qualifiers) for c in each(expression.children())]
     return expression.withNewChildren(scala_seq(spark, inside)) if inside else expression
@@ -355,8 +419,9 @@ def conjuncts(expression: Any) -> Iterator[Any]:
 
 
 def equalities(condition: Any) -> Iterator[tuple[int, int, bool]]:
-    """Yield the ids of the two columns that a conjunct of a condition equates, and whether null equals null in it. A cast of a whole number
-    to a wider type, which keeps its order, is passed over; other conjuncts are left out."""
+    """Yield the ids of the two columns that a conjunct of a condition equates, and whether null
+    equals null in it. A cast of a whole number to a wider type, which keeps its order, is passed
+    over; other conjuncts are left out."""
     for expression in conjuncts(condition):
         if (null_safe := _NULL_SAFE.get(kind_of(expression))) is None:
             continue
@@ -366,7 +431,9 @@ def equalities(condition: Any) -> Iterator[tuple[int, int, bool]]:
 
 
 def _attribute(expression: Any) -> int | None:
-    """Return the id of a column, also below a cast of a whole number to a wider type; None for other expressions."""
+    """Return the id of a column, also below a cast of a whole number to a wider type; None for
+    other expressions.
+    """
     if kind_of(expression) == NodeKind.CAST:
         types = (expression.child().dataType().typeName(), expression.dataType().typeName())
         before, after = (_WHOLE_NUMBERS.index(n) if n in _WHOLE_NUMBERS else -1 for n in types)
@@ -374,11 +441,14 @@ def _attribute(expression: Any) -> int | None:
     return int(expression.exprId().id()) if kind_of(expression) == NodeKind.ATTRIBUTE else None
 
 
-# Filters as JSON: one call to the JVM instead of several for each node ------------------------------------------------------------------
+# Filters as JSON: one call to the JVM instead of several for each node
+# ------------------------------------------------------------------
 
 
 class FilterNode:
-    """Read a node of a Catalyst expression's JSON. Raises KeyError where this Spark's JSON lacks what it is asked for."""
+    """Read a node of a Catalyst expression's JSON. Raises KeyError where this Spark's JSON lacks
+    what it is asked for.
+    """
 
     __slots__ = ("_fields",)
 
@@ -387,7 +457,9 @@ class FilterNode:
 
     @property
     def kind(self) -> str:
-        """Return the name of the node's class, with its package where that is not the one of expressions."""
+        """Return the name of the node's class, with its package where that is not the one of
+        expressions.
+        """
         return str(self._fields["class"]).removeprefix(EXPRESSIONS)
 
     @property
@@ -450,24 +522,29 @@ def descendant(expression: Any, path: Sequence[int]) -> Any:
 
 
 def literal_value(literal: Any) -> Any:
-    """Return the value of a constant as Catalyst holds it: a date in days, a timestamp in microseconds."""
+    """Return the value of a constant as Catalyst holds it: a date in days, a timestamp in
+    microseconds.
+    """
     return literal.value()
 
 
 def in_set_values(in_set: Any, types: Collection[str], most: int) -> tuple[str, list[str]] | None:
-    """Return the type of an InSet and its values as texts; None where the type is not among `types` or there are more than `most`."""
+    """Return the type of an InSet and its values as texts; None where the type is not among `types`
+    or there are more than `most`.
+    """
     type_, values = str(in_set.child().dataType().typeName()), in_set.hset()
     if type_ not in types or values.size() > most:
         return None
     return type_, values.mkString(",").split(",")
 
 
-# Queries as text ------------------------------------------------------------------------------------------------------------------------
+# Queries as text
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 class NamedTable(NamedTuple):
-    """Describe where a query names a table. `offset`: in the query's text, None where the parser does not tell; `parts`: of its name;
-    `has_alias`: the query gives it another name."""
+    """Describe where a query names a table. `offset`: in the query's text, None where the parser
+    does not tell; `parts`: of its name; `has_alias`: the query gives it another name."""
 
     offset: int | None
     parts: tuple[str, ...]
@@ -475,14 +552,19 @@ class NamedTable(NamedTuple):
 
 
 def parsed_query(spark: Any, sql: str) -> Any:
-    """Return the plan of a query as Spark's parser makes it. Raises PySpark's ParseException, also for statements that are no query."""
+    """Return the plan of a query as Spark's parser makes it. Raises PySpark's ParseException, also
+    for statements that are no query.
+    """
     return spark._jsparkSession.sessionState().sqlParser().parseQuery(sql)
 
 
-def named_tables(spark: Any, plan: Any, hidden: frozenset[str] = frozenset(), has_alias: bool = False) -> Iterator[NamedTable]:
+def named_tables(
+    spark: Any, plan: Any, hidden: frozenset[str] = frozenset(), has_alias: bool = False
+) -> Iterator[NamedTable]:
     """Yield the tables that a parsed query names, those of its sub-queries included.
 
-    `hidden`: names in small letters that the query around the plan defines by WITH; `has_alias`: it gives the plan another name.
+    `hidden`: names in small letters that the query around the plan defines by WITH; `has_alias`: it
+    gives the plan another name.
     """
     kind = kind_of(plan)
     if kind == NodeKind.UNRESOLVED_RELATION:
@@ -506,7 +588,9 @@ def named_tables(spark: Any, plan: Any, hidden: frozenset[str] = frozenset(), ha
         yield from named_tables(spark, child, hidden, kind == NodeKind.SUBQUERY_ALIAS)
 
 
-def _named_in_expression(spark: Any, expression: Any, hidden: frozenset[str]) -> Iterator[NamedTable]:
+def _named_in_expression(
+    spark: Any, expression: Any, hidden: frozenset[str]
+) -> Iterator[NamedTable]:
     if is_subquery(spark, expression):
         yield from named_tables(spark, expression.plan(), hidden)
     for child in each(expression.children()):

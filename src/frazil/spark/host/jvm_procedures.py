@@ -1,4 +1,6 @@
-"""Make and read the values of Spark's procedures: parameters, the row of arguments, and the rows of results."""
+"""Make and read the values of Spark's procedures: parameters, the row of arguments, and the rows of
+results.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _PARAMETER = CATALOG + "procedures.ProcedureParameter"
 
 
 def parameters(types: CatalogTypes, spark: Any, described: Sequence[tuple[str, str, bool]]) -> Any:
-    """Make an array of ProcedureParameter. `described`: the name, the type as SQL text, and whether it is required, of each."""
+    """Make an array of ProcedureParameter. `described`: the name, the type as SQL text, and whether
+    it is required, of each.
+    """
     kind = getattr(types.jvm.view, _PARAMETER)
     parse = getattr(types.jvm.view, "org.apache.spark.sql.types.DataType").fromDDL
     built = []
@@ -25,8 +29,13 @@ def parameters(types: CatalogTypes, spark: Any, described: Sequence[tuple[str, s
 
 
 def arguments(row: Any, kinds: Sequence[str]) -> list[Any]:
-    """Read the row of arguments that Spark calls a procedure with. Times are milliseconds since 1970."""
-    return [None if row.isNullAt(place) else _value(row, place, kind) for place, kind in enumerate(kinds)]
+    """Read the row of arguments that Spark calls a procedure with. Times are milliseconds since
+    1970.
+    """
+    return [
+        None if row.isNullAt(place) else _value(row, place, kind)
+        for place, kind in enumerate(kinds)
+    ]
 
 
 def _value(values: Any, place: int, kind: str) -> Any:
@@ -47,14 +56,24 @@ def _value(values: Any, place: int, kind: str) -> Any:
             return _members(values.getArray(place), kind[6:-1])
         case "MAP<STRING, STRING>":
             pairs = values.getMap(place)
-            return dict(zip(_members(pairs.keyArray(), "STRING"), _members(pairs.valueArray(), "STRING"), strict=True))
+            return dict(
+                zip(
+                    _members(pairs.keyArray(), "STRING"),
+                    _members(pairs.valueArray(), "STRING"),
+                    strict=True,
+                )
+            )
     raise NotImplementedError(f"A parameter of type {kind} cannot be read.")
 
 
 def _members(array: Any, kind: str) -> list[Any]:
-    return [None if array.isNullAt(n) else _value(array, n, kind) for n in range(array.numElements())]
+    return [
+        None if array.isNullAt(n) else _value(array, n, kind) for n in range(array.numElements())
+    ]
 
 
 def rows(spark: Any, table: pa.Table, schema: s.StructType) -> Any:
     """Make an array of Spark's internal rows of an Arrow table. No job is run."""
-    return spark.createDataFrame(table, schema)._jdf.queryExecution().executedPlan().executeCollect()
+    return (
+        spark.createDataFrame(table, schema)._jdf.queryExecution().executedPlan().executeCollect()
+    )

@@ -1,5 +1,5 @@
-"""Build Spark's native Parquet scan (HadoopFsRelation, ParquetFileFormat) through py4j over a FileIndex written in Python, and local rows
-(LocalRelation)."""
+"""Build Spark's native Parquet scan (HadoopFsRelation, ParquetFileFormat) through py4j over a
+FileIndex written in Python, and local rows (LocalRelation)."""
 
 from __future__ import annotations
 
@@ -25,16 +25,20 @@ FILE_INDEX = _DATASOURCES + "FileIndex"
 
 
 class ParquetRelations:
-    """Make Parquet scans over a file index that is implemented in Python, and the Java values that such an index returns.
+    """Make Parquet scans over a file index that is implemented in Python, and the Java values that
+    such an index returns.
 
-    The constructor raises one of NOT_AS_KNOWN if this Spark's FileIndex differs from the one that Frazil implements: it has a method that
-    the Python class lacks, or it lists files in another form.
+    The constructor raises one of NOT_AS_KNOWN if this Spark's FileIndex differs from the one that
+    Frazil implements: it has a method that the Python class lacks, or it lists files in another
+    form.
     """
 
     def __init__(self, jvm: Jvm, index: type, number_column: str):
         view, self._nil, self._jvm = jvm.view, jvm.nil, jvm
         self.no_columns = getattr(view, SPARK + "sql.types.StructType")()
-        self.numbers = self.no_columns.add(number_column, getattr(view, SPARK + "sql.types.LongType$").__getattr__("MODULE$"))
+        self.numbers = self.no_columns.add(
+            number_column, getattr(view, SPARK + "sql.types.LongType$").__getattr__("MODULE$")
+        )
         self._relation = getattr(view, _DATASOURCES + "HadoopFsRelation")
         self._logical = getattr(getattr(view, _DATASOURCES + "LogicalRelation$"), "MODULE$")
         self._format = getattr(view, _DATASOURCES + "parquet.ParquetFileFormat")()
@@ -46,56 +50,107 @@ class ParquetRelations:
         self._directories = find(f"[L{_DATASOURCES}PartitionDirectory;")
         mapper = getattr(view, _JACKSON + "databind.ObjectMapper")()
         mapper.registerModule(getattr(view, _JACKSON + "module.scala.DefaultScalaModule")())
-        any_visibility = find(_JACKSON + "annotation.JsonAutoDetect$Visibility").getField("ANY").get(None)
-        mapper.setVisibility(getattr(view, _JACKSON + "annotation.PropertyAccessor").FIELD, any_visibility)
-        mapper.configure(find(_JACKSON + "databind.DeserializationFeature").getField("USE_LONG_FOR_INTS").get(None), True)
+        any_visibility = (
+            find(_JACKSON + "annotation.JsonAutoDetect$Visibility").getField("ANY").get(None)
+        )
+        mapper.setVisibility(
+            getattr(view, _JACKSON + "annotation.PropertyAccessor").FIELD, any_visibility
+        )
+        mapper.configure(
+            find(_JACKSON + "databind.DeserializationFeature")
+            .getField("USE_LONG_FOR_INTS")
+            .get(None),
+            True,
+        )
         rows = getattr(view, _JACKSON + "databind.module.SimpleModule")()
-        rows.addAbstractTypeMapping(find(f"{CATALYST}InternalRow"), find(f"{EXPRESSIONS}GenericInternalRow"))
+        rows.addAbstractTypeMapping(
+            find(f"{CATALYST}InternalRow"), find(f"{EXPRESSIONS}GenericInternalRow")
+        )
         mapper.registerModule(rows)
         self._read = mapper.readValue
         self._check(find, index)
 
     def _check(self, find: Any, index: type) -> None:
         is_abstract = self._jvm.view.java.lang.reflect.Modifier.isAbstract
-        required = {str(m.getName()) for m in find(FILE_INDEX).getMethods() if is_abstract(m.getModifiers())}
+        required = {
+            str(m.getName()) for m in find(FILE_INDEX).getMethods() if is_abstract(m.getModifiers())
+        }
         if missing := sorted(name for name in required if not hasattr(index, name)):
-            raise NotImplementedError(f"{FILE_INDEX} has methods that Frazil does not implement: {', '.join(missing)}.")
+            raise NotImplementedError(
+                f"{FILE_INDEX} has methods that Frazil does not implement: {', '.join(missing)}."
+            )
         directory = self.listing(["file:/a"], [5], [7]).apply(0)
         if (directory.values().getLong(0), directory.files().apply(0).getLen()) != (7, 5):
-            raise NotImplementedError("PartitionDirectory does not return the values and files that it was made from.")
+            raise NotImplementedError(
+                "PartitionDirectory does not return the values and files that it was made from."
+            )
 
     def path(self, text: str) -> Any:
         """Make a Scala sequence of one Hadoop path."""
         return self._nil.prepended(self._path(text))
 
-    def listing(self, paths: Sequence[str], lengths: Sequence[int], numbers: Sequence[int] | None) -> Any:
-        """Make a Scala sequence of PartitionDirectory: one per file, with its number, or one of all files where they have none. One call
-        carries all of it as JSON: 5,000 files take 0.25 s, with calls per file six times that."""
-        common = {"isdir": False, "block_replication": 1, "blocksize": 128 * 1024 * 1024, "access_time": 0, "modification_time": 0}
-        statuses = [common | {"path": path, "length": length} for path, length in zip(paths, lengths, strict=True)]
+    def listing(
+        self, paths: Sequence[str], lengths: Sequence[int], numbers: Sequence[int] | None
+    ) -> Any:
+        """Make a Scala sequence of PartitionDirectory: one per file, with its number, or one of all
+        files where they have none. One call carries all of it as JSON: 5,000 files take 0.25 s,
+        with calls per file six times that."""
+        common = {
+            "isdir": False,
+            "block_replication": 1,
+            "blocksize": 128 * 1024 * 1024,
+            "access_time": 0,
+            "modification_time": 0,
+        }
+        statuses = [
+            common | {"path": path, "length": length}
+            for path, length in zip(paths, lengths, strict=True)
+        ]
         partitions: list[tuple[list[int], list[dict[str, Any]]]] = [([], statuses)]
         if numbers is not None:
-            partitions = [([number], [status]) for number, status in zip(numbers, statuses, strict=True)]
+            partitions = [
+                ([number], [status]) for number, status in zip(numbers, statuses, strict=True)
+            ]
         directories = [
-            {"values": {"values": values}, "files": [{"fileStatus": status, "metadata": {}} for status in of_directory]}
+            {
+                "values": {"values": values},
+                "files": [{"fileStatus": status, "metadata": {}} for status in of_directory],
+            }
             for values, of_directory in partitions
         ]
-        return self._sequence(self._read(msgspec.json.encode(directories).decode(), self._directories))
+        return self._sequence(
+            self._read(msgspec.json.encode(directories).decode(), self._directories)
+        )
 
     def scan(
-        self, spark: Any, session: Any, schema: s.StructType, index: Any, options: Mapping[str, str], *,
+        self,
+        spark: Any,
+        session: Any,
+        schema: s.StructType,
+        index: Any,
+        options: Mapping[str, str],
+        *,
         locations: bool = False,
-    ) -> DataFrame:  # fmt: skip
-        """Make a DataFrame over the files of an index. `session`: the JVM's session whose settings the Parquet reader uses; `locations`: it
-        has the column `_metadata`, of which only the member `file_path` is there."""
+    ) -> DataFrame:
+        """Make a DataFrame over the files of an index. `session`: the JVM's session whose settings
+        the Parquet reader uses; `locations`: it has the column `_metadata`, of which only the
+        member `file_path` is there."""
         listen(spark)
         jsession, jvm = spark._jsparkSession, self._jvm
         columns = jsession.parseDataType(schema.json())
         relation = self._relation(
-            index, index.partitionSchema(), columns, jvm.none, self._format, self._options(options), session
+            index,
+            index.partitionSchema(),
+            columns,
+            jvm.none,
+            self._format,
+            self._options(options),
+            session,
         )
         if index.title is not None:
-            logical = self._logical.apply(relation, catalog_types(spark).catalog_table(index.title, relation.schema()))
+            logical = self._logical.apply(
+                relation, catalog_types(spark).catalog_table(index.title, relation.schema())
+            )
         elif locations:
             logical = self._logical.apply(relation, False)
         else:
@@ -111,17 +166,23 @@ class ParquetRelations:
     def _with_location(self, logical: Any) -> Any:
         """Return a relation with the member `file_path` of its metadata column; it offers no other."""
         metadata = logical.withMetadataColumns().output().last()
-        location = metadata.withDataType(self.no_columns.add(metadata.dataType().apply("file_path")))
+        location = metadata.withDataType(
+            self.no_columns.add(metadata.dataType().apply("file_path"))
+        )
         fields = [logical.productElement(n) for n in range(logical.productArity())]
         return logical.copy(fields[0], logical.output().appended(location), *fields[2:])
 
 
-def array_frame(spark: Any, jvm: Jvm, schema: s.StructType, numbers: npt.NDArray[np.int64]) -> DataFrame:
-    """Make a DataFrame of one row and one column, an array of longs, as a LocalRelation. It takes a dozen calls to the JVM, where PySpark's
-    createDataFrame takes some sixty and an Arrow file."""
+def array_frame(
+    spark: Any, jvm: Jvm, schema: s.StructType, numbers: npt.NDArray[np.int64]
+) -> DataFrame:
+    """Make a DataFrame of one row and one column, an array of longs, as a LocalRelation. It takes a
+    dozen calls to the JVM, where PySpark's createDataFrame takes some sixty and an Arrow file."""
     view, jsession, gateway = jvm.view, spark._jsparkSession, spark.sparkContext._gateway
     longs = gateway.new_array(view.long, len(numbers))
-    with contextlib.ExitStack() as stack:  # the numbers go through a file, since py4j encodes bytes as text
+    with (
+        contextlib.ExitStack() as stack
+    ):  # the numbers go through a file, since py4j encodes bytes as text
         with temporary_files():
             file = stack.enter_context(tempfile.NamedTemporaryFile())
             file.write(numbers.astype(">i8").tobytes())
@@ -132,6 +193,10 @@ def array_frame(spark: Any, jvm: Jvm, schema: s.StructType, numbers: npt.NDArray
     values = gateway.new_array(view.java.lang.Object, 1)
     values[0] = getattr(view, EXPRESSIONS + "UnsafeArrayData").fromPrimitiveArray(longs)
     row = getattr(view, EXPRESSIONS + "GenericInternalRow")(values)
-    columns = getattr(view, CATALYST + "types.DataTypeUtils").toAttributes(jsession.parseDataType(schema.json()))
-    plan = getattr(view, CATALYST + "plans.logical.LocalRelation")(columns, jvm.nil.prepended(row), False, jvm.none)
+    columns = getattr(view, CATALYST + "types.DataTypeUtils").toAttributes(
+        jsession.parseDataType(schema.json())
+    )
+    plan = getattr(view, CATALYST + "plans.logical.LocalRelation")(
+        columns, jvm.nil.prepended(row), False, jvm.none
+    )
     return frame_of(spark, plan)

@@ -1,5 +1,5 @@
-"""Make and read views of a catalog: Spark's `View` (4.2, 4.3), and the entry of Spark's own catalog that stands for a view in a query
-(4.1)."""
+"""Make and read views of a catalog: Spark's `View` (4.2, 4.3), and the entry of Spark's own catalog
+that stands for a view in a query (4.1)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,30 @@ _PREFIX = "view."
 
 
 def view(
-    types: CatalogTypes, spark: Any, text: str, columns: s.StructType, query_columns: Sequence[str], catalog: str, namespace: Sequence[str],
-    properties: Mapping[str, str], schema_mode: str,
-) -> Any:  # fmt: skip
+    types: CatalogTypes,
+    spark: Any,
+    text: str,
+    columns: s.StructType,
+    query_columns: Sequence[str],
+    catalog: str,
+    namespace: Sequence[str],
+    properties: Mapping[str, str],
+    schema_mode: str,
+) -> Any:
     """Make Spark's View."""
     builder = getattr(types.jvm.view, CATALOG + "View$Builder")()
     own = {k: v for k, v in properties.items() if k not in _OF_SPARK}
-    builder = builder.withColumns(types.columns(types.struct_type(spark, columns))).withProperties(types.string_map(own))
+    builder = builder.withColumns(types.columns(types.struct_type(spark, columns))).withProperties(
+        types.string_map(own)
+    )
     for key, set_to in (("comment", builder.withComment), ("owner", builder.withOwner)):
         if properties.get(key) is not None:
             builder = set_to(properties[key])
-    builder = builder.withQueryText(text).withCurrentCatalog(catalog).withCurrentNamespace(types.strings(list(namespace)))
+    builder = (
+        builder.withQueryText(text)
+        .withCurrentCatalog(catalog)
+        .withCurrentNamespace(types.strings(list(namespace)))
+    )
     builder = builder.withSqlConfigs(types.string_map({})).withSchemaMode(schema_mode)
     return builder.withQueryColumnNames(types.strings(list(query_columns))).build()
 
@@ -38,11 +51,14 @@ def view_parts(types: CatalogTypes, of_java: Any) -> dict[str, Any]:
     namespace, names = of_java.currentNamespace(), of_java.queryColumnNames()
     catalog, mode = of_java.currentCatalog(), of_java.schemaMode()
     return {
-        "text": str(of_java.queryText()), "columns": types.struct_type_of(of_java.columns()),
-        "query_columns": [str(n) for n in names or ()], "catalog": None if catalog is None else str(catalog),
-        "namespace": tuple(str(n) for n in namespace or ()), "properties": types.pairs(of_java.properties()),
+        "text": str(of_java.queryText()),
+        "columns": types.struct_type_of(of_java.columns()),
+        "query_columns": [str(n) for n in names or ()],
+        "catalog": None if catalog is None else str(catalog),
+        "namespace": tuple(str(n) for n in namespace or ()),
+        "properties": types.pairs(of_java.properties()),
         "schema_mode": None if mode is None else str(mode),
-    }  # fmt: skip
+    }
 
 
 def summaries(types: CatalogTypes, tables: Sequence[Sequence[str]]) -> Any:
@@ -52,13 +68,23 @@ def summaries(types: CatalogTypes, tables: Sequence[Sequence[str]]) -> Any:
 
 
 def view_relation(
-    types: CatalogTypes, spark: Any, name: Sequence[str], text: str, columns: s.StructType, query_columns: Sequence[str], catalog: str,
-    namespace: Sequence[str], schema_mode: str,
-) -> Any:  # fmt: skip
-    """Make the V1Table of a view, whose text Spark's analyser parses and resolves in the view's own catalog and namespace. `name`: the
-    view's, with its catalog."""
+    types: CatalogTypes,
+    spark: Any,
+    name: Sequence[str],
+    text: str,
+    columns: s.StructType,
+    query_columns: Sequence[str],
+    catalog: str,
+    namespace: Sequence[str],
+    schema_mode: str,
+) -> Any:
+    """Make the V1Table of a view, whose text Spark's analyser parses and resolves in the view's own
+    catalog and namespace. `name`: the view's, with its catalog."""
     context = (catalog, *namespace)
-    properties = {f"{_PREFIX}catalogAndNamespace.numParts": str(len(context)), f"{_PREFIX}schemaMode": schema_mode}
+    properties = {
+        f"{_PREFIX}catalogAndNamespace.numParts": str(len(context)),
+        f"{_PREFIX}schemaMode": schema_mode,
+    }
     properties |= {f"{_PREFIX}catalogAndNamespace.part.{n}": part for n, part in enumerate(context)}
     properties |= {f"{_PREFIX}query.out.numCols": str(len(query_columns))}
     properties |= {f"{_PREFIX}query.out.col.{n}": column for n, column in enumerate(query_columns)}

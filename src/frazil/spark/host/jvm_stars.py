@@ -1,6 +1,8 @@
-"""Leave the metadata columns of tables out of the stars of a statement: `SELECT *, _file FROM t` becomes `SELECT * EXCEPT (_file), _file`.
+"""Leave the metadata columns of tables out of the stars of a statement: `SELECT *, _file FROM t`
+becomes `SELECT * EXCEPT (_file), _file`.
 
-For statements in which Spark cannot hide such columns, so that a table's plan shows them beside its own.
+For statements in which Spark cannot hide such columns, so that a table's plan shows them beside its
+own.
 """
 
 from __future__ import annotations
@@ -16,7 +18,14 @@ from frazil.spark.host.jvm_views import Rule
 
 Shown = Callable[[tuple[str, ...]], Sequence[str]]
 _STAR, _TRAVEL = "UnresolvedStar", "RelationTimeTravel"
-_SAME_COLUMNS = (NodeKind.FILTER, "Sort", "UnresolvedHint", "UnresolvedHaving", "LocalLimit", "GlobalLimit")
+_SAME_COLUMNS = (
+    NodeKind.FILTER,
+    "Sort",
+    "UnresolvedHint",
+    "UnresolvedHaving",
+    "LocalLimit",
+    "GlobalLimit",
+)
 _LEFT_ONLY = ("LeftSemi", "LeftAnti")
 
 
@@ -26,21 +35,28 @@ class _NotSpelled(Exception):
 
 @dataclass(frozen=True)
 class _Source:
-    """Hold what a star takes columns from. `called`: by what name; `hidden`: the metadata columns among its columns."""
+    """Hold what a star takes columns from. `called`: by what name; `hidden`: the metadata columns
+    among its columns.
+    """
 
     called: str
     hidden: Sequence[str] = ()
 
 
-def repeats_table(spark: Any, plan: Any, spelled: Callable[[tuple[str, ...]], Sequence[str]]) -> bool:
-    """Tell whether a parsed statement names one table twice. `spelled`: the full name that parts mean."""
+def repeats_table(
+    spark: Any, plan: Any, spelled: Callable[[tuple[str, ...]], Sequence[str]]
+) -> bool:
+    """Tell whether a parsed statement names one table twice. `spelled`: the full name that parts
+    mean.
+    """
     names = [tuple(spelled(t.parts)) for t in named_tables(spark, plan)]
     return len(set(names)) < len(names)
 
 
 def with_stars_spelled(spark: Any, plan: Any, shown: Shown) -> Any | None:
-    """Return a statement's parsed plan in which no star stands for a metadata column of a table itself; None where it has stars over what
-    the parser does not tell. `shown`: by a table's name the metadata columns that its plan shows."""
+    """Return a statement's parsed plan in which no star stands for a metadata column of a table
+    itself; None where it has stars over what the parser does not tell. `shown`: by a table's name
+    the metadata columns that its plan shows."""
     listen(spark)
     rule = _Stars(spark, shown, frozenset())
     try:
@@ -80,8 +96,17 @@ class _Stars:
             further = [relation.productElement(n) for n in range(2, relation.productArity())]
             relations.append(relation.copy(relation._1(), rule.of(relation._2()), *further))
             rule = replace(rule, defined=rule.defined | {name})
-        fields = {str(plan.productElementName(n)): plan.productElement(n) for n in range(plan.productArity())}
-        return plan.copy(*{**fields, "child": rule.of(plan.child()), "cteRelations": scala_seq(self.spark, relations)}.values())
+        fields = {
+            str(plan.productElementName(n)): plan.productElement(n)
+            for n in range(plan.productArity())
+        }
+        return plan.copy(
+            *{
+                **fields,
+                "child": rule.of(plan.child()),
+                "cteRelations": scala_seq(self.spark, relations),
+            }.values()
+        )
 
     def _at(self, node: Any) -> Any:
         if kind_of(node) == NodeKind.UNRESOLVED_WITH:
@@ -92,9 +117,15 @@ class _Stars:
         if kind_of(node) != NodeKind.PROJECT:
             raise _NotSpelled
         sources = self._sources(node.child())
-        if any(s.hidden for s in sources) and any(_holds_star(c) for c in columns if kind_of(c) != _STAR):
+        if any(s.hidden for s in sources) and any(
+            _holds_star(c) for c in columns if kind_of(c) != _STAR
+        ):
             raise _NotSpelled
-        spelled = [s for column in columns for s in (self._star(column, sources) if kind_of(column) == _STAR else [column])]
+        spelled = [
+            s
+            for column in columns
+            for s in (self._star(column, sources) if kind_of(column) == _STAR else [column])
+        ]
         return node.copy(scala_seq(self.spark, spelled), node.child())
 
     def _star(self, star: Any, sources: Sequence[_Source]) -> Sequence[Any]:
@@ -122,7 +153,11 @@ class _Stars:
         kind = kind_of(plan)
         if kind == NodeKind.SUBQUERY_ALIAS:
             inside = plan.child().relation() if kind_of(plan.child()) == _TRAVEL else plan.child()
-            hidden = self._sources(inside)[0].hidden if kind_of(inside) == NodeKind.UNRESOLVED_RELATION else ()
+            hidden = (
+                self._sources(inside)[0].hidden
+                if kind_of(inside) == NodeKind.UNRESOLVED_RELATION
+                else ()
+            )
             return [_Source(str(plan.identifier().name()), hidden)]
         if kind == _TRAVEL:
             return self._sources(plan.relation())
@@ -136,11 +171,15 @@ class _Stars:
             joined = str(plan.joinType().toString())
             if joined.startswith(("UsingJoin", "NaturalJoin")):
                 raise _NotSpelled
-            return self._sources(plan.left()) + ([] if joined in _LEFT_ONLY else self._sources(plan.right()))
+            return self._sources(plan.left()) + (
+                [] if joined in _LEFT_ONLY else self._sources(plan.right())
+            )
         if plan.children().isEmpty():
             return [_Source("")]
         raise _NotSpelled
 
 
 def _holds_star(expression: Any) -> bool:
-    return kind_of(expression).startswith(_STAR) or any(_holds_star(c) for c in each(expression.children()))
+    return kind_of(expression).startswith(_STAR) or any(
+        _holds_star(c) for c in each(expression.children())
+    )

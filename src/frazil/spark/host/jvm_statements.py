@@ -1,4 +1,6 @@
-"""Read DELETE, UPDATE, MERGE, TRUNCATE and ANALYZE as Spark's parser returns them, and let Spark's analyser check them."""
+"""Read DELETE, UPDATE, MERGE, TRUNCATE and ANALYZE as Spark's parser returns them, and let Spark's
+analyser check them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
 from frazil.spark.host.jvm import EXPRESSIONS, each, jvm_of, listen, texts_of_seq
-from frazil.spark.host.jvm_plans import NodeKind, column_of, filter_nodes, frame_of, is_subquery, kind_of, selected_expressions
+from frazil.spark.host.jvm_plans import (
+    NodeKind,
+    column_of,
+    filter_nodes,
+    frame_of,
+    is_subquery,
+    kind_of,
+    selected_expressions,
+)
 from frazil.spark.host.jvm_views import Rule
 
 Parts = tuple[str, ...]
@@ -61,7 +71,9 @@ class ParsedStatement:
 
     @cached_property
     def table(self) -> Parts | None:
-        """Return the parts of the table's name; None for a name that IDENTIFIER computes, which `computed_table` returns."""
+        """Return the parts of the table's name; None for a name that IDENTIFIER computes, which
+        `computed_table` returns.
+        """
         named = self._named
         return texts_of_seq(named.multipartIdentifier()) if kind_of(named) in _NAMES else None
 
@@ -98,7 +110,11 @@ class ParsedStatement:
         condition = self.plan.condition()
         if self.kind is StatementKind.UPDATE:
             return condition.get() if condition.isDefined() else None
-        return None if kind_of(condition) == NodeKind.LITERAL and condition.toString() == "true" else condition
+        return (
+            None
+            if kind_of(condition) == NodeKind.LITERAL and condition.toString() == "true"
+            else condition
+        )
 
     @cached_property
     def assignments(self) -> list[Assignment]:
@@ -128,7 +144,11 @@ class ParsedStatement:
             (plan.notMatchedActions(), False, False),
             (plan.notMatchedBySourceActions(), False, True),
         )
-        return [_action(a, matched, by_source) for actions, matched, by_source in kinds for a in each(actions)]
+        return [
+            _action(a, matched, by_source)
+            for actions, matched, by_source in kinds
+            for a in each(actions)
+        ]
 
     @property
     def evolves(self) -> bool:
@@ -145,22 +165,26 @@ class ParsedStatement:
     # --- for Spark
 
     def column(self, expression: Any) -> Column:
-        """Return an expression of the statement as a Column; its sub-queries know the names that WITH defines."""
+        """Return an expression of the statement as a Column; its sub-queries know the names that
+        WITH defines.
+        """
         if self.around is not None:
             around = self.around
 
             def within(node: Any) -> Any:
                 if not is_subquery(self.spark, node):
                     return node
-                return node.withNewPlan(around.copy(node.plan(), around.cteRelations(), around.allowRecursion()))
+                return node.withNewPlan(
+                    around.copy(node.plan(), around.cteRelations(), around.allowRecursion())
+                )
 
             listen(self.spark)
             expression = expression.transformDown(Rule(within))
         return column_of(self.spark, expression)
 
     def analysed(self, target: Any) -> ParsedStatement:
-        """Return the statement as Spark's analyser resolves it, over a plan that has the table's columns. Raises PySpark's
-        AnalysisException, with the place in the statement's text."""
+        """Return the statement as Spark's analyser resolves it, over a plan that has the table's
+        columns. Raises PySpark's AnalysisException, with the place in the statement's text."""
         listen(self.spark)
         jvm = jvm_of(self.spark)
         assert jvm is not None
@@ -175,20 +199,26 @@ class ParsedStatement:
         return replace(self, plan=plan, around=None)
 
     def with_values_of_variables(self, columns: Collection[str]) -> ParsedStatement:
-        """Return the statement with variables of SQL replaced by their values, which Spark does not look up everywhere in UPDATE and MERGE.
-        `columns`: names that are columns."""
+        """Return the statement with variables of SQL replaced by their values, which Spark does not
+        look up everywhere in UPDATE and MERGE. `columns`: names that are columns."""
         listen(self.spark)
         one_row, lower = self.spark.range(1), {c.lower() for c in columns}
 
         def value(node: Any) -> Any:
-            if kind_of(node) != "UnresolvedAttribute" or str(node.nameParts().head()).lower() in lower or _is_default(node):
+            if (
+                kind_of(node) != "UnresolvedAttribute"
+                or str(node.nameParts().head()).lower() in lower
+                or _is_default(node)
+            ):
                 return node
             try:
                 chosen = one_row.select(column_of(self.spark, node))
             except AnalysisException:
                 return node
             resolved = selected_expressions(chosen)[0]
-            return resolved.varDef().currentValue() if kind_of(resolved) == NodeKind.VARIABLE else node
+            return (
+                resolved.varDef().currentValue() if kind_of(resolved) == NodeKind.VARIABLE else node
+            )
 
         return replace(self, plan=self.plan.transformExpressions(Rule(value)))
 
@@ -198,7 +228,9 @@ class ParsedStatement:
 
 
 def parsed_plan(spark: Any, text: str) -> Any:
-    """Return the plan of a statement as the session's parser makes it. Raises PySpark's ParseException."""
+    """Return the plan of a statement as the session's parser makes it. Raises PySpark's
+    ParseException.
+    """
     return spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
 
 
@@ -228,10 +260,14 @@ class Assignment:
 
     @cached_property
     def value(self) -> Any:
-        """Return the value without the cast to its column's type that the analyser puts around it, as it has not the meaning of a CAST in
-        SQL: it fails for values that do not fit, in every mode."""
+        """Return the value without the cast to its column's type that the analyser puts around it,
+        as it has not the meaning of a CAST in SQL: it fails for values that do not fit, in every
+        mode."""
         value = self.node.value()
-        is_cast = kind_of(value) == NodeKind.CAST and not value.getTagValue(value.USER_SPECIFIED_CAST()).isDefined()
+        is_cast = (
+            kind_of(value) == NodeKind.CAST
+            and not value.getTagValue(value.USER_SPECIFIED_CAST()).isDefined()
+        )
         return value.child() if is_cast else value
 
     @cached_property
@@ -240,8 +276,9 @@ class Assignment:
         return _is_default(self.node.value())
 
     def stores_under(self, spark: Any, policy: str) -> bool:
-        """Tell whether a store assignment policy (ANSI or STRICT) allows a value's type for its column's. For analysed assignments; nested
-        types, of which the policy speaks member by member, are left to the write."""
+        """Tell whether a store assignment policy (ANSI or STRICT) allows a value's type for its
+        column's. For analysed assignments; nested types, of which the policy speaks member by
+        member, are left to the write."""
         if _assigns_a_column_of_its_type(self.node):
             return True
         have, want = self.value.dataType(), self.target.dataType()
@@ -278,7 +315,9 @@ def _action(action: Any, matched: bool, by_source: bool) -> MergeAction:
     kind = ActionKind(kind_of(action))
     condition = action.condition()
     assignments = _assignments(action) if kind in (ActionKind.UPDATE, ActionKind.INSERT) else ()
-    return MergeAction(kind, matched, by_source, condition.get() if condition.isDefined() else None, assignments)
+    return MergeAction(
+        kind, matched, by_source, condition.get() if condition.isDefined() else None, assignments
+    )
 
 
 def _assignments(node: Any) -> list[Assignment]:
@@ -286,14 +325,20 @@ def _assignments(node: Any) -> list[Assignment]:
 
 
 def _assigns_a_column_of_its_type(assignment: Any) -> bool:
-    """Tell by one call whether an analysed assignment gives a column the value of another one of the same type."""
+    """Tell by one call whether an analysed assignment gives a column the value of another one of
+    the same type.
+    """
     _, *parts = filter_nodes(assignment)
     return [p.kind for p in parts] == [NodeKind.ATTRIBUTE] * 2 and parts[0].type == parts[1].type
 
 
 def _key(key: Any) -> Parts:
     """Return the parts of a column's name, as written."""
-    return texts_of_seq(key.nameParts()) if kind_of(key) == "UnresolvedAttribute" else (str(key.sql()),)
+    return (
+        texts_of_seq(key.nameParts())
+        if kind_of(key) == "UnresolvedAttribute"
+        else (str(key.sql()),)
+    )
 
 
 def _is_default(value: Any) -> bool:

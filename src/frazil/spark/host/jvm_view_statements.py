@@ -1,4 +1,6 @@
-"""Read statements about views from Spark's parser, for the Spark that does not ask catalogs for views (4.1)."""
+"""Read statements about views from Spark's parser, for the Spark that does not ask catalogs for
+views (4.1).
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,22 @@ _OF_VIEWS = re.compile(
 )
 _CHILD = {"CreateView": "child", "AlterViewAs": "child", "ShowViews": "namespace", "DescribeRelation": "relation",
           "DescribeColumn": "relation", "ShowTableProperties": "table"}  # fmt: skip
-KINDS = (*_CHILD, "SetViewProperties", "UnsetViewProperties", "RenameTable", "DropView", "ShowCreateTable", "ShowColumns")
+KINDS = (
+    *_CHILD,
+    "SetViewProperties",
+    "UnsetViewProperties",
+    "RenameTable",
+    "DropView",
+    "ShowCreateTable",
+    "ShowColumns",
+)
 
 
 @dataclass(frozen=True)
 class ViewStatement:
-    """Describe a statement about a view. `name`: as typed; `columns`: of CREATE VIEW, with their comments; `text`: of its query;
-    `temporary`: the temporary views and functions that the query names, as `view …` and `function …`."""
+    """Describe a statement about a view. `name`: as typed; `columns`: of CREATE VIEW, with their
+    comments; `text`: of its query; `temporary`: the temporary views and functions that the query
+    names, as `view …` and `function …`."""
 
     kind: str
     name: tuple[str, ...]
@@ -43,7 +54,9 @@ class ViewStatement:
 
 
 def view_statement(spark: Any, text: str) -> ViewStatement | None:
-    """Parse a statement that may be about a view; None for others. Whether its name is a view's is not known here."""
+    """Parse a statement that may be about a view; None for others. Whether its name is a view's is
+    not known here.
+    """
     if not _OF_VIEWS.match(text):
         return None
     plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
@@ -51,31 +64,58 @@ def view_statement(spark: Any, text: str) -> ViewStatement | None:
     if kind not in KINDS or (kind == "RenameTable" and not plan.isView()):
         return None
     child = getattr(plan, _CHILD.get(kind, "child"))()
-    names = {"UnresolvedIdentifier": "nameParts", "UnresolvedView": "multipartIdentifier", "UnresolvedTableOrView": "multipartIdentifier",
-             "UnresolvedNamespace": "multipartIdentifier"}.get(kind_of(child))  # fmt: skip
+    names = {
+        "UnresolvedIdentifier": "nameParts",
+        "UnresolvedView": "multipartIdentifier",
+        "UnresolvedTableOrView": "multipartIdentifier",
+        "UnresolvedNamespace": "multipartIdentifier",
+    }.get(kind_of(child))
     if kind_of(child).rstrip("$") == "CurrentNamespace":
         return _read(spark, kind, plan, ())
-    return None if names is None else _read(spark, kind, plan, tuple(map(str, each(getattr(child, names)()))))
+    return (
+        None
+        if names is None
+        else _read(spark, kind, plan, tuple(map(str, each(getattr(child, names)()))))
+    )
 
 
 def _read(spark: Any, kind: str, plan: Any, name: tuple[str, ...]) -> ViewStatement:
     match kind:
         case "CreateView":
-            columns = tuple((str(pair._1()), _text(pair._2())) for pair in each(plan.userSpecifiedColumns()))
+            columns = tuple(
+                (str(pair._1()), _text(pair._2())) for pair in each(plan.userSpecifiedColumns())
+            )
             properties = dict(_pairs(plan.properties()))
             if (comment := _text(plan.comment())) is not None:
                 properties["comment"] = comment
             text = _text(plan.originalText()) or ""
             return ViewStatement(
-                kind, name, text, columns, properties, temporary=_temporary(spark, plan.query(), text),
-                schema_mode=str(plan.viewSchemaMode().toString()), exists=bool(plan.allowExisting()), replace=bool(plan.replace()),
-            )  # fmt: skip
+                kind,
+                name,
+                text,
+                columns,
+                properties,
+                temporary=_temporary(spark, plan.query(), text),
+                schema_mode=str(plan.viewSchemaMode().toString()),
+                exists=bool(plan.allowExisting()),
+                replace=bool(plan.replace()),
+            )
         case "AlterViewAs":
-            return ViewStatement(kind, name, str(plan.originalText()), temporary=_temporary(spark, plan.query(), str(plan.originalText())))
+            return ViewStatement(
+                kind,
+                name,
+                str(plan.originalText()),
+                temporary=_temporary(spark, plan.query(), str(plan.originalText())),
+            )
         case "SetViewProperties":
             return ViewStatement(kind, name, properties=dict(_pairs(plan.properties())))
         case "UnsetViewProperties":
-            return ViewStatement(kind, name, keys=tuple(map(str, each(plan.propertyKeys()))), exists=bool(plan.ifExists()))
+            return ViewStatement(
+                kind,
+                name,
+                keys=tuple(map(str, each(plan.propertyKeys()))),
+                exists=bool(plan.ifExists()),
+            )
         case "RenameTable":
             return ViewStatement(kind, name, new_name=tuple(map(str, each(plan.newName()))))
         case "DropView":
@@ -106,7 +146,11 @@ def _temporary(spark: Any, query: Any, text: str) -> tuple[str, ...]:
     views = [full_name(t.parts) for t in named_tables(spark, query) if is_temporary(spark, t.parts)]
     identifier = getattr(spark._jvm, CATALYST + "FunctionIdentifier")
     words = tokens(text, lenient=True)
-    called = dict.fromkeys(t.value for t, after in pairwise(words) if t.kind in ("word", "quoted") and after.text == "(")
+    called = dict.fromkeys(
+        t.value
+        for t, after in pairwise(words)
+        if t.kind in ("word", "quoted") and after.text == "("
+    )
     functions = [name for name in called if sessions.isTemporaryFunction(identifier(name))]
     return (*(f"view {name}" for name in views), *(f"function {name}" for name in functions))
 

@@ -1,4 +1,6 @@
-"""Call Spark's temporary views and its cache through py4j, tag plans with objects of this process, and exchange parts of plans."""
+"""Call Spark's temporary views and its cache through py4j, tag plans with objects of this process,
+and exchange parts of plans.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, Jvm, each, implementing
 
 @dataclass(frozen=True)
 class TemporaryView:
-    """Describe a temporary view. `database`: that of global temporary views, None for those of a session; `raw`: Catalyst's definition."""
+    """Describe a temporary view. `database`: that of global temporary views, None for those of a
+    session; `raw`: Catalyst's definition.
+    """
 
     name: str
     database: str | None
@@ -25,13 +29,17 @@ class TemporaryView:
 
     @property
     def plan(self) -> Any:
-        """Return the logical plan that the view keeps; None for a view that keeps SQL text, which Spark analyses at each use."""
+        """Return the logical plan that the view keeps; None for a view that keeps SQL text, which
+        Spark analyses at each use.
+        """
         return self.raw.plan().get() if self.raw.plan().isDefined() else None
 
 
 @dataclass(frozen=True)
 class CachedView:
-    """Describe a view that is in Spark's cache. `by_name`: it was cached by its name, as by CACHE TABLE, and not as a DataFrame."""
+    """Describe a view that is in Spark's cache. `by_name`: it was cached by its name, as by CACHE
+    TABLE, and not as a DataFrame.
+    """
 
     view: TemporaryView
     frame: Any
@@ -45,7 +53,9 @@ class CachedView:
 
 
 class TemporaryViews:
-    """List and replace the temporary views of a classic session, global ones included, and their entries in Spark's cache."""
+    """List and replace the temporary views of a classic session, global ones included, and their
+    entries in Spark's cache.
+    """
 
     def __init__(self, spark: Any, jvm: Jvm):
         self._session, self._jvm = spark._jsparkSession, jvm
@@ -56,9 +66,14 @@ class TemporaryViews:
 
     def __iter__(self) -> Iterator[TemporaryView]:
         catalog = self._catalog
-        of_session = [(name, None, catalog.getRawTempView) for name in each(catalog.getTempViewNames())]
+        of_session = [
+            (name, None, catalog.getRawTempView) for name in each(catalog.getTempViewNames())
+        ]
         global_names = each(catalog.globalTempViewManager().listViewNames("*"))
-        of_all = [(name, catalog.globalTempDatabase(), catalog.getRawGlobalTempView) for name in global_names]
+        of_all = [
+            (name, catalog.globalTempDatabase(), catalog.getRawGlobalTempView)
+            for name in global_names
+        ]
         for name, database, look_up in [*of_session, *of_all]:
             if (raw := look_up(name)).isDefined():  # another thread may have dropped the view
                 yield TemporaryView(name, database, raw.get())
@@ -66,7 +81,9 @@ class TemporaryViews:
     def replace(self, view: TemporaryView, plan: Any) -> None:
         """Replace the plan of a view."""
         identifier = self._identifier(view.name, self._some(view.database))
-        self._catalog.alterTempViewDefinition(identifier, view.raw.copy(view.raw.tableMeta(), self._some(plan)))
+        self._catalog.alterTempViewDefinition(
+            identifier, view.raw.copy(view.raw.tableMeta(), self._some(plan))
+        )
 
     @property
     def nothing_is_cached(self) -> bool:
@@ -74,7 +91,9 @@ class TemporaryViews:
         return bool(self._cache.isEmpty())
 
     def cached(self, view: TemporaryView) -> CachedView | None:
-        """Return the entry of a view in Spark's cache, or None. Raises Spark's error for a view that cannot be analysed."""
+        """Return the entry of a view in Spark's cache, or None. Raises Spark's error for a view
+        that cannot be analysed.
+        """
         frame = self._session.table(view.quoted)
         entry = self._cache.lookupCachedData(frame)
         if not entry.isDefined():
@@ -98,13 +117,16 @@ def is_temporary_view(spark: Any, name: str) -> bool:
 
 
 def drop_temporary_view(spark: Any, name: str) -> None:
-    """Drop a temporary view of a classic session. `spark.catalog` would drop what is cached of its rows, too."""
+    """Drop a temporary view of a classic session. `spark.catalog` would drop what is cached of its
+    rows, too.
+    """
     spark._jsparkSession.sessionState().catalog().dropTempView(name)
 
 
 class NumberedTag:
-    """Give an object of this process a number, for which the JVM asks it (java.util.function.IntSupplier), so that it can be the tag of a
-    plan: the plan keeps the object alive."""
+    """Give an object of this process a number, for which the JVM asks it
+    (java.util.function.IntSupplier), so that it can be the tag of a plan: the plan keeps the object
+    alive."""
 
     Java = implementing("java.util.function.IntSupplier")
 
@@ -117,7 +139,9 @@ class NumberedTag:
 
 
 class PlanTags:
-    """Tag Catalyst plans with an object of this process, and exchange a plan for another one under the same column ids."""
+    """Tag Catalyst plans with an object of this process, and exchange a plan for another one under
+    the same column ids.
+    """
 
     def __init__(self, jvm: Jvm, name: str):
         self._jvm = jvm
@@ -136,21 +160,36 @@ class PlanTags:
         return int(value.get().getAsInt()) if value.isDefined() else None
 
     def under_columns_of(self, old: Any, new: Any) -> Any:
-        """Return a new plan that has an old one's columns, with their ids, by which the nodes above the old plan refer to them. Raises
-        ValueError for a column that the new plan lacks or has with another type."""
+        """Return a new plan that has an old one's columns, with their ids, by which the nodes above
+        the old plan refer to them. Raises ValueError for a column that the new plan lacks or has
+        with another type."""
         new_columns = {a.name(): a for a in each(new.output())}
         columns = self._jvm.nil
         for column in reversed(list(each(old.output()))):
             replacement = new_columns.get(column.name())
-            if replacement is None or replacement.dataType().catalogString() != column.dataType().catalogString():
-                raise ValueError(f"column {column.name()} {'is gone' if replacement is None else 'has another type'}.")
-            named = self._alias(replacement, column.name(), column.exprId(), column.qualifier(), self._jvm.none, self._jvm.nil)
+            if (
+                replacement is None
+                or replacement.dataType().catalogString() != column.dataType().catalogString()
+            ):
+                raise ValueError(
+                    f"column {column.name()} {'is gone' if replacement is None else 'has another type'}."
+                )
+            named = self._alias(
+                replacement,
+                column.name(),
+                column.exprId(),
+                column.qualifier(),
+                self._jvm.none,
+                self._jvm.nil,
+            )
             columns = columns.prepended(named)
         return self._project(columns, new)
 
 
 class Rule:
-    """Implement scala.PartialFunction, which the JVM calls for every node of a plan, by a Python function."""
+    """Implement scala.PartialFunction, which the JVM calls for every node of a plan, by a Python
+    function.
+    """
 
     Java = implementing("scala.PartialFunction")
 
@@ -168,6 +207,7 @@ class Rule:
 
 
 def rewritten(plan: Any, function: Callable[[Any], Any]) -> Any:
-    """Return a plan, sub-queries included, in which each node is exchanged, from the root down, for what a function returns for it. Call
-    `listen` before. The function must not raise: its error would come back as one of py4j."""
+    """Return a plan, sub-queries included, in which each node is exchanged, from the root down, for
+    what a function returns for it. Call `listen` before. The function must not raise: its error
+    would come back as one of py4j."""
     return plan.transformDownWithSubqueries(Rule(function))

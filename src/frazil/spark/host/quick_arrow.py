@@ -1,9 +1,11 @@
 """Keep pyarrow from importing pandas in Spark's Python workers, until somebody imports pandas.
 
-pyarrow imports pandas, where it is installed, when it makes its first array, only to recognise objects of pandas among what it is given.
-That takes each new worker 0.4 to 1 s, which the first DELETE, UPDATE or MERGE of a session waits for, and Frazil's tasks hold no object of
-pandas. So pyarrow looks for pandas once while pandas cannot be found. Workers are shared with the user's own functions: as soon as one of
-them imports pandas, pyarrow is made to look again, before an object of pandas can exist.
+pyarrow imports pandas, where it is installed, when it makes its first array, only to recognise
+objects of pandas among what it is given. That takes each new worker 0.4 to 1 s, which the first
+DELETE, UPDATE or MERGE of a session waits for, and Frazil's tasks hold no object of pandas. So
+pyarrow looks for pandas once while pandas cannot be found. Workers are shared with the user's own
+functions: as soon as one of them imports pandas, pyarrow is made to look again, before an object of
+pandas can exist.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ _PANDAS = "pandas"
 
 
 def without_pandas() -> None:
-    """Make pyarrow look for pandas now and not find it, until pandas is imported. Does nothing where pandas is imported already, or where
-    this version of pyarrow cannot be told to look again."""
+    """Make pyarrow look for pandas now and not find it, until pandas is imported. Does nothing
+    where pandas is imported already, or where this version of pyarrow cannot be told to look again.
+    """
     if _PANDAS in sys.modules or not hasattr(type(getattr(pa.lib, "_pandas_api", None)), "pd"):
         return
     finder = _PandasFinder()
@@ -32,11 +35,15 @@ def without_pandas() -> None:
 
 
 class _PandasFinder(MetaPathFinder):
-    """Hide pandas from pyarrow's first look. Later find pandas as the import system does, and have pyarrow look again after the import."""
+    """Hide pandas from pyarrow's first look. Later find pandas as the import system does, and have
+    pyarrow look again after the import.
+    """
 
     hidden = True
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if fullname != _PANDAS:
             return None
         if self.hidden:
@@ -49,7 +56,9 @@ class _PandasFinder(MetaPathFinder):
 
 
 class _LoaderThatTellsPyarrow(Loader):
-    """Load pandas by its own loader, and have pyarrow look for pandas again as soon as the import has ended."""
+    """Load pandas by its own loader, and have pyarrow look for pandas again as soon as the import
+    has ended.
+    """
 
     def __init__(self, loader: Loader):
         self._loader = loader

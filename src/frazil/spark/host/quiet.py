@@ -1,5 +1,5 @@
-"""Keep PySpark's report of an error out of the log where Frazil raises an error of its own: the report is several kilobytes of JSON and a
-Java stack trace."""
+"""Keep PySpark's report of an error out of the log where Frazil raises an error of its own: the
+report is several kilobytes of JSON and a Java stack trace."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ from contextvars import ContextVar
 from pyspark.logger import PySparkLogger
 
 REPORTS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""The loggers to which PySpark writes every error of Spark's analyser, whether or not it is caught."""
+"""The loggers to which PySpark writes every error of Spark's analyser, whether or not it is caught.
+"""
 _WITHHELD: ContextVar[list[logging.LogRecord] | None] = ContextVar("withheld", default=None)
 
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """Withhold PySpark's error reports inside the block. If the block ends with an error of PySpark they are logged then, else dropped."""
+    """Withhold PySpark's error reports inside the block. If the block ends with an error of PySpark
+    they are logged then, else dropped.
+    """
     for name in REPORTS:
-        PySparkLogger.getLogger(name).addFilter(_is_to_be_logged)  # adding the same filter again changes nothing
+        PySparkLogger.getLogger(name).addFilter(
+            _is_to_be_logged
+        )  # adding the same filter again changes nothing
     reports: list[logging.LogRecord] = []
     outside = _WITHHELD.set(reports)
     try:

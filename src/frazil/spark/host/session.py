@@ -1,4 +1,6 @@
-"""Start or find a SparkSession that is ready for Iceberg tables. docs/spark.md lists every setting that Frazil changes, with the reason."""
+"""Start or find a SparkSession that is ready for Iceberg tables. docs/spark.md lists every setting
+that Frazil changes, with the reason.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ from frazil.spark.host.java import check_java
 from frazil.spark.host.jvm import context_of, has_jvm, jvm_property, running_context, spark_home
 
 _PYTHON = "PYSPARK_PYTHON"
-_FIXED = ("spark.master", "spark.app.name", "spark.hadoop.")  # a running session accepts these, and ignores them
+_FIXED = (
+    "spark.master",
+    "spark.app.name",
+    "spark.hadoop.",
+)  # a running session accepts these, and ignores them
 _OF_THE_JVM = (
     "spark.driver.memory", "spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions", "spark.driver.extraClassPath",
     "spark.driver.extraLibraryPath", "spark.jars.packages", "spark.jars.repositories", "spark.jars.excludes", "spark.jars.ivy",
@@ -23,15 +29,17 @@ _DEFAULTS = {"spark.driver.memory": "1g"}
 
 
 def configure(builder: Any) -> Any:
-    """Prepare a SparkSession builder and return it: workers run this Python unless PYSPARK_PYTHON is set, and `getOrCreate` raises
-    NotInstalledError if Java is missing or too old."""
+    """Prepare a SparkSession builder and return it: workers run this Python unless PYSPARK_PYTHON
+    is set, and `getOrCreate` raises NotInstalledError if Java is missing or too old."""
     os.environ.setdefault(_PYTHON, sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder.getOrCreate = _with_java_check(builder.getOrCreate, getattr(builder, "_options", {}))
     return builder
 
 
-def _with_java_check(get_or_create: Callable[[], Any], options: Mapping[str, Any]) -> Callable[[], Any]:
+def _with_java_check(
+    get_or_create: Callable[[], Any], options: Mapping[str, Any]
+) -> Callable[[], Any]:
     def checked() -> Any:
         if not has_jvm() and "PYSPARK_GATEWAY_PORT" not in os.environ and not _connects(options):
             check_java(os.environ, spark_home())
@@ -43,17 +51,28 @@ def _with_java_check(get_or_create: Callable[[], Any], options: Mapping[str, Any
 def _connects(options: Mapping[str, Any]) -> bool:
     """Tell whether the session will be one of Spark Connect, whose JVM another process starts."""
     names = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE")
-    return any(name in os.environ for name in names) or "spark.remote" in options or "spark.api.mode" in options
+    return (
+        any(name in os.environ for name in names)
+        or "spark.remote" in options
+        or "spark.api.mode" in options
+    )
 
 
-def spark_session(app_name: str | None = None, master: str | None = None, config: Mapping[str, Any] | None = None) -> SparkSession:
-    """Return the running session, or start one that is prepared by `configure`. `frazil.spark_session` also installs Frazil in it.
+def spark_session(
+    app_name: str | None = None, master: str | None = None, config: Mapping[str, Any] | None = None
+) -> SparkSession:
+    """Return the running session, or start one that is prepared by `configure`.
+    `frazil.spark_session` also installs Frazil in it.
 
-    `master` defaults to Spark's own default (spark-submit's, else local[*]); `config` holds Spark settings, among them those of catalogs.
-    Raises InvalidInput, which names the settings that a running session or JVM cannot take, and NotInstalledError without a Java for Spark.
+    `master` defaults to Spark's own default (spark-submit's, else local[*]); `config` holds Spark
+    settings, among them those of catalogs. Raises InvalidInput, which names the settings that a
+    running session or JVM cannot take, and NotInstalledError without a Java for Spark.
     """
     named = {"spark.app.name": app_name, "spark.master": master}
-    settings = {**{k: v for k, v in named.items() if v is not None}, **{k: _text(v) for k, v in (config or {}).items()}}
+    settings = {
+        **{k: v for k, v in named.items() if v is not None},
+        **{k: _text(v) for k, v in (config or {}).items()},
+    }
     if not _connects(settings):
         _check_jvm(settings)
         _check_running(settings)
@@ -68,22 +87,30 @@ def _text(value: Any) -> str:
 
 
 def _check_jvm(settings: Mapping[str, str]) -> None:
-    """Raise InvalidInput for settings of the JVM that differ from those of the one that runs. The JVM of a process's first session serves
-    all later ones, also after `stop`, and PySpark ignores such settings without an error."""
+    """Raise InvalidInput for settings of the JVM that differ from those of the one that runs. The
+    JVM of a process's first session serves all later ones, also after `stop`, and PySpark ignores
+    such settings without an error."""
     if not has_jvm():
         return
     current = {k: jvm_property(k) or _DEFAULTS.get(k) for k in _OF_THE_JVM if k in settings}
     if refused := {k: (settings[k], now) for k, now in current.items() if now != settings[k]}:
         hint = "Give it to the first session of the process: restart Python (in a notebook, the kernel)."
-        raise InvalidInput(f"The JVM of this process is already running and cannot take {_listed(refused)}.", hint=hint)
+        raise InvalidInput(
+            f"The JVM of this process is already running and cannot take {_listed(refused)}.",
+            hint=hint,
+        )
 
 
 def _listed(refused: Mapping[str, tuple[str, str | None]]) -> str:
-    return ", ".join(f"{k}={v} (it is {'not set' if now is None else now})" for k, (v, now) in refused.items())
+    return ", ".join(
+        f"{k}={v} (it is {'not set' if now is None else now})" for k, (v, now) in refused.items()
+    )
 
 
 def _check_running(settings: Mapping[str, str]) -> None:
-    """Raise InvalidInput for settings that the running session cannot take, and that Spark would ignore."""
+    """Raise InvalidInput for settings that the running session cannot take, and that Spark would
+    ignore.
+    """
     if not settings or (context := running_context()) is None:
         return
     running = context.getConf()
@@ -106,10 +133,18 @@ def _check_running(settings: Mapping[str, str]) -> None:
 
 
 def use_this_python(spark: Any) -> None:
-    """Let the workers of a local master run this Python, unless another one was chosen. PySpark would start the first python3 on the PATH,
-    which is not that of a virtual environment unless the environment is activated."""
+    """Let the workers of a local master run this Python, unless another one was chosen. PySpark
+    would start the first python3 on the PATH, which is not that of a virtual environment unless the
+    environment is activated."""
     context = context_of(spark)
-    if context is None or not str(context.master).startswith("local") or os.environ.get(_PYTHON) not in (None, sys.executable):
+    if (
+        context is None
+        or not str(context.master).startswith("local")
+        or os.environ.get(_PYTHON) not in (None, sys.executable)
+    ):
         return
-    if context.pythonExec == "python3" and context.getConf().get("spark.pyspark.python", None) is None:
+    if (
+        context.pythonExec == "python3"
+        and context.getConf().get("spark.pyspark.python", None) is None
+    ):
         context.pythonExec = sys.executable

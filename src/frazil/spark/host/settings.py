@@ -1,8 +1,10 @@
-"""Read a Spark session's settings, set some of them for the time of a block, and keep copies of the session for scans.
+"""Read a Spark session's settings, set some of them for the time of a block, and keep copies of the
+session for scans.
 
-Options of the caller override the session's settings for Iceberg reads and writes (Java's `spark.sql.iceberg.*`). `spark.wap.id` and
-`spark.wap.branch` are read in `spark.door.engine` and resolved in `ops.target` for writes and `ops.reading` for reads.
-docs/spark.md lists every setting that Frazil changes, with the reason.
+Options of the caller override the session's settings for Iceberg reads and writes (Java's
+`spark.sql.iceberg.*`). `spark.wap.id` and `spark.wap.branch` are read in `spark.door.engine` and
+resolved in `ops.target` for writes and `ops.reading` for reads. docs/spark.md lists every setting
+that Frazil changes, with the reason.
 """
 
 from __future__ import annotations
@@ -25,29 +27,42 @@ _WRITE = (
 )  # fmt: skip
 READ_IDS = "spark.sql.parquet.fieldId.read.enabled"
 FEWEST_PARTITIONS = "spark.sql.adaptive.coalescePartitions.minPartitionNum"
-"""The least number of partitions after adaptive coalescing. Spark warns at each use that it is deprecated, but has no replacement."""
-_LOCK = threading.RLock()  # threads share the session's settings: only one may set and restore them at a time
+"""The least number of partitions after adaptive coalescing. Spark warns at each use that it is
+deprecated, but has no replacement.
+"""
+_LOCK = (
+    threading.RLock()
+)  # threads share the session's settings: only one may set and restore them at a time
 
 
-# Settings that are read -----------------------------------------------------------------------------------------------------------------
+# Settings that are read
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def all_settings(spark: Any) -> dict[str, str]:
     """Return the session's settings that are set explicitly, those of the SparkContext included."""
-    with contextlib.suppress(*NOT_AS_KNOWN, ValueError):  # ValueError: a value holds the character that separates values
+    with contextlib.suppress(
+        *NOT_AS_KNOWN, ValueError
+    ):  # ValueError: a value holds the character that separates values
         return settings_of(spark)
     settings = spark.conf.getAll  # a property in some versions of PySpark, a method in others
     return dict(settings() if callable(settings) else settings)
 
 
 def is_case_sensitive(spark: Any, given: bool | None = None) -> bool:
-    """Tell whether column names are case-sensitive: as `given`, else by the session's `spark.sql.caseSensitive`."""
-    return str(spark.conf.get(CASE_SENSITIVE, "false")).lower() == "true" if given is None else given
+    """Tell whether column names are case-sensitive: as `given`, else by the session's
+    `spark.sql.caseSensitive`.
+    """
+    return (
+        str(spark.conf.get(CASE_SENSITIVE, "false")).lower() == "true" if given is None else given
+    )
 
 
 @contextlib.contextmanager
 def sensitivity(spark: Any, given: bool | None) -> Iterator[bool]:
-    """Set whether Spark looks up names case-sensitively while DataFrames are made in the block; `given` None: as the session does."""
+    """Set whether Spark looks up names case-sensitively while DataFrames are made in the block;
+    `given` None: as the session does.
+    """
     as_set = is_case_sensitive(spark)
     if given is None or given == as_set:
         yield as_set
@@ -57,20 +72,25 @@ def sensitivity(spark: Any, given: bool | None) -> Iterator[bool]:
 
 
 def is_ansi(spark: Any) -> bool:
-    """Tell whether the session is in ANSI mode, in which casts, sums and functions that fail are errors (as in Frazil) instead of null."""
+    """Tell whether the session is in ANSI mode, in which casts, sums and functions that fail are
+    errors (as in Frazil) instead of null.
+    """
     return str(spark.conf.get(ANSI)).lower() == "true"
 
 
 def session_zone(spark: Any) -> str:
     """Return the session's time zone, which timestamp constants without a zone are in.
 
-    `conf.get` is called without a default: Spark would return that default, and not the JVM's zone, where the setting is not set.
+    `conf.get` is called without a default: Spark would return that default, and not the JVM's zone,
+    where the setting is not set.
     """
     return str(spark.conf.get(ZONE))
 
 
 def write_defaults(spark: Any) -> dict[str, str]:
-    """Return the write options among the session's settings (`spark.sql.iceberg.*`). Raises Unsupported for shredded variants."""
+    """Return the write options among the session's settings (`spark.sql.iceberg.*`). Raises
+    Unsupported for shredded variants.
+    """
     options = {}
     for key, value in all_settings(spark).items():
         name = key.removeprefix(_PREFIX)
@@ -78,7 +98,10 @@ def write_defaults(spark: Any) -> dict[str, str]:
             continue
         if name == "shred-variants" and value.lower() == "true":
             hint = "Unset it; other readers take unshredded variants too."
-            raise Unsupported(f"The setting {key}=true is not supported: variants are written unshredded.", hint=hint)
+            raise Unsupported(
+                f"The setting {key}=true is not supported: variants are written unshredded.",
+                hint=hint,
+            )
         if name in _WRITE or name.startswith("snapshot-property."):
             options[name] = value
     return options
@@ -89,19 +112,23 @@ def spark_facts(version: str) -> dict[str, str]:
     return {"engine-name": "spark", "engine-version": version}
 
 
-# Settings that are changed --------------------------------------------------------------------------------------------------------------
+# Settings that are changed
+# --------------------------------------------------------------------------------------------------------------
 
 
 def enable_ids(spark: Any) -> None:
-    """Set `spark.sql.parquet.fieldId.read.enabled` on the session, where scans have no session of their own (`scan_session`). It stays set,
-    since Spark reads the setting when the DataFrame is used, which is after it was made."""
+    """Set `spark.sql.parquet.fieldId.read.enabled` on the session, where scans have no session of
+    their own (`scan_session`). It stays set, since Spark reads the setting when the DataFrame is
+    used, which is after it was made."""
     if str(spark.conf.get(READ_IDS, "false")).lower() != "true":
         spark.conf.set(READ_IDS, "true")
 
 
 @contextlib.contextmanager
 def temporarily(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set session settings inside the block, and restore the former values after it, also after an error."""
+    """Set session settings inside the block, and restore the former values after it, also after an
+    error.
+    """
     with _LOCK:
         former = {key: spark.conf.get(key, None) for key in settings}
         try:
@@ -122,13 +149,15 @@ def _set(spark: Any, key: str, value: str | None) -> None:
         spark.conf.set(key, value)
 
 
-# The session of scans -------------------------------------------------------------------------------------------------------------------
+# The session of scans
+# -------------------------------------------------------------------------------------------------------------------
 #
-# For reading, Spark uses the settings of the session in which a scan was made, not of the session that runs the query: how columns are
-# matched, how large the splits of files are, how file systems are opened. Frazil's scans are made in a copy of the user's session in which
-# columns are matched by field id. So a later change of the user's settings cannot swap columns, the user's session stays as it is, and each
-# read may have a split size of its own. Only the row-based Parquet reader asks the running session for field ids, so the vectorised reader
-# is always switched on.
+# For reading, Spark uses the settings of the session in which a scan was made, not of the session
+# that runs the query: how columns are matched, how large the splits of files are, how file systems
+# are opened. Frazil's scans are made in a copy of the user's session in which columns are matched
+# by field id. So a later change of the user's settings cannot swap columns, the user's session
+# stays as it is, and each read may have a split size of its own. Only the row-based Parquet reader
+# asks the running session for field ids, so the vectorised reader is always switched on.
 
 _SCAN_SETTINGS = {
     READ_IDS: "true", "spark.sql.parquet.enableVectorizedReader": "true",
@@ -139,8 +168,8 @@ _COPIES: weakref.WeakKeyDictionary[Any, SessionCopies] = weakref.WeakKeyDictiona
 
 
 def scan_session(spark: Any, jvm: Jvm, settings: Mapping[str, str]) -> Any:
-    """Return the JVM's copy of a session in which scans are made, with the settings of one read on top. Copies are reused until the
-    session's own settings change."""
+    """Return the JVM's copy of a session in which scans are made, with the settings of one read on
+    top. Copies are reused until the session's own settings change."""
     copies = _COPIES.get(spark)
     if copies is None or not copies.are_current(spark):
         copies = _COPIES[spark] = SessionCopies(spark, jvm)

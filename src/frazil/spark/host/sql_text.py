@@ -1,4 +1,6 @@
-"""Prepare Spark SQL that users write so that it means on Spark what it means without Spark, also for rows with nulls."""
+"""Prepare Spark SQL that users write so that it means on Spark what it means without Spark, also
+for rows with nulls.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ def filtered(frame: DataFrame, where: Any) -> DataFrame:
 def null_safe(text: str) -> str:
     """Return SQL text in which each number beyond the range of a long is a CAST to decimal.
 
-    Spark's analyser replaces `y < 99999999999999999999`, where y is an integer column, by TRUE, and so returns rows in which y is null. It
-    does so only if the number is a literal.
+    Spark's analyser replaces `y < 99999999999999999999`, where y is an integer column, by TRUE, and
+    so returns rows in which y is null. It does so only if the number is a literal.
     """
     if not _MAY_EXCEED_LONG.search(text):
         return text
@@ -42,9 +44,15 @@ def _as_cast(token: Token, negative: bool) -> str | None:
     digits = token.value.lower()
     is_decimal = digits.endswith("bd")
     digits = digits.removesuffix("bd")
-    if not digits[-1:].isdigit() and not digits.endswith("."):  # a suffix names another type: 1L, 1.5F
+    if not digits[-1:].isdigit() and not digits.endswith(
+        "."
+    ):  # a suffix names another type: 1L, 1.5F
         return None
-    if ("e" in digits and not is_decimal) or (value := Decimal(digits)) <= _LARGEST_LONG or (negative and value == _LARGEST_LONG + 1):
+    if (
+        ("e" in digits and not is_decimal)
+        or (value := Decimal(digits)) <= _LARGEST_LONG
+        or (negative and value == _LARGEST_LONG + 1)
+    ):
         return None
     try:
         return f"CAST({token.text} AS {decimal_type(value)})"

@@ -1,4 +1,6 @@
-"""Run functions of Frazil as Python tasks on Spark's workers, and check that the workers have the driver's Frazil and see its files."""
+"""Run functions of Frazil as Python tasks on Spark's workers, and check that the workers have the
+driver's Frazil and see its files.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ _checked: set[str] = set()
 
 @cache
 def frazil_version() -> str:
-    """Return the version of the installed package; "0" where it is on the path without being installed."""
+    """Return the version of the installed package; "0" where it is on the path without being
+    installed.
+    """
     try:
         return version("frazil")
     except PackageNotFoundError:
@@ -34,18 +38,22 @@ def frazil_version() -> str:
 
 
 def prepare() -> None:
-    """Prepare a worker's Python for a task: do without the import of pandas, and keep the import caches of zip files until one changes.
+    """Prepare a worker's Python for a task: do without the import of pandas, and keep the import
+    caches of zip files until one changes.
 
-    PySpark 4.1 invalidates the import caches before each task. Up to Python 3.12 the directories of Spark's zip files on the path are then
-    read again by Python code, which takes 0.2 s per task.
+    PySpark 4.1 invalidates the import caches before each task. Up to Python 3.12 the directories of
+    Spark's zip files on the path are then read again by Python code, which takes 0.2 s per task.
     """
     without_pandas()
     for finder in list(sys.path_importer_cache.values()):
         if isinstance(finder, zipimport.zipimporter) and "invalidate_caches" not in vars(finder):
-            setattr(finder, "invalidate_caches", partial(_invalidate_if_changed, finder, [_stamp(finder.archive)]))  # noqa: B010 - mypy: a method
+            checked = partial(_invalidate_if_changed, finder, [_stamp(finder.archive)])
+            vars(finder)["invalidate_caches"] = checked
 
 
-def _invalidate_if_changed(finder: zipimport.zipimporter, last_stamp: list[tuple[int, int] | None]) -> None:
+def _invalidate_if_changed(
+    finder: zipimport.zipimporter, last_stamp: list[tuple[int, int] | None]
+) -> None:
     if (stamp := _stamp(finder.archive)) != last_stamp[0]:
         last_stamp[0] = stamp
         type(finder).invalidate_caches(finder)
@@ -60,11 +68,15 @@ def _stamp(path: str) -> tuple[int, int] | None:
     return status.st_mtime_ns, status.st_size
 
 
-def guarded(module: str, function: str, *arguments: Any) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return `module.function(*arguments, batches)` as a function for mapInArrow that first checks which Frazil the worker has.
+def guarded(
+    module: str, function: str, *arguments: Any
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return `module.function(*arguments, batches)` as a function for mapInArrow that first checks
+    which Frazil the worker has.
 
-    The arguments are pickled here and unpickled after the check, since a worker without Frazil, or with another version, could not load
-    them: it would fail with an error that says nothing of the reason. For the same reason the task imports Frazil only by name.
+    The arguments are pickled here and unpickled after the check, since a worker without Frazil, or
+    with another version, could not load them: it would fail with an error that says nothing of the
+    reason. For the same reason the task imports Frazil only by name.
     """
     from pyspark import cloudpickle
 
@@ -78,14 +90,20 @@ def guarded(module: str, function: str, *arguments: Any) -> Callable[[Iterator[p
         try:
             workers = importlib.import_module("frazil.spark.host.workers")
             version_there = workers.frazil_version()
-            call: Any = getattr(importlib.import_module(module), function) if version_there == version else None
+            call: Any = (
+                getattr(importlib.import_module(module), function)
+                if version_there == version
+                else None
+            )
         except ImportError as e:
             raise RuntimeError(
                 f"FRAZIL_WORKER: the Python of a Spark worker ({worker.executable}) cannot import Frazil {version}: {e}. "
                 "Install frazil there, or ship a packed environment (spark.archives and PYSPARK_PYTHON)."
             ) from None
         if version_there != version:
-            raise RuntimeError(f"FRAZIL_WORKER: a Spark worker ({worker.executable}) has Frazil {version_there}, the driver has {version}.")
+            raise RuntimeError(
+                f"FRAZIL_WORKER: a Spark worker ({worker.executable}) has Frazil {version_there}, the driver has {version}."
+            )
         workers.prepare()
         yield from call(*pickle.loads(payload), batches)
 
@@ -93,32 +111,44 @@ def guarded(module: str, function: str, *arguments: Any) -> Callable[[Iterator[p
 
 
 def check_workers(spark: Any) -> None:
-    """Check, once per session and before other jobs, that Spark's workers can import this version of Frazil. Local sessions whose workers
-    run this Python are not checked.
+    """Check, once per session and before other jobs, that Spark's workers can import this version
+    of Frazil. Local sessions whose workers run this Python are not checked.
 
-    Raises NotInstalledError, which names the worker's Python, if one lacks Frazil or has another version.
+    Raises NotInstalledError, which names the worker's Python, if one lacks Frazil or has another
+    version.
     """
     master = _master(spark)
     python = shutil.which(_python_of(spark))
-    if master.startswith("local") and python and os.path.samefile(os.path.dirname(python), os.path.dirname(sys.executable)):
+    if (
+        master.startswith("local")
+        and python
+        and os.path.samefile(os.path.dirname(python), os.path.dirname(sys.executable))
+    ):
         return
     key = str(spark.conf.get("spark.app.id", master))
     if key in _checked:
         return
     slots = _slots(spark)
     try:
-        interruptible(spark, spark.range(0, slots, 1, slots).mapInArrow(guarded("frazil.spark.host.workers", "answer"), "ok long").collect)
+        interruptible(
+            spark,
+            spark.range(0, slots, 1, slots)
+            .mapInArrow(guarded("frazil.spark.host.workers", "answer"), "ok long")
+            .collect,
+        )
     except Exception as e:
         raise worker_error(e) or e from e
     _checked.add(key)
 
 
 def _python_of(spark: Any) -> str:
-    """Return the Python executable that workers are started with. The SparkContext is asked first: `session.use_this_python` may have
-    changed it there."""
+    """Return the Python executable that workers are started with. The SparkContext is asked first:
+    `session.use_this_python` may have changed it there."""
     if (context := context_of(spark)) is not None:
         return str(context.pythonExec)
-    return os.environ.get("PYSPARK_PYTHON") or str(spark.conf.get("spark.pyspark.python", None) or "python3")
+    return os.environ.get("PYSPARK_PYTHON") or str(
+        spark.conf.get("spark.pyspark.python", None) or "python3"
+    )
 
 
 def _master(spark: Any) -> str:
@@ -126,8 +156,9 @@ def _master(spark: Any) -> str:
 
 
 def check_shared(spark: Any, directory: str) -> None:
-    """Check that the workers of a cluster see a directory of a local path, else the files that they write would be lost. The check runs
-    once per session and directory; with a local master there is nothing to check.
+    """Check that the workers of a cluster see a directory of a local path, else the files that they
+    write would be lost. The check runs once per session and directory; with a local master there is
+    nothing to check.
 
     Raises InvalidInput, which names the directory.
     """
@@ -140,7 +171,12 @@ def check_shared(spark: Any, directory: str) -> None:
         os.close(descriptor)
     try:
         slots = spark.range(0, _slots(spark), 1, _slots(spark))
-        answers = interruptible(spark, slots.mapInArrow(guarded("frazil.spark.host.workers", "sees", probe), "ok long").collect)
+        answers = interruptible(
+            spark,
+            slots.mapInArrow(
+                guarded("frazil.spark.host.workers", "sees", probe), "ok long"
+            ).collect,
+        )
     finally:
         os.unlink(probe)
     if any(r["ok"] == 0 for r in answers):
@@ -152,19 +188,23 @@ def check_shared(spark: Any, directory: str) -> None:
 
 
 def sees(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return, in a worker, 1 if a path exists there and else 0, per batch: the task of `check_shared`."""
+    """Return, in a worker, 1 if a path exists there and else 0, per batch: the task of
+    `check_shared`.
+    """
     for _ in batches:
         yield pa.record_batch({"ok": pa.array([int(os.path.exists(path))], pa.int64())})
 
 
 def parallelism(spark: Any) -> int:
-    """Return how many tasks a session runs at once; on Spark Connect, where that is not known, its number of shuffle partitions."""
+    """Return how many tasks a session runs at once; on Spark Connect, where that is not known, its
+    number of shuffle partitions.
+    """
     return default_parallelism(spark) or int(spark.conf.get("spark.sql.shuffle.partitions", "200"))
 
 
 def heap_of_a_task(spark: Any) -> int:
-    """Return the bytes of a JVM's heap per task that the JVM runs at once. Where the cores of an executor are not set, the executor counts
-    as running all tasks of the session."""
+    """Return the bytes of a JVM's heap per task that the JVM runs at once. Where the cores of an
+    executor are not set, the executor counts as running all tasks of the session."""
     conf, master = spark.conf, _master(spark)
     if master.startswith("local") and not master.startswith("local-cluster"):
         heap = largest_heap(spark) or size_in_bytes(str(conf.get("spark.driver.memory", "1g")))
@@ -182,14 +222,16 @@ def _slots(spark: Any) -> int:
 
 
 def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return, in a worker, a count of rows: the task of `check_workers`, which only asks whether it can run."""
+    """Return, in a worker, a count of rows: the task of `check_workers`, which only asks whether it
+    can run.
+    """
     rows = sum(b.num_rows for b in batches)
     yield pa.record_batch({"ok": pa.array([rows], pa.int64())})
 
 
 def marked(text: str, mark: str) -> str | None:
-    """Return the message that a task raised behind a mark, or None. The mark is looked up behind the name of the exception, since the
-    traceback also shows the line of source that raises it."""
+    """Return the message that a task raised behind a mark, or None. The mark is looked up behind
+    the name of the exception, since the traceback also shows the line of source that raises it."""
     prefix = "RuntimeError: " + mark
     start = text.find(prefix)
     return None if start < 0 else text[start + len(prefix) :].splitlines()[0]
@@ -199,7 +241,9 @@ def worker_error(error: BaseException) -> NotInstalledError | None:
     """Return the error to raise if a Spark job failed because of a worker's Python, else None."""
     text = str(error)
     if (message := marked(text, "FRAZIL_WORKER: ")) is not None:
-        return NotInstalledError(message, hint="docs/spark.md shows how to ship a packed environment.")
+        return NotInstalledError(
+            message, hint="docs/spark.md shows how to ship a packed environment."
+        )
     for line in text.splitlines():
         if "ModuleNotFoundError" in line or "PYTHON_VERSION_MISMATCH" in line:
             hint = (

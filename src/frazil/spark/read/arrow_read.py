@@ -1,5 +1,6 @@
-"""Read data files as a DataFrame by Arrow, in Python tasks of Spark: those that Spark's own Parquet scan cannot read (ORC, Avro, schemes
-that the JVM cannot open, deletes and names that the scan cannot handle; `groups` decides)."""
+"""Read data files as a DataFrame by Arrow, in Python tasks of Spark: those that Spark's own Parquet
+scan cannot read (ORC, Avro, schemes that the JVM cannot open, deletes and names that the scan
+cannot handle; `groups` decides)."""
 
 from __future__ import annotations
 
@@ -28,10 +29,19 @@ from frazil.storage import Storage
 from frazil.storage.locations import scheme_of
 
 
-def arrow_frame(spark: Any, plan: Plan, files: Sequence[PlannedFiles], projection: Schema, storage: Storage, time: bool) -> DataFrame:
-    """Return a DataFrame over these files of a plan, in tasks of about one split size each. `projection`: the columns to read.
+def arrow_frame(
+    spark: Any,
+    plan: Plan,
+    files: Sequence[PlannedFiles],
+    projection: Schema,
+    storage: Storage,
+    time: bool,
+) -> DataFrame:
+    """Return a DataFrame over these files of a plan, in tasks of about one split size each.
+    `projection`: the columns to read.
 
-    Raises Unsupported for tables in this process's memory, and NotInstalledError for workers that cannot run Frazil.
+    Raises Unsupported for tables in this process's memory, and NotInstalledError for workers that
+    cannot run Frazil.
     """
     tasks = TaskSequence(tuple(files), plan.row_filter)
     for task in tasks[:1]:
@@ -40,11 +50,15 @@ def arrow_frame(spark: Any, plan: Plan, files: Sequence[PlannedFiles], projectio
     context = ReadContext.of(plan, projection, storage)
     groups = (c.tasks for c in combine_for(tasks, plan.options.split, parallelism(spark)))
     schema = s.StructType(transfer_fields(projection, time))
-    frame = over_groups(spark, groups, schema, __name__, "read_group", context, arrow_schema(schema))
+    frame = over_groups(
+        spark, groups, schema, __name__, "read_group", context, arrow_schema(schema)
+    )
     return frame.select(*table_columns(projection))
 
 
-def read_group(_: int, tasks: Sequence[FileScanTask], context: ReadContext, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_group(
+    _: int, tasks: Sequence[FileScanTask], context: ReadContext, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     """Yield, in a worker, the rows of one group of file scan tasks."""
     for task in tasks:
         for batch in read_task(task, context):
@@ -52,18 +66,28 @@ def read_group(_: int, tasks: Sequence[FileScanTask], context: ReadContext, sche
 
 
 def refuse_memory(file_path: str, table: str) -> None:
-    """Raise Unsupported if a file of a table has a `memory:` location, which exists in this process only."""
+    """Raise Unsupported if a file of a table has a `memory:` location, which exists in this process
+    only.
+    """
     if scheme_of(file_path) == "memory":
         text = "Spark's workers cannot read a table with a memory: location, which exists in this process only."
         raise Unsupported(text, hint="Use to_arrow().", table=table)
 
 
 def transfer_fields(columns: Schema, time: bool) -> list[s.StructField]:
-    """Return the fields in which Python tasks hand columns to Spark: c0, c1, … They get the columns' names last (`table_columns`), since
-    Spark looks up columns by name and would fail for names with dots or that differ only in case."""
-    return [s.StructField(f"c{n}", spark_type(transfer_type(f.field_type), f.name, time=time), True) for n, f in enumerate(columns.fields)]
+    """Return the fields in which Python tasks hand columns to Spark: c0, c1, … They get the
+    columns' names last (`table_columns`), since Spark looks up columns by name and would fail for
+    names with dots or that differ only in case."""
+    return [
+        s.StructField(f"c{n}", spark_type(transfer_type(f.field_type), f.name, time=time), True)
+        for n, f in enumerate(columns.fields)
+    ]
 
 
 def table_columns(columns: Schema) -> list[Column]:
-    """Return the columns that Python tasks handed over as `transfer_fields`, with the table's names, types and comments."""
-    return [named_as(from_arrow(F.col(f"c{n}"), f.field_type), f) for n, f in enumerate(columns.fields)]
+    """Return the columns that Python tasks handed over as `transfer_fields`, with the table's
+    names, types and comments.
+    """
+    return [
+        named_as(from_arrow(F.col(f"c{n}"), f.field_type), f) for n, f in enumerate(columns.fields)
+    ]

@@ -1,10 +1,13 @@
-"""Decide which files of a plan Spark's own Parquet scan reads, and group those that one scan can read; Arrow reads the others.
+"""Decide which files of a plan Spark's own Parquet scan reads, and group those that one scan can
+read; Arrow reads the others.
 
-Why groups: a scan has one read schema and one plan above it. Files that lack a partition column, have no field ids, or have deletes of
-another kind need another schema or other joins, and files without deletes should not pay for those of the others.
+Why groups: a scan has one read schema and one plan above it. Files that lack a partition column,
+have no field ids, or have deletes of another kind need another schema or other joins, and files
+without deletes should not pay for those of the others.
 
-Why some files are left to Arrow: Spark's scan returns wrong rows for them without an error (a name that it would skip, a default that it
-would fill wrongly, columns without ids that could be taken for others), or the JVM cannot open them.
+Why some files are left to Arrow: Spark's scan returns wrong rows for them without an error (a name
+that it would skip, a default that it would fill wrongly, columns without ids that could be taken
+for others), or the JVM cannot open them.
 """
 
 from __future__ import annotations
@@ -36,11 +39,13 @@ _TIMESTAMP_MICROS = 10  # ConvertedType, in UTC
 
 @dataclass(frozen=True)
 class ScanGroup:
-    """Hold files of one partition spec that a single Parquet scan can read. `rows`: their places in the table of `planned`.
+    """Hold files of one partition spec that a single Parquet scan can read. `rows`: their places in
+    the table of `planned`.
 
-    `constants`: ids of columns that the files lack, whose values are those of their identity partitions. `file_names`: the columns' names
-    in files without field ids, as pairs (id, name); None: read by field id. `deletes`: the kind of deletes that apply to all of the files
-    (NONE, POSITIONS or EQUALITY of `native_deletes`).
+    `constants`: ids of columns that the files lack, whose values are those of their identity
+    partitions. `file_names`: the columns' names in files without field ids, as pairs (id, name);
+    None: read by field id. `deletes`: the kind of deletes that apply to all of the files (NONE,
+    POSITIONS or EQUALITY of `native_deletes`).
     """
 
     planned: PlannedFiles
@@ -53,8 +58,9 @@ class ScanGroup:
 def scan_groups(
     spark: Any, plan: Plan, shape: Shape, storage: Storage, keyed: Shape | None = None
 ) -> tuple[list[ScanGroup], list[PlannedFiles]]:
-    """Return the groups of files for Spark's scan, and the files that are left for Arrow. `keyed`: the shape in which files with equality
-    deletes are read, with their keys; None: they are left for Arrow."""
+    """Return the groups of files for Spark's scan, and the files that are left for Arrow. `keyed`:
+    the shape in which files with equality deletes are read, with their keys; None: they are left
+    for Arrow."""
     mapping = mapping_of(plan)
     native: dict[Any, ScanGroup] = {}
     arrow: list[PlannedFiles] = []
@@ -62,21 +68,43 @@ def scan_groups(
     shapes = {NONE: shape, POSITIONS: shape, EQUALITY: keyed}
     for planned in plan.groups:
         paths = planned.table.column("file_path").to_pylist()
-        formats, kinds_of_files = planned.table.column("file_format").to_pylist(), _kinds(planned, paths)
+        formats, kinds_of_files = (
+            planned.table.column("file_format").to_pylist(),
+            _kinds(planned, paths),
+        )
         grouped: set[int] = set()
         for kind, shape_of_kind in shapes.items():
             if shape_of_kind is None:
                 continue
-            if not all(is_readable(f.field_type) or isinstance(f.field_type, i.UnknownType) for f in shape_of_kind.fields):
+            if not all(
+                is_readable(f.field_type) or isinstance(f.field_type, i.UnknownType)
+                for f in shape_of_kind.fields
+            ):
                 continue
             possible = [
-                place for place, (path, file_format, kind_of_file) in enumerate(zip(paths, formats, kinds_of_files, strict=True))
-                if kind_of_file == kind and file_format == "parquet" and not is_hidden(path) and jvm_can_open(spark, path, answers, storage)
-            ]  # fmt: skip
-            for place, (constants, names) in _readable(plan, planned.spec, shape_of_kind, storage, mapping, paths, possible):
-                if kind == EQUALITY and names is not None and any(f.name.startswith("\0") for f in shape_of_kind.fields):
-                    continue  # a key column that was dropped from the table is not in the name mapping
-                group = native.setdefault((planned.spec_id, constants, names, kind), ScanGroup(planned, constants, names, kind))
+                place
+                for place, (path, file_format, kind_of_file) in enumerate(
+                    zip(paths, formats, kinds_of_files, strict=True)
+                )
+                if kind_of_file == kind
+                and file_format == "parquet"
+                and not is_hidden(path)
+                and jvm_can_open(spark, path, answers, storage)
+            ]
+            for place, (constants, names) in _readable(
+                plan, planned.spec, shape_of_kind, storage, mapping, paths, possible
+            ):
+                if (
+                    kind == EQUALITY
+                    and names is not None
+                    and any(f.name.startswith("\0") for f in shape_of_kind.fields)
+                ):
+                    # a key column that was dropped from the table is not in the name mapping
+                    continue
+                group = native.setdefault(
+                    (planned.spec_id, constants, names, kind),
+                    ScanGroup(planned, constants, names, kind),
+                )
                 group.rows.append(place)
                 grouped.add(place)
         if len(grouped) < len(paths):
@@ -86,8 +114,9 @@ def scan_groups(
 
 
 def _kinds(planned: PlannedFiles, paths: Sequence[str]) -> list[int]:
-    """Return the kind of deletes per file, -1 for files that are left to Arrow. To those of `kinds` this adds files with deletes that are
-    listed twice: Spark's rows have the file's path only, which does not tell the entry whose deletes apply to them."""
+    """Return the kind of deletes per file, -1 for files that are left to Arrow. To those of `kinds`
+    this adds files with deletes that are listed twice: Spark's rows have the file's path only,
+    which does not tell the entry whose deletes apply to them."""
     kind_of_each: list[int] = kinds(planned).tolist()
     if planned.deletes is None:
         return kind_of_each
@@ -112,16 +141,25 @@ def _readable(
     paths: Sequence[str],
     possible: Sequence[int],
 ) -> Iterable[tuple[int, _Key]]:
-    """Yield the places of those `possible` files that Spark's scan can read, each with the key of its group."""
+    """Yield the places of those `possible` files that Spark's scan can read, each with the key of
+    its group.
+    """
     identity = {f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)}
     wanted_ids = {member.field_id for f in shape.fields for member in _with_members(f)}
-    constants, checked = identity & wanted_ids & plan.schema.by_id.keys(), identity & wanted_ids | shape.sensitive
+    constants, checked = (
+        identity & wanted_ids & plan.schema.by_id.keys(),
+        identity & wanted_ids | shape.sensitive,
+    )
     with_ids = list(possible)
     if mapping is not None:
-        # A table with a name mapping may have files that were not written for it: files without field ids, and files in Spark's old
-        # calendar, whose dates and times Spark's scan would convert.
+        # A table with a name mapping may have files that were not written for it: files without
+        # field ids, and files in Spark's old calendar, whose dates and times Spark's scan would
+        # convert.
         schemas = file_schemas([paths[place] for place in possible], storage)
-        times = any(contains(f.field_type, i.DateType, i.TimestampType, i.TimestamptzType) for f in shape.fields)
+        times = any(
+            contains(f.field_type, i.DateType, i.TimestampType, i.TimestamptzType)
+            for f in shape.fields
+        )
         changed = in_old_calendar([paths[place] for place in possible], storage) if times else set()
         with_ids = []
         for place in possible:
@@ -157,9 +195,11 @@ def mapping_of(plan: Plan) -> NameMapping | None:
     return parse_name_mapping(text) if text else None
 
 
-def _by_name(root: ParquetNode, shape: Shape, mapping: NameMapping, constants: set[int]) -> _Key | None:
-    """Return the group's key for a file without field ids that is read by name; None if Spark could take one column for another (it ignores
-    case) or misread its values."""
+def _by_name(
+    root: ParquetNode, shape: Shape, mapping: NameMapping, constants: set[int]
+) -> _Key | None:
+    """Return the group's key for a file without field ids that is read by name; None if Spark could
+    take one column for another (it ignores case) or misread its values."""
     mapped = {m.field_id: m for m in mapping.fields if m.field_id is not None}
     columns = {c.name: c for c in root.children}
     lowered = [c.name.lower() for c in root.children]
@@ -173,7 +213,11 @@ def _by_name(root: ParquetNode, shape: Shape, mapping: NameMapping, constants: s
             elif column.field_id in shape.sensitive:
                 return None
             continue
-        if lowered.count(name.lower()) > 1 or column.field_id in shape.misread or not _same_by_name(columns[name], column.field_type):
+        if (
+            lowered.count(name.lower()) > 1
+            or column.field_id in shape.misread
+            or not _same_by_name(columns[name], column.field_type)
+        ):
             return None
         names.append((column.field_id, name))
     if len({n.lower() for _, n in names}) < len(names):
@@ -182,19 +226,30 @@ def _by_name(root: ParquetNode, shape: Shape, mapping: NameMapping, constants: s
 
 
 def _same_by_name(column: ParquetNode, type_: i.IcebergType) -> bool:
-    """Tell whether Spark reads a column of a file without field ids as Iceberg defines it. Nested columns, INT96 and timestamps that are
-    not in UTC are left to Arrow; so are instants in milliseconds and decimals of another precision, to which Spark cuts the constants of
-    pushed filters."""
+    """Tell whether Spark reads a column of a file without field ids as Iceberg defines it. Nested
+    columns, INT96 and timestamps that are not in UTC are left to Arrow; so are instants in
+    milliseconds and decimals of another precision, to which Spark cuts the constants of pushed
+    filters."""
     if column.children or column.physical in (None, _INT96):
         return False
     match type_:
         case i.TimestamptzType():
-            return column.physical == _INT64 and _number_of(column, _CONVERTED_TYPE) == _TIMESTAMP_MICROS
+            return (
+                column.physical == _INT64
+                and _number_of(column, _CONVERTED_TYPE) == _TIMESTAMP_MICROS
+            )
         case i.DecimalType():
             return _number_of(column, _PRECISION) == type_.precision
         case i.IntegerType() | i.LongType():
             return column.physical in (_INT32, _INT64)
-        case i.BooleanType() | i.FloatType() | i.DoubleType() | i.StringType() | i.DateType() | i.BinaryType():
+        case (
+            i.BooleanType()
+            | i.FloatType()
+            | i.DoubleType()
+            | i.StringType()
+            | i.DateType()
+            | i.BinaryType()
+        ):
             return True
     return False
 

@@ -1,12 +1,16 @@
-"""Read a scan plan as a DataFrame by Spark's own Parquet scan, and by Arrow the files that the scan cannot read.
+"""Read a scan plan as a DataFrame by Spark's own Parquet scan, and by Arrow the files that the scan
+cannot read.
 
-Why Spark's scan: it is vectorised, prunes columns and pushes filters into Parquet, which PySpark's Python data source cannot do: 16 million
-rows take 0.4 s instead of 2.2 s. Each group of files (`groups`) is scanned by field id, deletes are applied and facts of files are joined
-(partition values, sequence numbers, row ids), and the columns get the table's names; the DataFrame is the union of these scans.
+Why Spark's scan: it is vectorised, prunes columns and pushes filters into Parquet, which PySpark's
+Python data source cannot do: 16 million rows take 0.4 s instead of 2.2 s. Each group of files
+(`groups`) is scanned by field id, deletes are applied and facts of files are joined (partition
+values, sequence numbers, row ids), and the columns get the table's names; the DataFrame is the
+union of these scans.
 
-Why filters are taken twice: planning prunes files by a filter that Frazil's grammar has, and Spark applies every filter to the rows. So
-`where` may be any expression of Spark SQL, with Spark's functions and those of users: one that Frazil cannot parse prunes no files, and the
-rows are still right.
+Why filters are taken twice: planning prunes files by a filter that Frazil's grammar has, and Spark
+applies every filter to the rows. So `where` may be any expression of Spark SQL, with Spark's
+functions and those of users: one that Frazil cannot parse prunes no files, and the rows are still
+right.
 """
 
 from __future__ import annotations
@@ -33,7 +37,14 @@ from frazil.expr.quoted import columns_of, refuse_columns
 from frazil.expr.sql_text import back_quoted
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
-from frazil.spark.deletes.native_deletes import EQUALITY, NONE, POSITIONS, KeyColumns, ScanDeletes, key_columns
+from frazil.spark.deletes.native_deletes import (
+    EQUALITY,
+    NONE,
+    POSITIONS,
+    KeyColumns,
+    ScanDeletes,
+    key_columns,
+)
 from frazil.spark.host.expression_text import check_text
 from frazil.spark.host.settings import is_ansi, session_zone
 from frazil.spark.host.sql_text import filtered
@@ -56,18 +67,29 @@ from frazil.spec.transforms import IdentityTransform
 from frazil.storage import Storage
 from frazil.storage.locations import scheme_of
 
-# Columns of a scan from which metadata columns are computed: the row id and the sequence number that a file stores per row, the row's
-# position, the file's first row id and sequence number, its location, and whether the row is deleted.
-_ROW_ID, _UPDATED, _POS, _FIRST, _SEQUENCE = "__frazil_row_id", "__frazil_updated", "__frazil_pos", "__frazil_first", "__frazil_sequence"
+# Columns of a scan from which metadata columns are computed: the row id and the sequence number
+# that a file stores per row, the row's position, the file's first row id and sequence number, its
+# location, and whether the row is deleted.
+_ROW_ID, _UPDATED, _POS, _FIRST, _SEQUENCE = (
+    "__frazil_row_id",
+    "__frazil_updated",
+    "__frazil_pos",
+    "__frazil_first",
+    "__frazil_sequence",
+)
 _FILE, _DELETED = "__frazil_file", "__frazil_deleted"
-_LOCAL, _LONGEST = "file:/", 2**31 - 1  # how Spark begins the location of a local file; the length of a text that is not cut
+_LOCAL, _LONGEST = (
+    "file:/",
+    2**31 - 1,
+)  # how Spark begins the location of a local file; the length of a text that is not cut
 FEW_FILES, FEW_ROWS = 256, 2_000_000  # without deletes, that are tested for deletes beside others
 
 
 @dataclass(frozen=True)
 class _ScanColumns:
-    """Hold the columns that each scan must return: columns of the table (unpruned if there is a filter, which may refer to any part of
-    them), and metadata columns. `time`: whether the session has Spark's TIME type switched on."""
+    """Hold the columns that each scan must return: columns of the table (unpruned if there is a
+    filter, which may refer to any part of them), and metadata columns. `time`: whether the session
+    has Spark's TIME type switched on."""
 
     columns: tuple[i.NestedField, ...]
     metadata_columns: tuple[i.NestedField, ...]
@@ -92,12 +114,13 @@ def read(
     limit: int | None = None,
     on_run: OnRun | None = None,
 ) -> DataFrame:
-    """Return a lazy DataFrame of the rows of a plan. `projection`: its columns, metadata columns included; `where`: the filter to apply to
-    the rows, since the plan only pruned files by it; `limit`: the most rows. Names are looked up as the session's `spark.sql.caseSensitive`
-    says while the DataFrame is made (`settings.sensitivity`).
+    """Return a lazy DataFrame of the rows of a plan. `projection`: its columns, metadata columns
+    included; `where`: the filter to apply to the rows, since the plan only pruned files by it;
+    `limit`: the most rows. Names are looked up as the session's `spark.sql.caseSensitive` says
+    while the DataFrame is made (`settings.sensitivity`).
 
-    `on_run`: called whenever a query reads the files, with the filters that Spark added and the files that these leave, and now where Spark
-    will not tell when a query runs.
+    `on_run`: called whenever a query reads the files, with the filters that Spark added and the
+    files that these leave, and now where Spark will not tell when a query runs.
 
     Raises Unsupported for columns that Spark has no type for.
     """
@@ -108,14 +131,21 @@ def read(
     frames, narrowing = [], Narrowing(plan, on_run)
     for scanned_together in _merged(groups, needed):
         shape = shapes.get(scanned_together[0].deletes, shapes[NONE])
-        if (frame := _scan(spark, plan, shape, scanned_together, needed, storage, keys, narrowing)) is not None:
+        if (
+            frame := _scan(spark, plan, shape, scanned_together, needed, storage, keys, narrowing)
+        ) is not None:
             frames.append(frame)
         else:
             files_for_arrow += [g.planned.chosen(g.rows) for g in scanned_together]
     if files_for_arrow:
-        frames.append(arrow_frame(spark, plan, files_for_arrow, needed.schema, storage, needed.time))
+        frames.append(
+            arrow_frame(spark, plan, files_for_arrow, needed.schema, storage, needed.time)
+        )
     if not frames:
-        fields = [s.StructField(f.name, spark_type(f.field_type, f.name, time=needed.time), True) for f in needed.schema.fields]
+        fields = [
+            s.StructField(f.name, spark_type(f.field_type, f.name, time=needed.time), True)
+            for f in needed.schema.fields
+        ]
         frames.append(spark.createDataFrame([], s.StructType(fields)))
     if on_run is not None and not narrowing.is_asked:
         on_run((), None)
@@ -126,11 +156,14 @@ def read(
     return frame if limit is None else frame.limit(limit)
 
 
-def pruning_predicate(spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool) -> Predicate:
-    """Return the predicate by which planning prunes files: the filter itself if Frazil's grammar has it, else AlwaysTrue, as Spark applies
-    the filter to the rows anyway.
+def pruning_predicate(
+    spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool
+) -> Predicate:
+    """Return the predicate by which planning prunes files: the filter itself if Frazil's grammar
+    has it, else AlwaysTrue, as Spark applies the filter to the rows anyway.
 
-    Raises InvalidInput for a text in double quotes that is the name of a column, ParseError for a text that is no expression.
+    Raises InvalidInput for a text in double quotes that is the name of a column, ParseError for a
+    text that is no expression.
     """
     refuse_columns(row_filter, columns_of(schema))
     if (predicate := understood(spark, row_filter, schema, case_sensitive)) is not None:
@@ -140,11 +173,14 @@ def pruning_predicate(spark: Any, row_filter: Any, schema: Schema, case_sensitiv
     return AlwaysTrue()
 
 
-def understood(spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool) -> Predicate | None:
-    """Return a filter as a predicate for planning in UTC; None if Frazil's grammar does not have it, or the table lacks its columns.
+def understood(
+    spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool
+) -> Predicate | None:
+    """Return a filter as a predicate for planning in UTC; None if Frazil's grammar does not have
+    it, or the table lacks its columns.
 
-    A timestamp constant without a zone is in the session's zone. If that is not UTC, a filter on a column of type timestamptz prunes no
-    files (AlwaysTrue); Spark applies it to the rows.
+    A timestamp constant without a zone is in the session's zone. If that is not UTC, a filter on a
+    column of type timestamptz prunes no files (AlwaysTrue); Spark applies it to the rows.
     """
     try:
         predicate = parse(row_filter) if isinstance(row_filter, str) else row_filter
@@ -153,14 +189,24 @@ def understood(spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool
         bind(predicate, schema, case_sensitive=case_sensitive, ansi=is_ansi(spark))
     except FrazilError:
         return None
-    has_zone = any((f := schema.get_field(n, case_sensitive)) and isinstance(f.field_type, i.TimestamptzType) for n in names(predicate))
-    return AlwaysTrue() if has_zone and session_zone(spark) not in ("UTC", "Etc/UTC", "Z") else predicate
+    has_zone = any(
+        (f := schema.get_field(n, case_sensitive)) and isinstance(f.field_type, i.TimestamptzType)
+        for n in names(predicate)
+    )
+    return (
+        AlwaysTrue()
+        if has_zone and session_zone(spark) not in ("UTC", "Etc/UTC", "Z")
+        else predicate
+    )
 
 
-def pruning(spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool) -> tuple[Predicate, str]:
-    """Return the predicate by which planning prunes files (`pruning_predicate`), and the time zone to plan in: the session's, or UTC if
-    Frazil cannot bind the filter in that zone. Raises InvalidInput for a text in double quotes that is the name of a column, ParseError for
-    a text that is no expression."""
+def pruning(
+    spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool
+) -> tuple[Predicate, str]:
+    """Return the predicate by which planning prunes files (`pruning_predicate`), and the time zone
+    to plan in: the session's, or UTC if Frazil cannot bind the filter in that zone. Raises
+    InvalidInput for a text in double quotes that is the name of a column, ParseError for a text
+    that is no expression."""
     refuse_columns(row_filter, columns_of(schema))
     zone = session_zone(spark)
     try:
@@ -175,62 +221,89 @@ def pruning(spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool) -
 
 def _scan_columns(spark: Any, plan: Plan, projection: Schema, where: Any) -> _ScanColumns:
     time = time_enabled(spark)
-    columns = tuple(field for field in projection.fields if field.field_id not in METADATA_COLUMNS.values())
+    columns = tuple(
+        field for field in projection.fields if field.field_id not in METADATA_COLUMNS.values()
+    )
     extra = [field for field in projection.fields if field.field_id in METADATA_COLUMNS.values()]
     for field in projection.fields:
-        spark_type(field.field_type, field.name, time=time)  # raises Unsupported for a column that Spark has no type for
+        spark_type(
+            field.field_type, field.name, time=time
+        )  # raises Unsupported for a column that Spark has no type for
     if where is None or isinstance(where, AlwaysTrue):
         return _ScanColumns(columns, tuple(extra), time)
-    # A filter that only Spark can parse may refer to any column, so all are offered; Spark prunes those that the filter does not use.
+    # A filter that only Spark can parse may refer to any column, so all are offered; Spark prunes
+    # those that the filter does not use.
     text = str(where)
     projected_ids = {field.field_id for field in columns}
-    columns = tuple(field for field in plan.schema.fields if field.field_id in projected_ids or has_type(field, time))
+    columns = tuple(
+        field
+        for field in plan.schema.fields
+        if field.field_id in projected_ids or has_type(field, time)
+    )
     for name, field in metadata_columns(plan.metadata).items():
-        if _may_name(where, text, name) and field not in extra and plan.schema.get_field(name) is None:
+        if (
+            _may_name(where, text, name)
+            and field not in extra
+            and plan.schema.get_field(name) is None
+        ):
             extra.append(field)
     return _ScanColumns(columns, tuple(extra), time)
 
 
 def _may_name(where: Any, text: str, name: str) -> bool:
-    """Tell whether a filter may refer to a metadata column. A column too many costs little, except `_deleted`: a scan that returns it also
-    returns deleted rows, so the filter must really name it."""
+    """Tell whether a filter may refer to a metadata column. A column too many costs little, except
+    `_deleted`: a scan that returns it also returns deleted rows, so the filter must really name it.
+    """
     if name != "_deleted":
         return name in text
     if isinstance(where, Column) or name not in text:
-        return False  # the text of a Column does not distinguish names from strings; to filter by `_deleted`, select it
+        # the text of a Column does not distinguish names from strings; to filter by `_deleted`,
+        # select it
+        return False
     try:
         return name in names(parse(where) if isinstance(where, str) else where)
-    except FrazilError:  # Frazil's grammar lacks the filter: look for the name outside of quoted texts
+    except (
+        FrazilError
+    ):  # Frazil's grammar lacks the filter: look for the name outside of quoted texts
         plain = re.sub(r"'(?:[^'\\\\]|\\\\.|'')*'|\"(?:[^\"\\\\]|\\\\.)*\"", "", text)
         return re.search(r"(?<![\w.`])`?_deleted\b", plain) is not None
 
 
 def has_type(f: i.NestedField, time: bool) -> bool:
-    """Tell whether Spark has a type for a column. `time`: whether the session has Spark's TIME type switched on."""
-    return not contains(f.field_type, i.TimestampNanoType, i.TimestamptzNanoType, i.GeometryType, i.GeographyType) and (
-        time or not contains(f.field_type, i.TimeType)
-    )
+    """Tell whether Spark has a type for a column. `time`: whether the session has Spark's TIME type
+    switched on.
+    """
+    return not contains(
+        f.field_type, i.TimestampNanoType, i.TimestamptzNanoType, i.GeometryType, i.GeographyType
+    ) and (time or not contains(f.field_type, i.TimeType))
 
 
 def projected(frame: DataFrame, columns: Schema, projection: Schema) -> DataFrame:
-    """Return a DataFrame, which has the columns of the schema `columns`, with those of a projection only, nested fields included."""
+    """Return a DataFrame, which has the columns of the schema `columns`, with those of a projection
+    only, nested fields included.
+    """
     if columns.fields == projection.fields:
         return frame
     selected = []
     for f in projection.fields:
-        column = pruned(F.col(back_quoted([f.name])), columns.by_id[f.field_id].field_type, f.field_type)
+        column = pruned(
+            F.col(back_quoted([f.name])), columns.by_id[f.field_id].field_type, f.field_type
+        )
         selected.append(named_as(column, f))
     return frame.select(*selected)
 
 
 def _merged(groups: Sequence[ScanGroup], needed: _ScanColumns) -> list[list[ScanGroup]]:
-    """Put together groups that one scan can read. They differ in partition spec only, and no column depends on the spec; or they are few
-    rows without deletes beside others with deleted positions, which are named first: a scan more costs as much as testing those rows."""
+    """Put together groups that one scan can read. They differ in partition spec only, and no column
+    depends on the spec; or they are few rows without deletes beside others with deleted positions,
+    which are named first: a scan more costs as much as testing those rows."""
     together: dict[tuple[Any, int], list[ScanGroup]] = {}
     for group in groups:
         by_spec = group.constants or needed.metadata_names & {"_spec_id", "_partition"}
         spec_id = group.planned.spec_id if by_spec else None
-        together.setdefault(((group.file_names, group.constants, spec_id), group.deletes), []).append(group)
+        together.setdefault(
+            ((group.file_names, group.constants, spec_id), group.deletes), []
+        ).append(group)
     for alike, deletes in list(together):
         if deletes == NONE and (alike, POSITIONS) in together and _are_few(together[alike, NONE]):
             together[alike, POSITIONS] += together.pop((alike, NONE))
@@ -238,50 +311,91 @@ def _merged(groups: Sequence[ScanGroup], needed: _ScanColumns) -> list[list[Scan
 
 
 def _are_few(groups: Sequence[ScanGroup]) -> bool:
-    """Tell whether the files of groups are so few and small that testing their rows costs less than a scan of their own."""
-    rows = (int(pc.sum(g.planned.table.column("record_count").take(g.rows)).as_py()) for g in groups)
+    """Tell whether the files of groups are so few and small that testing their rows costs less than
+    a scan of their own.
+    """
+    rows = (
+        int(pc.sum(g.planned.table.column("record_count").take(g.rows)).as_py()) for g in groups
+    )
     return sum(len(g.rows) for g in groups) <= FEW_FILES and sum(rows) <= FEW_ROWS
 
 
 def _shapes(plan: Plan, needed: _ScanColumns, keys: KeyColumns | None) -> dict[int, Shape]:
-    """Return the shape to read by kind of deletes: files with equality deletes are read with the key columns of these, too."""
+    """Return the shape to read by kind of deletes: files with equality deletes are read with the
+    key columns of these, too.
+    """
     misread = misread_columns(plan, Schema(*needed.columns))
     shapes = {NONE: shape_of(plan.metadata, needed.columns, misread=misread)}
     if keys is not None:
         column_ids = {f.field_id for f in needed.columns}
-        shape = shape_of(plan.metadata, (*needed.columns, *(f for f in keys.fields if f.field_id not in column_ids)), misread=misread)
+        shape = shape_of(
+            plan.metadata,
+            (*needed.columns, *(f for f in keys.fields if f.field_id not in column_ids)),
+            misread=misread,
+        )
         shapes[EQUALITY] = replace(shape, by_name_too=False) if keys.dropped else shape
     return shapes
 
 
 def _scan(
-    spark: Any, plan: Plan, shape: Shape, groups: list[ScanGroup], needed: _ScanColumns, storage: Storage, keys: KeyColumns | None,
+    spark: Any,
+    plan: Plan,
+    shape: Shape,
+    groups: list[ScanGroup],
+    needed: _ScanColumns,
+    storage: Storage,
+    keys: KeyColumns | None,
     narrowing: Narrowing,
-) -> DataFrame | None:  # fmt: skip
-    """Scan the files of groups that `_merged` put together, and apply their deletes. `keys`: the key columns of equality deletes.
+) -> DataFrame | None:
+    """Scan the files of groups that `_merged` put together, and apply their deletes. `keys`: the
+    key columns of equality deletes.
 
-    Returns None if these files must be read by Arrow: they need file keys and Spark spells their paths in another way than expected, or
-    positions of rows are needed and a column of the table has the name under which Spark returns positions.
+    Returns None if these files must be read by Arrow: they need file keys and Spark spells their
+    paths in another way than expected, or positions of rows are needed and a column of the table
+    has the name under which Spark returns positions.
     """
     group = groups[0]
-    table = pa.concat_tables([g.planned.table.take(g.rows) for g in groups], promote_options="permissive")
+    table = pa.concat_tables(
+        [g.planned.table.take(g.rows) for g in groups], promote_options="permissive"
+    )
     schema, sources = _read_schema(shape, group, needed)
     facts = _facts(plan, table, group, needed)
-    applied = None if group.deletes == NONE else ScanDeletes.of([(g.planned, g.rows) for g in groups], group.deletes)
+    applied = (
+        None
+        if group.deletes == NONE
+        else ScanDeletes.of([(g.planned, g.rows) for g in groups], group.deletes)
+    )
     needs_positions = applied is not None and bool(applied.deleted)
-    if (needs_positions or needed.metadata_names & {"_pos", "_row_id"}) and _has_column(plan, ROW_INDEX):
+    if (needs_positions or needed.metadata_names & {"_pos", "_row_id"}) and _has_column(
+        plan, ROW_INDEX
+    ):
         return None
     positions = needs_positions or bool(needed.metadata_names & {"_pos", "_row_id"})
-    direct = needs_positions and not needed.metadata_columns and not facts and _prunes_metadata(spark)
+    direct = (
+        needs_positions and not needed.metadata_columns and not facts and _prunes_metadata(spark)
+    )
     locations = "_file" in needed.metadata_names and _FILE not in facts
     paths, sizes = (table.column(name).to_pylist() for name in ("file_path", "file_size_in_bytes"))
     with_positions = np.zeros(len(paths), np.bool_) if applied is None else applied.numbered
     all_facts = facts if applied is None else facts | applied.facts
     needs_keys = bool(all_facts) or needs_positions
-    numbers = by_rows(table.column("record_count").to_numpy(), with_positions) if needs_keys else None
+    numbers = (
+        by_rows(table.column("record_count").to_numpy(), with_positions) if needs_keys else None
+    )
     store = hadoop_options(spark, paths, storage)
-    files = ScannedFiles(plan.metadata.location, paths, sizes, numbers, narrowing.of_scan(paths, sources), store, positions, locations)
-    opened = open_files(spark, schema.add(ROW_INDEX, s.LongType()) if direct else schema, files, plan.options.split)
+    files = ScannedFiles(
+        plan.metadata.location,
+        paths,
+        sizes,
+        numbers,
+        narrowing.of_scan(paths, sources),
+        store,
+        positions,
+        locations,
+    )
+    opened = open_files(
+        spark, schema.add(ROW_INDEX, s.LongType()) if direct else schema, files, plan.options.split
+    )
     direct = direct or (opened.by_id and positions)
     narrowing.indexes.extend([files] if opened.by_id else [])
     scan, file_keys = opened.frame, None
@@ -291,7 +405,9 @@ def _scan(
         scan = file_keys.added(scan, needs_positions, direct)
     if not opened.by_id and not shape.by_name_too and group.file_names is None:
         scan = still_by_id(scan, spark, opened.files, storage)
-    scan = _with_metadata(scan, facts, needed, paths, ROW_INDEX if direct else "_metadata.row_index")
+    scan = _with_metadata(
+        scan, facts, needed, paths, ROW_INDEX if direct else "_metadata.row_index"
+    )
     if all_facts and file_keys is not None:
         scan = lookup.with_facts(scan, file_keys.numbers, all_facts, needed.time)
 
@@ -300,12 +416,18 @@ def _scan(
 
     if applied is not None:
         deleted_column = _DELETED if "_deleted" in needed.metadata_names else None
-        scan = applied.apply_to(scan, file_keys, keys, value, deleted_column, storage, mapping_of(plan))
+        scan = applied.apply_to(
+            scan, file_keys, keys, value, deleted_column, storage, mapping_of(plan)
+        )
     quick_column = shown_columns(spark)
 
     def column(field: i.NestedField) -> Column:
         barrier = _needs_barrier(field, group)
-        is_plain = field.field_id in sources and field.field_id not in shape.opaque and not is_rebuilt(field.field_type)
+        is_plain = (
+            field.field_id in sources
+            and field.field_id not in shape.opaque
+            and not is_rebuilt(field.field_type)
+        )
         if quick_column is None or field.doc or not is_plain:
             computed = value(field)
             return named_as(F.nanvl(computed, computed) if barrier else computed, field)
@@ -314,7 +436,11 @@ def _scan(
     def metadata_column(field: i.NestedField) -> Column:
         if field.name not in ("_file", "_pos", "_spec_id"):
             return _metadata_column(field, group)
-        return remembered(spark, f"{field.name} of {group.planned.spec.spec_id}", lambda: _metadata_column(field, group))
+        return remembered(
+            spark,
+            f"{field.name} of {group.planned.spec.spec_id}",
+            lambda: _metadata_column(field, group),
+        )
 
     return scan.select(*map(column, needed.columns), *map(metadata_column, needed.metadata_columns))
 
@@ -325,17 +451,28 @@ def _has_column(plan: Plan, name: str) -> bool:
 
 
 def _prunes_metadata(spark: Any) -> bool:
-    """Tell whether Spark reads only those fields of `_metadata` that a query uses; if not, it cannot read `ROW_INDEX` beside them."""
-    return str(spark.conf.get("spark.sql.optimizer.nestedSchemaPruning.enabled", "true")).lower() == "true"
+    """Tell whether Spark reads only those fields of `_metadata` that a query uses; if not, it
+    cannot read `ROW_INDEX` beside them.
+    """
+    return (
+        str(spark.conf.get("spark.sql.optimizer.nestedSchemaPruning.enabled", "true")).lower()
+        == "true"
+    )
 
 
-def _read_schema(shape: Shape, group: ScanGroup, needed: _ScanColumns) -> tuple[s.StructType, dict[int, str]]:
-    """Return the schema to give to the scan, and the names in it of the columns that the files hold, by field id."""
+def _read_schema(
+    shape: Shape, group: ScanGroup, needed: _ScanColumns
+) -> tuple[s.StructType, dict[int, str]]:
+    """Return the schema to give to the scan, and the names in it of the columns that the files
+    hold, by field id.
+    """
     by_name = None if group.file_names is None else dict(group.file_names)
     sources, fields = {}, []
     names_in_files = {n.lower() for n in (by_name or {}).values()}
     for field, column in zip(
-        (field for field in shape.fields if not isinstance(field.field_type, i.UnknownType)), shape.read_schema(needed.time), strict=True
+        (field for field in shape.fields if not isinstance(field.field_type, i.UnknownType)),
+        shape.read_schema(needed.time),
+        strict=True,
     ):
         if field.field_id in group.constants:
             continue
@@ -354,8 +491,12 @@ def _read_schema(shape: Shape, group: ScanGroup, needed: _ScanColumns) -> tuple[
     return s.StructType(fields), sources
 
 
-def _value(field: i.NestedField, sources: dict[int, str], group: ScanGroup, shape: Shape, time: bool) -> Column:
-    """Return the values of a table's column, before it gets its name. `sources`: as `_read_schema` returns them."""
+def _value(
+    field: i.NestedField, sources: dict[int, str], group: ScanGroup, shape: Shape, time: bool
+) -> Column:
+    """Return the values of a table's column, before it gets its name. `sources`: as `_read_schema`
+    returns them.
+    """
     if isinstance(field.field_type, i.UnknownType):
         return F.lit(None)
     if field.field_id in group.constants:
@@ -367,9 +508,10 @@ def _value(field: i.NestedField, sources: dict[int, str], group: ScanGroup, shap
 
 
 def _needs_barrier(f: i.NestedField, group: ScanGroup) -> bool:
-    """Tell whether filters on a column must not be pushed into Parquet. For floats and doubles Parquet takes -0.0 and 0.0 for different
-    values, and `d = 0` would lose rows. `nanvl(d, d)` has the values of d, and Spark pushes no filter on it. A column that is read by field
-    id needs no barrier: its invented name (`shape`) has the same effect at no cost."""
+    """Tell whether filters on a column must not be pushed into Parquet. For floats and doubles
+    Parquet takes -0.0 and 0.0 for different values, and `d = 0` would lose rows. `nanvl(d, d)` has
+    the values of d, and Spark pushes no filter on it. A column that is read by field id needs no
+    barrier: its invented name (`shape`) has the same effect at no cost."""
     return isinstance(f.field_type, i.FloatType | i.DoubleType) and group.file_names is not None
 
 
@@ -377,8 +519,12 @@ def _constant(field_id: int) -> str:
     return f"__frazil_constant_{field_id}"
 
 
-def _facts(plan: Plan, table: pa.Table, group: ScanGroup, needed: _ScanColumns) -> dict[str, tuple[pa.Array, i.IcebergType]]:
-    """Return, per name of a scan's column, the values per file (in the order of `table`) that the wanted columns need, and their type."""
+def _facts(
+    plan: Plan, table: pa.Table, group: ScanGroup, needed: _ScanColumns
+) -> dict[str, tuple[pa.Array, i.IcebergType]]:
+    """Return, per name of a scan's column, the values per file (in the order of `table`) that the
+    wanted columns need, and their type.
+    """
     facts: dict[str, tuple[pa.Array, i.IcebergType]] = {}
     spec = group.planned.spec
     if group.constants:
@@ -388,45 +534,73 @@ def _facts(plan: Plan, table: pa.Table, group: ScanGroup, needed: _ScanColumns) 
             if isinstance(field.transform, IdentityTransform)
         }
         values = lookup.partition_values(table, (partition_fields[c] for c in group.constants))
-        facts |= {_constant(c): (values[partition_fields[c][0]], partition_fields[c][1]) for c in group.constants}
+        facts |= {
+            _constant(c): (values[partition_fields[c][0]], partition_fields[c][1])
+            for c in group.constants
+        }
     for field in needed.metadata_columns:
         match field.name:
             case "_partition" if isinstance(field.field_type, i.StructType):
                 types = {member.field_id: member.field_type for member in field.field_type.fields}
                 values = lookup.partition_values(table, types.items())
                 ids_of_spec = {partition_field.field_id for partition_field in spec.fields}
-                facts |= {_partition_value(k): (v, types[k]) for k, v in values.items() if k in ids_of_spec}
+                facts |= {
+                    _partition_value(k): (v, types[k])
+                    for k, v in values.items()
+                    if k in ids_of_spec
+                }
             case "_row_id":
                 facts[_FIRST] = (_assigned(table.column("first_row_id")), i.LongType())
             case "_last_updated_sequence_number":
                 facts[_FIRST] = (_assigned(table.column("first_row_id")), i.LongType())
                 facts[_SEQUENCE] = (table.column("sequence_number").combine_chunks(), i.LongType())
-    if "_file" in needed.metadata_names and (locations := _locations_unlike_spark(table)) is not None:
+    if (
+        "_file" in needed.metadata_names
+        and (locations := _locations_unlike_spark(table)) is not None
+    ):
         facts[_FILE] = (locations, i.StringType())
     return facts
 
 
-def _with_metadata(scan: DataFrame, facts: Container[str], needed: _ScanColumns, paths: Sequence[str], row_index: str) -> DataFrame:
-    """Add the metadata columns that Spark's scan returns itself: the row's position and the file's location. `row_index`: the column that
-    holds the position."""
+def _with_metadata(
+    scan: DataFrame,
+    facts: Container[str],
+    needed: _ScanColumns,
+    paths: Sequence[str],
+    row_index: str,
+) -> DataFrame:
+    """Add the metadata columns that Spark's scan returns itself: the row's position and the file's
+    location. `row_index`: the column that holds the position."""
     if needed.metadata_names & {"_pos", "_row_id"}:
-        scan = scan.withColumn(_POS, remembered(scan.sparkSession, row_index, lambda: F.col(row_index)))
+        scan = scan.withColumn(
+            _POS, remembered(scan.sparkSession, row_index, lambda: F.col(row_index))
+        )
     if "_file" in needed.metadata_names and _FILE not in facts:
         own = _beginning(paths[0])
-        scan = scan.withColumn(_FILE, remembered(scan.sparkSession, f"_file {own}", lambda: _location(own)))
+        scan = scan.withColumn(
+            _FILE, remembered(scan.sparkSession, f"_file {own}", lambda: _location(own))
+        )
     return scan
 
 
 def _location(own: str | None) -> Column:
-    """Return the location of a row's file. `own`: see `_beginning`. This is no join with the files' locations, since Spark keeps a join
-    whose columns a query does not use."""
-    encoded = F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B"))  # percent-decoding takes "+" for a space
+    """Return the location of a row's file. `own`: see `_beginning`. This is no join with the files'
+    locations, since Spark keeps a join whose columns a query does not use."""
+    encoded = F.replace(
+        F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")
+    )  # percent-decoding takes "+" for a space
     location = F.url_decode(encoded)
-    return location if own in (None, _LOCAL) else F.concat(F.lit(own), F.substring(location, len(_LOCAL) + 1, _LONGEST))
+    return (
+        location
+        if own in (None, _LOCAL)
+        else F.concat(F.lit(own), F.substring(location, len(_LOCAL) + 1, _LONGEST))
+    )
 
 
 def _assigned(first_row_ids: pa.ChunkedArray) -> pa.Array:
-    """Return the first row ids, null for files to which the commit has still to assign one: of these only stored row ids count."""
+    """Return the first row ids, null for files to which the commit has still to assign one: of
+    these only stored row ids count.
+    """
     ids = first_row_ids.combine_chunks()
     return pc.if_else(pc.equal(ids, UNSETTLED), pa.scalar(None, ids.type), ids)
 
@@ -436,16 +610,17 @@ def _partition_value(field_id: int) -> str:
 
 
 def _locations_unlike_spark(table: pa.Table) -> pa.Array | None:
-    """Return the files' locations as manifests have them if they cannot be computed from what Spark returns: it spells some in another way
-    (`hdfs:///x`, doubled slashes), or those of local files begin in several ways. Else None."""
+    """Return the files' locations as manifests have them if they cannot be computed from what Spark
+    returns: it spells some in another way (`hdfs:///x`, doubled slashes), or those of local files
+    begin in several ways. Else None."""
     paths = table.column("file_path").combine_chunks()
     beginnings = set(map(_beginning, paths.to_pylist()))
     return paths if None in beginnings or len(beginnings) > 1 else None
 
 
 def _beginning(path: str) -> str | None:
-    """Return with what a location begins where Spark writes `file:/`, which is what other locations begin with; None where Spark's text
-    differs in more than that."""
+    """Return with what a location begins where Spark writes `file:/`, which is what other locations
+    begin with; None where Spark's text differs in more than that."""
     if scheme_of(path) != "file":
         return None if "//" in path.partition("://")[2] or path.startswith("hdfs:///") else _LOCAL
     text = path_text(path)
@@ -469,15 +644,26 @@ def _metadata_column(field: i.NestedField, group: ScanGroup) -> Column:
             assert isinstance(field.field_type, i.StructType)
             ids_of_spec = {x.field_id for x in spec.fields}
             members = [
-                F.col(_partition_value(x.field_id)) if x.field_id in ids_of_spec else F.lit(None).cast(spark_type(x.field_type, time=True))
+                F.col(_partition_value(x.field_id))
+                if x.field_id in ids_of_spec
+                else F.lit(None).cast(spark_type(x.field_type, time=True))
                 for x in field.field_type.fields
             ]
-            column = F.struct(*(member.alias(x.name) for member, x in zip(members, field.field_type.fields, strict=True)))
+            column = F.struct(
+                *(
+                    member.alias(x.name)
+                    for member, x in zip(members, field.field_type.fields, strict=True)
+                )
+            )
             column = column if field.field_type.fields else F.lit(None).cast("struct<>")
         case "_row_id":
             inherited = F.col(_FIRST) + F.col(_POS)
-            column = F.coalesce(F.col(_ROW_ID), inherited) if group.file_names is None else inherited
+            column = (
+                F.coalesce(F.col(_ROW_ID), inherited) if group.file_names is None else inherited
+            )
         case _:  # _last_updated_sequence_number
             inherited = F.when(F.col(_FIRST).isNotNull(), F.col(_SEQUENCE))
-            column = F.coalesce(F.col(_UPDATED), inherited) if group.file_names is None else inherited
+            column = (
+                F.coalesce(F.col(_UPDATED), inherited) if group.file_names is None else inherited
+            )
     return column.alias(field.name, metadata={})

@@ -1,12 +1,14 @@
-"""Refresh temporary views after a commit of this process, so that SQL over a view sees what was written, as with tables of Java Iceberg.
+"""Refresh temporary views after a commit of this process, so that SQL over a view sees what was
+written, as with tables of Java Iceberg.
 
-Why: a DataFrame is a value and keeps showing the snapshot that it was made from, cached or not. A temporary view is a name, from which
-users expect the table's current rows, in SQL, CACHE TABLE and `spark.table`. But Spark stores the DataFrame's plan under the view's name,
-and with it the files of the old snapshot.
+Why: a DataFrame is a value and keeps showing the snapshot that it was made from, cached or not. A
+temporary view is a name, from which users expect the table's current rows, in SQL, CACHE TABLE and
+`spark.table`. But Spark stores the DataFrame's plan under the view's name, and with it the files of
+the old snapshot.
 
-How: the root of each plan that `follow` is given carries a tag that refers to a `Followed`. After a commit, the plans of all temporary
-views are searched for tags of the table, the tagged parts are replaced by plans over the new snapshot, and the views that were in Spark's
-cache are cached again.
+How: the root of each plan that `follow` is given carries a tag that refers to a `Followed`. After a
+commit, the plans of all temporary views are searched for tags of the table, the tagged parts are
+replaced by plans over the new snapshot, and the views that were in Spark's cache are cached again.
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ from frazil.catalog import LoadedTable
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, is_stopped, jvm_of
 from frazil.spark.host.jvm_plans import written_plan
-from frazil.spark.host.jvm_views import CachedView, NumberedTag, PlanTags, TemporaryView, TemporaryViews, rewritten
+from frazil.spark.host.jvm_views import (
+    CachedView,
+    NumberedTag,
+    PlanTags,
+    TemporaryView,
+    TemporaryViews,
+    rewritten,
+)
 from frazil.spec.metadata import TableMetadata
 
 _LOG = logging.getLogger(__name__)
@@ -44,20 +53,30 @@ def _tags(jvm: Jvm) -> PlanTags:
 
 
 class Followed(NumberedTag):
-    """Hold a DataFrame's state of the table, and how to make it over another one; the value of the tag on its plan.
+    """Hold a DataFrame's state of the table, and how to make it over another one; the value of the
+    tag on its plan.
 
-    `_FRAMES` refers to it weakly: the plan in the JVM keeps it alive as long as a DataFrame or a view has the plan.
+    `_FRAMES` refers to it weakly: the plan in the JVM keeps it alive as long as a DataFrame or a
+    view has the plan.
     """
 
     def __init__(self, spark: Any, metadata: TableMetadata, make: Make):
         super().__init__(next(_NUMBERS))
         self.spark, self.make = spark, make
-        self.table, self.age, self.state = _table_of(metadata), _age_of(metadata), _state_of(metadata)
+        self.table, self.age, self.state = (
+            _table_of(metadata),
+            _age_of(metadata),
+            _state_of(metadata),
+        )
         _FRAMES[self.number] = self
 
     def is_behind(self, metadata: TableMetadata) -> bool:
         """Tell whether metadata of the same table is newer than the state that the DataFrame shows."""
-        return self.table == _table_of(metadata) and self.age <= _age_of(metadata) and self.state != _state_of(metadata)
+        return (
+            self.table == _table_of(metadata)
+            and self.age <= _age_of(metadata)
+            and self.state != _state_of(metadata)
+        )
 
 
 def _table_of(metadata: TableMetadata) -> str:
@@ -65,7 +84,9 @@ def _table_of(metadata: TableMetadata) -> str:
 
 
 def _age_of(metadata: TableMetadata) -> tuple[int, int]:
-    """Return what grows from commit to commit: the sequence number first, since two commits may share a millisecond."""
+    """Return what grows from commit to commit: the sequence number first, since two commits may
+    share a millisecond.
+    """
     return metadata.last_sequence_number, metadata.last_updated_ms
 
 
@@ -74,23 +95,31 @@ def _state_of(metadata: TableMetadata) -> Any:
 
 
 def follow(spark: Any, frame: Any, metadata: TableMetadata, make: Make) -> Any:
-    """Tag the plan of a DataFrame over a table's current state, and return the DataFrame. On Spark Connect, where plans cannot be reached,
-    or if Spark's tags have changed, nothing is tagged and views are not refreshed."""
+    """Tag the plan of a DataFrame over a table's current state, and return the DataFrame. On Spark
+    Connect, where plans cannot be reached, or if Spark's tags have changed, nothing is tagged and
+    views are not refreshed."""
     if (jvm := jvm_of(spark)) is not None:
         try:
             _tags(jvm).set(spark, written_plan(frame), Followed(spark, metadata, make))
         except NOT_AS_KNOWN as error:
-            fall_back("The tag of a plan", error, "Temporary views keep the rows that they were created with.")
+            fall_back(
+                "The tag of a plan",
+                error,
+                "Temporary views keep the rows that they were created with.",
+            )
     return frame
 
 
 def refresh(loaded: LoadedTable) -> None:
-    """Plan again, over a table's new state, the temporary views over its DataFrames, and cache again those that were cached.
+    """Plan again, over a table's new state, the temporary views over its DataFrames, and cache
+    again those that were cached.
 
-    Spark is not asked if no DataFrame of the table exists that a view could hold. Errors are logged as warnings, since the commit has
-    succeeded by now.
+    Spark is not asked if no DataFrame of the table exists that a view could hold. Errors are logged
+    as warnings, since the commit has succeeded by now.
     """
-    alive = [f for ref in _FRAMES.valuerefs() if (f := ref()) is not None]  # valuerefs() is a copy: other threads may add DataFrames
+    alive = [
+        f for ref in _FRAMES.valuerefs() if (f := ref()) is not None
+    ]  # valuerefs() is a copy: other threads may add DataFrames
     behind = [f for f in alive if f.is_behind(loaded.metadata)]
     sessions = {id(f.spark): f.spark for f in behind}
     with _REFRESHING:
@@ -106,8 +135,9 @@ def refresh(loaded: LoadedTable) -> None:
 
 @dataclass
 class _Refresh:
-    """Refresh the temporary views of one session after one commit. `frames`: the DataFrames over the new state, by the number of the
-    `Followed` that they replace and its occurrence in a plan."""
+    """Refresh the temporary views of one session after one commit. `frames`: the DataFrames over
+    the new state, by the number of the `Followed` that they replace and its occurrence in a plan.
+    """
 
     spark: Any
     loaded: LoadedTable
@@ -119,19 +149,29 @@ class _Refresh:
         assert jvm is not None
         views = TemporaryViews(self.spark, jvm)
         all_views = list(views)
-        cached = [] if views.nothing_is_cached else [c for view in all_views if (c := self._cached(jvm, views, view)) is not None]
+        cached = (
+            []
+            if views.nothing_is_cached
+            else [c for view in all_views if (c := self._cached(jvm, views, view)) is not None]
+        )
         for view in all_views:
             if view.plan is not None and (plan := self._new_plan(jvm, view)) is not None:
                 views.replace(view, plan)
         for cached_view in cached:
-            if cached_view.by_name:  # what was cached as a DataFrame stays cached, since the DataFrame keeps its rows
+            if (
+                cached_view.by_name
+            ):  # what was cached as a DataFrame stays cached, since the DataFrame keeps its rows
                 views.uncache(cached_view)
         for cached_view in cached:
             views.cache_again(cached_view)
 
     def _cached(self, jvm: Jvm, views: TemporaryViews, view: TemporaryView) -> CachedView | None:
-        """Return a view's entry in Spark's cache if its plan contains a DataFrame of an older state of the table, else None."""
-        with contextlib.suppress(Exception):  # a view may have become invalid for reasons that have nothing to do with this commit
+        """Return a view's entry in Spark's cache if its plan contains a DataFrame of an older state
+        of the table, else None.
+        """
+        with contextlib.suppress(
+            Exception
+        ):  # a view may have become invalid for reasons that have nothing to do with this commit
             if (cached := views.cached(view)) is not None:
                 search = _Replacement(jvm, self.loaded.metadata, None)
                 search.run(cached.plan)
@@ -140,7 +180,9 @@ class _Refresh:
         return None
 
     def _new_plan(self, jvm: Jvm, view: TemporaryView) -> Any:
-        """Return a view's plan over the table's new state; None if it does not show the table, or cannot be made over the new state."""
+        """Return a view's plan over the table's new state; None if it does not show the table, or
+        cannot be made over the new state.
+        """
         replacement = _Replacement(jvm, self.loaded.metadata, self._plan_of)
         plan = replacement.run(view.plan)
         if replacement.error is not None:
@@ -150,8 +192,9 @@ class _Refresh:
         return plan if replacement.count else None
 
     def _plan_of(self, followed: Followed, occurrence: int) -> Any:
-        """Return the plan of a DataFrame over the table's new state. A DataFrame that occurs twice in a plan (a self-join) gets a plan per
-        occurrence, as the columns of both sides need different ids."""
+        """Return the plan of a DataFrame over the table's new state. A DataFrame that occurs twice
+        in a plan (a self-join) gets a plan per occurrence, as the columns of both sides need
+        different ids."""
         key = (followed.number, occurrence)
         if key not in self.frames:
             self.frames[key] = followed.make(self.loaded)
@@ -159,12 +202,16 @@ class _Refresh:
 
 
 class _Replacement:
-    """Replace the tagged parts of a plan, sub-queries included, that show an older state of a table; with `plan_of` None, only count them.
+    """Replace the tagged parts of a plan, sub-queries included, that show an older state of a
+    table; with `plan_of` None, only count them.
 
-    An error ends the replacement and is kept in `error`: raised into the JVM, it would come back as an error of py4j.
+    An error ends the replacement and is kept in `error`: raised into the JVM, it would come back as
+    an error of py4j.
     """
 
-    def __init__(self, jvm: Jvm, metadata: TableMetadata, plan_of: Callable[[Followed, int], Any] | None):
+    def __init__(
+        self, jvm: Jvm, metadata: TableMetadata, plan_of: Callable[[Followed, int], Any] | None
+    ):
         self._metadata, self._plan_of, self._tags = metadata, plan_of, _tags(jvm)
         self._occurrences: dict[int, int] = {}
         self.error: Exception | None = None
@@ -183,12 +230,16 @@ class _Replacement:
         followed = None if number is None else _FRAMES.get(number)
         if followed is None or self.error is not None or not followed.is_behind(self._metadata):
             return node
-        occurrence = self._occurrences[followed.number] = self._occurrences.get(followed.number, 0) + 1
+        occurrence = self._occurrences[followed.number] = (
+            self._occurrences.get(followed.number, 0) + 1
+        )
         if self._plan_of is None:
             return node
         try:
             plan = self._tags.under_columns_of(node, self._plan_of(followed, occurrence))
-            self._tags.set(followed.spark, plan, Followed(followed.spark, self._metadata, followed.make))
+            self._tags.set(
+                followed.spark, plan, Followed(followed.spark, self._metadata, followed.make)
+            )
             return plan
         except Exception as e:
             self.error = e

@@ -1,8 +1,11 @@
-"""Implement Spark's `FileIndex` in Python: when a scan is about to run, Spark passes it the query's filters and gets the files to read.
+"""Implement Spark's `FileIndex` in Python: when a scan is about to run, Spark passes it the query's
+filters and gets the files to read.
 
-Why not `spark.read.parquet(*files)`: with an index of our own, filters that are put on a DataFrame after it was made still prune files by
-Iceberg's metadata; Spark lists no directories; and every file can have a number that is read at no cost per row. The number is the value of
-a partition column, each file being a partition of its own. Deletes and facts of files are joined to rows by it (`file_keys`).
+Why not `spark.read.parquet(*files)`: with an index of our own, filters that are put on a DataFrame
+after it was made still prune files by Iceberg's metadata; Spark lists no directories; and every
+file can have a number that is read at no cost per row. The number is the value of a partition
+column, each file being a partition of its own. Deletes and facts of files are joined to rows by it
+(`file_keys`).
 """
 
 from __future__ import annotations
@@ -42,53 +45,81 @@ def titled(title: str) -> Iterator[None]:
 
 
 Prune = Callable[[Sequence[Pushed]], Sequence[int] | None]
-"""Return the places, among a scan's files, of those that may hold rows for the filters; None: all of them may."""
+"""Return the places, among a scan's files, of those that may hold rows for the filters; None: all
+of them may.
+"""
 
 
 class FileIndex:
     """Hold the files of a scan, and answer the JVM's calls of Spark's interface FileIndex.
 
-    `numbers`: a number per file, which the scan shows in the column `FILE`; `prune`: prunes files by the filters of a query. `relations`
-    makes the scan over this index (`ParquetRelations.scan`).
+    `numbers`: a number per file, which the scan shows in the column `FILE`; `prune`: prunes files
+    by the filters of a query. `relations` makes the scan over this index (`ParquetRelations.scan`).
     """
 
     Java = implementing(FILE_INDEX)
 
-    def __init__(self, jvm: Jvm, root: str, paths: Sequence[str], sizes: Sequence[int], numbers: Sequence[int] | None, prune: Prune):
+    def __init__(
+        self,
+        jvm: Jvm,
+        root: str,
+        paths: Sequence[str],
+        sizes: Sequence[int],
+        numbers: Sequence[int] | None,
+        prune: Prune,
+    ):
         if (relations := _KNOWN.get(jvm)) is None:
             relations = _KNOWN[jvm] = ParquetRelations(jvm, FileIndex, FILE)
-        self.relations, self._texts, self._none, self._root, self._prune = relations, jvm.texts, jvm.none, root, prune
+        self.relations, self._texts, self._none, self._root, self._prune = (
+            relations,
+            jvm.texts,
+            jvm.none,
+            root,
+            prune,
+        )
         self._paths, self._sizes, self._numbers, self.title = paths, sizes, numbers, _TITLE.get()
 
     def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:
-        """Return the files to read, as Spark's partition directories: those that may hold rows for the data filters."""
+        """Return the files to read, as Spark's partition directories: those that may hold rows for
+        the data filters.
+        """
         self._check(partition_filters)
         try:
             places = self._prune(filters_of(data_filters))
         except Exception as e:  # for example, a manifest that can no longer be read: the query still returns the right rows from all files
             _LOG.warning("Filters prune no files of %s: %s", self._root, e)
             places = None
-        return self._all if places is None or len(places) == len(self._paths) else self._listing(places)
+        return (
+            self._all
+            if places is None or len(places) == len(self._paths)
+            else self._listing(places)
+        )
 
     @cached_property
     def _all(self) -> Any:
         return self._listing(range(len(self._paths)))
 
     def _check(self, partition_filters: Any) -> None:
-        """Raise AssertionError for a filter on the column of numbers: Spark leaves filters on partition columns to the index, and this one
-        does not apply them. Frazil puts no filter on the column; a join may add IsNotNull, which is always true. Spark also passes filters
+        """Raise AssertionError for a filter on the column of numbers: Spark leaves filters on
+        partition columns to the index, and this one does not apply them. Frazil puts no filter on
+        the column; a join may add IsNotNull, which is always true. Spark also passes filters
         without any column here, but evaluates those after the scan."""
         for condition in each(partition_filters):
             if (kind := kind_of(condition)) != NodeKind.IS_NOT_NULL and has_references(condition):
-                raise AssertionError(f"Spark filters the files of {self._root} by the internal column {FILE} ({kind}): not supported.")
+                raise AssertionError(
+                    f"Spark filters the files of {self._root} by the internal column {FILE} ({kind}): not supported."
+                )
 
     def _listing(self, places: Sequence[int]) -> Any:
         numbers = None if self._numbers is None else [self._numbers[n] for n in places]
-        return self.relations.listing([path_text(self._paths[n]) for n in places], [self._length(n) for n in places], numbers)
+        return self.relations.listing(
+            [path_text(self._paths[n]) for n in places], [self._length(n) for n in places], numbers
+        )
 
     def _length(self, place: int) -> int:
-        """Return a file's length in bytes: of local files the real one, since some writers record another size in manifests and the look-up
-        is quick; else the one in the manifest, as Java Iceberg does."""
+        """Return a file's length in bytes: of local files the real one, since some writers record
+        another size in manifests and the look-up is quick; else the one in the manifest, as Java
+        Iceberg does."""
         if scheme_of(self._paths[place]) == "file":
             with contextlib.suppress(OSError):
                 return os.path.getsize(local_path_of(self._paths[place]))
@@ -96,7 +127,9 @@ class FileIndex:
 
     @cached_property
     def _name(self) -> str:
-        """Return a text that is the same for indexes of the same files, by which Spark recognises equal scans."""
+        """Return a text that is the same for indexes of the same files, by which Spark recognises
+        equal scans.
+        """
         content = "\n".join((self._root, *self._paths, *map(str, self._numbers or ()))).encode()
         return f"Frazil({hashlib.sha256(content).hexdigest()})"
 
@@ -120,7 +153,9 @@ class FileIndex:
         return sum(self._sizes)
 
     def partitionSchema(self) -> Any:
-        """Return the StructType of the partition columns: `FILE` where files have numbers, else none."""
+        """Return the StructType of the partition columns: `FILE` where files have numbers, else
+        none.
+        """
         return self.relations.no_columns if self._numbers is None else self.relations.numbers
 
     def metadataOpsTimeNs(self) -> Any:
@@ -140,5 +175,7 @@ class FileIndex:
         return int(self._name[7:14], 16)
 
     def equals(self, other: Any) -> bool:
-        """Compare by `toString`: an object of this class arrives as a Java proxy, which answers with this class's text."""
+        """Compare by `toString`: an object of this class arrives as a Java proxy, which answers
+        with this class's text.
+        """
         return other is not None and str(other.toString()) == self._name

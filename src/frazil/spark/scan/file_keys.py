@@ -1,9 +1,11 @@
-"""Give each file of a scan a key, a long, by which Spark joins deletes and facts to its rows. To join by path, Spark would compare strings.
+"""Give each file of a scan a key, a long, by which Spark joins deletes and facts to its rows. To
+join by path, Spark would compare strings.
 
-Files of a `FileIndex` have the numbers that Frazil gives them. On Spark Connect, which has no such index, the key is
-`xxhash64(_metadata.file_path)`: the driver knows all paths of a scan and computes the same hashes (XXH64 with seed 42, as in Spark). Each
-key begins a span of `SPAN` keys, one per 65,536 rows of the file (`chunk_key`). If two spans overlap, or one would pass the largest long,
-the paths are hashed again with a salt.
+Files of a `FileIndex` have the numbers that Frazil gives them. On Spark Connect, which has no such
+index, the key is `xxhash64(_metadata.file_path)`: the driver knows all paths of a scan and computes
+the same hashes (XXH64 with seed 42, as in Spark). Each key begins a span of `SPAN` keys, one per
+65,536 rows of the file (`chunk_key`). If two spans overlap, or one would pass the largest long, the
+paths are hashed again with a salt.
 """
 
 from __future__ import annotations
@@ -24,19 +26,27 @@ from frazil.spark.scan.paths import spark_text
 Numbers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 ROW = "__frazil_row"
-ROW_INDEX = "_tmp_metadata_row_index"  # the column behind `_metadata.row_index`; reading it saves a struct per row
+# the column behind `_metadata.row_index`; reading it saves a struct per row
+ROW_INDEX = "_tmp_metadata_row_index"
 UNIT = 64  # rows per word of a bitmap
 SPAN = 1 << 20  # keys per file, one per 65,536 rows: up to 68 billion rows
 _SEED = 42
 _P1, _P2, _P3, _P4, _P5 = (
-    np.uint64(p) for p in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
+    np.uint64(p)
+    for p in (
+        0x9E3779B185EBCA87,
+        0xC2B2AE3D27D4EB4F,
+        0x165667B19E3779F9,
+        0x85EBCA77C2B2AE63,
+        0x27D4EB2F165667C5,
+    )
 )
 
 
 @dataclass(frozen=True, eq=False)
 class FileKeys:
-    """Hold the keys of a scan's files. `numbers[i]`: the key of the i-th file; `text`: the SQL of a row's key, None if the scan has the
-    column `FILE` already."""
+    """Hold the keys of a scan's files. `numbers[i]`: the key of the i-th file; `text`: the SQL of a
+    row's key, None if the scan has the column `FILE` already."""
 
     numbers: Numbers
     text: str | None
@@ -48,21 +58,35 @@ class FileKeys:
 
     @classmethod
     def of(cls, paths: Sequence[str]) -> FileKeys:
-        """Return the keys of files, hashed from their locations; two spellings of one location have one key."""
+        """Return the keys of files, hashed from their locations; two spellings of one location have
+        one key.
+        """
         texts = [spark_text(p) for p in paths]
         for attempt in itertools.count():
             salt = f"{attempt}" if attempt else ""
             numbers = xxhash64([salt + t for t in texts])
-            if apart(xxhash64([salt + t for t in set(texts)]) if len(set(texts)) < len(texts) else numbers):
-                return cls(numbers, f"xxhash64(concat('{salt}', _metadata.file_path))" if salt else "xxhash64(_metadata.file_path)")
+            if apart(
+                xxhash64([salt + t for t in set(texts)])
+                if len(set(texts)) < len(texts)
+                else numbers
+            ):
+                return cls(
+                    numbers,
+                    f"xxhash64(concat('{salt}', _metadata.file_path))"
+                    if salt
+                    else "xxhash64(_metadata.file_path)",
+                )
         raise AssertionError
 
     def added(self, scan: DataFrame, rows: bool = False, direct: bool = False) -> DataFrame:
-        """Return a scan with each row's file key as `FILE`, and if `rows` the row's position in its file as `ROW`. `direct`: the scan has
-        the column `ROW_INDEX`. A row without a position fails the query, since its deletes could not be applied."""
+        """Return a scan with each row's file key as `FILE`, and if `rows` the row's position in its
+        file as `ROW`. `direct`: the scan has the column `ROW_INDEX`. A row without a position fails
+        the query, since its deletes could not be applied."""
         row_index = ROW_INDEX if direct else "_metadata.row_index"
         row = f"coalesce({row_index}, CAST(raise_error('Spark did not return the position of a row in its file.') AS BIGINT)) AS {ROW}"
-        return scan.selectExpr("*", *([f"{self.text} AS {FILE}"] if self.text else []), *([row] if rows else []))
+        return scan.selectExpr(
+            "*", *([f"{self.text} AS {FILE}"] if self.text else []), *([row] if rows else [])
+        )
 
 
 def counted(count: int) -> Numbers:
@@ -71,16 +95,19 @@ def counted(count: int) -> Numbers:
 
 
 def by_rows(rows: Numbers, numbered: npt.NDArray[np.bool_]) -> Numbers:
-    """Return keys for files with these numbers of rows: the position of the file's first row when the rows of all `numbered` files are
-    counted through, each file beginning at a multiple of `UNIT`. So one bitmap can hold the deletes of all these files. The keys of the
-    other files follow."""
+    """Return keys for files with these numbers of rows: the position of the file's first row when
+    the rows of all `numbered` files are counted through, each file beginning at a multiple of
+    `UNIT`. So one bitmap can hold the deletes of all these files. The keys of the other files
+    follow."""
     units = np.where(numbered, np.maximum(-(-rows // UNIT), 1), 0)
     first_units = np.cumsum(units) - units
     return np.where(numbered, first_units, units.sum() + np.cumsum(~numbered) - 1) * UNIT
 
 
 def apart(numbers: Numbers) -> bool:
-    """Tell whether the spans of keys that begin at these numbers neither overlap nor exceed a long (which would be an error in Spark)."""
+    """Tell whether the spans of keys that begin at these numbers neither overlap nor exceed a long
+    (which would be an error in Spark).
+    """
     ascending = np.sort(numbers)
     if not len(ascending):
         return True
@@ -89,24 +116,36 @@ def apart(numbers: Numbers) -> bool:
 
 
 def chunk_key() -> Column:
-    """Return the key of a row's chunk: its file's key plus the number of the chunk of 65,536 rows in which the row lies."""
+    """Return the key of a row's chunk: its file's key plus the number of the chunk of 65,536 rows
+    in which the row lies.
+    """
     return F.col(FILE) + F.shiftright(F.col(ROW), 16)
 
 
 def same_files(scan: DataFrame, paths: Sequence[str]) -> bool:
-    """Tell whether Spark spells the files of a scan as `spark_text` expects. If not, the hashes differ, and no delete would be applied."""
-    return {re.sub("^file://(?=/)", "file:", t) for t in scan.inputFiles()} == {spark_text(p) for p in paths}
+    """Tell whether Spark spells the files of a scan as `spark_text` expects. If not, the hashes
+    differ, and no delete would be applied.
+    """
+    return {re.sub("^file://(?=/)", "file:", t) for t in scan.inputFiles()} == {
+        spark_text(p) for p in paths
+    }
 
 
 def xxhash64(texts: Sequence[str]) -> Numbers:
-    """Compute Spark's `xxhash64` of each text. Texts of equal length are hashed together, vectorised."""
+    """Compute Spark's `xxhash64` of each text. Texts of equal length are hashed together,
+    vectorised.
+    """
     raw = [t.encode() for t in texts]
     lengths = np.array([len(b) for b in raw], np.int64)
     hashes = np.zeros(len(raw), np.uint64)
     with np.errstate(over="ignore"):
         for length in np.unique(lengths):
             places = np.flatnonzero(lengths == length)
-            hashes[places] = _hashed(np.frombuffer(b"".join(raw[i] for i in places), np.uint8).reshape(len(places), int(length)))
+            hashes[places] = _hashed(
+                np.frombuffer(b"".join(raw[i] for i in places), np.uint8).reshape(
+                    len(places), int(length)
+                )
+            )
     return hashes.view(np.int64)
 
 
@@ -118,14 +157,24 @@ def _hashed(data: npt.NDArray[np.uint8]) -> Words:
     """Compute XXH64 of byte strings of equal length, one per row of `data`."""
     count, length = data.shape
     seed, word_count = np.uint64(_SEED), length // 8
-    words = np.ascontiguousarray(data[:, : word_count * 8]).view(np.uint64).reshape(count, word_count)
+    words = (
+        np.ascontiguousarray(data[:, : word_count * 8]).view(np.uint64).reshape(count, word_count)
+    )
     words_done = 0
     if length >= 32:
-        lanes = [np.full(count, s, np.uint64) for s in (seed + _P1 + _P2, seed + _P2, seed, seed - _P1)]
+        lanes = [
+            np.full(count, s, np.uint64) for s in (seed + _P1 + _P2, seed + _P2, seed, seed - _P1)
+        ]
         while words_done + 4 <= word_count:
-            lanes = [_rotated(v + words[:, words_done + number] * _P2, 31) * _P1 for number, v in enumerate(lanes)]
+            lanes = [
+                _rotated(v + words[:, words_done + number] * _P2, 31) * _P1
+                for number, v in enumerate(lanes)
+            ]
             words_done += 4
-        hashes = sum((_rotated(v, r) for v, r in zip(lanes, (1, 7, 12, 18), strict=True)), np.zeros(count, np.uint64))
+        hashes = sum(
+            (_rotated(v, r) for v, r in zip(lanes, (1, 7, 12, 18), strict=True)),
+            np.zeros(count, np.uint64),
+        )
         for v in lanes:
             hashes = (hashes ^ (_rotated(v * _P2, 31) * _P1)) * _P1 + _P4
     else:

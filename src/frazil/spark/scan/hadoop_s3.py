@@ -1,9 +1,10 @@
-"""Tell Hadoop's S3 file system (hadoop-aws) how a catalog's properties, or the keys that it vends with a table, reach buckets, so that
-Spark's own scan opens `s3://` files.
+"""Tell Hadoop's S3 file system (hadoop-aws) how a catalog's properties, or the keys that it vends
+with a table, reach buckets, so that Spark's own scan opens `s3://` files.
 
-Iceberg tables name their files `s3://…`, and catalogs hold the endpoint and the keys; Hadoop knows only `s3a://…` and settings of its own.
-The settings travel as options of one scan. Hadoop keeps one file system per bucket and process, with the settings that opened it first,
-so a bucket which the session, another catalog, or another table reaches in another way is left to Arrow.
+Iceberg tables name their files `s3://…`, and catalogs hold the endpoint and the keys; Hadoop knows
+only `s3a://…` and settings of its own. The settings travel as options of one scan. Hadoop keeps one
+file system per bucket and process, with the settings that opened it first, so a bucket which the
+session, another catalog, or another table reaches in another way is left to Arrow.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from frazil.storage.locations import scheme_of
 from frazil.storage.object_options import options, s3_endpoint, s3_region
 
 _LOG = logging.getLogger("frazil.spark")
-_OPENED: dict[tuple[int, str], dict[str, str]] = {}  # by JVM and bucket, the settings that its file system was opened with
+_OPENED: dict[
+    tuple[int, str], dict[str, str]
+] = {}  # by JVM and bucket, the settings that its file system was opened with
 _TOLD: set[str] = set()
 
 
@@ -38,10 +41,11 @@ def is_s3(location: str) -> bool:
 
 
 def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | None:
-    """Return the options of Hadoop with which Spark's scan opens the files of a location's bucket; None if it cannot.
+    """Return the options of Hadoop with which Spark's scan opens the files of a location's bucket;
+    None if it cannot.
 
-    It cannot where credentials expire, where hadoop-aws is not on the class path, and where the session or an earlier scan reaches the
-    bucket by other settings.
+    It cannot where credentials expire, where hadoop-aws is not on the class path, and where the
+    session or an earlier scan reaches the bucket by other settings.
     """
     properties = lasting_properties(storage, location)
     if (jvm := jvm_of(spark)) is None or properties is None:
@@ -55,16 +59,26 @@ def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | 
             f"start the session with spark.jars.packages=org.apache.hadoop:hadoop-aws:{hadoop_version(spark)}."
         )
         return None
-    options("s3", dict(properties))  # so that what no client is made by (a host that only the server named) is refused here, too
-    if dict(properties).get("s3.sse.type", "").lower() == "custom":  # Spark would show the key in its plans
-        tell_once(f"Files at {bucket} are read by Arrow in Python tasks, since they are encrypted by a key of yours (s3.sse.type=custom).")
+    options(
+        "s3", dict(properties)
+    )  # so that what no client is made by (a host that only the server named) is refused here, too
+    if (
+        dict(properties).get("s3.sse.type", "").lower() == "custom"
+    ):  # Spark would show the key in its plans
+        tell_once(
+            f"Files at {bucket} are read by Arrow in Python tasks, since they are encrypted by a key of yours (s3.sse.type=custom)."
+        )
         return None
     if chooses_aws(dict(properties)):
-        tell_once(f"Files at {bucket} are read by Arrow in Python tasks, since Spark's own scan knows no profile or role of the catalog's.")
+        tell_once(
+            f"Files at {bucket} are read by Arrow in Python tasks, since Spark's own scan knows no profile or role of the catalog's."
+        )
         return None
     settings = _settings(dict(properties))
     if (key := _contradicting(spark, after_scheme.partition("/")[0], settings)) is not None:
-        tell_once(f"Files at {bucket} are read by Arrow in Python tasks, since spark.hadoop.{key} is not what the catalog says.")
+        tell_once(
+            f"Files at {bucket} are read by Arrow in Python tasks, since spark.hadoop.{key} is not what the catalog says."
+        )
         return None
     if not own:
         settings[f"fs.{scheme}.impl"] = S3A_FILE_SYSTEM
@@ -77,18 +91,34 @@ def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | 
 
 
 _ENDPOINT = "fs.s3a.endpoint"
-# Settings of the session that contradict the catalog's, if they differ; others (time limits, whether to use TLS) are a matter of taste.
+# Settings of the session that contradict the catalog's, if they differ; others (time limits,
+# whether to use TLS) are a matter of taste.
 _CHOSEN = {_ENDPOINT, "fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.session.token"}
-_OF_BUCKET = {*_CHOSEN, "fs.s3a.aws.credentials.provider", "fs.s3a.path.style.access", "fs.s3a.endpoint.region"}
-_KEY_STORES = ("hadoop.security.credential.provider.path", "fs.s3a.security.credential.provider.path")  # of which keys are taken first
+_OF_BUCKET = {
+    *_CHOSEN,
+    "fs.s3a.aws.credentials.provider",
+    "fs.s3a.path.style.access",
+    "fs.s3a.endpoint.region",
+}
+_KEY_STORES = (
+    "hadoop.security.credential.provider.path",
+    "fs.s3a.security.credential.provider.path",
+)  # of which keys are taken first
 _AMAZON = re.compile(r"(?:https?://)?(?:[\w.-]+\.)?amazonaws\.com(?:\.cn)?/*")
 
 
 def _contradicting(spark: Any, bucket: str, settings: dict[str, str]) -> str | None:
-    """Find a setting of the session by which its scans would reach a bucket in another way than the catalog says. Those of the bucket
-    alone (`fs.s3a.bucket.<bucket>.…`) count before the options of a scan, and an endpoint counts also where the catalog names none."""
-    general = {f"fs.s3a.bucket.{bucket}.{key.removeprefix('fs.s3a.')}": key for key in _OF_BUCKET} | {key: key for key in _CHOSEN}
-    stores = (*_KEY_STORES, f"fs.s3a.bucket.{bucket}.security.credential.provider.path") if "fs.s3a.access.key" in settings else ()
+    """Find a setting of the session by which its scans would reach a bucket in another way than the
+    catalog says. Those of the bucket alone (`fs.s3a.bucket.<bucket>.…`) count before the options of
+    a scan, and an endpoint counts also where the catalog names none."""
+    general = {
+        f"fs.s3a.bucket.{bucket}.{key.removeprefix('fs.s3a.')}": key for key in _OF_BUCKET
+    } | {key: key for key in _CHOSEN}
+    stores = (
+        (*_KEY_STORES, f"fs.s3a.bucket.{bucket}.security.credential.provider.path")
+        if "fs.s3a.access.key" in settings
+        else ()
+    )
     for key, value in hadoop_settings(spark, [*general, *stores]).items():
         wanted = settings.get(general.get(key, ""))
         if key in stores or (wanted and value != wanted):
@@ -105,10 +135,11 @@ def _settings(properties: dict[str, str]) -> dict[str, str]:
         return properties.get(f"s3.{name}", properties.get(f"client.{name}"))
 
     settings: dict[str, str | None] = {
-        "fs.s3a.access.key": s3_option("access-key-id"), "fs.s3a.secret.key": s3_option("secret-access-key"),
+        "fs.s3a.access.key": s3_option("access-key-id"),
+        "fs.s3a.secret.key": s3_option("secret-access-key"),
         "fs.s3a.session.token": s3_option("session-token"),
         "fs.s3a.endpoint.region": s3_option("region"),
-    }  # fmt: skip
+    }
     if endpoint := s3_endpoint(properties):
         settings[_ENDPOINT] = endpoint
         settings["fs.s3a.connection.ssl.enabled"] = str(endpoint.startswith("https://")).lower()
@@ -119,15 +150,22 @@ def _settings(properties: dict[str, str]) -> dict[str, str]:
     if properties.get("s3.anonymous", "").lower() == "true":
         settings["fs.s3a.aws.credentials.provider"] = S3A_ANONYMOUS
     elif s3_option("access-key-id"):
-        settings["fs.s3a.aws.credentials.provider"] = S3A_SESSION_KEYS if s3_option("session-token") else S3A_KEYS
-    for name, key in (("connect-timeout", "fs.s3a.connection.establish.timeout"), ("request-timeout", "fs.s3a.connection.timeout")):
+        settings["fs.s3a.aws.credentials.provider"] = (
+            S3A_SESSION_KEYS if s3_option("session-token") else S3A_KEYS
+        )
+    for name, key in (
+        ("connect-timeout", "fs.s3a.connection.establish.timeout"),
+        ("request-timeout", "fs.s3a.connection.timeout"),
+    ):
         if (seconds := properties.get(f"s3.{name}")) is not None:
             settings[key] = f"{round(float(seconds) * 1000)}ms"
     return {key: value for key, value in settings.items() if value}
 
 
 def _is_virtual(properties: dict[str, str]) -> bool:
-    """Tell whether the bucket is part of the host's name: never at an endpoint of one's own, unless the properties say so."""
+    """Tell whether the bucket is part of the host's name: never at an endpoint of one's own, unless
+    the properties say so.
+    """
     if (virtual := properties.get("s3.force-virtual-addressing")) is not None:
         return virtual.lower() == "true"
     return properties.get("s3.path-style-access", "true").lower() == "false"

@@ -24,11 +24,12 @@ OnRun = Callable[[Sequence[Bound], frozenset[str] | None], None]
 
 @dataclass(frozen=True, eq=False)
 class Narrowing:
-    """Prune the files of one read, which may consist of several scans. The last answers are kept: the scans of a read get the same filters,
-    and a DataFrame is often used more than once.
+    """Prune the files of one read, which may consist of several scans. The last answers are kept:
+    the scans of a read get the same filters, and a DataFrame is often used more than once.
 
-    `on_run`: called when a query asks for its files, with its filters and the files that these leave (None: all). `indexes`: the file
-    indexes of the read's scans, which Spark asks for files; none where Spark was given paths.
+    `on_run`: called when a query asks for its files, with its filters and the files that these
+    leave (None: all). `indexes`: the file indexes of the read's scans, which Spark asks for files;
+    none where Spark was given paths.
     """
 
     plan: Plan
@@ -43,13 +44,23 @@ class Narrowing:
         return bool(self.indexes)
 
     def of_scan(self, paths: Sequence[str], sources: Mapping[int, str]) -> Prune:
-        """Return the function that prunes the files of one scan. `sources`: the scan's name of each column, by field id."""
-        schema = Schema(*(replace(f, name=sources[f.field_id]) for f in self.plan.schema.fields if f.field_id in sources))
+        """Return the function that prunes the files of one scan. `sources`: the scan's name of each
+        column, by field id.
+        """
+        schema = Schema(
+            *(
+                replace(f, name=sources[f.field_id])
+                for f in self.plan.schema.fields
+                if f.field_id in sources
+            )
+        )
 
         def prune(filters: Sequence[Pushed]) -> list[int] | None:
             bound = []
             for f in filters:
-                with contextlib.suppress(FrazilError):  # a filter that cannot be bound prunes nothing; Spark still applies it to rows
+                with contextlib.suppress(
+                    FrazilError
+                ):  # a filter that cannot be bound prunes nothing; Spark still applies it to rows
                     bound.append(bind(f.predicate, schema, zone=f.zone))
             row_filter = conjunction(bound)
             files = self._may_hold(row_filter, schema)
@@ -66,7 +77,9 @@ class Narrowing:
         return self._answers.get(row_filter)
 
     def _report_run(self, row_filter: Bound, files: frozenset[str] | None) -> None:
-        """Call `on_run` once per query: each scan of a query asks for its files, within a moment and with the same filters."""
+        """Call `on_run` once per query: each scan of a query asks for its files, within a moment
+        and with the same filters.
+        """
         now, last = time.monotonic(), self._runs.get(row_filter)
         if self.on_run is None or (last is not None and now - last < _SAME_QUERY_SECONDS):
             return

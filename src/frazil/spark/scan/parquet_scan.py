@@ -1,5 +1,6 @@
-"""Open Spark's Parquet scan over a list of files, by field id: over a `FileIndex`, or where there is none (on Spark Connect, or if Spark's
-FileIndex has changed) by `spark.read` with the files' paths."""
+"""Open Spark's Parquet scan over a list of files, by field id: over a `FileIndex`, or where there
+is none (on Spark Connect, or if Spark's FileIndex has changed) by `spark.read` with the files'
+paths."""
 
 from __future__ import annotations
 
@@ -26,19 +27,24 @@ _OPTIONS = {
 }  # fmt: skip
 _USUAL = SplitOptions()
 _SPLIT, _COST = "spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes"
-_LEAST_PARTITIONS = "spark.sql.files.minPartitionNum"  # if there would be fewer, Spark makes splits smaller than asked
+# if there would be fewer, Spark makes splits smaller than asked
+_LEAST_PARTITIONS = "spark.sql.files.minPartitionNum"
 _THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _LEAST_SPLIT = 4 << 10
-"""The smallest split in bytes. Iceberg splits files at row groups, but Spark at any byte: smaller splits would mostly hold no row group."""
+"""The smallest split in bytes. Iceberg splits files at row groups, but Spark at any byte: smaller
+splits would mostly hold no row group.
+"""
 
 
 @dataclass(frozen=True)
 class ScannedFiles:
-    """Hold the files of one scan. `root`: the table's location; `sizes`: bytes per file; `numbers`: a distinct number per file, None if the
-    rows need no file keys; `prune`: prunes the files by the filters of a query; `hadoop`: options by which Hadoop opens their store.
+    """Hold the files of one scan. `root`: the table's location; `sizes`: bytes per file; `numbers`:
+    a distinct number per file, None if the rows need no file keys; `prune`: prunes the files by the
+    filters of a query; `hadoop`: options by which Hadoop opens their store.
 
-    `positions`, `locations`: a scan over a `FileIndex` shows each row's position as `ROW_INDEX`, and the file's as `_metadata.file_path`.
-    Spark reads the whole of `_metadata` where a query uses none of it, so a scan has no more of it than is asked for.
+    `positions`, `locations`: a scan over a `FileIndex` shows each row's position as `ROW_INDEX`,
+    and the file's as `_metadata.file_path`. Spark reads the whole of `_metadata` where a query uses
+    none of it, so a scan has no more of it than is asked for.
     """
 
     root: str
@@ -53,23 +59,29 @@ class ScannedFiles:
 
 @dataclass(frozen=True, eq=False)
 class OpenedScan:
-    """Hold an opened scan. `by_id`: it was opened over a `FileIndex`, and so reads by field id whatever is set on the running session."""
+    """Hold an opened scan. `by_id`: it was opened over a `FileIndex`, and so reads by field id
+    whatever is set on the running session.
+    """
 
     frame: DataFrame
     files: ScannedFiles
     by_id: bool
 
     def keys(self) -> FileKeys | None:
-        """Return the keys of files that have numbers; None if keys must be hashed from paths and Spark spells the paths in another way."""
+        """Return the keys of files that have numbers; None if keys must be hashed from paths and
+        Spark spells the paths in another way.
+        """
         if self.by_id:
             assert self.files.numbers is not None
             return FileKeys.given(self.files.numbers)
         return FileKeys.of(self.files.paths) if same_files(self.frame, self.files.paths) else None
 
 
-def open_files(spark: Any, schema: s.StructType, files: ScannedFiles, split: SplitOptions = _USUAL) -> OpenedScan:
-    """Open Spark's Parquet scan of exactly these files. `split`: the size of splits and the cost of opening a file; by default, and always
-    without a `FileIndex`, the session's settings apply."""
+def open_files(
+    spark: Any, schema: s.StructType, files: ScannedFiles, split: SplitOptions = _USUAL
+) -> OpenedScan:
+    """Open Spark's Parquet scan of exactly these files. `split`: the size of splits and the cost of
+    opening a file; by default, and always without a `FileIndex`, the session's settings apply."""
     if (jvm := jvm_of(spark)) is not None:
         try:
             return OpenedScan(_by_index(spark, jvm, schema, files, split), files, True)
@@ -78,24 +90,41 @@ def open_files(spark: Any, schema: s.StructType, files: ScannedFiles, split: Spl
     enable_ids(spark)
     globs = list(map(as_glob, files.paths))
     with _without_listing_job(spark, len(globs)):
-        return OpenedScan(spark.read.format("parquet").schema(schema).options(**_OPTIONS, **files.hadoop).load(globs), files, False)
+        return OpenedScan(
+            spark.read.format("parquet")
+            .schema(schema)
+            .options(**_OPTIONS, **files.hadoop)
+            .load(globs),
+            files,
+            False,
+        )
 
 
-def _by_index(spark: Any, jvm: Jvm, schema: s.StructType, files: ScannedFiles, split: SplitOptions) -> DataFrame:
+def _by_index(
+    spark: Any, jvm: Jvm, schema: s.StructType, files: ScannedFiles, split: SplitOptions
+) -> DataFrame:
     """Open the scan over a `FileIndex`, which Spark asks for the files when the query runs."""
-    settings = {} if split == _USUAL else {_SPLIT: str(max(split.split_size, _LEAST_SPLIT)), _COST: str(split.open_file_cost)}
+    settings = (
+        {}
+        if split == _USUAL
+        else {_SPLIT: str(max(split.split_size, _LEAST_SPLIT)), _COST: str(split.open_file_cost)}
+    )
     settings |= {} if split.adaptive else {_LEAST_PARTITIONS: "1"}
     numbers = None if files.numbers is None else files.numbers.tolist()
     index = FileIndex(jvm, files.root, files.paths, files.sizes, numbers, files.prune)
     if files.positions and ROW_INDEX not in schema.names:
         schema = s.StructType([*schema.fields, s.StructField(ROW_INDEX, s.LongType())])
     options = {**_OPTIONS, **files.hadoop}
-    return index.relations.scan(spark, scan_session(spark, jvm, settings), schema, index, options, locations=files.locations)
+    return index.relations.scan(
+        spark, scan_session(spark, jvm, settings), schema, index, options, locations=files.locations
+    )
 
 
 @contextlib.contextmanager
 def _without_listing_job(spark: Any, count: int) -> Iterator[None]:
-    """Keep Spark from starting a job that lists so many paths: 5,000 files then take 10 s to open instead of 0.6 s."""
+    """Keep Spark from starting a job that lists so many paths: 5,000 files then take 10 s to open
+    instead of 0.6 s.
+    """
     if count <= int(spark.conf.get(_THRESHOLD)):
         yield
         return

@@ -1,5 +1,5 @@
-"""Spell locations of files for Spark, which takes glob patterns as paths and returns `_metadata.file_path` as a URI, and tell which files
-Spark's own scan can open."""
+"""Spell locations of files for Spark, which takes glob patterns as paths and returns
+`_metadata.file_path` as a URI, and tell which files Spark's own scan can open."""
 
 from __future__ import annotations
 
@@ -16,23 +16,36 @@ from frazil.storage.locations import collapsed, local_path_of, normalise, scheme
 from frazil.storage.precedence import host_of
 
 _GLOB = re.compile(r"([*?\[\]{}\\])")
-_UNENCODED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~'()*:@&=+$,;/")
+_UNENCODED = frozenset(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~'()*:@&=+$,;/"
+)
 _LINE_ENDS = re.compile(r"[\n\r]")
 
 
 def as_glob(location: str) -> str:
-    """Escape a location so that Spark does not take characters such as `*` and `[` in it for a glob pattern."""
+    """Escape a location so that Spark does not take characters such as `*` and `[` in it for a glob
+    pattern.
+    """
     return _GLOB.sub(r"\\\1", location)
 
 
 def is_hidden(location: str) -> bool:
-    """Tell whether Spark's scan would skip a file because of its name, or could not be given its path."""
+    """Tell whether Spark's scan would skip a file because of its name, or could not be given its
+    path.
+    """
     name = location.rpartition("/")[2]
-    return name.startswith(("_", ".")) or name.endswith("._COPYING_") or bool(_LINE_ENDS.search(location)) or "\\" in location
+    return (
+        name.startswith(("_", "."))
+        or name.endswith("._COPYING_")
+        or bool(_LINE_ENDS.search(location))
+        or "\\" in location
+    )
 
 
 def spark_text(location: str) -> str:
-    """Return what `_metadata.file_path` holds for a location: Hadoop's Path, percent-encoded as by java.net.URI."""
+    """Return what `_metadata.file_path` holds for a location: Hadoop's Path, percent-encoded as by
+    java.net.URI.
+    """
     file_system, path = _split(location)
     return file_system + _percent_encoded(path)
 
@@ -43,7 +56,9 @@ def path_text(location: str) -> str:
 
 
 def _split(location: str) -> tuple[str, str]:
-    """Split a location into scheme and authority, and path, in which doubled slashes and `/./` are collapsed, as in Hadoop's Path."""
+    """Split a location into scheme and authority, and path, in which doubled slashes and `/./` are
+    collapsed, as in Hadoop's Path.
+    """
     if scheme_of(location) == "file":
         return "file:", collapsed(local_path_of(location))
     scheme, _, rest = location.partition(":")
@@ -68,10 +83,12 @@ Answers = dict[tuple[str, tuple[tuple[str, str], ...]], bool]
 
 
 def jvm_can_open(spark: Any, location: str, known: Answers, storage: Storage) -> bool:
-    """Tell whether the JVM can open a location, that is, has a Hadoop file system for its scheme. `known` keeps the answers.
+    """Tell whether the JVM can open a location, that is, has a Hadoop file system for its scheme.
+    `known` keeps the answers.
 
-    False where the catalog signs requests or vends credentials that expire, which is logged once per store: a Hadoop file system keeps
-    those it was opened with, and a DataFrame its options, so that a scan may outlive them. Keys without an end are handed on.
+    False where the catalog signs requests or vends credentials that expire, which is logged once
+    per store: a Hadoop file system keeps those it was opened with, and a DataFrame its options, so
+    that a scan may outlive them. Keys without an end are handed on.
     """
     if scheme_of(location) == "file":
         return True
@@ -95,26 +112,43 @@ def _can_open(spark: Any, location: str, store: str, storage: Storage) -> bool:
         return s3_options(spark, storage, location) is not None
     if not has_file_system(spark, location.partition(":")[0]):
         return False
-    return _is_same_cluster(spark, store, storage) if scheme_of(location) == "hdfs" else _knows_cloud(spark, location, store, storage)
+    return (
+        _is_same_cluster(spark, store, storage)
+        if scheme_of(location) == "hdfs"
+        else _knows_cloud(spark, location, store, storage)
+    )
 
 
-_ACCOUNT = ("fs.azure.account.key", "fs.azure.account.auth.type", "fs.azure.sas.fixed.token", "fs.azure.sas.token.provider.type")
+_ACCOUNT = (
+    "fs.azure.account.key",
+    "fs.azure.account.auth.type",
+    "fs.azure.sas.fixed.token",
+    "fs.azure.sas.token.provider.type",
+)
 _GOOGLE = (
     "fs.gs.auth.type", "google.cloud.auth.type", "fs.gs.auth.service.account.json.keyfile", "fs.gs.auth.access.token.provider",
     "google.cloud.auth.service.account.json.keyfile", "fs.gs.auth.access.token.provider.impl",
 )  # fmt: skip
-_DEFAULT = "COMPUTE_ENGINE"  # how Hadoop's own file system for Google asks for credentials where nobody has said how
+# how Hadoop's own file system for Google asks for credentials where nobody has said how
+_DEFAULT = "COMPUTE_ENGINE"
 
 
 def _knows_cloud(spark: Any, location: str, store: str, storage: Storage) -> bool:
-    """Tell whether the session itself says how to reach a store of Azure or Google for which the catalog has properties: these do not reach
-    the JVM."""
+    """Tell whether the session itself says how to reach a store of Azure or Google for which the
+    catalog has properties: these do not reach the JVM."""
     stem, keys = ("adls.", _ACCOUNT) if scheme_of(location) == "abfss" else ("gcs.", _GOOGLE)
-    own_properties = {key: value for key, value in catalog_properties(storage) if key.startswith(stem)}
+    own_properties = {
+        key: value for key, value in catalog_properties(storage) if key.startswith(stem)
+    }
     if not own_properties:
         return True
     host = host_of(location)
-    is_known = any(value != _DEFAULT for value in hadoop_settings(spark, [*keys, *(f"{key}.{host}" for key in keys if host)]).values())
+    is_known = any(
+        value != _DEFAULT
+        for value in hadoop_settings(
+            spark, [*keys, *(f"{key}.{host}" for key in keys if host)]
+        ).values()
+    )
     if (address := own_properties.get("gcs.service.host")) is not None:
         root = hadoop_settings(spark, ["fs.gs.storage.root.url"]).get("fs.gs.storage.root.url", "")
         is_known = root.rstrip("/") == address.rstrip("/")
@@ -125,23 +159,41 @@ def _knows_cloud(spark: Any, location: str, store: str, storage: Storage) -> boo
 
 
 def _is_same_cluster(spark: Any, store: str, storage: Storage) -> bool:
-    """Tell whether the JVM means the same HDFS cluster as Frazil by `hdfs://authority`, or by `hdfs://` in locations without one, and knows
-    the name service. A catalog's own properties (`hdfs.host`, `hadoop.dfs.…`) do not reach the JVM."""
+    """Tell whether the JVM means the same HDFS cluster as Frazil by `hdfs://authority`, or by
+    `hdfs://` in locations without one, and knows the name service. A catalog's own properties
+    (`hdfs.host`, `hadoop.dfs.…`) do not reach the JVM."""
     settings, authority = hdfs_settings_of(storage, f"{store}/"), store.removeprefix("hdfs://")
     if settings is None:
         return True
     if not authority:
         authority = settings.authority or ""
-        if normalise(hadoop_settings(spark, ["fs.defaultFS"]).get("fs.defaultFS", "")) != normalise(f"hdfs://{authority}"):
+        if normalise(hadoop_settings(spark, ["fs.defaultFS"]).get("fs.defaultFS", "")) != normalise(
+            f"hdfs://{authority}"
+        ):
             return False
     nodes = f"dfs.ha.namenodes.{authority}"
-    addresses = [f"dfs.namenode.rpc-address.{authority}.{node.strip()}" for node in settings.config.get(nodes, "").split(",")]
-    own_keys = [key for key in (nodes, f"dfs.namenode.rpc-address.{authority}", *addresses) if key in settings.config]
+    addresses = [
+        f"dfs.namenode.rpc-address.{authority}.{node.strip()}"
+        for node in settings.config.get(nodes, "").split(",")
+    ]
+    own_keys = [
+        key
+        for key in (nodes, f"dfs.namenode.rpc-address.{authority}", *addresses)
+        if key in settings.config
+    ]
     session_settings = hadoop_settings(spark, own_keys)
     return all(session_settings.get(key) == settings.config[key] for key in own_keys)
 
 
 def hadoop_options(spark: Any, locations: Sequence[str], storage: Storage) -> dict[str, str]:
-    """Return the options of a scan by which Hadoop opens the stores of its files, of each of which `jvm_can_open` said that it can."""
-    stores = {"/".join(location.split("/", 3)[:3]): location for location in locations if is_s3(location)}
-    return {key: value for location in stores.values() for key, value in (s3_options(spark, storage, location) or {}).items()}
+    """Return the options of a scan by which Hadoop opens the stores of its files, of each of which
+    `jvm_can_open` said that it can.
+    """
+    stores = {
+        "/".join(location.split("/", 3)[:3]): location for location in locations if is_s3(location)
+    }
+    return {
+        key: value
+        for location in stores.values()
+        for key, value in (s3_options(spark, storage, location) or {}).items()
+    }

@@ -1,5 +1,5 @@
-"""Find out which columns data files hold, from manifests where they count the column's values, else from Parquet footers; and whether Spark
-would convert a file's dates from its old calendar."""
+"""Find out which columns data files hold, from manifests where they count the column's values, else
+from Parquet footers; and whether Spark would convert a file's dates from its old calendar."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from frazil.storage.local import regular_path
 
 _THREADS = 16
 _MOST_FOOTERS = 20_000
-_footers: OrderedDict[str, _FooterFacts] = OrderedDict()  # by path; they stay valid, since data files never change
+_footers: OrderedDict[str, _FooterFacts] = (
+    OrderedDict()
+)  # by path; they stay valid, since data files never change
 _lock = threading.Lock()
 
 
@@ -34,12 +36,16 @@ class _FooterFacts:
 
 
 def file_schemas(paths: Sequence[str], storage: Storage) -> dict[str, ParquetNode]:
-    """Return the Parquet schema of each file, by path, from its footer. Footers are read by 16 threads; the last 20,000 are cached."""
+    """Return the Parquet schema of each file, by path, from its footer. Footers are read by 16
+    threads; the last 20,000 are cached.
+    """
     return {path: facts.root for path, facts in _facts_of(paths, storage).items()}
 
 
 def in_old_calendar(paths: Sequence[str], storage: Storage) -> set[str]:
-    """Return those files whose dates and timestamps Spark would convert from its old calendar (`spark_calendar`); no other reader does."""
+    """Return those files whose dates and timestamps Spark would convert from its old calendar
+    (`spark_calendar`); no other reader does.
+    """
     return {path for path, facts in _facts_of(paths, storage).items() if facts.old_calendar}
 
 
@@ -49,7 +55,9 @@ def _facts_of(paths: Sequence[str], storage: Storage) -> dict[str, _FooterFacts]
     missing = [p for p in paths if p not in facts]
     if missing:
         with ThreadPoolExecutor(min(_THREADS, len(missing))) as pool:
-            for path, footer in zip(missing, pool.map(lambda p: _footer_of(p, storage), missing), strict=True):
+            for path, footer in zip(
+                missing, pool.map(lambda p: _footer_of(p, storage), missing), strict=True
+            ):
                 facts[path] = _FooterFacts(footer.root, may_be_marked(footer.after))
                 with _lock:
                     _footers[path] = facts[path]
@@ -71,7 +79,9 @@ def _footer_of(path: str, storage: Storage) -> Footer:
 
 
 def without_nulls(path: str, ids: Iterable[int], storage: Storage) -> frozenset[int]:
-    """Return which of these top-level columns (field ids) hold no null in a Parquet file, by the statistics in its footer."""
+    """Return which of these top-level columns (field ids) hold no null in a Parquet file, by the
+    statistics in its footer.
+    """
     with reading(path, "parquet"), storage.open_input(path) as source:
         footer = pq.read_metadata(source)
     names = {f.field_id: f.name for f in file_schemas([path], storage)[path].children}
@@ -80,19 +90,29 @@ def without_nulls(path: str, ids: Iterable[int], storage: Storage) -> frozenset[
     for field_id in ids:
         if (place := places.get(names.get(field_id, ""))) is not None:
             chunks = [footer.row_group(g).column(place) for g in range(footer.num_row_groups)]
-            if all(c.is_stats_set and c.statistics.has_null_count and c.statistics.null_count == 0 for c in chunks):
+            if all(
+                c.is_stats_set and c.statistics.has_null_count and c.statistics.null_count == 0
+                for c in chunks
+            ):
                 required.add(field_id)
     return frozenset(required)
 
 
-def missing_columns(plan: Plan, storage: Storage, paths: Sequence[str], ids: Iterable[int]) -> dict[str, frozenset[int]]:
-    """Return, by path, the columns (field ids) that files lack; files that have all of `ids` are left out.
+def missing_columns(
+    plan: Plan, storage: Storage, paths: Sequence[str], ids: Iterable[int]
+) -> dict[str, frozenset[int]]:
+    """Return, by path, the columns (field ids) that files lack; files that have all of `ids` are
+    left out.
 
     A column whose values a manifest counts is in the file, so that most footers need not be read.
     """
     wanted = sorted(ids)
     counted = _counted(plan, storage, paths, wanted)
-    unsure = [path for path, ids_of_file in zip(paths, counted, strict=True) if len(ids_of_file) < len(wanted)]
+    unsure = [
+        path
+        for path, ids_of_file in zip(paths, counted, strict=True)
+        if len(ids_of_file) < len(wanted)
+    ]
     schemas = file_schemas(unsure, storage)
     missing = {}
     for path in unsure:
@@ -102,7 +122,9 @@ def missing_columns(plan: Plan, storage: Storage, paths: Sequence[str], ids: Ite
     return missing
 
 
-def _counted(plan: Plan, storage: Storage, paths: Sequence[str], ids: Sequence[int]) -> list[set[int]]:
+def _counted(
+    plan: Plan, storage: Storage, paths: Sequence[str], ids: Sequence[int]
+) -> list[set[int]]:
     """Return per path the field ids whose values its manifest entry counts."""
     counted: list[set[int]] = [set() for _ in paths]
     known_paths = pa.array(paths, pa.string())

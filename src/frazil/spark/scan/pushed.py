@@ -1,8 +1,10 @@
-"""Convert the filters that Spark pushes into a scan from Catalyst expressions to predicates with which planning can prune files.
+"""Convert the filters that Spark pushes into a scan from Catalyst expressions to predicates with
+which planning can prune files.
 
-A filter is converted node by node from Catalyst's JSON. Its SQL text would be ambiguous: it prints timestamps in local time, a column named
-`null` like the constant, and a user's function like the built-in one of that name. A filter that contains anything not listed here prunes
-no files, which is safe: Spark applies every filter to the rows itself.
+A filter is converted node by node from Catalyst's JSON. Its SQL text would be ambiguous: it prints
+timestamps in local time, a column named `null` like the constant, and a user's function like the
+built-in one of that name. A filter that contains anything not listed here prunes no files, which is
+safe: Spark applies every filter to the rows itself.
 """
 
 from __future__ import annotations
@@ -16,7 +18,14 @@ from typing import Any
 from frazil.expr import nodes as n
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import each
-from frazil.spark.host.jvm_plans import FilterNode, NodeKind, descendant, filter_nodes, in_set_values, literal_value
+from frazil.spark.host.jvm_plans import (
+    FilterNode,
+    NodeKind,
+    descendant,
+    filter_nodes,
+    in_set_values,
+    literal_value,
+)
 from frazil.spec import types as i
 
 _PAIRS: dict[str, Callable[..., n.Predicate]] = {
@@ -34,8 +43,8 @@ _MOST_CONSTANTS = 10_000  # of an IN list; a longer one prunes no files
 
 @dataclass(frozen=True)
 class Pushed:
-    """Hold a pushed filter, with the scan's names of columns. `zone`: the time zone of its casts from timestamp to date, which Spark fixed
-    when it analysed the query."""
+    """Hold a pushed filter, with the scan's names of columns. `zone`: the time zone of its casts
+    from timestamp to date, which Spark fixed when it analysed the query."""
 
     predicate: n.Predicate
     zone: str = "UTC"
@@ -46,7 +55,9 @@ class _Unknown(Exception):
 
 
 def filters_of(expressions: Any) -> list[Pushed]:
-    """Return the filters among a Scala sequence of Catalyst expressions that can be converted; the others prune no files."""
+    """Return the filters among a Scala sequence of Catalyst expressions that can be converted; the
+    others prune no files.
+    """
     filters = []
     for expression in each(expressions):
         try:
@@ -64,8 +75,9 @@ def filters_of(expressions: Any) -> list[Pushed]:
 
 @dataclass(eq=False)
 class _CatalystReader:
-    """Convert one Catalyst expression. `nodes`: those of its JSON, each before its children. `expression`: the JVM's object, which is used
-    where the JSON is ambiguous: dates and timestamps, and the values of InSet."""
+    """Convert one Catalyst expression. `nodes`: those of its JSON, each before its children.
+    `expression`: the JVM's object, which is used where the JSON is ambiguous: dates and timestamps,
+    and the values of InSet."""
 
     expression: Any
     nodes: list[FilterNode]
@@ -73,7 +85,9 @@ class _CatalystReader:
     next_node: int = 0
 
     def node(self, path: Sequence[int]) -> n.Expression:
-        """Convert the next node of the list. `path`: the positions of children that lead to it from the root."""
+        """Convert the next node of the list. `path`: the positions of children that lead to it from
+        the root.
+        """
         node = self.nodes[self.next_node]
         self.next_node += 1
         kind = node.kind
@@ -81,7 +95,10 @@ class _CatalystReader:
             return n.Reference(node.column, (node.column,))
         if kind == NodeKind.LITERAL:
             is_ambiguous = node.type in ("date", "timestamp")
-            return _constant(literal_value(descendant(self.expression, path)) if is_ambiguous else node.value, node.type)
+            return _constant(
+                literal_value(descendant(self.expression, path)) if is_ambiguous else node.value,
+                node.type,
+            )
         if kind == NodeKind.CAST:
             return self._date(node, path)
         if kind not in _NODES:
@@ -103,9 +120,15 @@ class _CatalystReader:
         return [_constant(None if text == "null" else int(text), type_) for text in texts]
 
     def _date(self, cast: FilterNode, path: Sequence[int]) -> n.Expression:
-        """Convert a cast of a timestamp column to date. Other casts are not converted: what they return depends on ANSI mode."""
+        """Convert a cast of a timestamp column to date. Other casts are not converted: what they
+        return depends on ANSI mode.
+        """
         child = self.nodes[self.next_node]
-        if cast.type != "date" or child.kind != NodeKind.ATTRIBUTE or child.type not in ("timestamp", "timestamp_ntz"):
+        if (
+            cast.type != "date"
+            or child.kind != NodeKind.ATTRIBUTE
+            or child.type not in ("timestamp", "timestamp_ntz")
+        ):
             raise _Unknown
         if child.type == "timestamp":
             if not cast.zone:
@@ -122,7 +145,9 @@ def _member(struct_column: n.Expression, name: Any) -> n.Expression:
 
 
 def _constant(value: Any, type_: Any) -> n.Expression:
-    """Convert a constant of a Catalyst type. `value`: its text, or Spark's internal value (days, microseconds)."""
+    """Convert a constant of a Catalyst type. `value`: its text, or Spark's internal value (days,
+    microseconds).
+    """
     if value is None:
         return n.Literal(None)
     match type_:

@@ -1,5 +1,6 @@
-"""Select the columns of a scan under the table's names with few calls to the JVM: PySpark's own functions make some fifteen per column
-to record the caller's line, which takes time where a table is wide or the JVM has just started."""
+"""Select the columns of a scan under the table's names with few calls to the JVM: PySpark's own
+functions make some fifteen per column to record the caller's line, which takes time where a table
+is wide or the JVM has just started."""
 
 from __future__ import annotations
 
@@ -14,11 +15,15 @@ from frazil.spark.host.jvm import Jvm, jvm_of
 _REMEMBERED: weakref.WeakKeyDictionary[Jvm, dict[str, Column]] = weakref.WeakKeyDictionary()
 _MOST = 256
 Shown = Callable[[str, str, bool], Column]
-"""Return the column `source` (back-quoted) as `name`, without metadata; with `barrier`, Spark pushes no filter on it into the scan."""
+"""Return the column `source` (back-quoted) as `name`, without metadata; with `barrier`, Spark
+pushes no filter on it into the scan.
+"""
 
 
 def shown_columns(spark: Any) -> Shown | None:
-    """Return the function that selects a column by source, name and barrier (`Jvm.named_column`); None on Spark Connect."""
+    """Return the function that selects a column by source, name and barrier (`Jvm.named_column`);
+    None on Spark Connect.
+    """
     jvm = jvm_of(spark)
     return None if jvm is None else jvm.named_column
 
@@ -30,7 +35,9 @@ def renamed(spark: Any, column: Column, name: str) -> Column:
 
 
 def remembered(spark: Any, text: str, make: Callable[[], Column]) -> Column:
-    """Return a column that is the same for each scan, made at the first call for it. `text`: tells it from others."""
+    """Return a column that is the same for each scan, made at the first call for it. `text`: tells
+    it from others.
+    """
     if (jvm := jvm_of(spark)) is None:
         return make()
     columns = _REMEMBERED.setdefault(jvm, {})

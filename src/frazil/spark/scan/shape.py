@@ -1,13 +1,17 @@
-"""Make the read schema for Spark's Parquet scan: types with field ids, and names with which Spark reads the right columns.
+"""Make the read schema for Spark's Parquet scan: types with field ids, and names with which Spark
+reads the right columns.
 
-Spark selects columns by field id, but pushes filters into Parquet by name. If a column's name (or that of a field nested in it, in any
-case) ever belonged to another id, a pushed filter could be applied to the other column of a file. Such a column is read under an invented
-name, which no file has, so that Spark pushes nothing for it. The same is done for floats and doubles, since Parquet takes -0.0 and 0.0 for
-different values and Spark does not, and for columns with constants that Spark's push-down cannot hold (`misread`).
+Spark selects columns by field id, but pushes filters into Parquet by name. If a column's name (or
+that of a field nested in it, in any case) ever belonged to another id, a pushed filter could be
+applied to the other column of a file. Such a column is read under an invented name, which no file
+has, so that Spark pushes nothing for it. The same is done for floats and doubles, since Parquet
+takes -0.0 and 0.0 for different values and Spark does not, and for columns with constants that
+Spark's push-down cannot hold (`misread`).
 
-If a query needs only a part of a nested column, Spark drops the column's field ids from the read schema, and matches by name. So a nested
-column that has an invented name, or in which a field was renamed, is read whole (`opaque`): a cast that changes nothing but the ids in the
-type keeps Spark from pruning it.
+If a query needs only a part of a nested column, Spark drops the column's field ids from the read
+schema, and matches by name. So a nested column that has an invented name, or in which a field was
+renamed, is read whole (`opaque`): a cast that changes nothing but the ids in the type keeps Spark
+from pruning it.
 """
 
 from __future__ import annotations
@@ -37,16 +41,22 @@ from frazil.spec.types import (
 )
 
 ID = "parquet.field.id"
-_RESERVED = ("_metadata", "_tmp_metadata_row_index", "__frazil_")  # the scan's own columns have these names, or names that begin so
+_RESERVED = (
+    "_metadata",
+    "_tmp_metadata_row_index",
+    "__frazil_",
+)  # the scan's own columns have these names, or names that begin so
 
 
 @dataclass(frozen=True)
 class Shape:
     """Hold the columns to read and their `names` in the read schema, by field id.
 
-    `by_name_too`: matching by name would return the same rows, since no name ever changed. `sensitive`: ids of columns that Spark's scan
-    would fill wrongly in files that lack them (defaults inside structs, defaults of binary types). `opaque`: ids of nested columns that
-    Spark must not prune. `misread`: ids of columns on which Spark must push no filter (`misread.misread_columns`).
+    `by_name_too`: matching by name would return the same rows, since no name ever changed.
+    `sensitive`: ids of columns that Spark's scan would fill wrongly in files that lack them
+    (defaults inside structs, defaults of binary types). `opaque`: ids of nested columns that Spark
+    must not prune. `misread`: ids of columns on which Spark must push no filter
+    (`misread.misread_columns`).
     """
 
     fields: tuple[NestedField, ...]
@@ -57,15 +67,26 @@ class Shape:
     misread: frozenset[int] = frozenset()
 
     def read_schema(self, time: bool) -> s.StructType:
-        """Return the schema to give to Spark's scan. `time`: whether the session has Spark's TIME type switched on."""
-        return s.StructType([read_field(f, self.names[f.field_id], time) for f in self.fields if not isinstance(f.field_type, UnknownType)])
+        """Return the schema to give to Spark's scan. `time`: whether the session has Spark's TIME
+        type switched on.
+        """
+        return s.StructType(
+            [
+                read_field(f, self.names[f.field_id], time)
+                for f in self.fields
+                if not isinstance(f.field_type, UnknownType)
+            ]
+        )
 
 
 def shape_of(
-    metadata: TableMetadata, fields: Iterable[NestedField], complete: bool = True, misread: frozenset[int] = frozenset()
+    metadata: TableMetadata,
+    fields: Iterable[NestedField],
+    complete: bool = True,
+    misread: frozenset[int] = frozenset(),
 ) -> Shape:
-    """Decide how to read these top-level columns of a table. `complete`: the metadata lists every schema that files were written with.
-    `misread`: as in Shape."""
+    """Decide how to read these top-level columns of a table. `complete`: the metadata lists every
+    schema that files were written with. `misread`: as in Shape."""
     schema = Schema(*fields)
     ids_of, names_of = _history(metadata)
     complete = complete and history_is_complete(metadata)
@@ -80,21 +101,35 @@ def shape_of(
         if not complete or len(names_of.get(field_id, ())) > 1:
             renamed.add(top)
     used_names = {path.partition(".")[0] for path in ids_of}
-    names = {f.field_id: _invented(f.field_id, used_names) if f.field_id in unsafe else f.name for f in schema.fields}
+    names = {
+        f.field_id: _invented(f.field_id, used_names) if f.field_id in unsafe else f.name
+        for f in schema.fields
+    }
     nested = {f.field_id for f in schema.fields if children(f.field_type)}
     opaque = frozenset(nested & (unsafe | renamed))
-    return Shape(schema.fields, names, not (unsafe or renamed), frozenset(_sensitive(schema)), opaque, misread)
+    return Shape(
+        schema.fields,
+        names,
+        not (unsafe or renamed),
+        frozenset(_sensitive(schema)),
+        opaque,
+        misread,
+    )
 
 
 def _is_pushed_float(schema: Schema, field_id: int) -> bool:
-    """Tell whether a field is a float or double for which Spark pushes filters; it pushes none for fields inside lists and maps."""
+    """Tell whether a field is a float or double for which Spark pushes filters; it pushes none for
+    fields inside lists and maps.
+    """
     parents = (schema.by_id[p].field_type for p in schema.parents[field_id])
-    return isinstance(schema.by_id[field_id].field_type, FloatType | DoubleType) and all(isinstance(t, StructType) for t in parents)
+    return isinstance(schema.by_id[field_id].field_type, FloatType | DoubleType) and all(
+        isinstance(t, StructType) for t in parents
+    )
 
 
 def history_is_complete(metadata: TableMetadata) -> bool:
-    """Tell whether the metadata still lists every schema that files may have been written with: the ids of schemas and columns have no gap,
-    and the oldest snapshot names its schema."""
+    """Tell whether the metadata still lists every schema that files may have been written with: the
+    ids of schemas and columns have no gap, and the oldest snapshot names its schema."""
     schema_ids = {schema.schema_id for schema in metadata.schemas}
     column_ids = {field_id for schema in metadata.schemas for field_id in schema.by_id}
     oldest = metadata.snapshots[0] if len(metadata.snapshots) else None
@@ -106,7 +141,9 @@ def history_is_complete(metadata: TableMetadata) -> bool:
 
 
 def _history(metadata: TableMetadata) -> tuple[dict[str, set[int]], dict[int, set[str]]]:
-    """Return field ids by lower-cased full name, and full names by id, of all schemas, with names as files spell them (`file_name`)."""
+    """Return field ids by lower-cased full name, and full names by id, of all schemas, with names
+    as files spell them (`file_name`).
+    """
     ids_of: dict[str, set[int]] = {}
     names_of: dict[int, set[str]] = {}
     for schema in metadata.schemas:
@@ -119,8 +156,8 @@ def _history(metadata: TableMetadata) -> tuple[dict[str, set[int]], dict[int, se
 
 
 def file_name(name: str) -> str:
-    """Return a column's name as Java Iceberg spells it in files: a character that Avro does not allow becomes `_x` and its code (a dot is
-    `_x2E`)."""
+    """Return a column's name as Java Iceberg spells it in files: a character that Avro does not
+    allow becomes `_x` and its code (a dot is `_x2E`)."""
     out = []
     for position, character in enumerate(name):
         if character == "_" or (character.isalpha() or (position and character.isdigit())):
@@ -137,7 +174,9 @@ def _invented(field_id: int, used_names: set[str]) -> str:
 
 
 def unused_name(name: str, used_names: Container[str]) -> str:
-    """Return a name with underscores before it until it is not among `used_names`, which are in lower case."""
+    """Return a name with underscores before it until it is not among `used_names`, which are in
+    lower case.
+    """
     while name.lower() in used_names:
         name = "_" + name
     return name
@@ -146,22 +185,29 @@ def unused_name(name: str, used_names: Container[str]) -> str:
 def _sensitive(schema: Schema) -> Iterable[int]:
     for field_id, f in schema.by_id.items():
         if f.initial_default is not None and (
-            schema.parents[field_id] or isinstance(f.field_type, BinaryType | FixedType | UUIDType | StructType)
+            schema.parents[field_id]
+            or isinstance(f.field_type, BinaryType | FixedType | UUIDType | StructType)
         ):
             yield field_id
 
 
 def read_field(field: NestedField, name: str, time: bool, top: bool = True) -> s.StructField:
-    """Return a field of the read schema, with its field id and, for a top-level column, its initial default."""
+    """Return a field of the read schema, with its field id and, for a top-level column, its initial
+    default.
+    """
     metadata: dict[str, object] = {ID: field.field_id}
-    if top and field.initial_default is not None and (text := default_sql(field.field_type, field.initial_default)) is not None:
+    if (
+        top
+        and field.initial_default is not None
+        and (text := default_sql(field.field_type, field.initial_default)) is not None
+    ):
         metadata["EXISTS_DEFAULT"] = text
     return s.StructField(name, read_type(field.field_type, time, field.name), True, metadata)
 
 
 def read_type(type_: IcebergType, time: bool, column: str) -> s.DataType:
-    """Return the type in which Spark's scan reads a column: uuid as binary, structs without fields of type `unknown` and with field ids.
-    `column`: its name, for errors."""
+    """Return the type in which Spark's scan reads a column: uuid as binary, structs without fields
+    of type `unknown` and with field ids. `column`: its name, for errors."""
     match type_:
         case StructType():
             fields = [f for f in type_.fields if not isinstance(f.field_type, UnknownType)]
@@ -169,7 +215,9 @@ def read_type(type_: IcebergType, time: bool, column: str) -> s.DataType:
         case ListType():
             return s.ArrayType(read_type(type_.element_type, time, column))
         case MapType():
-            return s.MapType(read_type(type_.key_type, time, column), read_type(type_.value_type, time, column))
+            return s.MapType(
+                read_type(type_.key_type, time, column), read_type(type_.value_type, time, column)
+            )
         case UUIDType():
             return s.BinaryType()
     return spark_type(type_, column, time=time)
@@ -179,7 +227,9 @@ def without_ids(type_: s.DataType) -> s.DataType:
     """Return a Spark type without the metadata of its fields, which holds their field ids."""
     match type_:
         case s.StructType():
-            return s.StructType([s.StructField(f.name, without_ids(f.dataType)) for f in type_.fields])
+            return s.StructType(
+                [s.StructField(f.name, without_ids(f.dataType)) for f in type_.fields]
+            )
         case s.ArrayType():
             return s.ArrayType(without_ids(type_.elementType))
         case s.MapType():
@@ -188,13 +238,17 @@ def without_ids(type_: s.DataType) -> s.DataType:
 
 
 def is_readable(type_: IcebergType) -> bool:
-    """Tell whether Spark's scan can read a type. It cannot read `unknown` inside lists and maps, nor structs that have no other fields."""
+    """Tell whether Spark's scan can read a type. It cannot read `unknown` inside lists and maps,
+    nor structs that have no other fields.
+    """
     match type_:
         case StructType():
             fields = [f for f in type_.fields if not isinstance(f.field_type, UnknownType)]
             return bool(fields) and all(is_readable(f.field_type) for f in fields)
         case ListType():
-            return not isinstance(type_.element_type, UnknownType) and is_readable(type_.element_type)
+            return not isinstance(type_.element_type, UnknownType) and is_readable(
+                type_.element_type
+            )
         case MapType():
             return (
                 not contains(type_.key_type, UnknownType)

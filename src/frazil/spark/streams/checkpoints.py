@@ -1,4 +1,6 @@
-"""Read the checkpoint of a streaming query, wherever it is: what its batches read, for the digests of their marks."""
+"""Read the checkpoint of a streaming query, wherever it is: what its batches read, for the digests
+of their marks.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from frazil.stream.sink.offsets import batch_digest
 
 
 def digest_of_batch(spark: Any, query_id: str, batch_id: int) -> str | None:
-    """Return the digest of the running batch of a query, whose checkpoint Spark reads; None where Spark does not tell it."""
+    """Return the digest of the running batch of a query, whose checkpoint Spark reads; None where
+    Spark does not tell it.
+    """
     query = spark.streams.get(query_id)
     if query is None:
         return None
@@ -29,8 +33,9 @@ def digest_of_batch(spark: Any, query_id: str, batch_id: int) -> str | None:
 
 
 def digest_in(checkpoint: str | None, batch_id: int) -> str | None:
-    """Return the digest of a batch whose checkpoint is in a local folder; None for other checkpoints. For sessions that are not prepared,
-    where batches are committed in a process without a JVM."""
+    """Return the digest of a batch whose checkpoint is in a local folder; None for other
+    checkpoints. For sessions that are not prepared, where batches are committed in a process
+    without a JVM."""
     if checkpoint is None or scheme_of(absolute(checkpoint)) != "file":
         return None
     root, storage = absolute(checkpoint), LocalStorage()

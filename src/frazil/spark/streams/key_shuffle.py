@@ -1,9 +1,11 @@
-"""Bring the rows of a micro-batch to the Spark tasks that reduce and write them: all rows of a key to one task, and those of a partition of
-the table to as few as their number allows.
+"""Bring the rows of a micro-batch to the Spark tasks that reduce and write them: all rows of a key
+to one task, and those of a partition of the table to as few as their number allows.
 
-A task holds its rows in memory and writes a file for each partition that it has rows of. Shuffled by key alone, every task has rows of
-every partition. So where the keys determine the partition, rows are shuffled by partition, and those of one partition are split by key into
-parts that follow one another: adaptive execution joins neighbouring parts as long as their rows are few, and cannot join others.
+A task holds its rows in memory and writes a file for each partition that it has rows of. Shuffled
+by key alone, every task has rows of every partition. So where the keys determine the partition,
+rows are shuffled by partition, and those of one partition are split by key into parts that follow
+one another: adaptive execution joins neighbouring parts as long as their rows are few, and cannot
+join others.
 """
 
 from __future__ import annotations
@@ -34,9 +36,14 @@ from frazil.spec.transforms import VoidTransform
 _SMALL = 16 << 20  # bytes for each task, mostly of compressed files
 _MANY = 200  # Spark's default of spark.sql.shuffle.partitions
 _SPLITS = 32  # of the rows of one partition: so many tasks can share them
-_PLACES = 60 * _SPLITS  # below 2000, where Spark still knows the size of each part of a shuffle (minNumPartitionsToHighlyCompress)
+_PLACES = (
+    60 * _SPLITS
+)  # below 2000, where Spark still knows the size of each part of a shuffle (minNumPartitionsToHighlyCompress)
 _FEW_SPLITS = 4  # where no adaptive execution joins them, so that each is a task
-_INITIAL, _SHUFFLE = "spark.sql.adaptive.coalescePartitions.initialPartitionNum", "spark.sql.shuffle.partitions"
+_INITIAL, _SHUFFLE = (
+    "spark.sql.adaptive.coalescePartitions.initialPartitionNum",
+    "spark.sql.shuffle.partitions",
+)
 _JOINS = ("spark.sql.adaptive.enabled", "spark.sql.adaptive.coalescePartitions.enabled")
 _PLACE = "__frazil_place"
 _AS_MICROS: Mapping[type[i.IcebergType], type[i.IcebergType]] = {
@@ -47,7 +54,9 @@ _AS_MICROS: Mapping[type[i.IcebergType], type[i.IcebergType]] = {
 
 @dataclass(frozen=True)
 class BatchKey:
-    """Hold a key of a batch: its column in the frame, the type that it has there, and the table's column."""
+    """Hold a key of a batch: its column in the frame, the type that it has there, and the table's
+    column.
+    """
 
     column: Column
     type: s.DataType
@@ -55,36 +64,50 @@ class BatchKey:
 
     @property
     def shuffled_by(self) -> Column:
-        """Return the column by which rows are shuffled. Keys that are equal in the table are equal in it: a uuid may be written with or
-        without hyphens, and in either case."""
+        """Return the column by which rows are shuffled. Keys that are equal in the table are equal
+        in it: a uuid may be written with or without hyphens, and in either case."""
         if not isinstance(self.field.field_type, i.UUIDType):
             return self.column
         return F.lower(F.replace(self.column.cast("string"), F.lit("-"), F.lit("")))
 
     @property
     def as_stored(self) -> Column:
-        """Return the column in the type that Spark shows the table's column in, for partition transforms."""
+        """Return the column in the type that Spark shows the table's column in, for partition
+        transforms.
+        """
         if isinstance(self.field.field_type, i.UUIDType):
             return self.shuffled_by
         type_ = self._micros()
-        if isinstance(type_, i.TimeType) or self.type == (wanted := spark_type(type_, self.field.name)):
+        if isinstance(type_, i.TimeType) or self.type == (
+            wanted := spark_type(type_, self.field.name)
+        ):
             return self.column
-        return self.column.try_cast(wanted)  # a value that does not fit is refused by the task that gets the row
+        return self.column.try_cast(
+            wanted
+        )  # a value that does not fit is refused by the task that gets the row
 
     def partition_value(self, transform: Any) -> Column:
         """Return the value of a partition field that is made of this key."""
         return transformed(transform, self._micros(), self.as_stored)
 
     def _micros(self) -> i.IcebergType:
-        """Return the type with microseconds for nanoseconds, which Spark lacks: partition transforms of both agree."""
+        """Return the type with microseconds for nanoseconds, which Spark lacks: partition
+        transforms of both agree.
+        """
         micros = _AS_MICROS.get(type(self.field.field_type))
         return self.field.field_type if micros is None else micros()
 
 
 @contextmanager
-def shuffled(frame: DataFrame, rows: DataFrame, keys: Sequence[BatchKey], context: WriteContext, tasks: int | None) -> Iterator[DataFrame]:
-    """Shuffle `rows`, those of `frame` with columns added, for a job that runs inside the block. `tasks`: how many shall get them, if the
-    caller says so."""
+def shuffled(
+    frame: DataFrame,
+    rows: DataFrame,
+    keys: Sequence[BatchKey],
+    context: WriteContext,
+    tasks: int | None,
+) -> Iterator[DataFrame]:
+    """Shuffle `rows`, those of `frame` with columns added, for a job that runs inside the block.
+    `tasks`: how many shall get them, if the caller says so."""
     spark: Any = frame.sparkSession
     values = _partition_values(keys, context) if _by_partition(spark, context, tasks) else []
     by_key = [k.shuffled_by for k in keys]
@@ -99,24 +122,28 @@ def shuffled(frame: DataFrame, rows: DataFrame, keys: Sequence[BatchKey], contex
             yield _by_place(rows, _place(partition, F.hash(*by_key), places), None)
         return
     few = tasks or _few_tasks(frame)
-    whole = tasks is not None or is_small(frame, _SMALL)  # the rows of all partitions are few enough for one task
+    whole = tasks is not None or is_small(
+        frame, _SMALL
+    )  # the rows of all partitions are few enough for one task
     splits = max(_FEW_SPLITS, isqrt(few or int(spark.conf.get(_SHUFFLE))))
     split = F.hash(partition, F.pmod(F.hash(*by_key), F.lit(splits)))
     yield _by_place(rows, partition if whole else split, few)
 
 
 def _by_partition(spark: Any, context: WriteContext, tasks: int | None) -> bool:
-    """Tell whether rows are shuffled by partition: unless the distribution mode is none. Where the caller says how many tasks there are,
-    they get equal shares of the rows, as in an append, unless the option distribution-mode is given as well. Range, which the table may
-    say for its appends, brings the rows of a partition together, too."""
+    """Tell whether rows are shuffled by partition: unless the distribution mode is none. Where the
+    caller says how many tasks there are, they get equal shares of the rows, as in an append, unless
+    the option distribution-mode is given as well. Range, which the table may say for its appends,
+    brings the rows of a partition together, too."""
     if tasks is not None and not context.options.asks_for("distribution_mode"):
         return False
     return distribution_mode(spark, context, context.properties) != "none"
 
 
 def _partition_values(keys: Sequence[BatchKey], context: WriteContext) -> list[Column]:
-    """Return the values of the partition fields; none for tables without partitions, and where the keys do not determine the partition,
-    since the rows of a key could then come to several tasks."""
+    """Return the values of the partition fields; none for tables without partitions, and where the
+    keys do not determine the partition, since the rows of a key could then come to several tasks.
+    """
     by_id = {k.field.field_id: k for k in keys}
     if field_of_other_column(context.spec, by_id) is not None:
         return []
@@ -125,20 +152,30 @@ def _partition_values(keys: Sequence[BatchKey], context: WriteContext) -> list[C
 
 
 def _by_place(rows: DataFrame, place: Column, tasks: int | None) -> DataFrame:
-    placed = rows.withColumn(_PLACE, place)  # a column first: Spark evaluates no Python function, as some transforms are, in a shuffle
-    return (placed.repartition(_PLACE) if tasks is None else placed.repartition(tasks, _PLACE)).drop(_PLACE)
+    placed = rows.withColumn(
+        _PLACE, place
+    )  # a column first: Spark evaluates no Python function, as some transforms are, in a shuffle
+    return (
+        placed.repartition(_PLACE) if tasks is None else placed.repartition(tasks, _PLACE)
+    ).drop(_PLACE)
 
 
 def _place(partition: Column, key: Column, places: int) -> Column:
-    """Return a number by which Spark's shuffle puts the splits of a partition next to each other, and in the same order for all."""
-    splits = min(max(_SPLITS, places * _SPLITS // _PLACES), isqrt(places))  # more where the session asks for more parts
+    """Return a number by which Spark's shuffle puts the splits of a partition next to each other,
+    and in the same order for all.
+    """
+    splits = min(
+        max(_SPLITS, places * _SPLITS // _PLACES), isqrt(places)
+    )  # more where the session asks for more parts
     at = F.pmod(partition, F.lit(places // splits)) * splits + F.pmod(key, F.lit(splits))
     return F.get(F.expr(f"array({', '.join(map(str, numbers_by_place(places)))})"), at)
 
 
 @cache
 def numbers_by_place(places: int) -> tuple[int, ...]:
-    """Find, for each part of a shuffle into so many parts, a number that Spark's hash (Murmur3, seed 42) puts there."""
+    """Find, for each part of a shuffle into so many parts, a number that Spark's hash (Murmur3,
+    seed 42) puts there.
+    """
     numbers = np.full(places, -1, np.int64)
     start, count = 0, 16 * places
     while (numbers < 0).any():
@@ -168,11 +205,12 @@ def _joins_small_parts(spark: Any) -> bool:
 
 @contextmanager
 def _beginning_with(spark: Any, parts: int) -> Iterator[int]:
-    """Let adaptive execution begin with at least so many shuffle partitions inside the block, unless the session says with how many; yield
-    their number.
+    """Let adaptive execution begin with at least so many shuffle partitions inside the block,
+    unless the session says with how many; yield their number.
 
-    It joins small partitions, and cannot divide large ones; spark.sql.shuffle.partitions is often low in streams, whose state has as many
-    parts. The setting is changed without the lock of `settings.temporarily`, since a query has a session of its own.
+    It joins small partitions, and cannot divide large ones; spark.sql.shuffle.partitions is often
+    low in streams, whose state has as many parts. The setting is changed without the lock of
+    `settings.temporarily`, since a query has a session of its own.
     """
     if (of_session := spark.conf.get(_INITIAL, None)) is not None:
         yield int(of_session)
@@ -186,7 +224,8 @@ def _beginning_with(spark: Any, parts: int) -> Iterator[int]:
 
 
 def _few_tasks(frame: DataFrame) -> int | None:
-    """Return as many tasks as there are slots for a batch that is known to be small. None for others: a task holds its rows in memory, so
-    their number follows from the rows that were shuffled (adaptive execution), or from spark.sql.shuffle.partitions."""
+    """Return as many tasks as there are slots for a batch that is known to be small. None for
+    others: a task holds its rows in memory, so their number follows from the rows that were
+    shuffled (adaptive execution), or from spark.sql.shuffle.partitions."""
     slots = parallelism(frame.sparkSession)
     return slots if is_small(frame, slots * _SMALL) else None

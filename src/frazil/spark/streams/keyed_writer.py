@@ -1,8 +1,10 @@
-"""Write changes by key through the Python data source, in sessions on which `frazil.install` was not called.
+"""Write changes by key through the Python data source, in sessions on which `frazil.install` was
+not called.
 
-Nothing shuffles rows by key there. So each task reduces its rows to the last one per key and writes them to an Arrow file in a folder
-beside the table's data; the commit, in a process beside the driver, reduces the rows of all tasks together and writes them with their
-deletes, as the verbs without Spark do. The rows of one batch must fit into the memory of that process.
+Nothing shuffles rows by key there. So each task reduces its rows to the last one per key and writes
+them to an Arrow file in a folder beside the table's data; the commit, in a process beside the
+driver, reduces the rows of all tasks together and writes them with their deletes, as the verbs
+without Spark do. The rows of one batch must fit into the memory of that process.
 """
 
 from __future__ import annotations
@@ -53,16 +55,33 @@ class KeyedWritten(WriterCommitMessage):
 
 
 class KeyedStreamWriter(DataSourceStreamArrowWriter):
-    """Collect the changes of a batch in tasks, then write and commit them once for each query and batch."""
+    """Collect the changes of a batch in tasks, then write and commit them once for each query and
+    batch.
+    """
 
-    def __init__(self, place: SinkPlace, options: SinkOptions, schema: s.StructType, checkpoint: str | None = None):
-        self._place, self._options, self._schema, self._checkpoint = place, options, arrow_schema(schema), checkpoint
+    def __init__(
+        self,
+        place: SinkPlace,
+        options: SinkOptions,
+        schema: s.StructType,
+        checkpoint: str | None = None,
+    ):
+        self._place, self._options, self._schema, self._checkpoint = (
+            place,
+            options,
+            arrow_schema(schema),
+            checkpoint,
+        )
         _, loaded, _ = place.table
         metadata = loaded.metadata
         check_table(options, metadata, case_sensitive=False)
         columns = metadata.schema()
         self._reduction = reduction(
-            options, columns, key_ids(options, columns, case_sensitive=False), self._schema.names, case_sensitive=False
+            options,
+            columns,
+            key_ids(options, columns, case_sensitive=False),
+            self._schema.names,
+            case_sensitive=False,
         )
         self._storage = loaded.storage
         self._folder = f"{data_root(metadata.location, metadata.properties)}/staging-{uuid.uuid4()}"
@@ -74,7 +93,10 @@ class KeyedStreamWriter(DataSourceStreamArrowWriter):
         if not rows.num_rows:
             return KeyedWritten(query_id, task.partition, self._folder, None)
         location = f"{self._folder}/{task.partition:05d}-{task.attempt}.arrow"
-        with self._storage.open_output(location) as sink, pa.ipc.new_file(sink, self._schema) as writer:
+        with (
+            self._storage.open_output(location) as sink,
+            pa.ipc.new_file(sink, self._schema) as writer,
+        ):
             writer.write_table(last_rows(rows, self._reduction), max_chunksize=1 << 17)
         return KeyedWritten(query_id, task.partition, self._folder, location)
 
@@ -84,9 +106,13 @@ class KeyedStreamWriter(DataSourceStreamArrowWriter):
             return
         backend, loaded, name = self._place.table
         try:
-            tables = [open_rows(self._storage, m.location) for m in written if m.location is not None]
+            tables = [
+                open_rows(self._storage, m.location) for m in written if m.location is not None
+            ]
             rows = pa.concat_tables(tables) if tables else self._schema.empty_table()
-            sink = StreamSink(backend, loaded, name, written[0].query_id, self._options, case_sensitive=False)
+            sink = StreamSink(
+                backend, loaded, name, written[0].query_id, self._options, case_sensitive=False
+            )
             arrow_rows = ArrowRows(rows, case_sensitive=False, engine=self._place.engine)
             sink.commit(batchId, arrow_rows, digest=digest_in(self._checkpoint, batchId))
         finally:  # whatever became of the commit: Spark sends a batch again with new files

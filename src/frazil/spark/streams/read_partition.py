@@ -1,4 +1,6 @@
-"""Read one partition of a streaming batch in a worker. The partition carries its files and settings: a worker sees no catalog."""
+"""Read one partition of a streaming batch in a worker. The partition carries its files and
+settings: a worker sees no catalog.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ from frazil.spark.types.fitted import fitted
 
 @dataclass
 class StreamPartition(InputPartition):  # type: ignore[misc]
-    """Hold one partition of a batch: its pickled scan tasks, and the pickled read context that all partitions share. `changes`: the tasks
-    are those of a changelog."""
+    """Hold one partition of a batch: its pickled scan tasks, and the pickled read context that all
+    partitions share. `changes`: the tasks are those of a changelog."""
 
     context: bytes
     tasks: bytes

@@ -1,7 +1,8 @@
-"""Make streaming DataFrames over a table. The properties of its catalog reach the query's processes in a pickled class, not as options.
+"""Make streaming DataFrames over a table. The properties of its catalog reach the query's processes
+in a pickled class, not as options.
 
-The properties may hold secrets. Spark shows the options of a data source in plans, logs and its UI, but not the class of a data source, so
-each read registers a data source of its own.
+The properties may hold secrets. Spark shows the options of a data source in plans, logs and its UI,
+but not the class of a data source, so each read registers a data source of its own.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def stream_frame(spark: Any, spec: StreamSpec, own: Any = None) -> DataFrame:
 
 
 def _registered(spark: Any, spec: StreamSpec) -> str:
-    """Register a data source for this read, once for the same read of a session, and return its name."""
+    """Register a data source for this read, once for the same read of a session, and return its
+    name.
+    """
     name = f"iceberg_{hashlib.sha256(cloudpickle.dumps(spec)).hexdigest()[:16]}"
     with _LOCK:
         names = _REGISTERED.setdefault(spark, set())
@@ -49,8 +52,8 @@ def _source_of(spec: StreamSpec, name: str) -> type[DataSource]:
     given_name, pickled, columns = name, cloudpickle.dumps(spec), spec.spark_schema()
 
     class StreamedTable(DataSource):  # type: ignore[misc]
-        """Read one table as a stream. The class is pickled by value, with the description of the read in its closure, because the process
-        that calls it gets nothing else."""
+        """Read one table as a stream. The class is pickled by value, with the description of the
+        read in its closure, because the process that calls it gets nothing else."""
 
         @classmethod
         def name(cls) -> str:

@@ -1,4 +1,6 @@
-"""Plan the batches of a streaming read, in the Python process that Spark keeps for a query: their offsets, limits and partitions."""
+"""Plan the batches of a streaming read, in the Python process that Spark keeps for a query: their
+offsets, limits and partitions.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,23 @@ class StreamPlanner:
         return self.source.latest_offset(start, limits_of(limit, self.spec.options.limits))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[StreamPartition]:
-        """Return the partitions of a batch; they are the same at each call, also after a restart, so that a batch can be repeated."""
+        """Return the partitions of a batch; they are the same at each call, also after a restart,
+        so that a batch can be repeated.
+        """
         planned = self.source.plan(start, end)
         if planned.changes is not None:
             context = cloudpickle.dumps(planned.changelog_read)
-            return [StreamPartition(context, cloudpickle.dumps(tasks), True) for tasks in partitions_of(planned.changes)]
+            return [
+                StreamPartition(context, cloudpickle.dumps(tasks), True)
+                for tasks in partitions_of(planned.changes)
+            ]
         partitions: list[StreamPartition] = []
         for rows in planned.rows:
-            context = cloudpickle.dumps(replace(rows.context, options=replace(rows.context.options, workers=1)))
-            groups = packed(rows.tasks, planned.options.split, self.spec.parallelism, self.spec.options.lookback)
+            context = cloudpickle.dumps(
+                replace(rows.context, options=replace(rows.context.options, workers=1))
+            )
+            groups = packed(
+                rows.tasks, planned.options.split, self.spec.parallelism, self.spec.options.lookback
+            )
             partitions += [StreamPartition(context, cloudpickle.dumps(tasks)) for tasks in groups]
         return partitions

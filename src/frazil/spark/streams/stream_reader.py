@@ -1,8 +1,10 @@
-"""Read a table as a stream through PySpark's Python data source: the DataSourceStreamReader that Spark calls.
+"""Read a table as a stream through PySpark's Python data source: the DataSourceStreamReader that
+Spark calls.
 
-Spark makes the reader in three kinds of processes, one after the other before the first row: one that plans, one that only pickles `read`,
-and workers. Imports take most of the time before the first batch, so this module imports nothing else of Frazil: planning and reading are
-modules of their own, each imported at the first call that needs it.
+Spark makes the reader in three kinds of processes, one after the other before the first row: one
+that plans, one that only pickles `read`, and workers. Imports take most of the time before the
+first batch, so this module imports nothing else of Frazil: planning and reading are modules of
+their own, each imported at the first call that needs it.
 """
 
 from __future__ import annotations
@@ -15,22 +17,29 @@ from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 try:
-    AvailableNow: Any = importlib.import_module("pyspark.sql.streaming.datasource").SupportsTriggerAvailableNow
+    AvailableNow: Any = importlib.import_module(
+        "pyspark.sql.streaming.datasource"
+    ).SupportsTriggerAvailableNow
 except ImportError:  # in PySpark 4.1 availableNow reads one batch up to the head
     AvailableNow = object
 _PLANNER, _READ = "frazil.spark.streams.stream_planner", "frazil.spark.streams.read_partition"
 
 
 class TableStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc]
-    """Serve `spark.readStream.format("iceberg")`. `spec`: a pickled StreamSpec. Spark asks one instance for offsets, which lives as long as
-    the query; tasks read with copies of another instance."""
+    """Serve `spark.readStream.format("iceberg")`. `spec`: a pickled StreamSpec. Spark asks one
+    instance for offsets, which lives as long as the query; tasks read with copies of another
+    instance."""
 
     def __init__(self, spec: bytes, schema: Any):
         self._spec, self._schema = spec, schema
         self._made: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_spec": b"", "_schema": self._schema, "_made": None}  # tasks know all they need from their partition
+        return {
+            "_spec": b"",
+            "_schema": self._schema,
+            "_made": None,
+        }  # tasks know all they need from their partition
 
     @property
     def _planner(self) -> Any:
@@ -49,7 +58,9 @@ class TableStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignore[m
     def getDefaultReadLimit(self) -> Any:
         return self._planner.default_limit()
 
-    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
+    def latestOffset(
+        self, start: dict[str, Any] | None = None, limit: Any = None
+    ) -> dict[str, Any]:
         offset: dict[str, Any] = self._planner.latest_offset(start, limit)
         return offset
 

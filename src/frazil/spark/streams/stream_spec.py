@@ -1,4 +1,6 @@
-"""Describe a streaming read completely, so that it can be sent to a query's processes: table, options and the schema at the start."""
+"""Describe a streaming read completely, so that it can be sent to a query's processes: table,
+options and the schema at the start.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ from frazil.stream.source.plan_batch import TableState
 
 @dataclass(frozen=True)
 class StreamSpec:
-    """Hold what the processes of a query need. `schema`: the table's at the start of the query; `columns`: those of the rows that it reads;
-    `parallelism`: the number of tasks that run at the same time, over which files are distributed."""
+    """Hold what the processes of a query need. `schema`: the table's at the start of the query;
+    `columns`: those of the rows that it reads; `parallelism`: the number of tasks that run at the
+    same time, over which files are distributed."""
 
     table: StreamTable
     options: StreamOptions
@@ -30,20 +33,29 @@ class StreamSpec:
     parallelism: int = 8
 
     @classmethod
-    def of(cls, table: StreamTable, loaded: LoadedTable, options: StreamOptions, parallelism: int = 8) -> StreamSpec:
-        """Describe the read of a table in its present state. Raises InvalidInput for columns, filters and branches that do not fit the
-        table, and Unsupported for columns that the Python data source cannot return."""
+    def of(
+        cls, table: StreamTable, loaded: LoadedTable, options: StreamOptions, parallelism: int = 8
+    ) -> StreamSpec:
+        """Describe the read of a table in its present state. Raises InvalidInput for columns,
+        filters and branches that do not fit the table, and Unsupported for columns that the Python
+        data source cannot return."""
         schema = loaded.metadata.schema()
         order_of(options, schema)
         head_of(loaded.metadata, options.branch)
         state = TableState(loaded.metadata, loaded.storage, schema, options)
         state.check_filter()
         columns = state.projection()
-        if refused := [f.name for f in columns.fields if any(contains(c.field_type, VariantType) for c in children(f.field_type))]:
+        if refused := [
+            f.name
+            for f in columns.fields
+            if any(contains(c.field_type, VariantType) for c in children(f.field_type))
+        ]:
             text = f"Columns {', '.join(refused)} hold variants inside other types, which the Python data source cannot return."
             raise Unsupported(text, hint="Select other columns.")
         return cls(table, options, schema, columns, parallelism)
 
     def spark_schema(self, time: bool = True) -> s.StructType:
-        """Return the Spark schema of the rows. `time`: whether the session has Spark's TIME type switched on."""
+        """Return the Spark schema of the rows. `time`: whether the session has Spark's TIME type
+        switched on.
+        """
         return to_spark(self.columns, time=time)

@@ -1,4 +1,6 @@
-"""Run maintenance of the table that a streaming query writes to, after the commits of its batches: the options `maintenance.…`."""
+"""Run maintenance of the table that a streaming query writes to, after the commits of its batches:
+the options `maintenance.…`.
+"""
 
 from __future__ import annotations
 
@@ -23,29 +25,43 @@ _MOST_FILES = 1000
 
 
 def with_usual_rewrite(
-    maintained: UpkeepOptions | None, given: Mapping[str, Any], options: SinkOptions, metadata: TableMetadata
+    maintained: UpkeepOptions | None,
+    given: Mapping[str, Any],
+    options: SinkOptions,
+    metadata: TableMetadata,
 ) -> UpkeepOptions | None:
-    """Add the compaction of small files to a stream of upserts that looks up its keys, unless the caller's options `maintenance.rewrite.…`
-    say something about compaction.
+    """Add the compaction of small files to a stream of upserts that looks up its keys, unless the
+    caller's options `maintenance.rewrite.…` say something about compaction.
 
-    Each batch adds a file, and the next batches and all reads open every one of them. Files of 16 MB and more are left alone unless a third
-    of their rows is deleted, so that a batch's rows are rewritten a bounded number of times, however large the table is. The batches
-    wait meanwhile, so that one run takes a limited number of files; the rest follows with the next ones.
+    Each batch adds a file, and the next batches and all reads open every one of them. Files of 16
+    MB and more are left alone unless a third of their rows is deleted, so that a batch's rows are
+    rewritten a bounded number of times, however large the table is. The batches wait meanwhile, so
+    that one run takes a limited number of files; the rest follows with the next ones.
     """
-    is_named = any(k.lower().replace("_", "-").startswith(f"{PREFIX}rewrite.") and v is not None for k, v in given.items())
+    is_named = any(
+        k.lower().replace("_", "-").startswith(f"{PREFIX}rewrite.") and v is not None
+        for k, v in given.items()
+    )
     if is_named or not options.keyed or options.strategy != LOOKUP:
         return maintained
     small = min(_SMALL, TARGET_FILE_SIZE.of(metadata.properties) * 3 // 4)
-    usual = TaskOptions("rewrite", {"commits": _COMMITS}, {"min-file-size-bytes": str(small), "max-files-to-rewrite": str(_MOST_FILES)})
+    usual = TaskOptions(
+        "rewrite",
+        {"commits": _COMMITS},
+        {"min-file-size-bytes": str(small), "max-files-to-rewrite": str(_MOST_FILES)},
+    )
     if maintained is None:
         return UpkeepOptions((usual,))
-    return replace(maintained, tasks=tuple(sorted((*maintained.tasks, usual), key=lambda t: TASKS.index(t.task))))
+    return replace(
+        maintained,
+        tasks=tuple(sorted((*maintained.tasks, usual), key=lambda t: TASKS.index(t.task))),
+    )
 
 
 @dataclass
 class UpkeepHook:
-    """Run due maintenance after each batch. `engine`: returns the engine of the session in which the query was defined. `shown`: called
-    with each new state of the table."""
+    """Run due maintenance after each batch. `engine`: returns the engine of the session in which
+    the query was defined. `shown`: called with each new state of the table."""
 
     upkeep: Upkeep
     engine: Callable[[], Engine]
@@ -55,9 +71,14 @@ class UpkeepHook:
         return ()
 
     def committed(self, batch: MicroBatch, table: LoadedTable) -> None:
-        """Run due maintenance, except after a batch that is only staged (write-audit-publish), since it has not changed the branch."""
+        """Run due maintenance, except after a batch that is only staged (write-audit-publish),
+        since it has not changed the branch.
+        """
         if batch.wap_id is not None:
             return
         engine = self.engine()
         runner = engine.runner(table.metadata, table.storage)
-        self.upkeep.after_commit(MaintainedTable(batch.backend, table, batch.name, engine, runner, self.shown), batch.branch)
+        self.upkeep.after_commit(
+            MaintainedTable(batch.backend, table, batch.name, engine, runner, self.shown),
+            batch.branch,
+        )

@@ -1,7 +1,9 @@
-"""Run groups of work as Spark tasks: Spark schedules, places and retries them, Arrow reads and writes the files, no row passes the JVM.
+"""Run groups of work as Spark tasks: Spark schedules, places and retries them, Arrow reads and
+writes the files, no row passes the JVM.
 
-Groups are serialised with the job, and results come back pickled. An error that a retry cannot help is returned as a result, so that Spark
-does not retry the task; any other error makes Spark retry it. File names carry the task's id, which tells attempts apart.
+Groups are serialised with the job, and results come back pickled. An error that a retry cannot help
+is returned as a result, so that Spark does not retry the task; any other error makes Spark retry
+it. File names carry the task's id, which tells attempts apart.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ _FINAL = (InvalidInput, CorruptData)  # errors that a retry cannot help
 
 @dataclass
 class SparkRunner:
-    """Implement `frazil.tasks.runner.Runner` on a Spark session. `repeats` (whether a task may have run twice) and `linger` (for how many
-    seconds ended tasks may still write) are known once `run` has yielded its results or has failed."""
+    """Implement `frazil.tasks.runner.Runner` on a Spark session. `repeats` (whether a task may have
+    run twice) and `linger` (for how many seconds ended tasks may still write) are known once `run`
+    has yielded its results or has failed."""
 
     spark: Any
     directory: str = ""  # the folder that tasks write to, for errors that name no file
@@ -48,12 +51,18 @@ class SparkRunner:
         return parallelism(self.spark)
 
     def run(self, work: Callable[[G], R], groups: Sequence[G]) -> Iterator[R]:
-        """Yield the results in the order of the groups. Raises the error of `work` where it is one of Frazil's, else Spark's error."""
+        """Yield the results in the order of the groups. Raises the error of `work` where it is one
+        of Frazil's, else Spark's error.
+        """
         check_workers(self.spark)
         self.repeats = self.repeats or speculates(self.spark)
-        for frame, count in jobs_over_groups(self.spark, groups, REPORT, __name__, "work_on", cloudpickle.dumps(work)):
+        for frame, count in jobs_over_groups(
+            self.spark, groups, REPORT, __name__, "work_on", cloudpickle.dumps(work)
+        ):
             yield from self._job(frame, count)
-        if speculates(self.spark):  # speculative copies that were not needed may write until they are ended, and a little longer
+        if speculates(
+            self.spark
+        ):  # speculative copies that were not needed may write until they are ended, and a little longer
             self.linger = settle(self.spark)
 
     def _job(self, frame: DataFrame, count: int) -> list[Any]:
@@ -75,9 +84,11 @@ class SparkRunner:
 
 
 def runner(spark: Any, metadata: TableMetadata, storage: Storage) -> SparkRunner:
-    """Return a runner after a check that its workers have this version of Frazil and see the folder of a local table.
+    """Return a runner after a check that its workers have this version of Frazil and see the folder
+    of a local table.
 
-    Raises NotInstalledError where workers lack Frazil, InvalidInput where they do not see the folder.
+    Raises NotInstalledError where workers lack Frazil, InvalidInput where they do not see the
+    folder.
     """
     check_workers(spark)
     if (root := storage.local_path(data_root(metadata.location, metadata.properties))) is not None:
@@ -86,7 +97,9 @@ def runner(spark: Any, metadata: TableMetadata, storage: Storage) -> SparkRunner
 
 
 def work_on(number: int, group: Any, payload: bytes) -> Iterator[pa.RecordBatch]:
-    """Compute the result of one group in a worker; an error that a retry cannot help is returned as the result."""
+    """Compute the result of one group in a worker; an error that a retry cannot help is returned as
+    the result.
+    """
     task, work = this_task(), cloudpickle.loads(payload)
     with place(Place(number, task.attempt, 1)):
         try:
@@ -94,4 +107,6 @@ def work_on(number: int, group: Any, payload: bytes) -> Iterator[pa.RecordBatch]
         except _FINAL as error:
             failed, result = True, error
     pickled = pa.array([cloudpickle.dumps((failed, result))], pa.binary())
-    yield pa.record_batch({"number": pa.array([number]), "result": pickled, "retried": pa.array([task.retried])})
+    yield pa.record_batch(
+        {"number": pa.array([number]), "result": pickled, "retried": pa.array([task.retried])}
+    )

@@ -1,4 +1,6 @@
-"""Wait for Spark tasks that outlive their job (speculative copies, the other tasks of a failed job), and remove what they wrote."""
+"""Wait for Spark tasks that outlive their job (speculative copies, the other tasks of a failed
+job), and remove what they wrote.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from frazil.storage import Storage
 from frazil.tasks.attempts import Attempts, WriteOperation
 
 LINGER = 2.5
-"""The seconds for which the Python worker of a killed task may still write: spark.python.task.killTimeout, and some more."""
+"""The seconds for which the Python worker of a killed task may still write:
+spark.python.task.killTimeout, and some more.
+"""
 _SETTLE = 15.0  # seconds to wait at most; Spark ends the Python worker of a killed task after two
 
 
@@ -28,12 +32,16 @@ def speculates(spark: Any) -> bool:
 
 
 def settle(spark: Any) -> float:
-    """Wait until no task of the session runs, 15 seconds at most, and return for how many seconds killed tasks may still write.
+    """Wait until no task of the session runs, 15 seconds at most, and return for how many seconds
+    killed tasks may still write.
 
-    Called after a job that failed or was speculated: a task that still runs may write files after the operation's files were removed.
+    Called after a job that failed or was speculated: a task that still runs may write files after
+    the operation's files were removed.
     """
     end = time.monotonic() + _SETTLE
-    with contextlib.suppress(Exception):  # Spark Connect does not list running tasks; files that one leaves there are orphans
+    with contextlib.suppress(
+        Exception
+    ):  # Spark Connect does not list running tasks; files that one leaves there are orphans
         while running_tasks(spark) and time.monotonic() < end:
             time.sleep(0.05)
     return LINGER
@@ -41,7 +49,9 @@ def settle(spark: Any) -> float:
 
 @contextlib.contextmanager
 def folder_removed_on_error(spark: Any, storage: Storage, folder: str) -> Iterator[None]:
-    """Remove a folder after an error in the block, once no task of the session runs that would create it again."""
+    """Remove a folder after an error in the block, once no task of the session runs that would
+    create it again.
+    """
     try:
         yield
     except BaseException:
@@ -51,7 +61,9 @@ def folder_removed_on_error(spark: Any, storage: Storage, folder: str) -> Iterat
 
 
 def remove_folder(storage: Storage, folder: str) -> None:
-    """Delete a folder for temporary files. Errors are ignored, since files that stay are harmless orphans."""
+    """Delete a folder for temporary files. Errors are ignored, since files that stay are harmless
+    orphans.
+    """
     with contextlib.suppress(Exception):
         if storage.is_directory(folder):
             storage.delete_tree(folder)

@@ -1,6 +1,8 @@
-"""Convert Spark types to the Arrow types of batches that Python tasks exchange with Spark, and Arrow tables to what Spark can hold.
+"""Convert Spark types to the Arrow types of batches that Python tasks exchange with Spark, and
+Arrow tables to what Spark can hold.
 
-The mapping is written here since PySpark's own function for it has other arguments on 4.2 than on 4.1.
+The mapping is written here since PySpark's own function for it has other arguments on 4.2 than on
+4.1.
 """
 
 from __future__ import annotations
@@ -22,25 +24,36 @@ _PLAIN: dict[type[s.DataType], Callable[[], pa.DataType]] = {
     s.TimestampNTZType: lambda: pa.timestamp("us"), s.TimeType: lambda: pa.time64("ns"), s.NullType: pa.null,
 }  # fmt: skip
 _VARIANT = pa.struct(
-    [pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"})]
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
+    ]
 )
 
 
 def arrow_schema(schema: s.StructType) -> pa.Schema:
-    """Return the Arrow schema of batches for a StructType. Raises Unsupported for types that Iceberg lacks, such as intervals."""
+    """Return the Arrow schema of batches for a StructType. Raises Unsupported for types that
+    Iceberg lacks, such as intervals.
+    """
     return pa.schema([pa.field(f.name, arrow_type(f.dataType), f.nullable) for f in schema.fields])
 
 
 def arrow_type(type_: s.DataType) -> pa.DataType:
-    """Return the Arrow type of a Spark type. Raises Unsupported for types that Iceberg lacks, such as intervals."""
+    """Return the Arrow type of a Spark type. Raises Unsupported for types that Iceberg lacks, such
+    as intervals.
+    """
     match type_:
         case s.StructType():
-            return pa.struct([pa.field(f.name, arrow_type(f.dataType), f.nullable) for f in type_.fields])
+            return pa.struct(
+                [pa.field(f.name, arrow_type(f.dataType), f.nullable) for f in type_.fields]
+            )
         case s.ArrayType():
             return pa.list_(pa.field("element", arrow_type(type_.elementType), type_.containsNull))
         case s.MapType():
             key = pa.field("key", arrow_type(type_.keyType), nullable=False)
-            return pa.map_(key, pa.field("value", arrow_type(type_.valueType), type_.valueContainsNull))
+            return pa.map_(
+                key, pa.field("value", arrow_type(type_.valueType), type_.valueContainsNull)
+            )
         case s.DecimalType():
             return pa.decimal128(type_.precision, type_.scale)
         case s.VariantType():
@@ -48,13 +61,22 @@ def arrow_type(type_: s.DataType) -> pa.DataType:
     for kind, make in _PLAIN.items():
         if isinstance(type_, kind):
             return make()
-    raise Unsupported(f"The Spark type {type_.simpleString()} cannot be exchanged as Arrow.", hint="Cast the column first.")
+    raise Unsupported(
+        f"The Spark type {type_.simpleString()} cannot be exchanged as Arrow.",
+        hint="Cast the column first.",
+    )
 
 
 def for_spark(table: pa.Table) -> pa.Table:
-    """Convert a metadata table to types and values that Spark can hold: timestamps in nanoseconds are rounded down to microseconds, and
-    decimals with more digits than their type become null, as in Java (`truncate` of a negative number may give one digit more)."""
-    columns = [pa.chunked_array([_converted(chunk) for chunk in c.chunks], _converted(pa.nulls(0, c.type)).type) for c in table.columns]
+    """Convert a metadata table to types and values that Spark can hold: timestamps in nanoseconds
+    are rounded down to microseconds, and decimals with more digits than their type become null, as
+    in Java (`truncate` of a negative number may give one digit more)."""
+    columns = [
+        pa.chunked_array(
+            [_converted(chunk) for chunk in c.chunks], _converted(pa.nulls(0, c.type)).type
+        )
+        for c in table.columns
+    ]
     fields = [f.with_type(c.type) for f, c in zip(table.schema, columns, strict=True)]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields, table.schema.metadata))
 
@@ -66,22 +88,35 @@ def _converted(values: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(type_):
         nanos = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         is_null = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
-        return pa.array(np.floor_divide(nanos, 1000), pa.int64(), mask=is_null).cast(pa.timestamp("us", type_.tz))
+        return pa.array(np.floor_divide(nanos, 1000), pa.int64(), mask=is_null).cast(
+            pa.timestamp("us", type_.tz)
+        )
     if pa.types.is_decimal(type_):
         wide = values.cast(pa.decimal256(76, type_.scale))
-        fits = pc.less(pc.abs(wide), pa.scalar(Decimal(10) ** (type_.precision - type_.scale), pa.decimal256(76, type_.scale)))
+        fits = pc.less(
+            pc.abs(wide),
+            pa.scalar(
+                Decimal(10) ** (type_.precision - type_.scale), pa.decimal256(76, type_.scale)
+            ),
+        )
         return pc.if_else(fits, values, pa.scalar(None, type_))
     if pa.types.is_struct(type_):
         members = [_converted(member) for member in values.flatten()]
-        return pa.StructArray.from_arrays(members, fields=_fields(type_.fields, members), mask=values.is_null())
+        return pa.StructArray.from_arrays(
+            members, fields=_fields(type_.fields, members), mask=values.is_null()
+        )
     whole = pa.concat_arrays([values])  # copied, since the offsets of a slice do not begin at 0
     if pa.types.is_map(type_):
         keys, items = _converted(whole.keys), _converted(whole.items)
         key, item = _fields([type_.key_field, type_.item_field], [keys, items])
-        return pa.MapArray.from_arrays(whole.offsets, keys, items, pa.map_(key, item), mask=whole.is_null())
+        return pa.MapArray.from_arrays(
+            whole.offsets, keys, items, pa.map_(key, item), mask=whole.is_null()
+        )
     elements = _converted(whole.values)
     (element,) = _fields([type_.value_field], [elements])
-    return pa.ListArray.from_arrays(whole.offsets, elements, pa.list_(element), mask=whole.is_null())
+    return pa.ListArray.from_arrays(
+        whole.offsets, elements, pa.list_(element), mask=whole.is_null()
+    )
 
 
 def _needs_conversion(type_: pa.DataType) -> bool:

@@ -8,7 +8,9 @@ from frazil.arrow.values.variant import json_to_variant
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch with its columns cast, by position, to exactly the types of `schema`; JSON text is cast to variant."""
+    """Return a batch with its columns cast, by position, to exactly the types of `schema`; JSON
+    text is cast to variant.
+    """
     if batch.schema.equals(schema):
         return batch
     columns = [_cast(c, f.type) for c, f in zip(batch.columns, schema, strict=True)]
@@ -28,5 +30,10 @@ def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
 def _as_variant(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     """Convert JSON texts to Spark's form of variants in Arrow: structs of `value` and `metadata`."""
     pairs = [pair or (b"", b"") for pair in json_to_variant(texts.to_pylist())]
-    members = {"metadata": pa.array([p[0] for p in pairs], pa.binary()), "value": pa.array([p[1] for p in pairs], pa.binary())}
-    return pa.StructArray.from_arrays([members[f.name] for f in type_], fields=list(type_), mask=texts.is_null())
+    members = {
+        "metadata": pa.array([p[0] for p in pairs], pa.binary()),
+        "value": pa.array([p[1] for p in pairs], pa.binary()),
+    }
+    return pa.StructArray.from_arrays(
+        [members[f.name] for f in type_], fields=list(type_), mask=texts.is_null()
+    )

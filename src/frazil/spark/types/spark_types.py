@@ -1,4 +1,6 @@
-"""Convert Iceberg types and schemas to Spark's and back (in Java Iceberg: TypeToSparkType and SparkTypeToType)."""
+"""Convert Iceberg types and schemas to Spark's and back (in Java Iceberg: TypeToSparkType and
+SparkTypeToType).
+"""
 
 from __future__ import annotations
 
@@ -31,17 +33,27 @@ _NO_SUCH_TYPE = f"Spark has no such type; read it with to_arrow(), or {_LEAVE_OU
 
 
 def spark_type(type_: i.IcebergType, column: str = "", *, time: bool = False) -> s.DataType:
-    """Return the Spark type in which a DataFrame shows an Iceberg type: uuid as string, fixed as binary, all that is nested as nullable.
+    """Return the Spark type in which a DataFrame shows an Iceberg type: uuid as string, fixed as
+    binary, all that is nested as nullable.
 
-    `time`: whether the session has `spark.sql.timeType.enabled`. Raises Unsupported, which names type and column, for types Spark lacks.
+    `time`: whether the session has `spark.sql.timeType.enabled`. Raises Unsupported, which names
+    type and column, for types Spark lacks.
     """
     match type_:
         case i.StructType():
-            return s.StructType([spark_field(f, f"{column}.{f.name}" if column else f.name, time=time) for f in type_.fields])
+            return s.StructType(
+                [
+                    spark_field(f, f"{column}.{f.name}" if column else f.name, time=time)
+                    for f in type_.fields
+                ]
+            )
         case i.ListType():
             return s.ArrayType(spark_type(type_.element_type, f"{column}.element", time=time))
         case i.MapType():
-            key, value = (spark_type(t, f"{column}.{n}", time=time) for t, n in ((type_.key_type, "key"), (type_.value_type, "value")))
+            key, value = (
+                spark_type(t, f"{column}.{n}", time=time)
+                for t, n in ((type_.key_type, "key"), (type_.value_type, "value"))
+            )
             return s.MapType(key, value)
         case i.DecimalType():
             return s.DecimalType(type_.precision, type_.scale)
@@ -54,18 +66,26 @@ def spark_type(type_: i.IcebergType, column: str = "", *, time: bool = False) ->
             return s.TimeType(6)
     make = _PLAIN.get(type(type_))
     if make is None:
-        raise Unsupported(f"Column {column!r} has the type {type_}.", hint=_NO_SUCH_TYPE, column=column)
+        raise Unsupported(
+            f"Column {column!r} has the type {type_}.", hint=_NO_SUCH_TYPE, column=column
+        )
     return make()
 
 
 def spark_field(field: i.NestedField, column: str = "", *, time: bool = False) -> s.StructField:
-    """Return the StructField of a column, nullable and with its doc as the comment. `column`: its full name, for errors."""
+    """Return the StructField of a column, nullable and with its doc as the comment. `column`: its
+    full name, for errors.
+    """
     comment = {"comment": field.doc} if field.doc else {}
-    return s.StructField(field.name, spark_type(field.field_type, column or field.name, time=time), True, comment)
+    return s.StructField(
+        field.name, spark_type(field.field_type, column or field.name, time=time), True, comment
+    )
 
 
 def to_spark(schema: Schema, *, time: bool = False) -> s.StructType:
-    """Return the StructType of a schema. Raises Unsupported for timestamps in nanoseconds and geo types, and for time unless `time`."""
+    """Return the StructType of a schema. Raises Unsupported for timestamps in nanoseconds and geo
+    types, and for time unless `time`.
+    """
     return s.StructType([spark_field(f, time=time) for f in schema.fields])
 
 
@@ -75,10 +95,11 @@ def time_enabled(spark: Any) -> bool:
 
 
 def from_spark(struct: s.StructType) -> Schema:
-    """Return the Iceberg schema of a StructType, with fresh ids; `nullable=False` becomes required, and a comment the doc.
+    """Return the Iceberg schema of a StructType, with fresh ids; `nullable=False` becomes required,
+    and a comment the doc.
 
-    Raises Unsupported for types that Iceberg lacks, such as intervals and user-defined types, and ValidationError for decimals whose scale
-    Iceberg does not allow.
+    Raises Unsupported for types that Iceberg lacks, such as intervals and user-defined types, and
+    ValidationError for decimals whose scale Iceberg does not allow.
     """
     counter = itertools.count(1).__next__
     return assign_fresh_ids(Schema(*(_field(f, f.name, counter) for f in struct.fields)))
@@ -86,7 +107,13 @@ def from_spark(struct: s.StructType) -> Schema:
 
 def _field(field: s.StructField, column: str, next_id: Callable[[], int]) -> i.NestedField:
     doc = (field.metadata or {}).get("comment")
-    return i.NestedField(next_id(), field.name, _iceberg_type(field.dataType, column, next_id), not field.nullable, doc)
+    return i.NestedField(
+        next_id(),
+        field.name,
+        _iceberg_type(field.dataType, column, next_id),
+        not field.nullable,
+        doc,
+    )
 
 
 def _iceberg_type(type_: s.DataType, column: str, next_id: Callable[[], int]) -> i.IcebergType:
@@ -94,15 +121,25 @@ def _iceberg_type(type_: s.DataType, column: str, next_id: Callable[[], int]) ->
         case s.StructType():
             return i.StructType(*(_field(f, f"{column}.{f.name}", next_id) for f in type_.fields))
         case s.ArrayType():
-            return i.ListType(next_id(), _iceberg_type(type_.elementType, f"{column}.element", next_id), not type_.containsNull)
+            return i.ListType(
+                next_id(),
+                _iceberg_type(type_.elementType, f"{column}.element", next_id),
+                not type_.containsNull,
+            )
         case s.MapType():
             key = _iceberg_type(type_.keyType, f"{column}.key", next_id)
             return i.MapType(
-                next_id(), key, next_id(), _iceberg_type(type_.valueType, f"{column}.value", next_id), not type_.valueContainsNull
+                next_id(),
+                key,
+                next_id(),
+                _iceberg_type(type_.valueType, f"{column}.value", next_id),
+                not type_.valueContainsNull,
             )
         case s.DecimalType():
             if type_.scale < 0 or type_.scale > type_.precision:
-                raise ValidationError(f"Column {column!r} has the type {type_.simpleString()}; Iceberg's scale is 0 up to the precision.")
+                raise ValidationError(
+                    f"Column {column!r} has the type {type_.simpleString()}; Iceberg's scale is 0 up to the precision."
+                )
             return i.DecimalType(type_.precision, type_.scale)
         case s.TimeType():
             return i.TimeType()
@@ -111,16 +148,26 @@ def _iceberg_type(type_: s.DataType, column: str, next_id: Callable[[], int]) ->
         primitive = i.StringType()
     if primitive is None:
         raise Unsupported(
-            f"Column {column!r} has the Spark type {type_.simpleString()}, which Iceberg lacks.", hint="Cast it first.", column=column
+            f"Column {column!r} has the Spark type {type_.simpleString()}, which Iceberg lacks.",
+            hint="Cast it first.",
+            column=column,
         )
     return primitive
 
 
 def collated_columns(schema: s.StructType) -> tuple[str, ...]:
-    """Return the names of the text columns that Spark compares by a collation other than UTF8_BINARY. Iceberg's text has no collation."""
-    return tuple(f.name for f in schema.fields if isinstance(f.dataType, s.StringType) and not f.dataType.isUTF8BinaryCollation())
+    """Return the names of the text columns that Spark compares by a collation other than
+    UTF8_BINARY. Iceberg's text has no collation.
+    """
+    return tuple(
+        f.name
+        for f in schema.fields
+        if isinstance(f.dataType, s.StringType) and not f.dataType.isUTF8BinaryCollation()
+    )
 
 
 def contains(type_: i.IcebergType, *kinds: type[i.IcebergType]) -> bool:
     """Tell whether a type is one of these kinds, or contains one at any depth."""
-    return isinstance(type_, kinds) or any(contains(c.field_type, *kinds) for c in i.children(type_))
+    return isinstance(type_, kinds) or any(
+        contains(c.field_type, *kinds) for c in i.children(type_)
+    )

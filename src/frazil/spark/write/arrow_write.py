@@ -1,5 +1,5 @@
-"""Write a DataFrame by Arrow in Spark tasks, for the types, file formats and stores that Spark's Parquet writer does not serve. Each task
-reports its files to the driver.
+"""Write a DataFrame by Arrow in Spark tasks, for the types, file formats and stores that Spark's
+Parquet writer does not serve. Each task reports its files to the driver.
 """
 
 from __future__ import annotations
@@ -30,22 +30,34 @@ from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
 from frazil.storage.locations import scheme_of
 
-REPORT = s.StructType([s.StructField("files", s.BinaryType()), s.StructField("retried", s.BooleanType())])
+REPORT = s.StructType(
+    [s.StructField("files", s.BinaryType()), s.StructField("retried", s.BooleanType())]
+)
 
 
 def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[DataFile]:
-    """Write the rows of a conformed frame in tasks and return the data files, which lie in their final places.
+    """Write the rows of a conformed frame in tasks and return the data files, which lie in their
+    final places.
 
-    Files of attempts that failed or were repeated are removed; after an error every file is. Raises Unsupported for a table whose location
-    is in memory, and for a variant inside a struct, list or map.
+    Files of attempts that failed or were repeated are removed; after an error every file is. Raises
+    Unsupported for a table whose location is in memory, and for a variant inside a struct, list or
+    map.
     """
     if scheme_of(context.location) == "memory":
         raise Unsupported(
-            "A table at a memory: location lives in this process; Spark's workers cannot write to it.", hint="Append Arrow frames instead."
+            "A table at a memory: location lives in this process; Spark's workers cannot write to it.",
+            hint="Append Arrow frames instead.",
         )
     rows = spread(spark, frame, context, context.properties, folders=False)
-    by_place = rows.frame.toDF(*(f"c{n}" for n in range(len(rows.frame.columns))))  # names may contain dots or differ only in case
-    columns = by_place.select(*(_to_arrow(F.col(f"c{n}"), f.field_type).alias(f"c{n}") for n, f in enumerate(context.schema.fields)))
+    by_place = rows.frame.toDF(
+        *(f"c{n}" for n in range(len(rows.frame.columns)))
+    )  # names may contain dots or differ only in case
+    columns = by_place.select(
+        *(
+            _to_arrow(F.col(f"c{n}"), f.field_type).alias(f"c{n}")
+            for n, f in enumerate(context.schema.fields)
+        )
+    )
     attempts = attempts_on(spark, context)
     with attempts.removing_files_on_error(), temporarily(spark, rows.settings):
         job = columns.mapInArrow(guarded(__name__, "write_part", context), REPORT)
@@ -58,12 +70,18 @@ def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[
 
 def shown_to_arrow(frame: DataFrame) -> DataFrame:
     """Convert the variants of a frame to JSON text, as Arrow tasks take them."""
-    variants = {f.name: F.to_json(F.col(f.name)) for f in frame.schema.fields if isinstance(f.dataType, s.VariantType)}
+    variants = {
+        f.name: F.to_json(F.col(f.name))
+        for f in frame.schema.fields
+        if isinstance(f.dataType, s.VariantType)
+    }
     return frame.withColumns(variants) if variants else frame
 
 
 def _to_arrow(column: Any, type_: i.IcebergType) -> Any:
-    """Return a column as the Arrow writer takes it: a variant as JSON text, as everywhere outside Spark (docs/adr/0018)."""
+    """Return a column as the Arrow writer takes it: a variant as JSON text, as everywhere outside
+    Spark (docs/adr/0018).
+    """
     if not contains(type_, i.VariantType):
         return column
     if isinstance(type_, i.VariantType):
@@ -74,10 +92,17 @@ def _to_arrow(column: Any, type_: i.IcebergType) -> Any:
     )
 
 
-def write_part(context: WriteContext, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def write_part(
+    context: WriteContext, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Write in a worker the rows of one task to data files and yield one report."""
     task, schema = this_task(), to_arrow_schema(context.schema)
     context = replace(context, partition_id=task.partition, task_id=task.attempt, workers=1)
     with input_errors():
         files = write((fitted(b, schema) for b in batches), context)
-    yield pa.record_batch({"files": pa.array([cloudpickle.dumps(files)], pa.binary()), "retried": pa.array([task.retried])})
+    yield pa.record_batch(
+        {
+            "files": pa.array([cloudpickle.dumps(files)], pa.binary()),
+            "retried": pa.array([task.retried]),
+        }
+    )

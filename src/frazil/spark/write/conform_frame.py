@@ -1,4 +1,6 @@
-"""Conform a Spark DataFrame to a table's schema: match columns by name, cast safely, fill in defaults, refuse nulls in required columns."""
+"""Conform a Spark DataFrame to a table's schema: match columns by name, cast safely, fill in
+defaults, refuse nulls in required columns.
+"""
 
 from __future__ import annotations
 
@@ -20,26 +22,40 @@ from frazil.spark.types.spark_types import spark_type
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
 
-REQUIRED = "FRAZIL_REQUIRED: "  # marks, in errors of Spark tasks, a message about a null in a required column
+# marks, in errors of Spark tasks, a message about a null in a required column
+REQUIRED = "FRAZIL_REQUIRED: "
 
 
-def conform(df: DataFrame, schema: Schema, options: WriteOptions, *, case_sensitive: bool) -> DataFrame:
+def conform(
+    df: DataFrame, schema: Schema, options: WriteOptions, *, case_sensitive: bool
+) -> DataFrame:
     """Return the frame with exactly the table's columns, in the table's order and types.
 
-    Raises SchemaMismatch, which lists every mismatch: unsafe casts, columns that the table lacks, required columns that are missing. A
-    null in a required column makes the job fail (unless `check_nullability` is off).
+    Raises SchemaMismatch, which lists every mismatch: unsafe casts, columns that the table lacks,
+    required columns that are missing. A null in a required column makes the job fail (unless
+    `check_nullability` is off).
     """
     problems: list[Problem] = []
     checks = options.check_nullability
     columns = _matched(df.schema, schema.fields, case_sensitive, "", problems)
     conformed = []
     spark = df.sparkSession
-    by_place = df.toDF(*(f"c{n}" for n in range(len(df.columns))))  # names may contain dots or differ only in case
+    by_place = df.toDF(
+        *(f"c{n}" for n in range(len(df.columns)))
+    )  # names may contain dots or differ only in case
     for field, place in columns:
         column = (
             absent_column(field, problems, field.name)
             if place is None
-            else _fit(_at(spark, place), df.schema.fields[place].dataType, field, field.name, checks, case_sensitive, problems)
+            else _fit(
+                _at(spark, place),
+                df.schema.fields[place].dataType,
+                field,
+                field.name,
+                checks,
+                case_sensitive,
+                problems,
+            )
         )
         conformed.append(renamed(spark, column, field.name))
     if problems:
@@ -52,51 +68,108 @@ def _at(spark: Any, place: int) -> Column:
 
 
 def refused(subject: str, problems: Sequence[Problem]) -> SchemaMismatch:
-    """Return a SchemaMismatch with a line per problem. `subject`: how the message begins, "The frame does" or "The new values do"."""
+    """Return a SchemaMismatch with a line per problem. `subject`: how the message begins, "The
+    frame does" or "The new values do".
+    """
     lines = "\n".join(f"  {p.column}: {p.text}" for p in problems)
-    return SchemaMismatch(f"{subject} not fit the table:\n{lines}\n", hint=hints(problems), columns=[p.column for p in problems])
+    return SchemaMismatch(
+        f"{subject} not fit the table:\n{lines}\n",
+        hint=hints(problems),
+        columns=[p.column for p in problems],
+    )
 
 
 def _matched(
-    have: s.StructType, want: tuple[i.NestedField, ...], case_sensitive: bool, path: str, problems: list[Problem]
+    have: s.StructType,
+    want: tuple[i.NestedField, ...],
+    case_sensitive: bool,
+    path: str,
+    problems: list[Problem],
 ) -> list[tuple[i.NestedField, int | None]]:
-    """Pair each wanted field with the place of the frame's column, None where it is missing; report names that are ambiguous or unknown."""
+    """Pair each wanted field with the place of the frame's column, None where it is missing; report
+    names that are ambiguous or unknown.
+    """
 
     def places(name: str) -> Iterator[int]:
         exact = [n for n, f in enumerate(have.fields) if f.name == name]
-        yield from exact or ([] if case_sensitive else [n for n, f in enumerate(have.fields) if f.name.lower() == name.lower()])
+        yield from exact or (
+            []
+            if case_sensitive
+            else [n for n, f in enumerate(have.fields) if f.name.lower() == name.lower()]
+        )
 
     pairs: list[tuple[i.NestedField, int | None]] = []
     used: set[int] = set()
     for field in want:
-        matching = [place for place in places(field.name) if place not in used or have.fields[place].name == field.name]
+        matching = [
+            place
+            for place in places(field.name)
+            if place not in used or have.fields[place].name == field.name
+        ]
         if len(matching) > 1:
             text = f"{len(matching)} columns of the frame have this name"
-            problems.append(Problem(path + field.name, "", str(field.field_type), text, "Rename all but one of them."))
+            problems.append(
+                Problem(
+                    path + field.name,
+                    "",
+                    str(field.field_type),
+                    text,
+                    "Rename all but one of them.",
+                )
+            )
         pairs.append((field, matching[0] if matching else None))
         used.update(matching)
     for place, other in enumerate(have.fields):
         if place not in used:
-            near = no_such_column(path + other.name, other.dataType.simpleString(), [field.name for field in want])
-            problems.append(replace(near, text=near.text.replace("is no column of the table", "the table has no such column")))
+            near = no_such_column(
+                path + other.name, other.dataType.simpleString(), [field.name for field in want]
+            )
+            problems.append(
+                replace(
+                    near,
+                    text=near.text.replace(
+                        "is no column of the table", "the table has no such column"
+                    ),
+                )
+            )
     return pairs
 
 
 def absent_column(field: i.NestedField, problems: list[Problem], path: str) -> Column:
-    """Return the write default of a column that gets no value, else null. A required column without a default is a problem."""
-    if field.write_default is not None and (text := default_sql(field.field_type, field.write_default)) is not None:
+    """Return the write default of a column that gets no value, else null. A required column without
+    a default is a problem.
+    """
+    if (
+        field.write_default is not None
+        and (text := default_sql(field.field_type, field.write_default)) is not None
+    ):
         return F.expr(text)
     if isinstance(field.write_default, bytes):
-        return F.lit(field.write_default) if not isinstance(field.field_type, i.UUIDType) else F.lit(_uuid(field.write_default))
+        return (
+            F.lit(field.write_default)
+            if not isinstance(field.field_type, i.UUIDType)
+            else F.lit(_uuid(field.write_default))
+        )
     if field.required:
         hint = "Required columns without a default need values."
-        problems.append(Problem(path, "", str(field.field_type), "required, and the frame has no such column", hint))
+        problems.append(
+            Problem(
+                path, "", str(field.field_type), "required, and the frame has no such column", hint
+            )
+        )
     return F.lit(None).cast(_type(field.field_type, path))
 
 
-def fitted_column(c: Column, have: s.DataType, f: i.NestedField, path: str, case_sensitive: bool, problems: list[Problem]) -> Column:
-    """Convert a column to the type of a table's column, without a check that the column itself is not null. A type that does not fit is a
-    problem."""
+def fitted_column(
+    c: Column,
+    have: s.DataType,
+    f: i.NestedField,
+    path: str,
+    case_sensitive: bool,
+    problems: list[Problem],
+) -> Column:
+    """Convert a column to the type of a table's column, without a check that the column itself is
+    not null. A type that does not fit is a problem."""
     return _fit_type(c, have, f.field_type, path, True, case_sensitive, problems)
 
 
@@ -107,8 +180,8 @@ def _uuid(value: bytes) -> str:
 
 
 def _type(type_: i.IcebergType, path: str) -> s.DataType:
-    """Return the Spark type of a column. A column of a type that Spark lacks can only be absent, hence null; it gets a type whose nulls
-    Arrow casts to the column's."""
+    """Return the Spark type of a column. A column of a type that Spark lacks can only be absent,
+    hence null; it gets a type whose nulls Arrow casts to the column's."""
     match type_:
         case i.TimestampNanoType():
             return s.TimestampNTZType()
@@ -119,7 +192,12 @@ def _type(type_: i.IcebergType, path: str) -> s.DataType:
         case i.UnknownType():
             return s.StringType()
         case i.StructType():
-            return s.StructType([s.StructField(f.name, _type(f.field_type, f"{path}.{f.name}")) for f in type_.fields])
+            return s.StructType(
+                [
+                    s.StructField(f.name, _type(f.field_type, f"{path}.{f.name}"))
+                    for f in type_.fields
+                ]
+            )
         case i.ListType():
             return s.ArrayType(_type(type_.element_type, path))
         case i.MapType():
@@ -127,18 +205,39 @@ def _type(type_: i.IcebergType, path: str) -> s.DataType:
     return spark_type(type_, path, time=True)
 
 
-def _fit(c: Column, have: s.DataType, f: i.NestedField, path: str, checks: bool, case_sensitive: bool, problems: list[Problem]) -> Column:
-    """Convert a column to the type of a field; a null fails the job where the field is required and `checks` is set."""
+def _fit(
+    c: Column,
+    have: s.DataType,
+    f: i.NestedField,
+    path: str,
+    checks: bool,
+    case_sensitive: bool,
+    problems: list[Problem],
+) -> Column:
+    """Convert a column to the type of a field; a null fails the job where the field is required and
+    `checks` is set.
+    """
     fitted = _fit_type(c, have, f.field_type, path, checks, case_sensitive, problems)
     if f.required and checks:
-        return F.coalesce(fitted, F.raise_error(F.lit(f"{REQUIRED}column {path} is required, and a row has null in it")))
+        return F.coalesce(
+            fitted,
+            F.raise_error(F.lit(f"{REQUIRED}column {path} is required, and a row has null in it")),
+        )
     return fitted
 
 
 def _fit_type(
-    c: Column, have: s.DataType, want: i.IcebergType, path: str, checks: bool, case_sensitive: bool, problems: list[Problem]
+    c: Column,
+    have: s.DataType,
+    want: i.IcebergType,
+    path: str,
+    checks: bool,
+    case_sensitive: bool,
+    problems: list[Problem],
 ) -> Column:
-    """Convert a column to a type, member by member and element by element; columns that need no change are passed as they are."""
+    """Convert a column to a type, member by member and element by element; columns that need no
+    change are passed as they are.
+    """
     match want, have:
         case i.StructType(), s.StructType():
             pairs = _matched(have, want.fields, case_sensitive, f"{path}.", problems)
@@ -150,7 +249,15 @@ def _fit_type(
                 part = absent_column(f, problems, name) if place is None else None
                 if place is not None:
                     source = have.fields[place]
-                    part = _fit(c.getField(source.name), source.dataType, f, name, checks, case_sensitive, problems)
+                    part = _fit(
+                        c.getField(source.name),
+                        source.dataType,
+                        f,
+                        name,
+                        checks,
+                        case_sensitive,
+                        problems,
+                    )
                 assert part is not None
                 inside.append(part.alias(f.name))
             return F.when(c.isNotNull(), F.struct(*inside))
@@ -158,18 +265,41 @@ def _fit_type(
             if _unchanged(have, want) and not (checks and _requires(want)):
                 return c
             element = want.element_field
-            _fit(F.lit(None), have.elementType, element, f"{path}.element", checks, case_sensitive, problems)  # reports what does not fit
-            return F.transform(c, lambda e: _fit(e, have.elementType, element, f"{path}.element", checks, case_sensitive, []))
+            _fit(
+                F.lit(None),
+                have.elementType,
+                element,
+                f"{path}.element",
+                checks,
+                case_sensitive,
+                problems,
+            )  # reports what does not fit
+            return F.transform(
+                c,
+                lambda e: _fit(
+                    e, have.elementType, element, f"{path}.element", checks, case_sensitive, []
+                ),
+            )
         case i.MapType(), s.MapType():
             if _unchanged(have, want) and not (checks and _requires(want)):
                 return c
             key, value = want.key_field, want.value_field
             for kind, inner, name in ((have.keyType, key, "key"), (have.valueType, value, "value")):
                 _fit(F.lit(None), kind, inner, f"{path}.{name}", checks, case_sensitive, problems)
-            c = F.transform_values(c, lambda _, v: _fit(v, have.valueType, value, f"{path}.value", checks, case_sensitive, []))
+            c = F.transform_values(
+                c,
+                lambda _, v: _fit(
+                    v, have.valueType, value, f"{path}.value", checks, case_sensitive, []
+                ),
+            )
             if _unchanged(have.keyType, want.key_type):
                 return c
-            return F.transform_keys(c, lambda k, _: _fit_type(k, have.keyType, want.key_type, f"{path}.key", checks, case_sensitive, []))
+            return F.transform_keys(
+                c,
+                lambda k, _: _fit_type(
+                    k, have.keyType, want.key_type, f"{path}.key", checks, case_sensitive, []
+                ),
+            )
     if not castable(have, want):
         problems.append(not_taken(have, want, path, "cannot be written as"))
         return c
@@ -178,19 +308,28 @@ def _fit_type(
 
 
 def _unchanged(have: s.DataType, want: i.IcebergType) -> bool:
-    """Return whether values need no conversion: same names of members in the same order, same types."""
+    """Return whether values need no conversion: same names of members in the same order, same
+    types.
+    """
     match want, have:
         case i.StructType(), s.StructType():
             same = [f.name for f in have.fields] == [f.name for f in want.fields]
-            return same and all(_unchanged(a.dataType, b.field_type) for a, b in zip(have.fields, want.fields, strict=True))
+            return same and all(
+                _unchanged(a.dataType, b.field_type)
+                for a, b in zip(have.fields, want.fields, strict=True)
+            )
         case i.ListType(), s.ArrayType():
             return _unchanged(have.elementType, want.element_type)
         case i.MapType(), s.MapType():
-            return _unchanged(have.keyType, want.key_type) and _unchanged(have.valueType, want.value_type)
+            return _unchanged(have.keyType, want.key_type) and _unchanged(
+                have.valueType, want.value_type
+            )
     return not i.children(want) and castable(have, want) and have == _type(want, "")
 
 
 def _requires(type_: i.IcebergType) -> bool:
-    """Return whether a type has required members, elements or map values, which must be checked for nulls."""
+    """Return whether a type has required members, elements or map values, which must be checked for
+    nulls.
+    """
     inside = i.children(type_)[1:] if isinstance(type_, i.MapType) else i.children(type_)
     return any(f.required or _requires(f.field_type) for f in inside)

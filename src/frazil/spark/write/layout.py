@@ -1,7 +1,8 @@
-"""Distribute rows over Spark tasks and sort them within each before they are written, for both writers.
+"""Distribute rows over Spark tasks and sort them within each before they are written, for both
+writers.
 
-Honours write.distribution-mode, the table's sort order and the advisory partition size. Without a shuffle every task would write a file
-into each partition that it has rows of.
+Honours write.distribution-mode, the table's sort order and the advisory partition size. Without a
+shuffle every task would write a file into each partition that it has rows of.
 """
 
 from __future__ import annotations
@@ -28,14 +29,18 @@ from frazil.spec.transforms import VoidTransform
 _CONF = "spark.sql.iceberg."
 ADVISORY = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 _WHOLE = 128 << 20  # bytes of a file that a task should fill
-_FEW = 64  # tasks that Spark does not coalesce, so that each writes few partitions, with few open writers or little to sort
+# tasks that Spark does not coalesce, so that each writes few partitions, with few open writers or
+# little to sort
+_FEW = 64
 _RATIO = 3  # about so many bytes of a shuffle become one byte of a Parquet file
 KEY = "__frazil_p"  # how the names of helper columns begin
 
 
 @dataclass(frozen=True)
 class PartitionColumn:
-    """Hold the helper column of a partition field: its name in the frame (None for a void field, which has no column) and its type."""
+    """Hold the helper column of a partition field: its name in the frame (None for a void field,
+    which has no column) and its type.
+    """
 
     name: str | None
     type: i.IcebergType
@@ -43,8 +48,8 @@ class PartitionColumn:
 
 @dataclass(frozen=True)
 class Spread:
-    """Hold a distributed frame with its helper columns, and the session settings that its job needs. `is_sorted`: the rows of each file are
-    in the table's sort order."""
+    """Hold a distributed frame with its helper columns, and the session settings that its job
+    needs. `is_sorted`: the rows of each file are in the table's sort order."""
 
     frame: DataFrame
     keys: tuple[PartitionColumn, ...]
@@ -67,9 +72,17 @@ def path_column(context: WriteContext, field_id: int) -> Column:
     return column
 
 
-def spread(spark: Any, frame: DataFrame, context: WriteContext, metadata_properties: Mapping[str, str], *, folders: bool) -> Spread:
-    """Shuffle and sort a frame as distribution mode and sort order ask. `folders`: Spark's writer will put partition values into names
-    of folders, so the helper columns are added even without a shuffle, and rows are sorted here."""
+def spread(
+    spark: Any,
+    frame: DataFrame,
+    context: WriteContext,
+    metadata_properties: Mapping[str, str],
+    *,
+    folders: bool,
+) -> Spread:
+    """Shuffle and sort a frame as distribution mode and sort order ask. `folders`: Spark's writer
+    will put partition values into names of folders, so the helper columns are added even without a
+    shuffle, and rows are sorted here."""
     mode = distribution_mode(spark, context, metadata_properties)
     keys, columns = _keys(context)
     needs_keys = bool(columns) and (folders or mode != "none")
@@ -80,10 +93,17 @@ def spread(spark: Any, frame: DataFrame, context: WriteContext, metadata_propert
     settings: dict[str, str] = {}
     if (mode == "hash" and names) or (mode == "range" and (names or order)):
         by_hash = mode == "hash"
-        frame = rebalanced(spark, frame, names) if by_hash else frame.repartitionByRange(*(F.col(n) for n in names), *order)
+        frame = (
+            rebalanced(spark, frame, names)
+            if by_hash
+            else frame.repartitionByRange(*(F.col(n) for n in names), *order)
+        )
         settings[ADVISORY] = str(advisory_size(spark, context, metadata_properties))
-        if folders and names and spark.conf.get(FEWEST_PARTITIONS, None) is None:  # the Arrow writer keeps no row groups in the JVM
-            # A range ends within a partition, as a rule, which then has a file of either task: no more ranges than the size asks for.
+        if (
+            folders and names and spark.conf.get(FEWEST_PARTITIONS, None) is None
+        ):  # the Arrow writer keeps no row groups in the JVM
+            # A range ends within a partition, as a rule, which then has a file of either task: no
+            # more ranges than the size asks for.
             settings[FEWEST_PARTITIONS] = str(max(_FEW, parallelism(spark))) if by_hash else "1"
     if order and folders:  # the Arrow writer sorts by itself
         frame = frame.sortWithinPartitions(*(F.col(n) for n in names), *order)
@@ -91,9 +111,11 @@ def spread(spark: Any, frame: DataFrame, context: WriteContext, metadata_propert
 
 
 def rebalanced(spark: Any, frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Shuffle rows with the same values of the named columns to as few tasks as the advisory size allows; without columns, to few tasks.
+    """Shuffle rows with the same values of the named columns to as few tasks as the advisory size
+    allows; without columns, to few tasks.
 
-    Without adaptive execution, on which Spark's REBALANCE hint relies, rows with the same values go to one task.
+    Without adaptive execution, on which Spark's REBALANCE hint relies, rows with the same values go
+    to one task.
     """
     if str(spark.conf.get("spark.sql.adaptive.enabled", "true")).lower() == "true":
         return frame.hint("rebalance", *names)
@@ -103,13 +125,18 @@ def rebalanced(spark: Any, frame: DataFrame, names: Sequence[str]) -> DataFrame:
 def distribution_mode(spark: Any, context: WriteContext, properties: Mapping[str, str]) -> str:
     """Return the distribution mode: none, hash or range.
 
-    Taken from the write option, the session, the table property, in this order; by default range for sorted tables, hash for partitioned
-    ones, else none. Raises ValidationError for another mode.
+    Taken from the write option, the session, the table property, in this order; by default range
+    for sorted tables, hash for partitioned ones, else none. Raises ValidationError for another
+    mode.
     """
     partitioned, is_sorted = not context.spec.unpartitioned, not context.sort_order.is_unsorted
     if not context.options.use_table_distribution_and_ordering:
         return "none"
-    chosen = context.options.distribution_mode or spark.conf.get(_CONF + "distribution-mode", None) or DISTRIBUTION.of(properties)
+    chosen = (
+        context.options.distribution_mode
+        or spark.conf.get(_CONF + "distribution-mode", None)
+        or DISTRIBUTION.of(properties)
+    )
     if chosen is None:
         return "range" if is_sorted else "hash" if partitioned else "none"
     mode = str(chosen).lower()
@@ -121,15 +148,18 @@ def distribution_mode(spark: Any, context: WriteContext, properties: Mapping[str
 
 
 def advisory_size(spark: Any, context: WriteContext, properties: Mapping[str, str]) -> int:
-    """Return how many bytes of a shuffle make one task: the size that an option, a setting or a property gives, else enough bytes to fill a
-    file of the target size.
+    """Return how many bytes of a shuffle make one task: the size that an option, a setting or a
+    property gives, else enough bytes to fill a file of the target size.
 
-    The default is 384 MB (the session's advisory size, where that is larger), less where the target file size is below 128 MB. Raises
-    InvalidInput for a text that is no size.
+    The default is 384 MB (the session's advisory size, where that is larger), less where the target
+    file size is below 128 MB. Raises InvalidInput for a text that is no size.
     """
     named = (
         ("Write option advisory-partition-size", context.options.advisory_partition_size),
-        (f"The setting {_CONF}advisory-partition-size", spark.conf.get(_CONF + "advisory-partition-size", None)),
+        (
+            f"The setting {_CONF}advisory-partition-size",
+            spark.conf.get(_CONF + "advisory-partition-size", None),
+        ),
         ("Table property", SPARK_ADVISORY_PARTITION_SIZE.of(properties)),
     )
     for name, size in named:
@@ -144,7 +174,10 @@ def parse_size(text: str, name: str = "The size") -> int:
     try:
         return size_in_bytes(text)
     except ValueError:
-        raise InvalidInput(f"{name} is a size in bytes, not {text!r}.", hint="Write it as 134217728, or with a unit, as 128MB.") from None
+        raise InvalidInput(
+            f"{name} is a size in bytes, not {text!r}.",
+            hint="Write it as 134217728, or with a unit, as 128MB.",
+        ) from None
 
 
 def _keys(context: WriteContext) -> tuple[tuple[PartitionColumn, ...], dict[str, Column]]:
@@ -160,7 +193,9 @@ def _keys(context: WriteContext) -> tuple[tuple[PartitionColumn, ...], dict[str,
         while name.lower() in taken:
             name += "_"
         kind = field.transform.result_type(source.field_type)
-        value = transformed(field.transform, source.field_type, path_column(context, field.source_id))
+        value = transformed(
+            field.transform, source.field_type, path_column(context, field.source_id)
+        )
         as_number = isinstance(kind, i.DateType) and not isinstance(source.field_type, i.DateType)
         is_day = isinstance(kind, i.DateType) and str(field.transform) == "day"
         columns[name] = value if as_number or is_day else as_directory(kind, value)

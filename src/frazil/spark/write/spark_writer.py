@@ -1,8 +1,9 @@
-"""Write a DataFrame by Spark's Parquet writer into a staging folder, then adopt the files: put field ids into each footer, give each file
-the name that Java Iceberg would give it, move it to its place and sync it to disk (docs/adr/0006).
+"""Write a DataFrame by Spark's Parquet writer into a staging folder, then adopt the files: put
+field ids into each footer, give each file the name that Java Iceberg would give it, move it to its
+place and sync it to disk (docs/adr/0006).
 
-Spark's writer is faster than handing rows to Python, but it knows neither field ids nor Iceberg's layout. Adopting a file
-rewrites its footer only.
+Spark's writer is faster than handing rows to Python, but it knows neither field ids nor Iceberg's
+layout. Adopting a file rewrites its footer only.
 """
 
 from __future__ import annotations
@@ -60,7 +61,15 @@ _ARROW_ONLY = (
 )  # fmt: skip
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _PART = re.compile(r"part-(\d+)-")
-_CODECS = {"uncompressed": "none", "none": "none", "snappy": "snappy", "gzip": "gzip", "zstd": "zstd", "lz4": "lz4", "lz4_raw": "lz4_raw"}
+_CODECS = {
+    "uncompressed": "none",
+    "none": "none",
+    "snappy": "snappy",
+    "gzip": "gzip",
+    "zstd": "zstd",
+    "lz4": "lz4",
+    "lz4_raw": "lz4_raw",
+}
 _HADOOP: dict[str, TableProperty[Any, Any]] = {
     "parquet.block.size": PARQUET_ROW_GROUP_SIZE, "parquet.page.size": PARQUET_PAGE_SIZE, "parquet.page.row.count.limit": PARQUET_PAGE_ROWS,
     "parquet.dictionary.page.size": PARQUET_DICTIONARY_SIZE, "parquet.bloom.filter.max.bytes": PARQUET_BLOOM_FILTER_MAX,
@@ -78,55 +87,84 @@ _SETTINGS = {
     "spark.sql.variant.writeShredding.enabled": "false",
     "spark.sql.files.maxRecordsPerFile": "0",
 }  # fmt: skip
-_COMMITTER = {  # version 1: files of a task count when the job ends, so a task that is tried again leaves no files behind
+# version 1: files of a task count when the job ends, so a task that is tried again leaves no files
+# behind
+_COMMITTER = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", "mapreduce.fileoutputcommitter.algorithm.version": "1",
 }  # fmt: skip
-_ZLIB = ("NO_COMPRESSION", "BEST_SPEED", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT", "BEST_COMPRESSION")
+_ZLIB = (
+    "NO_COMPRESSION",
+    "BEST_SPEED",
+    "TWO",
+    "THREE",
+    "FOUR",
+    "FIVE",
+    "SIX",
+    "SEVEN",
+    "EIGHT",
+    "BEST_COMPRESSION",
+)
 _MOST_WRITERS = "spark.sql.maxConcurrentOutputFileWriters"
 _OPEN_WRITERS = 128
 _THREADS = 8  # that adopt files
 
 
 def can_write(context: WriteContext) -> bool:
-    """Return whether Spark's writer can write the table: Parquet on a local disk, types and a codec that it has, names that differ in more
-    than case."""
+    """Return whether Spark's writer can write the table: Parquet on a local disk, types and a codec
+    that it has, names that differ in more than case."""
     codec = (context.options.compression_codec or PARQUET_CODEC.of(context.properties)).lower()
     return (
         context.format == "parquet"
         and codec in _CODECS
         and context.storage.local_path(data_root(context.location, context.properties)) is not None
-        and not any(contains(f.field_type, *_ARROW_ONLY) or _nested_unknown(f.field_type) for f in context.schema.fields)
+        and not any(
+            contains(f.field_type, *_ARROW_ONLY) or _nested_unknown(f.field_type)
+            for f in context.schema.fields
+        )
         and any(not isinstance(f.field_type, i.UnknownType) for f in context.schema.fields)
         and not _differ_by_case(context.schema.fields)
     )
 
 
 def _differ_by_case(fields: Sequence[i.NestedField]) -> bool:
-    """Return whether sibling names, at any depth, differ only in case, which most sessions take for the same name."""
+    """Return whether sibling names, at any depth, differ only in case, which most sessions take for
+    the same name.
+    """
     same = len({f.name.lower() for f in fields}) < len(fields)
     return same or any(_differ_by_case(i.children(f.field_type)) for f in fields)
 
 
 def _nested_unknown(type_: i.IcebergType) -> bool:
-    """Return whether a type contains `unknown`, which can be left out of a file only as a whole column."""
+    """Return whether a type contains `unknown`, which can be left out of a file only as a whole
+    column.
+    """
     return any(contains(c.field_type, i.UnknownType) for c in i.children(type_))
 
 
 def write_by_folder(spark: Any, frame: DataFrame, context: WriteContext) -> list[DataFile]:
-    """Write the rows of a conformed frame and return the data files, which lie in their final places. After an error no file is left."""
+    """Write the rows of a conformed frame and return the data files, which lie in their final
+    places. After an error no file is left.
+    """
     root = data_root(context.location, context.properties)
     staging = f"{root}/staging-{context.operation_id}"
     local = context.storage.local_path(staging)
     assert local is not None
     unknown = [f.name for f in context.schema.fields if isinstance(f.field_type, i.UnknownType)]
     rows = spread(spark, frame, context, context.properties, folders=True)
-    writer = rows.frame.drop(*unknown).write.format("parquet").mode("append").options(**write_settings(context))
+    writer = (
+        rows.frame.drop(*unknown)
+        .write.format("parquet")
+        .mode("append")
+        .options(**write_settings(context))
+    )
     if rows.key_names:
         writer = writer.partitionBy(*rows.key_names)
     moved: list[str] = []
     try:
         with folder_removed_on_error(spark, context.storage, staging):
-            with temporarily(spark, {**_SETTINGS, **rows.settings, **_fanout(spark, context, rows)}):
+            with temporarily(
+                spark, {**_SETTINGS, **rows.settings, **_fanout(spark, context, rows)}
+            ):
                 interruptible(spark, lambda: writer.save("file://" + local))
             files = _adopt_all(local, context, rows, moved)
     except BaseException:
@@ -141,9 +179,10 @@ def write_by_folder(spark: Any, frame: DataFrame, context: WriteContext) -> list
 def _fanout(spark: Any, context: WriteContext, rows: Spread) -> dict[str, str]:
     """Return the setting for how many partition writers a task keeps open.
 
-    Open writers spare the sort by partition; rows that are sorted already need one writer at a time. Each writer may hold a row group in
-    memory, so a task opens as many as half of its share of the heap has room for, then sorts the remaining rows, which one more writer
-    writes. The other half is left to Spark: at 0.95 of the heap Parquet would warn and cut row groups short.
+    Open writers spare the sort by partition; rows that are sorted already need one writer at a
+    time. Each writer may hold a row group in memory, so a task opens as many as half of its share
+    of the heap has room for, then sorts the remaining rows, which one more writer writes. The other
+    half is left to Spark: at 0.95 of the heap Parquet would warn and cut row groups short.
     """
     if not rows.key_names or rows.is_sorted:
         return {_MOST_WRITERS: "0"}
@@ -157,12 +196,18 @@ def _fanout(spark: Any, context: WriteContext, rows: Spread) -> dict[str, str]:
 
 
 def write_settings(context: WriteContext) -> dict[str, str]:
-    """Translate table properties and write options to the settings of Spark's Parquet writer (parquet-mr)."""
+    """Translate table properties and write options to the settings of Spark's Parquet writer
+    (parquet-mr).
+    """
     properties: Mapping[str, str] = context.properties
     codec = (context.options.compression_codec or PARQUET_CODEC.of(properties)).lower()
     settings = {"compression": _CODECS[codec], "partitionOverwriteMode": "static", **_COMMITTER}
     level = context.options.compression_level or PARQUET_LEVEL.of(properties)
-    number = check_level(codec, level, PARQUET_LEVEL.name) if level is not None and codec in LEVELS else None
+    number = (
+        check_level(codec, level, PARQUET_LEVEL.name)
+        if level is not None and codec in LEVELS
+        else None
+    )
     if number is not None and codec == "zstd":
         settings["parquet.compression.codec.zstd.level"] = str(number)
     if number is not None and codec == "gzip":
@@ -179,7 +224,9 @@ def write_settings(context: WriteContext) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Written:
-    """Hold a file that Spark wrote: its path, the number of its task, and the partition values that its folders name."""
+    """Hold a file that Spark wrote: its path, the number of its task, and the partition values that
+    its folders name.
+    """
 
     path: str
     part: int
@@ -187,14 +234,20 @@ class _Written:
 
 
 def _adopt_all(local: str, context: WriteContext, rows: Spread, moved: list[str]) -> list[DataFile]:
-    """Adopt all files of the staging folder, in the order of their tasks. The final paths of files that were moved are added to `moved`."""
+    """Adopt all files of the staging folder, in the order of their tasks. The final paths of files
+    that were moved are added to `moved`.
+    """
     written = sorted(_written(local, rows), key=lambda file: (file.part, file.path))
     numbers: dict[int, int] = {}
     jobs = []
     for file in written:
         numbers[file.part] = numbers.get(file.part, 0) + 1
-        name = f"{file.part:05d}-{file.part}-{context.operation_id}-{numbers[file.part]:05d}.parquet"
-        folder = partition_path(context.spec, context.schema, file.values) if context.spec.fields else ""
+        name = (
+            f"{file.part:05d}-{file.part}-{context.operation_id}-{numbers[file.part]:05d}.parquet"
+        )
+        folder = (
+            partition_path(context.spec, context.schema, file.values) if context.spec.fields else ""
+        )
         jobs.append((file, data_location(context.location, context.properties, folder, name)))
     targets = {location: context.storage.local_path(location) or "" for _, location in jobs}
     for directory in {os.path.dirname(t) for t in targets.values()}:
@@ -202,7 +255,11 @@ def _adopt_all(local: str, context: WriteContext, rows: Spread, moved: list[str]
             os.makedirs(directory, exist_ok=True)
     order_id = context.sort_order.order_id if rows.is_sorted else 0
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="frazil-files") as pool:
-        adopted = list(pool.map(lambda job: _adopt(job[0], job[1], targets[job[1]], context, order_id, moved), jobs))
+        adopted = list(
+            pool.map(
+                lambda job: _adopt(job[0], job[1], targets[job[1]], context, order_id, moved), jobs
+            )
+        )
     files = [f for f in adopted if f is not None]
     _sync_directories({os.path.dirname(targets[f.file_path]) for f in files}, context)
     return files
@@ -216,16 +273,32 @@ def _written(local: str, rows: Spread) -> list[_Written]:
         for name in names:
             if name.startswith(("_", ".")) or not (match := _PART.match(name)):
                 continue
-            texts = dict(p.partition("=")[::2] for p in os.path.relpath(directory, local).split(os.sep) if "=" in p)
+            texts = dict(
+                p.partition("=")[::2]
+                for p in os.path.relpath(directory, local).split(os.sep)
+                if "=" in p
+            )
             values = tuple(
-                None if k.name is None or texts[k.name] == _NULL_FOLDER else from_directory(k.type, texts[k.name]) for k in rows.keys
+                None
+                if k.name is None or texts[k.name] == _NULL_FOLDER
+                else from_directory(k.type, texts[k.name])
+                for k in rows.keys
             )
             written.append(_Written(os.path.join(directory, name), int(match[1]), values))
     return written
 
 
-def _adopt(file: _Written, location: str, target: str, context: WriteContext, order_id: int, moved: list[str]) -> DataFile | None:
-    """Add field ids to the footer of a file, sync it and move it to its place; None where the file has no rows."""
+def _adopt(
+    file: _Written,
+    location: str,
+    target: str,
+    context: WriteContext,
+    order_id: int,
+    moved: list[str],
+) -> DataFile | None:
+    """Add field ids to the footer of a file, sync it and move it to its place; None where the file
+    has no rows.
+    """
     with translated_errors(location, "write"):
         footer = pq.read_metadata(file.path)
         if footer.num_rows == 0:
@@ -241,13 +314,20 @@ def _adopt(file: _Written, location: str, target: str, context: WriteContext, or
         moved.append(target)
         os.rename(file.path, target)
     return DataFile(
-        file_path=location, file_format="parquet", partition=file.values, file_size_in_bytes=size, spec_id=context.spec.spec_id,
-        sort_order_id=order_id, **metrics,
-    )  # fmt: skip
+        file_path=location,
+        file_format="parquet",
+        partition=file.values,
+        file_size_in_bytes=size,
+        spec_id=context.spec.spec_id,
+        sort_order_id=order_id,
+        **metrics,
+    )
 
 
 def _sync_directories(directories: set[str], context: WriteContext) -> None:
-    """Sync directories and their parents up to the table's data folder, since a new folder is durable only as an entry of its parent."""
+    """Sync directories and their parents up to the table's data folder, since a new folder is
+    durable only as an entry of its parent.
+    """
     root = context.storage.local_path(data_root(context.location, context.properties)) or "/"
     to_sync = set(directories)
     for directory in directories:

@@ -1,8 +1,9 @@
-"""Move old records of committed partitions from the table property to immutable files, so that metadata stays small however long a stream
-runs.
+"""Move old records of committed partitions from the table property to immutable files, so that
+metadata stays small however long a stream runs.
 
-Files lie in `metadata/_partition_commits/`, since clean-ups of orphan files pass over names that begin with an underscore. If a file is
-lost nevertheless, a warning is logged and its partitions count as never committed. Pending partitions are never archived, so none is lost.
+Files lie in `metadata/_partition_commits/`, since clean-ups of orphan files pass over names that
+begin with an underscore. If a file is lost nevertheless, a warning is logged and its partitions
+count as never committed. Pending partitions are never archived, so none is lost.
 """
 
 from __future__ import annotations
@@ -23,7 +24,16 @@ from frazil.spec.updates import Update
 from frazil.storage import Storage
 from frazil.storage.locations import join, metadata_location, parent
 from frazil.stream.partitions.fields import Partition
-from frazil.stream.partitions.state import Archive, Done, PartitionState, decode_done, encode_done, key, state_of, updates_to
+from frazil.stream.partitions.state import (
+    Archive,
+    Done,
+    PartitionState,
+    decode_done,
+    encode_done,
+    key,
+    state_of,
+    updates_to,
+)
 
 log = logging.getLogger(__name__)
 MOST_DONE, KEPT = 512, 128
@@ -33,36 +43,55 @@ _LOST = "The archive of partition commits %s is %s: the partitions that it held 
 
 @dataclass
 class ArchiveReader:
-    """Look up done partitions in archive files. They never change, so each is read once; the last ones read are kept."""
+    """Look up done partitions in archive files. They never change, so each is read once; the last
+    ones read are kept.
+    """
 
     done_by_file: dict[str, dict[Partition, Done]] = field(default_factory=dict)
 
-    def find(self, partition: Partition, state: PartitionState, metadata: TableMetadata, storage: Storage) -> Done | None:
-        """Find the newest record of a partition in the archives of a state; None: it was never done, or its archive is lost."""
+    def find(
+        self, partition: Partition, state: PartitionState, metadata: TableMetadata, storage: Storage
+    ) -> Done | None:
+        """Find the newest record of a partition in the archives of a state; None: it was never
+        done, or its archive is lost.
+        """
         wanted = key(partition)
         for archive in reversed(state.archives):
-            if archive.low <= wanted <= archive.high and (done := self._done_in(archive, metadata, storage).get(partition)) is not None:
+            if (
+                archive.low <= wanted <= archive.high
+                and (done := self._done_in(archive, metadata, storage).get(partition)) is not None
+            ):
                 return done
         return None
 
-    def all(self, state: PartitionState, metadata: TableMetadata, storage: Storage) -> dict[Partition, Done]:
+    def all(
+        self, state: PartitionState, metadata: TableMetadata, storage: Storage
+    ) -> dict[Partition, Done]:
         """Collect all done partitions, each as of its newest record."""
         done_partitions: dict[Partition, Done] = {}
         for archive in state.archives:
             done_partitions |= self._done_in(archive, metadata, storage)
         return done_partitions | dict(state.done)
 
-    def _done_in(self, archive: Archive, metadata: TableMetadata, storage: Storage) -> dict[Partition, Done]:
+    def _done_in(
+        self, archive: Archive, metadata: TableMetadata, storage: Storage
+    ) -> dict[Partition, Done]:
         location = _location(metadata, archive.file)
         done_partitions = self.done_by_file.pop(location, None)
-        self.done_by_file[location] = done_partitions = _read(location, storage) if done_partitions is None else done_partitions
+        self.done_by_file[location] = done_partitions = (
+            _read(location, storage) if done_partitions is None else done_partitions
+        )
         if len(self.done_by_file) > MOST_ARCHIVES:
             self.done_by_file.pop(next(iter(self.done_by_file)), None)
         return done_partitions
 
 
 def _location(metadata: TableMetadata, file: str) -> str:
-    return join(parent(metadata_location(metadata.location, metadata.properties, file)), "_partition_commits", file)
+    return join(
+        parent(metadata_location(metadata.location, metadata.properties, file)),
+        "_partition_commits",
+        file,
+    )
 
 
 def _read(location: str, storage: Storage) -> dict[Partition, Done]:
@@ -76,7 +105,9 @@ def _read(location: str, storage: Storage) -> dict[Partition, Done]:
 
 
 def archive_old(backend: CatalogBackend, table: LoadedTable, branch: str) -> LoadedTable:
-    """Move the oldest done partitions to an archive file when the property holds many; return the table's newest state."""
+    """Move the oldest done partitions to an archive file when the property holds many; return the
+    table's newest state.
+    """
     state = state_of(table.metadata, branch)
     if len(state.done) <= MOST_DONE:
         return table
@@ -91,7 +122,11 @@ def archive_old(backend: CatalogBackend, table: LoadedTable, branch: str) -> Loa
         not_archived = {p: d for p, d in current.done.items() if oldest.get(p) != d}
         if len(not_archived) == len(current.done):
             return ()
-        return updates_to(replace(current, done=not_archived, archives=(*current.archives, archive)), metadata, branch)
+        return updates_to(
+            replace(current, done=not_archived, archives=(*current.archives, archive)),
+            metadata,
+            branch,
+        )
 
     try:
         return commit(backend, table, [MetadataChange(moved)]).table

@@ -26,38 +26,60 @@ PARTITION_COMMITS = pa.schema([
 
 
 def partition_commits(metadata: TableMetadata, storage: Storage, branch: str) -> pa.Table:
-    """List the partitions of a branch that are done or pending, one row each. A partition is complete when it has a `committed_at` and no
-    `late_data_since`; what any writer changed since the stream last looked is read from the snapshots that came since."""
+    """List the partitions of a branch that are done or pending, one row each. A partition is
+    complete when it has a `committed_at` and no `late_data_since`; what any writer changed since
+    the stream last looked is read from the snapshots that came since."""
     records = PartitionRecords()
-    state = records.caught_up(state_of(metadata, branch), metadata, metadata.branch_head(branch), storage)
+    state = records.caught_up(
+        state_of(metadata, branch), metadata, metadata.branch_head(branch), storage
+    )
     done = records.archives.all(state, metadata, storage)
     rows = []
     for partition in dict.fromkeys((*done, *state.pending)):
         path = path_of(partition, fields_of(metadata, partition.spec_id))
         record, pending = done.get(partition), state.pending.get(partition)
         facts = (
-            (None, None, None, 0, None) if record is None
-            else (record.committed_ms, record.watermark_ms, record.snapshot_id, record.times, record.late_ms)
-        )  # fmt: skip
+            (None, None, None, 0, None)
+            if record is None
+            else (
+                record.committed_ms,
+                record.watermark_ms,
+                record.snapshot_id,
+                record.times,
+                record.late_ms,
+            )
+        )
         rows.append((path, *facts, None if pending is None else pending.first_ms))
     columns = zip(*rows, strict=True) if rows else [() for _ in PARTITION_COMMITS]
-    return pa.table([pa.array(c, f.type) for c, f in zip(columns, PARTITION_COMMITS, strict=True)], schema=PARTITION_COMMITS)
+    return pa.table(
+        [pa.array(c, f.type) for c, f in zip(columns, PARTITION_COMMITS, strict=True)],
+        schema=PARTITION_COMMITS,
+    )
 
 
 def mark_done(
-    backend: CatalogBackend, table: LoadedTable, name: str, partition: Mapping[str, Any], branch: str,
-    policies: Sequence[Callable[[Any], object]], options: Mapping[str, Any],
-) -> LoadedTable:  # fmt: skip
-    """Announce a partition now, regardless of its trigger, and record it as done; return the table's newest state.
+    backend: CatalogBackend,
+    table: LoadedTable,
+    name: str,
+    partition: Mapping[str, Any],
+    branch: str,
+    policies: Sequence[Callable[[Any], object]],
+    options: Mapping[str, Any],
+) -> LoadedTable:
+    """Announce a partition now, regardless of its trigger, and record it as done; return the
+    table's newest state.
 
-    Raises InvalidInput for a partition that the table's spec cannot have, NoSuchRefError for a branch that is not there, and the error of
-    the first policy that fails.
+    Raises InvalidInput for a partition that the table's spec cannot have, NoSuchRefError for a
+    branch that is not there, and the error of the first policy that fails.
     """
     chosen = partition_commit_options(options, policies)
     metadata = table.metadata
     head = metadata.existing_branch_head(branch)
     marked = named_partition(partition, metadata, name)
-    site, records = TableSite(backend, address_of(table), name, branch, table.storage), PartitionRecords()
+    site, records = (
+        TableSite(backend, address_of(table), name, branch, table.storage),
+        PartitionRecords(),
+    )
     state = records.caught_up(state_of(metadata, branch), metadata, head, table.storage)
     context = context_of(marked, state, table, site, chosen, state.watermark_ms, records.archives)
     _, failures = announce({marked: context}, table_chain(chosen, site))

@@ -1,9 +1,10 @@
-"""Find which partitions the snapshots of a branch have changed, whoever made them: other writers, other streams, rollbacks.
+"""Find which partitions the snapshots of a branch have changed, whoever made them: other writers,
+other streams, rollbacks.
 
-The state of partition commit names the snapshot up to which the branch was looked at. Only snapshots
-after that one are read, each once: its manifest list, and the manifests that it wrote. Compaction
-(`replace`) changes no rows. A rollback takes back what the snapshots that it leaves had changed, so
-their partitions are changed as well.
+The state of partition commit names the snapshot up to which the branch was looked at. Only
+snapshots after that one are read, each once: its manifest list, and the manifests that it wrote.
+Compaction (`replace`) changes no rows. A rollback takes back what the snapshots that it leaves had
+changed, so their partitions are changed as well.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _MOST = 1024  # snapshots whose changes a reader keeps in memory, at most
 
 @dataclass(frozen=True)
 class PartitionChanges:
-    """Name the partitions that one snapshot has changed. `all`: any partition may be, since a delete applies to all of them, or since the
-    snapshot cannot be read."""
+    """Name the partitions that one snapshot has changed. `all`: any partition may be, since a
+    delete applies to all of them, or since the snapshot cannot be read."""
 
     partitions: frozenset[Partition] = frozenset()
     all: bool = False
@@ -44,8 +45,9 @@ class PartitionChanges:
 
 @dataclass(frozen=True)
 class Since:
-    """Hold what happened on a branch since a snapshot: the snapshots that came, oldest first, and those that a rollback left. `gap`: some
-    of them have expired, so nobody can tell what they changed."""
+    """Hold what happened on a branch since a snapshot: the snapshots that came, oldest first, and
+    those that a rollback left. `gap`: some of them have expired, so nobody can tell what they
+    changed."""
 
     new: tuple[Snapshot, ...] = ()
     left: tuple[Snapshot, ...] = ()
@@ -72,7 +74,9 @@ def since(metadata: TableMetadata, head: Snapshot | None, looked_at: int) -> Sin
 
 @dataclass
 class ChangeReader:
-    """Read what snapshots have changed. Snapshots never change, so each is read once; the last ones read are kept."""
+    """Read what snapshots have changed. Snapshots never change, so each is read once; the last ones
+    read are kept.
+    """
 
     changes_by_id: dict[int, PartitionChanges] = field(default_factory=dict)
 
@@ -85,7 +89,11 @@ class ChangeReader:
             try:
                 changes = changes_in(snapshot, metadata, storage)
             except (CorruptData, NoSuchFileError) as error:
-                log.warning("Snapshot %d cannot be read, so it may have changed any partition: %s", snapshot.snapshot_id, error)
+                log.warning(
+                    "Snapshot %d cannot be read, so it may have changed any partition: %s",
+                    snapshot.snapshot_id,
+                    error,
+                )
                 changes = PartitionChanges(all=True)
             if len(self.changes_by_id) >= _MOST:
                 self.changes_by_id.pop(next(iter(self.changes_by_id)), None)
@@ -94,7 +102,9 @@ class ChangeReader:
 
 
 def changes_in(snapshot: Snapshot, metadata: TableMetadata, storage: Storage) -> PartitionChanges:
-    """Read which partitions a snapshot has added data files or delete files to, and removed data files from."""
+    """Read which partitions a snapshot has added data files or delete files to, and removed data
+    files from.
+    """
     partitions: set[Partition] = set()
     for manifest in manifests_of(metadata, snapshot, storage, keep=False):
         for spec_id, values, everywhere in _changed(manifest, snapshot, storage):
@@ -105,8 +115,12 @@ def changes_in(snapshot: Snapshot, metadata: TableMetadata, storage: Storage) ->
     return PartitionChanges(frozenset(partitions))
 
 
-def _changed(manifest: ManifestFile, snapshot: Snapshot, storage: Storage) -> Iterator[tuple[int, tuple[object, ...], bool]]:
-    """Yield the partitions that the entries of one snapshot in a manifest name; True for an equality delete that applies everywhere."""
+def _changed(
+    manifest: ManifestFile, snapshot: Snapshot, storage: Storage
+) -> Iterator[tuple[int, tuple[object, ...], bool]]:
+    """Yield the partitions that the entries of one snapshot in a manifest name; True for an
+    equality delete that applies everywhere.
+    """
     if manifest.added_snapshot_id not in (None, snapshot.snapshot_id):
         return
     deletes = manifest.content == ManifestContent.DELETES
@@ -115,7 +129,9 @@ def _changed(manifest: ManifestFile, snapshot: Snapshot, storage: Storage) -> It
     table = read_manifest(storage, manifest, _COLUMNS, keep=False)
     status = table["status"]
     changed = pc.equal(status, int(ADDED))
-    if not deletes:  # delete files are also removed where they apply to nothing any more, which changes no rows
+    if (
+        not deletes
+    ):  # delete files are also removed where they apply to nothing any more, which changes no rows
         changed = pc.or_(changed, pc.equal(status, int(DELETED)))
     table = table.filter(pc.and_(changed, pc.equal(table["snapshot_id"], snapshot.snapshot_id)))
     keys = {partition_key(manifest.partition_spec_id, values) for values in partitions_of(table)}

@@ -29,8 +29,8 @@ class UnparsablePartition(FrazilError, ValueError):
 class TimeExtractor:
     """Extract the times of partitions by the options partition.time-extractor.*.
 
-    Without a pattern, the time of a partition is that of its field with the transform `hour`, else `day`, `month` or `year`; without such a
-    field the first field's value is parsed, as in Flink.
+    Without a pattern, the time of a partition is that of its field with the transform `hour`, else
+    `day`, `month` or `year`; without such a field the first field's value is parsed, as in Flink.
     """
 
     options: PartitionCommitOptions
@@ -52,20 +52,37 @@ class TimeExtractor:
         return None if name is None else loaded(name, "partition.time-extractor.class", "extract")
 
     def check(self, fields: Fields) -> None:
-        """Check the options against the partition fields before the first batch. Raises InvalidInput."""
-        if self._custom is None and self._parser is not None and self.options.timestamp_pattern is not None:
+        """Check the options against the partition fields before the first batch. Raises
+        InvalidInput.
+        """
+        if (
+            self._custom is None
+            and self._parser is not None
+            and self.options.timestamp_pattern is not None
+        ):
             pattern, names = self.options.timestamp_pattern, [f.name for f in fields]
             if wrong := _unknown(pattern, names):
                 hint = f"The partition fields are {', '.join(names)}; where letters follow a name, write ${{name}}."
-                raise InvalidInput(f"{_PATTERN}: {wrong[0]} in {pattern!r} is not a partition field.", hint=hint, option=_PATTERN)
+                raise InvalidInput(
+                    f"{_PATTERN}: {wrong[0]} in {pattern!r} is not a partition field.",
+                    hint=hint,
+                    option=_PATTERN,
+                )
 
     def time_ms(self, partition: Partition, fields: Fields) -> int:
-        """Extract the time of a partition, in milliseconds since 1970 UTC. Raises UnparsablePartition naming partition and pattern."""
+        """Extract the time of a partition, in milliseconds since 1970 UTC. Raises
+        UnparsablePartition naming partition and pattern.
+        """
         try:
             if self._custom is not None:
                 return self._custom_time(partition, fields)
-            if self.options.timestamp_pattern is None and (index := _time_field(fields)) is not None:
-                return self._transformed(fields[index].transform, fields[index].zoned, partition.values[index])
+            if (
+                self.options.timestamp_pattern is None
+                and (index := _time_field(fields)) is not None
+            ):
+                return self._transformed(
+                    fields[index].transform, fields[index].zoned, partition.values[index]
+                )
             return instant_ms(self._parser(self._text(partition, fields)), self._zone)
         except InvalidInput:
             raise
@@ -76,11 +93,15 @@ class TimeExtractor:
             raise UnparsablePartition(
                 f"The time of partition {path} cannot be told by the pattern {pattern!r} and the format {formatter!r}: {e}",
                 hint="Mend the pattern, or leave such partitions out with partition.time-extractor.on-unparsable=warn.",
-                partition=path, pattern=pattern,
-            ) from e  # fmt: skip
+                partition=path,
+                pattern=pattern,
+            ) from e
 
     def _text(self, partition: Partition, fields: Fields) -> str:
-        values = {f.name: self.options.default_name if v is None else v for f, v in zip(fields, partition.values, strict=True)}
+        values = {
+            f.name: self.options.default_name if v is None else v
+            for f, v in zip(fields, partition.values, strict=True)
+        }
         pattern = self.options.timestamp_pattern
         if pattern is None:
             return next(iter(values.values()))
@@ -104,7 +125,9 @@ class TimeExtractor:
         if isinstance(time, date) and not isinstance(time, datetime):
             time = datetime(time.year, time.month, time.day)
         if not isinstance(time, datetime):
-            raise TypeError(f"{self.options.extractor_class} answered {time!r}, which is no datetime")
+            raise TypeError(
+                f"{self.options.extractor_class} answered {time!r}, which is no datetime"
+            )
         return instant_ms(time, self._zone)
 
 
@@ -122,8 +145,12 @@ def _time_field(fields: Fields) -> int | None:
     return None
 
 
-def loaded(name: str, option: str, method: str, parameters: tuple[str, ...] = ()) -> Callable[..., Any]:
-    """Import `module:callable`. A class is instantiated with the parameters. An object that has the method `method` is called by it."""
+def loaded(
+    name: str, option: str, method: str, parameters: tuple[str, ...] = ()
+) -> Callable[..., Any]:
+    """Import `module:callable`. A class is instantiated with the parameters. An object that has the
+    method `method` is called by it.
+    """
     module, colon, path = name.partition(":")
     try:
         if not colon:
@@ -132,11 +159,17 @@ def loaded(name: str, option: str, method: str, parameters: tuple[str, ...] = ()
         for part in path.split("."):
             target = getattr(target, part)
     except (ImportError, AttributeError) as e:
-        raise InvalidInput(f"{option}: cannot import {name!r}: {e}.", hint="Write it as module:callable.", option=option) from e
+        raise InvalidInput(
+            f"{option}: cannot import {name!r}: {e}.",
+            hint="Write it as module:callable.",
+            option=option,
+        ) from e
     if isinstance(target, type):
         target = target(*parameters)
     elif parameters:
-        raise InvalidInput(f"{option}: {name!r} is no class, and takes no parameters.", option=option)
+        raise InvalidInput(
+            f"{option}: {name!r} is no class, and takes no parameters.", option=option
+        )
     target = getattr(target, method, target)
     if not callable(target):
         raise InvalidInput(f"{option}: {name!r} is not callable.", option=option)

@@ -1,4 +1,6 @@
-"""Describe the partitions of tables and of directories for partition commit: the fields of a spec, and the texts of their values."""
+"""Describe the partitions of tables and of directories for partition commit: the fields of a spec,
+and the texts of their values.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,19 @@ from frazil.spec.types import (
 )
 from frazil.spec.values import internal_value
 
-OF_TIME = {"hour": r"(\d{4,})-(\d\d)-(\d\d)-(\d\d)", "day": r"(\d{4,})-(\d\d)-(\d\d)", "month": r"(\d{4,})-(\d\d)", "year": r"(\d{4,})"}
+OF_TIME = {
+    "hour": r"(\d{4,})-(\d\d)-(\d\d)-(\d\d)",
+    "day": r"(\d{4,})-(\d\d)-(\d\d)",
+    "month": r"(\d{4,})-(\d\d)",
+    "year": r"(\d{4,})",
+}
 """The form of the texts of partition fields with these transforms, the finest first."""
 
 
 class Partition(NamedTuple):
-    """Identify a partition: the spec and the texts of its values as they stand in paths, None for null. A directory's spec is 0."""
+    """Identify a partition: the spec and the texts of its values as they stand in paths, None for
+    null. A directory's spec is 0.
+    """
 
     spec_id: int
     values: tuple[str | None, ...]
@@ -41,7 +50,9 @@ class Partition(NamedTuple):
 
 @dataclass(frozen=True)
 class FieldOfPartition:
-    """Describe one field: its name, its transform as the spec writes it, whether the source column has a time zone."""
+    """Describe one field: its name, its transform as the spec writes it, whether the source column
+    has a time zone.
+    """
 
     name: str
     transform: str = "identity"
@@ -58,7 +69,9 @@ def fields_of(metadata: TableMetadata, spec_id: int) -> Fields:
     fields = []
     for f in spec.fields:
         source = schema.by_id.get(f.source_id)
-        zoned = source is not None and isinstance(source.field_type, TimestamptzType | TimestamptzNanoType)
+        zoned = source is not None and isinstance(
+            source.field_type, TimestamptzType | TimestamptzNanoType
+        )
         fields.append(FieldOfPartition(f.name, str(f.transform), zoned))
     return tuple(fields)
 
@@ -70,33 +83,50 @@ def partition_of(metadata: TableMetadata, spec_id: int, values: Sequence[Any]) -
     texts = []
     for f, value in zip(spec.fields, values, strict=True):
         source = schema.by_id.get(f.source_id)
-        text = None if value is None else human_string(f.transform, source.field_type if source else StringType(), value)
+        text = (
+            None
+            if value is None
+            else human_string(f.transform, source.field_type if source else StringType(), value)
+        )
         texts.append(text)
     return Partition(spec_id, tuple(texts))
 
 
 def path_of(partition: Partition, fields: Fields, null: str = "null") -> str:
-    """Make the path of a partition, `dt=2026-01-01/hr=5`, as tables lay out their data files. `null`: the text of null values."""
+    """Make the path of a partition, `dt=2026-01-01/hr=5`, as tables lay out their data files.
+    `null`: the text of null values.
+    """
     parts = zip(fields, partition.values, strict=True)
-    return "/".join(f"{escape(f.name)}={escape(null if text is None else text)}" for f, text in parts)
+    return "/".join(
+        f"{escape(f.name)}={escape(null if text is None else text)}" for f, text in parts
+    )
 
 
 def named_partition(values: Mapping[str, Any], metadata: TableMetadata, table: str) -> Partition:
-    """Identify the partition of the present spec that a caller names by its fields, `{"dt": "2026-01-01"}`.
+    """Identify the partition of the present spec that a caller names by its fields, `{"dt":
+    "2026-01-01"}`.
 
-    Values are those of Python, or texts as in the names of folders. Raises InvalidInput unless all fields are named, and for values that
-    they cannot have.
+    Values are those of Python, or texts as in the names of folders. Raises InvalidInput unless all
+    fields are named, and for values that they cannot have.
     """
     spec = metadata.spec_by_id(metadata.default_spec_id)
     schema, names = schema_of_spec(metadata, spec), [f.name for f in spec.fields]
     if sorted(values) != sorted(names):
-        hint = f"Name a value for each of: {', '.join(names)}." if names else "Only partitioned tables have partitions to mark."
-        raise InvalidInput(f"{dict(values)!r} does not name a partition of {table}.", hint=hint, table=table)
+        hint = (
+            f"Name a value for each of: {', '.join(names)}."
+            if names
+            else "Only partitioned tables have partitions to mark."
+        )
+        raise InvalidInput(
+            f"{dict(values)!r} does not name a partition of {table}.", hint=hint, table=table
+        )
     texts = []
     for f in spec.fields:
         source = schema.by_id.get(f.source_id)
         try:
-            texts.append(_text(f.transform, source.field_type if source else StringType(), values[f.name]))
+            texts.append(
+                _text(f.transform, source.field_type if source else StringType(), values[f.name])
+            )
         except ValueError as e:
             text = f"{values[f.name]!r} is no value of the partition field {f.name}, {f.transform} of {source or f.source_id}, of {table}."
             hint = "Write it as in the names of folders, which t.inspect.partition_commits() lists."
@@ -110,8 +140,14 @@ def _text(transform: Transform, source: IcebergType, value: Any) -> str | None:
         return None
     if isinstance(value, datetime) and value.tzinfo is not None:
         value = value.astimezone(UTC)  # in which partitions by time are
-    if (form := OF_TIME.get(str(transform))) is not None and str(transform) != "day":  # the values are numbers, the texts are times
-        text = _moment(value)[: {"hour": 13, "month": 7, "year": 4}[str(transform)]] if isinstance(value, date) else str(value)
+    if (form := OF_TIME.get(str(transform))) is not None and str(
+        transform
+    ) != "day":  # the values are numbers, the texts are times
+        text = (
+            _moment(value)[: {"hour": 13, "month": 7, "year": 4}[str(transform)]]
+            if isinstance(value, date)
+            else str(value)
+        )
         if re.fullmatch(form, text) is None:
             raise ValueError(text)
         return text
@@ -124,7 +160,9 @@ def _moment(value: date) -> str:
 
 
 def _value(type_: IcebergType, value: Any) -> Any:
-    """Read texts of types whose values are not read from texts elsewhere, and write values of columns of text. Raises ValueError."""
+    """Read texts of types whose values are not read from texts elsewhere, and write values of
+    columns of text. Raises ValueError.
+    """
     if isinstance(type_, StringType):
         return str(value)
     if isinstance(type_, DateType) and isinstance(value, datetime):

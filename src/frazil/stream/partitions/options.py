@@ -1,4 +1,6 @@
-"""Parse the options of partition commit, by Flink's names and with Flink's defaults; options that are not honoured are refused by name."""
+"""Parse the options of partition commit, by Flink's names and with Flink's defaults; options that
+are not honoured are refused by name.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,14 @@ from frazil.spec.options import Option, OptionTable, folded
 from frazil.stream.partitions.zones import zone_of
 
 PROCESS_TIME, PARTITION_TIME, IDLE = TRIGGERS = ("process-time", "partition-time", "idle")
-SUCCESS_FILE, TAG, PROPERTY, MERGE, CUSTOM, METASTORE = POLICIES = ("success-file", "tag", "property", "merge", "custom", "metastore")
+SUCCESS_FILE, TAG, PROPERTY, MERGE, CUSTOM, METASTORE = POLICIES = (
+    "success-file",
+    "tag",
+    "property",
+    "merge",
+    "custom",
+    "metastore",
+)
 _COMMIT, _EXTRACTOR = "sink.partition-commit.", "partition.time-extractor."
 _NEED_POLICIES = ("partition.default-name", "watermark-column", "watermark-delay")
 _REFUSED = {
@@ -37,12 +46,14 @@ _REFUSED = {
 
 @dataclass(frozen=True)
 class PartitionCommitOptions:
-    """Hold the options of partition commit. `policies`: kinds of policies in the order in which they run; none: no partition commit.
+    """Hold the options of partition commit. `policies`: kinds of policies in the order in which
+    they run; none: no partition commit.
 
-    `custom`: the functions to call where `policies` lists custom. `on_unparsable`: `fail`, or `warn` to leave out partitions whose time
-    cannot be determined, with a warning. `merge_target`: bytes of the files that merge makes; None: the table's target file size.
-    `metastore_uri`, `metastore_table`: where the policy metastore adds partitions; the table as `database.table`. `metastore_access`: the
-    properties of a Hive catalog that tell who asks there.
+    `custom`: the functions to call where `policies` lists custom. `on_unparsable`: `fail`, or
+    `warn` to leave out partitions whose time cannot be determined, with a warning. `merge_target`:
+    bytes of the files that merge makes; None: the table's target file size. `metastore_uri`,
+    `metastore_table`: where the policy metastore adds partitions; the table as `database.table`.
+    `metastore_access`: the properties of a Hive catalog that tell who asks there.
     """
 
     policies: tuple[str, ...] = ()
@@ -64,7 +75,9 @@ class PartitionCommitOptions:
     merge_target: int | None = None
     metastore_uri: str | None = None
     metastore_table: str | None = None
-    metastore_access: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # a password among them
+    metastore_access: tuple[tuple[str, str], ...] = field(
+        default=(), repr=False
+    )  # a password among them
 
     @property
     def enabled(self) -> bool:
@@ -92,11 +105,15 @@ def _zone(zone: str) -> str:
     return zone
 
 
-_KINDS = ValueKind(_kinds, f"one of {', '.join(POLICIES)}, or several with commas between them", as_given=True)
+_KINDS = ValueKind(
+    _kinds, f"one of {', '.join(POLICIES)}, or several with commas between them", as_given=True
+)
 _TEXT = ValueKind(_stripped, "text")
 _ZONE = ValueKind(_zone, "a time zone such as UTC or Europe/Berlin", as_given=True)
 _FILE_NAME = matching(r"(?!\.{1,2}$)[^/]+", "the name of a file", str, as_given=True)
-_PARAMETERS = ValueKind(lambda text: tuple(p for p in text.split(";") if p), "texts with ; between them")
+_PARAMETERS = ValueKind(
+    lambda text: tuple(p for p in text.split(";") if p), "texts with ; between them"
+)
 _EXTRACTOR_KIND = Option(f"{_EXTRACTOR}kind", one_of("default", "custom"), None)
 OPTIONS = OptionTable("option of partition commit", (
     Option(f"{_COMMIT}trigger", one_of(*TRIGGERS), PROCESS_TIME, "trigger"),
@@ -120,79 +137,153 @@ OPTIONS = OptionTable("option of partition commit", (
     Option("watermark-delay", DURATION, 0, "watermark_delay_ms"),
     Option("compaction.file-size", SIZE, None, "merge_target"),
 ), _REFUSED)  # fmt: skip
-_AUTO_COMPACTION = OptionTable("option of partition commit", (Option("auto-compaction", BOOLEAN, False),))
+_AUTO_COMPACTION = OptionTable(
+    "option of partition commit", (Option("auto-compaction", BOOLEAN, False),)
+)
 
 
 def is_partition_option(name: str) -> bool:
-    """Tell whether an option belongs to partition commit; `_` is taken for `-` and, since keywords have no dots, for `.`."""
-    begins = folded(name).startswith(("sink-partition-commit-", "partition-time-extractor-", "sink-rolling-policy-"))
+    """Tell whether an option belongs to partition commit; `_` is taken for `-` and, since keywords
+    have no dots, for `.`.
+    """
+    begins = folded(name).startswith(
+        ("sink-partition-commit-", "partition-time-extractor-", "sink-rolling-policy-")
+    )
     return begins or OPTIONS.knows(name) or _AUTO_COMPACTION.knows(name)
 
 
-def partition_commit_options(options: Mapping[str, Any], policies: Sequence[Callable[[Any], object]] = ()) -> PartitionCommitOptions:
-    """Parse the options of partition commit. `policies`: functions to call where the policy kind lists custom.
+def partition_commit_options(
+    options: Mapping[str, Any], policies: Sequence[Callable[[Any], object]] = ()
+) -> PartitionCommitOptions:
+    """Parse the options of partition commit. `policies`: functions to call where the policy kind
+    lists custom.
 
-    Raises InvalidInput for unknown, wrong or contradictory options, and Unsupported for options of Flink that have no meaning here; both
-    name the option and what to write instead.
+    Raises InvalidInput for unknown, wrong or contradictory options, and Unsupported for options of
+    Flink that have no meaning here; both name the option and what to write instead.
     """
     automatic = {k: v for k, v in options.items() if _AUTO_COMPACTION.knows(k)}
     if any(_AUTO_COMPACTION.read(automatic).values()):
         hint = "Give sink.partition-commit.policy.kind=merge."
-        raise Unsupported("The option auto-compaction is not supported.", hint=hint, option="auto-compaction")
+        raise Unsupported(
+            "The option auto-compaction is not supported.", hint=hint, option="auto-compaction"
+        )
     values = OPTIONS.read({k: v for k, v in options.items() if k not in automatic})
     if policies and f"{_COMMIT}policy.kind" not in values:
         kinds: tuple[str, ...] = (CUSTOM,)
     else:
         kinds = values.get(f"{_COMMIT}policy.kind", ())
     if len(set(kinds)) < len(kinds):
-        raise InvalidInput(f"{_COMMIT}policy.kind names a policy twice: {', '.join(kinds)}.", option=f"{_COMMIT}policy.kind")
-    access = tuple((n, value) for n in ACCESS_PROPERTIES if (value := values.get(f"{_COMMIT}metastore.{n}")) is not None)
+        raise InvalidInput(
+            f"{_COMMIT}policy.kind names a policy twice: {', '.join(kinds)}.",
+            option=f"{_COMMIT}policy.kind",
+        )
+    access = tuple(
+        (n, value)
+        for n in ACCESS_PROPERTIES
+        if (value := values.get(f"{_COMMIT}metastore.{n}")) is not None
+    )
     fields = {**OPTIONS.fields(values), "policies": kinds}
     parsed = PartitionCommitOptions(custom=tuple(policies), metastore_access=access, **fields)
-    _check(parsed, values, _EXTRACTOR_KIND.of(values) or ("default" if parsed.extractor_class is None else "custom"))
+    _check(
+        parsed,
+        values,
+        _EXTRACTOR_KIND.of(values) or ("default" if parsed.extractor_class is None else "custom"),
+    )
     return parsed
 
 
-def _check(options: PartitionCommitOptions, option_values: Mapping[str, Any], extractor_kind: str) -> None:
+def _check(
+    options: PartitionCommitOptions, option_values: Mapping[str, Any], extractor_kind: str
+) -> None:
     """Refuse options that contradict each other or would have no effect."""
     kind = _COMMIT + "policy.kind"
     if not options.policies:
-        if useless := [n for n in option_values if n.startswith((_COMMIT, _EXTRACTOR)) or n in _NEED_POLICIES]:
+        if useless := [
+            n for n in option_values if n.startswith((_COMMIT, _EXTRACTOR)) or n in _NEED_POLICIES
+        ]:
             hint = f"Name the policies, for example {kind}=success-file."
-            raise InvalidInput(f"{', '.join(useless)} has no effect without {kind}.", hint=hint, option=kind)
+            raise InvalidInput(
+                f"{', '.join(useless)} has no effect without {kind}.", hint=hint, option=kind
+            )
     has_class = options.policy_class is not None
     if CUSTOM in options.policies and has_class == bool(options.custom):
-        text = "is given twice, as policies= and as" if has_class else "has nothing to run: neither policies= nor"
-        raise InvalidInput(f"The policy custom {text} {_COMMIT}policy.class.", hint="Give one of the two.", option=kind)
+        text = (
+            "is given twice, as policies= and as"
+            if has_class
+            else "has nothing to run: neither policies= nor"
+        )
+        raise InvalidInput(
+            f"The policy custom {text} {_COMMIT}policy.class.",
+            hint="Give one of the two.",
+            option=kind,
+        )
     if CUSTOM not in options.policies and (has_class or options.custom):
         name = _COMMIT + "policy.class" if has_class else "policies"
-        raise InvalidInput(f"{name} has no effect: {kind} does not list custom.", hint=f"Add custom to {kind}.", option=name)
+        raise InvalidInput(
+            f"{name} has no effect: {kind} does not list custom.",
+            hint=f"Add custom to {kind}.",
+            option=name,
+        )
     if options.policy_parameters and not has_class:
-        raise InvalidInput(f"{_COMMIT}policy.class.parameters needs {_COMMIT}policy.class.", option=_COMMIT + "policy.class.parameters")
+        raise InvalidInput(
+            f"{_COMMIT}policy.class.parameters needs {_COMMIT}policy.class.",
+            option=_COMMIT + "policy.class.parameters",
+        )
     if SUCCESS_FILE not in options.policies and _COMMIT + "success-file.name" in option_values:
-        raise InvalidInput(f"{_COMMIT}success-file.name has no effect: {kind} does not list success-file.", option=kind)
+        raise InvalidInput(
+            f"{_COMMIT}success-file.name has no effect: {kind} does not list success-file.",
+            option=kind,
+        )
     if MERGE not in options.policies and options.merge_target is not None:
-        raise InvalidInput(f"compaction.file-size has no effect: {kind} does not list merge.", option="compaction.file-size")
+        raise InvalidInput(
+            f"compaction.file-size has no effect: {kind} does not list merge.",
+            option="compaction.file-size",
+        )
     if useless := [n for n in option_values if n.startswith(_COMMIT + "metastore.")]:
         if METASTORE not in options.policies:
-            raise InvalidInput(f"{', '.join(useless)} has no effect: {kind} does not list metastore.", option=kind)
-    if METASTORE in options.policies and (not options.metastore_uri or "." not in (options.metastore_table or "")):
+            raise InvalidInput(
+                f"{', '.join(useless)} has no effect: {kind} does not list metastore.", option=kind
+            )
+    if METASTORE in options.policies and (
+        not options.metastore_uri or "." not in (options.metastore_table or "")
+    ):
         text = f"The policy metastore needs {_COMMIT}metastore.uri and {_COMMIT}metastore.table."
-        raise InvalidInput(text, hint='As in "thrift://host:9083" and "db.events".', option=_COMMIT + "metastore.uri")
+        raise InvalidInput(
+            text,
+            hint='As in "thrift://host:9083" and "db.events".',
+            option=_COMMIT + "metastore.uri",
+        )
     _check_times(options, option_values, extractor_kind)
 
 
-def _check_times(options: PartitionCommitOptions, option_values: Mapping[str, Any], extractor_kind: str) -> None:
+def _check_times(
+    options: PartitionCommitOptions, option_values: Mapping[str, Any], extractor_kind: str
+) -> None:
     if (extractor_kind == "custom") != (options.extractor_class is not None):
         text = f"{_EXTRACTOR}kind={extractor_kind} {'needs' if options.extractor_class is None else 'contradicts'} {_EXTRACTOR}class."
-        raise InvalidInput(text, hint='A class is "module:callable", with kind=custom.', option=_EXTRACTOR + "kind")
+        raise InvalidInput(
+            text, hint='A class is "module:callable", with kind=custom.', option=_EXTRACTOR + "kind"
+        )
     if options.extractor_class and (options.timestamp_pattern or options.timestamp_formatter):
-        text = f"{_EXTRACTOR}class contradicts {_EXTRACTOR}timestamp-pattern and timestamp-formatter."
-        raise InvalidInput(text, hint="A custom extractor finds the time by itself.", option=_EXTRACTOR + "class")
+        text = (
+            f"{_EXTRACTOR}class contradicts {_EXTRACTOR}timestamp-pattern and timestamp-formatter."
+        )
+        raise InvalidInput(
+            text, hint="A custom extractor finds the time by itself.", option=_EXTRACTOR + "class"
+        )
     if options.watermark_delay_ms and not options.watermark_column:
-        raise InvalidInput("watermark-delay needs watermark-column.", hint="The query's own watermark has its delay in withWatermark.")
+        raise InvalidInput(
+            "watermark-delay needs watermark-column.",
+            hint="The query's own watermark has its delay in withWatermark.",
+        )
     if options.enabled and options.trigger != PARTITION_TIME:
-        of_time = (_COMMIT + "watermark-time-zone", "watermark-column", *(n for n in OPTIONS.names if n.startswith(_EXTRACTOR)))
+        of_time = (
+            _COMMIT + "watermark-time-zone",
+            "watermark-column",
+            *(n for n in OPTIONS.names if n.startswith(_EXTRACTOR)),
+        )
         if useless := [n for n in of_time if n in option_values]:
             text = f"{', '.join(useless)} has no effect with {_COMMIT}trigger={options.trigger}."
-            raise InvalidInput(text, hint=f"Give {_COMMIT}trigger={PARTITION_TIME}.", option=useless[0])
+            raise InvalidInput(
+                text, hint=f"Give {_COMMIT}trigger={PARTITION_TIME}.", option=useless[0]
+            )

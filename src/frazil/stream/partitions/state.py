@@ -1,7 +1,9 @@
-"""Keep the state of partition commit, which partitions are pending and which are done, in one table property per branch, as compact JSON.
+"""Keep the state of partition commit, which partitions are pending and which are done, in one table
+property per branch, as compact JSON.
 
-The property holds the pending partitions, the newest done ones, the watermark, and the names of archive files with older done partitions
-(see `archive`). A property survives the expiry and rollback of snapshots, and a commit sets it together with the rows that it describes.
+The property holds the pending partitions, the newest done ones, the watermark, and the names of
+archive files with older done partitions (see `archive`). A property survives the expiry and
+rollback of snapshots, and a commit sets it together with the rows that it describes.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Pending:
-    """Hold a partition that is to be committed. `commits`: how many commits have written to it since it was last done."""
+    """Hold a partition that is to be committed. `commits`: how many commits have written to it
+    since it was last done.
+    """
 
     first_ms: int
     last_ms: int
@@ -36,7 +40,9 @@ class Pending:
 
 @dataclass(frozen=True)
 class Done:
-    """Hold a partition that was committed, `times` times. `late_ms`: when the first data after the last commit came; None: none came."""
+    """Hold a partition that was committed, `times` times. `late_ms`: when the first data after the
+    last commit came; None: none came.
+    """
 
     committed_ms: int
     watermark_ms: int | None = None
@@ -56,8 +62,9 @@ class Archive:
 
 @dataclass(frozen=True)
 class PartitionState:
-    """Hold the state of partition commit of one branch. `done`: the newest done partitions, in the order of their commits. `looked_at`: the
-    snapshot up to which the changes of all writers are in it; None: it is of a version of Frazil that looked at a stream's own alone."""
+    """Hold the state of partition commit of one branch. `done`: the newest done partitions, in the
+    order of their commits. `looked_at`: the snapshot up to which the changes of all writers are in
+    it; None: it is of a version of Frazil that looked at a stream's own alone."""
 
     pending: Mapping[Partition, Pending] = field(default_factory=dict)
     done: Mapping[Partition, Done] = field(default_factory=dict)
@@ -76,17 +83,24 @@ def property_name(branch: str) -> str:
 
 
 def state_of(metadata: TableMetadata, branch: str) -> PartitionState:
-    """Read the state of a branch; empty when partition commit was never used. Raises ValidationError, CorruptData."""
+    """Read the state of a branch; empty when partition commit was never used. Raises
+    ValidationError, CorruptData.
+    """
     name = property_name(branch)
     text = metadata.properties.get(name)
-    return PartitionState() if text is None else decode(PARTITION_COMMIT.parse(name, text), f"table property {name}")
+    return (
+        PartitionState()
+        if text is None
+        else decode(PARTITION_COMMIT.parse(name, text), f"table property {name}")
+    )
 
 
 def updates_to(state: PartitionState, metadata: TableMetadata, branch: str) -> Sequence[Update]:
     """Return the updates that store the state of a branch.
 
-    The updates also set the branch to its present snapshot. So a catalog that only checks requirements refuses the state after another
-    writer's commit, which may have changed it, has moved the branch.
+    The updates also set the branch to its present snapshot. So a catalog that only checks
+    requirements refuses the state after another writer's commit, which may have changed it, has
+    moved the branch.
     """
     head = metadata.refs.get(branch)
     if head is None and branch == "main" and metadata.current_snapshot_id is not None:
@@ -97,7 +111,9 @@ def updates_to(state: PartitionState, metadata: TableMetadata, branch: str) -> S
 
 def stored(state: PartitionState, branch: str) -> Sequence[Update]:
     """Return the update that stores the state in a commit that moves the branch anyway."""
-    return (SetProperties({property_name(branch): json.dumps(encode(state), separators=(",", ":"))}),)
+    return (
+        SetProperties({property_name(branch): json.dumps(encode(state), separators=(",", ":"))}),
+    )
 
 
 def encode(state: PartitionState) -> dict[str, Any]:
@@ -105,7 +121,10 @@ def encode(state: PartitionState) -> dict[str, Any]:
     return {
         "version": VERSION,
         "watermark": state.watermark_ms,
-        "pending": [[k.spec_id, k.values, p.first_ms, p.last_ms, p.commits] for k, p in state.pending.items()],
+        "pending": [
+            [k.spec_id, k.values, p.first_ms, p.last_ms, p.commits]
+            for k, p in state.pending.items()
+        ],
         "done": encode_done(state.done),
         "archives": [[a.file, a.low, a.high] for a in state.archives],
         "looked-at": state.looked_at,
@@ -113,17 +132,32 @@ def encode(state: PartitionState) -> dict[str, Any]:
 
 
 def encode_done(done: Mapping[Partition, Done]) -> list[Any]:
-    return [[k.spec_id, k.values, d.committed_ms, d.watermark_ms, d.snapshot_id, d.times, d.late_ms] for k, d in done.items()]
+    return [
+        [k.spec_id, k.values, d.committed_ms, d.watermark_ms, d.snapshot_id, d.times, d.late_ms]
+        for k, d in done.items()
+    ]
 
 
 def decode(values: Mapping[str, Any], where: str) -> PartitionState:
-    """Decode the state from the values that `encode` makes. Raises CorruptData, which names the place, for any other value."""
+    """Decode the state from the values that `encode` makes. Raises CorruptData, which names the
+    place, for any other value.
+    """
     if values.get("version") != VERSION:
-        raise CorruptData(f"The state of partition commit in {where} has version {values.get('version')!r}; {VERSION} is known.")
+        raise CorruptData(
+            f"The state of partition commit in {where} has version {values.get('version')!r}; {VERSION} is known."
+        )
     try:
-        pending = {_partition(s, v): Pending(_whole(first), _whole(last), _whole(n)) for s, v, first, last, n in values["pending"]}
-        archives = tuple(Archive(_text(f), _text(low), _text(high)) for f, low, high in values["archives"])
-        watermark, looked_at = _whole_or_none(values["watermark"]), _whole_or_none(values.get("looked-at"))
+        pending = {
+            _partition(s, v): Pending(_whole(first), _whole(last), _whole(n))
+            for s, v, first, last, n in values["pending"]
+        }
+        archives = tuple(
+            Archive(_text(f), _text(low), _text(high)) for f, low, high in values["archives"]
+        )
+        watermark, looked_at = (
+            _whole_or_none(values["watermark"]),
+            _whole_or_none(values.get("looked-at")),
+        )
         return PartitionState(pending, decode_done(values["done"]), archives, watermark, looked_at)
     except (KeyError, TypeError, ValueError) as e:
         raise CorruptData(f"The state of partition commit in {where} is damaged: {e!r}.") from e
@@ -132,7 +166,13 @@ def decode(values: Mapping[str, Any], where: str) -> PartitionState:
 def decode_done(entries: Any) -> dict[Partition, Done]:
     """Decode done partitions. Raises TypeError, ValueError."""
     return {
-        _partition(spec, values): Done(_whole(done_ms), _whole_or_none(mark), _whole_or_none(snapshot), _whole(times), _whole_or_none(late))
+        _partition(spec, values): Done(
+            _whole(done_ms),
+            _whole_or_none(mark),
+            _whole_or_none(snapshot),
+            _whole(times),
+            _whole_or_none(late),
+        )
         for spec, values, done_ms, mark, snapshot, times, late in entries
     }
 

@@ -1,11 +1,23 @@
 """Commit the micro-batches of a streaming query, each exactly once.
 
-Start at `batch.StreamSink`, or at `many_tables.ManyTablesSink` for rows that name their table, which `split` groups. `options`: checks the
-options before the query starts. `rows`: the protocol by which an engine hands over a batch. `reduce`: keeps the last row per key.
-`changes`: stages rows by write mode. `equality`: writes equality deletes. `java_marks`: finds the batches that Java's sink has committed.
-`offsets`: tells batches of one number apart. `arguments`: holds what a caller gives. A batch that is
-committed already is recognised in `commit.done_once`: before its rows are written by
-`ops.operation`, and again inside the commit.
+Start at `batch.StreamSink`, or at `many_tables.ManyTablesSink` for rows that name their table,
+which `split` groups. `options`: checks the options before the query starts. `rows`: the protocol by
+which an engine hands over a batch. `reduce`: keeps the last row per key. `changes`: stages rows by
+write mode. `equality`: writes equality deletes. `java_marks`: finds the batches that Java's sink
+has committed. `offsets`: tells batches of one number apart. `arguments`: holds what a caller gives.
+A batch that is committed already is recognised in `commit.done_once`: before its rows are written
+by `ops.operation`, and again inside the commit.
 """
 
-__all__ = ["arguments", "batch", "equality", "many_options", "many_tables", "offsets", "options", "reduce", "rows", "split"]
+__all__ = [
+    "arguments",
+    "batch",
+    "equality",
+    "many_options",
+    "many_tables",
+    "offsets",
+    "options",
+    "reduce",
+    "rows",
+    "split",
+]

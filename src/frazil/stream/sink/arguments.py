@@ -13,10 +13,11 @@ from frazil.stream.sink.many_tables import OnTables, TablePlaces
 
 @dataclass(frozen=True)
 class SinkArguments:
-    """Hold the arguments of a streaming write: the write mode, options by name, and callbacks, which only Python can give.
+    """Hold the arguments of a streaming write: the write mode, options by name, and callbacks,
+    which only Python can give.
 
-    `policies`: functions that partition commit calls where `sink.partition-commit.policy.kind` lists `custom`. `ends`: the trigger ends the
-    query when its input is read (availableNow, once).
+    `policies`: functions that partition commit calls where `sink.partition-commit.policy.kind`
+    lists `custom`. `ends`: the trigger ends the query when its input is read (availableNow, once).
     """
 
     mode: str | None = None
@@ -32,8 +33,8 @@ class SinkArguments:
 
 @dataclass(frozen=True)
 class ManyTables:
-    """Hold the arguments of a streaming write that are about its many tables. `places`: finds and makes them; `on_tables`: called after
-    each batch."""
+    """Hold the arguments of a streaming write that are about its many tables. `places`: finds and
+    makes them; `on_tables`: called after each batch."""
 
     places: TablePlaces
     table_column: str

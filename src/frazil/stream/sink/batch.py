@@ -1,9 +1,12 @@
-"""Commit the micro-batches of a streaming query, each exactly once: one operation with the query's id and the batch's number as its txn.
+"""Commit the micro-batches of a streaming query, each exactly once: one operation with the query's
+id and the batch's number as its txn.
 
-The mark (query id and number of its last batch, a table property) is looked for inside each attempt of the commit, on the branch that is
-written, and set in the same swap as the rows (`commit.done_once`). So when Spark sends a batch again after a crash, at whatever point it
-happened, the mark is found and the batch adds nothing; the files that were written again are removed. An unknown outcome is raised as an
-error and keeps every file: Spark sends the batch again, and the mark decides.
+The mark (query id and number of its last batch, a table property) is looked for inside each attempt
+of the commit, on the branch that is written, and set in the same swap as the rows
+(`commit.done_once`). So when Spark sends a batch again after a crash, at whatever point it
+happened, the mark is found and the batch adds nothing; the files that were written again are
+removed. An unknown outcome is raised as an error and keeps every file: Spark sends the batch again,
+and the mark decides.
 """
 
 from __future__ import annotations
@@ -29,7 +32,14 @@ from frazil.stream.hooks import BatchHook, MicroBatch
 from frazil.stream.sink.changes import BatchStage, FilesStage
 from frazil.stream.sink.equality import RowsOutOfReach
 from frazil.stream.sink.java_marks import EPOCH, QUERY, JavaMark, java_mark
-from frazil.stream.sink.options import LOOKUP, SinkOptions, check_table, mode_of_table, named_mode, sink_options
+from frazil.stream.sink.options import (
+    LOOKUP,
+    SinkOptions,
+    check_table,
+    mode_of_table,
+    named_mode,
+    sink_options,
+)
 from frazil.stream.sink.rows import BatchRows
 
 log = logging.getLogger("frazil.stream")
@@ -41,8 +51,9 @@ StageOf = Callable[[WriteArguments, ExitStack], BatchStage | FilesStage]
 class StreamSink:
     """Commit the batches of one run of a query to one table. Not shared between queries.
 
-    `query_id`: the same after restarts from one checkpoint; with the branch it names the mark. `on_commit`: called after every batch with
-    its number and result, also for batches that held no rows and for those that were committed before (`result.skipped`).
+    `query_id`: the same after restarts from one checkpoint; with the branch it names the mark.
+    `on_commit`: called after every batch with its number and result, also for batches that held no
+    rows and for those that were committed before (`result.skipped`).
     """
 
     backend: CatalogBackend
@@ -59,17 +70,25 @@ class StreamSink:
     _asked_java: bool = field(default=False, init=False)
 
     def where_to(self, engine: Engine) -> WrittenTo:
-        """Return where batches are written in the present state of the table; the session of `engine` may name another branch than the
-        options do."""
+        """Return where batches are written in the present state of the table; the session of
+        `engine` may name another branch than the options do."""
         return where_to(self._arguments({}), self.table.metadata, engine)
 
     def commit(
-        self, batch_id: int, rows: BatchRows, *, watermark_ms: int | None = None, last: bool = False, digest: str | None = None
+        self,
+        batch_id: int,
+        rows: BatchRows,
+        *,
+        watermark_ms: int | None = None,
+        last: bool = False,
+        digest: str | None = None,
     ) -> CommitResult:
-        """Write and commit one batch, unless it is committed already. `digest`: of the offsets at which the batch ends.
+        """Write and commit one batch, unless it is committed already. `digest`: of the offsets at
+        which the batch ends.
 
-        Raises ValidationError when a later batch is committed already, or another one under the same number (option on-rewind), and
-        CommitStateUnknownException when it is not known whether the batch was committed.
+        Raises ValidationError when a later batch is committed already, or another one under the
+        same number (option on-rewind), and CommitStateUnknownException when it is not known whether
+        the batch was committed.
         """
         prefix = f"{self.query_id}-{batch_id}-"
 
@@ -79,21 +98,45 @@ class StreamSink:
         return self._run(batch_id, stage, watermark_ms, last, digest)
 
     def commit_files(
-        self, batch_id: int, files: Sequence[DataFile], schema_id: int, engine: Engine, digest: str | None = None
+        self,
+        batch_id: int,
+        files: Sequence[DataFile],
+        schema_id: int,
+        engine: Engine,
+        digest: str | None = None,
     ) -> CommitResult:
-        """Commit a batch whose rows are in data files already. `schema_id`: the schema of the table for which the files were written. The
-        files are removed when the batch was committed before, or its commit has certainly failed."""
-        return self._run(batch_id, lambda arguments, _: FilesStage(self.options, files, schema_id, engine, arguments), digest=digest)
+        """Commit a batch whose rows are in data files already. `schema_id`: the schema of the table
+        for which the files were written. The files are removed when the batch was committed before,
+        or its commit has certainly failed."""
+        return self._run(
+            batch_id,
+            lambda arguments, _: FilesStage(self.options, files, schema_id, engine, arguments),
+            digest=digest,
+        )
 
     def _run(
-        self, batch_id: int, stage_of: StageOf, watermark_ms: int | None = None, last: bool = False, digest: str | None = None
+        self,
+        batch_id: int,
+        stage_of: StageOf,
+        watermark_ms: int | None = None,
+        last: bool = False,
+        digest: str | None = None,
     ) -> CommitResult:
         begun = time.perf_counter()
         self.reload()
         summary = {QUERY: self.query_id, EPOCH: str(batch_id), **self.snapshot_properties}
         with ExitStack() as resources:
             stage = stage_of(self._arguments(summary), resources)
-            micro = MicroBatch(self.query_id, batch_id, self.name, self.backend, MAIN_BRANCH, watermark_ms, last, digest=digest)
+            micro = MicroBatch(
+                self.query_id,
+                batch_id,
+                self.name,
+                self.backend,
+                MAIN_BRANCH,
+                watermark_ms,
+                last,
+                digest=digest,
+            )
             micro = self._placed(micro, stage)
             micro, result = self._committed(micro, stage)
         for hook in self.hooks:
@@ -112,14 +155,17 @@ class StreamSink:
         return replace(micro, branch=to.branch, wap_id=to.wap_id)
 
     def reload(self) -> None:
-        """Load the newest state of the table. Raises ValidationError when another table has the name now."""
+        """Load the newest state of the table. Raises ValidationError when another table has the
+        name now.
+        """
         fresh = self.backend.load(self.table.identifier or (self.table.metadata.location,))
         before, now = self.table.metadata.table_uuid, fresh.metadata.table_uuid
         if before is not None and now is not None and before != now:
             raise ValidationError(
                 f"Table {self.name} was dropped and created again while the stream was running: its uuid was {before}, is {now}.",
-                hint="Start the query again, with a new checkpoint folder, if it is meant to go on with the new table.", table=self.name,
-            )  # fmt: skip
+                hint="Start the query again, with a new checkpoint folder, if it is meant to go on with the new table.",
+                table=self.name,
+            )
         self.table = fresh
 
     def _saw(self, loaded: LoadedTable) -> None:
@@ -128,12 +174,19 @@ class StreamSink:
 
     # --- one batch
 
-    def _committed(self, micro: MicroBatch, stage: BatchStage | FilesStage) -> tuple[MicroBatch, CommitResult]:
-        """Commit a batch, again after conflicts where that helps; return the batch, with the branch that was written, and the result."""
+    def _committed(
+        self, micro: MicroBatch, stage: BatchStage | FilesStage
+    ) -> tuple[MicroBatch, CommitResult]:
+        """Commit a batch, again after conflicts where that helps; return the batch, with the branch
+        that was written, and the result.
+        """
         txn = Txn(self.query_id, micro.batch_id, self.options.on_rewind, micro.digest)
         check_table(self.options, self.table.metadata, stage.case_sensitive)
         properties = self.table.metadata.properties
-        left, pause = COMMIT_RETRY.retries.of(properties), COMMIT_RETRY.shortest.of(properties) / 1000
+        left, pause = (
+            COMMIT_RETRY.retries.of(properties),
+            COMMIT_RETRY.shortest.of(properties) / 1000,
+        )
         if (mark := self._java(txn, micro.branch)) is not None:
             stage.discard(self.table.storage)
             return micro, skipped(mark.snapshot_id)
@@ -145,27 +198,42 @@ class StreamSink:
                     raise
                 left -= 1
                 time.sleep(pause)
-                pause = min(pause * 2, COMMIT_RETRY.longest.of(self.table.metadata.properties) / 1000)
-                log.info("Batch %d of table %s is tried again: %s", micro.batch_id, self.name, conflict)
+                pause = min(
+                    pause * 2, COMMIT_RETRY.longest.of(self.table.metadata.properties) / 1000
+                )
+                log.info(
+                    "Batch %d of table %s is tried again: %s", micro.batch_id, self.name, conflict
+                )
                 self.reload()
                 micro = self._placed(micro, stage)
 
     def _helps_again(self, conflict: ValidationException, stage: BatchStage | FilesStage) -> bool:
-        """Tell whether the batch may be staged once more, on the newest state: other writers have changed rows that it had looked up, or
-        have added rows in a partition spec that its equality deletes do not reach."""
+        """Tell whether the batch may be staged once more, on the newest state: other writers have
+        changed rows that it had looked up, or have added rows in a partition spec that its equality
+        deletes do not reach."""
         if not self.options.keyed:
             return False
-        return self.options.strategy == LOOKUP or (isinstance(conflict, RowsOutOfReach) and stage.repeatable)
+        return self.options.strategy == LOOKUP or (
+            isinstance(conflict, RowsOutOfReach) and stage.repeatable
+        )
 
     def _attempt(self, txn: Txn, micro: MicroBatch, stage: BatchStage | FilesStage) -> CommitResult:
-        operation = TableOperation(self.backend, self.table, self.name, on_commit=self._saw, txn=txn)
+        operation = TableOperation(
+            self.backend, self.table, self.name, on_commit=self._saw, txn=txn
+        )
         try:
             with operation:
                 operation.run(stage)
                 if not operation.is_done:
                     if not stage.came and self.empty + 1 < self.options.max_empty:
                         raise _NoRows
-                    operation.stage(*(action for hook in self.hooks for action in hook.actions(micro, self.table)))
+                    operation.stage(
+                        *(
+                            action
+                            for hook in self.hooks
+                            for action in hook.actions(micro, self.table)
+                        )
+                    )
         except _NoRows:
             self.empty += 1
             return CommitResult(None, None, {}, dict(NOTHING))
@@ -173,7 +241,9 @@ class StreamSink:
         return operation.result
 
     def _java(self, txn: Txn, branch: str) -> JavaMark | None:
-        """Find the last batch of this query that Java's sink has committed, if Frazil's has committed none: the query has changed sinks."""
+        """Find the last batch of this query that Java's sink has committed, if Frazil's has
+        committed none: the query has changed sinks.
+        """
         metadata = self.table.metadata
         if self._asked_java or already_done(metadata, txn, branch) is not None:
             return None
@@ -189,10 +259,17 @@ class StreamSink:
             log.info("%s: no changes, %.3f s.", title, seconds)
         else:
             log.info(
-                "%s: %s, snapshot %d, %d rows in %d files, %d updated, %d deleted, %d delete files, %.3f s.", title, self.options.mode,
-                result.snapshot_id, result.rows_inserted, result.files_added, result.rows_updated, result.rows_deleted,
-                result.delete_files_added, seconds,
-            )  # fmt: skip
+                "%s: %s, snapshot %d, %d rows in %d files, %d updated, %d deleted, %d delete files, %.3f s.",
+                title,
+                self.options.mode,
+                result.snapshot_id,
+                result.rows_inserted,
+                result.files_added,
+                result.rows_updated,
+                result.rows_deleted,
+                result.delete_files_added,
+                seconds,
+            )
 
 
 class _NoRows(Exception):
@@ -200,7 +277,11 @@ class _NoRows(Exception):
 
 
 def checked_options(
-    option_values: Mapping[str, Any], table: LoadedTable, *, mode: str | None = None, case_sensitive: bool = True
+    option_values: Mapping[str, Any],
+    table: LoadedTable,
+    *,
+    mode: str | None = None,
+    case_sensitive: bool = True,
 ) -> SinkOptions:
     """Check the options of a streaming write against the table, before the query starts."""
     if mode is None and named_mode(option_values) is None:

@@ -1,4 +1,6 @@
-"""Stage the rows of a micro-batch, by write mode: append, replace partitions or all rows, upsert and delete by key by either strategy."""
+"""Stage the rows of a micro-batch, by write mode: append, replace partitions or all rows, upsert
+and delete by key by either strategy.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,23 @@ from frazil.expr.nodes import AlwaysTrue, And, EqualTo, Expression, NullSafeEqua
 from frazil.ops.engine import Engine
 from frazil.ops.merge import stage_ready
 from frazil.ops.operation import TableOperation
-from frazil.ops.stage import StagedWrite, appended, evolve_to, of_files, overwritten, partitions_replaced, written
+from frazil.ops.stage import (
+    StagedWrite,
+    appended,
+    evolve_to,
+    of_files,
+    overwritten,
+    partitions_replaced,
+    written,
+)
 from frazil.ops.target import WriteArguments, WriteTarget, WrittenTo, start_of, where_to
-from frazil.rows.clauses import Clause, Merge, matched_delete, matched_update_all, not_matched_insert_all
+from frazil.rows.clauses import (
+    Clause,
+    Merge,
+    matched_delete,
+    matched_update_all,
+    not_matched_insert_all,
+)
 from frazil.rows.modes import MERGE_ON_READ
 from frazil.rows.source import MergeSource
 from frazil.spec.data_file import DataFile
@@ -33,15 +49,29 @@ from frazil.stream.sink.rows import BatchRows, check_columns
 
 
 class BatchStage:
-    """Stage the rows of one batch, which are evaluated once, however often the commit is tried on a newer state of the table.
+    """Stage the rows of one batch, which are evaluated once, however often the commit is tried on a
+    newer state of the table.
 
-    `resources`: what the batch holds open, among them the staged source of a look-up; closed when the batch ends. `named_for`: how the
-    operation's id begins in the names of files. `came`: whether the batch held any rows, known once it is staged.
+    `resources`: what the batch holds open, among them the staged source of a look-up; closed when
+    the batch ends. `named_for`: how the operation's id begins in the names of files. `came`:
+    whether the batch held any rows, known once it is staged.
     """
 
-    def __init__(self, options: SinkOptions, rows: BatchRows, arguments: WriteArguments, resources: ExitStack, named_for: str = ""):
+    def __init__(
+        self,
+        options: SinkOptions,
+        rows: BatchRows,
+        arguments: WriteArguments,
+        resources: ExitStack,
+        named_for: str = "",
+    ):
         self._rows = rows if options.tasks is None else rows.spread(options.tasks)
-        self._options, self._arguments, self._resources, self._named_for = options, arguments, resources, named_for
+        self._options, self._arguments, self._resources, self._named_for = (
+            options,
+            arguments,
+            resources,
+            named_for,
+        )
         self._source: tuple[Reduction, MergeSource] | None = None
         self.came = False
 
@@ -90,18 +120,30 @@ class BatchStage:
         return appended(staged, to) if self.came else StagedWrite(())
 
     def _partitions_replaced(self, operation: TableOperation) -> StagedWrite:
-        """Replace the partitions that the batch has rows of, as Flink's overwrite-enabled does; all rows of an unpartitioned table."""
+        """Replace the partitions that the batch has rows of, as Flink's overwrite-enabled does; all
+        rows of an unpartitioned table.
+        """
         to = self._target(operation)
         staged = written(self._rows.input, to)
         self.came = bool(staged.files)
-        return partitions_replaced(staged, to, start_of(to.metadata, to)) if self.came else StagedWrite(())
+        return (
+            partitions_replaced(staged, to, start_of(to.metadata, to))
+            if self.came
+            else StagedWrite(())
+        )
 
     def _replaced(self, operation: TableOperation) -> StagedWrite:
-        """Replace all rows of the branch by those of the batch, in one commit; where there are none of either, nothing is done."""
+        """Replace all rows of the branch by those of the batch, in one commit; where there are none
+        of either, nothing is done.
+        """
         to = self._target(operation)
         staged = written(self._rows.input, to)
         self.came = bool(staged.files) or _holds_files(to)
-        return overwritten(staged, to, AlwaysTrue(), start_of(to.metadata, to)) if self.came else StagedWrite(())
+        return (
+            overwritten(staged, to, AlwaysTrue(), start_of(to.metadata, to))
+            if self.came
+            else StagedWrite(())
+        )
 
     # --- rows by key
 
@@ -111,10 +153,14 @@ class BatchStage:
         return reduction(self._options, schema, ids, columns, self.case_sensitive)
 
     def _evolved(self, to: WriteTarget) -> tuple[WriteTarget, Reduction, tuple[Action, ...]]:
-        """Add the columns that only the frame has to the table, with merge-schema, in the same commit."""
+        """Add the columns that only the frame has to the table, with merge-schema, in the same
+        commit.
+        """
         reduction, changes = self._reduction(to.metadata.schema()), ()
         if to.options.merge_schema:
-            wanted = Schema(*(f for f in self._rows.schema.fields if f.name not in reduction.unstored))
+            wanted = Schema(
+                *(f for f in self._rows.schema.fields if f.name not in reduction.unstored)
+            )
             if (update := evolve_to(wanted, to.metadata, reduction.case_sensitive)) is not None:
                 to = to.with_metadata(apply_updates(to.metadata, update.updates(to.metadata)))
                 return to, self._reduction(to.metadata.schema()), (MetadataChange(update.updates),)
@@ -130,24 +176,47 @@ class BatchStage:
         files = self._rows.written(reduction, context, ids, specs)
         both = (*files.data, *files.deletes)
         delta = RowDelta(added=files.data, added_deletes=files.deletes, **to.snapshot_fields)
-        metrics: Mapping[str, int] = {"rows_inserted": files.upserts, "rows_deleted": files.removals}
-        actions = (*before, WrittenFor(to.metadata, to.known_columns, both), DeletesReach(to.branch, specs, ids), delta)
+        metrics: Mapping[str, int] = {
+            "rows_inserted": files.upserts,
+            "rows_deleted": files.removals,
+        }
+        actions = (
+            *before,
+            WrittenFor(to.metadata, to.known_columns, both),
+            DeletesReach(to.branch, specs, ids),
+            delta,
+        )
         self.came = bool(both)
-        return StagedWrite(actions, both, time.perf_counter() - begun, metrics) if both else StagedWrite(())
+        return (
+            StagedWrite(actions, both, time.perf_counter() - begun, metrics)
+            if both
+            else StagedWrite(())
+        )
 
     def _looked_up(self, operation: TableOperation) -> StagedWrite:
         engine, runner = self._rows.runner(operation.metadata, operation.storage)
         step = operation.step(self._arguments, engine, runner, self._rows.input)
         to, reduction, before = self._evolved(self._named(step.to))
         step = replace(step, to=to)
-        check_columns(self._rows.schema, to.metadata.schema(), reduction, step.write_context, keeps=to.options.merge_schema)
+        check_columns(
+            self._rows.schema,
+            to.metadata.schema(),
+            reduction,
+            step.write_context,
+            keeps=to.options.merge_schema,
+        )
         if self._source is None:
-            self._source = reduction, self._resources.enter_context(self._rows.staged(reduction, step.write_context))
+            self._source = (
+                reduction,
+                self._resources.enter_context(self._rows.staged(reduction, step.write_context)),
+            )
         reduction, source = self._source
         self.came = source.num_rows > 0
         if not self.came:
             return StagedWrite(())
-        staged = stage_ready(step, source, _merge_by(reduction, to.options.merge_schema), MERGE_ON_READ)
+        staged = stage_ready(
+            step, source, _merge_by(reduction, to.options.merge_schema), MERGE_ON_READ
+        )
         actions = (*before, *staged.actions) if staged.actions else ()
         return replace(staged, actions=actions)
 
@@ -155,15 +224,30 @@ class BatchStage:
 class FilesStage:
     """Stage a batch whose rows were written to data files before its commit began."""
 
-    def __init__(self, options: SinkOptions, files: Sequence[DataFile], schema_id: int, engine: Engine, arguments: WriteArguments):
-        self._options, self._files, self._schema_id, self._engine, self._arguments = options, files, schema_id, engine, arguments
+    def __init__(
+        self,
+        options: SinkOptions,
+        files: Sequence[DataFile],
+        schema_id: int,
+        engine: Engine,
+        arguments: WriteArguments,
+    ):
+        self._options, self._files, self._schema_id, self._engine, self._arguments = (
+            options,
+            files,
+            schema_id,
+            engine,
+            arguments,
+        )
         self.came, self.repeatable, self.case_sensitive = False, False, True
 
     def where_to(self, metadata: TableMetadata) -> WrittenTo:
         return where_to(self._arguments, metadata, self._engine)
 
     def __call__(self, operation: TableOperation) -> StagedWrite:
-        operation.written += [f.file_path for f in self._files]  # first, so that they are removed if the batch is found to be done
+        operation.written += [
+            f.file_path for f in self._files
+        ]  # first, so that they are removed if the batch is found to be done
         to = operation.target(self._arguments, self._engine)
         replaces = self._options.mode == "complete"
         self.came = bool(self._files) or (replaces and _holds_files(to))
@@ -172,7 +256,11 @@ class FilesStage:
         staged = of_files(self._files, replace(to.metadata, current_schema_id=self._schema_id), to)
         if self._options.mode == "overwrite":
             return partitions_replaced(staged, to, start_of(to.metadata, to))
-        return overwritten(staged, to, AlwaysTrue(), start_of(to.metadata, to)) if replaces else appended(staged, to)
+        return (
+            overwritten(staged, to, AlwaysTrue(), start_of(to.metadata, to))
+            if replaces
+            else appended(staged, to)
+        )
 
     def discard(self, storage: Storage) -> None:
         remove(storage, [f.file_path for f in self._files], "a batch that is committed already")
@@ -184,13 +272,19 @@ def _holds_files(to: WriteTarget) -> bool:
 
 
 def _merge_by(reduction: Reduction, merge_schema: bool) -> Merge:
-    """Build the MERGE of a reduced batch, in which each key occurs once, null is a key like any other, and a column tells which rows are
-    removed. With `merge_schema`, columns and members of structs that the batch lacks keep their values."""
+    """Build the MERGE of a reduced batch, in which each key occurs once, null is a key like any
+    other, and a column tells which rows are removed. With `merge_schema`, columns and members of
+    structs that the batch lacks keep their values."""
     pairs = zip(reduction.keys.fields, reduction.key_names, strict=True)
     parts: list[Expression] = []
     for f, name in pairs:
         equal = EqualTo if f.required else NullSafeEqualTo
-        parts.append(equal(Reference(f"target.{f.name}", ("target", f.name)), Reference(f"source.{name}", ("source", name))))
+        parts.append(
+            equal(
+                Reference(f"target.{f.name}", ("target", f.name)),
+                Reference(f"source.{name}", ("source", name)),
+            )
+        )
     removed = Reference(f"source.{REMOVED}", ("source", REMOVED))
     clauses: tuple[Clause, ...] = (matched_update_all(), not_matched_insert_all())
     if reduction.op is not None:

@@ -1,8 +1,9 @@
-"""Write a reduced micro-batch as Flink does: new rows as data files, and one equality delete per key, which deletes all older rows of the
-key.
+"""Write a reduced micro-batch as Flink does: new rows as data files, and one equality delete per
+key, which deletes all older rows of the key.
 
-Data and deletes of a batch are committed as one snapshot and share its sequence number. An equality delete applies to older data only, so
-the batch's own rows stay. No commit of another writer can contradict it, so a retry of the commit reads no rows.
+Data and deletes of a batch are committed as one snapshot and share its sequence number. An equality
+delete applies to older data only, so the batch's own rows stay. No commit of another writer can
+contradict it, so a retry of the commit reads no rows.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ _BATCH = 1 << 17
 
 @dataclass(frozen=True)
 class BatchFiles:
-    """Hold the data and delete files that one writer of a batch has written, or all of them. `upserts`: the number of rows written;
-    `removals`: that of keys that are only deleted."""
+    """Hold the data and delete files that one writer of a batch has written, or all of them.
+    `upserts`: the number of rows written; `removals`: that of keys that are only deleted."""
 
     data: tuple[DataFile, ...] = ()
     deletes: tuple[DataFile, ...] = ()
@@ -44,7 +45,10 @@ class BatchFiles:
 
     @classmethod
     def together(cls, parts: Sequence[BatchFiles]) -> BatchFiles:
-        data, deletes = tuple(f for p in parts for f in p.data), tuple(f for p in parts for f in p.deletes)
+        data, deletes = (
+            tuple(f for p in parts for f in p.data),
+            tuple(f for p in parts for f in p.deletes),
+        )
         return cls(data, deletes, sum(p.upserts for p in parts), sum(p.removals for p in parts))
 
     @property
@@ -52,26 +56,36 @@ class BatchFiles:
         return [f.file_path for f in (*self.data, *self.deletes)]
 
 
-def specs_to_delete_in(metadata: TableMetadata, storage: Storage, branch: str, own: int, ids: Sequence[int]) -> tuple[int, ...]:
-    """Return the partition specs in which equality deletes are needed: that of the new rows, and those of the branch's older data files,
-    since a delete file reaches only data files of its own spec. Raises InvalidInput where the keys do not determine the partition."""
+def specs_to_delete_in(
+    metadata: TableMetadata, storage: Storage, branch: str, own: int, ids: Sequence[int]
+) -> tuple[int, ...]:
+    """Return the partition specs in which equality deletes are needed: that of the new rows, and
+    those of the branch's older data files, since a delete file reaches only data files of its own
+    spec. Raises InvalidInput where the keys do not determine the partition."""
     spec_ids = {own}
     head = parent_of(metadata, branch) if len(metadata.partition_specs) > 1 else None
     if head is not None:
-        spec_ids |= {m.partition_spec_id for m in manifests_of(metadata, head, storage) if is_data(m) and m.has_live_files}
+        spec_ids |= {
+            m.partition_spec_id
+            for m in manifests_of(metadata, head, storage)
+            if is_data(m) and m.has_live_files
+        }
     for spec_id in spec_ids:
         check_partitions(metadata, spec_id, ids)
     return tuple(sorted(spec_ids))
 
 
 class RowsOutOfReach(ValidationException):
-    """Report that the branch got rows in a partition spec for which a batch has written no equality deletes."""
+    """Report that the branch got rows in a partition spec for which a batch has written no equality
+    deletes.
+    """
 
 
 @dataclass(frozen=True)
 class DeletesReach:
-    """Compare, at each attempt of a commit, the partition specs of the branch's rows with `specs`, those that equality deletes were written
-    in. It goes before the action that adds them, and makes no updates. Raises RowsOutOfReach."""
+    """Compare, at each attempt of a commit, the partition specs of the branch's rows with `specs`,
+    those that equality deletes were written in. It goes before the action that adds them, and makes
+    no updates. Raises RowsOutOfReach."""
 
     branch: str
     specs: Sequence[int]
@@ -86,28 +100,48 @@ class DeletesReach:
         return ()
 
 
-def write_changes(changes: Reduced, reduction: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> BatchFiles:
-    """Write the remaining rows as data files, and the keys of all rows as equality deletes. The files are durable and complete; after an
-    error none is left."""
+def write_changes(
+    changes: Reduced,
+    reduction: Reduction,
+    context: WriteContext,
+    ids: Sequence[int],
+    specs: Sequence[int],
+) -> BatchFiles:
+    """Write the remaining rows as data files, and the keys of all rows as equality deletes. The
+    files are durable and complete; after an error none is left."""
     rows = changes.written
     data: list[DataFile] = []
     deletes: list[DataFile] = []
     try:
         if rows.num_rows:
-            data = write(conform(rows, context.schema, context.options, case_sensitive=reduction.case_sensitive), context)
+            data = write(
+                conform(
+                    rows, context.schema, context.options, case_sensitive=reduction.case_sensitive
+                ),
+                context,
+            )
         for spec_id in specs if changes.keys.num_rows else ():
             within = context.with_spec(spec_id)
-            deletes += write_equality_deletes(_key_rows(changes, within), within, ids, first=len(deletes) + 1)
+            deletes += write_equality_deletes(
+                _key_rows(changes, within), within, ids, first=len(deletes) + 1
+            )
     except BaseException:
         remove(context.storage, [f.file_path for f in (*data, *deletes)], "a batch that failed")
         raise
-    return BatchFiles(tuple(data), tuple(deletes), rows.num_rows, changes.keys.num_rows - rows.num_rows)
+    return BatchFiles(
+        tuple(data), tuple(deletes), rows.num_rows, changes.keys.num_rows - rows.num_rows
+    )
 
 
 def _key_rows(changes: Reduced, context: WriteContext) -> Iterator[pa.RecordBatch]:
-    """Yield the keys as rows of the table, in which the other columns are null: they are neither written nor partitioned by."""
+    """Yield the keys as rows of the table, in which the other columns are null: they are neither
+    written nor partitioned by.
+    """
     schema, names = to_arrow_schema(context.schema), changes.keys.column_names
     for batch in changes.keys.to_batches(max_chunksize=_BATCH):
         count = batch.num_rows
-        columns = [batch.column(names.index(f.name)) if f.name in names else pa.nulls(count, f.type) for f in schema]
+        columns = [
+            batch.column(names.index(f.name)) if f.name in names else pa.nulls(count, f.type)
+            for f in schema
+        ]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -16,9 +16,10 @@ FAIL_BAD, SET_ASIDE_BAD = "fail", "set-aside"
 class ManyOptions:
     """Hold the checked options of a stream into many tables.
 
-    `table_column`: the column that names the table of each row. `mode`: the write mode; None: each table's own. `of_table`: the options of
-    each table's writes. `create`, `evolve`: whether missing tables are made, and columns that rows fill are added. `on_bad_table`: whether
-    rows that no table takes stop the query, or go to `set_aside_table`.
+    `table_column`: the column that names the table of each row. `mode`: the write mode; None: each
+    table's own. `of_table`: the options of each table's writes. `create`, `evolve`: whether missing
+    tables are made, and columns that rows fill are added. `on_bad_table`: whether rows that no
+    table takes stop the query, or go to `set_aside_table`.
     """
 
     table_column: str
@@ -32,22 +33,35 @@ class ManyOptions:
 
 
 def many_options(
-    table_column: str, mode: str | None, option_values: Mapping[str, Any], *, create: bool, evolve: bool, on_bad_table: str,
+    table_column: str,
+    mode: str | None,
+    option_values: Mapping[str, Any],
+    *,
+    create: bool,
+    evolve: bool,
+    on_bad_table: str,
     set_aside_table: str | None,
-) -> ManyOptions:  # fmt: skip
-    """Check the options of a stream into many tables. `option_values`: those of each table's writes.
+) -> ManyOptions:
+    """Check the options of a stream into many tables. `option_values`: those of each table's
+    writes.
 
-    Raises InvalidInput for values that are not valid and for options that contradict each other, and Unsupported for options that only a
-    stream into one table has.
+    Raises InvalidInput for values that are not valid and for options that contradict each other,
+    and Unsupported for options that only a stream into one table has.
     """
     if on_bad_table not in (FAIL_BAD, SET_ASIDE_BAD):
-        raise InvalidInput(f"on_bad_table must be one of {FAIL_BAD}, {SET_ASIDE_BAD}, not {on_bad_table!r}.")
+        raise InvalidInput(
+            f"on_bad_table must be one of {FAIL_BAD}, {SET_ASIDE_BAD}, not {on_bad_table!r}."
+        )
     if (on_bad_table == SET_ASIDE_BAD) != (set_aside_table is not None):
         raise InvalidInput(
-            "on_bad_table='set-aside' and set_aside_table go together.", hint="Name the table of such rows: set_aside_table='db.rejected'."
+            "on_bad_table='set-aside' and set_aside_table go together.",
+            hint="Name the table of such rows: set_aside_table='db.rejected'.",
         )
     if any(k.lower().replace("-", "_") == "merge_schema" for k in option_values):
-        raise InvalidInput("merge-schema of a stream into many tables is the argument evolve.", hint="evolve=True adds columns.")
+        raise InvalidInput(
+            "merge-schema of a stream into many tables is the argument evolve.",
+            hint="evolve=True adds columns.",
+        )
     of_table = {**option_values, **({"merge-schema": True} if evolve else {})}
     checked = sink_options(of_table, mode=mode)
     if checked.mode == "complete":
@@ -60,4 +74,13 @@ def many_options(
             "on-rewind=rewrite is not for many tables: the marks of tables without rows in a batch would stay ahead of it.",
             hint="Use on-rewind=skip, or a new checkpoint folder.",
         )
-    return ManyOptions(table_column, mode, of_table, create, evolve, on_bad_table, set_aside_table, checked.on_rewind)
+    return ManyOptions(
+        table_column,
+        mode,
+        of_table,
+        create,
+        evolve,
+        on_bad_table,
+        set_aside_table,
+        checked.on_rewind,
+    )

@@ -1,9 +1,12 @@
-"""Commit the micro-batches of one streaming query to many tables, which the rows name in a column (Flink's dynamic sink).
+"""Commit the micro-batches of one streaming query to many tables, which the rows name in a column
+(Flink's dynamic sink).
 
-Each table gets one commit for each batch that has rows of it, with its own mark of the query and the batch (`stream.sink.batch`). So a
-batch that Spark sends again after a crash between two tables' commits is written to the tables that lack it, and to no other. Rows that no
-table takes stop the query, or are set aside: they are written to a table of their own, in the last commit of the batch. The mark of that
-commit says that the whole batch is done; without it, a table that was repaired before a replay would also get the rows set aside.
+Each table gets one commit for each batch that has rows of it, with its own mark of the query and
+the batch (`stream.sink.batch`). So a batch that Spark sends again after a crash between two tables'
+commits is written to the tables that lack it, and to no other. Rows that no table takes stop the
+query, or are set aside: they are written to a table of their own, in the last commit of the batch.
+The mark of that commit says that the whole batch is done; without it, a table that was repaired
+before a replay would also get the rows set aside.
 """
 
 from __future__ import annotations
@@ -28,7 +31,14 @@ from frazil.spec.schema import Schema
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.stream.sink.batch import StreamSink
 from frazil.stream.sink.many_options import SET_ASIDE_BAD, ManyOptions
-from frazil.stream.sink.options import OP_COLUMNS, SinkOptions, key_ids, mode_of_table, named_mode, sink_options
+from frazil.stream.sink.options import (
+    OP_COLUMNS,
+    SinkOptions,
+    key_ids,
+    mode_of_table,
+    named_mode,
+    sink_options,
+)
 from frazil.stream.sink.split import SET_ASIDE, NamedRows, Rejected, SplitRows
 
 log = logging.getLogger("frazil.stream")
@@ -51,15 +61,21 @@ class TablePlaces(Protocol):
         """Return the table's name for messages."""
 
     def needed(self, frame: Any) -> frozenset[str]:
-        """Return the columns of a frame without which a new table cannot be made: sources of its partitions and of its sort order."""
+        """Return the columns of a frame without which a new table cannot be made: sources of its
+        partitions and of its sort order.
+        """
 
     def create(self, parts: Identifier, frame_or_schema: Any, as_asked: bool) -> LoadedTable:
-        """Make a table. `as_asked`: with the caller's own arguments. Raises TableAlreadyExistsError where another writer was first."""
+        """Make a table. `as_asked`: with the caller's own arguments. Raises TableAlreadyExistsError
+        where another writer was first.
+        """
 
 
 @dataclass(frozen=True)
 class SetAside:
-    """Report the rows of a batch that were set aside under one name: that name, the reason why no table took them, and their number."""
+    """Report the rows of a batch that were set aside under one name: that name, the reason why no
+    table took them, and their number.
+    """
 
     table_name: str | None
     reason: str
@@ -70,8 +86,8 @@ class SetAside:
 class TablesResult:
     """Report the result of one micro-batch of a stream into many tables.
 
-    `tables`: the result of each table's commit, by its full name. `set_aside`: rows that no table took. `skipped`: the batch was committed
-    before as a whole.
+    `tables`: the result of each table's commit, by its full name. `set_aside`: rows that no table
+    took. `skipped`: the batch was committed before as a whole.
     """
 
     tables: Mapping[str, CommitResult] = field(default_factory=dict)
@@ -84,8 +100,9 @@ OnTables = Callable[[int, TablesResult], object]
 
 @dataclass
 class ManyTablesSink:
-    """Commit the batches of one run of a query to the tables that rows name. `query_id`: the same after restarts from one checkpoint.
-    `on_commit`: called after every batch with its number and TablesResult."""
+    """Commit the batches of one run of a query to the tables that rows name. `query_id`: the same
+    after restarts from one checkpoint. `on_commit`: called after every batch with its number and
+    TablesResult."""
 
     places: TablePlaces
     options: ManyOptions
@@ -96,14 +113,19 @@ class ManyTablesSink:
     case_sensitive: bool | None = None
 
     def commit(self, batch_id: int, split: SplitRows, digest: str | None = None) -> TablesResult:
-        """Write and commit one batch to all its tables. Where the whole batch was committed before, its rows are not evaluated.
-        `digest`: of the offsets at which the batch ends.
+        """Write and commit one batch to all its tables. Where the whole batch was committed before,
+        its rows are not evaluated. `digest`: of the offsets at which the batch ends.
 
-        Raises the error of a table that does not take its rows, unless these are set aside, and ValidationError when a later batch, or
-        another one under the same number, is committed to one of the tables (on-rewind): then nothing is written to any.
+        Raises the error of a table that does not take its rows, unless these are set aside, and
+        ValidationError when a later batch, or another one under the same number, is committed to
+        one of the tables (on-rewind): then nothing is written to any.
         """
         batch = Txn(self.query_id, batch_id, self.options.on_rewind, digest)
-        result = TablesResult(skipped=True) if self._was_set_aside(batch) else self._committed(batch, split)
+        result = (
+            TablesResult(skipped=True)
+            if self._was_set_aside(batch)
+            else self._committed(batch, split)
+        )
         if self.on_commit is not None:
             self.on_commit(batch_id, result)
         return result
@@ -114,7 +136,10 @@ class ManyTablesSink:
         by_table, unnamed = self._by_table(split.groups)
         for group, error in unnamed:
             aside.append(self._bad(group, error))
-        batches = [(_TableBatch(self, txn, parts, groups, split), groups) for parts, groups in sorted(by_table.items())]
+        batches = [
+            (_TableBatch(self, txn, parts, groups, split), groups)
+            for parts, groups in sorted(by_table.items())
+        ]
         for batch, _ in batches:
             batch.check()
         for batch, groups in batches:
@@ -131,18 +156,31 @@ class ManyTablesSink:
             self._set_aside(txn, split, aside)
         return TablesResult(done, tuple(aside))
 
-    def _by_table(self, groups: Sequence[NamedRows]) -> tuple[dict[Identifier, list[NamedRows]], list[tuple[NamedRows, FrazilError]]]:
-        """Group the names that mean the same table. A table gets one commit per batch, so that its mark is that of all its rows."""
+    def _by_table(
+        self, groups: Sequence[NamedRows]
+    ) -> tuple[dict[Identifier, list[NamedRows]], list[tuple[NamedRows, FrazilError]]]:
+        """Group the names that mean the same table. A table gets one commit per batch, so that its
+        mark is that of all its rows.
+        """
         groups_by_table: dict[Identifier, list[NamedRows]] = {}
         unnamed: list[tuple[NamedRows, FrazilError]] = []
-        aside = None if self.options.set_aside_table is None else self.places.parts(self.options.set_aside_table)
+        aside = (
+            None
+            if self.options.set_aside_table is None
+            else self.places.parts(self.options.set_aside_table)
+        )
         for group in groups:
             try:
                 if group.name is None:
-                    raise InvalidInput(f"Column {self.options.table_column} is null.", hint="It names the table of each row.")
+                    raise InvalidInput(
+                        f"Column {self.options.table_column} is null.",
+                        hint="It names the table of each row.",
+                    )
                 parts = self.places.parts(group.name)
                 if parts == aside:
-                    raise InvalidInput(f"{group.name} is the table that takes rows which are set aside.")
+                    raise InvalidInput(
+                        f"{group.name} is the table that takes rows which are set aside."
+                    )
             except InvalidInput as error:
                 unnamed.append((group, error))
             else:
@@ -164,15 +202,34 @@ class ManyTablesSink:
         assert self.options.set_aside_table is not None
         parts = self.places.parts(self.options.set_aside_table)
         for rejected in aside:
-            log.warning("Batch %d: %d rows of %s are set aside: %s", txn.number, rejected.rows, rejected.table_name, rejected.reason)
+            log.warning(
+                "Batch %d: %d rows of %s are set aside: %s",
+                txn.number,
+                rejected.rows,
+                rejected.table_name,
+                rejected.reason,
+            )
         loaded = self._aside_table(parts) or self._made(parts, SET_ASIDE, as_asked=False)
         options = SinkOptions(on_rewind=self.options.on_rewind)
-        sink = StreamSink(self.places.backend, loaded, self.places.full_name(parts), self.query_id, options, shown=self.shown)
+        sink = StreamSink(
+            self.places.backend,
+            loaded,
+            self.places.full_name(parts),
+            self.query_id,
+            options,
+            shown=self.shown,
+        )
         reasons = {rejected.table_name: rejected.reason for rejected in aside}
-        sink.commit(txn.number, split.rejected(Rejected(self.query_id, txn.number, reasons)), digest=txn.digest)
+        sink.commit(
+            txn.number,
+            split.rejected(Rejected(self.query_id, txn.number, reasons)),
+            digest=txn.digest,
+        )
 
     def _was_set_aside(self, txn: Txn) -> bool:
-        """Tell whether the last commit of the batch, that of the rows set aside, was done: then so were all others."""
+        """Tell whether the last commit of the batch, that of the rows set aside, was done: then so
+        were all others.
+        """
         if self.options.set_aside_table is None:
             return False
         loaded = self._aside_table(self.places.parts(self.options.set_aside_table))
@@ -194,14 +251,23 @@ class ManyTablesSink:
 class _TableBatch:
     """Commit the rows of one batch that go to one table."""
 
-    def __init__(self, sink: ManyTablesSink, txn: Txn, parts: Identifier, groups: Sequence[NamedRows], split: SplitRows):
+    def __init__(
+        self,
+        sink: ManyTablesSink,
+        txn: Txn,
+        parts: Identifier,
+        groups: Sequence[NamedRows],
+        split: SplitRows,
+    ):
         self._sink, self._txn, self.parts, self._split = sink, txn, parts, split
         self._names = [g.name for g in groups if g.name is not None]
         self._filled = frozenset(i for g in groups for i in g.filled)
         self._loaded: LoadedTable | None = None
 
     def check(self) -> None:
-        """Load the table where it is there. Raises ValidationError when it has a later batch, or another one under the same number."""
+        """Load the table where it is there. Raises ValidationError when it has a later batch, or
+        another one under the same number.
+        """
         try:
             loaded = self._sink.places.backend.load(self.parts)
             branch = self._branch(self._table_sink(loaded))
@@ -211,13 +277,19 @@ class _TableBatch:
         already_done(loaded.metadata, self._txn, branch)
 
     def commit(self) -> CommitResult:
-        """Make the table where it is missing, then write and commit its rows, unless they are committed already."""
+        """Make the table where it is missing, then write and commit its rows, unless they are
+        committed already.
+        """
         loaded = self._load_or_make()
         sink = self._table_sink(loaded)
         if (before := already_done(loaded.metadata, self._txn, self._branch(sink))) is not None:
             return skipped(before.snapshot_id)
         columns = self._columns(loaded.metadata.schema(), sink.options)
-        return sink.commit(self._txn.number, self._split.rows(self._names, columns, loaded.metadata), digest=self._txn.digest)
+        return sink.commit(
+            self._txn.number,
+            self._split.rows(self._names, columns, loaded.metadata),
+            digest=self._txn.digest,
+        )
 
     def is_committed(self) -> bool:
         """Tell whether the table has the batch, so that an error came after its commit."""
@@ -227,7 +299,12 @@ class _TableBatch:
             return False
         try:
             sink = self._table_sink(loaded)
-            return already_done(loaded.metadata, replace(self._txn, on_rewind="skip"), self._branch(sink)) is not None
+            return (
+                already_done(
+                    loaded.metadata, replace(self._txn, on_rewind="skip"), self._branch(sink)
+                )
+                is not None
+            )
         except InvalidInput:  # options that do not fit the table, with which nothing was committed
             return False
 
@@ -242,9 +319,15 @@ class _TableBatch:
             mode = mode_of_table(option_values, loaded.metadata)
         options = replace(sink_options(option_values, mode=mode), makes_branch=True)
         return StreamSink(
-            many.places.backend, loaded, many.places.full_name(self.parts), many.query_id, options, many.snapshot_properties,
-            shown=many.shown, case_sensitive=many.case_sensitive,
-        )  # fmt: skip
+            many.places.backend,
+            loaded,
+            many.places.full_name(self.parts),
+            many.query_id,
+            options,
+            many.snapshot_properties,
+            shown=many.shown,
+            case_sensitive=many.case_sensitive,
+        )
 
     # --- the table
 
@@ -262,39 +345,61 @@ class _TableBatch:
         columns = self._new_columns(options)
         rows = self._split.rows(self._names, columns)
         if options.key_columns:
-            key_ids(options, rows.schema, self._case_sensitive)  # before a table is made that cannot take the rows
+            key_ids(
+                options, rows.schema, self._case_sensitive
+            )  # before a table is made that cannot take the rows
         return many._made(self.parts, rows.input.frame)
 
     def _new_columns(self, options: SinkOptions) -> list[int]:
-        """Choose the columns of a new table: those that its rows fill, and those without which it cannot be made or looked up."""
+        """Choose the columns of a new table: those that its rows fill, and those without which it
+        cannot be made or looked up.
+        """
         many, fields = self._sink, self._split.schema.fields
-        control = {self._position(n) for n in self._control(options)} | {self._position(many.options.table_column)}
+        control = {self._position(n) for n in self._control(options)} | {
+            self._position(many.options.table_column)
+        }
         stored = [i for i in range(len(fields)) if i not in control]
         if not many.options.evolve:
             return stored
-        names = (*options.key_columns, *many.places.needed(self._split.rows(self._names, stored).input.frame))
+        names = (
+            *options.key_columns,
+            *many.places.needed(self._split.rows(self._names, stored).input.frame),
+        )
         needed = {self._position(name) for name in names}
         return [i for i in stored if i in self._filled or i in needed] or stored
 
     def _columns(self, table: Schema, options: SinkOptions) -> list[int]:
-        """Choose the columns to write: those that the table has, those that its rows fill, and those that say how rows are applied. Of a
-        column that the table lacks and no row fills there is nothing to write."""
+        """Choose the columns to write: those that the table has, those that its rows fill, and
+        those that say how rows are applied. Of a column that the table lacks and no row fills there
+        is nothing to write."""
         control = {self._position(n) for n in (*self._control(options), *options.key_columns)}
         names_table = self._position(self._sink.options.table_column)
 
         def stored(i: int, name: str) -> bool:
-            return table.get_field(name, self._case_sensitive) is not None or (i != names_table and i in self._filled)
+            return table.get_field(name, self._case_sensitive) is not None or (
+                i != names_table and i in self._filled
+            )
 
-        return [i for i, f in enumerate(self._split.schema.fields) if i in control or stored(i, f.name)]
+        return [
+            i for i, f in enumerate(self._split.schema.fields) if i in control or stored(i, f.name)
+        ]
 
     def _control(self, options: SinkOptions) -> list[str]:
-        """List the columns that say how rows are applied, and are stored only where the table has them."""
+        """List the columns that say how rows are applied, and are stored only where the table has
+        them.
+        """
         if not options.keyed:
             return []
         columns = [] if options.order_column is None else [options.order_column]
         if options.mode == "cdc":
-            op = options.op_column or next((n for n in OP_COLUMNS if self._position(n) is not None), None)
-            columns += [] if op is None else [op, *(_ONLY_OF_CHANGES if op.lower() == OP_COLUMNS[1] else ())]
+            op = options.op_column or next(
+                (n for n in OP_COLUMNS if self._position(n) is not None), None
+            )
+            columns += (
+                []
+                if op is None
+                else [op, *(_ONLY_OF_CHANGES if op.lower() == OP_COLUMNS[1] else ())]
+            )
         return columns
 
     @property

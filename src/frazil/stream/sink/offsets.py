@@ -1,7 +1,9 @@
-"""Tell apart the batches that a query has under one number: a digest of what a batch reads, from the log of offsets in its checkpoint.
+"""Tell apart the batches that a query has under one number: a digest of what a batch reads, from
+the log of offsets in its checkpoint.
 
-A checkpoint that was restored from a backup counts its batches from there, so its next batch may have the number of one that is committed,
-and other rows. Spark writes `offsets/<batch>` before a batch begins, and a batch that is sent again after a crash reads it unchanged.
+A checkpoint that was restored from a backup counts its batches from there, so its next batch may
+have the number of one that is committed, and other rows. Spark writes `offsets/<batch>` before a
+batch begins, and a batch that is sent again after a crash reads it unchanged.
 """
 
 from __future__ import annotations
@@ -16,16 +18,24 @@ from typing import Any
 log = logging.getLogger(__name__)
 ReadText = Callable[[str], str | None]
 """Reads a file of a checkpoint by its path below the checkpoint's folder; None: there is none."""
-_HEAD = 2  # lines before the offsets: the version, and watermark, time and settings, which differ when a batch is planned again
-_NAMED = re.compile(r"([\w.-]+):(?=[\[{])")  # in version 2 of the log the name of the source stands before its offset
+# lines before the offsets: the version, and watermark, time and settings, which differ when a batch
+# is planned again
+_HEAD = 2
+_NAMED = re.compile(
+    r"([\w.-]+):(?=[\[{])"
+)  # in version 2 of the log the name of the source stands before its offset
 
 
 def batch_digest(batch_id: int, read: ReadText) -> str | None:
-    """Return a digest of the offsets at which a batch ends; None where the checkpoint does not tell them."""
+    """Return a digest of the offsets at which a batch ends; None where the checkpoint does not tell
+    them.
+    """
     try:
         lines = (read(f"offsets/{batch_id}") or "").splitlines()[_HEAD:]
         parts = [_identity(n, line, read) for n, line in enumerate(lines)]
-    except Exception as e:  # the batch is written as those of older checkpoints are, whose marks hold no digest
+    except (
+        Exception
+    ) as e:  # the batch is written as those of older checkpoints are, whose marks hold no digest
         log.warning("The offsets of batch %d cannot be read from its checkpoint: %s", batch_id, e)
         return None
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32] if parts else None
@@ -44,7 +54,9 @@ def _identity(place: int, line: str, read: ReadText) -> str:
 
 
 def _listed_files(name: str, offset: Any, read: ReadText) -> list[str]:
-    """List the files of a batch of Spark's file source, whose offset is only the number of a list in `sources/`."""
+    """List the files of a batch of Spark's file source, whose offset is only the number of a list
+    in `sources/`.
+    """
     number = offset.get("logOffset") if isinstance(offset, dict) and len(offset) == 1 else None
     if type(number) is not int:
         return []

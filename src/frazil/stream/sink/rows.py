@@ -1,4 +1,6 @@
-"""Hand over the rows of one micro-batch: the protocol that each engine implements, and its implementation for Arrow in this process."""
+"""Hand over the rows of one micro-batch: the protocol that each engine implements, and its
+implementation for Arrow in this process.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ from frazil.tasks.runner import InProcess, Runner
 
 
 class BatchRows(Protocol):
-    """Hand over the rows of one micro-batch. They are evaluated once: by one of `input`, `staged` and `written`."""
+    """Hand over the rows of one micro-batch. They are evaluated once: by one of `input`, `staged`
+    and `written`.
+    """
 
     @property
     def input(self) -> InputFrame:
@@ -50,17 +54,26 @@ class BatchRows(Protocol):
     def runner(self, metadata: TableMetadata, storage: Storage) -> tuple[Engine, Runner]:
         """Return the engine and the runner that look for the keys in the table's files."""
 
-    def staged(self, reduction: Reduction, context: WriteContext) -> AbstractContextManager[MergeSource]:
-        """Stage the last row per key in files that all tasks can read (see `Reduced.source`); they are removed at the end of the block."""
+    def staged(
+        self, reduction: Reduction, context: WriteContext
+    ) -> AbstractContextManager[MergeSource]:
+        """Stage the last row per key in files that all tasks can read (see `Reduced.source`); they
+        are removed at the end of the block.
+        """
 
-    def written(self, reduction: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> BatchFiles:
-        """Write the last row of each key as data files and equality deletes (see `equality.write_changes`); after an error none is left."""
+    def written(
+        self, reduction: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]
+    ) -> BatchFiles:
+        """Write the last row of each key as data files and equality deletes (see
+        `equality.write_changes`); after an error none is left.
+        """
 
 
 @dataclass
 class ArrowRows:
-    """Implement `BatchRows` for anything with an Arrow stream, in this process. `like`: the table's columns, by which Python values are
-    read. `engine`: says for which engine the summary of the snapshot is written."""
+    """Implement `BatchRows` for anything with an Arrow stream, in this process. `like`: the table's
+    columns, by which Python values are read. `engine`: says for which engine the summary of the
+    snapshot is written."""
 
     frame: Any
     like: Schema | None = None
@@ -96,14 +109,25 @@ class ArrowRows:
         with stage(reduced(self.table, reduction).source(reduction)) as source:
             yield source
 
-    def written(self, reduction: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> BatchFiles:
+    def written(
+        self, reduction: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]
+    ) -> BatchFiles:
         return write_changes(reduced(self.table, reduction), reduction, context, ids, specs)
 
 
-def check_columns(schema: Schema, table: Schema, reduction: Reduction, context: WriteContext, *, keeps: bool = False) -> None:
-    """Check, before a row is looked at, that the columns of a frame fit those of the table. Raises SchemaMismatch.
+def check_columns(
+    schema: Schema,
+    table: Schema,
+    reduction: Reduction,
+    context: WriteContext,
+    *,
+    keeps: bool = False,
+) -> None:
+    """Check, before a row is looked at, that the columns of a frame fit those of the table. Raises
+    SchemaMismatch.
 
-    A struct that lacks a member is refused, as by `upsert`: the old value of the member would be lost. `keeps`: such members keep theirs.
+    A struct that lacks a member is refused, as by `upsert`: the old value of the member would be
+    lost. `keeps`: such members keep theirs.
     """
     empty = schema.as_arrow().empty_table().drop_columns(list(reduction.unstored))
     conform(empty, table, context.options, case_sensitive=reduction.case_sensitive)

@@ -1,4 +1,6 @@
-"""Split the rows of a micro-batch by the table that each row names: the protocol for engines, and its implementation for Arrow."""
+"""Split the rows of a micro-batch by the table that each row names: the protocol for engines, and
+its implementation for Arrow.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ SET_ASIDE = "table_name string, reason string, query_id string, batch_id bigint,
 
 @dataclass(frozen=True)
 class NamedRows:
-    """Count the rows of a batch that name one table. `name`: the text in the table column; `filled`: the positions of the columns that
-    have a value in at least one of these rows."""
+    """Count the rows of a batch that name one table. `name`: the text in the table column;
+    `filled`: the positions of the columns that have a value in at least one of these rows."""
 
     name: str | None
     rows: int
@@ -43,8 +45,8 @@ class Rejected:
 
 
 class SplitRows(Protocol):
-    """Hand out the rows of one micro-batch table by table. However many tables there are, the batch is evaluated once. Columns are named
-    by their positions in the frame."""
+    """Hand out the rows of one micro-batch table by table. However many tables there are, the batch
+    is evaluated once. Columns are named by their positions in the frame."""
 
     @property
     def engine(self) -> Engine:
@@ -62,8 +64,12 @@ class SplitRows(Protocol):
     def groups(self) -> Sequence[NamedRows]:
         """Return the table names that the batch holds. This evaluates the batch."""
 
-    def rows(self, names: Sequence[str], columns: Sequence[int], metadata: TableMetadata | None = None) -> BatchRows:
-        """Return the rows with these table names, with these columns. `metadata`: the table's, for errors."""
+    def rows(
+        self, names: Sequence[str], columns: Sequence[int], metadata: TableMetadata | None = None
+    ) -> BatchRows:
+        """Return the rows with these table names, with these columns. `metadata`: the table's, for
+        errors.
+        """
 
     def rejected(self, rejected: Rejected) -> BatchRows:
         """Return the rows to set aside, with the columns of `SET_ASIDE`."""
@@ -71,7 +77,9 @@ class SplitRows(Protocol):
 
 @dataclass
 class ArrowSplit:
-    """Implement `SplitRows` for an Arrow table, in this process. `name_column`: the position of the column with the table names."""
+    """Implement `SplitRows` for an Arrow table, in this process. `name_column`: the position of the
+    column with the table names.
+    """
 
     table: pa.Table
     name_column: int
@@ -89,13 +97,19 @@ class ArrowSplit:
         groups = []
         for name in pc.unique(self.table.column(self.name_column)).to_pylist():
             part = self._rows_of_tables([name])
-            filled = frozenset(i for i, column in enumerate(part.columns) if column.null_count < part.num_rows)
+            filled = frozenset(
+                i for i, column in enumerate(part.columns) if column.null_count < part.num_rows
+            )
             groups.append(NamedRows(name, part.num_rows, filled))
         return groups
 
-    def rows(self, names: Sequence[str], columns: Sequence[int], metadata: TableMetadata | None = None) -> BatchRows:
+    def rows(
+        self, names: Sequence[str], columns: Sequence[int], metadata: TableMetadata | None = None
+    ) -> BatchRows:
         """Return the rows with these table names, with these columns."""
-        return ArrowRows(self._rows_of_tables(names).select(list(columns)), case_sensitive=self.case_sensitive)
+        return ArrowRows(
+            self._rows_of_tables(names).select(list(columns)), case_sensitive=self.case_sensitive
+        )
 
     def rejected(self, rejected: Rejected) -> BatchRows:
         """Return the rows to set aside, with the columns of `SET_ASIDE`."""

@@ -1,3 +1,5 @@
-"""Plan a streaming read: where it starts, which files each micro-batch reads, and the offsets that a checkpoint keeps."""
+"""Plan a streaming read: where it starts, which files each micro-batch reads, and the offsets that
+a checkpoint keeps.
+"""
 
 __all__ = ["file_order", "history", "options", "packing", "plan_batch", "source"]

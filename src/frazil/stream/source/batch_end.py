@@ -1,6 +1,7 @@
 """Choose where the next micro-batch ends, by its limits on files, rows, bytes and snapshots.
 
-A batch ends within a snapshot when the snapshot has more files than the batch may take; its offset then holds how many were read.
+A batch ends within a snapshot when the snapshot has more files than the batch may take; its offset
+then holds how many were read.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ SKIPPED, READ, REFUSED = "skipped", "read", "refused"
 
 @dataclass
 class Budget:
-    """Count what a batch may still read. The first file is read whatever its rows and bytes, so that a stream cannot come to a halt."""
+    """Count what a batch may still read. The first file is read whatever its rows and bytes, so
+    that a stream cannot come to a halt.
+    """
 
     limits: Limits
     files: int = 0
@@ -44,15 +47,29 @@ class Budget:
         return self.limits.rows is not None or self.limits.bytes is not None
 
     def take_all_if_they_fit(self, files: int, rows: int | None, size: int | None) -> bool:
-        """Take a number of files if all of them fit. Unknown rows or bytes do not fit where they are limited."""
-        new = ((self.files, files, self.limits.files), (self.rows, rows, self.limits.rows), (self.bytes, size, self.limits.bytes))
+        """Take a number of files if all of them fit. Unknown rows or bytes do not fit where they
+        are limited.
+        """
+        new = (
+            (self.files, files, self.limits.files),
+            (self.rows, rows, self.limits.rows),
+            (self.bytes, size, self.limits.bytes),
+        )
         if any(limit is not None and (n is None or taken + n > limit) for taken, n, limit in new):
             return False
-        self.files, self.rows, self.bytes = self.files + files, self.rows + (rows or 0), self.bytes + (size or 0)
+        self.files, self.rows, self.bytes = (
+            self.files + files,
+            self.rows + (rows or 0),
+            self.bytes + (size or 0),
+        )
         return True
 
-    def take_what_fits(self, count: int, sizes: Callable[[], Iterator[tuple[Numbers, Numbers]]]) -> int:
-        """Take as many of `count` files in their order as fit, and return how many; `sizes` gives their rows and bytes in runs."""
+    def take_what_fits(
+        self, count: int, sizes: Callable[[], Iterator[tuple[Numbers, Numbers]]]
+    ) -> int:
+        """Take as many of `count` files in their order as fit, and return how many; `sizes` gives
+        their rows and bytes in runs.
+        """
         room = count if self.limits.files is None else min(count, self.limits.files - self.files)
         if not self.measures or room <= 0:
             self.files += max(room, 0)
@@ -60,23 +77,33 @@ class Budget:
         taken = 0
         for rows, size in sizes():
             rows, size = rows[: room - taken], size[: room - taken]
-            fitting = min(self._fitting(self.rows, rows, self.limits.rows), self._fitting(self.bytes, size, self.limits.bytes))
+            fitting = min(
+                self._fitting(self.rows, rows, self.limits.rows),
+                self._fitting(self.bytes, size, self.limits.bytes),
+            )
             if not self.files and not fitting and len(rows):
                 fitting = 1
             self.files, taken = self.files + fitting, taken + fitting
-            self.rows, self.bytes = self.rows + int(rows[:fitting].sum()), self.bytes + int(size[:fitting].sum())
+            self.rows, self.bytes = (
+                self.rows + int(rows[:fitting].sum()),
+                self.bytes + int(size[:fitting].sum()),
+            )
             if fitting < len(rows) or taken >= room:
                 break
         return taken
 
     @staticmethod
     def _fitting(taken: int, more: Numbers, limit: int | None) -> int:
-        return len(more) if limit is None else int(np.searchsorted(taken + np.cumsum(more), limit, side="right"))
+        return (
+            len(more)
+            if limit is None
+            else int(np.searchsorted(taken + np.cumsum(more), limit, side="right"))
+        )
 
 
 def treatment(snapshot: Snapshot, options: StreamOptions) -> str:
-    """Return READ, SKIPPED or REFUSED: a snapshot's files are read, it is passed over, or it is an error. Compaction changes no rows and is
-    always passed over."""
+    """Return READ, SKIPPED or REFUSED: a snapshot's files are read, it is passed over, or it is an
+    error. Compaction changes no rows and is always passed over."""
     operation = snapshot.operation
     if operation == "append":
         return READ
@@ -88,13 +115,18 @@ def treatment(snapshot: Snapshot, options: StreamOptions) -> str:
 def refuse(snapshot: Snapshot, table: str) -> ValidationError:
     """Make the error of a stream that meets a snapshot which is no append."""
     operation = snapshot.operation or "unknown"
-    policy = f"on-non-append=skip-{operation}" if operation in ("overwrite", "delete") else "a starting point after it"
+    policy = (
+        f"on-non-append=skip-{operation}"
+        if operation in ("overwrite", "delete")
+        else "a starting point after it"
+    )
     return ValidationError(
         f"Cannot process {operation} snapshot: {snapshot.snapshot_id} of table {table}; a stream of rows follows appends.",
         hint=f"Set on-non-append=changes to get deleted and inserted rows with their _change_type, or {policy} to pass over it "
         f"(Java's streaming-skip-{operation}-snapshots=true).",
-        table=table, snapshot_id=snapshot.snapshot_id,
-    )  # fmt: skip
+        table=table,
+        snapshot_id=snapshot.snapshot_id,
+    )
 
 
 def next_position(
@@ -107,7 +139,8 @@ def next_position(
 ) -> Position:
     """Return where the batch that begins at a position of the history ends.
 
-    Raises ValidationError when the first snapshot to read is refused; rows before such a snapshot are delivered first.
+    Raises ValidationError when the first snapshot to read is refused; rows before such a snapshot
+    are delivered first.
     """
     budget, position = Budget(limits), begin
     if position.phase == "scan":
@@ -120,14 +153,20 @@ def next_position(
     assert isinstance(pending, int)
     for snapshot in (history.walked[n] for n in range(pending - 1, -1, -1)):
         treated = treatment(snapshot, options)
-        if (limits.snapshots is not None and budget.snapshots >= limits.snapshots) or (treated == READ and budget.is_spent):
+        if (limits.snapshots is not None and budget.snapshots >= limits.snapshots) or (
+            treated == READ and budget.is_spent
+        ):
             break
         if treated == REFUSED:
             if position == begin:
                 raise refuse(snapshot, history.metadata.location)
             break
         before = position
-        position = _after(snapshot, position, options) if treated == SKIPPED else _read(snapshot, position, budget, options, added)
+        position = (
+            _after(snapshot, position, options)
+            if treated == SKIPPED
+            else _read(snapshot, position, budget, options, added)
+        )
         budget.snapshots += 1
         if position == before or position.phase == "files":
             break
@@ -139,23 +178,45 @@ def _after(snapshot: Snapshot, position: Position, options: StreamOptions) -> Po
     return Position(snapshot.snapshot_id, ordinal=ordinal)
 
 
-def _read(snapshot: Snapshot, position: Position, budget: Budget, options: StreamOptions, added: AddedFiles) -> Position:
-    """Return the position after as much of a snapshot as fits; the same position when nothing of it does."""
+def _read(
+    snapshot: Snapshot,
+    position: Position,
+    budget: Budget,
+    options: StreamOptions,
+    added: AddedFiles,
+) -> Position:
+    """Return the position after as much of a snapshot as fits; the same position when nothing of it
+    does.
+    """
     whole = _after(snapshot, position, options)
     if not budget.limits.any:
         return whole
-    if snapshot.operation != "append":  # rows that came and went are matched with each other: all of a snapshot or nothing
+    if (
+        snapshot.operation != "append"
+    ):  # rows that came and went are matched with each other: all of a snapshot or nothing
         return whole if _takes_changes(snapshot, budget) else position
-    here = position if position.phase == "files" else Position(snapshot.snapshot_id, "files", 0, "", position.ordinal)
+    here = (
+        position
+        if position.phase == "files"
+        else Position(snapshot.snapshot_id, "files", 0, "", position.ordinal)
+    )
     of_snapshot = added.of(snapshot)
-    if of_snapshot.files == 0:  # an append without files, such as those by which Flink's sink keeps an idle stream's position
+    if (
+        of_snapshot.files == 0
+    ):  # an append without files, such as those by which Flink's sink keeps an idle stream's position
         return whole
-    if here.file == 0 and budget.take_all_if_they_fit(of_snapshot.files, of_snapshot.rows, of_snapshot.bytes):
+    if here.file == 0 and budget.take_all_if_they_fit(
+        of_snapshot.files, of_snapshot.rows, of_snapshot.bytes
+    ):
         return whole
-    taken = budget.take_what_fits(of_snapshot.files - here.file, lambda: _sizes(of_snapshot, here.file, added))
+    taken = budget.take_what_fits(
+        of_snapshot.files - here.file, lambda: _sizes(of_snapshot, here.file, added)
+    )
     if taken == 0:
         return position
-    return whole if here.file + taken >= of_snapshot.files else replace(here, file=here.file + taken)
+    return (
+        whole if here.file + taken >= of_snapshot.files else replace(here, file=here.file + taken)
+    )
 
 
 def _takes_changes(snapshot: Snapshot, budget: Budget) -> bool:
@@ -174,7 +235,13 @@ def _takes_changes(snapshot: Snapshot, budget: Budget) -> bool:
 
 
 def _sizes(of_snapshot: Added, first: int, added: AddedFiles) -> Iterator[tuple[Numbers, Numbers]]:
-    numbers = number_files(added.metadata, of_snapshot.snapshot, added.storage, added=True, files=range(first, of_snapshot.files))
+    numbers = number_files(
+        added.metadata,
+        of_snapshot.snapshot,
+        added.storage,
+        added=True,
+        files=range(first, of_snapshot.files),
+    )
     return sizes_of(numbers, added.storage)
 
 

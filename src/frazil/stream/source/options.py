@@ -1,6 +1,8 @@
-"""Parse the options of a streaming read: Flink's, Java's and Frazil's names, checked against each other.
+"""Parse the options of a streaming read: Flink's, Java's and Frazil's names, checked against each
+other.
 
-Options that contradict each other, have no effect or are unknown are refused by name, with a hint of what to write instead.
+Options that contradict each other, have no effect or are unknown are refused by name, with a hint
+of what to write instead.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from frazil.spec.snapshot import MAIN_BRANCH
 
 
 class StartingStrategy(StrEnum):
-    """Name where a stream starts. The first six are Flink's (FLIP-27); `JAVA_TIMESTAMP` is Java's `stream-from-timestamp`."""
+    """Name where a stream starts. The first six are Flink's (FLIP-27); `JAVA_TIMESTAMP` is Java's
+    `stream-from-timestamp`.
+    """
 
     TABLE_SCAN_THEN_INCREMENTAL = "TABLE_SCAN_THEN_INCREMENTAL"
     LATEST = "INCREMENTAL_FROM_LATEST_SNAPSHOT"
@@ -36,22 +40,49 @@ class StartingStrategy(StrEnum):
 
 FLINK_STRATEGIES = tuple(s for s in StartingStrategy if s is not StartingStrategy.JAVA_TIMESTAMP)
 CHANGES, SEQUENCE, WATERMARK = "changes", "sequence", "watermark"
-_SKIPS = {"fail": (), "skip": ("overwrite", "delete"), "skip-overwrite": ("overwrite",), "skip-delete": ("delete",), CHANGES: ()}
+_SKIPS = {
+    "fail": (),
+    "skip": ("overwrite", "delete"),
+    "skip-overwrite": ("overwrite",),
+    "skip-delete": ("delete",),
+    CHANGES: (),
+}
 _POLICIES = ("fail", "earliest", "latest")
 _START = ("start-snapshot-id", "start-snapshot-timestamp", "start-tag")
 _WORKERS = "table.exec.iceberg.worker-pool-size"
-_FLINK = ("starting-strategy", *_START, "monitor-interval", "max-planning-snapshot-count", "max-allowed-planning-failures", _WORKERS)
+_FLINK = (
+    "starting-strategy",
+    *_START,
+    "monitor-interval",
+    "max-planning-snapshot-count",
+    "max-allowed-planning-failures",
+    _WORKERS,
+)
 _ONLY_FLINKS = {
-    *_FLINK, "watermark-column", "watermark-column-time-unit", "case-sensitive", "streaming", "split-lookback", "split-file-open-cost",
+    *_FLINK,
+    "watermark-column",
+    "watermark-column-time-unit",
+    "case-sensitive",
+    "streaming",
+    "split-lookback",
+    "split-file-open-cost",
 }
-"""Options by which a read is one of a Flink user. The jar has `branch` and `split-size`, too, and Frazil's own say nothing of it."""
-_JAVA_SKIPS = {"streaming-skip-overwrite-snapshots": "overwrite", "streaming-skip-delete-snapshots": "delete"}
+"""Options by which a read is one of a Flink user. The jar has `branch` and `split-size`, too, and
+Frazil's own say nothing of it.
+"""
+_JAVA_SKIPS = {
+    "streaming-skip-overwrite-snapshots": "overwrite",
+    "streaming-skip-delete-snapshots": "delete",
+}
 _JAVA_LIMITS = ("streaming-max-files-per-micro-batch", "streaming-max-rows-per-micro-batch")
 _JAVA = ("stream-from-timestamp", *_JAVA_SKIPS, *_JAVA_LIMITS)
 _BYTES = "streaming-max-bytes-per-micro-batch"
 _SPLITS = {"split-size": "split-size", "lookback": "lookback", "split-lookback": "lookback", "file-open-cost": "file-open-cost",
            "split-file-open-cost": "file-open-cost"}  # fmt: skip
-_HINTS = {VECTORIZATION: VECTORIZED, "locality": ReadHint(False, "the tasks of a Python source name no hosts")}
+_HINTS = {
+    VECTORIZATION: VECTORIZED,
+    "locality": ReadHint(False, "the tasks of a Python source name no hosts"),
+}
 _OWN = (
     "branch", _BYTES, "on-non-append", "on-expired", "on-rollback", "watermark-column", "watermark-column-time-unit", "order-by",
     "selected-fields", "row-filter", "case-sensitive", "streaming",
@@ -84,7 +115,9 @@ _UNITS = {
 
 @dataclass(frozen=True)
 class Limits:
-    """Bound one micro-batch; None: no bound. A batch always takes at least one file, however large it is."""
+    """Bound one micro-batch; None: no bound. A batch always takes at least one file, however large
+    it is.
+    """
 
     files: int | None = None
     rows: int | None = None
@@ -95,7 +128,9 @@ class Limits:
     def any(self) -> bool:
         return any(n is not None for n in (self.files, self.rows, self.bytes, self.snapshots))
 
-    def and_(self, files: int | None = None, rows: int | None = None, bytes: int | None = None) -> Limits:
+    def and_(
+        self, files: int | None = None, rows: int | None = None, bytes: int | None = None
+    ) -> Limits:
         """Return the tighter of these limits and others."""
         tighter = (_least(self.files, files), _least(self.rows, rows), _least(self.bytes, bytes))
         return Limits(*tighter, self.snapshots)
@@ -107,9 +142,10 @@ def _least(first: int | None, second: int | None) -> int | None:
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """Hold the checked options of a streaming read. `skips`: operations of snapshots that are passed over; `changes`: rows are returned
-    with their change type. `max_failures` -1: planning failures never end the query. `order`: that of a batch's files, None as listed.
-    `workers`: threads that read manifests, None: as in batch reads."""
+    """Hold the checked options of a streaming read. `skips`: operations of snapshots that are
+    passed over; `changes`: rows are returned with their change type. `max_failures` -1: planning
+    failures never end the query. `order`: that of a batch's files, None as listed. `workers`:
+    threads that read manifests, None: as in batch reads."""
 
     strategy: StartingStrategy = StartingStrategy.LATEST
     start_snapshot_id: int | None = None
@@ -135,7 +171,9 @@ class StreamOptions:
 
     @property
     def lookback(self) -> int:
-        """Return among how many tasks one is chosen for a file: one, which keeps files in their order, unless an option says more."""
+        """Return among how many tasks one is chosen for a file: one, which keeps files in their
+        order, unless an option says more.
+        """
         return int(self.split.get("lookback", 1))
 
     @property
@@ -145,13 +183,20 @@ class StreamOptions:
 
 
 def stream_options(
-    options: Mapping[str, Any], *, changes: bool = False, branch: str | None = None, case_sensitive: bool = True, zone: str = "UTC",
+    options: Mapping[str, Any],
+    *,
+    changes: bool = False,
+    branch: str | None = None,
+    case_sensitive: bool = True,
+    zone: str = "UTC",
     as_jar: bool = False,
-) -> StreamOptions:  # fmt: skip
-    """Parse options by their names in any case, `_` for `-`. `changes` and `branch`: as the table's name says (`db.t.changes`). `as_jar`:
-    the read was asked for as scripts for Java's jar do, so that without an option of Flink's it begins where the jar does.
+) -> StreamOptions:
+    """Parse options by their names in any case, `_` for `-`. `changes` and `branch`: as the table's
+    name says (`db.t.changes`). `as_jar`: the read was asked for as scripts for Java's jar do, so
+    that without an option of Flink's it begins where the jar does.
 
-    Raises InvalidInput for options that are unknown, malformed or contradictory, Unsupported for those of batch reads.
+    Raises InvalidInput for options that are unknown, malformed or contradictory, Unsupported for
+    those of batch reads.
     """
     texts = _by_name(options)
     _refuse_unknown(texts)
@@ -160,38 +205,77 @@ def stream_options(
     order, column = _order(texts, with_changes)
     if branch is not None and texts.get("branch", branch) != branch:
         raise InvalidInput(
-            f"The name of the table says branch {branch!r}, the option branch {texts['branch']!r}.", hint="Give one of them."
+            f"The name of the table says branch {branch!r}, the option branch {texts['branch']!r}.",
+            hint="Give one of them.",
         )
-    if order is not None and (lookback := next((k for k in ("lookback", "split-lookback") if k in texts), None)):
+    if order is not None and (
+        lookback := next((k for k in ("lookback", "split-lookback") if k in texts), None)
+    ):
         text = f"Read option {lookback!r} contradicts the order of files, in which they are packed into tasks."
-        raise InvalidInput(text, hint=f"Leave it out, or {'watermark-column' if column else 'order-by'}.")
+        raise InvalidInput(
+            text, hint=f"Leave it out, or {'watermark-column' if column else 'order-by'}."
+        )
     splits = {_SPLITS[k]: v for k, v in texts.items() if k in _SPLITS}
-    split_options({}, splits)  # so that sizes that are not valid are refused before the query starts
+    split_options(
+        {}, splits
+    )  # so that sizes that are not valid are refused before the query starts
     names = texts.get("selected-fields")
     return StreamOptions(
-        strategy, _number(texts, "start-snapshot-id", low=None), texts.get("start-tag"), _time(texts, zone),
+        strategy,
+        _number(texts, "start-snapshot-id", low=None),
+        texts.get("start-tag"),
+        _time(texts, zone),
         branch or texts.get("branch", MAIN_BRANCH),
-        DURATION.parse("monitor-interval", texts.get("monitor-interval", "60s"), option="monitor-interval"),
-        _failures(texts), _limits(texts), skips, with_changes, _one_of(texts, "on-expired"), _one_of(texts, "on-rollback"), order, column,
-        _unit(texts, column), ("*",) if names is None else _names(names), _filter(options, texts),
-        _flag(texts, "case-sensitive", case_sensitive), zone, splits,
+        DURATION.parse(
+            "monitor-interval", texts.get("monitor-interval", "60s"), option="monitor-interval"
+        ),
+        _failures(texts),
+        _limits(texts),
+        skips,
+        with_changes,
+        _one_of(texts, "on-expired"),
+        _one_of(texts, "on-rollback"),
+        order,
+        column,
+        _unit(texts, column),
+        ("*",) if names is None else _names(names),
+        _filter(options, texts),
+        _flag(texts, "case-sensitive", case_sensitive),
+        zone,
+        splits,
         _number(texts, _WORKERS),
-    )  # fmt: skip
+    )
 
 
 def _by_name(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return options by their names in lower case with dashes. Raises InvalidInput for one that is given twice with different values."""
+    """Return options by their names in lower case with dashes. Raises InvalidInput for one that is
+    given twice with different values.
+    """
     texts: dict[str, str] = {}
     for key, value in options.items():
         name = str(key).lower().replace("_", "-")
         if value is None:
             continue
-        text = str(value).lower() if isinstance(value, bool) else _joined(value) if isinstance(value, list | tuple) else str(value)
+        text = (
+            str(value).lower()
+            if isinstance(value, bool)
+            else _joined(value)
+            if isinstance(value, list | tuple)
+            else str(value)
+        )
         if texts.setdefault(name, text) != text:
-            raise InvalidInput(f"Read option {name!r} is given twice, as {texts[name]!r} and as {text!r}.")
-    for name_a, name_b in (("lookback", "split-lookback"), ("file-open-cost", "split-file-open-cost")):
+            raise InvalidInput(
+                f"Read option {name!r} is given twice, as {texts[name]!r} and as {text!r}."
+            )
+    for name_a, name_b in (
+        ("lookback", "split-lookback"),
+        ("file-open-cost", "split-file-open-cost"),
+    ):
         if name_a in texts and name_b in texts:
-            raise InvalidInput(f"Read options {name_a!r} and {name_b!r} are two names of one thing.", hint="Give one of them.")
+            raise InvalidInput(
+                f"Read options {name_a!r} and {name_b!r} are two names of one thing.",
+                hint="Give one of them.",
+            )
     return texts
 
 
@@ -206,15 +290,21 @@ def _refuse_unknown(texts: Mapping[str, str]) -> None:
         if key not in KNOWN:
             similar = difflib.get_close_matches(key, KNOWN, 1, 0.8)
             suggestion = f" Did you mean {similar[0]!r}?" if similar else ""
-            raise InvalidInput(f"Unknown option of a streaming read: {key!r}.{suggestion}", hint=f"Known: {', '.join(sorted(KNOWN))}.")
+            raise InvalidInput(
+                f"Unknown option of a streaming read: {key!r}.{suggestion}",
+                hint=f"Known: {', '.join(sorted(KNOWN))}.",
+            )
     check_hints(texts, _HINTS)
     if not _flag(texts, "streaming", True):
-        raise InvalidInput("Read option 'streaming' is false, but this is a streaming read.", hint="Use spark.read for a batch read.")
+        raise InvalidInput(
+            "Read option 'streaming' is false, but this is a streaming read.",
+            hint="Use spark.read for a batch read.",
+        )
 
 
 def _strategy(texts: Mapping[str, str], as_jar: bool) -> StartingStrategy:
-    """Choose the strategy and refuse options that belong to another one. Without a choice, Flink begins at the latest snapshot, and Java
-    at the first one."""
+    """Choose the strategy and refuse options that belong to another one. Without a choice, Flink
+    begins at the latest snapshot, and Java at the first one."""
     if "stream-from-timestamp" in texts:
         for key in ("starting-strategy", *_START):
             if key in texts:
@@ -226,21 +316,32 @@ def _strategy(texts: Mapping[str, str], as_jar: bool) -> StartingStrategy:
         if early := [k for k in _START if k in texts]:
             kind = "TIMESTAMP" if early[0].endswith("timestamp") else "ID"
             text = f"Read option {early[0]!r} needs a starting-strategy that uses it."
-            raise InvalidInput(text, hint=f"Set starting-strategy=INCREMENTAL_FROM_SNAPSHOT_{kind} as well.")
-        return StartingStrategy.EARLIEST if as_jar and not _ONLY_FLINKS & texts.keys() else StartingStrategy.LATEST
+            raise InvalidInput(
+                text, hint=f"Set starting-strategy=INCREMENTAL_FROM_SNAPSHOT_{kind} as well."
+            )
+        return (
+            StartingStrategy.EARLIEST
+            if as_jar and not _ONLY_FLINKS & texts.keys()
+            else StartingStrategy.LATEST
+        )
     strategy = next((s for s in FLINK_STRATEGIES if s.value == named.strip().upper()), None)
     if strategy is None:
-        raise InvalidInput(f"Unknown starting-strategy {named!r}.", hint=f"Known: {', '.join(FLINK_STRATEGIES)}.")
-    wanted = {StartingStrategy.SNAPSHOT_ID: ("start-snapshot-id", "start-tag"), StartingStrategy.SNAPSHOT_TIMESTAMP: (_START[1],)}.get(
-        strategy, ()
-    )
+        raise InvalidInput(
+            f"Unknown starting-strategy {named!r}.", hint=f"Known: {', '.join(FLINK_STRATEGIES)}."
+        )
+    wanted = {
+        StartingStrategy.SNAPSHOT_ID: ("start-snapshot-id", "start-tag"),
+        StartingStrategy.SNAPSHOT_TIMESTAMP: (_START[1],),
+    }.get(strategy, ())
     for key in _START:
         if key in texts and key not in wanted:
             text = f"Read option {key!r} means nothing to starting-strategy={strategy.value}."
             raise InvalidInput(text, hint="Leave it out, or choose the strategy that uses it.")
     if wanted and sum(k in texts for k in wanted) != 1:
         each = " or ".join(wanted)
-        raise InvalidInput(f"starting-strategy={strategy.value} needs {each}{', and not both' if len(wanted) > 1 else ''}.")
+        raise InvalidInput(
+            f"starting-strategy={strategy.value} needs {each}{', and not both' if len(wanted) > 1 else ''}."
+        )
     return strategy
 
 
@@ -250,7 +351,10 @@ def _non_append(texts: Mapping[str, str], changes: bool) -> tuple[tuple[str, ...
     java = [k for k in _JAVA_SKIPS if k in texts]
     if policy is not None and java:
         text = f"Read options 'on-non-append' and {java[0]!r} both say what becomes of snapshots that are not appends."
-        raise InvalidInput(text, hint=f"Give one of them; {java[0]}=true is on-non-append=skip-{_JAVA_SKIPS[java[0]]}.")
+        raise InvalidInput(
+            text,
+            hint=f"Give one of them; {java[0]}=true is on-non-append=skip-{_JAVA_SKIPS[java[0]]}.",
+        )
     if policy is not None and policy.lower() not in _SKIPS:
         raise InvalidInput(f"Read option 'on-non-append' is {', '.join(_SKIPS)}, not {policy!r}.")
     if changes and (java or policy not in (None, CHANGES)):
@@ -266,14 +370,22 @@ def _order(texts: Mapping[str, str], changes: bool) -> tuple[str | None, str | N
     if order is not None and order.lower() not in (SEQUENCE, WATERMARK):
         raise InvalidInput(f"Read option 'order-by' is {SEQUENCE} or {WATERMARK}, not {order!r}.")
     if order is not None and order.lower() == WATERMARK and column is None:
-        raise InvalidInput("order-by=watermark needs watermark-column.", hint="Name the column by whose lowest values files are ordered.")
+        raise InvalidInput(
+            "order-by=watermark needs watermark-column.",
+            hint="Name the column by whose lowest values files are ordered.",
+        )
     if order is not None and order.lower() == SEQUENCE and column is not None:
         text = "order-by=sequence and watermark-column contradict each other: that column orders files."
         raise InvalidInput(text, hint="Leave one of them out.")
     if changes and (order is not None or column is not None):
         key = "order-by" if order is not None else "watermark-column"
-        raise InvalidInput(f"Read option {key!r} means nothing to changes, which come in the order of snapshots.", hint="Leave it out.")
-    return (WATERMARK if column is not None else order.lower() if order is not None else None), column
+        raise InvalidInput(
+            f"Read option {key!r} means nothing to changes, which come in the order of snapshots.",
+            hint="Leave it out.",
+        )
+    return (
+        WATERMARK if column is not None else order.lower() if order is not None else None
+    ), column
 
 
 def _unit(texts: Mapping[str, str], column: str | None) -> str:
@@ -281,13 +393,17 @@ def _unit(texts: Mapping[str, str], column: str | None) -> str:
     if unit is not None and column is None:
         raise InvalidInput("Read option 'watermark-column-time-unit' needs watermark-column.")
     if unit is not None and unit.lower() not in _UNITS:
-        raise InvalidInput(f"Read option 'watermark-column-time-unit' is one of {', '.join(_UNITS)}, not {unit!r}.")
+        raise InvalidInput(
+            f"Read option 'watermark-column-time-unit' is one of {', '.join(_UNITS)}, not {unit!r}."
+        )
     return (unit or "microseconds").lower()
 
 
 def _limits(texts: Mapping[str, str]) -> Limits:
     files, rows = (_number(texts, k) for k in _JAVA_LIMITS)
-    return Limits(files, rows, _number(texts, _BYTES), _number(texts, "max-planning-snapshot-count"))
+    return Limits(
+        files, rows, _number(texts, _BYTES), _number(texts, "max-planning-snapshot-count")
+    )
 
 
 def _failures(texts: Mapping[str, str]) -> int:
@@ -296,7 +412,9 @@ def _failures(texts: Mapping[str, str]) -> int:
 
 
 def _time(texts: Mapping[str, str], zone: str) -> int | None:
-    key = next((k for k in ("start-snapshot-timestamp", "stream-from-timestamp") if k in texts), None)
+    key = next(
+        (k for k in ("start-snapshot-timestamp", "stream-from-timestamp") if k in texts), None
+    )
     return None if key is None else to_milliseconds(texts[key], zone)
 
 
@@ -312,7 +430,9 @@ def _number(texts: Mapping[str, str], key: str, low: int | None = 1) -> int | No
         return None
     digits = text.strip()
     if re.fullmatch(r"[+-]?[0-9]+", digits) is None or (low is not None and int(digits) < low):
-        raise InvalidInput(f"Read option {key!r} is a whole number{'' if low is None else f' of at least {low}'}, not {text!r}.")
+        raise InvalidInput(
+            f"Read option {key!r} is a whole number{'' if low is None else f' of at least {low}'}, not {text!r}."
+        )
     return int(digits)
 
 
@@ -326,12 +446,21 @@ def _flag(texts: Mapping[str, str], key: str, otherwise: bool) -> bool:
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(n.strip() for n in text.split(",") if n.strip())
     if not names:
-        raise InvalidInput("Read option 'selected_fields' names no column.", hint="selected_fields=id,name reads these two.")
+        raise InvalidInput(
+            "Read option 'selected_fields' names no column.",
+            hint="selected_fields=id,name reads these two.",
+        )
     return names
 
 
 def _filter(options: Mapping[str, Any], texts: Mapping[str, str]) -> str | Predicate | None:
-    """Return the filter as it was given: text, or an expression of Python. Raises InvalidInput for a Spark Column."""
+    """Return the filter as it was given: text, or an expression of Python. Raises InvalidInput for
+    a Spark Column.
+    """
     values = (v for k, v in options.items() if str(k).lower().replace("_", "-") == "row-filter")
     condition = next((v for v in values if v is not None), None)
-    return texts.get("row-filter") if condition is None or isinstance(condition, str) else predicate_of(condition)
+    return (
+        texts.get("row-filter")
+        if condition is None or isinstance(condition, str)
+        else predicate_of(condition)
+    )

@@ -1,4 +1,6 @@
-"""Keep the schema that a streaming query started with while its table evolves: columns are read by field id under their first names."""
+"""Keep the schema that a streaming query started with while its table evolves: columns are read by
+field id under their first names.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ from frazil.spec.schema import Schema
 def with_schema(metadata: TableMetadata, schema: Schema) -> TableMetadata:
     """Return the metadata with this schema as the current one.
 
-    Columns added since are not read, renamed ones keep their old name, dropped ones are null in new files. Raises ValidationError for a
-    column whose type was widened since: its new values do not fit the query.
+    Columns added since are not read, renamed ones keep their old name, dropped ones are null in new
+    files. Raises ValidationError for a column whose type was widened since: its new values do not
+    fit the query.
     """
     if metadata.current_schema_id == schema.schema_id and metadata.schema() == schema:
         return metadata
@@ -24,8 +27,9 @@ def with_schema(metadata: TableMetadata, schema: Schema) -> TableMetadata:
             raise ValidationError(
                 f"Column {schema.find_column_name(field_id)} of table {metadata.location} was {field.field_type} when the query started "
                 f"and is {now.field_type} now.",
-                hint="Restart the query: it goes on from its checkpoint with the new type.", table=metadata.location,
-            )  # fmt: skip
+                hint="Restart the query: it goes on from its checkpoint with the new type.",
+                table=metadata.location,
+            )
     if any(s.schema_id == schema.schema_id and s == schema for s in metadata.schemas):
         return replace(metadata, current_schema_id=schema.schema_id)
     others = tuple(s for s in metadata.schemas if s.schema_id != schema.schema_id)

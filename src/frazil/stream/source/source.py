@@ -1,7 +1,9 @@
-"""Read a table as a stream: the next offset within limits, and the tasks between two offsets. Engine-free; one object per query and run.
+"""Read a table as a stream: the next offset within limits, and the tasks between two offsets.
+Engine-free; one object per query and run.
 
-The table is loaded at most once per `monitor-interval`. If planning fails it is tried again later, as often as
-`max-allowed-planning-failures` allows. A lost position, or a snapshot that is no append, is an error at once, since no retry can help.
+The table is loaded at most once per `monitor-interval`. If planning fails it is tried again later,
+as often as `max-allowed-planning-failures` allows. A lost position, or a snapshot that is no
+append, is an error at once, since no retry can help.
 """
 
 from __future__ import annotations
@@ -13,7 +15,14 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from frazil.catalog import LoadedTable
-from frazil.errors import CorruptData, InvalidInput, NoSuchRefError, NoSuchSnapshotError, NoSuchTableError, ValidationError
+from frazil.errors import (
+    CorruptData,
+    InvalidInput,
+    NoSuchRefError,
+    NoSuchSnapshotError,
+    NoSuchTableError,
+    ValidationError,
+)
 from frazil.scan.options import planning_threads
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
@@ -25,7 +34,14 @@ from frazil.stream.source.history import Lost, StreamHistory, counted, head_of
 from frazil.stream.source.offset import NO_SNAPSHOT, Offset, Position, parse_offset, start_offset
 from frazil.stream.source.options import Limits, StreamOptions
 from frazil.stream.source.pinned_schema import with_schema
-from frazil.stream.source.plan_batch import BatchPlan, Segment, TableState, plan_rows, plan_with_changelog, segments
+from frazil.stream.source.plan_batch import (
+    BatchPlan,
+    Segment,
+    TableState,
+    plan_rows,
+    plan_with_changelog,
+    segments,
+)
 from frazil.stream.source.scan_pages import ScanPages
 from frazil.stream.source.start import after_loss, latest, resolve_start
 
@@ -60,10 +76,16 @@ class _View:
 
 
 class StreamSource:
-    """Serve one run of a streaming query over a table. `load`: loads the table's newest state; `schema`: that with which all rows are
-    read."""
+    """Serve one run of a streaming query over a table. `load`: loads the table's newest state;
+    `schema`: that with which all rows are read."""
 
-    def __init__(self, load: Callable[[], LoadedTable], options: StreamOptions, schema: Schema, clock: Clock = Clock()):
+    def __init__(
+        self,
+        load: Callable[[], LoadedTable],
+        options: StreamOptions,
+        schema: Schema,
+        clock: Clock = Clock(),
+    ):
         self._load, self._options, self._schema, self._clock = load, options, schema, clock
         self._order = order_of(options, schema)
         self._view: _View | None = None
@@ -85,11 +107,14 @@ class StreamSource:
         self._retried(lambda: self._current(fresh=True))
         self._frozen = True
 
-    def latest_offset(self, start: Mapping[str, Any] | None = None, limits: Limits | None = None) -> dict[str, Any]:
+    def latest_offset(
+        self, start: Mapping[str, Any] | None = None, limits: Limits | None = None
+    ) -> dict[str, Any]:
         """Return where the batch after `start` ends; `start` itself when there is nothing new.
 
-        `limits`: of this batch; None: those of the options. `start` None (PySpark 4.1): continue after the
-        offset that was returned last. On the first call that is unknown: the batch ends at the head, and limits are ignored.
+        `limits`: of this batch; None: those of the options. `start` None (PySpark 4.1): continue
+        after the offset that was returned last. On the first call that is unknown: the batch ends
+        at the head, and limits are ignored.
         """
         previous = start if start is not None else self._last
         if self._frozen or previous is None:
@@ -107,8 +132,8 @@ class StreamSource:
         return self._planned[1]
 
     def report(self) -> dict[str, Any] | None:
-        """Return how far the stream lags behind the table: the files, rows and snapshots after the offset that was returned last, and the
-        age of the oldest snapshot among them."""
+        """Return how far the stream lags behind the table: the files, rows and snapshots after the
+        offset that was returned last, and the age of the oldest snapshot among them."""
         view, last = self._view, None if self._last is None else parse_offset(self._last)
         if view is None or last is None or last.table_uuid != view.metadata.table_uuid:
             return None
@@ -120,28 +145,44 @@ class StreamSource:
         if position.phase == "files":
             half_read = view.history.walked[pending - 1]
             files = max(0, files - position.file)
-            rows -= _share(counted(half_read, "added-records"), position.file, counted(half_read, "added-data-files"))
+            rows -= _share(
+                counted(half_read, "added-records"),
+                position.file,
+                counted(half_read, "added-data-files"),
+            )
         if position.phase == "scan":
             scan = self._pages_of(view, position)
             with planning_threads(self._options.workers):
                 files += max(0, scan.total - position.file)
-            rows += _share(counted(scan.snapshot, "total-records"), scan.total - position.file, scan.total)
+            rows += _share(
+                counted(scan.snapshot, "total-records"), scan.total - position.file, scan.total
+            )
         oldest = history.walked[pending - 1] if pending else None
-        lag = 0.0 if oldest is None else max(0.0, self._clock.wall_ms() - oldest.timestamp_ms) / 1000
+        lag = (
+            0.0 if oldest is None else max(0.0, self._clock.wall_ms() - oldest.timestamp_ms) / 1000
+        )
         return {
-            "snapshot_id": NO_SNAPSHOT if history.head is None else history.head.snapshot_id, "pending_snapshots": pending,
-            "pending_files": files, "pending_rows": rows, "lag_seconds": round(lag),
-        }  # fmt: skip
+            "snapshot_id": NO_SNAPSHOT if history.head is None else history.head.snapshot_id,
+            "pending_snapshots": pending,
+            "pending_files": files,
+            "pending_rows": rows,
+            "lag_seconds": round(lag),
+        }
 
     # --- the table
 
     def _current(self, fresh: bool = False) -> _View:
-        """Return the table's state, loaded again when the last one is older than the monitor interval."""
+        """Return the table's state, loaded again when the last one is older than the monitor
+        interval.
+        """
         due = self._clock.now() - self._loaded_at >= self._options.monitor_interval_ms / 1000
         if self._view is None or ((due or fresh) and not self._frozen):
             loaded = self._load()
             self._loaded_at = self._clock.now()
-            if self._view is None or loaded.metadata_location != self._view.loaded.metadata_location:
+            if (
+                self._view is None
+                or loaded.metadata_location != self._view.loaded.metadata_location
+            ):
                 self._view = self._view_of(loaded)
         return self._view
 
@@ -149,7 +190,9 @@ class StreamSource:
         metadata = with_schema(loaded.metadata, self._schema)
         state = TableState(metadata, loaded.storage, self._schema, self._options, self._order)
         head = head_of(metadata, self._options.branch)
-        return _View(loaded, state, StreamHistory(metadata, head), AddedFiles(metadata, loaded.storage, head))
+        return _View(
+            loaded, state, StreamHistory(metadata, head), AddedFiles(metadata, loaded.storage, head)
+        )
 
     def _pages_of(self, view: _View, position: Position) -> ScanPages:
         """Return the pages of the initial scan, which are the same in every state of the table."""
@@ -157,14 +200,20 @@ class StreamSource:
         if self._pages is None or self._pages[0] != key:
             snapshot = view.metadata.snapshot_by_id(position.snapshot_id)
             order = ordered_by(position.order, self._order)
-            self._pages = (key, ScanPages(view.metadata, view.state.storage, snapshot, self._schema, order))
+            self._pages = (
+                key,
+                ScanPages(view.metadata, view.state.storage, snapshot, self._schema, order),
+            )
         return self._pages[1]
 
     # --- planning that fails
 
     def _next_or_same(self, start: Mapping[str, Any], limits: Limits | None) -> dict[str, Any]:
         """Plan once; after a failure nothing is new until the monitor interval has passed."""
-        if self._failures and self._clock.now() - self._failed_at < self._options.monitor_interval_ms / 1000:
+        if (
+            self._failures
+            and self._clock.now() - self._failed_at < self._options.monitor_interval_ms / 1000
+        ):
             return dict(start)
         try:
             with planning_threads(self._options.workers):
@@ -178,7 +227,9 @@ class StreamSource:
         return offset
 
     def _retried(self, work: Callable[[], T]) -> T:
-        """Plan, and plan again after failures, for calls in which an engine needs an answer at once (the end of availableNow)."""
+        """Plan, and plan again after failures, for calls in which an engine needs an answer at once
+        (the end of availableNow).
+        """
         while True:
             try:
                 with planning_threads(self._options.workers):
@@ -193,9 +244,13 @@ class StreamSource:
                 return result
 
     def _failed(self, error: Exception) -> None:
-        """Count a failure. Raises the error when there were too many without a success between them."""
+        """Count a failure. Raises the error when there were too many without a success between
+        them.
+        """
         self._failures, self._failed_at = self._failures + 1, self._clock.now()
-        self._loaded_at = -float("inf")  # the table is loaded again: files may be missing because their snapshots have expired since
+        self._loaded_at = -float(
+            "inf"
+        )  # the table is loaded again: files may be missing because their snapshots have expired since
         if 0 <= self._options.max_failures < self._failures:
             raise error
         _log.warning("Planning a batch failed (%d in a row): %s", self._failures, error)
@@ -211,32 +266,54 @@ class StreamSource:
         batch_start = self._resume_position(view, offset)
         if batch_start is None:
             return dict(start)
-        must_name_start = offset is None or batch_start != offset.position or offset.table_uuid != uuid
+        must_name_start = (
+            offset is None or batch_start != offset.position or offset.table_uuid != uuid
+        )
         chosen = self._options.limits if limits is None else limits
-        end = next_position(view.history, batch_start, self._options, chosen, view.added, lambda p: self._pages_of(view, p))
+        end = next_position(
+            view.history,
+            batch_start,
+            self._options,
+            chosen,
+            view.added,
+            lambda p: self._pages_of(view, p),
+        )
         if end == batch_start and not must_name_start:
             return dict(start)
         return Offset(uuid, end, batch_start if must_name_start else None).to_dict()
 
     def _resume_position(self, view: _View, offset: Offset | None) -> Position | None:
-        """Return where reading goes on: at the position, or where the starting strategy or the policy for lost positions says. None: not
-        yet known."""
+        """Return where reading goes on: at the position, or where the starting strategy or the
+        policy for lost positions says. None: not yet known."""
         if offset is None:
             return resolve_start(view.history, self._options, self._scan_order)
         lost = self._lost(view, view.history, offset)
-        return offset.position if lost is None else self._after_loss(view, view.history, offset, lost)
+        return (
+            offset.position if lost is None else self._after_loss(view, view.history, offset, lost)
+        )
 
-    def _after_loss(self, view: _View, history: StreamHistory, offset: Offset, lost: Lost) -> Position:
-        """Return where the stream goes on in a history, and log what is read twice or not at all. Raises ValidationError where the policy
-        is to fail."""
+    def _after_loss(
+        self, view: _View, history: StreamHistory, offset: Offset, lost: Lost
+    ) -> Position:
+        """Return where the stream goes on in a history, and log what is read twice or not at all.
+        Raises ValidationError where the policy is to fail."""
         policy = self._policy(view, offset, lost)
-        position = replace(after_loss(history, offset.position, policy, self._scan_order), ordinal=offset.position.ordinal)
+        position = replace(
+            after_loss(history, offset.position, policy, self._scan_order),
+            ordinal=offset.position.ordinal,
+        )
         reading = f"scans snapshot {position.snapshot_id}, the oldest that is kept, and reads on from there: rows may come twice"
         if position.phase != "scan":
             reading = "reads the snapshots that are kept: rows may come twice"
         if policy == "latest":
             reading = f"goes on after snapshot {position.snapshot_id}, the newest one: rows up to it that were not read are lost"
-        _log.warning("Position %s of the stream over %s is %s: it %s.", offset.position, view.metadata.location, lost.value, reading)
+        _log.warning(
+            "Position %s of the stream over %s is %s: it %s.",
+            offset.position,
+            view.metadata.location,
+            lost.value,
+            reading,
+        )
         return position
 
     @property
@@ -246,7 +323,9 @@ class StreamSource:
 
     def _lost(self, view: _View, history: StreamHistory, offset: Offset) -> Lost | None:
         now = str(view.metadata.table_uuid)
-        if offset.table_uuid != now and offset.table_uuid != _NO_UUID:  # the first commit of Frazil gives a v1 table without a uuid one
+        if (
+            offset.table_uuid != now and offset.table_uuid != _NO_UUID
+        ):  # the first commit of Frazil gives a v1 table without a uuid one
             return Lost.ROLLED_BACK
         pending = history.after(offset.position)
         return pending if isinstance(pending, Lost) else None
@@ -254,8 +333,9 @@ class StreamSource:
     def _policy(self, view: _View, offset: Offset, lost: Lost) -> str:
         """Return `earliest` or `latest`. Raises ValidationError where the policy is to fail."""
         name, policy = {
-            Lost.EXPIRED: ("on-expired", self._options.on_expired), Lost.ROLLED_BACK: ("on-rollback", self._options.on_rollback),
-        }[lost]  # fmt: skip
+            Lost.EXPIRED: ("on-expired", self._options.on_expired),
+            Lost.ROLLED_BACK: ("on-rollback", self._options.on_rollback),
+        }[lost]
         if policy != "fail":
             return policy
         table, snapshot_id = view.metadata.location, offset.position.snapshot_id
@@ -277,10 +357,13 @@ class StreamSource:
             text += f" The stream was in its initial scan, of which it had read {offset.position.file} files."
             rest = ", the rest of the initial scan with them"
         raise ValidationError(
-            text, hint=f"Set {name}=earliest to read all rows that the kept snapshots hold, from the oldest one on (rows may come "
+            text,
+            hint=f"Set {name}=earliest to read all rows that the kept snapshots hold, from the oldest one on (rows may come "
             f"twice), {name}=latest to go on after the newest one (rows that were not read are lost{rest}), or start with a new "
-            f"checkpoint directory.", table=table, snapshot_id=snapshot_id,
-        )  # fmt: skip
+            f"checkpoint directory.",
+            table=table,
+            snapshot_id=snapshot_id,
+        )
 
     # --- the tasks between two offsets
 
@@ -295,10 +378,22 @@ class StreamSource:
         if last.position.snapshot_id == NO_SNAPSHOT:
             return BatchPlan()
         if snapshot is None:
-            gone = Lost.ROLLED_BACK if last.table_uuid != str(view.metadata.table_uuid) else Lost.EXPIRED
+            gone = (
+                Lost.ROLLED_BACK
+                if last.table_uuid != str(view.metadata.table_uuid)
+                else Lost.EXPIRED
+            )
             policy = self._policy(view, last, gone)
-            rest = "its rows are lost" if policy == "latest" else "the next one reads what of it is kept"
-            _log.warning("The batch up to %s cannot be read any more and is left out: %s.", last.position, rest)
+            rest = (
+                "its rows are lost"
+                if policy == "latest"
+                else "the next one reads what of it is kept"
+            )
+            _log.warning(
+                "The batch up to %s cannot be read any more and is left out: %s.",
+                last.position,
+                rest,
+            )
             return BatchPlan()
         history = self._history_to(view, snapshot)
         begin = self._begin_of_batch(view, history, first, last)
@@ -318,37 +413,56 @@ class StreamSource:
         return view.metadata.snapshots.by_id(offset.position.snapshot_id)
 
     def _history_to(self, view: _View, snapshot: Snapshot) -> StreamHistory:
-        """Return the history that ends at the batch's end: the branch may be further by now, or elsewhere."""
+        """Return the history that ends at the batch's end: the branch may be further by now, or
+        elsewhere.
+        """
         if view.history.place_of(snapshot.snapshot_id) is not None:
             return view.history
         return StreamHistory(view.metadata, snapshot)
 
-    def _begin_of_batch(self, view: _View, history: StreamHistory, first: Offset | None, last: Offset) -> Position | None:
-        """Return where a batch begins: where its end offset says, else at the end of the batch before; None if it has nothing to read."""
+    def _begin_of_batch(
+        self, view: _View, history: StreamHistory, first: Offset | None, last: Offset
+    ) -> Position | None:
+        """Return where a batch begins: where its end offset says, else at the end of the batch
+        before; None if it has nothing to read.
+        """
         uuid = last.table_uuid
         if last.began is not None:
             offset = Offset(uuid, last.began)
         elif first is not None:
             offset = first
         else:  # PySpark 4.1: the first batch goes up to a head, of which its start follows
-            ending = StreamHistory(view.metadata, view.metadata.snapshots.by_id(last.position.snapshot_id))
+            ending = StreamHistory(
+                view.metadata, view.metadata.snapshots.by_id(last.position.snapshot_id)
+            )
             return resolve_start(ending, self._options, self._scan_order)
         lost = self._lost(view, history, offset)
         if lost is None:
             return offset.position
         if self._policy(view, offset, lost) == "latest":
-            _log.warning("Position %s of the stream over %s is %s: the batch up to %s is left out.", offset.position,
-                         view.metadata.location, lost.value, last.position)  # fmt: skip
+            _log.warning(
+                "Position %s of the stream over %s is %s: the batch up to %s is left out.",
+                offset.position,
+                view.metadata.location,
+                lost.value,
+                last.position,
+            )
             return None
         return self._after_loss(view, history, offset, lost)
 
-    def _segments(self, view: _View, history: StreamHistory, begin: Position, end: Position) -> list[Segment]:
+    def _segments(
+        self, view: _View, history: StreamHistory, begin: Position, end: Position
+    ) -> list[Segment]:
         scan_segments = []
         if begin.phase == "scan":
             scanned = end.phase == "scan" and end.snapshot_id == begin.snapshot_id
             pages = self._pages_of(view, begin)
             files = range(begin.file, end.file if scanned else pages.total)
-            scan_segments = [Segment(pages.snapshot, True, files, begin.order, begin.ordinal)] if len(files) else []
+            scan_segments = (
+                [Segment(pages.snapshot, True, files, begin.order, begin.ordinal)]
+                if len(files)
+                else []
+            )
             if scanned:
                 return scan_segments
             begin = Position(begin.snapshot_id, ordinal=begin.ordinal + self._options.changes)

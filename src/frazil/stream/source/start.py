@@ -1,4 +1,6 @@
-"""Resolve a starting strategy to a position on a branch (Flink's table of strategies; docs/streams.md shows it with its edge cases)."""
+"""Resolve a starting strategy to a position on a branch (Flink's table of strategies;
+docs/streams.md shows it with its edge cases).
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,11 @@ from frazil.stream.source.offset import NO_SNAPSHOT, Position
 from frazil.stream.source.options import StartingStrategy, StreamOptions
 
 
-def resolve_start(history: StreamHistory, options: StreamOptions, scan_order: str = "") -> Position | None:
-    """Return where a stream starts, given the history of its branch; None if that is not known before the first snapshot at or after Java's
-    `stream-from-timestamp`.
+def resolve_start(
+    history: StreamHistory, options: StreamOptions, scan_order: str = ""
+) -> Position | None:
+    """Return where a stream starts, given the history of its branch; None if that is not known
+    before the first snapshot at or after Java's `stream-from-timestamp`.
 
     Raises NoSuchSnapshotError and NoSuchRefError for a start that is not on the branch.
     """
@@ -42,12 +46,15 @@ def earliest(history: StreamHistory) -> Position:
     return Position(NO_SNAPSHOT) if oldest is None else _before(oldest)
 
 
-def after_loss(history: StreamHistory, lost: Position, policy: str, scan_order: str = "") -> Position:
-    """Return where a stream goes on whose position is lost: `latest` after the head, `earliest` so that no row which the kept history holds
-    stays unread.
+def after_loss(
+    history: StreamHistory, lost: Position, policy: str, scan_order: str = ""
+) -> Position:
+    """Return where a stream goes on whose position is lost: `latest` after the head, `earliest` so
+    that no row which the kept history holds stays unread.
 
-    The rows of expired appends, and of an initial scan that was not at its end, are in the oldest snapshot that is kept, so this one is
-    scanned whole. Only after a rollback that left the lost position's own line in the metadata are the rows before it known to be read.
+    The rows of expired appends, and of an initial scan that was not at its end, are in the oldest
+    snapshot that is kept, so this one is scanned whole. Only after a rollback that left the lost
+    position's own line in the metadata are the rows before it known to be read.
     """
     if policy == "latest":
         return latest(history)
@@ -56,7 +63,11 @@ def after_loss(history: StreamHistory, lost: Position, policy: str, scan_order: 
         return Position(NO_SNAPSHOT)
     line = StreamHistory(history.metadata, history.metadata.snapshots.by_id(lost.snapshot_id))
     has_read_before = lost.phase != "scan" and line.place_of(oldest.snapshot_id) is not None
-    return _before(oldest) if has_read_before and oldest.operation == "append" else Position(oldest.snapshot_id, "scan", 0, scan_order)
+    return (
+        _before(oldest)
+        if has_read_before and oldest.operation == "append"
+        else Position(oldest.snapshot_id, "scan", 0, scan_order)
+    )
 
 
 def latest(history: StreamHistory) -> Position:
@@ -76,9 +87,10 @@ def _from_id(history: StreamHistory, options: StreamOptions) -> Position:
     if history.place_of(wanted) is None:
         raise NoSuchSnapshotError(
             f"Start snapshot id not found in history: {wanted} (branch {options.branch} of table {metadata.location}).",
-            hint="It may have expired or be on another branch; t.history() lists the snapshots that are kept.", table=metadata.location,
+            hint="It may have expired or be on another branch; t.history() lists the snapshots that are kept.",
+            table=metadata.location,
             snapshot_id=wanted,
-        )  # fmt: skip
+        )
     return Position(wanted, "files")
 
 
@@ -89,14 +101,16 @@ def _from_time(history: StreamHistory, options: StreamOptions) -> Position:
     if snapshot is None:
         raise NoSuchSnapshotError(
             f"Cannot find a snapshot after: {moment} (branch {options.branch} of table {metadata.location}).",
-            hint="starting-strategy=INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE reads what comes from now on.", table=metadata.location,
-        )  # fmt: skip
+            hint="starting-strategy=INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE reads what comes from now on.",
+            table=metadata.location,
+        )
     if _is_oldest_of_a_cut_history(history, snapshot, moment):
         raise NoSuchSnapshotError(
             f"Cannot find a snapshot older than {moment}: the history of table {metadata.location} before snapshot {snapshot.snapshot_id} "
             f"({snapshot.timestamp_ms}) has expired.",
-            hint="Use a later start-snapshot-timestamp, or starting-strategy=INCREMENTAL_FROM_EARLIEST_SNAPSHOT.", table=metadata.location,
-        )  # fmt: skip
+            hint="Use a later start-snapshot-timestamp, or starting-strategy=INCREMENTAL_FROM_EARLIEST_SNAPSHOT.",
+            table=metadata.location,
+        )
     return _before(snapshot)
 
 
@@ -107,7 +121,9 @@ def _from_java_time(history: StreamHistory, options: StreamOptions) -> Position 
 
 
 def _oldest_since(history: StreamHistory, moment: int) -> Snapshot | None:
-    """Return the oldest of the ancestors that were all committed at this time or later, as Java looks for it from the head."""
+    """Return the oldest of the ancestors that were all committed at this time or later, as Java
+    looks for it from the head.
+    """
     oldest: Snapshot | None = None
     for snapshot in history.metadata.ancestors(history.head):
         if snapshot.timestamp_ms < moment:
@@ -120,4 +136,8 @@ def _oldest_since(history: StreamHistory, moment: int) -> Snapshot | None:
 
 def _is_oldest_of_a_cut_history(history: StreamHistory, snapshot: Snapshot, moment: int) -> bool:
     parent = snapshot.parent_snapshot_id
-    return parent is not None and history.metadata.snapshots.by_id(parent) is None and snapshot.timestamp_ms != moment
+    return (
+        parent is not None
+        and history.metadata.snapshots.by_id(parent) is None
+        and snapshot.timestamp_ms != moment
+    )

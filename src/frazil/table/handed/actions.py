@@ -1,4 +1,6 @@
-"""Provide Java's chain for compactions: `Actions.for_table(t).rewrite_data_files().option("rewrite-all", True).execute()`."""
+"""Provide Java's chain for compactions:
+`Actions.for_table(t).rewrite_data_files().option("rewrite-all", True).execute()`.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,23 @@ from frazil.table.table import Table
 
 
 class Actions:
-    """Begin an action on a table, as Java Iceberg's Actions do. `t.maintenance` runs the same and all other procedures in one call each."""
+    """Begin an action on a table, as Java Iceberg's Actions do. `t.maintenance` runs the same and
+    all other procedures in one call each.
+    """
 
     def __init__(self, maintenance: MaintenanceTable, spark: Any):
         self._maintenance, self._spark = maintenance, spark
 
     @classmethod
     def for_table(cls, table: Table, *, spark: Any = None) -> Actions:
-        """Begin actions on a table. `spark`: the session that does the work; None: the one that runs, else this process."""
+        """Begin actions on a table. `spark`: the session that does the work; None: the one that
+        runs, else this process.
+        """
         if not isinstance(table, Table):
-            raise InvalidInput(f"Actions.for_table takes a table, not {table!r:.200}.", hint="frazil.load_table(name) loads one.")
+            raise InvalidInput(
+                f"Actions.for_table takes a table, not {table!r:.200}.",
+                hint="frazil.load_table(name) loads one.",
+            )
         return cls(table.maintenance, spark)
 
     def rewrite_data_files(self) -> RewriteDataFiles:
@@ -35,7 +44,9 @@ class Actions:
 
 @dataclass(frozen=True, repr=False)
 class RewriteDataFiles:
-    """Collect what a compaction is to do; each call returns a new chain. The options are those of `t.maintenance.rewrite_data_files`."""
+    """Collect what a compaction is to do; each call returns a new chain. The options are those of
+    `t.maintenance.rewrite_data_files`.
+    """
 
     maintenance: MaintenanceTable
     spark: Any = None
@@ -60,7 +71,9 @@ class RewriteDataFiles:
     def filter(self, condition: Any) -> Self:
         """Take only files that may hold rows matching this condition, and those of earlier calls."""
         both = condition_of(condition)
-        return replace(self, where=both if isinstance(self.where, AlwaysTrue) else And(self.where, both))
+        return replace(
+            self, where=both if isinstance(self.where, AlwaysTrue) else And(self.where, both)
+        )
 
     def bin_pack(self) -> Self:
         """Keep the order of rows."""
@@ -78,14 +91,24 @@ class RewriteDataFiles:
         """Choose the branch to compact (main without this)."""
         return replace(self, branch=branch)
 
-    def execute(self, *, dry_run: bool = False, progress: ProgressCallback | None = None) -> RewriteDataFilesResult:
+    def execute(
+        self, *, dry_run: bool = False, progress: ProgressCallback | None = None
+    ) -> RewriteDataFilesResult:
         """Run the compaction; returns what it did."""
         return self.maintenance.rewrite_data_files(
-            self.strategy, self.order, self.chosen, None if isinstance(self.where, AlwaysTrue) else self.where, self.branch,
-            dry_run=dry_run, progress=progress, spark=self.spark,
-        )  # fmt: skip
+            self.strategy,
+            self.order,
+            self.chosen,
+            None if isinstance(self.where, AlwaysTrue) else self.where,
+            self.branch,
+            dry_run=dry_run,
+            progress=progress,
+            spark=self.spark,
+        )
 
     def _by(self, strategy: str, order: Any) -> Self:
         if self.strategy is not None:
-            raise InvalidInput(f"Must use only one rewriter type (bin-pack, sort, zorder): {self.strategy} was chosen already.")
+            raise InvalidInput(
+                f"Must use only one rewriter type (bin-pack, sort, zorder): {self.strategy} was chosen already."
+            )
         return replace(self, strategy=strategy, order=order)

@@ -1,4 +1,6 @@
-"""Provide PyIceberg's way to expire snapshots: `t.maintenance.expire_snapshots().by_id(1).commit()`."""
+"""Provide PyIceberg's way to expire snapshots:
+`t.maintenance.expire_snapshots().by_id(1).commit()`.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,9 @@ _NOTHING_DONE = (
 class ExpireSnapshots:
     """Collect what is to expire; nothing happens before `commit()`, or the end of a `with` block.
 
-    Of a chain with `by_id` or `by_ids` exactly these snapshots expire, as with PyIceberg; with `older_than` those that Java's procedure
-    would expire; with nothing, what the table's properties say. The files that only they reach are deleted, which PyIceberg leaves.
+    Of a chain with `by_id` or `by_ids` exactly these snapshots expire, as with PyIceberg; with
+    `older_than` those that Java's procedure would expire; with nothing, what the table's properties
+    say. The files that only they reach are deleted, which PyIceberg leaves.
     """
 
     def __init__(self, run: Callable[[RetentionRequest], ExpireSnapshotsResult]):
@@ -39,7 +42,9 @@ class ExpireSnapshots:
     def by_ids(self, snapshot_ids: Iterable[int]) -> Self:
         """Expire these snapshots."""
         self._chosen = True
-        self._request = replace(self._request, snapshot_ids=(*self._request.snapshot_ids, *snapshot_ids))
+        self._request = replace(
+            self._request, snapshot_ids=(*self._request.snapshot_ids, *snapshot_ids)
+        )
         return self
 
     def older_than(self, timestamp: dt.datetime | str | int) -> Self:
@@ -56,7 +61,12 @@ class ExpireSnapshots:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._done = True
         if error is None:
             self.commit()
@@ -65,8 +75,14 @@ class ExpireSnapshots:
         raise AttributeError(f"{name}: {_NOTHING_DONE}")
 
     def __repr__(self) -> str:
-        return "ExpireSnapshots(committed)" if self._done else f"ExpireSnapshots(nothing expired yet: {_NOTHING_DONE})"
+        return (
+            "ExpireSnapshots(committed)"
+            if self._done
+            else f"ExpireSnapshots(nothing expired yet: {_NOTHING_DONE})"
+        )
 
     def __del__(self) -> None:
-        if not self.__dict__.get("_done", True):  # dropped without a commit: a job that meant Java's procedure would never expire anything
+        if not self.__dict__.get(
+            "_done", True
+        ):  # dropped without a commit: a job that meant Java's procedure would never expire anything
             _log.warning(_NOTHING_DONE)

@@ -1,4 +1,6 @@
-"""Convert an Arrow table to pandas, polars or DuckDB. The other library is imported only when it is needed."""
+"""Convert an Arrow table to pandas, polars or DuckDB. The other library is imported only when it is
+needed.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def pandas_of(table: pa.Table, **kwargs: object) -> pd.DataFrame:
     except ModuleNotFoundError as e:
         if e.name != "pandas":
             raise
-        raise NotInstalledError("to_pandas needs pandas.", hint="pip install 'frazil[pandas]', or use to_arrow().") from e
+        raise NotInstalledError(
+            "to_pandas needs pandas.", hint="pip install 'frazil[pandas]', or use to_arrow()."
+        ) from e
 
 
 def polars_of(table: pa.Table) -> pl.DataFrame:
@@ -29,17 +33,23 @@ def polars_of(table: pa.Table) -> pl.DataFrame:
     try:
         import polars
     except ModuleNotFoundError as e:
-        raise NotInstalledError("to_polars needs polars.", hint="pip install 'frazil[polars]'") from e
+        raise NotInstalledError(
+            "to_polars needs polars.", hint="pip install 'frazil[polars]'"
+        ) from e
     return polars.from_arrow(table)
 
 
-def in_duckdb(table: pa.Table | ds.Dataset, name: str, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
-    """Register an Arrow table or dataset by a name in a DuckDB connection (None: a new one, in memory), and return the connection. Raises
-    NotInstalledError."""
+def in_duckdb(
+    table: pa.Table | ds.Dataset, name: str, connection: DuckDBPyConnection | None = None
+) -> DuckDBPyConnection:
+    """Register an Arrow table or dataset by a name in a DuckDB connection (None: a new one, in
+    memory), and return the connection. Raises NotInstalledError."""
     try:
         import duckdb
     except ModuleNotFoundError as e:
-        raise NotInstalledError("to_duckdb needs duckdb.", hint="pip install 'frazil[duckdb]'") from e
+        raise NotInstalledError(
+            "to_duckdb needs duckdb.", hint="pip install 'frazil[duckdb]'"
+        ) from e
     connection = connection or duckdb.connect(database=":memory:")
     connection.register(name, table)
     return connection

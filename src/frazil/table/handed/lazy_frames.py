@@ -1,4 +1,6 @@
-"""Convert a scan to a polars LazyFrame or a DataFusion table, which read only the columns and rows that a query needs, when it runs."""
+"""Convert a scan to a polars LazyFrame or a DataFusion table, which read only the columns and rows
+that a query needs, when it runs.
+"""
 
 from __future__ import annotations
 
@@ -24,42 +26,62 @@ class Scanned(Protocol):
     def to_arrow_batch_reader(self) -> pa.RecordBatchReader: ...
 
 
-def lazy_polars(scan: Scanned, schema: pa.Schema, limited: Callable[[int], Scanned]) -> pl.LazyFrame:
-    """Convert a scan to a LazyFrame, which reads the columns that it needs when it is collected. `limited`: returns the scan with a limit
-    of rows. Raises NotInstalledError."""
+def lazy_polars(
+    scan: Scanned, schema: pa.Schema, limited: Callable[[int], Scanned]
+) -> pl.LazyFrame:
+    """Convert a scan to a LazyFrame, which reads the columns that it needs when it is collected.
+    `limited`: returns the scan with a limit of rows. Raises NotInstalledError."""
     try:
         import polars
         from polars.io.plugins import register_io_source
     except ModuleNotFoundError as e:
-        raise NotInstalledError("to_polars needs polars.", hint="pip install 'frazil[polars]'") from e
+        raise NotInstalledError(
+            "to_polars needs polars.", hint="pip install 'frazil[polars]'"
+        ) from e
 
-    def batches(names: list[str] | None, predicate: pl.Expr | None, rows: int | None, _: int | None) -> Iterator[pl.DataFrame]:
+    def batches(
+        names: list[str] | None, predicate: pl.Expr | None, rows: int | None, _: int | None
+    ) -> Iterator[pl.DataFrame]:
         selected = schema.names if names is None else names
-        needed = selected if predicate is None else [*selected, *(n for n in predicate.meta.root_names() if n not in selected)]
+        needed = (
+            selected
+            if predicate is None
+            else [*selected, *(n for n in predicate.meta.root_names() if n not in selected)]
+        )
         rows_left = rows
-        for batch in narrowed(scan if rows is None or predicate is not None else limited(rows), schema, needed):
+        for batch in narrowed(
+            scan if rows is None or predicate is not None else limited(rows), schema, needed
+        ):
             frame = polars.from_arrow(batch)
             frame = (frame if predicate is None else frame.filter(predicate)).select(selected)
             yield frame if rows_left is None else frame.head(rows_left)
             if rows_left is not None and (rows_left := rows_left - frame.height) <= 0:
                 return
 
-    return register_io_source(batches, schema=dict(polars.from_arrow(schema.empty_table()).schema), is_pure=True)
+    return register_io_source(
+        batches, schema=dict(polars.from_arrow(schema.empty_table()).schema), is_pure=True
+    )
 
 
 def narrowed(scan: Scanned, schema: pa.Schema, names: Sequence[str]) -> pa.RecordBatchReader:
-    """Read only these columns, in the schema's order. If none is asked for, one column is read, so that rows can be counted."""
+    """Read only these columns, in the schema's order. If none is asked for, one column is read, so
+    that rows can be counted.
+    """
     columns = [n for n in schema.names if n in set(names)] or schema.names[:1]
     return scan.select(*columns).to_arrow_batch_reader()
 
 
 @functools.cache
 def _scan_dataset() -> Callable[[Scanned, pa.Schema], ds.Dataset]:
-    """Define the class of datasets over scans. It is defined at its first use, since pyarrow.dataset imports pandas if it is installed."""
+    """Define the class of datasets over scans. It is defined at its first use, since
+    pyarrow.dataset imports pandas if it is installed.
+    """
     import pyarrow.dataset as ds
 
     class ScanDataset(ds.Dataset):  # type: ignore[misc]  # DataFusion and DuckDB require an instance of Dataset
-        """Present a scan as a pyarrow dataset of one fragment, whose scanner applies the columns and filter of a query as it reads."""
+        """Present a scan as a pyarrow dataset of one fragment, whose scanner applies the columns
+        and filter of a query as it reads.
+        """
 
         def __init__(self, scan: Scanned, schema: pa.Schema):
             self._scan, self._schema = scan, schema
@@ -72,22 +94,41 @@ def _scan_dataset() -> Callable[[Scanned, pa.Schema], ds.Dataset]:
             return iter((self,))
 
         def scanner(
-            self, schema: pa.Schema | None = None, columns: list[str] | None = None, filter: ds.Expression | None = None,
-            batch_size: int = 131_072, **_: object,
-        ) -> ds.Scanner:  # fmt: skip
+            self,
+            schema: pa.Schema | None = None,
+            columns: list[str] | None = None,
+            filter: ds.Expression | None = None,
+            batch_size: int = 131_072,
+            **_: object,
+        ) -> ds.Scanner:
             """Scan the columns, filtered. `schema` is part of pyarrow's interface and not used."""
             names = self._schema.names
-            selected, text = names if columns is None else columns, "" if filter is None else str(filter)
-            # pyarrow tells the columns of a filter only as text, in which unusual names may be written differently. So columns with such
-            # names are read whenever there is a filter; a column too many does no harm.
-            needed = [n for n in names if n in set(selected) or (text and (n in text or not (n.isascii() and n.isidentifier())))]
+            selected, text = (
+                names if columns is None else columns,
+                "" if filter is None else str(filter),
+            )
+            # pyarrow tells the columns of a filter only as text, in which unusual names may be
+            # written differently. So columns with such names are read whenever there is a filter; a
+            # column too many does no harm.
+            needed = [
+                n
+                for n in names
+                if n in set(selected)
+                or (text and (n in text or not (n.isascii() and n.isidentifier())))
+            ]
             read_schema = pa.schema([self._schema.field(n) for n in needed or names[:1]])
             batches = self._batches(needed)
-            return ds.Scanner.from_batches(batches, schema=read_schema, columns=list(selected), filter=filter, batch_size=batch_size)
+            return ds.Scanner.from_batches(
+                batches,
+                schema=read_schema,
+                columns=list(selected),
+                filter=filter,
+                batch_size=batch_size,
+            )
 
         def _batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-            """Read the columns; a generator, so that nothing is planned before the first batch is asked for. A changelog has columns
-            beside those that were selected."""
+            """Read the columns; a generator, so that nothing is planned before the first batch is
+            asked for. A changelog has columns beside those that were selected."""
             columns = list(names) or self._schema.names[:1]
             for batch in narrowed(self._scan, self._schema, names):
                 yield batch.select(columns)
@@ -103,8 +144,9 @@ def scan_dataset(scan: Scanned, schema: pa.Schema) -> ds.Dataset:
 def datafusion_table(scan: Scanned, schema: pa.Schema) -> datafusion.DataFrame:
     """Convert a scan to a table of DataFusion.
 
-    DataFusion passes filters to pyarrow where it can, and pyarrow does not order NaN above all other numbers as DataFusion does. So
-    floating-point columns are wrapped in a function that changes no value, which makes DataFusion evaluate their filters itself.
+    DataFusion passes filters to pyarrow where it can, and pyarrow does not order NaN above all
+    other numbers as DataFusion does. So floating-point columns are wrapped in a function that
+    changes no value, which makes DataFusion evaluate their filters itself.
     """
     from datafusion import SessionContext, functions, lit
     from datafusion.expr import Expr

@@ -1,4 +1,6 @@
-"""Format the overview of a table: name, location, partitioning, snapshot and columns, as text or HTML."""
+"""Format the overview of a table: name, location, partitioning, snapshot and columns, as text or
+HTML.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,27 @@ def facts(name: str, metadata: TableMetadata, metadata_location: str) -> list[tu
     summary = Summary() if snapshot is None else snapshot.summary
     schema, spec, order = metadata.schema(), metadata.spec(), metadata.sort_order()
     names = {i: schema.find_column_name(i) or f"#{i}" for i in schema.by_id}
-    partition = ", ".join(_term(names.get(f.source_id, f"#{f.source_id}"), str(f.transform)) for f in spec.fields)
-    sort = ", ".join(f"{names.get(f.source_id, f.source_id)} {f.direction.value}" for f in order.fields)
+    partition = ", ".join(
+        _term(names.get(f.source_id, f"#{f.source_id}"), str(f.transform)) for f in spec.fields
+    )
+    sort = ", ".join(
+        f"{names.get(f.source_id, f.source_id)} {f.direction.value}" for f in order.fields
+    )
     when = time_text(snapshot.timestamp_ms) if snapshot else ""
     pairs = [
         ("table", f"{name}  (Iceberg v{metadata.format_version})"),
         ("location", metadata.location),
         ("partitioned by", partition or "nothing"),
         *([("sorted by", sort)] if sort else []),
-        *([("primary key", ", ".join(sorted(schema.identifier_field_names())))] if schema.identifier_field_ids else []),
-        ("snapshot", f"{snapshot.snapshot_id}  {snapshot.operation}, {when}" if snapshot else "none yet"),
+        *(
+            [("primary key", ", ".join(sorted(schema.identifier_field_names())))]
+            if schema.identifier_field_ids
+            else []
+        ),
+        (
+            "snapshot",
+            f"{snapshot.snapshot_id}  {snapshot.operation}, {when}" if snapshot else "none yet",
+        ),
         *([("rows", rows)] if (rows := _rows(summary, metadata.format_version)) else []),
         *([("refs", listed(sorted(metadata.refs)))] if len(metadata.refs) > 1 else []),
         ("metadata", metadata_location.rsplit("/", 1)[-1]),
@@ -32,13 +45,19 @@ def facts(name: str, metadata: TableMetadata, metadata_location: str) -> list[tu
 
 
 def _rows(summary: Summary, version: int) -> str:
-    """Tell the rows in the data files, and that delete files have not been subtracted, which takes more than the summary to do."""
+    """Tell the rows in the data files, and that delete files have not been subtracted, which takes
+    more than the summary to do.
+    """
     rows, files = summary.get("total-records", ""), summary.get("total-data-files", "0")
     if not (rows.isdigit() and files.isdigit()):
         return ""
     deletes = summary.get("total-delete-files", "0" if version == 1 else "")
     number = f"{int(deletes):,} " if deletes.isdigit() else ""
-    some = "" if number == "0 " else f", before the deletes of {number}delete files, which count() subtracts"
+    some = (
+        ""
+        if number == "0 "
+        else f", before the deletes of {number}delete files, which count() subtracts"
+    )
     return f"{int(rows):,} in {int(files):,} files{some}"
 
 
@@ -47,7 +66,9 @@ def _term(column: str, transform: str) -> str:
 
 
 def columns(schema: Schema) -> list[tuple[str, str, str]]:
-    """Return (name, type, remark) of the top-level columns, as many as fit on a screen; the last entry tells how many more there are."""
+    """Return (name, type, remark) of the top-level columns, as many as fit on a screen; the last
+    entry tells how many more there are.
+    """
     fields = schema.fields
     shown = []
     for f in fields[:LINES]:
@@ -71,7 +92,10 @@ def column_lines(schema: Schema) -> list[str]:
     """Format the top-level columns, one in each line."""
     rows = columns(schema)
     width = max((len(n) for n, _, _ in rows), default=0)
-    return [line_of("columns" if i == 0 else "", f"{n:<{width}}  {t}{'  ' + r if r else ''}") for i, (n, t, r) in enumerate(rows)]
+    return [
+        line_of("columns" if i == 0 else "", f"{n:<{width}}  {t}{'  ' + r if r else ''}")
+        for i, (n, t, r) in enumerate(rows)
+    ]
 
 
 def as_html(name: str, metadata: TableMetadata, metadata_location: str) -> str:

@@ -7,15 +7,21 @@ import pyarrow.compute as pc
 
 
 def first_rows(table: pa.Table, n: int = 20, truncate: bool | int = True) -> str:
-    """Format the first rows of a table, with a last line that tells if there are more. `truncate`: cut texts to 20 characters (True), to a
-    given number of characters, or not at all (False)."""
+    """Format the first rows of a table, with a last line that tells if there are more. `truncate`:
+    cut texts to 20 characters (True), to a given number of characters, or not at all (False)."""
     most = 20 if truncate is True else int(truncate)
     rows = table.slice(0, n)
     names = enumerate(table.column_names)
-    columns = [[_cut(name, most), *(_cut(text, most) for text in _texts(rows.column(number)))] for number, name in names]
+    columns = [
+        [_cut(name, most), *(_cut(text, most) for text in _texts(rows.column(number)))]
+        for number, name in names
+    ]
     widths = [max(3, *map(len, column)) for column in columns]
     line = "+" + "+".join("-" * w for w in widths) + "+"
-    lines = ["|" + "|".join(t.rjust(w) for t, w in zip(row, widths, strict=True)) + "|" for row in zip(*columns, strict=True)]
+    lines = [
+        "|" + "|".join(t.rjust(w) for t, w in zip(row, widths, strict=True)) + "|"
+        for row in zip(*columns, strict=True)
+    ]
     head, *body = lines or ["||"]
     more = f"\nonly showing top {n} row{'' if n == 1 else 's'}" if table.num_rows > n else ""
     return "\n".join([line, head, line, *body, line]) + more

@@ -1,4 +1,6 @@
-"""Format the overview of a view: name, default namespace, its query in each dialect, and its columns."""
+"""Format the overview of a view: name, default namespace, its query in each dialect, and its
+columns.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from frazil.table.shown.overview import column_lines, line_of
 def text(name: str, metadata: ViewMetadata) -> str:
     """Format the overview as text for a terminal."""
     version = metadata.current_version()
-    place = (*((version.default_catalog,) if version.default_catalog else ()), *version.default_namespace)
+    place = (
+        *((version.default_catalog,) if version.default_catalog else ()),
+        *version.default_namespace,
+    )
     lines = [
         line_of("view", f"{name}  (version {version.version_id})"),
         line_of("names are in", full_name(place) if place else "no default namespace"),

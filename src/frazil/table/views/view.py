@@ -16,14 +16,22 @@ from frazil.spec.view import SQLViewRepresentation, ViewHistoryEntry, ViewMetada
 from frazil.table import engines
 from frazil.table.shown import view_text
 
-Resolver = Callable[[Session | None, ViewVersion, tuple[str, ...], tuple[str, ...]], Frame | tuple[str, ...]]
-"""Return the rows of a table that a version's query names, in a session; the last argument holds the views that are being read."""
-_QUERY_COLUMNS = "spark.query-column-names"  # under this property Java keeps how the query's columns were called
+Resolver = Callable[
+    [Session | None, ViewVersion, tuple[str, ...], tuple[str, ...]], Frame | tuple[str, ...]
+]
+"""Return the rows of a table that a version's query names, in a session; the last argument holds
+the views that are being read.
+"""
+_QUERY_COLUMNS = (
+    "spark.query-column-names"  # under this property Java keeps how the query's columns were called
+)
 
 
 @dataclass(frozen=True)
 class View:
-    """Show one Iceberg view as it was when it was loaded. `catalog.load_view` and `catalog.create_view` make it."""
+    """Show one Iceberg view as it was when it was loaded. `catalog.load_view` and
+    `catalog.create_view` make it.
+    """
 
     _loaded: LoadedView = field(repr=False)
     _full_name: str
@@ -77,15 +85,18 @@ class View:
         return list(self.metadata.version_log)
 
     def sql_for(self, dialect: str) -> SQLViewRepresentation | None:
-        """Return the current query in a dialect of SQL (`spark`, `trino`, …); None: the view has none in it."""
+        """Return the current query in a dialect of SQL (`spark`, `trino`, …); None: the view has
+        none in it.
+        """
         return self.current_version().queries.get(dialect.lower())
 
     def to_spark(self, spark: Session | None = None) -> Frame:
-        """Return the view's rows as a Spark DataFrame: its query in Spark's dialect, run now. Names in it that tell no catalog or namespace
-        are those of the view's default catalog and namespace; tables and views of Frazil's catalogs are read by Frazil.
+        """Return the view's rows as a Spark DataFrame: its query in Spark's dialect, run now. Names
+        in it that tell no catalog or namespace are those of the view's default catalog and
+        namespace; tables and views of Frazil's catalogs are read by Frazil.
 
-        Raises Unsupported where the view has no query for Spark, and on Spark Connect; SchemaMismatch where the query's columns no longer
-        fit the view's schema.
+        Raises Unsupported where the view has no query for Spark, and on Spark Connect;
+        SchemaMismatch where the query's columns no longer fit the view's schema.
         """
         return self._frame(spark, ())
 
@@ -97,7 +108,10 @@ class View:
             hint = f"Frazil runs Spark's dialect only: catalog.replace_view({full_name(self.name())!r}, …) adds a query for it."
             raise Unsupported(text, hint=hint, view=self._full_name)
         if self._full_name in reading:
-            raise Unsupported(f"View {self._full_name} reads itself: {' > '.join((*reading, self._full_name))}.", view=self._full_name)
+            raise Unsupported(
+                f"View {self._full_name} reads itself: {' > '.join((*reading, self._full_name))}.",
+                view=self._full_name,
+            )
         names = [n for n in self.properties.get(_QUERY_COLUMNS, "").split(",") if n]
 
         def resolve(parts: tuple[str, ...]) -> Frame | tuple[str, ...]:

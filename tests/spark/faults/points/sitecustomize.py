@@ -1,7 +1,9 @@
-"""Loaded by every Python of a run whose streams die at named points: the driver, the processes that plan its sources and commit its sinks.
+"""Loaded by every Python of a run whose streams die at named points: the driver, the processes that
+plan its sources and commit its sinks.
 
-The folder FRAZIL_TEST_POINTS holds `wanted.json`, the point at which each stream is to die. A stream that comes to its point leaves its
-process id in `reached/<stream>` and waits there, so that one SIGKILL of the whole run finds all its streams at their points.
+The folder FRAZIL_TEST_POINTS holds `wanted.json`, the point at which each stream is to die. A
+stream that comes to its point leaves its process id in `reached/<stream>` and waits there, so that
+one SIGKILL of the whole run finds all its streams at their points.
 """
 
 import importlib.abc
@@ -29,7 +31,9 @@ def reach(stream, point):
 
 
 def before_and_after(holder, name, stream_and_point):
-    """Let a function have a point before it and one after it. `stream_and_point`: of a call's arguments; None: the call is no point."""
+    """Let a function have a point before it and one after it. `stream_and_point`: of a call's
+    arguments; None: the call is no point.
+    """
     real = getattr(holder, name)
 
     def watched(*arguments, **named):
@@ -50,11 +54,15 @@ def _table(location):
 
 def _batch_of_source(start, end):
     """Name a batch by its end in the source; the first one by having no start."""
-    return "first" if start["phase"] == "start" else f"{end['phase']} {end['file'] or end['ordinal']}"
+    return (
+        "first" if start["phase"] == "start" else f"{end['phase']} {end['file'] or end['ordinal']}"
+    )
 
 
 def planner(module):
-    """`told`: the end of a batch was chosen, and Spark has not recorded it; `planned`: it has, and its tasks have not begun."""
+    """`told`: the end of a batch was chosen, and Spark has not recorded it; `planned`: it has, and
+    its tasks have not begun.
+    """
     latest_offset, partitions = module.StreamPlanner.latest_offset, module.StreamPlanner.partitions
 
     def told(self, start, limit):
@@ -74,14 +82,18 @@ def planner(module):
 def bare_sink(module):
     """The commit of a batch by the bare Python data source, in a process of its own."""
     before_and_after(
-        module.StreamSourceWriter, "commit", lambda sink, _, batch: (_table(sink._source.table[1].metadata.location), f"commit {batch}")
+        module.StreamSourceWriter,
+        "commit",
+        lambda sink, _, batch: (_table(sink._source.table[1].metadata.location), f"commit {batch}"),
     )
 
 
 def bare_keyed_sink(module):
     """The same for upserts, whose rows lie in staged files until their commit."""
     before_and_after(
-        module.KeyedStreamWriter, "commit", lambda sink, _, batch: (_table(sink._place.table[1].metadata.location), f"commit {batch}")
+        module.KeyedStreamWriter,
+        "commit",
+        lambda sink, _, batch: (_table(sink._place.table[1].metadata.location), f"commit {batch}"),
     )
 
 
@@ -91,8 +103,14 @@ def path_catalog(module):
     def replaces(_, base, metadata):
         snapshot = metadata.current_snapshot()
         known = base.metadata.current_snapshot()
-        is_new = snapshot is not None and (known is None or known.snapshot_id != snapshot.snapshot_id)
-        return (_table(metadata.location), "replace") if is_new and snapshot.operation == "replace" else None
+        is_new = snapshot is not None and (
+            known is None or known.snapshot_id != snapshot.snapshot_id
+        )
+        return (
+            (_table(metadata.location), "replace")
+            if is_new and snapshot.operation == "replace"
+            else None
+        )
 
     before_and_after(module.PathCatalog, "swap", replaces)
 
@@ -106,14 +124,24 @@ def folders(module):
         return "files", f"rename {len(renamed)}"
 
     before_and_after(module, "_rename", name_of)
-    before_and_after(module, "_intent", lambda folder, batch, *_: ("files", f"list {batch.batch_id}"))
-    before_and_after(module, "write_state", lambda folder, state: ("files", f"record {max(state.batches.values(), default=-1)}"))
+    before_and_after(
+        module, "_intent", lambda folder, batch, *_: ("files", f"list {batch.batch_id}")
+    )
+    before_and_after(
+        module,
+        "write_state",
+        lambda folder, state: ("files", f"record {max(state.batches.values(), default=-1)}"),
+    )
     before_and_after(module, "_remove_abandoned", lambda *_: ("files", "clean"))
 
 
 def announcements(module):
     """The commit that records which partitions were announced."""
-    before_and_after(module, "mark", lambda site, judged, *_: (site.name.rpartition(".")[2], f"mark {len(judged)}"))
+    before_and_after(
+        module,
+        "mark",
+        lambda site, judged, *_: (site.name.rpartition(".")[2], f"mark {len(judged)}"),
+    )
 
 
 PATCHES = {
@@ -127,7 +155,9 @@ PATCHES = {
 
 
 class Patched(importlib.abc.MetaPathFinder):
-    """Patch each module right after it was imported, so that processes import no more than they need."""
+    """Patch each module right after it was imported, so that processes import no more than they
+    need.
+    """
 
     def find_spec(self, name, path=None, target=None):
         patch = PATCHES.pop(name, None)

@@ -1,8 +1,9 @@
 """Merge the small Parquet files of a partition's folder (policy `merge` of plain folders).
 
-A new folder is made beside, with the merged files and links to all others, and is exchanged with the partition's folder in one step: at
-every moment a listing shows each row once. A reader that has listed the old files and opens them after the exchange finds them gone: it
-fails, and reads the right rows when it lists again.
+A new folder is made beside, with the merged files and links to all others, and is exchanged with
+the partition's folder in one step: at every moment a listing shows each row once. A reader that has
+listed the old files and opens them after the exchange finds them gone: it fails, and reads the
+right rows when it lists again.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _ROWS_OF_SPARK = b"org.apache.spark.sql.parquet.row.metadata"
 
 
 def merge_folder(folder: Folder, target_bytes: int | None = None) -> Policy:
-    """Make the policy. The files of a folder are merged in the order of their names; columns that only some files have are null in the
-    rows of the others."""
+    """Make the policy. The files of a folder are merged in the order of their names; columns that
+    only some files have are null in the rows of the others."""
 
     def run(context: PartitionContext) -> None:
         directory = folder.partition_path(context.partition)
@@ -75,14 +76,17 @@ def _merge(folder: Folder, directory: str, target: int) -> None:
 
 
 def _groups(directory: str, target: int) -> list[list[str]]:
-    """Group the small files, each group about the target size; a file alone stays. Raises Unsupported for folders that are no partition of
-    Parquet files."""
+    """Group the small files, each group about the target size; a file alone stays. Raises
+    Unsupported for folders that are no partition of Parquet files."""
     groups: list[list[str]] = [[]]
     size = 0
     for name in sorted(os.listdir(directory)):
         path = os.path.join(directory, name)
         if os.path.isdir(path):
-            raise Unsupported(f"{directory} holds the folder {name}: the policy merge takes partitions of files only.", file=path)
+            raise Unsupported(
+                f"{directory} holds the folder {name}: the policy merge takes partitions of files only.",
+                file=path,
+            )
         if name.startswith(("_", ".")) or (bytes_ := os.path.getsize(path)) >= SMALL * target:
             continue
         if groups[-1] and size + bytes_ > target:
@@ -98,17 +102,28 @@ def _write_merged(directory: str, names: Sequence[str], output: str) -> None:
     files = [pq.ParquetFile(p, coerce_int96_timestamp_unit="us") for p in paths]
     try:
         schemas = [_schema(file, p) for file, p in zip(files, paths, strict=True)]
-        merged = pa.unify_schemas([s.remove_metadata() for s in schemas], promote_options="permissive")
+        merged = pa.unify_schemas(
+            [s.remove_metadata() for s in schemas], promote_options="permissive"
+        )
         if all(s.remove_metadata().equals(merged) for s in schemas):
             merged = merged.with_metadata(schemas[0].metadata)
-        codec = files[0].metadata.row_group(0).column(0).compression if files[0].metadata.num_row_groups else "SNAPPY"
+        codec = (
+            files[0].metadata.row_group(0).column(0).compression
+            if files[0].metadata.num_row_groups
+            else "SNAPPY"
+        )
         written = 0
-        with pq.ParquetWriter(output, merged, compression=codec.lower() if codec != "UNCOMPRESSED" else "none") as writer:
+        with pq.ParquetWriter(
+            output, merged, compression=codec.lower() if codec != "UNCOMPRESSED" else "none"
+        ) as writer:
             for batch in (b for file in files for b in _batches(file, merged)):
                 writer.write_batch(batch)
                 written += batch.num_rows
         if written != (rows := sum(file.metadata.num_rows for file in files)):
-            raise CorruptData(f"Merging files of {directory} read {rows} rows and wrote {written}; nothing was changed.", file=directory)
+            raise CorruptData(
+                f"Merging files of {directory} read {rows} rows and wrote {written}; nothing was changed.",
+                file=directory,
+            )
     finally:
         for file in files:
             file.close()
@@ -116,11 +131,17 @@ def _write_merged(directory: str, names: Sequence[str], output: str) -> None:
 
 
 def _schema(file: pq.ParquetFile, path: str) -> pa.Schema:
-    """Return a file's schema with the part of its metadata that Spark reads. Raises Unsupported for INT96, whose meaning would be lost."""
+    """Return a file's schema with the part of its metadata that Spark reads. Raises Unsupported for
+    INT96, whose meaning would be lost.
+    """
     columns = (file.schema.column(i) for i in range(len(file.schema)))
     if int96 := [c.path for c in columns if c.physical_type == "INT96"]:
         hint = "Write timestamps as TIMESTAMP_MICROS (spark.sql.parquet.outputTimestampType)."
-        raise Unsupported(f"{path} has timestamps of type INT96 ({', '.join(int96)}), which merge does not take.", hint=hint, file=path)
+        raise Unsupported(
+            f"{path} has timestamps of type INT96 ({', '.join(int96)}), which merge does not take.",
+            hint=hint,
+            file=path,
+        )
     schema, rows = file.schema_arrow, (file.metadata.metadata or {}).get(_ROWS_OF_SPARK)
     return schema.with_metadata({_ROWS_OF_SPARK: rows} if rows is not None else None)
 
@@ -133,7 +154,11 @@ def _batches(file: pq.ParquetFile, schema: pa.Schema) -> Iterator[pa.RecordBatch
         columns = []
         for field in schema:
             index = batch.schema.get_field_index(field.name)
-            columns.append(pa.nulls(batch.num_rows, field.type) if index < 0 else batch.column(index).cast(field.type))
+            columns.append(
+                pa.nulls(batch.num_rows, field.type)
+                if index < 0
+                else batch.column(index).cast(field.type)
+            )
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -145,8 +170,9 @@ def finish_merges(folder: Folder) -> None:
 
 
 def _finish(beside: str) -> None:
-    """Remove the folder that a merge worked in. After the exchange this folder holds the old files. A file among them that the merge did
-    not know was added by another writer meanwhile, and is moved into the new folder."""
+    """Remove the folder that a merge worked in. After the exchange this folder holds the old files.
+    A file among them that the merge did not know was added by another writer meanwhile, and is
+    moved into the new folder."""
     old = os.path.join(beside, "folder")
     try:
         plan = json.loads(STORAGE.read(os.path.join(beside, "merge.json")))

@@ -1,4 +1,6 @@
-"""Describe to a policy which partition of which table is complete, and give the policies of a table access to it."""
+"""Describe to a policy which partition of which table is complete, and give the policies of a table
+access to it.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ from frazil.tasks.runner import InProcess, Runner
 class PartitionContext:
     """Describe a complete partition to a policy.
 
-    `partition_values`: texts in the order of `partition_keys`; a null is the option partition.default-name. `path`: the partition's folder;
-    under a table's object-store layout no data lies there, but marks do. `watermark`: milliseconds since 1970 UTC, None without one.
+    `partition_values`: texts in the order of `partition_keys`; a null is the option
+    partition.default-name. `path`: the partition's folder; under a table's object-store layout no
+    data lies there, but marks do. `watermark`: milliseconds since 1970 UTC, None without one.
     `late`: the partition was committed before, and data came since.
     """
 
@@ -42,14 +45,16 @@ Policy = Callable[[PartitionContext], object]
 
 
 def address_of(table: LoadedTable) -> tuple[str, ...]:
-    """Return the identifier by which a catalog loads the table; the location for a table that was opened by its path."""
+    """Return the identifier by which a catalog loads the table; the location for a table that was
+    opened by its path.
+    """
     return table.identifier or (table.metadata.location,)
 
 
 @dataclass(frozen=True)
 class TableSite:
-    """Give the policies of a table access to it. Each policy loads the newest state for itself. `runner`: runs the tasks that rewrite
-    files."""
+    """Give the policies of a table access to it. Each policy loads the newest state for itself.
+    `runner`: runs the tasks that rewrite files."""
 
     backend: CatalogBackend
     identifier: tuple[str, ...]

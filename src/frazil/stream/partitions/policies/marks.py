@@ -19,7 +19,9 @@ from frazil.stream.partitions.policies.context import PartitionContext, Policy, 
 
 
 def tag_name(path: str, branch: str = MAIN_BRANCH) -> str:
-    """Name the tag of a partition: `done/dt=2026-01-01`, on other branches `done@branch/dt=2026-01-01`."""
+    """Name the tag of a partition: `done/dt=2026-01-01`, on other branches
+    `done@branch/dt=2026-01-01`.
+    """
     return f"done/{path}" if branch == MAIN_BRANCH else f"done@{quote(branch, safe='')}/{path}"
 
 
@@ -29,7 +31,9 @@ def property_of(path: str, branch: str) -> str:
 
 
 def tag(site: TableSite) -> Policy:
-    """Make the policy: a tag at the snapshot that shows the partition complete. It moves when the partition is committed again."""
+    """Make the policy: a tag at the snapshot that shows the partition complete. It moves when the
+    partition is committed again.
+    """
 
     def mark(context: PartitionContext) -> None:
         def change(metadata: TableMetadata) -> Sequence[Update]:
@@ -39,8 +43,19 @@ def tag(site: TableSite) -> Policy:
             name = tag_name(_path(metadata, context), site.branch)
             held = metadata.refs.get(name)
             if held is not None and held.is_branch:
-                raise ValidationError(f"Cannot tag a partition: {name} is a branch.", table=site.name, ref=name)
-            return (SetSnapshotRef(name, SnapshotRef(head.snapshot_id, "tag", max_ref_age_ms=held.max_ref_age_ms if held else None)),)
+                raise ValidationError(
+                    f"Cannot tag a partition: {name} is a branch.", table=site.name, ref=name
+                )
+            return (
+                SetSnapshotRef(
+                    name,
+                    SnapshotRef(
+                        head.snapshot_id,
+                        "tag",
+                        max_ref_age_ms=held.max_ref_age_ms if held else None,
+                    ),
+                ),
+            )
 
         commit(site.backend, site.load(), [MetadataChange(change)])
 
@@ -53,8 +68,16 @@ def table_property(site: TableSite) -> Policy:
     def mark(context: PartitionContext) -> None:
         def change(metadata: TableMetadata) -> Sequence[Update]:
             head = parent_of(metadata, site.branch)
-            body = {"snapshot-id": head.snapshot_id if head else None, "watermark": context.watermark, "late": context.late}
-            return (SetProperties({property_of(_path(metadata, context), site.branch): json.dumps(body)}),)
+            body = {
+                "snapshot-id": head.snapshot_id if head else None,
+                "watermark": context.watermark,
+                "late": context.late,
+            }
+            return (
+                SetProperties(
+                    {property_of(_path(metadata, context), site.branch): json.dumps(body)}
+                ),
+            )
 
         commit(site.backend, site.load(), [MetadataChange(change)])
 

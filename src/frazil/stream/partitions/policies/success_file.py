@@ -21,15 +21,19 @@ def now_ms() -> int:
 
 
 def success_file(storage: Storage, name: str, clock: Callable[[], int] = now_ms) -> Policy:
-    """Make the policy. The file holds a JSON object with creationTime, modificationTime (milliseconds), watermark and late; when the
-    partition is committed again, creationTime stays. On a branch other than main its name is followed by `.` and the branch's."""
+    """Make the policy. The file holds a JSON object with creationTime, modificationTime
+    (milliseconds), watermark and late; when the partition is committed again, creationTime stays.
+    On a branch other than main its name is followed by `.` and the branch's."""
 
     def write(context: PartitionContext) -> None:
         file = name if context.branch == MAIN_BRANCH else f"{name}.{quote(context.branch, safe='')}"
         location, now = join(context.path, file), clock()
         body = {
-            "creationTime": _created(storage, location, now), "modificationTime": now, "watermark": context.watermark, "late": context.late,
-        }  # fmt: skip
+            "creationTime": _created(storage, location, now),
+            "modificationTime": now,
+            "watermark": context.watermark,
+            "late": context.late,
+        }
         storage.write(location, json.dumps(body).encode(), overwrite=True)
 
     return write
@@ -38,7 +42,10 @@ def success_file(storage: Storage, name: str, clock: Callable[[], int] = now_ms)
 def _created(storage: Storage, location: str, now: int) -> int:
     try:
         body: Any = json.loads(storage.read(location))
-    except (NoSuchFileError, ValueError):  # ValueError: for example a file that another engine left empty
+    except (
+        NoSuchFileError,
+        ValueError,
+    ):  # ValueError: for example a file that another engine left empty
         return now
     created = body.get("creationTime") if isinstance(body, dict) else None
     return created if type(created) is int else now
