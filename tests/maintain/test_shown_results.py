@@ -104,7 +104,7 @@ def hints() -> Iterator[tuple[str, str]]:
 
 def test_hints_are_sentences() -> None:
     found = dict(hints())
-    assert len(found) > 40
+    assert len(found) > 30
     wrong = [
         (place, hint)
         for place, hint in found.items()
