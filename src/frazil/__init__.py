@@ -25,13 +25,13 @@ _HOMES = {
     "frazil.table.table": ("Table",),
     "frazil.table.catalog": ("Catalog",),
     "frazil.table.static": ("StaticTable",),
-    "frazil.table.handed.actions": ("Actions",),
+    "frazil.table.chains.actions": ("Actions",),
     "frazil.ops.result": ("CommitResult",),
     "frazil.table.caches": ("clear_caches",),
     "frazil.tasks.runner": ("InProcess",),
     "frazil.dropin": ("configure", "install", "spark_session"),
     "frazil.sql.results": ("last_result",),
-    "frazil.spark.streams.files": ("write_stream_files",),
+    "frazil.spark.streams.sink.files": ("write_stream_files",),
     "frazil.spec.schema": ("Schema",),
     "frazil.spec.types": (
         "BooleanType", "IntegerType", "LongType", "FloatType", "DoubleType", "DecimalType", "DateType", "TimeType", "TimestampType",
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from frazil.dropin import spark_session as spark_session
     from frazil.dropin.sql import sql as sql
     from frazil.ops.result import CommitResult as CommitResult
-    from frazil.spark.streams.files import write_stream_files as write_stream_files
+    from frazil.spark.streams.sink.files import write_stream_files as write_stream_files
     from frazil.spec.partitioning import (
         UNPARTITIONED_PARTITION_SPEC as UNPARTITIONED_PARTITION_SPEC,
     )
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from frazil.sql.results import last_result as last_result
     from frazil.table.caches import clear_caches as clear_caches
     from frazil.table.catalog import Catalog as Catalog
-    from frazil.table.handed.actions import Actions as Actions
+    from frazil.table.chains.actions import Actions as Actions
     from frazil.table.load import list_catalogs as list_catalogs
     from frazil.table.load import load_catalog as load_catalog
     from frazil.table.load import load_table as load_table

@@ -24,22 +24,24 @@ from frazil.commit.evolve.update_statistics import UpdateStatistics
 from frazil.maintain.advice.auto import AutoResult
 from frazil.maintain.advice.finding import Finding, Findings
 from frazil.maintain.compact.procedure import RewriteDataFilesResult
-from frazil.maintain.convert_equality import ConvertEqualityDeletesResult
-from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
-from frazil.maintain.imports.add_files import AddFilesResult
-from frazil.maintain.imports.move_tables import MoveTablesResult
-from frazil.maintain.imports.new_tables import MigrateTableResult, SnapshotTableResult
-from frazil.maintain.imports.register import RegisterTableResult
-from frazil.maintain.move_snapshots import (
+from frazil.maintain.migration.add_files import AddFilesResult
+from frazil.maintain.migration.move_tables import MoveTablesResult
+from frazil.maintain.migration.new_tables import MigrateTableResult, SnapshotTableResult
+from frazil.maintain.migration.register import RegisterTableResult
+from frazil.maintain.orphans.remove_orphan_files import OrphanFilesResult
+from frazil.maintain.position_deletes.convert_equality import ConvertEqualityDeletesResult
+from frazil.maintain.position_deletes.rewrite_position_delete_files import (
+    RewritePositionDeleteFilesResult,
+)
+from frazil.maintain.rewrite_manifests import RewriteManifestsResult
+from frazil.maintain.rewrite_table_path.table_path import RewriteTablePathResult
+from frazil.maintain.snapshots.expire_snapshots import ExpireSnapshotsResult
+from frazil.maintain.snapshots.move_snapshots import (
     AncestorsResult,
     FastForwardResult,
     MovedSnapshotResult,
     PickedSnapshotResult,
 )
-from frazil.maintain.relocate.table_path import RewriteTablePathResult
-from frazil.maintain.remove_orphan_files import OrphanFilesResult
-from frazil.maintain.rewrite_manifests import RewriteManifestsResult
-from frazil.maintain.rewrite_position_delete_files import RewritePositionDeleteFilesResult
 from frazil.maintain.stats.partition_stats import PartitionStatsResult
 from frazil.maintain.stats.table_stats import TableStatsResult
 from frazil.metrics import CommitReport, ScanReport
@@ -55,10 +57,10 @@ from frazil.table.catalog_transaction import (
     CreateTableTransaction,
     TransactionPart,
 )
+from frazil.table.chains.actions import RewriteDataFiles
+from frazil.table.chains.expire_chain import ExpireSnapshots
 from frazil.table.changelog import ChangesScan
 from frazil.table.evolve import ManageSnapshots, UpdateSchema, Updating
-from frazil.table.handed.actions import RewriteDataFiles
-from frazil.table.handed.expire_chain import ExpireSnapshots
 from frazil.table.inspect import InspectTable
 from frazil.table.maintenance import MaintenanceTable
 from frazil.table.merge import MergeBuilder

@@ -493,7 +493,7 @@ def test_four_doors_open_modules_of_ours_by_name() -> None:
     }
     # and what a streaming query's processes get pickled imports in each of them only what that one
     # does
-    in_workers.add("frazil.spark.streams.stream_reader")
+    in_workers.add("frazil.spark.streams.source.stream_reader")
     of_users = {
         "frazil.stream.partitions.extractor",
         "frazil.catalog.reporting",

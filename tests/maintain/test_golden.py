@@ -11,7 +11,7 @@ import pytest
 
 import frazil
 from frazil.errors import FrazilError, Unsupported
-from frazil.maintain import expire_snapshots as procedure
+from frazil.maintain.snapshots import expire_snapshots as procedure
 from tests.builders.examples import sampled
 from tests.golden import names
 from tests.maintain.support import LATER, numbers

@@ -20,8 +20,8 @@ from frazil.errors import (
     Unsupported,
     ValidationException,
 )
-from frazil.maintain.imports import new_tables
-from frazil.maintain.imports.source import Source, directory_source, folder_values
+from frazil.maintain.migration import new_tables
+from frazil.maintain.migration.source import Source, directory_source, folder_values
 from frazil.ops.creation import Creation
 from frazil.storage import storage_for
 from tests.builders.catalogs import catalog_of
@@ -542,7 +542,7 @@ def test_a_migration_that_fails_gives_the_table_its_name_back(
         fired.append(1)
         raise InvalidInput("no")
 
-    monkeypatch.setattr("frazil.maintain.imports.new_tables.stage.add_files", fail)
+    monkeypatch.setattr("frazil.maintain.migration.new_tables.stage.add_files", fail)
     with pytest.raises(InvalidInput, match="no"):
         home.migrate("sp.t", "db.t", spark=spark)
     assert (

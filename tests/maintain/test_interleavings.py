@@ -18,7 +18,7 @@ import pytest
 
 import frazil
 from frazil.errors import ValidationException
-from frazil.maintain import remove_orphan_files
+from frazil.maintain.orphans import remove_orphan_files
 from frazil.scan.manifests import clear_caches
 from frazil.testing import FlakyBackend
 from tests.builders.frames import frame_of

@@ -28,22 +28,27 @@ from frazil.errors import (
 )
 from frazil.maintain.compact.options import CompactionOptions, compaction_options
 from frazil.maintain.compact.procedure import RewriteDataFilesResult
-from frazil.maintain.delete_options import DeleteRewriteOptions, delete_rewrite_options
-from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
-from frazil.maintain.imports.add_files import AddFilesResult
-from frazil.maintain.imports.new_tables import MigrateTableResult, SnapshotTableResult
-from frazil.maintain.imports.register import RegisterTableResult
-from frazil.maintain.move_snapshots import (
+from frazil.maintain.migration.add_files import AddFilesResult
+from frazil.maintain.migration.new_tables import MigrateTableResult, SnapshotTableResult
+from frazil.maintain.migration.register import RegisterTableResult
+from frazil.maintain.orphans.remove_orphan_files import OrphanFilesResult
+from frazil.maintain.position_deletes.delete_options import (
+    DeleteRewriteOptions,
+    delete_rewrite_options,
+)
+from frazil.maintain.position_deletes.rewrite_position_delete_files import (
+    RewritePositionDeleteFilesResult,
+)
+from frazil.maintain.procedure import ProcedureResult
+from frazil.maintain.rewrite_manifests import RewriteManifestsResult
+from frazil.maintain.rewrite_table_path.table_path import RewriteTablePathResult
+from frazil.maintain.snapshots.expire_snapshots import ExpireSnapshotsResult
+from frazil.maintain.snapshots.move_snapshots import (
     AncestorsResult,
     FastForwardResult,
     MovedSnapshotResult,
     PickedSnapshotResult,
 )
-from frazil.maintain.procedure import ProcedureResult
-from frazil.maintain.relocate.table_path import RewriteTablePathResult
-from frazil.maintain.remove_orphan_files import OrphanFilesResult
-from frazil.maintain.rewrite_manifests import RewriteManifestsResult
-from frazil.maintain.rewrite_position_delete_files import RewritePositionDeleteFilesResult
 from frazil.maintain.stats.partition_stats import PartitionStatsResult
 from frazil.maintain.stats.table_stats import TableStatsResult
 from frazil.table import Table

@@ -16,8 +16,8 @@ import pytest
 
 import frazil
 from frazil.errors import ValidationException
-from frazil.maintain import remove_orphan_files as procedure
-from frazil.maintain.locations import KnownLocations, PrefixRule, below_path
+from frazil.maintain.orphans import remove_orphan_files as procedure
+from frazil.maintain.orphans.locations import KnownLocations, PrefixRule, below_path
 from frazil.table import Table
 from tests.builders.frames import ids
 from tests.maintain.support import add, age, files_of, root_of, table_in

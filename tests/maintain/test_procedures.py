@@ -15,7 +15,6 @@ from pyarrow import parquet
 
 from frazil.catalog import Catalog
 from frazil.errors import FrazilError
-from frazil.maintain import stream_tasks, triggers
 from frazil.maintain.advice import data_files, layout_advice, metadata_files
 from frazil.maintain.procedures import (
     BY_NAME,
@@ -25,6 +24,7 @@ from frazil.maintain.procedures import (
     Parameter,
     Procedure,
 )
+from frazil.maintain.stream_upkeep import stream_tasks, triggers
 from frazil.spark.catalog.procedures import procedure_names
 from frazil.table import Table
 from frazil.table.maintenance import MaintenanceTable

@@ -15,8 +15,8 @@ import pytest
 
 from frazil.catalog import Catalog
 from frazil.errors import CorruptData, InvalidInput, ValidationException
-from frazil.maintain import remove_orphan_files as procedure
-from frazil.maintain.locations import KnownLocations, PrefixRule, flattened
+from frazil.maintain.orphans import remove_orphan_files as procedure
+from frazil.maintain.orphans.locations import KnownLocations, PrefixRule, flattened
 from frazil.scan.manifests import clear_caches
 from frazil.table import Table
 from tests.builders.catalogs import catalog_of

@@ -7,13 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from frazil.maintain.compact.procedure import RewriteDataFilesResult
-from frazil.maintain.imports.register import RegisterTableResult
-from frazil.maintain.move_snapshots import (
+from frazil.maintain.migration.register import RegisterTableResult
+from frazil.maintain.rewrite_table_path.table_path import RewriteTablePathResult
+from frazil.maintain.snapshots.move_snapshots import (
     FastForwardResult,
     MovedSnapshotResult,
     PickedSnapshotResult,
 )
-from frazil.maintain.relocate.table_path import RewriteTablePathResult
 from tests.maintain.support import add, table_in
 
 KINDS = (

@@ -13,12 +13,12 @@ import pytest
 
 import frazil
 from frazil.errors import CommitStateUnknownException, InvalidInput, StorageError
-from frazil.maintain import lease as leases
-from frazil.maintain.lease import LEASE, LeaseHeld, is_held, lease
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
-from frazil.maintain.stream_tasks import upkeep
-from frazil.maintain.triggers import Counted, TaskOptions, upkeep_options
-from frazil.maintain.upkeep import Upkeep
+from frazil.maintain.stream_upkeep import lease as leases
+from frazil.maintain.stream_upkeep.lease import LEASE, LeaseHeld, is_held, lease
+from frazil.maintain.stream_upkeep.stream_tasks import upkeep
+from frazil.maintain.stream_upkeep.triggers import Counted, TaskOptions, upkeep_options
+from frazil.maintain.stream_upkeep.upkeep import Upkeep
 from frazil.ops.in_process import IN_PROCESS
 from frazil.spec.properties import MAINTENANCE
 from frazil.tasks.runner import InProcess
@@ -178,7 +178,7 @@ def test_a_task_runs_after_its_number_of_commits_and_then_counts_anew(table):
 
 def test_tasks_keep_the_distance_that_the_rate_limit_asks_for(table, monkeypatch):
     now = [1000.0]
-    monkeypatch.setattr("frazil.maintain.upkeep.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("frazil.maintain.stream_upkeep.upkeep.time.monotonic", lambda: now[0])
     ran = []
     options, _ = upkeep_options(
         {

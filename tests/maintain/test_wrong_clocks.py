@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from frazil.errors import StorageError, ValidationException
-from frazil.maintain import expire_snapshots as expiry
-from frazil.maintain import remove_orphan_files as orphans
+from frazil.maintain.orphans import remove_orphan_files as orphans
+from frazil.maintain.snapshots import expire_snapshots as expiry
 from frazil.table import Table
 from tests.maintain.support import DAY, add, files_of, named_files, root_of, states, table_in
 

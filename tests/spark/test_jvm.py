@@ -35,9 +35,9 @@ from frazil.spark.host import (
 )
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.read import view_refresh
-from frazil.spark.scan import file_index, pushed
-from frazil.spark.streams import key_shuffle
-from frazil.spark.streams.partition_commits import batch_watermark
+from frazil.spark.scan import file_index, pushed_filters
+from frazil.spark.streams.sink import key_shuffle
+from frazil.spark.streams.sink.partition_commits import batch_watermark
 from tests.builders.spark_frames import ids
 
 pytestmark = pytest.mark.spark
@@ -563,11 +563,11 @@ def test_rows_are_the_same_when_local_relations_are_made_otherwise(
 def test_rows_are_the_same_when_filters_are_told_otherwise(session, catalog, warnings, monkeypatch):
     t = table(catalog)
 
-    class Otherwise(pushed._CatalystReader):
+    class Otherwise(pushed_filters._CatalystReader):
         def node(self, path):
             raise KeyError("class")
 
-    monkeypatch.setattr(pushed, "_CatalystReader", Otherwise)
+    monkeypatch.setattr(pushed_filters, "_CatalystReader", Otherwise)
     assert rows(t, session) == rows(t, session) == EXPECTED
     (said,) = warnings()
     assert "filters" in said

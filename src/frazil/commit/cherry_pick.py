@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from frazil.codec.manifest import entries_from_table
 from frazil.commit.context import Context
+from frazil.commit.file_checks import NotYetThere
 from frazil.commit.filtering import Removal
 from frazil.commit.manifests import ADDED, DELETED
 from frazil.commit.produce import Change, SnapshotTarget, produce
-from frazil.commit.written import NotYetThere
 from frazil.errors import ValidationException
 from frazil.scan.manifests import manifests_of, read_manifest
 from frazil.spec.data_file import DataFile, ManifestEntry

@@ -11,7 +11,7 @@ from frazil.dropin.tables import create_empty, open_table, split_branch, with_br
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.spark.door.doors import sink_table
 from frazil.spark.host.jvm import is_classic
-from frazil.spark.streams.writer import ends, start
+from frazil.spark.streams.sink.writer import ends, start
 from frazil.stream.sink.arguments import SinkArguments
 from frazil.table.table import Table
 

@@ -17,12 +17,12 @@ from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
 from frazil.commit.cleanup import remove
 from frazil.commit.done_once import AlreadyDone, DoneOnce, SetMarks, Txn, already_done, tell
+from frazil.commit.multi_table import TablePart, commit_together
 from frazil.commit.table_commit import CommitOutcome, commit
-from frazil.commit.together import TablePart, commit_together
 from frazil.errors import CommitStateUnknownException, FrazilError, InvalidInput, ValidationError
 from frazil.ops.engine import Engine
+from frazil.ops.error_context import naming
 from frazil.ops.in_process import IN_PROCESS
-from frazil.ops.naming import naming
 from frazil.ops.preview import Preview
 from frazil.ops.result import NOTHING, CommitResult, result_of, skipped
 from frazil.ops.stage import InputFrame, StagedWrite

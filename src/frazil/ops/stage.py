@@ -15,7 +15,7 @@ from frazil.arrow.write.add_files import OnFile, data_files_of, refuse_unreadabl
 from frazil.commit.actions import Action, Append, MetadataChange, OverwriteFiles, ReplacePartitions
 from frazil.commit.apply import apply_updates
 from frazil.commit.evolve.evolve_schema import SchemaChanges, name_mapping_of
-from frazil.commit.written import NotYetThere, WrittenFor
+from frazil.commit.file_checks import NotYetThere, WrittenFor
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import Predicate
 from frazil.ops.engine import Engine, Frame

@@ -22,6 +22,6 @@ TableScan, UpsertResult = DataScan, CommitResult
 __all__ = [
     "CatalogTransaction", "CommitResult", "CreateTableTransaction", "DataScan", "FileScanTask", "IncrementalAppendScan",
     "StaticTable", "Table", "TableProperties", "TableScan", "Transaction", "UpsertResult", "caches", "catalog",
-    "catalog_transaction", "create", "engines", "handed", "load", "metadata", "metadata_table", "procedure_calls", "refs",
+    "catalog_transaction", "chains", "create", "engines", "load", "metadata", "metadata_table", "procedure_calls", "refs",
     "snapshots", "sorting", "static", "statistics", "table", "transaction", "update", "views",
 ]  # fmt: skip

@@ -13,17 +13,17 @@ from frazil.catalog.names import full_name, identifier_parts
 from frazil.commit.evolve.update_properties import property_texts
 from frazil.errors import InvalidInput, NamespaceAlreadyExistsError, TableAlreadyExistsError
 from frazil.expr.sql_text import back_quoted
-from frazil.maintain.imports.add_files import AddFilesResult
-from frazil.maintain.imports.move_tables import MoveTablesResult, every_table, move_tables
-from frazil.maintain.imports.new_tables import (
+from frazil.maintain.migration.add_files import AddFilesResult
+from frazil.maintain.migration.move_tables import MoveTablesResult, every_table, move_tables
+from frazil.maintain.migration.new_tables import (
     Import,
     MigrateTableResult,
     SnapshotTableResult,
     migrate,
     snapshot,
 )
-from frazil.maintain.imports.register import RegisterTableResult, register_table
-from frazil.maintain.imports.source import Source, resolve_source
+from frazil.maintain.migration.register import RegisterTableResult, register_table
+from frazil.maintain.migration.source import Source, resolve_source
 from frazil.maintain.progress import ProgressCallback
 from frazil.ops.creation import Creation, create_empty, with_catalog_properties
 from frazil.ops.frames import SparkFrame, holds_rows
@@ -382,7 +382,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
             ]
         return move_tables(self._backend, other._backend, parts, dry_run=dry_run)
 
-    # --- files that are there (the work: frazil.maintain.imports)
+    # --- files that are there (the work: frazil.maintain.migration)
 
     def add_files(
         self,

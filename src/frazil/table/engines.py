@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.catalog import LoadedTable
 from frazil.errors import InvalidInput, NotInstalledError, Unsupported
-from frazil.maintain.imports.source import SparkTables
+from frazil.maintain.migration.source import SparkTables
 from frazil.ops.engine import Engine, Frame
 from frazil.ops.frames import is_spark_frame
 from frazil.ops.in_process import IN_PROCESS

@@ -9,25 +9,21 @@ from functools import partial
 from typing import NoReturn, overload
 
 from frazil.errors import InvalidInput
-from frazil.maintain import convert_equality, expire_snapshots, move_snapshots, rewrite_manifests
-from frazil.maintain import remove_orphan_files as orphans
-from frazil.maintain import rewrite_position_delete_files as position_deletes
+from frazil.maintain import rewrite_manifests
 from frazil.maintain.advice.auto import AutoResult, auto
 from frazil.maintain.advice.finding import Findings
 from frazil.maintain.advice.metadata_files import ORPHANS
 from frazil.maintain.advice.recommend import recommend
 from frazil.maintain.compact.procedure import RewriteDataFilesResult, rewrite_data_files
-from frazil.maintain.convert_equality import ConvertEqualityDeletesResult
-from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
-from frazil.maintain.imports.add_files import AddFilesResult, add_files
-from frazil.maintain.imports.source import resolve_source
-from frazil.maintain.last_run import record_run
-from frazil.maintain.lease import LEASE_SECONDS, lease
-from frazil.maintain.move_snapshots import (
-    AncestorsResult,
-    FastForwardResult,
-    MovedSnapshotResult,
-    PickedSnapshotResult,
+from frazil.maintain.migration.add_files import AddFilesResult, add_files
+from frazil.maintain.migration.source import resolve_source
+from frazil.maintain.orphans import remove_orphan_files as orphans
+from frazil.maintain.orphans.remove_orphan_files import OrphanFilesResult
+from frazil.maintain.position_deletes import convert_equality
+from frazil.maintain.position_deletes import rewrite_position_delete_files as position_deletes
+from frazil.maintain.position_deletes.convert_equality import ConvertEqualityDeletesResult
+from frazil.maintain.position_deletes.rewrite_position_delete_files import (
+    RewritePositionDeleteFilesResult,
 )
 from frazil.maintain.procedure import MaintainedTable
 from frazil.maintain.procedures import (
@@ -42,13 +38,21 @@ from frazil.maintain.procedures import (
     TEXT_MAP,
 )
 from frazil.maintain.progress import ProgressCallback
-from frazil.maintain.relocate.table_path import RewriteTablePathResult, rewrite_table_path
-from frazil.maintain.remove_orphan_files import OrphanFilesResult
-from frazil.maintain.retention import RetentionRequest
 from frazil.maintain.rewrite_manifests import RewriteManifestsResult
-from frazil.maintain.rewrite_position_delete_files import RewritePositionDeleteFilesResult
+from frazil.maintain.rewrite_table_path.table_path import RewriteTablePathResult, rewrite_table_path
+from frazil.maintain.snapshots import expire_snapshots, move_snapshots
+from frazil.maintain.snapshots.expire_snapshots import ExpireSnapshotsResult
+from frazil.maintain.snapshots.move_snapshots import (
+    AncestorsResult,
+    FastForwardResult,
+    MovedSnapshotResult,
+    PickedSnapshotResult,
+)
+from frazil.maintain.snapshots.retention import RetentionRequest
 from frazil.maintain.stats.partition_stats import PartitionStatsResult, compute_partition_stats
 from frazil.maintain.stats.table_stats import TableStatsResult, compute_table_stats
+from frazil.maintain.stream_upkeep.last_run import record_run
+from frazil.maintain.stream_upkeep.lease import LEASE_SECONDS, lease
 from frazil.ops import arguments
 from frazil.ops.frames import GivenFrame
 from frazil.ops.reading import RowFilter
@@ -57,8 +61,8 @@ from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.sorting import SortOrder
 from frazil.spec.values import Time, milliseconds
 from frazil.table import engines
+from frazil.table.chains.expire_chain import ExpireSnapshots
 from frazil.table.habits import OF_MAINTENANCE, no_such_method
-from frazil.table.handed.expire_chain import ExpireSnapshots
 from frazil.table.handle import TableHandle
 from frazil.tasks.runner import Runner
 

@@ -17,7 +17,7 @@ from frazil.scan.inspect import metadata_table, metadata_table_schema
 from frazil.scan.snapshot_ref import resolve
 from frazil.spec.shown import shortened
 from frazil.table import engines
-from frazil.table.handed import frames
+from frazil.table.frames import frames
 from frazil.table.shown.rows_text import first_rows
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, And, Predicate
 from frazil.ops.arguments import number
 from frazil.ops.engine import Frame
+from frazil.ops.error_context import naming
 from frazil.ops.frames import is_spark_column
 from frazil.ops.in_process import IN_PROCESS
-from frazil.ops.naming import naming
 from frazil.ops.reading import RowFilter, RowsReading, predicate_of
 from frazil.ops.session import Session
 from frazil.scan.explain.explanation import Explanation
@@ -31,9 +31,9 @@ from frazil.spec.shown import listed, shortened
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
 from frazil.table import engines
+from frazil.table.frames.frames import in_duckdb, pandas_of, polars_of
+from frazil.table.frames.lazy_frames import scan_dataset
 from frazil.table.habits import OF_SCANS, no_such_method
-from frazil.table.handed.frames import in_duckdb, pandas_of, polars_of
-from frazil.table.handed.lazy_frames import scan_dataset
 from frazil.table.shown.rows_text import first_rows
 
 if TYPE_CHECKING:

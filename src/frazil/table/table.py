@@ -34,8 +34,8 @@ from frazil.stream.partitions.by_hand import mark_done
 from frazil.stream.sink.arguments import SinkArguments
 from frazil.table import engines, pickled
 from frazil.table.changelog import ChangesScan
+from frazil.table.frames.lazy_frames import datafusion_table, lazy_polars
 from frazil.table.habits import OF_TABLES, no_such_method
-from frazil.table.handed.lazy_frames import datafusion_table, lazy_polars
 from frazil.table.inspect import InspectTable
 from frazil.table.maintenance import MaintenanceTable
 from frazil.table.scan import DataScan, IncrementalAppendScan, ScannedTable

@@ -46,7 +46,7 @@ def late(work, kind):
 def _install():
     from frazil.spark.dml import change_tasks as row_changes_tasks
     from frazil.spark.dml import staging
-    from frazil.spark.streams import batch_rows
+    from frazil.spark.streams.sink import batch_rows
     from frazil.spark.tasks import spark_runner as run
     from frazil.spark.write import arrow_write
 

@@ -31,8 +31,8 @@ from frazil.maintain.advice.finding import (
     saving_text,
 )
 from frazil.maintain.compact.options import CompactionOptions
-from frazil.maintain.lease import LEASE, LEASE_SECONDS, LeaseHeld, is_held, lease
 from frazil.maintain.procedure import ProcedureResult
+from frazil.maintain.stream_upkeep.lease import LEASE, LEASE_SECONDS, LeaseHeld, is_held, lease
 from frazil.spec.snapshot import SnapshotRef
 from frazil.spec.updates import SetSnapshotRef
 from frazil.table import Table

@@ -19,7 +19,7 @@ from frazil.arrow.write.write_rows import write
 from frazil.commit.actions import RewriteFiles
 from frazil.commit.table_commit import commit
 from frazil.errors import CommitStateUnknownException, ValidationException
-from frazil.maintain import convert_equality
+from frazil.maintain.position_deletes import convert_equality
 from frazil.table.table import Table
 from frazil.testing import FlakyBackend, FlakyStorage
 from tests.builders.examples import sampled

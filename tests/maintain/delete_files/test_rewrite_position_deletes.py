@@ -225,7 +225,9 @@ def test_small_memory_merges_in_several_runs_over_the_delete_files(
     for n in range(5):
         by_position(t, range(n, 200, 10), "partition")
     before = rows(t)
-    monkeypatch.setattr("frazil.maintain.rewrite_position_delete_files._POSITION_BYTES", 1 << 24)
+    monkeypatch.setattr(
+        "frazil.maintain.position_deletes.rewrite_position_delete_files._POSITION_BYTES", 1 << 24
+    )
     result = rewrite(t)
     assert counts(result) == (5, 5) and rows(t) == before and not leftovers(t)
 

@@ -21,9 +21,9 @@ from frazil.errors import (
     NoSuchSnapshotError,
     ValidationException,
 )
-from frazil.maintain import expire_snapshots as procedure
-from frazil.maintain.expired_files import FileSearch
-from frazil.maintain.retention import RetentionRequest
+from frazil.maintain.snapshots import expire_snapshots as procedure
+from frazil.maintain.snapshots.expired_files import FileSearch
+from frazil.maintain.snapshots.retention import RetentionRequest
 from frazil.scan.manifests import clear_caches
 from tests.builders.frames import frame_of, ids
 from tests.maintain.support import LATER, add, files_of, named_files, numbers, states, table_in
@@ -560,7 +560,7 @@ def test_no_manifest_is_read_twice_and_shared_ones_not_at_all(
     for i in range(6):
         add(t, i)
     read: list[str] = []
-    from frazil.maintain import expired_files
+    from frazil.maintain.snapshots import expired_files
 
     real = expired_files.read_in_parts
     monkeypatch.setattr(

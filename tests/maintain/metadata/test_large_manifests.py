@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.commit.actions import Append
-from frazil.maintain.path_keys import PathKeys
+from frazil.maintain.orphans.path_keys import PathKeys
 from frazil.scan import manifest_parts
 from frazil.scan.listing.reachable import FileKind, reachable
 from frazil.scan.manifest_parts import read_in_parts

@@ -18,7 +18,7 @@ import pytest
 import frazil
 from frazil.catalog import Catalog
 from frazil.errors import InvalidInput, Unsupported
-from frazil.maintain.relocate.table_path import RewriteTablePathResult
+from frazil.maintain.rewrite_table_path.table_path import RewriteTablePathResult
 from frazil.table import Table
 from tests.builders.catalogs import catalog_of
 from tests.builders.files_on_disk import files_below

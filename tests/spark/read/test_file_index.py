@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from frazil.commit.actions import Append
 from frazil.commit.table_commit import commit
-from frazil.spark.scan import narrowing
+from frazil.spark.scan import runtime_pruning
 from frazil.spark.scan.file_keys import UNIT, by_rows
 from frazil.spec.data_file import DataFile
 from tests.spark.deleting import take_positions
@@ -257,7 +257,7 @@ def test_what_cannot_be_asked_any_more_prunes_nothing(catalog, session, monkeypa
     def gone(*_):
         raise OSError("gone")
 
-    monkeypatch.setattr(narrowing, "may_hold", gone)
+    monkeypatch.setattr(runtime_pruning, "may_hold", gone)
     rows, read = files_read(frame.filter("id = 7").select("id"))
     assert (rows, read) == ([(7,)], FILES)
 
@@ -265,8 +265,8 @@ def test_what_cannot_be_asked_any_more_prunes_nothing(catalog, session, monkeypa
 def test_what_planning_knew_is_not_asked_again(catalog, session, monkeypatch):
     t = days(catalog)
     asked = []
-    real = narrowing.may_hold
-    monkeypatch.setattr(narrowing, "may_hold", lambda *a: asked.append(real(*a)) or asked[-1])
+    real = runtime_pruning.may_hold
+    monkeypatch.setattr(runtime_pruning, "may_hold", lambda *a: asked.append(real(*a)) or asked[-1])
     assert t.scan("id >= 20").to_spark(session).count() == 180
     assert asked == [None]
     frame = t.scan("id >= 20").to_spark(session).filter("id < 40")

@@ -18,8 +18,8 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import write_options
 from frazil.errors import InvalidInput
 from frazil.spark.host.settings import temporarily
-from frazil.spark.streams import key_shuffle
-from frazil.spark.streams.key_shuffle import BatchKey, numbers_by_place, shuffled
+from frazil.spark.streams.sink import key_shuffle
+from frazil.spark.streams.sink.key_shuffle import BatchKey, numbers_by_place, shuffled
 from frazil.stream.sink.batch import checked_options
 
 pytestmark = pytest.mark.spark

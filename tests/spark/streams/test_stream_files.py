@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 import frazil
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spark.host.jvm_plans import has_watermark
-from frazil.spark.streams import files
+from frazil.spark.streams.sink import files
 from frazil.stream.partitions.directories import publish
 from tests.builders.stream_folders import FolderSource
 

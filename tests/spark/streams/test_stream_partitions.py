@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spark.streams.writer import _commit_partitions
+from frazil.spark.streams.sink.writer import _commit_partitions
 from frazil.stream.hooks import MicroBatch
 from frazil.stream.partitions.options import partition_commit_options
 from tests.builders.frames import ids

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from frazil.spark.host.settings import temporarily
-from frazil.spark.streams.batch_rows import FrameRows
+from frazil.spark.streams.sink.batch_rows import FrameRows
 from tests.spark.streams.test_stream_sink import (
     KEYS,
     SCHEMA,
@@ -223,7 +223,7 @@ def test_the_tasks_of_a_large_batch_hold_a_bounded_part_of_its_keys(
     with temporarily(spark, small):
         drained(writer(spark, table, where, tmp_path / "small", **KEYS))
         monkeypatch.setattr(
-            "frazil.spark.streams.key_shuffle._SMALL", 1000
+            "frazil.spark.streams.sink.key_shuffle._SMALL", 1000
         )  # so that this batch is a large one
         drained(writer(spark, table, where, tmp_path / "large", **KEYS))
     assert len(parts[0]) == slots and len(parts[1]) > 5 * slots and max(parts[1]) < 3000 / slots / 2

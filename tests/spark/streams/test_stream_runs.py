@@ -10,9 +10,9 @@ import time
 import pytest
 
 import frazil
-from frazil.spark.streams.files import _FolderBatches
-from frazil.spark.streams.partition_commits import PartitionListener
-from frazil.spark.streams.writer import BatchWriter
+from frazil.spark.streams.sink.files import _FolderBatches
+from frazil.spark.streams.sink.partition_commits import PartitionListener
+from frazil.spark.streams.sink.writer import BatchWriter
 from tests.builders.stream_folders import SCHEMA, FolderSource
 
 pytestmark = [pytest.mark.spark, pytest.mark.versions]

@@ -546,7 +546,7 @@ def test_an_abort_that_cannot_look_at_the_table_removes_nothing(table, monkeypat
 
 
 def test_an_abort_of_a_failed_batch_removes_its_files_and_a_replay_has_others(table, monkeypatch):
-    monkeypatch.setattr("frazil.spark.streams.source_writer.LINGER", 0.0)
+    monkeypatch.setattr("frazil.spark.streams.sink.source_writer.LINGER", 0.0)
     first = written(table, monkeypatch, (1, "a", 1))
     source_writer(table).abort([first, None], 0)
     assert unknown_files(table) == set()

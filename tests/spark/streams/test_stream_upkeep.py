@@ -11,9 +11,9 @@ import pytest
 
 import frazil
 from frazil.errors import InvalidInput
-from frazil.maintain.stream_tasks import upkeep
-from frazil.maintain.triggers import upkeep_options
-from frazil.spark.streams.upkeep import with_usual_rewrite
+from frazil.maintain.stream_upkeep.stream_tasks import upkeep
+from frazil.maintain.stream_upkeep.triggers import upkeep_options
+from frazil.spark.streams.sink.upkeep import with_usual_rewrite
 from frazil.stream.sink.options import SinkOptions
 from tests.spark.streams.test_stream_sink import drained, folder, held, stream
 
@@ -62,7 +62,7 @@ def test_a_task_that_fails_does_not_stop_the_stream(spark, table, tmp_path, capl
     def fails(*_, **__):
         raise OSError("no room left")
 
-    monkeypatch.setattr("frazil.maintain.stream_tasks.rewrite_data_files", fails)
+    monkeypatch.setattr("frazil.maintain.stream_upkeep.stream_tasks.rewrite_data_files", fails)
     with caplog.at_level(logging.WARNING, "frazil.maintain"):
         write(
             spark,
@@ -78,7 +78,7 @@ def test_a_task_that_fails_does_not_stop_the_stream(spark, table, tmp_path, capl
 def test_a_stream_that_looks_up_its_keys_compacts_its_small_files_by_itself_unless_told_otherwise(
     spark, table, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("frazil.spark.streams.upkeep._COMMITS", 5)
+    monkeypatch.setattr("frazil.spark.streams.sink.upkeep._COMMITS", 5)
     write(spark, table, tmp_path, [[(n, "a", n), (0, "b", n)] for n in range(6)])
     assert [s.operation for s in table.refresh().snapshots()].count("replace") == 1
     assert (

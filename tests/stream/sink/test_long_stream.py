@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from frazil.maintain.procedure import MaintainedTable
-from frazil.maintain.stream_tasks import upkeep
-from frazil.maintain.triggers import upkeep_options
+from frazil.maintain.stream_upkeep.stream_tasks import upkeep
+from frazil.maintain.stream_upkeep.triggers import upkeep_options
 from frazil.ops.in_process import IN_PROCESS
 from frazil.stream.sink.rows import ArrowRows
 from frazil.tasks.runner import InProcess

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from frazil.errors import InvalidInput, Unsupported
-from frazil.maintain.stream_tasks import upkeep
-from frazil.maintain.triggers import upkeep_options
+from frazil.maintain.stream_upkeep.stream_tasks import upkeep
+from frazil.maintain.stream_upkeep.triggers import upkeep_options
 from frazil.stream.sink.options import SinkOptions, sink_options
 from tests.stream.sink.streams import make_table, sink_of
 

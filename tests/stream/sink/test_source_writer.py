@@ -15,8 +15,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 import frazil
 from frazil.errors import InvalidInput, SchemaMismatch, Unsupported
 from frazil.spark.door.datasource import IcebergSource
-from frazil.spark.streams import keyed_writer, source_writer
-from frazil.spark.streams.writer import require_checkpoint
+from frazil.spark.streams.sink import keyed_writer, source_writer
+from frazil.spark.streams.sink.writer import require_checkpoint
 
 TYPES = {
     "id": LongType(),

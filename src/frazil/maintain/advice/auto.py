@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from frazil.errors import CommitStateUnknownException, FrazilError, InvalidInput
 from frazil.maintain.advice.finding import Cure, Finding, Findings
-from frazil.maintain.lease import LeaseHeld
 from frazil.maintain.procedure import ProcedureResult
+from frazil.maintain.stream_upkeep.lease import LeaseHeld
 
 _log = logging.getLogger("frazil")
 FEWEST_FILES = 5

@@ -16,9 +16,9 @@ from frazil.codec.single_value import from_bytes
 from frazil.commit.apply import now_millis
 from frazil.maintain.advice.finding import Cure, Finding, count_text, saving_text, size_text
 from frazil.maintain.advice.table_state import AilingTable, Flags
-from frazil.maintain.last_run import last_run, last_version, version_number
-from frazil.maintain.remove_orphan_files import YOUNG_MILLIS
-from frazil.maintain.retention import RetentionRequest, expired_in
+from frazil.maintain.orphans.remove_orphan_files import YOUNG_MILLIS
+from frazil.maintain.snapshots.retention import RetentionRequest, expired_in
+from frazil.maintain.stream_upkeep.last_run import last_run, last_version, version_number
 from frazil.scan.manifests import is_data
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata

@@ -14,11 +14,11 @@ from frazil.errors import FrazilError
 from frazil.expr.nodes import AlwaysTrue
 from frazil.maintain.advice.finding import Finding
 from frazil.maintain.compact.procedure import rewrite_data_files
-from frazil.maintain.delete_groups import delete_groups
-from frazil.maintain.delete_options import delete_rewrite_options
-from frazil.maintain.orphan_checks import check_place
+from frazil.maintain.orphans.orphan_checks import check_place
+from frazil.maintain.position_deletes.conflict_retries import step_of
+from frazil.maintain.position_deletes.delete_groups import delete_groups
+from frazil.maintain.position_deletes.delete_options import delete_rewrite_options
 from frazil.maintain.procedure import MaintainedTable
-from frazil.maintain.rebased import step_of
 from frazil.maintain.rewrite_manifests import rewrite_manifests
 from frazil.spec.snapshot import MAIN_BRANCH
 

@@ -27,7 +27,7 @@ from frazil.commit.produce import Change, parent_of, produce
 from frazil.errors import NoSuchFileError, ValidationException
 from frazil.maintain.compact.carry import RewrittenGroup, carried_over
 from frazil.maintain.compact.rewrite import CompactContext
-from frazil.maintain.rebased import unmatched
+from frazil.maintain.position_deletes.conflict_retries import unmatched
 from frazil.rows.modes import granularity_of
 from frazil.scan.deletes import DeleteIndex, read_deletes
 from frazil.scan.plan import plan

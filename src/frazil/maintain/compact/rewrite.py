@@ -23,7 +23,7 @@ from frazil.arrow.write.write_rows import OutputFiles, Rolling, write
 from frazil.maintain.compact.external_sort import SortedGroup, sorted_batches
 from frazil.maintain.compact.file_cuts import FileSizes
 from frazil.maintain.compact.sorting import Sorting
-from frazil.maintain.rebased import written_nowhere
+from frazil.maintain.position_deletes.conflict_retries import written_nowhere
 from frazil.rows.change import placed
 from frazil.rows.rewrite import fitted
 from frazil.scan.tasks import FileScanTask

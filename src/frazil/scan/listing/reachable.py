@@ -3,7 +3,7 @@ and delete files, statistics.
 
 A purge deletes all of these, and orphan file removal every other file below the table's location.
 Snapshot expiry lists by itself what only the expired snapshots reach
-(`frazil.maintain.expired_files`).
+(`frazil.maintain.snapshots.expired_files`).
 """
 
 from __future__ import annotations

@@ -24,12 +24,12 @@ from pyspark.sql import types as s
 from frazil.arrow.deletes.delete_files import keys_of
 from frazil.scan.equality_relations import EqualityRelation
 from frazil.spark.host.workers import check_workers
+from frazil.spark.scan.file_columns import file_schemas, without_nulls
+from frazil.spark.scan.file_facts import with_facts
 from frazil.spark.scan.file_keys import counted
-from frazil.spark.scan.lookup import with_facts
 from frazil.spark.scan.parquet_scan import ScannedFiles, open_files
 from frazil.spark.scan.paths import Answers, hadoop_options, is_hidden, jvm_can_open
-from frazil.spark.scan.presence import file_schemas, without_nulls
-from frazil.spark.scan.shape import ID, read_type
+from frazil.spark.scan.read_schema import ID, read_type
 from frazil.spark.tasks.numbered_groups import over_groups
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted

@@ -55,15 +55,15 @@ from frazil.scan.combine import combine_for
 from frazil.scan.inspect import metadata_table_schema
 from frazil.spark.door.read_target import ReadTarget, locate, read_request
 from frazil.spark.door.stream_read import asks_for_stream, bare_spec
-from frazil.spark.streams.keyed_writer import KeyedStreamWriter
-from frazil.spark.streams.source_writer import (
+from frazil.spark.streams.sink.keyed_writer import KeyedStreamWriter
+from frazil.spark.streams.sink.source_writer import (
     StreamSourceWriter,
     checkpoint_in,
     place_options,
     stream_options,
 )
-from frazil.spark.streams.stream_reader import TableStreamReader
-from frazil.spark.streams.stream_spec import StreamSpec
+from frazil.spark.streams.source.stream_reader import TableStreamReader
+from frazil.spark.streams.source.stream_spec import StreamSpec
 from frazil.spark.tasks.stragglers import LINGER
 from frazil.spark.tasks.this_task import task_was_retried, this_task
 from frazil.spark.types.arrow_types import arrow_schema, for_spark

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.errors import InvalidInput
-from frazil.maintain.imports.source import SparkTables
+from frazil.maintain.migration.source import SparkTables
 from frazil.ops.engine import Engine, Frame, SparkSessions, ViewQuery
 from frazil.ops.frames import is_spark_frame
 from frazil.ops.session import Session
@@ -22,8 +22,8 @@ from frazil.spark.door.source_tables import SessionTables
 from frazil.spark.door.stream_read import stream_of
 from frazil.spark.door.view_query import query_frame
 from frazil.spark.read.view_refresh import refresh
-from frazil.spark.streams.many_tables import start_many
-from frazil.spark.streams.writer import SinkTable, TableStreamWriter, start
+from frazil.spark.streams.sink.many_tables import start_many
+from frazil.spark.streams.sink.writer import SinkTable, TableStreamWriter, start
 from frazil.spec.schema import Schema
 from frazil.stream.engine import StreamEngine
 from frazil.stream.sink.arguments import ManyTables, SinkArguments

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from frazil.catalog.names import identifier_parts
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.expr.sql_text import back_quoted
-from frazil.maintain.imports.source import Source, SourceFile, folder_values
+from frazil.maintain.migration.source import Source, SourceFile, folder_values
 from frazil.spark.types.spark_types import from_spark
 from frazil.storage.locations import normalise, scheme_of
 

@@ -15,8 +15,8 @@ from frazil.spark.door.read_target import ReadRequest, ReadTarget, locate
 from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.settings import all_settings, is_case_sensitive, session_zone
 from frazil.spark.host.workers import parallelism
-from frazil.spark.streams.stream_frame import stream_frame
-from frazil.spark.streams.stream_spec import StreamSpec
+from frazil.spark.streams.source.stream_frame import stream_frame
+from frazil.spark.streams.source.stream_spec import StreamSpec
 from frazil.spark.streams.stream_table import StreamTable
 from frazil.stream.source.options import KNOWN, StreamOptions, stream_options
 

@@ -21,9 +21,9 @@ from frazil.arrow.footers.parquet_footer import ParquetNode
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles
 from frazil.spark.deletes.native_deletes import EQUALITY, NONE, POSITIONS, kinds
+from frazil.spark.scan.file_columns import file_schemas, in_old_calendar, missing_columns
 from frazil.spark.scan.paths import Answers, is_hidden, jvm_can_open, spark_text
-from frazil.spark.scan.presence import file_schemas, in_old_calendar, missing_columns
-from frazil.spark.scan.shape import Shape, is_readable
+from frazil.spark.scan.read_schema import Shape, is_readable
 from frazil.spark.types.spark_types import contains
 from frazil.spec import types as i
 from frazil.spec.name_mapping import NameMapping, parse_name_mapping

@@ -24,7 +24,7 @@ from frazil.spark.host.jvm import Jvm, each, implementing
 from frazil.spark.host.jvm_plans import NodeKind, has_references, kind_of
 from frazil.spark.host.jvm_reads import FILE_INDEX, ParquetRelations
 from frazil.spark.scan.paths import path_text, spark_text
-from frazil.spark.scan.pushed import Pushed, filters_of
+from frazil.spark.scan.pushed_filters import Pushed, filters_of
 from frazil.storage.locations import local_path_of, scheme_of
 
 _LOG = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.commit.actions import Action, MetadataChange, RowDelta
 from frazil.commit.apply import apply_updates
 from frazil.commit.cleanup import remove
+from frazil.commit.file_checks import WrittenFor
 from frazil.commit.produce import parent_of
-from frazil.commit.written import WrittenFor
 from frazil.expr.nodes import AlwaysTrue, And, EqualTo, Expression, NullSafeEqualTo, Reference
 from frazil.ops.engine import Engine
 from frazil.ops.merge import stage_ready

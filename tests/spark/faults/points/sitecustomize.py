@@ -145,9 +145,9 @@ def announcements(module):
 
 
 PATCHES = {
-    "frazil.spark.streams.stream_planner": planner,
-    "frazil.spark.streams.source_writer": bare_sink,
-    "frazil.spark.streams.keyed_writer": bare_keyed_sink,
+    "frazil.spark.streams.source.stream_planner": planner,
+    "frazil.spark.streams.sink.source_writer": bare_sink,
+    "frazil.spark.streams.sink.keyed_writer": bare_keyed_sink,
     "frazil.catalog.path": path_catalog,
     "frazil.stream.partitions.directories.publish": folders,
     "frazil.stream.partitions.commit_hook": announcements,

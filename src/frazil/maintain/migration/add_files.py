@@ -1,0 +1,117 @@
+"""Add the Parquet files of a directory or of one of Spark's tables to a table without moving them
+(Java's procedure add_files).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from frazil.arrow.write.add_files import data_files_of
+from frazil.commit.file_checks import NotYetThere
+from frazil.errors import InvalidInput
+from frazil.maintain.current_state import newest_state
+from frazil.maintain.migration.source import Source
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.progress import ProgressCallback, progress
+from frazil.ops import stage
+from frazil.ops.in_process import IN_PROCESS
+from frazil.ops.preview import Preview
+from frazil.ops.target import WriteArguments
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.spec.transforms import IdentityTransform
+from frazil.storage import Storage, normalise
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AddFilesResult(ProcedureResult):
+    """Hold the result of add_files: the number of files that were added, and of the partitions that
+    they are in.
+    """
+
+    added_files_count: int = 0
+    changed_partition_count: int = 0
+
+
+def add_files(
+    table: MaintainedTable,
+    source: Source,
+    *,
+    partition_filter: Mapping[str, object] = {},
+    parallelism: int | None = None,
+    ignore_missing_files: bool = False,
+    dry_run: bool = False,
+    callback: ProgressCallback | None = None,
+) -> AddFilesResult:
+    """Add the files that match the filter, in one snapshot. Only footers are read, by `parallelism`
+    threads (None: one per core).
+    """
+    begun = time.monotonic()
+    table = newest_state(table, dry_run)
+    if parallelism is not None and parallelism < 1:
+        raise InvalidInput("Parallelism should be larger than 0")
+    paths = paths_to_add(
+        source, table.metadata, table.storage, partition_filter, ignore_missing_files
+    )
+    if dry_run:
+        with progress(len(paths), "footers read", callback) as shown:
+            entries = data_files_of(
+                paths, table.metadata, table.storage, parallelism, shown.advance
+            )
+        paths_added = frozenset(
+            normalise(f.file_path) for f in entries
+        )  # raises for files that are there already, as the commit would
+        Preview(table.metadata, table.storage).metadata([NotYetThere(paths_added, MAIN_BRANCH)])
+        partitions = len({f.partition for f in entries})
+        return AddFilesResult(
+            dry_run=True,
+            added_files_count=len(entries),
+            changed_partition_count=partitions,
+            seconds=time.monotonic() - begun,
+        )
+    operation = table.begin()
+    with operation, progress(len(paths), "footers read", callback) as shown:
+        to = operation.target(WriteArguments("append"), IN_PROCESS)
+        operation.add(stage.add_files(paths, to, workers=parallelism, on_file=shown.advance))
+    summary = operation.result.summary
+    return AddFilesResult(
+        added_files_count=int(summary.get("added-data-files", 0)),
+        changed_partition_count=int(summary.get("changed-partition-count", 0)),
+        seconds=time.monotonic() - begun,
+    )
+
+
+def paths_to_add(
+    source: Source,
+    metadata: TableMetadata,
+    storage: Storage,
+    partition_filter: Mapping[str, object] = {},
+    ignore_missing: bool = False,
+) -> list[str]:
+    """Return the paths of a source that fit the table's partitioning. Raises InvalidInput where the
+    values of folders would be lost.
+    """
+    schema, spec = metadata.schema(), metadata.spec()
+    identity_columns = {
+        schema.find_field(f.source_id).name
+        for f in spec.fields
+        if isinstance(f.transform, IdentityTransform)
+    }
+    if source.partition_columns and not spec.fields:
+        raise InvalidInput(
+            "Cannot add partitioned files to an unpartitioned table", table=metadata.location
+        )
+    if lost := [name for name in source.partition_columns if name not in identity_columns]:
+        raise InvalidInput(
+            f"The files in {source.location} are partitioned by {lost[0]}, by which the table is not.",
+            hint=f"Its identity partition fields are {', '.join(sorted(identity_columns)) or 'none'}.",
+            table=metadata.location,
+        )
+    files = source.chosen(partition_filter).files
+    if not files:
+        raise InvalidInput(
+            f"Cannot find any matching partitions in {source.location}.", table=metadata.location
+        )
+    return [f.path for f in files if not ignore_missing or storage.exists(f.path)]

@@ -1,0 +1,209 @@
+"""Write a stream to plain folders of Parquet files with Spark's own writer, each batch exactly
+once, and commit their partitions.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from frazil.errors import InvalidInput, Unsupported
+from frazil.spark.host import jvm
+from frazil.spark.streams.checkpoints import digest_of_batch
+from frazil.spark.streams.sink.files_query import FilesStreamWriter
+from frazil.spark.streams.sink.partition_commits import batch_watermark, require_watermark
+from frazil.stream.partitions.directories import announce, folder, publish
+from frazil.stream.partitions.options import (
+    PartitionCommitOptions,
+    is_partition_option,
+    partition_commit_options,
+)
+from frazil.stream.partitions.zones import zone_of
+
+_WRITER_OPTIONS = {
+    "compression": "compression",
+    "compression-codec": "compression",
+    "max-records-per-file": "maxRecordsPerFile",
+}
+_REWIND = "on-rewind"
+_TIMESTAMPS = ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+
+
+def write_stream_files(
+    frame: DataFrame,
+    path: Any,
+    format: str = "parquet",
+    partition_by: Sequence[str] = (),
+    policies: Sequence[Callable[[Any], object]] = (),
+    **options: Any,
+) -> DataStreamWriter:
+    """Write a streaming frame into folders, `path/dt=2026-01-01/part-….parquet`:
+    `frazil.write_stream_files(…).option( "checkpointLocation", …).start()`.
+
+    Each batch's rows are written once, however often it is replayed. `policies`: functions of a
+    PartitionContext that announce complete partitions; `options`: those of partition commit
+    (`sink.partition-commit.trigger`, …, with `_` for `-` and `.`), `compression`,
+    `max-records-per-file` and `on-rewind` (a batch before the last one published: `fail`, the
+    default, or `skip`). See docs/partition-commit.md. Raises InvalidInput, Unsupported before the
+    query starts.
+    """
+    if format.lower() != "parquet":
+        raise Unsupported(
+            f"write_stream_files writes Parquet, not {format}.",
+            hint="Leave format out.",
+            option="format",
+        )
+    if not jvm.is_classic(frame):
+        raise Unsupported(
+            "write_stream_files does not work on Spark Connect.",
+            hint="Use a session that is not remote.",
+        )
+    if not frame.isStreaming:
+        raise InvalidInput(
+            "write_stream_files takes a streaming frame.",
+            hint="frame.write.partitionBy(…).parquet(path) writes others.",
+        )
+    of_writer = {k: v for k, v in options.items() if k.replace("_", "-").lower() in _WRITER_OPTIONS}
+    rewind = {k: v for k, v in options.items() if k.replace("_", "-").lower() == _REWIND}
+    on_rewind = str(next(iter(rewind.values()), "fail")).lower()
+    if on_rewind not in ("fail", "skip"):
+        raise InvalidInput(f"on-rewind is fail or skip, not {on_rewind!r}.", option=_REWIND)
+    others = {k: v for k, v in options.items() if k not in of_writer and k not in rewind}
+    if unknown := [k for k in others if not is_partition_option(k)]:
+        hint = (
+            "Options are compression, max-records-per-file, on-rewind and those of partition commit "
+            "(sink.partition-commit.policy.kind, …); docs/partition-commit.md lists them."
+        )
+        raise InvalidInput(
+            f"Unknown option of write_stream_files: {unknown[0]}.", hint=hint, option=unknown[0]
+        )
+    chosen = partition_commit_options(others, policies)
+    place = folder.folder_at(path, _columns(frame, partition_by))
+    _check_watermark(frame, chosen, place.columns)
+    commit = announce.FolderCommit(place, chosen)
+    commit.check()
+    batches = _FolderBatches(
+        frame,
+        commit,
+        {_WRITER_OPTIONS[k.replace("_", "-").lower()]: v for k, v in of_writer.items()},
+        on_rewind,
+    )
+    return FilesStreamWriter(frame, commit, batches).foreachBatch(batches.write)
+
+
+def _columns(frame: DataFrame, partition_by: Sequence[str]) -> tuple[str, ...]:
+    names = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    if missing := [n for n in names if n not in frame.columns]:
+        raise InvalidInput(
+            f"partition_by names {missing[0]}, which is no column.",
+            hint=f"Columns: {', '.join(frame.columns)}.",
+        )
+    if names and len(names) == len(frame.columns):
+        hint = "Leave at least one column out of partition_by: values of partition columns stand in folder names only."
+        raise InvalidInput(
+            "partition_by names all columns: no column would be left for the files.", hint=hint
+        )
+    return names
+
+
+def _check_watermark(
+    frame: DataFrame, options: PartitionCommitOptions, columns: Sequence[str]
+) -> None:
+    name = options.watermark_column
+    if name is not None and (name not in frame.columns or name in columns):
+        fault = "is a partition column" if name in columns else "is no column"
+        hint = f"Name a column of timestamps or dates. Columns: {', '.join(c for c in frame.columns if c not in columns)}."
+        raise InvalidInput(
+            f"watermark-column: {name} {fault}.", hint=hint, option="watermark-column"
+        )
+    require_watermark(frame, options)
+
+
+@dataclass
+class _FolderBatches:
+    """Write the micro-batches of a query into folders; `write` is the function for foreachBatch.
+    `newest`: the newest batch of each query that was in the folder after the last batch in this
+    run, or when it began."""
+
+    frame: DataFrame
+    commit: announce.FolderCommit
+    writer_options: Mapping[str, Any] = field(default_factory=dict)
+    on_rewind: str = "fail"
+    newest: Mapping[str, int] = field(default_factory=dict)
+
+    def reload(self) -> None:
+        """Read which batches are in the folder."""
+        self.newest = self.commit.newest_batches()
+
+    def write(self, rows: DataFrame, batch_id: int) -> None:
+        place = self.commit.folder
+        query_id = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        if not query_id:
+            text = "Spark does not give the id of the streaming query, without which a batch cannot be written exactly once."
+            raise InvalidInput(text, hint="Start the writer that write_stream_files returns.")
+        watermark = batch_watermark(self.frame.sparkSession, query_id)
+        digest = digest_of_batch(self.frame.sparkSession, query_id, batch_id)
+        if publish.is_published(place, query_id, batch_id, self.on_rewind, digest):
+            # The rows are in their folders already, but Spark advances the watermark only over rows
+            # that it has read.
+            rows.write.format("noop").mode("append").save()
+        else:
+            self._publish(
+                rows,
+                publish.StagedBatch(
+                    query_id,
+                    batch_id,
+                    publish.staging_of(place, query_id, batch_id),
+                    watermark,
+                    digest,
+                ),
+            )
+        self.reload()
+        self.commit.commit_due(watermark)
+
+    def _publish(self, rows: DataFrame, batch: publish.StagedBatch) -> None:
+        place, options, staging = self.commit.folder, self.commit.options, batch.staging
+        try:
+            with _microseconds(rows.sparkSession):
+                rows.write.options(**self.writer_options).partitionBy(*place.columns).parquet(
+                    Path(staging).as_uri()
+                )
+            if options.watermark_column is not None:
+                zone = zone_of(options.zone)
+                assert zone is not None
+                newest = publish.newest_value_ms(staging, options.watermark_column, zone)
+                batch = replace(
+                    batch,
+                    watermark_ms=None if newest is None else newest - options.watermark_delay_ms,
+                )
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
+        publish.publish(place, batch, options, self.commit.clock)
+
+
+@contextmanager
+def _microseconds(spark: Any) -> Iterator[None]:
+    """Let Spark write timestamps as microseconds inside the block: its default, INT96, is
+    deprecated and has no statistics.
+
+    The setting is changed without the lock of `settings.temporarily`, under which the queries of a
+    process would wait for each other's batches. A query has a session of its own.
+    """
+    key, wanted = _TIMESTAMPS
+    before = spark.conf.get(key, None)
+    spark.conf.set(key, wanted)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, before)

@@ -1,0 +1,357 @@
+"""Start streaming writes into a table: each micro-batch is a DataFrame, written like any other by
+Spark's own Parquet writer.
+
+A batch is committed exactly once by the query's id and the batch's number. Spark gives both, and
+gives the same ones when it sends a batch again after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+from pyspark.sql import DataFrame
+
+from frazil.catalog import CatalogBackend, LoadedTable
+from frazil.commit.done_once import mark_name
+from frazil.errors import InvalidInput, NoSuchMethod, Unsupported
+from frazil.maintain.stream_upkeep.stream_tasks import upkeep
+from frazil.maintain.stream_upkeep.triggers import upkeep_options
+from frazil.ops.engine import Engine
+from frazil.ops.operation import writable
+from frazil.spark.host.jvm import is_classic
+from frazil.spark.host.settings import is_case_sensitive
+from frazil.spark.streams.checkpoints import digest_of_batch
+from frazil.spark.streams.sink.batch_rows import FrameRows
+from frazil.spark.streams.sink.partition_commits import (
+    announce_without_batches,
+    batch_watermark,
+    require_end,
+    require_watermark,
+)
+from frazil.spark.streams.sink.upkeep import UpkeepHook, with_usual_rewrite
+from frazil.spec.metadata import TableMetadata
+from frazil.stream.hooks import BatchHook, MicroBatch
+from frazil.stream.partitions.commit_hook import PartitionCommit, partition_commit_of
+from frazil.stream.sink.arguments import SinkArguments
+from frazil.stream.sink.batch import StreamSink, checked_options
+from frazil.stream.sink.options import key_ids, mode_of_table, named_mode
+from frazil.stream.sink.reduce import reduction
+
+_CHECKPOINT = ("checkpointlocation", "checkpoint_location", "checkpoint-location")
+_SPARKS_CHECKPOINT, _OF_SESSION = "checkpointLocation", "spark.sql.streaming.checkpointLocation"
+_QUERY = "sql.streaming.queryId"
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+_UNBOUNDED = "Unbounded data stream doesn't support overwrite operation."
+
+
+@dataclass(frozen=True)
+class SinkTable:
+    """Name the table that a stream is written to. `engine_of`: returns the engine of a session.
+    `shown`: called with each new state of the table."""
+
+    backend: CatalogBackend | None
+    loaded: LoadedTable
+    name: str
+    engine_of: Callable[[Any], Engine]
+    shown: Callable[[LoadedTable], object] = lambda _: None
+
+
+def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments) -> Any:
+    """Start the query. `writer`: Spark's DataStreamWriter, with its trigger, name and checkpoint.
+    Everything that can be checked is checked first."""
+    check_frame(frame, table.name)
+    backend = writable(table.backend, table.name)
+    output, mode = modes(
+        given.output_mode,
+        given.mode,
+        given.options,
+        partial(mode_of_table, given.options, table.loaded.metadata),
+    )
+    maintained, options_of_stream = upkeep_options(without_sparks(given.options))
+    partition_commit, others = partition_commit_of(options_of_stream, given.policies)
+    sensitive = is_case_sensitive(frame.sparkSession, given.case_sensitive)
+    options = checked_options(others, table.loaded, mode=mode, case_sensitive=sensitive)
+    if options.keyed:  # the frame must have the columns that the options name
+        columns = table.loaded.metadata.schema()
+        reduction(options, columns, key_ids(options, columns, sensitive), frame.columns, sensitive)
+    maintained = with_usual_rewrite(maintained, given.options, options, table.loaded.metadata)
+    if given.on_commit is not None and not callable(given.on_commit):
+        raise InvalidInput(
+            f"on_commit is a function that takes the batch's number and its CommitResult, not {given.on_commit!r}."
+        )
+    hooks: tuple[BatchHook, ...] = (
+        *given.hooks,
+        *(() if partition_commit is None else (partition_commit,)),
+    )
+    if (
+        maintained is not None
+    ):  # maintenance comes last, so that partition commit does not wait for it
+        engine_of_owner = partial(table.engine_of, frame.sparkSession)
+        hooks = (
+            *hooks,
+            UpkeepHook(upkeep(maintained, table.loaded.metadata), engine_of_owner, table.shown),
+        )
+    sink = StreamSink(
+        backend,
+        table.loaded,
+        table.name,
+        "",
+        options,
+        dict(given.snapshot_properties),
+        hooks,
+        given.on_commit,
+        table.shown,
+        given.case_sensitive,
+    )
+    batches = BatchWriter(sink, table.engine_of, frame.sparkSession)
+    if partition_commit is None:
+        require_checkpoint(frame.sparkSession, given.options, f"A stream into table {table.name}")
+        return writer.outputMode(output).foreachBatch(batches).start()
+    target = sink.where_to(table.engine_of(frame.sparkSession))
+    no_batch = MicroBatch("", -1, table.name, backend, target.branch, wap_id=target.wap_id)
+    partition_commit.check(table.loaded.metadata, no_batch)
+    require_watermark(frame, partition_commit.options)
+    require_end(partition_commit.options, given.ends)
+    require_checkpoint(frame.sparkSession, given.options, f"A stream into table {table.name}")
+    batches.reload()
+    query = writer.outputMode(output).foreachBatch(batches).start()
+    announce = partial(
+        _commit_partitions,
+        partition_commit,
+        replace(no_batch, query_id=query.id),
+        table.loaded,
+        batches,
+    )
+    announce_without_batches(
+        frame.sparkSession, query, announce, given.ends and partition_commit.options.end_input
+    )
+    return query
+
+
+def _commit_partitions(
+    partition_commit: PartitionCommit,
+    batch: MicroBatch,
+    table: LoadedTable,
+    batches: BatchWriter,
+    last: bool,
+) -> None:
+    """Commit the due partitions of a query that has no batch now, by the watermark of its last
+    batch. `last`: the input has ended.
+    """
+    if batches.watermark_ms is None and partition_commit.options.needs_watermark and not last:
+        return  # the branch's watermark may be that of another query, which is ahead
+    newest = batch.backend.load(table.identifier or (table.metadata.location,))
+    mark = mark_name(batch.query_id, batch.branch)
+    if last and newest.metadata.properties.get(mark) != batches.newest.properties.get(mark):
+        # the query's next run has begun to write, and partitions are complete when its input has
+        # ended
+        return
+    partition_commit.committed(replace(batch, watermark_ms=batches.watermark_ms, last=last), newest)
+
+
+def require_checkpoint(spark: Any, options: Mapping[str, Any], what: str) -> None:
+    """Raise InvalidInput if the query has no checkpoint folder. Spark would make a temporary one
+    for a foreachBatch: each start would be a new query, which writes all rows again."""
+    is_given = any(
+        k.lower() == _SPARKS_CHECKPOINT.lower() and v is not None for k, v in options.items()
+    )
+    if not is_given and not spark.conf.get(_OF_SESSION, None):
+        hint = 'Write .option("checkpointLocation", "…") before start(): without it a restart writes all rows again.'
+        raise InvalidInput(f"{what} needs a checkpoint location.", hint=hint)
+
+
+def check_frame(frame: DataFrame, name: str) -> None:
+    """Raise Unsupported for frames of Spark Connect, InvalidInput for frames that do not stream."""
+    if not is_classic(frame):
+        raise Unsupported(
+            f"A stream into table {name} cannot be written through Spark Connect: each batch would run on the server, without this "
+            "table's catalog.",
+            hint="Use a classic session, frazil.spark_session().",
+        )
+    if not frame.isStreaming:
+        raise InvalidInput(
+            "write_stream takes a streaming DataFrame.",
+            hint="t.append(frame) and t.upsert(frame) take this one.",
+        )
+
+
+def modes(
+    output: str | None, mode: str | None, options: Mapping[str, Any], of_table: Callable[[], str]
+) -> tuple[str, str]:
+    """Choose Spark's output mode and the write mode. Where one is not given it follows from the
+    other; where neither is, the table's properties give the write mode (`of_table`). Raises
+    InvalidInput if the two contradict each other."""
+    write = str(mode).lower() if mode is not None else named_mode(options)
+    output = output.lower() if output is not None else None
+    if write is None:
+        write = "complete" if output == "complete" else of_table()
+        if output == "update" and write == "append":
+            raise InvalidInput(
+                "Output mode update sends changed rows, which an append would double.",
+                hint="Use write-mode=upsert, with key-columns.",
+            )
+    if (write == "complete") != (output == "complete") and output is not None:
+        hint = "write-mode=complete goes with .outputMode('complete'), which replaces all rows with each batch."
+        text_of_spark = f"{_UNBOUNDED} " if write == "complete" else ""
+        raise InvalidInput(
+            f"{text_of_spark}Output mode {output} and write-mode={write} contradict each other.",
+            hint=hint,
+        )
+    if output == "update" and write in ("append", "overwrite"):
+        hint = "Output mode update sends the rows that changed: use write-mode=upsert, with key-columns."
+        raise InvalidInput(
+            f"Output mode update and write-mode={write} contradict each other.", hint=hint
+        )
+    return output or ("complete" if write == "complete" else "append"), write
+
+
+def without_sparks(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the sink: all but Spark's own and those that say where the table is."""
+    return {
+        k: v
+        for k, v in options.items()
+        if k.lower() not in (*_CHECKPOINT, "path", "queryname", "query_name")
+        and not k.lower().startswith("catalog.")
+    }
+
+
+def ends(trigger: Mapping[str, Any]) -> bool:
+    """Tell whether a query with this trigger ends when its input is read."""
+    return bool(trigger.get("availableNow") or trigger.get("once"))
+
+
+class BatchWriter:
+    """Write the micro-batches of a query, as the function for foreachBatch. If Spark does not know
+    that a batch was done, it sends it again under the same number.
+
+    `owner`: the session in which the query was defined. `watermark_ms`: that of the last batch in
+    this run, if there is a hook; None before the first batch.
+    """
+
+    def __init__(self, sink: StreamSink, engine_of: Callable[[Any], Engine], owner: Any):
+        self._sink, self._engine_of, self._owner = sink, engine_of, owner
+        self.watermark_ms: int | None = None
+
+    @property
+    def newest(self) -> TableMetadata:
+        """Return the state of the table after the last batch in this run; before the first one,
+        that which was loaded last.
+        """
+        return self._sink.table.metadata
+
+    def reload(self) -> None:
+        """Load the newest state of the table."""
+        self._sink.reload()
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        session: Any = frame.sparkSession
+        query_id = query_id_of(session)
+        if self._sink.query_id != query_id:
+            self._sink = replace(self._sink, query_id=query_id)
+        watermark = batch_watermark(self._owner, query_id) if self._sink.hooks else None
+        with adaptive(session, self._owner):
+            result = self._sink.commit(
+                batch_id,
+                FrameRows(frame, self._engine_of(session), self._sink.table.metadata),
+                watermark_ms=watermark,
+                digest=digest_of_batch(self._owner, query_id, batch_id),
+            )
+            self.watermark_ms = watermark
+            # the table has these rows already, but Spark advances watermark and state only over
+            # rows that it has read
+            if result.skipped:
+                frame.write.format("noop").mode("append").save()
+
+
+def query_id_of(session: Any) -> str:
+    """Return the id of the query whose batch runs in this thread. Raises InvalidInput if Spark does
+    not give it.
+    """
+    query_id = session.sparkContext.getLocalProperty(_QUERY)
+    if not query_id:
+        raise InvalidInput(
+            "Spark does not give the id of the streaming query, without which a batch cannot be committed exactly once."
+        )
+    return str(query_id)
+
+
+@contextmanager
+def adaptive(session: Any, owner: Any) -> Iterator[None]:
+    """Set adaptive execution inside the block as in the session in which the query was defined
+    (`owner`).
+
+    Spark turns adaptive execution off in a streaming query's own session, for the plan of the
+    stream. The write of a batch is an ordinary query, and adaptive execution keeps it from writing
+    one file per task and partition. No other query uses this session.
+    """
+    before, wanted = session.conf.get(_ADAPTIVE, None), str(owner.conf.get(_ADAPTIVE, "true"))
+    session.conf.set(_ADAPTIVE, wanted)
+    try:
+        yield
+    finally:
+        if before is None:
+            session.conf.unset(_ADAPTIVE)
+        else:
+            session.conf.set(_ADAPTIVE, before)
+
+
+class TableStreamWriter:
+    """Provide the DataStreamWriter that `write_stream` returns. `begin`: starts the query, given
+    Spark's own writer, the frame and the caller's arguments."""
+
+    def __init__(
+        self,
+        frame: DataFrame,
+        name: str,
+        given: SinkArguments,
+        begin: Callable[[Any, DataFrame, SinkArguments], Any],
+    ):
+        check_frame(frame, name)
+        self._frame, self._given, self._begin = frame, given, begin
+        own = frame.writeStream
+        self._own: Any = getattr(
+            own, "own", own
+        )  # in a prepared session this is Frazil's writer, which has Spark's in `own`
+        for key, value in given.options.items():
+            if key.lower() in _CHECKPOINT and value is not None:
+                self.option(_SPARKS_CHECKPOINT, str(value))
+
+    def option(self, key: str, value: Any) -> Self:
+        """Set an option of the sink, or Spark's checkpointLocation."""
+        if key.lower() in _CHECKPOINT:
+            key = _SPARKS_CHECKPOINT
+            self._own = self._own.option(key, value)
+        self._given = replace(self._given, options={**self._given.options, key: value})
+        return self
+
+    def options(self, **options: Any) -> Self:
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def outputMode(self, outputMode: str) -> Self:
+        self._given = replace(self._given, output_mode=outputMode)
+        return self
+
+    def trigger(self, **trigger: Any) -> Self:
+        self._own = self._own.trigger(**trigger)
+        self._given = replace(self._given, ends=ends(trigger))
+        return self
+
+    def queryName(self, queryName: str) -> Self:
+        self._own = self._own.queryName(queryName)
+        return self
+
+    def start(self, **options: Any) -> Any:
+        """Start the query and return its StreamingQuery."""
+        if options:
+            self.options(**options)
+        return self._begin(self._own, self._frame, self._given)
+
+    def __getattr__(self, name: str) -> Any:
+        hint = "Its methods are option, options, outputMode, trigger, queryName and start."
+        raise NoSuchMethod(f"The writer of a stream into a table has no method {name}.", hint=hint)
