@@ -24,6 +24,7 @@ rewrite_manifests expire_1000 orphan_20k
 stream_sink stream_source stream_source_limited cold_start
 format_scan_2col format_scan_all format_scan_filter bare_scan_all bare_scan_filter
 format_write_plain format_write_part bare_write_plain
+sql_scan_2col sql_scan_filter sql_write_plain sql_delete_mor sql_update_mor sql_merge_mor
 arrow_scan_2col arrow_scan_all arrow_scan_filter arrow_write_plain arrow_write_part
 arrow_mor_read_pos arrow_mor_read_dv arrow_mor_read_eq_100k arrow_mor_read_eq_5m
 arrow_delete_mor arrow_delete_cow arrow_merge_cow arrow_upsert_keys
@@ -37,6 +38,17 @@ SAME_AS = {
         f"{door}_{w}": w
         for door in ("format", "bare")
         for w in ("scan_2col", "scan_all", "scan_filter", "write_plain", "write_part")
+    },
+    **{
+        f"sql_{w}": w
+        for w in (
+            "scan_2col",
+            "scan_filter",
+            "write_plain",
+            "delete_mor",
+            "update_mor",
+            "merge_mor",
+        )
     },
     "append_latency_sqlite_10": "append_latency_10",
     "append_latency_sqlite_1000": "append_latency_1000",

@@ -32,7 +32,7 @@ def kind(workload):
     if workload == "mor_read_eq_5m":
         return "slow"
     words = workload.split("_")
-    return words[1] if words[0] in ("format", "bare", "arrow") else words[0]
+    return words[1] if words[0] in ("format", "bare", "arrow", "sql") else words[0]
 
 
 def stop(*_):

@@ -29,7 +29,12 @@ UNPRUNABLE = "cat = 'c7' and qty < 10"
 def open(b):
     """(a prepared session, a bare one beside it)"""
     bare = s.session()
-    return frazil.install(bare.newSession()), bare
+    prepared = bare.newSession()
+    for name, place in (("live", b.live), ("scratch", b.live / "scratch")):  # what SQL names
+        prepared.conf.set(f"spark.sql.catalog.{name}", "org.apache.iceberg.spark.SparkCatalog")
+        prepared.conf.set(f"spark.sql.catalog.{name}.type", "hadoop")
+        prepared.conf.set(f"spark.sql.catalog.{name}.warehouse", str(place))
+    return frazil.install(prepared), bare
 
 
 def version(sessions):
@@ -144,6 +149,62 @@ def small_files_5000(sessions, b):
             .collect()[0]
         )
     return {"check": kit.shown(*row)}
+
+
+# --- SQL
+# ------------------------------------------------------------------------------------------------
+
+
+def query(sessions, b, text):
+    """From a statement with a table's name to its one row, with nothing remembered from before."""
+    frazil.clear_caches()
+    with b.timed():
+        row = sessions[0].sql(text).collect()[0]
+    return {"check": kit.shown(*row)}
+
+
+def sql_scan_2col(sessions, b):
+    return query(sessions, b, "select sum(price), sum(qty) from live.fix.events")
+
+
+def sql_scan_filter(sessions, b):
+    return query(sessions, b, f"select count(*), sum(price) from live.fix.events where {HOUR}")
+
+
+def sql_write_plain(sessions, b):
+    table, where = created(b, "sql_write_plain", sessions[0].read.parquet(str(b.events)).schema)
+    frazil.clear_caches()
+    with b.timed():
+        sessions[0].sql(
+            f"insert into scratch.made.sql_write_plain select * from parquet.`{b.events}`"
+        )
+    return contents(table, where)
+
+
+def sql_change(sessions, b, name, statement):
+    properties = {f"write.{op}.mode": MOR for op in ("delete", "update", "merge")}
+    where = table_over(b, b.events, name, format_version=3, properties=properties)
+    frazil.clear_caches()
+    with b.timed():
+        sessions[0].sql(statement.format(table=f"scratch.made.{name}"))
+    return contents(frazil.load_table(str(where)), where)
+
+
+def sql_delete_mor(sessions, b):
+    return sql_change(sessions, b, "sql_delete_mor", f"delete from {{table}} where {kit.HIT}")
+
+
+def sql_update_mor(sessions, b):
+    statement = f"update {{table}} set price = price + 1 where {kit.HIT}"
+    return sql_change(sessions, b, "sql_update_mor", statement)
+
+
+def sql_merge_mor(sessions, b):
+    statement = (
+        f"merge into {{table}} t using parquet.`{b.changes / 'upserts'}` s on t.id = s.id "
+        "when matched then update set * when not matched then insert *"
+    )
+    return sql_change(sessions, b, "sql_merge_mor", statement)
 
 
 # --- reading with Arrow
