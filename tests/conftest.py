@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -48,10 +49,24 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+FEW = 6
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse tests that take a SparkSession, through whichever fixture, and are not marked `spark`;
-    property tests are long in `make soak`.
+    """Refuse tests that take a SparkSession, through whichever fixture, and are not marked `spark`.
+
+    Of a test with more than six cases `make test` tries a third, at least six, another third of
+    tables and catalogs in every test; the other cases, and long property tests, are `make soak`'s.
     """
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if "[" in item.nodeid and item.get_closest_marker("soak") is None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for name, those in cases.items():
+        one_of = min(3, max(1, len(those) // FEW))
+        for number, item in enumerate(those, zlib.crc32(name.encode())):
+            if number % one_of:
+                item.add_marker("soak")
     if SOAK:
         for item in items:
             if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
@@ -149,6 +164,31 @@ def spark(plain_spark: Any) -> Any:
     import frazil
 
     return frazil.install(plain_spark.newSession())
+
+
+@pytest.fixture(autouse=True)
+def no_views_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Drop the temporary views that a test leaves in the sessions that all tests share: they hide
+    tables of the same name from the tests after it.
+    """
+    shared = [
+        request.getfixturevalue(name)
+        for name in ("plain_spark", "spark")
+        if name in request.fixturenames
+    ]
+    before = [set(temporary_views(session)) for session in shared]
+    yield
+    for session, known in zip(shared, before, strict=True):
+        for name in set(temporary_views(session)) - known:
+            session.catalog.dropTempView(name)
+
+
+def temporary_views(session: Any) -> list[str]:
+    """The names of a session's temporary views; none of one that a test has stopped."""
+    if session._jsc.sc().isStopped():
+        return []
+    views = session._jsparkSession.sessionState().catalog().listLocalTempViews("*")
+    return [views.apply(n).table() for n in range(views.size())]
 
 
 @pytest.fixture(scope="session")
