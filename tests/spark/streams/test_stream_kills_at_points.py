@@ -62,7 +62,7 @@ rows of all its tables.
 """
 TABLES = {"many": tables_of("many"), "each": ("db.each", "db.each_too")}
 """Where a stream writes another table than that of its name."""
-SHORT = ("lookup", "each", "scan", "partitions", "files", "upkeep", "bare_append")
+SHORT = ("lookup", "scan", "partitions", "bare_append")
 """Of a run of `make test`."""
 
 
