@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import frazil
-from frazil.errors import NoSuchRefError, Unsupported
+from frazil.errors import InvalidInput, NoSuchRefError
 from frazil.spark.catalog.catalog import ServedCatalog
 from frazil.spark.catalog.proxy import SparkProxy
 
@@ -111,7 +111,7 @@ def test_a_new_session_of_a_prepared_one_knows_its_own_catalogs(spark, lake, t, 
 def test_errors_of_frazils_reach_the_caller_as_they_were_raised(spark, lake, t, caplog):
     with pytest.raises(NoSuchRefError, match="nope") as raised:
         spark.sql(f"SELECT * FROM {lake}.db.t VERSION AS OF 'nope'").collect()
-    with pytest.raises(Unsupported, match="only tables and branches take writes"):
+    with pytest.raises(InvalidInput, match="only tables and branches take writes"):
         spark.sql(f"INSERT INTO {lake}.db.t.files VALUES (1)")
     assert "py4j" not in str(raised.value).lower() and not caplog.records
 

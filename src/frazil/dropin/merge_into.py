@@ -9,22 +9,24 @@ from typing import Any
 
 from frazil.catalog.names import identifier_parts
 from frazil.dropin.names import is_ours
-from frazil.dropin.tables import open_table, split_branch
+from frazil.dropin.tables import open_table
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.sql_text import back_quoted
+from frazil.ops.named import is_location
 from frazil.rows import clauses
 from frazil.rows.assign import name_parts, typed_name
 from frazil.rows.clauses import Clause, Merge
+from frazil.scan.suffixes import split_location
 from frazil.spark.dml.merge_text import as_texts
+from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.table.table import Table
 
 
 def merge_into(spark_merge_into: Callable[..., Any], frame: Any, table: str, condition: Any) -> Any:
     """Return the merge builder: Frazil's for tables of Frazil's, else Spark's own."""
-    name, branch = split_branch(table)
     return (
-        MergeIntoWriter(frame, name, branch, condition)
-        if is_ours(frame.sparkSession, name)
+        MergeIntoWriter(frame, table, condition)
+        if is_ours(frame.sparkSession, table)
         else spark_merge_into(table, condition)
     )
 
@@ -34,8 +36,8 @@ class MergeIntoWriter:
     `t.id`, `id`) and the source by the names of the frame's columns; clauses of a kind are tried in
     the order given. `merge()` runs the merge and commits one snapshot."""
 
-    def __init__(self, frame: Any, table: str, branch: str | None, condition: Any):
-        self._frame, self._name, self._branch, self._condition = frame, table, branch, condition
+    def __init__(self, frame: Any, table: str, condition: Any):
+        self._frame, self._name, self._condition = frame, table, condition
         self._clauses: list[Clause] = []
         self._evolves = False
 
@@ -60,14 +62,14 @@ class MergeIntoWriter:
         """Run the merge and commit it as one snapshot. Raises InvalidInput for what Spark cannot
         resolve and for ambiguous matches.
         """
-        table = open_table(self._name, {}, self._frame.sparkSession)
-        parts = _parts(self._name, table)
+        table, branch = open_table(self._name, {}, self._frame.sparkSession)
+        parts = _parts(self._name, table, branch)
         resolved = tuple(_plain(c, parts, table) for c in self._clauses)
         merge = Merge(self._condition, resolved, back_quoted(parts), "", self._evolves)
         merge.check()
         merge = as_texts(self._frame, table.schema(), merge) or merge
         with table.transaction() as tx:
-            tx.do_merge(self._frame, merge, branch=self._branch or "main")
+            tx.do_merge(self._frame, merge, branch=branch or MAIN_BRANCH)
 
     def _with(self, clause: Clause) -> MergeIntoWriter:
         """Add a clause."""
@@ -131,13 +133,14 @@ class WhenNotMatchedBySource(_When):
         return self._writer._with(clauses.not_matched_by_source_delete(self._condition))
 
 
-def _parts(name: str, table: Table) -> list[str]:
+def _parts(name: str, table: Table, branch: str | None) -> list[str]:
     """Return by what name expressions call the target: catalog, namespace and name, as in Spark;
     for a location, its last part.
     """
-    if "/" in name:
-        return [name.rstrip("/").rpartition("/")[2]]
+    if is_location(name):
+        return [split_location(name)[0].rstrip("/").rpartition("/")[2]]
     typed, full = list(identifier_parts(name)), list(table.name())
+    typed = typed if branch is None else typed[:-1]
     return full if full[-len(typed) :] == typed else typed
 
 

@@ -42,7 +42,7 @@ class IcebergCatalog:
         Newly opened tables show it anyway.
         """
         if is_ours(self._spark, tableName):
-            refresh_views(open_table(tableName, {}, self._spark)._loaded)
+            refresh_views(open_table(tableName, {}, self._spark)[0]._loaded)
         else:
             self.spark_catalog.refreshTable(tableName)
 

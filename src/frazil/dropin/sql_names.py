@@ -13,17 +13,15 @@ from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.names import full_name
 from frazil.dropin.catalogs import served_catalogs
 from frazil.dropin.names import default_is_there, is_ours
-from frazil.dropin.tables import open_table, split_branch
-from frazil.errors import InvalidInput, NoSuchTableError
-from frazil.scan.snapshot_ref import selector_suffix
-from frazil.scan.suffixes import is_suffix
+from frazil.dropin.tables import open_table
+from frazil.ops.named import find_in
 from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.jvm_catalog import SESSION_CATALOG, current_catalog, current_namespace
 from frazil.spark.host.jvm_views import is_temporary_view
 from frazil.spark.host.settings import all_settings
 from frazil.sql.nodes import Name
 from frazil.table.catalog import Catalog
-from frazil.table.load import loaded_catalogs
+from frazil.table.load import loaded_catalogs, table_of
 from frazil.table.table import Table
 
 _PREFIX = "spark.sql.catalog."
@@ -57,8 +55,7 @@ class SessionNames:
         """Open a table, and return it with the branch that the name selects. Raises
         NoSuchTableError, and InvalidInput for what takes no writes."""
         if (within := self._within(name)) is None:
-            head, branch = split_branch(full_name(name))
-            return open_table(head, {}, self.spark), branch
+            return open_table(full_name(name), {}, self.spark)
         return _opened(*within)
 
     def catalogs(self) -> Collection[str]:
@@ -120,8 +117,7 @@ class ConnectNames:
         """Open a table, and return it with the branch that the name selects."""
         if (catalog := self._catalog(name)) is not None:
             return _opened(catalog, name[1:])
-        head, branch = split_branch(full_name(name))
-        return open_table(head, {}, self.spark), branch
+        return open_table(full_name(name), {}, self.spark)
 
     def catalogs(self) -> Collection[str]:
         """Return the names of the catalogs of `frazil.load_catalog(name, …)`."""
@@ -135,19 +131,8 @@ class ConnectNames:
 def _opened(catalog: Catalog, parts: Name) -> tuple[Table, str | None]:
     """Open a table of a catalog, and return it with the branch that the last part selects. Raises
     NoSuchTableError, and InvalidInput for what takes no writes."""
-    try:
-        return catalog.load_table(parts), None
-    except NoSuchTableError:
-        if len(parts) < 2 or not is_suffix(parts[-1]):
-            raise
-    table, selector = catalog.load_table(parts[:-1]), selector_suffix(parts[-1])
-    if not selector or "branch" not in selector:
-        hint = "Write to the table, or to a branch of it."
-        raise InvalidInput(
-            f"Cannot write to {full_name((catalog.name, *parts))}: only branches take writes.",
-            hint=hint,
-        )
-    return table, str(selector["branch"])
+    found = find_in(catalog._backend, parts)
+    return table_of(found), found.written_branch()
 
 
 def names_one_of(spark: Any, text: str) -> bool:

@@ -7,8 +7,9 @@ from __future__ import annotations
 from typing import Any
 
 from frazil.dropin.names import is_ours, led_to_ours
-from frazil.dropin.tables import create_empty, open_table, split_branch, with_branch
+from frazil.dropin.tables import create_empty, open_table, with_branch
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
+from frazil.ops.named import has_suffix
 from frazil.spark.door.doors import sink_table
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.streams.sink.writer import ends, start
@@ -152,15 +153,14 @@ class IcebergStreamWriter:
                 "A stream into an Iceberg table cannot be written through Spark Connect.",
                 hint="Use a classic session.",
             )
-        head, branch = split_branch(name)
         try:
-            table = open_table(head, self._options, spark)
+            table, branch = open_table(name, self._options, spark)
         except NoSuchTableError as e:
-            if not creates or branch:
+            if not creates or has_suffix(name):
                 e.advise("Make it first, or toTable(…) makes it.")
                 raise
-            create_empty(head, self._frame.schema, self._options, spark, self._partitions)
-            table = open_table(head, self._options, spark)
+            create_empty(name, self._frame.schema, self._options, spark, self._partitions)
+            table, branch = open_table(name, self._options, spark)
         self._check_layout(name, table)
         options = with_branch(self._options, branch)
         target = sink_table(table._backend, table._loaded, name)

@@ -8,13 +8,12 @@ from typing import Any
 
 from frazil.catalog import Committed, create_at
 from frazil.catalog.configuration import store_properties
-from frazil.catalog.names import full_name, identifier_parts
+from frazil.catalog.names import identifier_parts
 from frazil.dropin.catalogs import served_catalogs
 from frazil.dropin.names import catalog_of
-from frazil.errors import InvalidInput, NoSuchTableError, TableAlreadyExistsError, Unsupported
+from frazil.errors import InvalidInput, TableAlreadyExistsError, Unsupported
+from frazil.ops.named import find_in, find_table
 from frazil.ops.table_definition import table_metadata
-from frazil.scan.snapshot_ref import selector_suffix
-from frazil.scan.suffixes import is_suffix
 from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.host.jvm_plans import expression_sql, filter_condition
@@ -22,7 +21,8 @@ from frazil.spark.types.spark_types import time_enabled, to_spark
 from frazil.storage import absolute
 from frazil.table.catalog import Catalog
 from frazil.table.create import schema_of
-from frazil.table.load import at_location, load_catalog, load_table, resolve
+from frazil.table.engines import session_catalogs as active_session_catalogs
+from frazil.table.load import at_location, load_catalog, resolve, table_of
 from frazil.table.table import Table
 
 _CATALOG = "catalog."
@@ -46,25 +46,6 @@ def write_options(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def split_branch(name: str) -> tuple[str, str | None]:
-    """Split `db.t.branch_audit` (or `/path#branch_audit`) into ("db.t", "audit"). Raises
-    InvalidInput for a tag or snapshot, which cannot be written to."""
-    if "/" in name:
-        head, _, last = name.rpartition("#")
-    else:
-        *above, last = identifier_parts(name)
-        head = full_name(above) if len(above) > 1 else ""
-    selector = selector_suffix(last) if head else None
-    if not selector:
-        return name, None
-    if "branch" not in selector:
-        raise InvalidInput(
-            f"Cannot write to {name!r}: only branches take writes.",
-            hint="Write to the table, or to a branch of it.",
-        )
-    return head, str(selector["branch"])
-
-
 def with_branch(options: Mapping[str, Any], branch: str | None) -> dict[str, Any]:
     """Return the options of a write with the branch that the table's name selects, if it does.
     Raises InvalidInput where an option names another one."""
@@ -79,29 +60,20 @@ def with_branch(options: Mapping[str, Any], branch: str | None) -> dict[str, Any
     return {**{k: v for k, v in options.items() if k.lower() != "branch"}, "branch": branch}
 
 
-def open_table(name: str, options: Mapping[str, Any], spark: Any = None) -> Table:
-    """Open the table to write to. `spark`: the session whose catalogs apply; default: the running
-    one. Raises InvalidInput for a metadata table, NoSuchTableError."""
+def open_table(
+    name: str, options: Mapping[str, Any], spark: Any = None
+) -> tuple[Table, str | None]:
+    """Open the table to write to, and return it with the branch that its name selects. `spark`: the
+    session whose catalogs apply; default: the running one. Raises InvalidInput for what takes no
+    writes (a metadata table, a tag, a snapshot), NoSuchTableError."""
     properties = catalog_options(options)
-    in_session = None if spark is None else _of_session(spark, name, properties)
-    if spark is not None and "/" in name:
-        properties = store_properties(name, properties, session_catalogs(spark))
-    try:
-        table = (
-            load_table(name, **properties)
-            if in_session is None
-            else in_session[0].load_table(in_session[1])
-        )
-    except NoSuchTableError as e:
-        if is_suffix(name.rpartition("#")[2] if "/" in name else identifier_parts(name)[-1]):
-            raise InvalidInput(
-                f"Cannot write to {name!r}: it is a metadata table, or there is no such table.",
-                table=name,
-            ) from e
-        raise
-    if not isinstance(table, Table):
-        raise InvalidInput(f"Cannot write to {name!r}: it is a metadata table.")
-    return table
+    if spark is not None and (of_session := _of_session(spark, name, properties)) is not None:
+        catalog, parts = of_session
+        found = find_in(catalog._backend, parts, name)
+    else:
+        settings = active_session_catalogs() if spark is None else session_catalogs(spark)
+        found = find_table(name, properties, settings)
+    return table_of(found), found.written_branch()
 
 
 def _of_session(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from frazil.dropin.names import is_ours, led_to_ours
-from frazil.dropin.tables import create, insert, is_dynamic, open_table, split_branch, with_branch
+from frazil.dropin.tables import create, insert, is_dynamic, open_table, with_branch
 from frazil.errors import (
     InvalidInput,
     NoSuchTableError,
@@ -160,10 +160,8 @@ class IcebergWriter:
 
     def _open(self, name: str) -> tuple[Any, dict[str, Any]]:
         """Open a table, and return it with the options and the branch of its name."""
-        head, branch = split_branch(name)
-        return open_table(head, self._options, self._frame.sparkSession), with_branch(
-            self._options, branch
-        )
+        table, branch = open_table(name, self._options, self._frame.sparkSession)
+        return table, with_branch(self._options, branch)
 
     def _check_partitions(self, name: str, table: Any) -> None:
         """Refuse, as Spark does, a partitionBy that is not the table's partitioning."""

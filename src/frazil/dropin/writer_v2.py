@@ -10,7 +10,6 @@ from frazil.dropin.tables import (
     create,
     insert,
     open_table,
-    split_branch,
     sql_of,
     term_of,
     with_branch,
@@ -169,7 +168,7 @@ class IcebergWriterV2:
     def _write(self, verb: str, *condition: Any, **overwrite_args: bool) -> None:
         """Write to an existing table, in Frazil or by Spark's own writer."""
         spark = self._frame.sparkSession
-        name, branch = split_branch(self._table)
+        name = self._table
         if not is_ours(spark, name):
             with led_to_ours(
                 spark,
@@ -179,7 +178,7 @@ class IcebergWriterV2:
                 getattr(self._spark_writer(), verb)(*condition)
             return
         try:
-            table = open_table(name, self._options, spark)
+            table, branch = open_table(name, self._options, spark)
         except NoSuchTableError as e:
             raise NoSuchTableError(e.message, hint="create() makes a new table.", table=name) from e
         self._check_existing(name)

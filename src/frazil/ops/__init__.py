@@ -18,6 +18,7 @@ __all__ = [
     "in_process",
     "merge",
     "metadata_changes",
+    "named",
     "operation",
     "preview",
     "reading",

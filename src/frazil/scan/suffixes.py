@@ -4,16 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from frazil.errors import InvalidInput, NoSuchTableError
+from frazil.errors import InvalidInput
 from frazil.scan.inspect import METADATA_TABLES, TIME_TRAVEL_TABLES
 from frazil.scan.snapshot_ref import selector_suffix
 
 CHANGES = "changes"
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -27,31 +26,6 @@ class Suffixes:
 
 def is_suffix(text: str) -> bool:
     return text.lower() in (*METADATA_TABLES, CHANGES) or selector_suffix(text) is not None
-
-
-def _no_suffix(parts: Sequence[str]) -> str:
-    """Make the hint for a name whose last part follows the name of a table but is not a suffix."""
-    table_names = ", ".join((*METADATA_TABLES, CHANGES))
-    return f"{'.'.join(parts[:-1])} is a table, and {parts[-1]!r} is not one of its metadata tables: {table_names}."
-
-
-def load_named(
-    parts: tuple[str, ...],
-    load: Callable[[tuple[str, ...]], T],
-    exists: Callable[[tuple[str, ...]], bool],
-    name: str,
-) -> tuple[T, list[str]]:
-    """Load the table that a name means in its catalog, and return it with the suffixes of the name:
-    none, or the last part where the name as a whole is no table. `name`: the whole name, for
-    errors. Raises NoSuchTableError."""
-    try:
-        return load(parts), []
-    except NoSuchTableError as e:
-        if len(parts) < 3 or not is_suffix(parts[-1]):
-            if len(parts) > 2 and exists(parts[:-1]):
-                raise NoSuchTableError(e.message, hint=_no_suffix(parts), table=name) from e
-            raise
-    return load(parts[:-1]), [parts[-1]]
 
 
 def split_location(location: str) -> tuple[str, list[str]]:

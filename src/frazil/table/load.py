@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from frazil.catalog import first_found, load_backend, meanings
-from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, store_properties
+from frazil.catalog import load_backend, meanings
+from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.names import full_name, identifier_parts
-from frazil.catalog.path import load_location
 from frazil.errors import InvalidInput, Unsupported
-from frazil.scan.suffixes import CHANGES, load_named, read_suffixes, split_location
+from frazil.ops.named import FoundTable, find_table
+from frazil.scan.suffixes import CHANGES
 from frazil.table.catalog import Catalog
 from frazil.table.changelog import ChangesScan
 from frazil.table.engines import session_catalogs
@@ -67,14 +67,19 @@ def load_table(identifier: str | tuple[str, ...], **properties: Any) -> Table:
     """
     if (catalog := properties.get("catalog")) is not None:
         raise _catalog_argument_error(identifier, catalog)
-    if isinstance(identifier, str) and ("/" in identifier or identifier.startswith("file:")):
-        location, suffixes = split_location(identifier)
-        table = at_location(location, **properties)
-        return cast(Table, _viewed(table, location, suffixes)) if suffixes else table
-    candidates = meanings(identifier, properties, spark_conf=session_catalogs())
-    return first_found(
-        candidates, lambda name, rest: _in_catalog(load_catalog(name, **properties), rest)
+    found = find_table(
+        identifier,
+        properties,
+        session_catalogs(),
+        lambda name: load_catalog(name, **properties)._backend,
     )
+    table = table_of(found)
+    return cast(Table, _viewed(table, found)) if found.suffixes else table
+
+
+def table_of(found: FoundTable) -> Table:
+    """Return the table that a name means, without what its suffixes select."""
+    return Table(found.backend, found.loaded, found.place)
 
 
 def _catalog_argument_error(identifier: str | tuple[str, ...], catalog: object) -> InvalidInput:
@@ -91,21 +96,16 @@ def _catalog_argument_error(identifier: str | tuple[str, ...], catalog: object) 
     return InvalidInput("load_table takes no catalog=.", hint=hint)
 
 
-def _in_catalog(catalog: Catalog, parts: tuple[str, ...]) -> Table:
-    table, suffixes = load_named(parts, catalog.load_table, catalog.table_exists, full_name(parts))
-    return cast(Table, _viewed(table, full_name(table.name()), suffixes)) if suffixes else table
-
-
-def _viewed(table: Table, name: str, suffixes: list[str]) -> MetadataTable | ChangesScan:
+def _viewed(table: Table, found: FoundTable) -> MetadataTable | ChangesScan:
     """Return the metadata table or changelog that the suffixes of a table's name select."""
-    selected = read_suffixes(suffixes, name)
+    name, selected = found.place, found.selected()
     if selected.view == CHANGES:
         return table.changes()
     if selected.view is None:
         selectors = ", ".join(f"{k}={v!r}" for k, v in selected.selectors.items())
         hint = f"frazil.load_table({name!r}).scan({selectors}) reads it."
         raise Unsupported(
-            f"{', '.join(suffixes)} selects a snapshot; load_table returns tables.",
+            f"{', '.join(found.suffixes)} selects a snapshot; load_table returns tables.",
             hint=hint,
             table=name,
         )
@@ -114,11 +114,7 @@ def _viewed(table: Table, name: str, suffixes: list[str]) -> MetadataTable | Cha
 
 def at_location(location: str, **properties: Any) -> Table:
     """Load the path table at a location, or open one metadata file read-only."""
-    of_store = store_properties(
-        location, {k: str(v) for k, v in properties.items()}, session_catalogs()
-    )
-    backend, loaded = load_location(location, of_store)
-    return Table(backend, loaded, location)
+    return table_of(find_table(location, properties, session_catalogs()))
 
 
 def resolve(

@@ -8,10 +8,9 @@ reads as `Table.to_spark` does. For any other statement, and for writes, it is a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from frazil.catalog import LoadedTable
 from frazil.catalog.names import full_name
 from frazil.errors import (
     InvalidInput,
@@ -24,7 +23,7 @@ from frazil.errors import (
     TableAlreadyExistsError,
     Unsupported,
 )
-from frazil.scan.suffixes import load_named
+from frazil.ops.named import FoundTable, find_in
 from frazil.spark.catalog.functions import function_names, function_of
 from frazil.spark.catalog.procedures import UnboundProcedure, procedure_names, procedure_of
 from frazil.spark.catalog.protocol import Calls, Parts, TableDefinition
@@ -35,9 +34,8 @@ from frazil.spark.catalog.views import ServedViews
 from frazil.spark.door.read_target import (
     STATE_OPTIONS,
     ReadRequest,
-    ReadTarget,
     read_request,
-    with_suffixes,
+    target_of,
 )
 from frazil.spark.host import jvm_errors, jvm_relations
 from frazil.spark.host.jvm import implementing
@@ -129,15 +127,13 @@ class ServedCatalog(ServedViews):
 
     def _load(self, parts: Parts, *how: Any) -> Any:
         request, asked = self.types.table_request(*how), self.types.asked()
-        loaded, suffixes = self._find(parts)
-        named = (self.calls.name, *parts)
-        own, name = parts[: len(parts) - len(suffixes)], full_name(named)
+        found = self._find(parts)
+        loaded, named, name = found.loaded, (self.calls.name, *parts), found.name
+        own = parts[: len(parts) - len(found.suffixes)]
         if request.writes:
-            branch = _written_branch(
-                with_suffixes(ReadTarget(name, loaded, ReadRequest(name)), suffixes), name
-            )
+            branch = _written_branch(found)
             return ServedTable(self.types, self.spark, self.calls, own, loaded, branch)
-        if not asked.as_relation and not suffixes:
+        if not asked.as_relation and not found.suffixes:
             return ServedTable(self.types, self.spark, self.calls, own, loaded)
         options = {**request.options, **stated_options(self.spark, asked, named)}
         read = (
@@ -153,21 +149,16 @@ class ServedCatalog(ServedViews):
                 table=name,
             )
         selectors = {**read.selectors, **request.selectors}
-        target = with_suffixes(
-            ReadTarget(name, loaded, read, None, selectors, self.calls.backend), suffixes
-        )
+        target = target_of(found, read, selectors)
         if not asked.as_relation:
             return ShownTable(self.types, self.spark, name, shown_columns(self.spark, target))
         return self._relations.of(target, asked, parts)
 
-    def _find(self, parts: Parts) -> tuple[LoadedTable, list[str]]:
-        """Load the table that a name means, and return it with the suffixes of the name."""
+    def _find(self, parts: Parts) -> FoundTable:
+        """Find the table that a name means in this catalog."""
         if len(parts) < 2:
             raise NoSuchTableError(f"{full_name(parts)} has no namespace.", table=full_name(parts))
-        backend = self.calls.backend
-        return load_named(
-            parts, backend.load, backend.table_exists, full_name((self.calls.name, *parts))
-        )
+        return find_in(self.calls.backend, parts, full_name((self.calls.name, *parts)))
 
     def loadChangelog(self, identifier: Any, context: Any, options: Any) -> Any:
         raise Unsupported(
@@ -327,19 +318,14 @@ class ServedCatalog(ServedViews):
             raise jvm_errors.namespace_not_empty(jvm, namespace) from error
 
 
-def _written_branch(target: ReadTarget, name: str) -> str | None:
-    """Return the branch that the suffix of a name selects for a write. Raises Unsupported for what
-    cannot be written to, and NoSuchRefError for a branch that does not exist: SQL creates no branch
-    by writing to it."""
-    selectors: Mapping[str, Any] = target.selectors
-    if target.metadata_table is not None or set(selectors) - {"branch"}:
-        raise Unsupported(
-            f"Cannot write to {name}: only tables and branches take writes.", table=name
-        )
-    branch: str | None = selectors.get("branch")
-    if branch not in (None, MAIN_BRANCH, *target.loaded.metadata.refs):
+def _written_branch(found: FoundTable) -> str | None:
+    """Return the branch that a write goes to. Raises NoSuchRefError for one that does not exist:
+    SQL creates no branch by writing to it."""
+    branch = found.written_branch()
+    if branch not in (None, MAIN_BRANCH, *found.loaded.metadata.refs):
         hint = f"ALTER TABLE … CREATE BRANCH {branch} makes it."
-        raise NoSuchRefError(f"Cannot use branch (does not exist): {branch}", hint=hint, table=name)
+        text = f"Cannot use branch (does not exist): {branch}"
+        raise NoSuchRefError(text, hint=hint, table=found.place)
     return branch
 
 

@@ -12,12 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from frazil.catalog import CatalogBackend, LoadedTable, first_found, load_backend, meanings
-from frazil.catalog.configuration import store_properties
-from frazil.catalog.path import load_location
+from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.catalog.planning import planner_of
 from frazil.catalog.reporting import reporter_of
 from frazil.errors import InvalidInput, Unsupported
+from frazil.ops.named import FoundTable, find_table
 from frazil.ops.reading import RowsReading
 from frazil.ops.reading_changelog import ChangelogReading
 from frazil.scan.changelog_range import ChangelogRange
@@ -25,7 +24,7 @@ from frazil.scan.inspect import metadata_table
 from frazil.scan.options import SPLIT_OPTIONS
 from frazil.scan.read_hints import VECTORIZATION, VECTORIZED, ReadHint, check_hints
 from frazil.scan.snapshot_ref import selector_options, tagged_snapshot_id
-from frazil.scan.suffixes import CHANGES, load_named, read_suffixes, split_location
+from frazil.scan.suffixes import CHANGES
 from frazil.spec.metadata import TableMetadata
 
 _SELECTORS = ("snapshot-id", "as-of-timestamp", "branch", "tag", "versionasof", "timestampasof")
@@ -273,44 +272,32 @@ def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> ReadTarget:
 
     Raises NoSuchTableError, and InvalidInput for selectors that contradict each other.
     """
-    if "/" in request.path:
-        location, suffixes = split_location(request.path)
-        backend, loaded = load_location(
-            location, store_properties(location, request.catalog, spark_conf)
-        )
-        return with_suffixes(
-            ReadTarget(location, loaded, request, None, request.selectors, backend), suffixes
-        )
-    properties: dict[str, Any] = dict(request.catalog)
-
-    def look(catalog: str | None, rest: tuple[str, ...]) -> ReadTarget:
-        backend = load_backend(catalog, spark_conf=spark_conf, **properties)
-        loaded, suffixes = load_named(rest, backend.load, backend.table_exists, request.path)
-        return with_suffixes(
-            ReadTarget(request.path, loaded, request, None, request.selectors, backend), suffixes
-        )
-
-    return first_found(meanings(request.path, properties, spark_conf=spark_conf), look)
+    return target_of(find_table(request.path, request.catalog, spark_conf), request)
 
 
-def with_suffixes(target: ReadTarget, texts: list[str]) -> ReadTarget:
-    """Apply the suffixes of a name, such as `branch_audit` or `files`. Raises InvalidInput where
-    options contradict them.
+def target_of(
+    found: FoundTable, request: ReadRequest, selectors: Mapping[str, Any] | None = None
+) -> ReadTarget:
+    """Join a request with the table that was found and the suffixes of its name. `selectors`: of
+    the snapshot; default: the request's. Raises InvalidInput where options contradict suffixes.
     """
-    follows = set(target.selectors) == {"branch"} and [t.lower() for t in texts] == [CHANGES]
-    suffixes = read_suffixes(texts, target.name, {} if follows else target.selectors)
-    if suffixes.view != CHANGES:
-        _check_rows(target.request)
-        if suffixes.view is not None and target.request.is_range:
+    given = request.selectors if selectors is None else selectors
+    follows = set(given) == {"branch"} and [t.lower() for t in found.suffixes] == [CHANGES]
+    chosen = found.selected({} if follows else given)
+    if chosen.view != CHANGES:
+        _check_rows(request)
+        if chosen.view is not None and request.is_range:
             raise InvalidInput(
-                f"The metadata table {suffixes.view} has no incremental reads.", table=target.name
+                f"The metadata table {chosen.view} has no incremental reads.", table=found.place
             )
-        if suffixes.view is not None and (
-            split := [k for k in SPLIT_OPTIONS if k in target.request.split]
-        ):
-            text = f"Read option {split[0]!r} means nothing to the metadata table {suffixes.view}, which is read as a whole."
-            raise InvalidInput(text, hint="Leave it out.", table=target.name)
-    request = target.request.with_ids(target.loaded.metadata)
-    return replace(
-        target, request=request, metadata_table=suffixes.view, selectors=suffixes.selectors
+        if chosen.view is not None and (split := [k for k in SPLIT_OPTIONS if k in request.split]):
+            text = f"Read option {split[0]!r} means nothing to the metadata table {chosen.view}, which is read as a whole."
+            raise InvalidInput(text, hint="Leave it out.", table=found.place)
+    return ReadTarget(
+        found.place,
+        found.loaded,
+        request.with_ids(found.loaded.metadata),
+        chosen.view,
+        chosen.selectors,
+        found.backend,
     )
