@@ -11,6 +11,7 @@ __all__ = [
     "above",
     "data_file",
     "ddl",
+    "fact_tree",
     "kinds",
     "manifest",
     "metadata",

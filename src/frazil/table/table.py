@@ -21,6 +21,7 @@ from frazil.ops.session import Session
 from frazil.report.table_report import TableReport, report_of
 from frazil.scan.changelog_range import ChangelogRange
 from frazil.scan.snapshot_ref import tagged_snapshot_id
+from frazil.spec.fact_tree import html_of, text_of
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.schema import Schema
@@ -499,10 +500,10 @@ class Table(CommittingVerbs):
     # --- display and comparison
 
     def __repr__(self) -> str:
-        return overview.text(self._name, self.metadata, self.metadata_location)
+        return text_of(overview.tree(self._name, self.metadata, self.metadata_location))
 
     def _repr_html_(self) -> str:
-        return overview.as_html(self._name, self.metadata, self.metadata_location)
+        return html_of(overview.tree(self._name, self.metadata, self.metadata_location))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the table by its name and the settings of its catalog without secrets (a table

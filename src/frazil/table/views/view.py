@@ -11,10 +11,11 @@ from frazil.catalog.views import LoadedView
 from frazil.errors import Unsupported
 from frazil.ops.engine import Frame, ViewQuery
 from frazil.ops.session import Session
+from frazil.spec.fact_tree import html_of, text_of
 from frazil.spec.schema import Schema
 from frazil.spec.view import SQLViewRepresentation, ViewHistoryEntry, ViewMetadata, ViewVersion
 from frazil.table import engines
-from frazil.table.shown import view_text
+from frazil.table.shown import view_overview
 
 Resolver = Callable[
     [Session | None, ViewVersion, tuple[str, ...], tuple[str, ...]], Frame | tuple[str, ...]
@@ -38,7 +39,10 @@ class View:
     _resolver: Resolver = field(repr=False, compare=False)
 
     def __repr__(self) -> str:
-        return view_text.text(self._full_name, self.metadata)
+        return text_of(view_overview.tree(self._full_name, self.metadata))
+
+    def _repr_html_(self) -> str:
+        return html_of(view_overview.tree(self._full_name, self.metadata))
 
     def name(self) -> tuple[str, ...]:
         """Return the identifier of the view."""
