@@ -4,6 +4,7 @@ columns of Java's procedures.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
@@ -14,9 +15,12 @@ from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.maintain.html_tables import html_of_arrow, html_table
 from frazil.ops.engine import Engine
 from frazil.ops.operation import TableOperation, writable
+from frazil.spec import logs
 from frazil.spec.metadata import TableMetadata
 from frazil.storage import Storage
 from frazil.tasks.runner import Runner
+
+_log = logging.getLogger("frazil.maintain")
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,15 @@ class ProcedureResult:
         }
         numbers = ", ".join(f"{name}={_shown(name, value)}" for name, value in values.items())
         return f"{type(self).__name__}({'dry run' if self.dry_run else 'done'}: {numbers or 'nothing to do'}, seconds={self.seconds:,.2f})"
+
+
+def log_result(table: str, procedure: str, result: ProcedureResult, **more: Any) -> None:
+    """Log what a procedure did to a table, or would do (`dry_run`)."""
+    if _log.isEnabledFor(logging.INFO):
+        extra = logs.facts(
+            table, procedure, seconds=result.seconds, result=result.to_dict(), **more
+        )
+        _log.info("Maintenance of %s: %s: %s", table, procedure, result, extra=extra)
 
 
 def _shown(name: str, value: Any) -> str:

@@ -13,6 +13,7 @@ __all__ = [
     "ddl",
     "fact_tree",
     "kinds",
+    "logs",
     "manifest",
     "metadata",
     "misspelt_properties",
