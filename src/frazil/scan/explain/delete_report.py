@@ -104,6 +104,7 @@ class ExplainedDelete:
 
     @property
     def applies(self) -> bool:
+        """Tell whether it applies to some data file of the plan."""
         return self.reason is None
 
     @property

@@ -50,14 +50,17 @@ class View:
 
     @property
     def metadata(self) -> ViewMetadata:
+        """Return the metadata of the view, as it was loaded."""
         return self._loaded.metadata
 
     @property
     def metadata_location(self) -> str:
+        """Return the location of the metadata file; empty where there is none."""
         return self._loaded.metadata_location
 
     @property
     def properties(self) -> dict[str, str]:
+        """Return the properties, as a copy."""
         return dict(self.metadata.properties)
 
     @property
@@ -66,18 +69,23 @@ class View:
         return list(self.metadata.versions)
 
     def location(self) -> str:
+        """Return the location of the view's directory."""
         return self.metadata.location
 
     def uuid(self) -> uuid.UUID:
+        """Return the UUID of the view."""
         return uuid.UUID(self.metadata.view_uuid)
 
     def schema(self) -> Schema:
+        """Return the schema of the current version."""
         return self.metadata.schema()
 
     def schemas(self) -> dict[int, Schema]:
+        """Return all schemas by id."""
         return {s.schema_id: s for s in self.metadata.schemas}
 
     def current_version(self) -> ViewVersion:
+        """Return the current version."""
         return self.metadata.current_version()
 
     def version(self, version_id: int) -> ViewVersion | None:
