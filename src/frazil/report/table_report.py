@@ -39,8 +39,8 @@ class TableReport:
         return f'<iframe title="Report of {title}" srcdoc="{page}" style="width:100%;height:720px;border:0"></iframe>'
 
     def __repr__(self) -> str:
-        facts = FactNode(f"Report of {self.health.name}", self.health.facts)
-        return f"{text_of(facts)}\n{self.health.findings!r}"
+        health = self.health
+        return text_of(FactNode(f"Report of {health.name}", health.facts, (health.findings.tree,)))
 
 
 def report_of(table: MaintainedTable) -> TableReport:
