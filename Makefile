@@ -22,7 +22,7 @@ export TZ := UTC
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup peers fetch demo demo-stream demo-cluster test quick test-all test-next check bench soak lock clean
+.PHONY: help setup peers fetch demo demo-stream demo-cluster test quick test-all test-next check docs bench soak lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 12
@@ -77,6 +77,9 @@ check: setup  ## ruff (lint and format), mypy --strict, imports one way, a repor
 	$(VENV)/bin/mypy
 	$(PY) -m pytest -q tests/house
 	@$(PY) tests/house/sizes.py
+
+docs: setup  ## the reference of all public classes and functions, from their docstrings, in build/docs
+	@$(PY) -m tests.house.public_docs build/docs
 
 bench: peers  ## side by side with Spark, Java Iceberg and PyIceberg (SCALE=small|full DATA=folder ARGS="--workloads scan")
 	@CACHE=$(CACHE) PY=$(PY) bench/all.sh $(ARGS)

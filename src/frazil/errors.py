@@ -165,15 +165,15 @@ class AlreadyExists(InvalidInput):
 
 
 class TableAlreadyExistsError(AlreadyExists):
-    pass
+    """Report that a table, or a view, of that name exists."""
 
 
 class NamespaceAlreadyExistsError(AlreadyExists):
-    pass
+    """Report that a namespace of that name exists."""
 
 
 class ViewAlreadyExistsError(AlreadyExists):
-    pass
+    """Report that a view, or a table, of that name exists."""
 
 
 class FileAlreadyExistsError(AlreadyExists, FileExistsError):
@@ -181,7 +181,7 @@ class FileAlreadyExistsError(AlreadyExists, FileExistsError):
 
 
 class NamespaceNotEmptyError(InvalidInput):
-    pass
+    """Refuse to drop a namespace that still has tables, views or namespaces."""
 
 
 class NotInstalledError(InvalidInput, ImportError):
@@ -193,27 +193,27 @@ class NotFound(FrazilError):
 
 
 class NoSuchTableError(NotFound):
-    pass
+    """Report that a table does not exist."""
 
 
 class NoSuchNamespaceError(NotFound):
-    pass
+    """Report that a namespace does not exist."""
 
 
 class NoSuchViewError(NotFound):
-    pass
+    """Report that a view does not exist."""
 
 
 class NoSuchSnapshotError(NotFound):
-    pass
+    """Report that a snapshot does not exist, or has expired."""
 
 
 class NoSuchRefError(NotFound):
-    pass
+    """Report that a branch or tag does not exist."""
 
 
 class NoSuchPropertyException(NotFound):
-    pass
+    """Report that a property is not set."""
 
 
 class NoSuchFileError(NotFound, FileNotFoundError):
@@ -229,7 +229,8 @@ class CommitFailedException(FrazilError):
 
 
 class WaitingForLockException(CommitFailedException):
-    pass
+    """Report that the lock of a table could not be had in time: the commit was certainly not
+    applied."""
 
 
 class CommitStateUnknownException(FrazilError):

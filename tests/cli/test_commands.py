@@ -333,6 +333,16 @@ def test_the_program_runs_and_its_help_loads_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[]" and "rewrite-data-files" in done.stdout
 
 
+def test_log_messages_are_lines_of_json_beside_the_answer(table: Table) -> None:
+    arguments = ["--json", "--log", "rewrite-manifests", "db.t"]
+    code = f"import sys; from frazil.cli import main; sys.argv[1:] = {arguments}; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    told = [(line["table"], line["operation"]) for line in lines if "operation" in line]
+    assert told == [("default.db.t", "replace"), ("default.db.t", "rewrite_manifests")]
+
+
 def test_without_click_it_says_how_to_install_it() -> None:
     code = "import sys; sys.modules['click'] = None; from frazil.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -87,8 +87,8 @@ RESULTS: tuple[type[Any], ...] = (  # of procedures
     SnapshotTableResult, TableStatsResult,
 )  # fmt: skip
 
-PYICEBERG_MODULES = (  # and frazil.metrics
-    "frazil.catalog", "frazil.exceptions", "frazil.expressions", "frazil.io", "frazil.io.pyarrow", "frazil.manifest", "frazil.metrics", "frazil.partitioning",
+PYICEBERG_MODULES = (  # and frazil.metrics, frazil.logs
+    "frazil.catalog", "frazil.exceptions", "frazil.expressions", "frazil.io", "frazil.io.pyarrow", "frazil.logs", "frazil.manifest", "frazil.metrics", "frazil.partitioning",
     "frazil.schema", "frazil.table", "frazil.table.refs", "frazil.table.snapshots", "frazil.table.sorting", "frazil.table.metadata", "frazil.table.statistics", "frazil.table.update",
     "frazil.transforms", "frazil.typedef", "frazil.types", "frazil.view",
 )  # fmt: skip

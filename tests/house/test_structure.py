@@ -67,6 +67,7 @@ FRONT = {
     "transforms",
     "exceptions",
     "io",
+    "logs",
     "metrics",
     "manifest",
     "typedef",

@@ -91,6 +91,22 @@ def test_the_bar_is_drawn_by_rich_on_a_terminal(monkeypatch: pytest.MonkeyPatch)
     assert type(shown_by._bar()).__module__ == "rich.progress"
 
 
+def test_a_terminal_without_rich_gets_a_line_that_is_cleared_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shown_by, "_QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with progress(5, "files read", None) as shown:
+        shown.advance(2)
+    assert capsys.readouterr().err == ""  # no terminal
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with progress(5, "files read", None) as shown:
+        shown.advance(2)
+        shown.advance(3)
+    lines = capsys.readouterr().err.split("\r\x1b[K")
+    assert lines == ["", "files read: 2 of 5", "files read: 5 of 5", ""]
+
+
 def test_procedures_over_files_that_are_there_show_their_progress(tmp_path: Path) -> None:
     folder = tmp_path / "files"
     folder.mkdir()

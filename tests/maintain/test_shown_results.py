@@ -36,12 +36,12 @@ def test_results_are_tables_in_a_notebook(tmp_path: Path) -> None:
     told = t.maintenance.rewrite_data_files(dry_run=True)._repr_html_()
     assert (
         "dry run, nothing was changed" in told
-        and "<td>rewritten_data_files_count</td><td>6</td>" in told
+        and ">rewritten_data_files_count</th><td style='text-align:left'>6</td>" in told
     )
     done = t.maintenance.auto()._repr_html_()
-    assert "<th>outcome</th>" in done and "<td>done</td>" in done
+    assert ">outcome</th>" in done and ">done</td>" in done
     ancestors = t.maintenance.ancestors_of()._repr_html_()
-    assert ancestors.count("<tr>") == 8 and "<th>snapshot_id</th>" in ancestors
+    assert ancestors.count("<tr>") == 8 and ">snapshot_id</th>" in ancestors
     assert "nothing to do" in t.maintenance.recommend()._repr_html_()
 
 

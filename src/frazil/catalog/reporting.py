@@ -9,6 +9,7 @@ nothing is computed.
 from __future__ import annotations
 
 import atexit
+import contextvars
 import importlib
 import logging
 import os
@@ -31,6 +32,8 @@ from frazil.spec.snapshot import Snapshot
 
 _log = logging.getLogger("frazil.metrics")
 REPORTER = "metrics-reporter-impl"
+_OWN = {"otel": "frazil.catalog.otel:report"}
+"""Reporters that come with Frazil, by their short names. Their packages may be missing."""
 MOST_WAITING = 128
 FLUSH_SECONDS = 1.0
 _IDLE_SECONDS = 5.0
@@ -63,7 +66,8 @@ class ReportQueue:
 
     def add(self, call: Callable[[], object]) -> None:
         """Add a call to the queue. This takes microseconds, since every scan and commit waits for
-        it.
+        it. The call sees the context variables of the caller, so that a span that a reporter makes
+        stands below the caller's.
         """
         with self._changed:
             if len(self._waiting) >= MOST_WAITING:
@@ -71,7 +75,7 @@ class ReportQueue:
                     "Metrics reports are dropped: their reporter takes longer than the operations that are reported."
                 )
                 return
-            self._waiting.append(call)
+            self._waiting.append(partial(contextvars.copy_context().run, call))
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name="frazil-metrics", daemon=True)
                 try:
@@ -137,15 +141,20 @@ def _warn_once(text: str) -> None:
 
 def named_reporter(properties: Mapping[str, str]) -> MetricsReporter | None:
     """Import the reporter that the property `metrics-reporter-impl` names, as in
-    `my_package.my_module:report`.
+    `my_package.my_module:report`, or `otel`.
 
     Raises Unsupported for a Java class, InvalidInput for a name that is none or of which nothing
     can be called.
     """
     if (text := properties.get(REPORTER)) is None:
         return None
-    module, _, name = text.strip().partition(":")
-    hint = "Name a Python function that takes a report, as package.module:function."
+    own = _OWN.get(text.strip())
+    module, _, name = (own or text.strip()).partition(":")
+    hint = (
+        f"pip install 'frazil[{text.strip()}]' brings what it needs."
+        if own
+        else "Name a Python function that takes a report, as package.module:function, or otel."
+    )
     if not name:
         if module.rpartition(".")[2][:1].isupper():
             raise Unsupported(

@@ -16,6 +16,7 @@ import click
 from frazil.cli.output import fail
 from frazil.cli.procedures import procedure_commands
 from frazil.errors import FrazilError
+from frazil.spec.logs import JsonFormatter
 from frazil.spec.version import VERSION
 
 _OF_PYICEBERG = {  # what to type for a command of PyIceberg's that has another name here
@@ -72,7 +73,7 @@ class Group(click.Group):
 )
 @click.version_option(VERSION, prog_name="frazil")
 @click.option("--json", is_flag=True, help="Print JSON.")
-@click.option("--log", is_flag=True, help="Print log messages on stderr.")
+@click.option("--log", is_flag=True, help="Print log messages on stderr, with --json as JSON.")
 def app(json: bool, log: bool) -> None:
     """Read, inspect and maintain Apache Iceberg tables.
 
@@ -83,7 +84,10 @@ def app(json: bool, log: bool) -> None:
     if log:
         import logging
 
-        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+        text = logging.Formatter("%(levelname)s %(name)s: %(message)s")
+        handler = logging.StreamHandler()
+        handler.setFormatter(JsonFormatter() if json else text)
+        logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
 def _later(place: str) -> Callable[..., Any]:

@@ -30,6 +30,7 @@ _EXTRAS = (
     ("sqlalchemy", "postgres", "catalogs in PostgreSQL and MySQL"),
     ("urllib3", "rest", "REST catalogs"),
     ("thrift", "hive", "Hive Metastore catalogs"),
+    ("opentelemetry-api", "otel", "metrics-reporter-impl=otel"),
     ("pandas", "pandas", "to_pandas"),
     ("polars", "polars", "to_polars"),
     ("duckdb", "duckdb", "to_duckdb, and frazil sql without Spark"),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
+import pyarrow as pa
 
 from frazil.catalog.names import full_name
 from frazil.cli.look import opened
 from frazil.cli.output import show_facts, show_rows
+from frazil.maintain.progress import Progress, progress
 from frazil.spec.schema import Schema
 from frazil.table.load import load_catalog, resolve
 
@@ -32,8 +35,9 @@ def copy(source: str, target: str, snapshot_id: int | None) -> None:
         properties=table.properties,
         format_version=table.format_version,
     )
-    with creation as new:
-        new.append(scan.to_arrow_batch_reader())
+    rows = scan.to_arrow_batch_reader()
+    with creation as new, progress(None, "rows copied") as shown:
+        new.append(pa.RecordBatchReader.from_batches(rows.schema, _counted(rows, shown)))
     copied = catalog.load_table(name)
     snapshot = copied.current_snapshot()
     facts = {
@@ -42,6 +46,12 @@ def copy(source: str, target: str, snapshot_id: int | None) -> None:
         "rows": copied.count(),
     }
     show_facts(facts, f"{target}: {facts['rows']:,} rows copied")
+
+
+def _counted(rows: pa.RecordBatchReader, shown: Progress) -> Iterator[pa.RecordBatch]:
+    for batch in rows:
+        yield batch
+        shown.advance(batch.num_rows)
 
 
 def migrate_to(catalog: str, tables: tuple[str, ...], dry_run: bool, **source: Any) -> None:

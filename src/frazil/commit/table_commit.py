@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from frazil.catalog.base import CatalogBackend, Committed, Conflict, LoadedTable, Outcome, Unknown
+from frazil.catalog.names import full_name
 from frazil.catalog.reporting import reporter_of
 from frazil.commit.actions import Action, ReplaceTable
 from frazil.commit.apply import apply_updates, check_schema
@@ -38,6 +39,7 @@ from frazil.errors import (
     TableAlreadyExistsError,
     ValidationException,
 )
+from frazil.spec import logs
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import COMMIT_RETRY, COMMIT_STATUS_CHECK
 from frazil.spec.snapshot import Snapshot
@@ -319,7 +321,10 @@ class TableCommit:
                 fresh = self.backend.load(self.base.identifier)
             except Exception as e:
                 log.warning(
-                    "Could not look at %s after an unclear commit: %s", table_name(self.base), e
+                    "Could not look at %s after an unclear commit: %s",
+                    table_name(self.base),
+                    e,
+                    extra=logs.facts(table_name(self.base), "commit"),
                 )
                 if (
                     check == retries
@@ -359,7 +364,12 @@ class TableCommit:
                     "attempts that lost",
                 )
         except Exception as e:
-            log.warning("Could not clean up after the commit to %s: %s", table_name(table), e)
+            log.warning(
+                "Could not clean up after the commit to %s: %s",
+                table_name(table),
+                e,
+                extra=logs.facts(table_name(table), "commit"),
+            )
         return self.outcome(table, self.context.attempt)
 
     def used(self, table: LoadedTable) -> set[str] | None:
@@ -459,13 +469,44 @@ def commit(
 def report(
     backend: CatalogBackend, outcome: CommitOutcome, environment: Mapping[str, str] | None
 ) -> None:
-    """Report a commit to the catalog's metrics reporters, if it has any."""
+    """Log a commit, and report it to the catalog's metrics reporters, if it has any."""
+    if outcome.attempts and log.isEnabledFor(logging.INFO):
+        _log_commit(full_name((backend.name, *outcome.table.identifier)), outcome)
     if (
         outcome.attempts
         and outcome.snapshots
         and (reporter := reporter_of(backend, outcome.table.identifier)) is not None
     ):
         reporter.committed(outcome.snapshots, outcome.attempts, outcome.seconds, environment or {})
+
+
+def _log_commit(name: str, outcome: CommitOutcome) -> None:
+    """Log one record for each snapshot of a commit; for one without snapshots, which changed
+    metadata only, one record.
+    """
+    facts = {
+        "location": outcome.table.metadata.location,
+        "attempts": outcome.attempts,
+        "seconds": outcome.seconds,
+    }
+    for snapshot in outcome.snapshots:
+        operation = snapshot.operation or "append"
+        log.info(
+            "Committed snapshot %d of %s: %s",
+            snapshot.snapshot_id,
+            name,
+            operation,
+            extra=logs.facts(
+                name,
+                operation,
+                snapshot_id=snapshot.snapshot_id,
+                sequence_number=snapshot.sequence_number,
+                result=dict(snapshot.summary),
+                **facts,
+            ),
+        )
+    if not outcome.snapshots:
+        log.info("Committed to %s", name, extra=logs.facts(name, "metadata", **facts))
 
 
 def create(
@@ -562,6 +603,11 @@ def _created(work: TableCommit, final: TableMetadata, cause: Exception) -> Commi
     except NoSuchTableError:
         pass
     except Exception as e:
-        log.warning("Could not look for %s after an unclear creation: %s", name, e)
+        log.warning(
+            "Could not look for %s after an unclear creation: %s",
+            name,
+            e,
+            extra=logs.facts(name, "create"),
+        )
     text = f"Cannot tell whether table {name} was created: {cause}"
     raise CommitStateUnknownException(text, table=name, hint="All files are kept.") from cause

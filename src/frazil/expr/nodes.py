@@ -166,10 +166,12 @@ class _Junction(Expression):
 
     @property
     def left(self) -> Expression:
+        """Return the first operand."""
         return self.parts[0]
 
     @property
     def right(self) -> Expression:
+        """Return the second operand; of more than two, all but the first, joined."""
         return self.parts[1] if len(self.parts) == 2 else type(self)(*self.parts[1:])
 
     def __str__(self) -> str:
@@ -211,26 +213,38 @@ class _Binary(Expression):
 
 
 class EqualTo(_Binary):
+    """Compare: `term = literal`; NULL where a side is null."""
+
     word = "="
 
 
 class NotEqualTo(_Binary):
+    """Compare: `term <> literal`; NULL where a side is null."""
+
     word = "<>"
 
 
 class LessThan(_Binary):
+    """Compare: `term < literal`; NaN is greater than all other numbers."""
+
     word = "<"
 
 
 class LessThanOrEqual(_Binary):
+    """Compare: `term <= literal`; NaN is greater than all other numbers."""
+
     word = "<="
 
 
 class GreaterThan(_Binary):
+    """Compare: `term > literal`; NaN is greater than all other numbers."""
+
     word = ">"
 
 
 class GreaterThanOrEqual(_Binary):
+    """Compare: `term >= literal`; NaN is greater than all other numbers."""
+
     word = ">="
 
 
@@ -241,11 +255,15 @@ class NullSafeEqualTo(_Binary):
 
 
 class StartsWith(_Binary):
+    """Test whether a text begins with a prefix."""
+
     def __str__(self) -> str:
         return f"startswith({self.term}, {self.literal})"
 
 
 class NotStartsWith(_Binary):
+    """Test whether a text does not begin with a prefix; NULL where it is null."""
+
     def __str__(self) -> str:
         return f"(NOT startswith({self.term}, {self.literal}))"
 
@@ -267,10 +285,14 @@ class _Membership(Expression):
 
 
 class In(_Membership):
+    """Test whether the term is one of several values: `term IN (…)`."""
+
     word = "IN"
 
 
 class NotIn(_Membership):
+    """Test whether the term is none of several values: `term NOT IN (…)`; NULL where it is null."""
+
     word = "NOT IN"
 
 
@@ -287,19 +309,27 @@ class _Unary(Expression):
 
 
 class IsNull(_Unary):
+    """Test whether the term is null. Never NULL."""
+
     word = "IS NULL"
 
 
 class NotNull(_Unary):
+    """Test whether the term is not null. Never NULL."""
+
     word = "IS NOT NULL"
 
 
 class IsNaN(_Unary):
+    """Test whether the term, a float or double, is NaN; false for null."""
+
     def __str__(self) -> str:
         return f"isnan({self.term})"
 
 
 class NotNaN(_Unary):
+    """Test whether the term, a float or double, is not NaN; true for null."""
+
     def __str__(self) -> str:
         return f"(NOT isnan({self.term}))"
 
@@ -344,6 +374,8 @@ class Like(Expression):
 
 
 class NotLike(Like):
+    """Test whether a text does not match a pattern of SQL; NULL where it is null."""
+
     @property
     def _word(self) -> str:
         return "NOT ILIKE" if self.ignore_case else "NOT LIKE"

@@ -1,32 +1,21 @@
-"""Show results of procedures as tables in a notebook."""
+"""Show results of procedures that have several rows as tables in a notebook."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
+
+from frazil.spec.shown import html_table
 
 _SHOWN = 20
 
 
-def html_table(
-    title: str, names: Sequence[str], rows: Iterable[Sequence[object]], more: int = 0
-) -> str:
-    """Return an HTML table with a title. `more`: rows that are not shown."""
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{html.escape(_text(value))}</td>' for value in row)}</tr>"
-        for row in rows
-    )
-    rest = f"<p>and {more:,} more</p>" if more else ""
-    return f"<p><b>{html.escape(title)}</b></p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
-
-
 def html_of_arrow(title: str, table: pa.Table) -> str:
-    """Return the first rows of an Arrow table as an HTML table."""
-    rows = [tuple(row.values()) for row in table.slice(0, _SHOWN).to_pylist()]
-    return html_table(title, table.column_names, rows, max(0, table.num_rows - _SHOWN))
+    """Return the first rows of an Arrow table as an HTML table with a title."""
+    rows = ([_text(v) for v in row.values()] for row in table.slice(0, _SHOWN).to_pylist())
+    more = f"<p>and {table.num_rows - _SHOWN:,} more</p>" if table.num_rows > _SHOWN else ""
+    return f"<p><b>{html.escape(title)}</b></p>{html_table(table.column_names, rows)}{more}"
 
 
 def _text(value: object) -> str:

@@ -4,6 +4,7 @@ columns of Java's procedures.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
@@ -11,12 +12,16 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.catalog import CatalogBackend, LoadedTable
-from frazil.maintain.html_tables import html_of_arrow, html_table
+from frazil.maintain.html_tables import html_of_arrow
 from frazil.ops.engine import Engine
 from frazil.ops.operation import TableOperation, writable
+from frazil.spec import logs
+from frazil.spec.fact_tree import FactNode, html_of
 from frazil.spec.metadata import TableMetadata
 from frazil.storage import Storage
 from frazil.tasks.runner import Runner
+
+_log = logging.getLogger("frazil.maintain")
 
 
 @dataclass(frozen=True)
@@ -107,14 +112,8 @@ class ProcedureResult:
         state = f"{type(self).__name__}: {'dry run, nothing was changed' if self.dry_run else 'done'} ({self.seconds:,.2f} seconds)"
         if type(self).to_arrow is not ProcedureResult.to_arrow:  # a result of several rows
             return html_of_arrow(state, self.to_arrow())
-        values = {
-            f.name: getattr(self, f.name)
-            for f in fields(self)
-            if f.repr and f.name not in ("dry_run", "seconds")
-        }
-        return html_table(
-            state, ("", "value"), [(name, _shown(name, value)) for name, value in values.items()]
-        )
+        names = (f.name for f in fields(self) if f.repr and f.name not in ("dry_run", "seconds"))
+        return html_of(FactNode(state, tuple((n, _shown(n, getattr(self, n))) for n in names)))
 
     def __repr__(self) -> str:
         values = {
@@ -124,6 +123,15 @@ class ProcedureResult:
         }
         numbers = ", ".join(f"{name}={_shown(name, value)}" for name, value in values.items())
         return f"{type(self).__name__}({'dry run' if self.dry_run else 'done'}: {numbers or 'nothing to do'}, seconds={self.seconds:,.2f})"
+
+
+def log_result(table: str, procedure: str, result: ProcedureResult, **more: Any) -> None:
+    """Log what a procedure did to a table, or would do (`dry_run`)."""
+    if _log.isEnabledFor(logging.INFO):
+        extra = logs.facts(
+            table, procedure, seconds=result.seconds, result=result.to_dict(), **more
+        )
+        _log.info("Maintenance of %s: %s: %s", table, procedure, result, extra=extra)
 
 
 def _shown(name: str, value: Any) -> str:

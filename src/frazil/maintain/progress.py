@@ -1,5 +1,5 @@
-"""Show the progress of a maintenance procedure: a bar in a terminal or notebook, otherwise lines in
-the log, and calls of a callback.
+"""Show the progress of long work: a bar in a terminal or notebook, otherwise lines in the log, and
+calls of a callback.
 """
 
 from __future__ import annotations
@@ -76,7 +76,12 @@ class Progress:
                 _log.info("%s after %.1f s", self, time.monotonic() - self._began)
 
     def __str__(self) -> str:
-        return f"{self.noun}: {self.done:,}" + ("" if self.total is None else f" of {self.total:,}")
+        return count_text(self.noun, self.done, self.total)
+
+
+def count_text(noun: str, done: int, total: int | None) -> str:
+    """Format a count: `files deleted: 1,000 of 2,000`."""
+    return f"{noun}: {done:,}" + ("" if total is None else f" of {total:,}")
 
 
 @contextmanager
@@ -86,8 +91,8 @@ def progress(
     """Show the progress of the block: `with progress(len(files), "files deleted", callback) as
     shown: … shown.advance(n)`.
 
-    A bar needs a terminal or a notebook, and the package rich. The callback is called at each
-    advance, whatever is shown.
+    A terminal gets a bar, or a line without the package rich; a notebook gets a bar, which needs
+    rich. The callback is called at each advance, whatever is shown.
     """
     shown = Progress(total, noun, callback)
     try:
@@ -96,11 +101,39 @@ def progress(
         shown.end()
 
 
+class _PlainBar:
+    """Show progress as one line of a terminal that is written over again, with the methods of a bar
+    of rich, which is not installed.
+    """
+
+    def start(self) -> None:
+        """Show nothing yet: there is no task."""
+
+    def add_task(self, noun: str, total: int | None, completed: int) -> tuple[str, int | None]:
+        """Show the first count."""
+        self.update((noun, total), completed)
+        return noun, total
+
+    def update(self, task: tuple[str, int | None], completed: int) -> None:
+        """Show a count."""
+        self._write(count_text(task[0], completed, task[1]))
+
+    def stop(self) -> None:
+        """Clear the line."""
+        self._write("")
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{text}")  # from the line's beginning, the rest of it cleared
+        sys.stderr.flush()
+
+
 def _bar() -> Any:
     """Make a bar, which is not started; None where nobody would see it."""
     in_notebook = "ipykernel" in sys.modules
-    if not (in_notebook or sys.stderr.isatty()) or importlib.util.find_spec("rich") is None:
+    if not (in_notebook or sys.stderr.isatty()):
         return None
+    if importlib.util.find_spec("rich") is None:
+        return None if in_notebook else _PlainBar()
     from rich.console import Console
     from rich.progress import Progress as Bar
 

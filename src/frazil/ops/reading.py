@@ -22,6 +22,7 @@ from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.expr.parse import parse
 from frazil.ops.frames import is_spark_column
+from frazil.ops.noted_plan import note_plan
 from frazil.ops.scan_log import log_plan
 from frazil.ops.session import has_write_audit_publish
 from frazil.scan import columns
@@ -144,8 +145,7 @@ class RowsReading:
             )
             if logged and self.limit is None:
                 log_plan(planned)
-            if self.reporter is not None:
-                self.reporter.planned(planned, self.projection, self.options)
+            note_plan(planned, self.reporter, self.projection, self.options)
             return planned
         return plan_appends(
             self.metadata,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from frazil.spec.shown import html_table
+from frazil.spec.fact_tree import FactNode, html_of
 from frazil.spec.snapshot import Snapshot
 
 METRICS = (
@@ -54,7 +54,7 @@ class CommitResult:
             for k, v in self.metrics.items()
             if v
         ]
-        return html_table((outcome, ""), counts)
+        return html_of(FactNode(outcome, tuple(counts)))
 
     def __repr__(self) -> str:
         if self.skipped:

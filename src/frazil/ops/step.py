@@ -29,6 +29,7 @@ from frazil.errors import ParseError, Unsupported
 from frazil.expr.bound import Bound
 from frazil.expr.nodes import Predicate
 from frazil.ops.engine import Engine
+from frazil.ops.noted_plan import note_plan
 from frazil.ops.session import SessionSettings
 from frazil.ops.stage import StagedWrite
 from frazil.ops.target import WriteTarget
@@ -184,10 +185,8 @@ class Step:
             options=ScanOptions.of({}, self.metadata.properties),
             to_remove=to_remove,
         )
-        if self.reporter is not None and (
-            self.head is None or self.head.snapshot_id not in self.staged
-        ):
-            self.reporter.planned(planned, self.metadata.schema, {})
+        if self.head is None or self.head.snapshot_id not in self.staged:
+            note_plan(planned, self.reporter, self.metadata.schema, {})
         return planned
 
     def tasks(self, plan: Plan) -> Iterator[FileScanTask]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from frazil.maintain.advice.finding import minutes_text, size_text
 from frazil.report.charts import Bar, SnapshotPoint, bars, curve, graph
 from frazil.report.facts import Health
+from frazil.spec.fact_tree import FactNode, html_of
 from frazil.spec.shown import html_table, time_text
 from frazil.spec.version import VERSION
 
@@ -31,16 +32,14 @@ def page_of(health: Health) -> str:
     """Return the page of one table."""
     sections = [(name, key, text) for name, key, text in _sections(health) if text]
     links = " ".join(f'<a href="#{key}">{name}</a>' for name, key, _ in sections)
-    tiles = "".join(
-        f"<div><dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd></div>" for k, v in health.facts
-    )
+    tiles = html_of(FactNode(facts=health.facts))
     parts = "".join(
         f'<section aria-labelledby="{key}"><h2 id="{key}">{name}</h2>{text}</section>'
         for name, key, text in sections
     )
     head = f'<h1>{html.escape(health.name)}</h1><p class="soft">as of {time_text(health.made_at_ms)[:16]} UTC, Frazil {VERSION}</p>'
     skip = '<a class="skip" href="#content">Skip to the content</a>'
-    body = f'{skip}<main id="content">{head}<nav aria-label="Sections">{links}</nav><dl>{tiles}</dl>{parts}</main>'
+    body = f'{skip}<main id="content">{head}<nav aria-label="Sections">{links}</nav>{tiles}{parts}</main>'
     return document(f"{health.name}: health", body)
 
 

@@ -10,6 +10,7 @@ from frazil.maintain.procedure import MaintainedTable
 from frazil.report.facts import Health
 from frazil.report.health import health_of
 from frazil.report.page import page_of
+from frazil.spec.fact_tree import FactNode, text_of
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class TableReport:
         return f'<iframe title="Report of {title}" srcdoc="{page}" style="width:100%;height:720px;border:0"></iframe>'
 
     def __repr__(self) -> str:
-        lines = [f"{label:>18}  {text}" for label, text in self.health.facts]
-        return "\n".join([f"Report of {self.health.name}", *lines, repr(self.health.findings)])
+        health = self.health
+        return text_of(FactNode(f"Report of {health.name}", health.facts, (health.findings.tree,)))
 
 
 def report_of(table: MaintainedTable) -> TableReport:

@@ -157,6 +157,7 @@ class FileScanTask:
 
     @property
     def facts(self) -> TaskFacts:
+        """Return what the manifest says of the file; its objects are made when first asked for."""
         if self._facts is None:
             assert self._planned is not None
             entry, match = self._planned.entry(self._index)
@@ -173,6 +174,7 @@ class FileScanTask:
 
     @property
     def file(self) -> DataFile:
+        """Return the data file."""
         return self.facts.file
 
     @property
@@ -195,26 +197,33 @@ class FileScanTask:
 
     @property
     def partition(self) -> tuple[Any, ...]:
+        """Return the partition values of the file, in the order of its spec's fields."""
         return self.file.partition
 
     @property
     def residual(self) -> Any:
+        """Return the filter that its rows must be tested by; None: all rows match."""
         return None if self.facts.match == WHOLLY else self._filter
 
     @property
     def data_sequence_number(self) -> int | None:
+        """Return the data sequence number of the file; None: a server that planned the scan does
+        not tell."""
         return self.facts.data_sequence_number
 
     @property
     def start(self) -> int:
+        """Return the first byte that the task reads."""
         return self._span[0] if self._span else 0
 
     @property
     def length(self) -> int:
+        """Return how many bytes the task reads, from `start` on."""
         return self._span[1] if self._span else self.file.file_size_in_bytes
 
     @property
     def is_whole_file(self) -> bool:
+        """Tell whether the task reads the whole file."""
         return self._span is None or (
             self.start == 0 and self.length >= self.file.file_size_in_bytes
         )
@@ -228,6 +237,7 @@ class FileScanTask:
 
     @property
     def estimated_rows(self) -> int:
+        """Estimate the rows of the file or of its part, before deletes and filter."""
         size = self.file.file_size_in_bytes
         return (
             self.file.record_count
@@ -236,6 +246,7 @@ class FileScanTask:
         )
 
     def part(self, start: int, length: int) -> FileScanTask:
+        """Return the task that reads a part of the file. `start`, `length`: in bytes."""
         return FileScanTask(
             self._planned,
             self._index,
@@ -247,6 +258,7 @@ class FileScanTask:
         )
 
     def with_deletes(self, delete_files: tuple[DataFile, ...]) -> FileScanTask:
+        """Return the task with other delete files."""
         return FileScanTask(
             self._planned,
             self._index,

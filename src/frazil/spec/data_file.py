@@ -8,12 +8,16 @@ from typing import Any
 
 
 class DataFileContent(IntEnum):
+    """Name what a data file holds: rows, position deletes or equality deletes."""
+
     DATA = 0
     POSITION_DELETES = 1
     EQUALITY_DELETES = 2
 
 
 class ManifestEntryStatus(IntEnum):
+    """Name what a manifest says of a file: it was there before, was added or was deleted."""
+
     EXISTING = 0
     ADDED = 1
     DELETED = 2

@@ -7,6 +7,8 @@ from enum import IntEnum
 
 
 class ManifestContent(IntEnum):
+    """Name what the files of a manifest hold: rows or deletes."""
+
     DATA = 0
     DELETES = 1
 

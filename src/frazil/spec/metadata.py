@@ -76,9 +76,11 @@ class TableMetadata(JsonModel):
         return "\n".join(lines)
 
     def schema(self) -> Schema:
+        """Return the current schema."""
         return self.schema_by_id(self.current_schema_id)
 
     def schema_by_id(self, schema_id: int) -> Schema:
+        """Return the schema with that id. Raises ValidationError when there is none."""
         for s in self.schemas:
             if s.schema_id == schema_id:
                 return s
@@ -87,9 +89,11 @@ class TableMetadata(JsonModel):
         )
 
     def spec(self) -> PartitionSpec:
+        """Return the default partition spec."""
         return self.spec_by_id(self.default_spec_id)
 
     def spec_by_id(self, spec_id: int) -> PartitionSpec:
+        """Return the partition spec with that id. Raises ValidationError when there is none."""
         for s in self.partition_specs:
             if s.spec_id == spec_id:
                 return s
@@ -99,9 +103,12 @@ class TableMetadata(JsonModel):
         )
 
     def sort_order(self) -> SortOrder:
+        """Return the default sort order."""
         return self.sort_order_by_id(self.default_sort_order_id)
 
     def sort_order_by_id(self, order_id: int) -> SortOrder:
+        """Return the sort order with that id; 0: unsorted. Raises ValidationError when there is
+        none."""
         for s in self.sort_orders:
             if s.order_id == order_id:
                 return s
@@ -112,6 +119,7 @@ class TableMetadata(JsonModel):
         )
 
     def current_snapshot(self) -> Snapshot | None:
+        """Return the current snapshot, that of main; None: the table has none."""
         return self.snapshots.by_id(self.current_snapshot_id)
 
     def snapshot_by_id(self, snapshot_id: int) -> Snapshot:

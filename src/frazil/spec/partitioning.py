@@ -87,6 +87,7 @@ class PartitionSpec(JsonModel):
 
     @property
     def last_assigned_field_id(self) -> int:
+        """Return the highest field id of the spec; 999 when it has no fields."""
         return max((f.field_id for f in self.fields), default=FIRST_PARTITION_FIELD_ID - 1)
 
     def compatible_with(self, other: PartitionSpec) -> bool:

@@ -92,6 +92,7 @@ class Schema(FieldsByName, JsonModel):
         return hash(self.fields)
 
     def as_struct(self) -> StructType:
+        """Return the columns as a struct type."""
         return StructType(*self.fields)
 
     def as_arrow(self) -> Any:
@@ -151,6 +152,7 @@ class Schema(FieldsByName, JsonModel):
 
     @cached_property
     def highest_field_id(self) -> int:
+        """Return the highest field id; 0 without fields."""
         return max(self.field_ids, default=0)
 
     def find_field(self, name_or_id: str | int, case_sensitive: bool = True) -> NestedField:
@@ -163,6 +165,8 @@ class Schema(FieldsByName, JsonModel):
         return column
 
     def get_field(self, name_or_id: str | int, case_sensitive: bool = True) -> NestedField | None:
+        """Return the field with that id or (dotted) name; None: there is none. Raises
+        ValidationError for a name that several match when case does not count."""
         if isinstance(name_or_id, int):
             return self.by_id.get(name_or_id)
         if column := self._by_name.get(name_or_id):
@@ -181,12 +185,16 @@ class Schema(FieldsByName, JsonModel):
         return name in self._by_name or (not case_sensitive and name.lower() in self._by_lower_name)
 
     def find_type(self, name_or_id: str | int, case_sensitive: bool = True) -> IcebergType:
+        """Return the type of the field with that id or (dotted) name. Raises ValidationError when
+        there is none."""
         return self.find_field(name_or_id, case_sensitive).field_type
 
     def find_column_name(self, field_id: int) -> str | None:
+        """Return the dotted name of the field with that id; None: there is none."""
         return self._names.get(field_id)
 
     def identifier_field_names(self) -> set[str]:
+        """Return the dotted names of the columns of the primary key."""
         return {self._names[i] for i in self.identifier_field_ids}
 
     def select(self, *names: str, case_sensitive: bool = True) -> Schema:
@@ -208,6 +216,8 @@ class Schema(FieldsByName, JsonModel):
         )
 
     def same_fields(self, other: Schema) -> bool:
+        """Tell whether another schema has the same columns in the same order and the same primary
+        key, whatever its id."""
         return self.fields == other.fields and set(self.identifier_field_ids) == set(
             other.identifier_field_ids
         )

@@ -28,6 +28,8 @@ class SnapshotOperation(StrEnum):
 
 
 class SnapshotRefType(StrEnum):
+    """Name the kinds of refs: branches and tags."""
+
     BRANCH = "branch"
     TAG = "tag"
 
@@ -76,6 +78,8 @@ class Snapshot(JsonModel):
 
     @property
     def operation(self) -> str | None:
+        """Return what the snapshot did: append, replace, overwrite or delete; None: its writer left
+        it out."""
         return self.summary.get("operation")
 
     def has_statistics_of(self, writer: str) -> bool:
@@ -274,6 +278,7 @@ class SnapshotRef(JsonModel):
 
     @property
     def is_branch(self) -> bool:
+        """Tell whether the ref is a branch; else it is a tag."""
         return self.type == "branch"
 
     @property

@@ -15,11 +15,15 @@ from frazil.spec.transforms import IdentityTransform, Transform, parse_term, par
 
 
 class SortDirection(StrEnum):
+    """Name the directions of a sort order: ascending and descending."""
+
     ASC = "asc"
     DESC = "desc"
 
 
 class NullOrder(StrEnum):
+    """Name where nulls stand in a sort order: first or last."""
+
     NULLS_FIRST = "nulls-first"
     NULLS_LAST = "nulls-last"
 
@@ -102,6 +106,7 @@ class SortOrder(JsonModel):
 
     @property
     def is_unsorted(self) -> bool:
+        """Tell whether the order has no fields."""
         return not self.fields
 
     def __str__(self) -> str:

@@ -20,6 +20,7 @@ class StatisticsBlob:
     properties: dict[str, str] | None = None
 
     def to_object(self) -> dict[str, Any]:
+        """Return the blob as the spec's JSON object."""
         obj: dict[str, Any] = {
             "type": self.type,
             "snapshot-id": self.snapshot_id,

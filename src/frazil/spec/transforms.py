@@ -62,13 +62,16 @@ class Transform:
         return self.name
 
     def can_transform(self, source: IcebergType) -> bool:
+        """Tell whether the transform takes columns of a type."""
         return isinstance(source, self.sources)
 
     def result_type(self, source: IcebergType) -> IcebergType:
+        """Return the type of the partition values of a column of a type."""
         return IntegerType()
 
     @property
     def is_known(self) -> bool:
+        """Tell whether Frazil can compute the transform."""
         return True
 
 

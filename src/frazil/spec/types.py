@@ -28,14 +28,18 @@ class IcebergType(JsonModel):
 
     @property
     def is_primitive(self) -> bool:
+        """Tell whether the type is primitive: no struct, list or map."""
         return isinstance(self, PrimitiveType)
 
     @property
     def is_struct(self) -> bool:
+        """Tell whether the type is a struct."""
         return isinstance(self, StructType)
 
 
 class PrimitiveType(IcebergType):
+    """Describe a type that has no fields within: all but structs, lists and maps."""
+
     __slots__ = ()
     text: ClassVar[str] = ""
 
@@ -189,6 +193,7 @@ class NestedField(JsonModel):
 
     @property
     def optional(self) -> bool:
+        """Tell whether the field may be null: the opposite of `required`."""
         return not self.required
 
     def __hash__(self) -> int:
@@ -274,6 +279,7 @@ class ListType(IcebergType):
 
     @property
     def element_field(self) -> NestedField:
+        """Return the elements as a field, called `element`."""
         return NestedField(self.element_id, "element", self.element_type, self.element_required)
 
     def __str__(self) -> str:
@@ -295,10 +301,12 @@ class MapType(IcebergType):
 
     @property
     def key_field(self) -> NestedField:
+        """Return the keys as a field, called `key`, which is required."""
         return NestedField(self.key_id, "key", self.key_type, True)
 
     @property
     def value_field(self) -> NestedField:
+        """Return the values as a field, called `value`."""
         return NestedField(self.value_id, "value", self.value_type, self.value_required)
 
     def __str__(self) -> str:

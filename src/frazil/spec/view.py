@@ -112,6 +112,7 @@ class ViewMetadata:
     extra: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def current_version(self) -> ViewVersion:
+        """Return the current version."""
         return next(v for v in self.versions if v.version_id == self.current_version_id)
 
     def schema(self) -> Schema:

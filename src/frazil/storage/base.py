@@ -47,7 +47,8 @@ class Storage(Protocol):
     StorageError, never a raw OSError.
     """
 
-    def read(self, location: str) -> bytes: ...
+    def read(self, location: str) -> bytes:
+        """Read a whole file."""
 
     def read_start(self, location: str, size: int) -> bytes:
         """Read the first bytes of a file, at most `size`, in one request."""
@@ -88,9 +89,11 @@ class Storage(Protocol):
         was not.
         """
 
-    def exists(self, location: str) -> bool: ...
+    def exists(self, location: str) -> bool:
+        """Tell whether a file exists."""
 
-    def size(self, location: str) -> int: ...
+    def size(self, location: str) -> int:
+        """Return the size of a file in bytes."""
 
     def delete(self, location: str) -> None:
         """Delete a file. Raises NoSuchFileError when it does not exist (object stores may not
@@ -118,7 +121,8 @@ class Storage(Protocol):
     def directories(self, directory: str) -> Names:
         """List the names of the directories directly in a directory, sorted."""
 
-    def is_directory(self, location: str) -> bool: ...
+    def is_directory(self, location: str) -> bool:
+        """Tell whether there is a directory."""
 
     def make_directory(self, location: str) -> None:
         """Create a directory with its parents, durably. Object stores keep a marker file in it."""

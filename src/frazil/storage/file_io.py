@@ -25,6 +25,7 @@ class OutputStream:
         self._sink, self._file, self._written, self.closed = sink, sink.__enter__(), 0, False
 
     def write(self, b: bytes) -> int:
+        """Write bytes, and return how many. Raises ValueError after `close`."""
         if self.closed:
             raise ValueError("This file is closed.")
         self._file.write(b)
@@ -32,9 +33,11 @@ class OutputStream:
         return len(b)
 
     def tell(self) -> int:
+        """Return how many bytes were written."""
         return self._written
 
     def close(self) -> None:
+        """Complete the file; on return it is durable."""
         self.__exit__(None, None, None)
 
     def __enter__(self) -> Self:
@@ -67,6 +70,7 @@ class InputFile:
         return True  # an empty file, whose len is 0, is true as well
 
     def exists(self) -> bool:
+        """Tell whether the file exists."""
         return self.storage.exists(self.location)
 
     def open(self, seekable: bool = True) -> pa.NativeFile:
@@ -90,9 +94,11 @@ class OutputFile:
         return True
 
     def exists(self) -> bool:
+        """Tell whether a file of that name exists."""
         return self.storage.exists(self.location)
 
     def to_input_file(self) -> InputFile:
+        """Return the same file, for reading."""
         return InputFile(self.location, self.storage)
 
     def create(self, overwrite: bool = False) -> OutputStream:
@@ -118,9 +124,11 @@ class FileIO(RoutedStorage):
         return self.inner
 
     def new_input(self, location: str) -> InputFile:
+        """Return the file at a location, for reading; it need not exist."""
         return InputFile(absolute(location), self.inner)
 
     def new_output(self, location: str) -> OutputFile:
+        """Return the file at a location, for writing; it is made when it is opened."""
         return OutputFile(absolute(location), self.inner)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:

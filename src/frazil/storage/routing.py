@@ -36,7 +36,7 @@ _LOCAL = LocalStorage()
 
 
 @dataclass(frozen=True)
-class RoutedStorage:
+class RoutedStorage(Storage):
     """Pass every call on to the store of the location's scheme. The properties hold secrets, so
     they are not shown.
 

@@ -65,6 +65,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
 
     @property
     def name(self) -> str:
+        """Return the name under which the catalog was loaded."""
         return self._backend.name
 
     @property
@@ -94,6 +95,8 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
 
     @staticmethod
     def identifier_to_tuple(identifier: Identifier) -> Parts:
+        """Return the parts of an identifier, which is dotted text (with back-quotes around parts
+        that hold dots) or a tuple of names. Raises InvalidInput for other values."""
         if not isinstance(identifier, str | tuple | list):
             raise InvalidInput(
                 f'{identifier!r} is not an identifier: give text as in "db.events", or a tuple of names.'
@@ -106,14 +109,17 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
 
     @classmethod
     def table_name_from(cls, identifier: Identifier) -> str:
+        """Return the last part of an identifier."""
         return cls.identifier_to_tuple(identifier)[-1]
 
     @classmethod
     def namespace_from(cls, identifier: Identifier) -> Parts:
+        """Return the namespace of a table's identifier, as a tuple."""
         return cls.identifier_to_tuple(identifier)[:-1]
 
     @classmethod
     def namespace_to_string(cls, identifier: Identifier) -> str:
+        """Return a namespace as dotted text."""
         return full_name(cls.identifier_to_tuple(identifier))
 
     def _parts(self, identifier: Identifier) -> Parts:
@@ -263,6 +269,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         return CatalogTransaction(self._backend, self._parts, self.load_table, txn)
 
     def table_exists(self, identifier: Identifier) -> bool:
+        """Tell whether a table exists; False for a view."""
         return self._backend.table_exists(self._parts(identifier))
 
     def drop_table(self, identifier: Identifier, purge_requested: bool = False) -> None:
@@ -587,6 +594,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
     def create_namespace_if_not_exists(
         self, namespace: Identifier, properties: Mapping[str, str] = {}
     ) -> None:
+        """Create a namespace unless it exists; `properties` count for a new one only."""
         try:
             self.create_namespace(namespace, properties)
         except NamespaceAlreadyExistsError:
@@ -597,6 +605,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         self._backend.drop_namespace(self.identifier_to_tuple(namespace))
 
     def namespace_exists(self, namespace: Identifier) -> bool:
+        """Tell whether a namespace exists."""
         return self._backend.namespace_exists(self.identifier_to_tuple(namespace))
 
     def list_namespaces(self, namespace: Identifier = ()) -> list[Parts]:

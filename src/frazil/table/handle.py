@@ -27,6 +27,7 @@ class TableHandle:
 
     @property
     def metadata(self) -> TableMetadata:
+        """Return the metadata of the state that was loaded, or committed last by this object."""
         return self._loaded.metadata
 
     def refresh(self) -> Self:

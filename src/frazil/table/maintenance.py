@@ -4,9 +4,11 @@ arguments and defaults.
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import NoReturn, overload
+from typing import Any, NoReturn, TypeVar, overload
 
 from frazil.errors import InvalidInput
 from frazil.maintain import rewrite_manifests
@@ -25,7 +27,7 @@ from frazil.maintain.position_deletes.convert_equality import ConvertEqualityDel
 from frazil.maintain.position_deletes.rewrite_position_delete_files import (
     RewritePositionDeleteFilesResult,
 )
-from frazil.maintain.procedure import MaintainedTable
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult, log_result
 from frazil.maintain.procedures import (
     BIGINT,
     BOOLEAN,
@@ -66,6 +68,7 @@ from frazil.table.habits import OF_MAINTENANCE, no_such_method
 from frazil.table.handle import TableHandle
 from frazil.tasks.runner import Runner
 
+T = TypeVar("T")
 _BY_KIND: dict[str, arguments.Check] = {
     BOOLEAN: arguments.flag, STRING: arguments.text, INT: arguments.number, BIGINT: arguments.number, NUMBERS: arguments.numbers,
     TEXT_MAP: arguments.mapping,
@@ -82,6 +85,26 @@ _CHECKS: dict[str, arguments.Check] = {
 }
 
 
+def _logged(cls: type[T]) -> type[T]:
+    """Log the result of each procedure that a method of the class runs."""
+
+    def logged(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def call(maintenance: Any, *args: Any, **named: Any) -> Any:
+            result = method(maintenance, *args, **named)
+            if isinstance(result, ProcedureResult):
+                log_result(maintenance._handle._name, name, result)
+            return result
+
+        return call
+
+    for name, method in [*vars(cls).items()]:
+        if inspect.isfunction(method) and not name.startswith("_"):
+            setattr(cls, name, logged(name, method))
+    return cls
+
+
+@_logged
 @arguments.checked(_CHECKS)
 class MaintenanceTable:
     """Run maintenance procedures on one table. Each takes `dry_run=True`, which returns the plan

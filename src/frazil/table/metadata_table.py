@@ -41,6 +41,7 @@ class MetadataTable:
     selectors: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def name(self) -> tuple[str, ...]:
+        """Return the identifier: that of the table, and the metadata table's name."""
         return (
             (*identifier_parts(self.table_name), self.kind)
             if "/" not in self.table_name
@@ -52,6 +53,7 @@ class MetadataTable:
         return metadata_table_schema(self.kind, self.loaded.metadata)
 
     def to_arrow(self) -> pa.Table:
+        """Return the rows as an Arrow table, with Java's columns. Reads metadata files only."""
         loaded = self.loaded
         snapshot, _ = resolve(loaded.metadata, **self.selectors) if self.selectors else (None, None)
         return metadata_table(
@@ -63,9 +65,12 @@ class MetadataTable:
         )
 
     def to_pandas(self, **kwargs: object) -> pd.DataFrame:
+        """Return the rows as a pandas DataFrame. `kwargs`: of `pyarrow.Table.to_pandas`. Raises
+        NotInstalledError without pandas."""
         return frames.pandas_of(self.to_arrow(), **kwargs)
 
     def to_polars(self) -> pl.DataFrame:
+        """Return the rows as a polars DataFrame. Raises NotInstalledError without polars."""
         return frames.polars_of(self.to_arrow())
 
     def show(self, n: int = 20, truncate: bool | int = True) -> None:
@@ -87,6 +92,7 @@ class MetadataTable:
         return engines.of_spark_frames(spark).shown(self.to_arrow())
 
     def count(self) -> int:
+        """Count the rows."""
         return int(self.to_arrow().num_rows)
 
     def __len__(self) -> int:

@@ -129,9 +129,11 @@ class DataScan:
         return replace(self, branch=name) if ref.is_branch else replace(self, tag=name)
 
     def with_case_sensitive(self, case_sensitive: bool = True) -> DataScan:
+        """Return the scan with names that must match in case, or need not."""
         return replace(self, case_sensitive=case_sensitive)
 
     def update(self, **overrides: Any) -> DataScan:
+        """Return the scan with other values of its fields."""
         return replace(self, **overrides)
 
     # --- planning
@@ -158,6 +160,8 @@ class DataScan:
         )
 
     def snapshot(self) -> Snapshot | None:
+        """Return the snapshot that is read; None: the table has none. Raises NoSuchSnapshotError,
+        NoSuchRefError."""
         return self._reading().snapshot_and_schema()[0]
 
     def projection(self) -> Schema:

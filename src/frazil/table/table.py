@@ -21,6 +21,7 @@ from frazil.ops.session import Session
 from frazil.report.table_report import TableReport, report_of
 from frazil.scan.changelog_range import ChangelogRange
 from frazil.scan.snapshot_ref import tagged_snapshot_id
+from frazil.spec.fact_tree import html_of, text_of
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.schema import Schema
@@ -69,6 +70,7 @@ class Table(CommittingVerbs):
 
     @property
     def metadata_location(self) -> str:
+        """Return the location of the current metadata file; empty where there is none."""
         return self._loaded.metadata_location
 
     @property
@@ -79,41 +81,53 @@ class Table(CommittingVerbs):
 
     @property
     def format_version(self) -> int:
+        """Return the format version: 1, 2 or 3."""
         return self.metadata.format_version
 
     @property
     def properties(self) -> dict[str, str]:
+        """Return the table properties, as a copy."""
         return dict(self.metadata.properties)
 
     def location(self) -> str:
+        """Return the location of the table's directory."""
         return self.metadata.location
 
     def schema(self) -> Schema:
+        """Return the current schema."""
         return self.metadata.schema()
 
     def schemas(self) -> dict[int, Schema]:
+        """Return all schemas by id."""
         return {s.schema_id: s for s in self.metadata.schemas}
 
     def spec(self) -> PartitionSpec:
+        """Return the default partition spec."""
         return self.metadata.spec()
 
     def specs(self) -> dict[int, PartitionSpec]:
+        """Return all partition specs by id."""
         return {s.spec_id: s for s in self.metadata.partition_specs}
 
     def sort_order(self) -> SortOrder:
+        """Return the default sort order."""
         return self.metadata.sort_order()
 
     def sort_orders(self) -> dict[int, SortOrder]:
+        """Return all sort orders by id."""
         return {s.order_id: s for s in self.metadata.sort_orders}
 
     def last_partition_id(self) -> int:
+        """Return the highest id of a partition field ever given."""
         return self.metadata.last_partition_id
 
     @property
     def last_sequence_number(self) -> int:
+        """Return the sequence number of the latest commit; 0 in format version 1."""
         return self.metadata.last_sequence_number
 
     def current_snapshot(self) -> Snapshot | None:
+        """Return the current snapshot, that of main; None: the table has none."""
         return self.metadata.current_snapshot()
 
     def snapshots(self) -> Sequence[Snapshot]:
@@ -499,10 +513,10 @@ class Table(CommittingVerbs):
     # --- display and comparison
 
     def __repr__(self) -> str:
-        return overview.text(self._name, self.metadata, self.metadata_location)
+        return text_of(overview.tree(self._name, self.metadata, self.metadata_location))
 
     def _repr_html_(self) -> str:
-        return overview.as_html(self._name, self.metadata, self.metadata_location)
+        return html_of(overview.tree(self._name, self.metadata, self.metadata_location))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the table by its name and the settings of its catalog without secrets (a table

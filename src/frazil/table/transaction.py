@@ -137,6 +137,8 @@ class Transaction(Verbs[None, "Transaction[T]"], Generic[T]):
         return self._change(lambda _: metadata_changes.set_location(place))
 
     def upgrade_table_version(self, format_version: int) -> Self:
+        """Upgrade the table to a newer format version (2 or 3), when the transaction commits.
+        Raises ValidationError for an older or unknown version."""
         return self._change(lambda metadata: metadata_changes.upgrade(format_version, metadata))
 
     def cherrypick_snapshot(self, snapshot_id: int) -> Self:

@@ -54,19 +54,24 @@ class Runner(Protocol):
     """
 
     @property
-    def parallelism(self) -> int: ...
+    def parallelism(self) -> int:
+        """Return the number of groups worked on at once."""
 
     @property
-    def repeats(self) -> bool: ...
+    def repeats(self) -> bool:
+        """Tell whether some group may have been tried more than once."""
 
     @property
-    def linger(self) -> float: ...
+    def linger(self) -> float:
+        """Return for how many seconds a file of stopped work may still appear."""
 
-    def run(self, work: Callable[[G], R], groups: Sequence[G]) -> Iterator[R]: ...
+    def run(self, work: Callable[[G], R], groups: Sequence[G]) -> Iterator[R]:
+        """Run the work on each group, and yield the results in the order of the groups. Raises the
+        error of a group whose work fails."""
 
 
 @dataclass(frozen=True)
-class InProcess:
+class InProcess(Runner):
     """Run groups in threads of this process, each group once. `workers` None: one thread per core."""
 
     workers: int | None = None

@@ -62,6 +62,7 @@ class FlakyBackend:
         return getattr(self.inner, name)
 
     def load(self, identifier: Identifier) -> LoadedTable:
+        """Load the state of a table, with the faults of `stale_loads` and `unreachable_loads`."""
         self.loads += 1
         if self.fired and self.unreachable_loads > 0:
             self.unreachable_loads -= 1
@@ -79,6 +80,7 @@ class FlakyBackend:
         updates: Sequence[Update] = (),
         requirements: Sequence[Requirement] = (),
     ) -> Outcome:
+        """Replace the state of a table as the script's next word says."""
         self._before = base
         return self._answer(
             lambda: self.inner.swap(base, metadata, updates=updates, requirements=requirements)
@@ -92,6 +94,7 @@ class FlakyBackend:
         updates: Sequence[Update] = (),
         requirements: Sequence[Requirement] = (),
     ) -> Outcome:
+        """Create a table as the script's next word says."""
         return self._answer(
             lambda: self.inner.create(
                 identifier, metadata, updates=updates, requirements=requirements
@@ -99,6 +102,7 @@ class FlakyBackend:
         )
 
     def swap_together(self, swaps: Sequence[Swap]) -> OutcomeTogether:
+        """Replace the states of several tables as the script's next word says."""
         return (
             self._answer(lambda: self.inner.swap_together(swaps))
             if swaps

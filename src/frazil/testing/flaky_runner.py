@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from frazil.tasks.runner import InProcess
+from frazil.tasks.runner import InProcess, Runner
 
 G = TypeVar("G")
 R = TypeVar("R")
@@ -20,7 +20,7 @@ class TaskKilled(Exception):
 
 
 @dataclass
-class FlakyRunner:
+class FlakyRunner(Runner):
     """Run groups in this process (see `frazil.tasks.runner.Runner`), with faults.
 
     `repeat`: the numbers, from 0, of the groups that run twice with the first result lost, as when

@@ -61,6 +61,7 @@ class FlakyStorage:
         durable: bool = True,
         synced: bool = True,
     ) -> None:
+        """Write a file, or fail."""
         due = self._due("write", location)
         if not due or self.after:
             self.inner.write(location, data, overwrite, durable=durable, synced=synced)
@@ -68,6 +69,7 @@ class FlakyStorage:
             raise self._fail(location, "write")
 
     def publish(self, location: str, data: bytes) -> bool:
+        """Create a file unless it exists, or fail."""
         due = self._due("publish", location)
         done = self.inner.publish(location, data) if not due or self.after else False
         if due:
@@ -76,6 +78,7 @@ class FlakyStorage:
 
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
+        """Open a binary sink, which fails when it is closed."""
         due = self._due("open_output", location)
         with self.inner.open_output(location, overwrite=overwrite) as sink:
             yield sink
@@ -83,11 +86,13 @@ class FlakyStorage:
                 raise self._fail(location, "write")
 
     def delete(self, location: str) -> None:
+        """Delete a file, or fail."""
         if self._due("delete", location):
             raise self._fail(location, "delete")
         self.inner.delete(location)
 
     def delete_many(self, locations: Iterable[str]) -> list[tuple[str, Exception]]:
+        """Delete files, or return an error for each."""
         to_delete = list(locations)
         if to_delete and self._due("delete_many", to_delete[0]):
             return [(location, self._fail(location, "delete")) for location in to_delete]

@@ -75,6 +75,7 @@ class ServerBackend:
     # --- tables
 
     def load(self, identifier: Identifier) -> LoadedTable:
+        """Load the state of a table, with a new token. Raises NoSuchTableError."""
         with self._lock:
             return self._granted(self._known(identifier))
 
@@ -89,9 +90,11 @@ class ServerBackend:
         return replace(table, config={**self.properties, "token": f"secret-{next(self._tokens)}"})
 
     def table_exists(self, identifier: Identifier) -> bool:
+        """Tell whether a table exists."""
         return check_identifier(identifier) in self._tables
 
     def stage_create(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
+        """Prepare a new table at a location that the server chooses."""
         with self._lock:
             key = self._check_namespace_of(identifier)
             if key in self._tables:
@@ -128,6 +131,7 @@ class ServerBackend:
         updates: Sequence[Update] = (),
         requirements: Sequence[Requirement] = (),
     ) -> Outcome:
+        """Create a table by the updates. Conflict: it exists."""
         with self._lock:
             key = self._check_namespace_of(identifier)
             try:
@@ -152,6 +156,7 @@ class ServerBackend:
         updates: Sequence[Update] = (),
         requirements: Sequence[Requirement] = (),
     ) -> Outcome:
+        """Apply the updates to the newest state if the requirements hold there; else Conflict."""
         with self._lock:
             now = self._tables.get(base.identifier)
             if now is None:
@@ -176,6 +181,7 @@ class ServerBackend:
             )
 
     def swap_together(self, swaps: Sequence[Swap]) -> OutcomeTogether:
+        """Apply the updates of several tables, if the requirements of all hold."""
         with self._lock:
             before, received = dict(self._tables), len(self.received)
             done: list[Committed] = []
@@ -194,12 +200,14 @@ class ServerBackend:
         return Committed(self._granted(table))
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
+        """Drop a table. Raises NoSuchTableError."""
         with self._lock:
             table = self._known(identifier)
             del self._tables[table.identifier]
         return _purge(table) if purge else ()
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
+        """Rename a table. Raises NoSuchTableError, TableAlreadyExistsError."""
         with self._lock:
             table, key = self._known(source), self._check_namespace_of(target)
             if key in self._tables:
@@ -211,6 +219,8 @@ class ServerBackend:
     def register_table(
         self, identifier: Identifier, metadata_location: str, overwrite: bool = False
     ) -> LoadedTable:
+        """Register the table of a metadata file. `overwrite`: in place of a table of that name.
+        Raises InvalidInput, TableAlreadyExistsError."""
         if not metadata_files.is_metadata_file(metadata_location):
             raise InvalidInput(
                 f"{metadata_location} is no metadata file: its name ends in .metadata.json.",
@@ -227,6 +237,7 @@ class ServerBackend:
             return self.load(key)
 
     def list_tables(self, namespace: Identifier) -> Identifiers:
+        """List the tables of a namespace. Raises NoSuchNamespaceError."""
         self._existing(check_namespace(namespace))
         return sorted(t for t in self._tables if t[:-1] == tuple(namespace))
 
@@ -240,10 +251,12 @@ class ServerBackend:
         return self._namespaces.setdefault(tuple(namespace), {})
 
     def namespace_exists(self, namespace: Identifier) -> bool:
+        """Tell whether a namespace exists."""
         key = check_namespace(namespace)
         return any(existing[: len(key)] == key for existing in self._namespaces)
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
+        """Create a namespace. Raises NamespaceAlreadyExistsError."""
         with self._lock:
             if self.namespace_exists(namespace):
                 raise NamespaceAlreadyExistsError(
@@ -253,6 +266,7 @@ class ServerBackend:
             self._namespaces[tuple(namespace)] = dict(properties)
 
     def drop_namespace(self, namespace: Identifier) -> None:
+        """Drop an empty namespace. Raises NoSuchNamespaceError, NamespaceNotEmptyError."""
         with self._lock:
             self._existing(namespace)
             if self.list_tables(namespace) or self.list_namespaces(namespace):
@@ -263,6 +277,7 @@ class ServerBackend:
             del self._namespaces[tuple(namespace)]
 
     def list_namespaces(self, parent: Identifier = ()) -> Identifiers:
+        """List the namespaces directly within one."""
         if parent:
             self._existing(parent)
         depth = len(parent) + 1
@@ -275,6 +290,7 @@ class ServerBackend:
         )
 
     def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        """Return the properties of a namespace. Raises NoSuchNamespaceError."""
         return dict(self._existing(namespace))
 
     def update_namespace_properties(
@@ -283,6 +299,7 @@ class ServerBackend:
         removals: set[str] | None = None,
         updates: Mapping[str, str] = {},
     ) -> PropertiesUpdateSummary:
+        """Remove and set properties of a namespace. Raises NoSuchNamespaceError."""
         removals = set(removals or ())
         if both := sorted(removals & set(updates)):
             raise InvalidInput(

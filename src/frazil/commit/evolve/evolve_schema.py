@@ -238,6 +238,7 @@ class SchemaChanges:
         return self
 
     def case_sensitive(self, case_sensitive: bool) -> SchemaChanges:
+        """Set whether names in later calls must match in case; by default they must."""
         return self._do(lambda d: setattr(d, "case_sensitive", case_sensitive))
 
     def add_column(
@@ -254,6 +255,9 @@ class SchemaChanges:
         return self._do(lambda d: _add(d, path, type_, doc, required, default_value))
 
     def delete_column(self, path: Path) -> SchemaChanges:
+        """Delete a column, with all that is in it. `path`: "a.b" or ("a", "b"). Raises
+        ValidationError for one that does not exist, that this update changes, that belongs to the
+        primary key, or that the partition spec or sort order uses."""
         return self._do(lambda d: _delete(d, _dotted(path)))
 
     def rename_column(self, path_from: Path, new_name: str) -> SchemaChanges:
@@ -269,10 +273,16 @@ class SchemaChanges:
         required: bool | None = None,
         doc: str | None = None,
     ) -> SchemaChanges:
+        """Change type, nullability or comment of a column; None: leave it. `field_type`: a wider
+        type, as an object or DDL text. Raises ResolveError for a type to which Iceberg cannot
+        promote, ValidationError for a column that does not exist, and for `required=True` unless
+        incompatible changes are allowed."""
         type_ = None if field_type is None else _type_of(field_type)
         return self._do(lambda d: _update(d, _dotted(path), type_, required, doc))
 
     def make_column_optional(self, path: Path) -> SchemaChanges:
+        """Make a column optional, so that it may hold nulls. Raises ValidationError for a column
+        that does not exist."""
         return self._do(lambda d: _update(d, _dotted(path), None, False, None))
 
     def require_column(self, path: Path) -> SchemaChanges:
@@ -294,6 +304,8 @@ class SchemaChanges:
         return self._do(lambda d: _union(d, new_schema.fields, ""))
 
     def set_identifier_fields(self, *fields: str) -> SchemaChanges:
+        """Set the columns of the primary key, by name, in place of the present ones; without any,
+        remove the key. Raises ValidationError for columns that do not exist or that may be null."""
         return self._do(
             lambda d: setattr(
                 d,
@@ -303,12 +315,18 @@ class SchemaChanges:
         )
 
     def move_first(self, path: Path) -> SchemaChanges:
+        """Move a column to the beginning of its struct. Raises ValidationError for a column that
+        does not exist."""
         return self._do(lambda d: _move(d, _dotted(path), "first", None))
 
     def move_before(self, path: Path, before_path: Path) -> SchemaChanges:
+        """Move a column before another one of the same struct. Raises ValidationError when one does
+        not exist, or both are not in one struct."""
         return self._do(lambda d: _move(d, _dotted(path), "before", _dotted(before_path)))
 
     def move_after(self, path: Path, after_name: Path) -> SchemaChanges:
+        """Move a column behind another one of the same struct. Raises ValidationError when one does
+        not exist, or both are not in one struct."""
         return self._do(lambda d: _move(d, _dotted(path), "after", _dotted(after_name)))
 
     def schema(self) -> Schema:

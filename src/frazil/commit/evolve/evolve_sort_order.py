@@ -35,6 +35,9 @@ class UpdateSortOrder:
         transform: str | Transform | None = None,
         null_order: NullOrder = NullOrder.NULLS_LAST,
     ) -> UpdateSortOrder:
+        """Sort ascending by a column, after those added before. `transform`: by its value under a
+        transform, as "day"; None: the column itself. Raises ValidationError for an unknown column,
+        or a transform that does not fit it."""
         return self._add(source_column_name, transform, SortDirection.ASC, null_order)
 
     def desc(
@@ -43,6 +46,9 @@ class UpdateSortOrder:
         transform: str | Transform | None = None,
         null_order: NullOrder = NullOrder.NULLS_LAST,
     ) -> UpdateSortOrder:
+        """Sort descending by a column, after those added before. `transform`: by its value under a
+        transform, as "day"; None: the column itself. Raises ValidationError for an unknown column,
+        or a transform that does not fit it."""
         return self._add(source_column_name, transform, SortDirection.DESC, null_order)
 
     def by(self, *terms: str) -> UpdateSortOrder:
@@ -78,9 +84,12 @@ class UpdateSortOrder:
         return self
 
     def sort_order(self) -> SortOrder:
+        """Return the sort order after the changes."""
         return SortOrder(*self._fields) if self._fields else UNSORTED_SORT_ORDER
 
     def updates(self, metadata: TableMetadata) -> Sequence[Update]:
+        """Return the metadata updates that make this the table's sort order; none when it is
+        already."""
         fields = tuple(self._fields)
         if fields == metadata.sort_order().fields:
             return ()

@@ -117,6 +117,8 @@ class UpdateSpec:
         return self._do(lambda d: _add(d, source_column_name, transform, partition_field_name))
 
     def add_identity(self, source_column_name: str) -> UpdateSpec:
+        """Partition by the value of a column. Raises ValidationError for a column that does not
+        exist, or that the spec has already."""
         return self._do(lambda d: _add(d, source_column_name, IdentityTransform(), None))
 
     def identity(self, source_column_name: str) -> UpdateSpec:
@@ -128,6 +130,8 @@ class UpdateSpec:
         return self._do(lambda d: _remove(d, name))
 
     def rename_field(self, name: str, new_name: str) -> UpdateSpec:
+        """Rename a partition field. Raises ValidationError for one that does not exist, or that
+        this update removes."""
         return self._do(lambda d: _rename(d, name, new_name))
 
     def spec(self) -> PartitionSpec:
@@ -135,6 +139,8 @@ class UpdateSpec:
         return self._draft.build()
 
     def updates(self, metadata: TableMetadata) -> Sequence[Update]:
+        """Return the metadata updates that make this the table's default spec; none when it is
+        already."""
         draft = SpecDraft(metadata, self._draft.case_sensitive)
         for call in self._calls:
             call(draft)

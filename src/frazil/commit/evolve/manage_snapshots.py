@@ -224,11 +224,15 @@ class RefChanges:
 
     @property
     def changes(self) -> Sequence[RefUpdates]:
+        """Return the changes that were asked for, in order."""
         return tuple(self._changes)
 
     def create_tag(
         self, snapshot_id: int | None, tag_name: str, max_ref_age_ms: int | None = None
     ) -> RefChanges:
+        """Create a tag. `snapshot_id` None: at the current snapshot. `max_ref_age_ms`: expiry
+        removes it after so long; None: the table property `history.expire.max-ref-age-ms` decides.
+        Raises ValidationError when a ref of that name exists, NoSuchSnapshotError."""
         return self._do(create_ref(snapshot_id, tag_name, "tag", max_ref_age_ms=max_ref_age_ms))
 
     def create_branch(
@@ -248,18 +252,28 @@ class RefChanges:
         return self._do(create_ref(snapshot_id, branch_name, "branch", **retention))
 
     def remove_tag(self, tag_name: str) -> RefChanges:
+        """Remove a tag; its snapshot stays until it expires. Raises ValidationError for a branch,
+        NoSuchRefError."""
         return self._do(remove_ref(tag_name, "tag"))
 
     def remove_branch(self, branch_name: str) -> RefChanges:
+        """Remove a branch; its snapshots stay until they expire. Raises ValidationError for main
+        and for a tag, NoSuchRefError."""
         return self._do(remove_ref(branch_name, "branch"))
 
     def rename_branch(self, branch_name: str, new_name: str) -> RefChanges:
+        """Rename a branch. Raises ValidationError for main and when the new name is taken,
+        NoSuchRefError."""
         return self._do(rename_branch(branch_name, new_name))
 
     def replace_branch(self, branch_name: str, snapshot_id: int) -> RefChanges:
+        """Let a branch point to another snapshot. Raises ValidationError for a tag, NoSuchRefError,
+        NoSuchSnapshotError."""
         return self._do(replace_ref(branch_name, snapshot_id, "branch"))
 
     def replace_tag(self, tag_name: str, snapshot_id: int) -> RefChanges:
+        """Let a tag point to another snapshot. Raises ValidationError for a branch, NoSuchRefError,
+        NoSuchSnapshotError."""
         return self._do(replace_ref(tag_name, snapshot_id, "tag"))
 
     def set_retention(
@@ -282,13 +296,20 @@ class RefChanges:
     def set_current_snapshot(
         self, snapshot_id: int | None = None, ref_name: str | None = None
     ) -> RefChanges:
+        """Set main to any snapshot, by its id or by a branch or tag. Raises ValidationError unless
+        exactly one of both is given, NoSuchRefError, NoSuchSnapshotError."""
         return self._do(set_current(snapshot_id, ref_name))
 
     def rollback_to_snapshot(self, snapshot_id: int) -> RefChanges:
+        """Set main back to one of its ancestors. Raises ValidationError for a snapshot that is
+        none, NoSuchSnapshotError."""
         return self._do(rollback_to(snapshot_id))
 
     def rollback_to_timestamp(self, timestamp_ms: int) -> RefChanges:
         return self._do(rollback_to_timestamp(timestamp_ms))
 
     def fast_forward(self, branch: str, to: str) -> RefChanges:
+        """Move a branch to the head of another branch or tag, of which it must be an ancestor; a
+        missing branch is created. Raises ValidationError when it is no ancestor, NoSuchRefError
+        when there is no `to`."""
         return self._do(fast_forward(branch, to))

@@ -33,12 +33,16 @@ class UpdateProperties:
         self._updates: list[Update] = []
 
     def set(self, key: str, value: object) -> UpdateProperties:
+        """Set a property; booleans and numbers become text. Raises InvalidInput for None."""
         self._updates.append(SetProperties(property_texts({key: value})))
         return self
 
     def remove(self, key: str) -> UpdateProperties:
+        """Remove a property."""
         self._updates.append(RemoveProperties((key,)))
         return self
 
     def updates(self, _: object) -> Sequence[Update]:
+        """Return the metadata updates that set and remove the properties, in the order of the
+        calls."""
         return tuple(self._updates)

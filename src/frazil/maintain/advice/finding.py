@@ -4,14 +4,13 @@ its costs, and what it brings.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import pyarrow as pa
 
-from frazil.maintain.html_tables import html_table
+from frazil.spec.fact_tree import FactNode, html_of, text_of
 
 OPEN_SECONDS = 0.005
 """What one more file costs a cure: it is opened, read and closed by a core."""
@@ -78,7 +77,9 @@ class Finding:
         """Return the call that cures it, as it is typed in Python."""
         return str(self.cure)
 
-    def __str__(self) -> str:
+    @property
+    def tree(self) -> FactNode:
+        """Return the finding as a tree of facts: its cure, what that costs and what it brings."""
         cost, kinds_by_rest = _cost_text(self), dict[str, list[str]]()
         for kind, left in self.left_after.items():
             kinds_by_rest.setdefault("nothing" if left is None else _cost_text(left), []).append(
@@ -88,7 +89,13 @@ class Finding:
             f"; {rest} after the cure of {' or '.join(kinds)}"
             for rest, kinds in kinds_by_rest.items()
         )
-        return f"{self.kind}: {self.text}\n    cure: {self.call}\n    cost: {cost}\n    brings: {self.brings}"
+        return FactNode(
+            f"{self.kind}: {self.text}",
+            (("cure", self.call), ("cost", cost), ("brings", self.brings)),
+        )
+
+    def __str__(self) -> str:
+        return text_of(self.tree)
 
 
 def _cost_text(finding: Finding) -> str:
@@ -153,25 +160,23 @@ class Findings(Sequence[Finding]):
         """Print the findings."""
         print(repr(self))
 
-    def _repr_html_(self) -> str:
+    @property
+    def tree(self) -> FactNode:
+        """Return the findings as a tree of facts."""
         if not self._findings:
-            return f"<p>{html.escape(repr(self))}</p>"
-        rows = [(f.kind, f.text, f.call, _cost_text(f), f.brings) for f in self]
-        return html_table(
+            return FactNode(f"{self._table}: nothing to do")
+        trees = (f.tree for f in self)
+        return FactNode(
             f"{self._table}: {count_text(len(self), 'finding')}",
-            ("kind", "finding", "cure", "cost", "brings"),
-            rows,
+            (),
+            tuple(replace(t, label=f"{n}. {t.label}") for n, t in enumerate(trees, 1)),
         )
 
+    def _repr_html_(self) -> str:
+        return html_of(self.tree)
+
     def __repr__(self) -> str:
-        if not self._findings:
-            return f"{self._table}: nothing to do"
-        return "\n".join(
-            [
-                f"{self._table}: {count_text(len(self), 'finding')}",
-                *(f"{n}. {f}" for n, f in enumerate(self, 1)),
-            ]
-        )
+        return text_of(self.tree)
 
 
 def size_text(size: float) -> str:

@@ -16,10 +16,11 @@ from itertools import islice
 
 from frazil.catalog import LoadedTable
 from frazil.errors import CommitStateUnknownException
-from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult, log_result
 from frazil.maintain.stream_upkeep.last_run import last_run, record_run
 from frazil.maintain.stream_upkeep.lease import LeaseHeld, lease
 from frazil.maintain.stream_upkeep.triggers import READ_BACK, Counted, TaskOptions, UpkeepOptions
+from frazil.spec import logs
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
 
@@ -74,7 +75,8 @@ class Upkeep:
     def _run(
         self, task: TaskOptions, table: MaintainedTable, branch: str, why: str
     ) -> LoadedTable | None:
-        _log.info("Maintenance of %s: %s begins (%s).", table.name, task.task, why)
+        extra = logs.facts(table.name, task.task, branch=branch)
+        _log.info("Maintenance of %s: %s begins (%s).", table.name, task.task, why, extra=extra)
         try:
             with lease(table, task.task, self.options.lease_seconds):
                 current = table.in_state(table.newest())
@@ -86,6 +88,7 @@ class Upkeep:
                 table.name,
                 task.task,
                 held,
+                extra=extra,
             )
             self._pauses[task.task] = _AFTER_FAILURE
             return None
@@ -100,10 +103,11 @@ class Upkeep:
                 task.task,
                 unknown,
                 exc_info=True,
+                extra=extra,
             )
             self._tell(task.task, error)
             return None
-        _log.info("Maintenance of %s: %s: %s", table.name, task.task, result)
+        log_result(table.name, task.task, result, branch=branch)
         self._tell(task.task, result)
         try:
             newest = table.newest()
@@ -113,6 +117,7 @@ class Upkeep:
                 "Maintenance of %s: the newest state could not be loaded; the next batch loads it.",
                 table.name,
                 exc_info=True,
+                extra=extra,
             )
             return None
         return newest

@@ -4,7 +4,6 @@ file on demand, and a short text.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +11,8 @@ from typing import overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from frazil.spec.fact_tree import FactNode, html_of, leaves, text_of
 
 SHOWN = 10  # lines that a text shows of one kind
 EXPLAINED = pa.schema(
@@ -103,6 +104,7 @@ class ExplainedDelete:
 
     @property
     def applies(self) -> bool:
+        """Tell whether it applies to some data file of the plan."""
         return self.reason is None
 
     @property
@@ -205,21 +207,23 @@ class ExplainedDeletes(Sequence[ExplainedDelete]):
         for batch in self._table.to_batches(max_chunksize=1024):
             yield from _objects(batch, self.exact)
 
-    def __repr__(self) -> str:
-        some = (*self.applied.lines(SHOWN), *self.dropped.lines(SHOWN))
-        return "\n".join([self._title(), *(f"  {line}" for line in some)])
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
-
-    def _title(self) -> str:
-        dropped = len(self.dropped)
+    @property
+    def tree(self) -> FactNode:
+        """Return how many apply, and some of them, as a tree of facts."""
+        applied, dropped = self.applied, self.dropped
         about = (
             ""
             if self.exact
             else "; counts of data files are upper limits, since not all bounds were compared"
         )
-        return f"{_counted(len(self), 'delete file')}: {len(self) - dropped} apply, {dropped} dropped{about}"
+        title = f"{_counted(len(self), 'delete file')}: {len(applied)} apply, {len(dropped)} dropped{about}"
+        return FactNode(title, (), leaves([*applied.lines(SHOWN), *dropped.lines(SHOWN)]))
+
+    def __repr__(self) -> str:
+        return text_of(self.tree)
+
+    def _repr_html_(self) -> str:
+        return html_of(self.tree)
 
     def lines(self, most: int) -> list[str]:
         """Describe at most `most` delete files, one per line; more that were dropped are summed up

@@ -8,7 +8,6 @@ partition summaries of the file's manifest, on its partition values, and on its 
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -40,6 +39,7 @@ from frazil.scan.prune import (
     partition_ranges,
     statistics_ranges,
 )
+from frazil.spec.fact_tree import FactNode, html_of, leaves, text_of
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionSpec
@@ -104,18 +104,17 @@ class ExplainedFile:
         reasons = {condition.decided_by for condition in self.conditions}
         return next((by for by in (BY_SUMMARIES, BY_PARTITION) if by in reasons), BY_STATISTICS)
 
-    def __str__(self) -> str:
-        return "\n".join(
-            [
-                f"{self.file_path} ({self.record_count:,} rows) {self._verdict()}",
-                *(f"  {c}" for c in self.conditions),
-            ]
-        )
+    @property
+    def tree(self) -> FactNode:
+        """Return the verdict, and the conditions below it, as a tree of facts."""
+        verdict = f"{self.file_path} ({self.record_count:,} rows) {self._verdict()}"
+        return FactNode(verdict, (), leaves([str(c) for c in self.conditions]))
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return text_of(self.tree)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return html_of(self.tree)
 
     def _verdict(self) -> str:
         if not self.is_read:

@@ -1,4 +1,4 @@
-"""Explain a scan plan as text: the files that were skipped, by which statistics, and what became of
+"""Explain a scan plan as a tree of facts: the files that were skipped, by which statistics, and what became of
 every delete file.
 
 Data files are counted; `Explanation.why` explains one of them (`explain_file`). Which are read is
@@ -8,8 +8,7 @@ decided by `scan.prune.file_pruner`.
 from __future__ import annotations
 
 import functools
-import html
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -27,6 +26,7 @@ from frazil.scan.explain.explain_deletes import (
 from frazil.scan.explain.explain_file import ExplainedFile
 from frazil.scan.report import PlannedByServer, PlanReport, size_text
 from frazil.scan.tasks import PlannedFiles
+from frazil.spec.fact_tree import FactNode, html_of, leaves, text_of
 from frazil.spec.metadata import TableMetadata
 
 _FEW = 3  # delete files that the text names
@@ -92,58 +92,78 @@ class Explanation:
         return self._with_idle(read_deletes_explained(self._metadata, self._index, self._data, row))
 
     @cached_property
-    def lines(self) -> tuple[str, ...]:
+    def tree(self) -> FactNode:
+        """Return the explanation as a tree of facts, which text and HTML are made from."""
         report = self.report
         if report.snapshot_id is None:
-            return (f"Scan of {report.table}: no snapshot, no rows",)
-        files, them = (
-            report.result_data_files + report.skipped_data_files,
-            "it" if self._by_server else "them",
-        )
+            return FactNode(f"Scan of {report.table}: no snapshot, no rows")
         before = " before deletes" if report.data_files_with_deletes else ""
-        lines = [
+        facts = (
+            ("filter", report.filter),
+            self._where(),
+            (
+                "files",
+                f"{report.result_data_files} of {report.result_data_files + report.skipped_data_files} kept; "
+                f"skipped {report.skipped_by_partition} by partition values, {report.skipped_by_statistics} by counts and bounds",
+            ),
+            (
+                "match wholly",
+                f"{report.wholly_matching_files} of the kept files (none of their rows is tested)",
+            ),
+            (
+                "to read",
+                f"{report.total_records} rows{before}, {size_text(report.total_file_size_in_bytes)}",
+            ),
+            ("planned in", f"{report.total_planning_duration / 1e6:.1f} ms"),
+        )
+        has_deletes = report.total_delete_manifests or (self._by_server and self._index is not None)
+        return FactNode(
             f"Scan of {report.table}, snapshot {report.snapshot_id}",
-            f"  filter: {report.filter}",
-            f"  {self._where()}",
-            f"  files: {report.result_data_files} of {files} in {them} kept; skipped {report.skipped_by_partition} by partition values, "
-            f"{report.skipped_by_statistics} by counts and bounds",
-            f"  of the kept files {report.wholly_matching_files} match wholly (none of their rows is tested)",
-            f"  to read: {report.total_records} rows{before}, {size_text(report.total_file_size_in_bytes)}",
-        ]
-        if report.total_delete_manifests or (self._by_server and self._index is not None):
-            lines.extend(self._delete_lines())
-        return (*lines, f"  planned in {report.total_planning_duration / 1e6:.1f} ms")
+            facts,
+            tuple(self._delete_nodes()) if has_deletes else (),
+        )
 
-    def _where(self) -> str:
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return the lines of the text."""
+        return tuple(str(self).split("\n"))
+
+    def _where(self) -> tuple[str, str]:
         """Say where the files were found: in manifests, or in the plan of a catalog's server."""
         report, served = self.report, self._by_server
         if served is None:
             skipped = f"{report.skipped_data_manifests} skipped by partition summaries"
-            return f"manifests: {report.scanned_data_manifests} of {report.total_data_manifests} read, {skipped}"
+            return (
+                "manifests",
+                f"{report.scanned_data_manifests} of {report.total_data_manifests} read, {skipped}",
+            )
         plan = f"plan {served.plan_id}, " if served.plan_id else ""
-        return f"planned by the catalog's server {served.server}: {plan}{served.requests} request{'' if served.requests == 1 else 's'}"
+        requests = f"{served.requests} request{'' if served.requests == 1 else 's'}"
+        return "planned by", f"the catalog's server {served.server}: {plan}{requests}"
 
-    def _delete_lines(self) -> list[str]:
+    def _delete_nodes(self) -> Iterator[FactNode]:
         report, deletes = self.report, self._compared
-        manifests = f"{report.scanned_delete_manifests} of {report.total_delete_manifests} read, {report.skipped_delete_manifests} skipped"
-        lines = [] if self._by_server else [f"  delete manifests: {manifests}"]
-        if deletes:
-            of_rows = f"{report.positional_delete_files} of positions, {report.equality_delete_files} of equality"
-            kinds = f"{of_rows}, {report.dvs} deletion vectors"
-            applied, dropped = deletes.applied, deletes.dropped
-            about, them = "" if deletes.exact else "at most ", "it" if self._by_server else "them"
-            lines.append(
-                f"  delete files: {len(deletes)} in {them} ({kinds}); {about}{len(applied)} apply to {report.data_files_with_deletes} files"
+        if self._by_server is None:
+            read = f"{report.scanned_delete_manifests} of {report.total_delete_manifests} read"
+            yield FactNode(f"delete manifests: {read}, {report.skipped_delete_manifests} skipped")
+        if not deletes:
+            return
+        applied, dropped = deletes.applied, deletes.dropped
+        kinds = f"{report.positional_delete_files} of positions, {report.equality_delete_files} of equality, {report.dvs} deletion vectors"
+        reached = f"{len(applied)} apply to {report.data_files_with_deletes} files"
+        yield FactNode(
+            f"delete files: {len(deletes)} ({kinds}); {'' if deletes.exact else 'at most '}{reached}",
+            (),
+            leaves(applied.lines(_FEW)),
+        )
+        if self._by_server is None:  # a server names no others
+            pairs = report.delete_pairs_ruled_out
+            ruled_out = f"; bounds and counts ruled out {pairs} pairs of data file and delete file"
+            yield FactNode(
+                f"not applied: {len(dropped)} delete files{ruled_out if pairs else ''}",
+                (),
+                leaves(dropped.lines(_FEW)),
             )
-            lines.extend(f"    {line}" for line in applied.lines(_FEW))
-            ruled_out = f"; bounds and counts ruled out {report.delete_pairs_ruled_out} pairs of data file and delete file"
-            if self._by_server:  # it names no others
-                return lines
-            lines.append(
-                f"  not applied: {len(dropped)} delete files{ruled_out if report.delete_pairs_ruled_out else ''}"
-            )
-            lines.extend(f"    {line}" for line in dropped.lines(_FEW))
-        return lines
 
     @cached_property
     def _compared(self) -> ExplainedDeletes:
@@ -172,13 +192,11 @@ class Explanation:
         assert self._index is not None
         return data_files(self._groups, self._index)
 
-    def __str__(self) -> str:
-        return "\n".join(self.lines)
-
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return text_of(self.tree)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return html_of(self.tree)
 
 
 @functools.cache

@@ -1,12 +1,11 @@
-"""Format the overview of a table: name, location, partitioning, snapshot and columns, as text or
-HTML.
-"""
+"""Format the overview of a table: name, location, partitioning, snapshot and columns."""
 
 from __future__ import annotations
 
+from frazil.spec.fact_tree import FactNode
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
-from frazil.spec.shown import LINES, html_table, listed, shortened, time_text
+from frazil.spec.shown import LINES, listed, shortened, time_text
 from frazil.spec.snapshot import Summary
 
 
@@ -77,27 +76,18 @@ def columns(schema: Schema) -> list[tuple[str, str, str]]:
     return shown if len(fields) <= LINES else [*shown, (f"… {len(fields) - LINES} more", "", "")]
 
 
-def text(name: str, metadata: TableMetadata, metadata_location: str) -> str:
-    """Format the overview as text for a terminal."""
-    lines = [line_of(label, value) for label, value in facts(name, metadata, metadata_location)]
-    return "\n".join([*lines, *column_lines(metadata.schema())])
+def tree(name: str, metadata: TableMetadata, metadata_location: str) -> FactNode:
+    """Return the overview as a tree of facts."""
+    return FactNode(
+        facts=(*facts(name, metadata, metadata_location), *column_facts(metadata.schema()))
+    )
 
 
-def line_of(label: str, value: str) -> str:
-    """Format one line of an overview."""
-    return f"{label:>14}  {value}".rstrip()
-
-
-def column_lines(schema: Schema) -> list[str]:
-    """Format the top-level columns, one in each line."""
+def column_facts(schema: Schema) -> tuple[tuple[str, str], ...]:
+    """Return the top-level columns as one fact, one column in each line; nothing where there are
+    none.
+    """
     rows = columns(schema)
     width = max((len(n) for n, _, _ in rows), default=0)
-    return [
-        line_of("columns" if i == 0 else "", f"{n:<{width}}  {t}{'  ' + r if r else ''}")
-        for i, (n, t, r) in enumerate(rows)
-    ]
-
-
-def as_html(name: str, metadata: TableMetadata, metadata_location: str) -> str:
-    """Format the overview as HTML for a notebook."""
-    return f"<div>{html_table((), facts(name, metadata, metadata_location))}{html_table((), columns(metadata.schema()))}</div>"
+    lines = [f"{n:<{width}}  {t}{'  ' + r if r else ''}" for n, t, r in rows]
+    return (("columns", "\n".join(lines)),) if lines else ()

@@ -140,6 +140,7 @@ class CatalogViews:
         return self._view(views_of(self._backend).load_view(self._parts(identifier)))
 
     def view_exists(self, identifier: Identifier) -> bool:
+        """Tell whether a view exists. Raises Unsupported in catalogs without views."""
         return views_of(self._backend).view_exists(self._parts(identifier))
 
     def list_views(self, namespace: Identifier) -> list[Parts]:

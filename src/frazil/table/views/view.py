@@ -11,10 +11,11 @@ from frazil.catalog.views import LoadedView
 from frazil.errors import Unsupported
 from frazil.ops.engine import Frame, ViewQuery
 from frazil.ops.session import Session
+from frazil.spec.fact_tree import html_of, text_of
 from frazil.spec.schema import Schema
 from frazil.spec.view import SQLViewRepresentation, ViewHistoryEntry, ViewMetadata, ViewVersion
 from frazil.table import engines
-from frazil.table.shown import view_text
+from frazil.table.shown import view_overview
 
 Resolver = Callable[
     [Session | None, ViewVersion, tuple[str, ...], tuple[str, ...]], Frame | tuple[str, ...]
@@ -38,7 +39,10 @@ class View:
     _resolver: Resolver = field(repr=False, compare=False)
 
     def __repr__(self) -> str:
-        return view_text.text(self._full_name, self.metadata)
+        return text_of(view_overview.tree(self._full_name, self.metadata))
+
+    def _repr_html_(self) -> str:
+        return html_of(view_overview.tree(self._full_name, self.metadata))
 
     def name(self) -> tuple[str, ...]:
         """Return the identifier of the view."""
@@ -46,14 +50,17 @@ class View:
 
     @property
     def metadata(self) -> ViewMetadata:
+        """Return the metadata of the view, as it was loaded."""
         return self._loaded.metadata
 
     @property
     def metadata_location(self) -> str:
+        """Return the location of the metadata file; empty where there is none."""
         return self._loaded.metadata_location
 
     @property
     def properties(self) -> dict[str, str]:
+        """Return the properties, as a copy."""
         return dict(self.metadata.properties)
 
     @property
@@ -62,18 +69,23 @@ class View:
         return list(self.metadata.versions)
 
     def location(self) -> str:
+        """Return the location of the view's directory."""
         return self.metadata.location
 
     def uuid(self) -> uuid.UUID:
+        """Return the UUID of the view."""
         return uuid.UUID(self.metadata.view_uuid)
 
     def schema(self) -> Schema:
+        """Return the schema of the current version."""
         return self.metadata.schema()
 
     def schemas(self) -> dict[int, Schema]:
+        """Return all schemas by id."""
         return {s.schema_id: s for s in self.metadata.schemas}
 
     def current_version(self) -> ViewVersion:
+        """Return the current version."""
         return self.metadata.current_version()
 
     def version(self, version_id: int) -> ViewVersion | None:
