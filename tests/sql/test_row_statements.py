@@ -143,7 +143,11 @@ def test_update_takes_values_of_sub_queries(lake):
             "(?s)TABLE_OR_VIEW_NOT_FOUND.*line 1 pos 12",
         ),
         ("DELETE FROM lake.db.t WHERE id ==== 1", ParseException, "PARSE_SYNTAX_ERROR"),
-        ("DELETE FROM lake.db.t.tag_x WHERE id = 1", InvalidInput, "only tables and branches take writes"),
+        (
+            "DELETE FROM lake.db.t.tag_x WHERE id = 1",
+            InvalidInput,
+            "only tables and branches take writes",
+        ),
         ("DELETE FROM lake.db.t.branch_nope WHERE id = 1", NoSuchRefError, "does not exist"),
         (
             "ALTER TABLE lake.db.t ADD PARTITION FIELD foo(id)",
