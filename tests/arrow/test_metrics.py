@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from frazil.arrow.footers.parquet_stats import ChunkStatistics, chunk_statistics
-from frazil.arrow.write.bounds import lower_bound, next_bytes, next_text, upper_bound
+from frazil.arrow.write.metrics import lower_bound, next_bytes, next_text, upper_bound
 from frazil.arrow.write.metrics_config import (
     COUNTS,
     FULL,

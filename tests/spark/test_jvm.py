@@ -22,7 +22,7 @@ from pyspark.errors import ParseException
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
-from frazil.spark.deletes import one_array
+from frazil.spark.deletes import one_bitmap as one_array
 from frazil.spark.dml.collected import collect
 from frazil.spark.host import (
     fall_back,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import NotInstalledError
-from frazil.spark.host.java import check_java, java_version
+from frazil.spark.host.session import check_java, java_version
 from frazil.spec.version import check_pyspark
 
 pytestmark = pytest.mark.spark

@@ -7,23 +7,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from frazil.codec.partition_path import partition_path
 from frazil.commit.context import Context, SnapshotState
 from frazil.commit.filtering import DeleteRemoval, FilterResult, Removal, filter_data
 from frazil.commit.filtering_deletes import filter_deletes
 from frazil.commit.manifests import ADDED, check_known_specs, numbered, write_list
 from frazil.commit.merging import merge
-from frazil.commit.recount import totals_before
-from frazil.commit.summary import SummaryBuilder, with_totals
+from frazil.commit.summary import TOTALS, SummaryBuilder, with_totals
 from frazil.errors import ValidationError, ValidationException
-from frazil.scan.manifests import manifests_of
+from frazil.scan.manifests import manifests_of, read_manifest
 from frazil.spec import updates as u
-from frazil.spec.data_file import DataFile, DataFileContent, ManifestEntry
+from frazil.spec.data_file import DataFile, DataFileContent, ManifestEntry, ManifestEntryStatus
 from frazil.spec.manifest import ManifestContent, ManifestFile
 from frazil.spec.metadata import TableMetadata, schema_of_spec
 from frazil.spec.properties import SUMMARY_PARTITION_LIMIT, WAP_ENABLED, refuse_encryption
 from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef, Summary
 from frazil.spec.version import VERSION, WRITER
+from frazil.storage.base import Storage
 
 _WRITTEN_BY = {
     "iceberg-version": f"{WRITER} {VERSION}"
@@ -394,3 +397,55 @@ def _snapshot(
 def _moved(metadata: TableMetadata, branch: str, snapshot_id: int) -> SnapshotRef:
     held = metadata.refs.get(branch)
     return SnapshotRef(snapshot_id) if held is None else replace(held, snapshot_id=snapshot_id)
+
+
+# Count the totals of a snapshot whose summary lacks them (old or other writers) from its manifests,
+# once: the next summary has them.
+
+_COLUMNS = (
+    "status",
+    "content",
+    "file_format",
+    "record_count",
+    "file_size_in_bytes",
+    "content_size_in_bytes",
+)
+
+
+def totals_before(
+    parent: Snapshot | None, metadata: TableMetadata, storage: Storage
+) -> Mapping[str, str] | None:
+    """Return the parent's totals from its summary, and count those that it lacks. None: there is no
+    parent.
+    """
+    if parent is None:
+        return None
+    missing = [name for name, _, _ in TOTALS if not parent.summary.get(name, "").isdigit()]
+    if not missing:
+        return parent.summary
+    counted = _count(parent, metadata, storage)
+    return {**parent.summary, **{name: str(counted[name]) for name in missing}}
+
+
+def _count(snapshot: Snapshot, metadata: TableMetadata, storage: Storage) -> dict[str, int]:
+    totals = dict.fromkeys((name for name, _, _ in TOTALS), 0)
+    for manifest in manifests_of(metadata, snapshot, storage):
+        table = read_manifest(storage, manifest, columns=_COLUMNS)
+        live = table.filter(pc.not_equal(table["status"], int(ManifestEntryStatus.DELETED)))
+        content = live["content"]
+        totals["total-files-size"] += _sum(
+            pc.coalesce(live["content_size_in_bytes"], live["file_size_in_bytes"])
+        )
+        for kind, files, rows in (
+            (DataFileContent.DATA, "total-data-files", "total-records"),
+            (DataFileContent.POSITION_DELETES, "total-delete-files", "total-position-deletes"),
+            (DataFileContent.EQUALITY_DELETES, "total-delete-files", "total-equality-deletes"),
+        ):
+            of_kind = live.filter(pc.equal(content, int(kind)))
+            totals[files] += len(of_kind)
+            totals[rows] += _sum(of_kind["record_count"])
+    return totals
+
+
+def _sum(column: pa.ChunkedArray) -> int:
+    return int(pc.sum(column).as_py() or 0)

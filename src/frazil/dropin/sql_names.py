@@ -131,8 +131,8 @@ class ConnectNames:
 def _opened(catalog: Catalog, parts: Name) -> tuple[Table, str | None]:
     """Open a table of a catalog, and return it with the branch that the last part selects. Raises
     NoSuchTableError, and InvalidInput for what takes no writes."""
-    found = find_in(catalog._backend, parts)
-    return table_of(found), found.written_branch()
+    named = find_in(catalog._backend, parts)
+    return table_of(named), named.written_branch()
 
 
 def names_one_of(spark: Any, text: str) -> bool:

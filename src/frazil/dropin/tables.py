@@ -69,11 +69,11 @@ def open_table(
     properties = catalog_options(options)
     if spark is not None and (of_session := _of_session(spark, name, properties)) is not None:
         catalog, parts = of_session
-        found = find_in(catalog._backend, parts, name)
+        named = find_in(catalog._backend, parts, name)
     else:
         settings = active_session_catalogs() if spark is None else session_catalogs(spark)
-        found = find_table(name, properties, settings)
-    return table_of(found), found.written_branch()
+        named = find_table(name, properties, settings)
+    return table_of(named), named.written_branch()
 
 
 def _of_session(

@@ -4,6 +4,7 @@ columns of Java's procedures.
 
 from __future__ import annotations
 
+import html
 import logging
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields, replace
@@ -12,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.catalog import CatalogBackend, LoadedTable
-from frazil.maintain.html_tables import html_of_arrow
 from frazil.ops.engine import Engine
 from frazil.ops.operation import TableOperation, writable
 from frazil.spec import logs
 from frazil.spec.fact_tree import FactNode, html_of
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.shown import html_table
 from frazil.storage import Storage
 from frazil.tasks.runner import Runner
 
@@ -153,3 +154,19 @@ def _arrow_type(column: Field[Any]) -> pa.DataType | None:
     return {"int": pa.int64(), "str": pa.string(), "bool": pa.bool_(), "float": pa.float64()}.get(
         kind
     )
+
+
+# Show results of procedures that have several rows as tables in a notebook.
+
+_SHOWN = 20
+
+
+def html_of_arrow(title: str, table: pa.Table) -> str:
+    """Return the first rows of an Arrow table as an HTML table with a title."""
+    rows = ([_text(v) for v in row.values()] for row in table.slice(0, _SHOWN).to_pylist())
+    more = f"<p>and {table.num_rows - _SHOWN:,} more</p>" if table.num_rows > _SHOWN else ""
+    return f"<p><b>{html.escape(title)}</b></p>{html_table(table.column_names, rows)}{more}"
+
+
+def _text(value: object) -> str:
+    return "" if value is None else f"{value:,.2f}" if isinstance(value, float) else str(value)

@@ -126,5 +126,5 @@ def find_in(backend: CatalogBackend, parts: Identifier, name: str | None = None)
 
 def _no_suffix(parts: Identifier) -> str:
     """Make the hint for a name whose last part follows the name of a table but is not a suffix."""
-    known = ", ".join((*METADATA_TABLES, CHANGES))
-    return f"{'.'.join(parts[:-1])} is a table, and {parts[-1]!r} is not one of its metadata tables: {known}."
+    suffixes = ", ".join((*METADATA_TABLES, CHANGES))
+    return f"{'.'.join(parts[:-1])} is a table, and {parts[-1]!r} is not one of its metadata tables: {suffixes}."

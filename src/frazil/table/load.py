@@ -67,14 +67,14 @@ def load_table(identifier: str | tuple[str, ...], **properties: Any) -> Table:
     """
     if (catalog := properties.get("catalog")) is not None:
         raise _catalog_argument_error(identifier, catalog)
-    found = find_table(
+    named = find_table(
         identifier,
         properties,
         session_catalogs(),
         lambda name: load_catalog(name, **properties)._backend,
     )
-    table = table_of(found)
-    return cast(Table, _viewed(table, found)) if found.suffixes else table
+    table = table_of(named)
+    return cast(Table, _viewed(table, named)) if named.suffixes else table
 
 
 def table_of(found: FoundTable) -> Table:

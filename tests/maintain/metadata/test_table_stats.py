@@ -23,7 +23,7 @@ from frazil.codec.puffin import decode_blob, decode_footer
 from frazil.codec.single_value import to_bytes
 from frazil.codec.theta_sketch import decode_sketch, hash_lengths
 from frazil.errors import InvalidInput, NoSuchSnapshotError
-from frazil.maintain.stats.value_hashes import hash_values
+from frazil.maintain.stats.table_stats import hash_values
 from frazil.spec.types import DecimalType, DoubleType, IcebergType, LongType, StringType
 from frazil.table import Table
 from tests.builders.catalogs import catalog_of

@@ -13,7 +13,7 @@ import frazil
 from frazil.errors import InvalidInput
 from frazil.maintain.stream_upkeep.stream_tasks import upkeep
 from frazil.maintain.stream_upkeep.triggers import upkeep_options
-from frazil.spark.streams.sink.upkeep import with_usual_rewrite
+from frazil.spark.streams.sink.writer import with_usual_rewrite
 from frazil.stream.sink.options import SinkOptions
 from tests.spark.streams.test_stream_sink import drained, folder, held, stream
 
@@ -78,7 +78,7 @@ def test_a_task_that_fails_does_not_stop_the_stream(spark, table, tmp_path, capl
 def test_a_stream_that_looks_up_its_keys_compacts_its_small_files_by_itself_unless_told_otherwise(
     spark, table, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("frazil.spark.streams.sink.upkeep._COMMITS", 5)
+    monkeypatch.setattr("frazil.spark.streams.sink.writer._COMMITS", 5)
     write(spark, table, tmp_path, [[(n, "a", n), (0, "b", n)] for n in range(6)])
     assert [s.operation for s in table.refresh().snapshots()].count("replace") == 1
     assert (

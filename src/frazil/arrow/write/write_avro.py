@@ -17,11 +17,19 @@ import pyarrow.compute as pc
 
 from frazil.arrow.values.uuids import uuid_from_text
 from frazil.arrow.values.variant import json_to_variant
-from frazil.arrow.write.avro_schema import avro_schema
 from frazil.arrow.write.metrics import BatchMetrics, Metrics
 from frazil.arrow.write.metrics_config import MetricsConfig
 from frazil.arrow.write.write_options import check_level
-from frazil.codec.avro_write import BLOCK_BYTES, block, codec_name, decimal_size, header, to_text
+from frazil.codec.avro_write import (
+    BLOCK_BYTES,
+    avro_name,
+    block,
+    codec_name,
+    decimal_size,
+    header,
+    primitive_schema,
+    to_text,
+)
 from frazil.codec.json_nouns import schema_to_json
 from frazil.codec.single_value import unscaled
 from frazil.spec.properties import AVRO_CODEC, AVRO_LEVEL
@@ -38,6 +46,7 @@ from frazil.spec.types import (
     ListType,
     MapType,
     NestedField,
+    StringType,
     StructType,
     UnknownType,
     UUIDType,
@@ -224,3 +233,71 @@ def varints(numbers: npt.NDArray[np.int64]) -> list[bytes]:
         data[starts[has] + place] = seven | ((sizes[has] > place + 1).astype(np.uint8) << 7)
     whole = data.tobytes()
     return [whole[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+# Convert Iceberg schemas to the Avro schemas of data files (spec, "Avro"): field ids, logical
+# types, names that Avro allows.
+
+
+def avro_schema(schema: Schema) -> dict[str, Any]:
+    """Convert a table's schema to the record schema of an Avro data file."""
+    return _record("table", schema.fields, set())
+
+
+def _record(name: str, fields: tuple[NestedField, ...], named: set[str]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [_field(f, named) for f in fields]}
+
+
+def _field(field: NestedField, named: set[str]) -> dict[str, Any]:
+    name = avro_name(field.name)
+    type_ = _type(field.field_type, field.field_id, named)
+    obj: dict[str, Any] = {
+        "name": name,
+        "type": type_ if field.required or type_ == "null" else ["null", type_],
+    }
+    if field.optional:
+        obj["default"] = None
+    obj["field-id"] = field.field_id
+    if name != field.name:
+        obj["iceberg-field-name"] = field.name
+    return obj
+
+
+def _member(field: NestedField, named: set[str]) -> Any:
+    type_ = _type(field.field_type, field.field_id, named)
+    return type_ if field.required or type_ == "null" else ["null", type_]
+
+
+def _type(type_: IcebergType, field_id: int, named: set[str]) -> Any:
+    match type_:
+        case StructType():
+            return _record(f"r{field_id}", type_.fields, named)
+        case ListType():
+            return {
+                "type": "array",
+                "items": _member(type_.element_field, named),
+                "element-id": type_.element_id,
+            }
+        case MapType(key_type=StringType()):
+            return {
+                "type": "map",
+                "values": _member(type_.value_field, named),
+                "key-id": type_.key_id,
+                "value-id": type_.value_id,
+            }
+        case MapType():
+            pair = _record(
+                f"k{type_.key_id}_v{type_.value_id}", (type_.key_field, type_.value_field), named
+            )
+            return {"type": "array", "logicalType": "map", "items": pair}
+        case VariantType():
+            parts = [{"name": n, "type": "bytes"} for n in ("metadata", "value")]
+            return {
+                "type": "record",
+                "name": f"r{field_id}",
+                "logicalType": "variant",
+                "fields": parts,
+            }
+        case UnknownType():
+            return "null"
+    return primitive_schema(type_, named)

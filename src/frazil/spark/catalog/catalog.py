@@ -127,15 +127,15 @@ class ServedCatalog(ServedViews):
 
     def _load(self, parts: Parts, *how: Any) -> Any:
         request, asked = self.types.table_request(*how), self.types.asked()
-        found = self._find(parts)
-        loaded, named, name = found.loaded, (self.calls.name, *parts), found.name
-        own = parts[: len(parts) - len(found.suffixes)]
+        table = self._find(parts)
+        loaded, whole, name = table.loaded, (self.calls.name, *parts), table.name
+        own = parts[: len(parts) - len(table.suffixes)]
         if request.writes:
-            branch = _written_branch(found)
+            branch = _written_branch(table)
             return ServedTable(self.types, self.spark, self.calls, own, loaded, branch)
-        if not asked.as_relation and not found.suffixes:
+        if not asked.as_relation and not table.suffixes:
             return ServedTable(self.types, self.spark, self.calls, own, loaded)
-        options = {**request.options, **stated_options(self.spark, asked, named)}
+        options = {**request.options, **stated_options(self.spark, asked, whole)}
         read = (
             read_request({**options, "path": name}, session_zone(self.spark))
             if options
@@ -149,7 +149,7 @@ class ServedCatalog(ServedViews):
                 table=name,
             )
         selectors = {**read.selectors, **request.selectors}
-        target = target_of(found, read, selectors)
+        target = target_of(table, read, selectors)
         if not asked.as_relation:
             return ShownTable(self.types, self.spark, name, shown_columns(self.spark, target))
         return self._relations.of(target, asked, parts)

@@ -281,9 +281,9 @@ def target_of(
     """Join a request with the table that was found and the suffixes of its name. `selectors`: of
     the snapshot; default: the request's. Raises InvalidInput where options contradict suffixes.
     """
-    given = request.selectors if selectors is None else selectors
-    follows = set(given) == {"branch"} and [t.lower() for t in found.suffixes] == [CHANGES]
-    chosen = found.selected({} if follows else given)
+    selectors = request.selectors if selectors is None else selectors
+    follows = set(selectors) == {"branch"} and [t.lower() for t in found.suffixes] == [CHANGES]
+    chosen = found.selected({} if follows else selectors)
     if chosen.view != CHANGES:
         _check_rows(request)
         if chosen.view is not None and request.is_range:
