@@ -1,4 +1,4 @@
-"""Back ends for the contract: path, SQLite, memory, one that keeps metadata itself as a server
+"""Back ends for the contract: path, SQLite, memory, a store of the tests' own, one that keeps metadata itself as a server
 does, PostgreSQL or MariaDB where FRAZIL_TEST_POSTGRES / _MARIADB hold a URL, Java's REST server
 where FRAZIL_TEST_REST does, Project Nessie's where FRAZIL_TEST_NESSIE does, and Hive Metastores
 where FRAZIL_TEST_HMS2, _HMS31 and _HMS4 do.
@@ -19,7 +19,6 @@ import pytest
 
 from frazil.catalog import CatalogBackend, Committed, LoadedTable, Outcome, load_backend
 from frazil.catalog.base import Swap
-from frazil.catalog.hive import HiveBackend
 from frazil.catalog.rest import RestBackend
 from frazil.commit.apply import apply_updates
 from frazil.commit.new_table import creation_updates
@@ -31,6 +30,7 @@ from frazil.spec.updates import AddSchema, SetCurrentSchema, SetProperties, Upda
 from frazil.storage import storage_for
 from frazil.testing import ServerBackend
 from tests.builders.behind_proxies import rest_server_over, there
+from tests.catalog.store_of_items import Items, catalog_of_items
 from tests.storage.conftest import azurite_place, gcs_place, hdfs_place, s3_place
 
 REMOTE = {"postgres": "FRAZIL_TEST_POSTGRES", "mariadb": "FRAZIL_TEST_MARIADB"}
@@ -43,6 +43,7 @@ KINDS = [
     "path",
     "sqlite",
     "memory",
+    "items",
     "server",
     *(k for k, v in REMOTE.items() if os.environ.get(v)),
     *(k for k in STORES if os.environ.get(f"FRAZIL_TEST_{k.upper()}")),
@@ -73,6 +74,7 @@ SHORT = {
     )
     for kind in ("sqlite-s3", "hive2-hdfs", "hive4-hdfs", "postgres-azurite", "mariadb-s3")
 }
+ITEMS: dict[str, Items] = {}
 NAMESPACE, TABLE = ("db",), ("db", "t")
 
 
@@ -121,6 +123,9 @@ def open_backend(kind: str, folder: Path, name: str | None = None, **more: Any) 
             return load_backend(name, type="sql", uri=f"sqlite:///{folder}/catalog.db", **placed)
         case "memory":
             return load_backend(name, type="memory", **more)
+        case "items":
+            items = ITEMS.setdefault(f"{folder}/{name}", Items())
+            return catalog_of_items(name, {**properties, **more, "warehouse": place}, items)
         case "server":
             return ServerBackend(name, dict(more))
         case "rest":
@@ -217,9 +222,9 @@ def emptied(backend: CatalogBackend, namespace: tuple[str, ...]) -> None:
         return
     for table in backend.list_tables(namespace):
         backend.drop_table(table)
-    if isinstance(backend, RestBackend | HiveBackend):
-        for view in backend.list_views(namespace):
-            backend.drop_view(view)
+    if backend.views is not None:
+        for view in backend.views.list_views(namespace):
+            backend.views.drop_view(view)
     place = backend.load_namespace_properties(namespace)["location"]
     reached = (
         s3_place()[1]

@@ -11,10 +11,10 @@ import pytest
 
 from frazil.catalog import load, load_backend, spark_masks
 from frazil.catalog.configuration import configuration, configured_names
-from frazil.catalog.hive import HiveBackend
-from frazil.catalog.memory import MemoryBackend
+from frazil.catalog.hive.store import HiveStore
+from frazil.catalog.memory import memory_catalog
 from frazil.catalog.path import PathCatalog
-from frazil.catalog.sql import SqlBackend
+from frazil.catalog.sql.store import SqlStore
 from frazil.errors import FrazilError, InvalidInput, Unsupported
 
 NOTHING = {"HOME": "/nowhere"}
@@ -114,7 +114,7 @@ def test_a_file_that_is_wrong_is_named_and_not_quoted(tmp_path: Path, text: str)
 def test_nothing_configured_gives_a_file_and_a_folder(tmp_path: Path) -> None:
     backend = load_backend(environ=NOTHING)
     assert (
-        isinstance(backend, SqlBackend)
+        isinstance(backend.store, SqlStore)
         and backend.name == "default"
         and backend.warehouse == f"{tmp_path}/warehouse"
     )
@@ -141,9 +141,9 @@ def test_types_have_aliases_and_may_follow_from_the_uri(tmp_path: Path) -> None:
     w, uri = f"{tmp_path}/w", f"sqlite:///{tmp_path}/c.db"
     assert isinstance(load_backend("a", type="hadoop", warehouse=w), PathCatalog)
     assert isinstance(load_backend("a", type="PATH", warehouse=w), PathCatalog)
-    assert isinstance(load_backend("a", type="jdbc", uri=uri), SqlBackend)
-    assert isinstance(load_backend("a", uri=uri), SqlBackend)
-    assert isinstance(load_backend("a", type="in-memory"), MemoryBackend)
+    assert isinstance(load_backend("a", type="jdbc", uri=uri).store, SqlStore)
+    assert isinstance(load_backend("a", uri=uri).store, SqlStore)
+    assert isinstance(load_backend("a", type="in-memory").store, SqlStore)
     assert isinstance(
         load_backend(
             "a", **{"catalog-impl": "org.apache.iceberg.hadoop.HadoopCatalog"}, warehouse=w
@@ -181,7 +181,7 @@ def test_a_hive_catalog_is_chosen_by_its_type_its_java_class_or_its_uri(
     given: dict[str, str],
 ) -> None:
     backend = load_backend("a", uri="thrift://one:1,thrift://two", **given)
-    assert isinstance(backend, HiveBackend) and backend.settings.addresses == (
+    assert isinstance(backend.store, HiveStore) and backend.store.settings.addresses == (
         ("one", 1),
         ("two", 9083),
     )
@@ -303,13 +303,13 @@ def test_no_secret_shows_in_the_configuration() -> None:
 
 def test_a_type_of_catalog_is_added_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
     shelf = load._CatalogType(
-        MemoryBackend, properties=("planks",), prefixes=("shelf.",), required=("planks",)
+        memory_catalog, properties=("planks",), prefixes=("shelf.",), required=("planks",)
     )
     monkeypatch.setitem(load._TYPES, "shelf", shelf)
     catalog = load_backend(
         "s", environ=NOTHING, type="shelf", planks="oak", **{"shelf.height": "2"}
     )
-    assert isinstance(catalog, MemoryBackend) and catalog.properties["planks"] == "oak"
+    assert isinstance(catalog.store, SqlStore) and catalog.properties["planks"] == "oak"
     with pytest.raises(InvalidInput, match="lacks the key planks"):
         load_backend("s", environ=NOTHING, type="shelf")
     with pytest.raises(

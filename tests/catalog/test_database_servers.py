@@ -15,20 +15,21 @@ import sqlalchemy
 
 from frazil.catalog import Conflict
 from frazil.catalog.base import Unclear
-from frazil.catalog.database_remote import RemoteDatabase
-from frazil.catalog.sql import SqlBackend
+from frazil.catalog.pointer import PointerCatalog
+from frazil.catalog.sql import sql_catalog
+from frazil.catalog.sql.database_remote import RemoteDatabase
 from tests.catalog.conftest import TABLE, committed, new_metadata, set_to, swap
 from tests.fault_proxy import FaultProxy, Fired
 
 POSTGRES = [uri for uri in (os.environ.get("FRAZIL_TEST_POSTGRES"),) if uri]
 MARIADB = [uri for uri in (os.environ.get("FRAZIL_TEST_MARIADB"),) if uri]
-Opened = Callable[..., SqlBackend]
+Opened = Callable[..., PointerCatalog]
 
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Opened:
     name = f"c{uuid.uuid4().hex[:10]}"
-    return lambda uri, **limits: SqlBackend(
+    return lambda uri, **limits: sql_catalog(
         name, {"uri": uri, "warehouse": str(tmp_path)}, RemoteDatabase(uri, **limits)
     )
 

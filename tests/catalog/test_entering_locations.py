@@ -126,13 +126,13 @@ def test_a_pointer_that_was_registered_with_dots_is_loaded_and_goes_on(tmp_path:
         "new": f"{tmp_path}/x/../in/metadata/00007-x.metadata.json",
         "old": table.metadata_location,
     }
-    from frazil.catalog import sql_statements
+    from frazil.catalog.sql import statements
 
-    backend = catalog._backend
+    store = catalog._backend.store
     assert (
-        backend.database.execute(
-            [(sql_statements.swap(backend._v1), backend._row(("db", "t")) | old)]
-        )[0]
+        store.database.execute([(statements.swap("table", v1=True), store.row(("db", "t")) | old)])[
+            0
+        ]
         == 1
     )
     catalog.load_table("db.t").append(pa.table({"id": [2]}))

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import frazil
-from frazil.catalog import Committed, Unknown, path_files
+from frazil.catalog import Committed, Unknown
+from frazil.catalog.path import files as path_files
 from frazil.codec.metadata_json import encode_metadata
 from frazil.errors import NoSuchTableError, ValidationException
 from tests.catalog.conftest import TABLE, changed, committed, new_metadata

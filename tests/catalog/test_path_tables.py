@@ -23,8 +23,8 @@ from frazil.catalog import (
     create_at,
     load_backend,
     load_location,
-    path_files,
 )
+from frazil.catalog.path import files as path_files
 from frazil.codec.metadata_json import encode_metadata
 from frazil.errors import (
     CorruptData,

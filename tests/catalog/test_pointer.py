@@ -12,7 +12,7 @@ import pytest
 
 from frazil.catalog import Committed, Conflict, LoadedTable, Outcome, Unknown, metadata_files
 from frazil.catalog.base import Unclear
-from frazil.catalog.pointer import create_pointed, load_pointed, swap_pointed
+from frazil.catalog.pointer.commit import create_pointed, load_pointed, outcome_of, swap_pointed
 from frazil.errors import (
     CommitFailedException,
     InvalidInput,
@@ -23,6 +23,10 @@ from frazil.errors import (
 )
 from frazil.storage.memory import MemoryStorage
 from tests.catalog.conftest import changed, new_metadata
+
+Move = Callable[[LoadedTable], bool]
+Check = Callable[[tuple[str, ...], str], None]
+decode = metadata_files.decode
 
 
 @dataclass
@@ -58,18 +62,22 @@ class Pointer:
     def load(self) -> LoadedTable:
         if self.lost_sight:
             raise StorageError("The metastore does not answer.")
-        found = load_pointed(lambda: self.location, lambda _: self.storage, "db.t")
+        found = load_pointed(lambda: self.location, lambda _: self.storage, "db.t", decode)
         if found is None:
             raise NoSuchTableError("Table does not exist: db.t.")
         return LoadedTable(("db", "t"), *found)
 
     def create(self, staged: LoadedTable) -> Outcome:
-        return create_pointed(staged, self.move(None), self.load)
+        return outcome_of(create_pointed(staged, self.storage, self.move(None), self.load))
 
     def swap(self, base: LoadedTable, **properties: str) -> Outcome:
-        return swap_pointed(
-            base, changed(base, **properties), self.move(base.metadata_location), self.load
-        )
+        return self.swap_by(self.move(base.metadata_location), base, **properties)
+
+    def swap_by(
+        self, move: Move, base: LoadedTable, check: Check | None = None, **properties: str
+    ) -> Outcome:
+        metadata = changed(base, **properties)
+        return outcome_of(swap_pointed(base, metadata, self.storage, move, self.load, check))
 
     def files(self, table: LoadedTable) -> set[str]:
         return {i.location for i in self.storage.list(table.metadata.location)}
@@ -160,7 +168,7 @@ def test_a_move_whose_answer_was_lost_is_found_in_the_log_of_later_commits(
         assert isinstance(pointer.swap(pointer.load(), later="1"), Committed)
         raise Unclear("connection reset")
 
-    outcome = swap_pointed(base, changed(base, a="1"), overtaken, pointer.load)
+    outcome = pointer.swap_by(overtaken, base, a="1")
     assert isinstance(outcome, Committed) and outcome.table.metadata_location != pointer.location
     assert pointer.load().metadata.properties == {"a": "1", "later": "1"}
 
@@ -180,14 +188,12 @@ def test_what_cannot_be_told_is_unknown_and_every_file_stays(pointer: Pointer, s
 def test_a_location_that_the_catalog_cannot_hold_is_refused_before_anything_is_written(
     pointer: Pointer,
 ) -> None:
-    def refuse(location: str) -> None:
+    def refuse(identifier: tuple[str, ...], location: str) -> None:
         raise InvalidInput(f"too long: {location}")
 
     base = created(pointer)
     with pytest.raises(InvalidInput, match="too long"):
-        swap_pointed(
-            base, changed(base, a="1"), pointer.move(base.metadata_location), pointer.load, refuse
-        )
+        pointer.swap_by(pointer.move(base.metadata_location), base, refuse, a="1")
     assert pointer.files(base) == {base.metadata_location} and len(pointer.moves) == 1
 
 
@@ -199,7 +205,7 @@ def test_a_file_that_is_removed_between_two_looks_is_followed_to_the_newer_one(
     assert isinstance(newer, Committed)
     metadata_files.discard(pointer.storage, base.metadata_location)
     looks = iter([base.metadata_location, newer.table.metadata_location])
-    found = load_pointed(lambda: next(looks), lambda _: pointer.storage, "db.t")
+    found = load_pointed(lambda: next(looks), lambda _: pointer.storage, "db.t", decode)
     assert found is not None and found[0] == newer.table.metadata_location
     with pytest.raises(NoSuchFileError, match=r"metadata file of table db\.t is missing"):
-        load_pointed(lambda: base.metadata_location, lambda _: pointer.storage, "db.t")
+        load_pointed(lambda: base.metadata_location, lambda _: pointer.storage, "db.t", decode)

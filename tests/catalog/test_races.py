@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from frazil.catalog import Committed, Conflict, load_backend
-from frazil.catalog.base import CatalogBackend
+from frazil.catalog.backend import CatalogBackend
 from tests.catalog.conftest import HIVE, KINDS, REMOTE, SERVED, TABLE, changed, made, new_metadata
 from tests.catalog.racer import main, opens
 from tests.forked import Child, started
@@ -24,7 +24,7 @@ SOAK = bool(os.environ.get("FRAZIL_SOAK"))
 PROCESSES, ROUNDS = (16, 50) if SOAK else (4, 10)
 pytestmark = [pytest.mark.disk, *([pytest.mark.soak] if SOAK else [])]
 SHARED = [
-    k for k in KINDS if k not in ("memory", "server", *SERVED)
+    k for k in KINDS if k not in ("memory", "items", "server", *SERVED)
 ]  # rest: tests/catalog/rest/test_server.py
 
 

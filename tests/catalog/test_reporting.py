@@ -20,7 +20,8 @@ import pytest
 
 import frazil
 from frazil.catalog import reporting
-from frazil.catalog.reporting import MOST_WAITING, REPORTER, reporter_of
+from frazil.catalog.backend import reporter_of
+from frazil.catalog.reporting import MOST_WAITING, REPORTER
 from frazil.catalog.reports import (
     COMMIT_METRICS,
     SCAN_METRICS,

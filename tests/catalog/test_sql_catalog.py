@@ -14,14 +14,15 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import frazil
 from frazil.catalog import CatalogBackend, Committed, Conflict, Unknown, load_backend
 from frazil.catalog.base import Unclear
-from frazil.catalog.database import Contended, SqliteDatabase, SqlStatement
-from frazil.catalog.sql import SqlBackend
+from frazil.catalog.pointer import PointerCatalog
+from frazil.catalog.sql.database import Contended, SqliteDatabase, SqlStatement
 from frazil.errors import (
     CommitFailedException,
     InvalidInput,
@@ -42,11 +43,11 @@ V0 = (
 )
 
 
-def sql(folder: Path, name: str = "c", **properties: str) -> SqlBackend:
+def sql(folder: Path, name: str = "c", **properties: str) -> PointerCatalog:
     found = load_backend(
         name, type="sql", uri=f"sqlite:///{folder}/c.db", warehouse=f"{folder}/w", **properties
     )
-    assert isinstance(found, SqlBackend)
+    assert isinstance(found, PointerCatalog)
     return found
 
 
@@ -56,6 +57,12 @@ def ask(folder: Path, statement: str) -> list[tuple[object, ...]]:
         return connection.execute(statement).fetchall()
     finally:
         connection.close()
+
+
+def over(backend: Any, database: SqliteDatabase) -> None:
+    """Let a catalog go on over another connection to its database."""
+    backend.close()
+    backend.store.database = backend.namespaces.database = database
 
 
 def columns(folder: Path) -> list[object]:
@@ -72,7 +79,7 @@ def test_a_new_database_has_the_tables_of_java_and_pyiceberg_and_is_durable(tmp_
         ("c", "db", "exists", "true")
     ]
     assert ask(tmp_path, "PRAGMA journal_mode") == [("wal",)]
-    assert backend.database.query("PRAGMA synchronous", {}) == [(2,)]
+    assert backend.store.database.query("PRAGMA synchronous", {}) == [(2,)]
     backend.close()
 
 
@@ -90,7 +97,7 @@ def test_a_v0_database_is_served_as_it_is(tmp_path: Path) -> None:
     backend.drop_table(("db", "u"))
     assert "iceberg_type" not in columns(tmp_path), "it is never altered unasked"
     assert ask(tmp_path, "PRAGMA journal_mode") == [("delete",)]
-    assert backend.database.query("PRAGMA synchronous", {}) == [(3,)]
+    assert backend.store.database.query("PRAGMA synchronous", {}) == [(3,)]
     backend.close()
     sql(tmp_path, **{"jdbc.schema-version": "V1"}).close()
     assert "iceberg_type" in columns(tmp_path), "asked, it is"
@@ -135,8 +142,7 @@ def test_a_stale_base_in_another_catalog_object_is_a_conflict(tmp_path: Path) ->
 def test_a_locked_database_ends_in_a_conflict_and_never_in_success(tmp_path: Path) -> None:
     backend = sql(tmp_path)
     base = made(backend)
-    backend.database.close()
-    backend.database = SqliteDatabase(str(tmp_path / "c.db"), timeout=0.05)
+    over(backend, SqliteDatabase(str(tmp_path / "c.db"), timeout=0.05))
     holder = sqlite3.connect(tmp_path / "c.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     outcome = backend.swap(base, changed(base, a="1"))
@@ -178,10 +184,9 @@ class LosesAnswers(SqliteDatabase):
         raise Unclear("The connection broke.")
 
 
-def unsure(backend: SqlBackend, folder: Path, applies: bool) -> LosesAnswers:
-    backend.database.close()
+def unsure(backend: PointerCatalog, folder: Path, applies: bool) -> LosesAnswers:
     LosesAnswers.fired = 0
-    backend.database = broken = LosesAnswers(str(folder / "c.db"))
+    over(backend, broken := LosesAnswers(str(folder / "c.db")))
     broken.applies = applies
     return broken
 
@@ -235,7 +240,7 @@ def test_a_disk_that_is_full_is_an_error_that_changes_nothing(
 
     files = sorted(os.listdir(tmp_path / "w/db/t/metadata"))
     with monkeypatch.context() as patch:
-        patch.setattr(backend.database, "execute", full)
+        patch.setattr(backend.store.database, "execute", full)
         with pytest.raises(StorageError, match="full"):
             backend.swap(base, changed(base, a="1"))
     assert (
@@ -255,7 +260,9 @@ def test_a_process_killed_around_the_commit_leaves_the_pointer_old_or_new(
     code = f"""
 import os, signal
 from pathlib import Path
-from frazil.catalog.database import SqliteDatabase
+from typing import Any
+from frazil.catalog.pointer import PointerCatalog
+from frazil.catalog.sql.database import SqliteDatabase
 from tests.catalog.test_sql_catalog import TABLE, changed, sql
 backend, real = sql(Path({str(tmp_path)!r})), SqliteDatabase._commit
 def killed(self, connection):
@@ -297,12 +304,12 @@ def test_a_purge_deletes_the_files_of_the_state_that_was_dropped_and_of_no_other
 ) -> None:
     rival, backend = sql(tmp_path), sql(tmp_path)
     table = made(rival)
-    backend.database = overtaken = Overtaken(f"{tmp_path}/c.db")
+    over(backend, overtaken := Overtaken(f"{tmp_path}/c.db"))
     newest = changed(table, a="1")
     overtaken.before_removal = [lambda: committed(rival.swap(table, newest))]
     assert backend.drop_table(TABLE, purge=True) == () and not overtaken.before_removal
     assert not rival.table_exists(TABLE) and not list(
-        rival._storage(table.metadata.location).list(table.metadata.location)
+        rival.storage_of(table.metadata.location).list(table.metadata.location)
     )
 
     table, again = made(rival), []
@@ -324,7 +331,7 @@ def test_a_purge_deletes_the_files_of_the_state_that_was_dropped_and_of_no_other
     assert rival.load(("db", "kept")).metadata.properties["last"] == "yes"
 
 
-def change_once(backend: SqlBackend, identifier: tuple[str, ...]) -> None:
+def change_once(backend: PointerCatalog, identifier: tuple[str, ...]) -> None:
     table = backend.load(identifier)
     committed(backend.swap(table, changed(table, last="yes")))
 

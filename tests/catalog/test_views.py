@@ -316,7 +316,7 @@ def test_a_commit_that_lost_leaves_no_file_and_one_of_unknown_outcome_stays(
             "no longer" in outcome.reason
             and sorted((tmp_path / "warehouse/db/v/metadata").iterdir()) == before
         )
-        execute = backend.database.execute
+        execute = backend.store.database.execute
 
         def lost(*arguments: Any, **named: Any) -> Any:
             raise Unclear("the connection was lost")
@@ -325,9 +325,9 @@ def test_a_commit_that_lost_leaves_no_file_and_one_of_unknown_outcome_stays(
             execute(*arguments, **named)
             raise Unclear("the answer was lost")
 
-        monkeypatch.setattr(backend.database, "execute", applied)
+        monkeypatch.setattr(backend.store.database, "execute", applied)
         assert catalog.replace_view("db.v", sql="SELECT 2").sql_for("spark").sql == "SELECT 2"
-        monkeypatch.setattr(backend.database, "execute", lost)
+        monkeypatch.setattr(backend.store.database, "execute", lost)
         with pytest.raises(CommitStateUnknownException, match=r"db\.v"):
             catalog.replace_view("db.v", sql="SELECT 3")
         assert len(list((tmp_path / "warehouse/db/v/metadata").iterdir())) == len(before) + 2

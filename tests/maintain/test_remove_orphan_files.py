@@ -406,7 +406,7 @@ def test_what_a_cut_off_commit_left_is_removed(
 ) -> None:
     t = littered(tmp_path)
     monkeypatch.setattr(
-        "frazil.catalog.sql.SqlBackend.swap",
+        "frazil.catalog.pointer.PointerCatalog.swap",
         lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt),
     )
     from frazil.catalog import metadata_files

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from frazil.catalog import CatalogBackend, Conflict, Unknown
-from frazil.catalog.views import LoadedView
+from frazil.catalog.base import LoadedView
 from frazil.errors import (
     CommitFailedException,
     CommitStateUnknownException,
@@ -40,6 +40,10 @@ class Rival:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
+
+    @property
+    def views(self) -> Any:
+        return self
 
     def swap_view(self, base: LoadedView, metadata: Any) -> Any:
         if self.answers:

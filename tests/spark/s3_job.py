@@ -179,7 +179,7 @@ if jars != "none":
         **{"s3.access-key-id": "a", "s3.secret-access-key": "b"},
     )
     found["endpoint of the session alone"] = jvm_can_open(
-        spark, f"s3://{bucket}-known/f", {}, known._backend._storage(f"s3://{bucket}-known/f")
+        spark, f"s3://{bucket}-known/f", {}, known._backend.storage_of(f"s3://{bucket}-known/f")
     )
 hadoop.set("fs.s3a.endpoint", "http://127.0.0.1:1")
 frazil.clear_caches()

@@ -3,15 +3,15 @@ SQL, Hive, REST and in-memory catalogs.
 
 To add a catalog type see `load`.
 
-Start at `load_backend(name, **properties)`, `load_location`, and the types of `base`. A back end
-returns data (LoadedTable), never a Table. `Catalog`, `load_catalog` and `list_catalogs`, which
+Start at `load_backend(name, **properties)`, `load_location`, and the protocol of `backend`. A back
+end returns data (LoadedTable), never a Table. `Catalog`, `load_catalog` and `list_catalogs`, which
 PyIceberg's users import from this path, are defined in the room `table`.
 """
 
 from typing import Any
 
+from frazil.catalog.backend import CatalogBackend
 from frazil.catalog.base import (
-    CatalogBackend,
     Committed,
     Conflict,
     Identifier,
@@ -42,6 +42,7 @@ __all__ = [
     "Outcome",
     "PropertiesUpdateSummary",
     "Unknown",
+    "backend",
     "base",
     "configuration",
     "configured_names",
@@ -61,7 +62,6 @@ __all__ = [
     "purge",
     "reporting",
     "reports",
-    "views",
 ]
 
 

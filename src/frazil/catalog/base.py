@@ -1,18 +1,17 @@
-"""Define the protocol of catalog back ends: look up a table's current metadata by name, and replace
-it by compare-and-swap.
+"""Hold what catalogs give and take: tables and views as they were loaded, and the outcomes of commits.
 
-The steps that add a type of catalog are in `catalog.load`.
+`catalog.backend` defines what a catalog does with them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from frazil.errors import InvalidInput, StorageError, Unsupported
+from frazil.errors import InvalidInput, StorageError
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Requirement, Update
+from frazil.spec.view import ViewMetadata
 from frazil.storage import Storage, check_name, redact
 
 Identifier = tuple[str, ...]
@@ -44,6 +43,15 @@ class LoadedTable:
 
 
 @dataclass(frozen=True)
+class LoadedView:
+    """Hold a view as its catalog had it at one moment. `metadata_location`: its metadata file."""
+
+    identifier: Identifier
+    metadata_location: str
+    metadata: ViewMetadata = field(repr=False)
+
+
+@dataclass(frozen=True)
 class Committed:
     """Report that a commit was applied. `table`: the new state."""
 
@@ -69,6 +77,7 @@ class Unknown:
 
 
 Outcome = Committed | Conflict | Unknown
+ViewOutcome = LoadedView | Conflict | Unknown
 OutcomeTogether = tuple[Committed, ...] | Conflict | Unknown
 """The outcome of a commit to several tables: the new states in their order, or that no table was
 changed, or that all may have been.
@@ -102,116 +111,6 @@ class PropertiesUpdateSummary:
     removed: tuple[str, ...] = ()
     updated: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-
-
-class CatalogBackend(Protocol):
-    """Look up, create, commit and drop tables, and manage namespaces. A back end returns data,
-    never a Table.
-
-    `properties` may hold secrets; show them only through `storage.redact`.
-
-    `create` and `swap` return an outcome. If they raise an error instead, nothing was applied and
-    no file is left. Both receive the change in two forms: the complete new `metadata`, which a
-    catalog that points to metadata files stores, and the `updates` that lead to it with their
-    `requirements`, which is what a REST catalog is sent. A catalog that keeps metadata itself may
-    apply the updates to a newer state than `base` as long as the requirements hold; so callers read
-    from the outcome what was committed. Views are a protocol of their own (`catalog.views`); a view
-    of the same name makes `create` a conflict.
-    """
-
-    name: str
-    properties: dict[str, str]
-    writes_metadata_files: bool
-    """Whether `create` and `swap` write a metadata file. False: the catalog's server writes it, or
-    there is none.
-    """
-
-    def load(self, identifier: Identifier) -> LoadedTable:
-        """Load the current state of a table. Raises NoSuchTableError, CorruptData."""
-
-    def stage_create(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
-        """Prepare a new table before its first files are written; it is not visible before
-        `create`.
-
-        The result holds the metadata to start from, with the location of the table's files
-        (`metadata.location`; "" lets the catalog choose), its storage and its config, which may
-        include credentials for this table; its `metadata_location` is "". Raises
-        TableAlreadyExistsError, NoSuchNamespaceError where namespaces must be created first,
-        ValidationError for a location that the catalog cannot give the table.
-        """
-
-    def create(
-        self,
-        identifier: Identifier,
-        metadata: TableMetadata,
-        *,
-        updates: Sequence[Update] = (),
-        requirements: Sequence[Requirement] = (),
-    ) -> Outcome:
-        """Create a table, together with its first snapshots. It need not be staged before; a
-        location "" lets the catalog choose.
-
-        `updates` build `metadata` from nothing. Conflict: a table or view of that name exists.
-        Raises as `stage_create` does.
-        """
-
-    def swap(
-        self,
-        base: LoadedTable,
-        metadata: TableMetadata,
-        *,
-        updates: Sequence[Update] = (),
-        requirements: Sequence[Requirement] = (),
-    ) -> Outcome:
-        """Replace the table's state by `metadata` if it is still `base`. The catalog adds the entry
-        for `base` to the metadata log.
-        """
-
-    def swap_together(self, swaps: Sequence[Swap]) -> OutcomeTogether:
-        """Replace the states of several tables at once: all of them, or none. Each is swapped as
-        `swap` does.
-
-        Raises Unsupported where the catalog cannot; so without any swaps the call tells only
-        whether it can.
-        """
-
-    def table_exists(self, identifier: Identifier) -> bool: ...
-
-    def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
-        """Drop a table. `purge`: delete its files too, as far as they lie in its own directories;
-        returns the paths of those that stay.
-
-        Raises NoSuchTableError.
-        """
-
-    def rename_table(self, source: Identifier, target: Identifier) -> None: ...
-
-    def register_table(
-        self, identifier: Identifier, metadata_location: str, overwrite: bool = False
-    ) -> LoadedTable: ...
-
-    def list_tables(self, namespace: Identifier) -> Identifiers: ...
-
-    def create_namespace(
-        self, namespace: Identifier, properties: Mapping[str, str] = {}
-    ) -> None: ...
-
-    def drop_namespace(self, namespace: Identifier) -> None: ...
-
-    def list_namespaces(self, parent: Identifier = ()) -> Identifiers: ...
-
-    def namespace_exists(self, namespace: Identifier) -> bool: ...
-
-    def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]: ...
-
-    def update_namespace_properties(
-        self,
-        namespace: Identifier,
-        removals: set[str] | None = None,
-        updates: Mapping[str, str] = {},
-    ) -> PropertiesUpdateSummary: ...
-
-    def close(self) -> None: ...
 
 
 def check_namespace(namespace: Sequence[str]) -> Identifier:
@@ -270,21 +169,3 @@ def flag(properties: Mapping[str, str], *names: str, default: bool) -> bool:
 def shown(name: str, properties: Mapping[str, str]) -> str:
     """Format the name and properties of a back end for its repr, without secrets."""
     return f"{name!r}, {redact(properties)!r}"
-
-
-def refuse_together(where: str) -> Unsupported:
-    """Return the error for a commit to several tables. `where`: the catalog, as in "Path catalog
-    'p'".
-    """
-    return Unsupported(
-        f"{where} cannot commit to several tables at once: each table has a metadata directory of its own.",
-        hint="Use a catalog of type sql or rest, or one transaction for each table: t.transaction().",
-    )
-
-
-def refuse_relocation(message: str) -> Unsupported:
-    """Return the error for renaming or registering a path table."""
-    return Unsupported(
-        message,
-        hint="A path table is identified by its directory. Use a catalog of type sql for tables that move.",
-    )

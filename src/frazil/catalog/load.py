@@ -1,9 +1,9 @@
 """Choose the type of a configured catalog, check its properties, and create its back end.
 
 To add a type of catalog:
-- implement `catalog.base.CatalogBackend`; one that keeps a pointer to a metadata file commits
-  through `catalog.pointer`. A `reporting` attribute takes metrics reports (`catalog.reporting`),
-  and `catalog.views` says what a catalog with views offers;
+- where the catalog keeps, under each name, a pointer to a metadata file: write a `PointerStore` and
+  a `NamespaceStore` for `catalog.pointer.PointerCatalog` (tests/catalog/store_of_items.py
+  is a short example). Any other catalog implements `catalog.backend.CatalogBackend`;
 - add an entry to `_TYPES`: its back end, and the properties that it requires and supports
   (`catalog.served` refuses all others). Where the scheme of a URI or the name of a Java class
   implies the type, add it to `_SCHEMES` and `_JAVA`, and take its name out of `_NOT_YET`;
@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from frazil.catalog.base import CatalogBackend, Identifier
+from frazil.catalog.backend import CatalogBackend
+from frazil.catalog.base import Identifier
 from frazil.catalog.configuration import (
     DEFAULT_CATALOG,
     Configuration,
@@ -26,14 +27,14 @@ from frazil.catalog.configuration import (
     configured_names,
     home,
 )
-from frazil.catalog.hive import HIVE_PROPERTIES, HiveBackend
-from frazil.catalog.memory import MemoryBackend
+from frazil.catalog.hive import HIVE_PROPERTIES, hive_catalog
+from frazil.catalog.memory import memory_catalog
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.catalog.path import PathCatalog
 from frazil.catalog.reporting import named_reporter
 from frazil.catalog.rest import REST_PREFIXES, REST_PROPERTIES, RestBackend
 from frazil.catalog.served import check_served
-from frazil.catalog.sql import SqlBackend
+from frazil.catalog.sql import sql_catalog
 from frazil.errors import (
     AlreadyExists,
     InvalidInput,
@@ -63,7 +64,7 @@ _TYPES = {
     # with a message that says why.
     "path": _CatalogType(PathCatalog, ("uri",), required=("warehouse",)),
     "sql": _CatalogType(
-        SqlBackend,
+        sql_catalog,
         (
             "uri",
             "echo",
@@ -75,8 +76,8 @@ _TYPES = {
         prefixes=("jdbc.",),
         required=("uri",),
     ),
-    "memory": _CatalogType(MemoryBackend, ("uri",)),
-    "hive": _CatalogType(HiveBackend, HIVE_PROPERTIES, required=("uri",)),
+    "memory": _CatalogType(memory_catalog, ("uri",)),
+    "hive": _CatalogType(hive_catalog, HIVE_PROPERTIES, required=("uri",)),
     "rest": _CatalogType(RestBackend, REST_PROPERTIES, prefixes=REST_PREFIXES, required=("uri",)),
 }
 _ALIASES = {"hadoop": "path", "jdbc": "sql", "in-memory": "memory", "inmemory": "memory"}
@@ -211,7 +212,7 @@ def first_found(
         raise
 
 
-def _default(config: Configuration, environ: Mapping[str, str] | None) -> SqlBackend:
+def _default(config: Configuration, environ: Mapping[str, str] | None) -> CatalogBackend:
     warehouse = config.properties.get("warehouse")
     folder = (
         str(home(environ)) if warehouse is None else strip_slash(local_path_of(absolute(warehouse)))
@@ -219,7 +220,7 @@ def _default(config: Configuration, environ: Mapping[str, str] | None) -> SqlBac
     defaults = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": folder}
     try:
         storage_for(folder).make_directory(folder)
-        return SqlBackend(config.name, {**defaults, **config.properties})
+        return sql_catalog(config.name, {**defaults, **config.properties})
     except (StorageError, NoSuchFileError, AlreadyExists) as e:
         e.advise(_ELSEWHERE)
         raise

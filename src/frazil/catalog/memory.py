@@ -8,23 +8,23 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from frazil.catalog.database import SqliteDatabase
-from frazil.catalog.sql import SqlBackend
+from frazil.catalog.pointer import PointerCatalog
+from frazil.catalog.sql import SqliteDatabase, sql_catalog
 from frazil.errors import InvalidInput
 from frazil.spec.above import from_above
 
 
-class MemoryBackend(SqlBackend):
-    """Keep tables in memory. `warehouse`: where the files of tables go; by default in memory, too."""
-
-    def __init__(self, name: str, properties: Mapping[str, str]):
-        if "uri" in properties:
-            raise InvalidInput(
-                f"Catalog {name!r} of type memory has no use for the property uri.",
-                hint="Leave it out.",
-            )
-        defaults = {"warehouse": f"memory://{name}-{uuid.uuid4().hex[:8]}"}
-        super().__init__(name, defaults | dict(properties), SqliteDatabase(":memory:"))
+def memory_catalog(name: str, properties: Mapping[str, str]) -> PointerCatalog:
+    """Open a catalog in memory. `warehouse`: where the files of tables go; by default in memory,
+    too.
+    """
+    if "uri" in properties:
+        raise InvalidInput(
+            f"Catalog {name!r} of type memory has no use for the property uri.",
+            hint="Leave it out.",
+        )
+    defaults = {"warehouse": f"memory://{name}-{uuid.uuid4().hex[:8]}"}
+    return sql_catalog(name, defaults | dict(properties), SqliteDatabase(":memory:"))
 
 
 def __getattr__(name: str) -> Any:

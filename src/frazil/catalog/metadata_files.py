@@ -1,5 +1,5 @@
-"""Read, name and write the metadata files of a table, and keep its metadata log (spec, "Table
-Metadata and Snapshots").
+"""Read, name and write the metadata files of tables and views, and keep the metadata log of tables
+(spec, "Table Metadata and Snapshots").
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from dataclasses import replace
 
 import deflate
 
-from frazil.catalog.base import LoadedTable
+from frazil.catalog.base import LoadedTable, LoadedView
 from frazil.catalog.written_metadata import WrittenMetadata
 from frazil.codec.metadata_json import MAX_UNZIPPED, decode_metadata, encode_metadata
+from frazil.codec.view_json import encode_view
 from frazil.errors import CorruptData, InvalidInput
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import METADATA_CODEC, METADATA_PREVIOUS_VERSIONS
 from frazil.spec.snapshot import MetadataLogEntry
+from frazil.spec.view import COMPRESSION, ViewMetadata
 from frazil.storage import Storage, is_inside, read_whole, settled
 from frazil.storage.locations import local_path_of, metadata_location, parent, scheme_of
 
@@ -46,15 +48,19 @@ def newest_of_catalog(storage: Storage, root: str) -> list[str] | None:
     return sorted(numbered[max(numbered)]) if numbered else None
 
 
-def wants_gzip(metadata: TableMetadata) -> bool:
-    """Tell whether metadata files are compressed: table property write.metadata.compression-codec,
-    none (default) or gzip.
+def wants_gzip(metadata: TableMetadata | ViewMetadata) -> bool:
+    """Tell whether metadata files are compressed: property write.metadata.compression-codec, none
+    (default of tables) or gzip (of views, as Java's).
     """
+    if isinstance(metadata, ViewMetadata):
+        return metadata.properties.get(COMPRESSION, "gzip").strip().lower() == "gzip"
     return METADATA_CODEC.of(metadata.properties) == "gzip"
 
 
-def encode(metadata: TableMetadata, gzipped: bool) -> bytes:
+def encode(metadata: TableMetadata | ViewMetadata, gzipped: bool) -> bytes:
     """Return the bytes of a metadata file; the same metadata always gives the same bytes."""
+    if isinstance(metadata, ViewMetadata):
+        return encode_view(metadata, gzipped)
     data = encode_metadata(metadata)
     data = (
         bytes(deflate.gzip_compress(data, 6)) if gzipped else data
@@ -108,9 +114,11 @@ def read_bytes(storage: Storage, location: str) -> bytes:
     return read_whole(storage, location, MAX_UNZIPPED, "metadata file")
 
 
-def new_location(base: LoadedTable | None, metadata: TableMetadata) -> str:
-    """Return the location of the next metadata file, `<number>-<uuid>.metadata.json`, of a table
-    that a catalog points to.
+def new_location(
+    base: LoadedTable | LoadedView | None, metadata: TableMetadata | ViewMetadata
+) -> str:
+    """Return the location of the next metadata file, `<number>-<uuid>.metadata.json`, of a table or
+    view that a catalog points to.
     """
     number = 0
     if base is not None:

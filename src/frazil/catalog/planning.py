@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from frazil.catalog.base import LoadedTable
 from frazil.scan.plan import Plan
 from frazil.scan.served_plan import AskedScan
 
@@ -33,11 +32,3 @@ class ScanPlanner(Protocol):
     def plan(self, scan: AskedScan, hints: PlanHints) -> Plan:
         """Plan the scan of a snapshot. Raises ScanPlanningError, Unsupported where the server does
         not offer it, CorruptData for an answer that is no plan of the table."""
-
-
-def planner_of(backend: Any, table: LoadedTable) -> ScanPlanner | None:
-    """Return what plans the scans of a table by its catalog's server; None: Frazil plans them.
-    `backend`: the catalog's back end; one without a method `planner`, and None, plans none."""
-    planner = getattr(backend, "planner", None)
-    scan_planner: ScanPlanner | None = None if planner is None else planner(table)
-    return scan_planner

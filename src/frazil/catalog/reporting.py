@@ -1,9 +1,8 @@
 """Hand metrics reports to a catalog's reporters in the background: an operation neither waits for a
 report nor fails with it.
 
-Start at `reporter_of`. A catalog that reports has the attribute `reporting`; the reporters are the
-one that the property `metrics-reporter-impl` names, and for REST catalogs the server. Without any,
-nothing is computed.
+Each catalog's back end has a `Reporting`. The reporters are the one that the property
+`metrics-reporter-impl` names, and for REST catalogs the server. Without any, nothing is computed.
 """
 
 from __future__ import annotations
@@ -218,14 +217,6 @@ class Reporting:
     def close(self) -> None:
         """Wait a moment until the queued reports are made."""
         self.queue.flush()
-
-
-def reporter_of(backend: Any, identifier: Identifier) -> TableReporter | None:
-    """Return the object that takes the reports of a table; None if its catalog has no reporter.
-    `backend`: the catalog's back end; one that has no attribute `reporting`, and None, has no
-    reporter."""
-    reporting: Reporting | None = getattr(backend, "reporting", None)
-    return None if reporting is None else reporting.reporter(identifier)
 
 
 def _nothing() -> None:

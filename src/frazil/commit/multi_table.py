@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from frazil.catalog.backend import CatalogBackend
 from frazil.catalog.base import (
-    CatalogBackend,
     Conflict,
     LoadedTable,
     OutcomeTogether,

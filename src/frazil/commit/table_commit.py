@@ -18,9 +18,9 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from frazil.catalog.base import CatalogBackend, Committed, Conflict, LoadedTable, Outcome, Unknown
+from frazil.catalog.backend import CatalogBackend, reporter_of
+from frazil.catalog.base import Committed, Conflict, LoadedTable, Outcome, Unknown
 from frazil.catalog.names import full_name
-from frazil.catalog.reporting import reporter_of
 from frazil.commit.actions import Action, ReplaceTable
 from frazil.commit.apply import apply_updates, check_schema
 from frazil.commit.cleanup import remove

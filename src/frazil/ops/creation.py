@@ -10,7 +10,7 @@ from typing import Any
 
 from frazil.catalog import CatalogBackend, Committed, Conflict, LoadedTable, Unknown
 from frazil.catalog import Identifier as Parts
-from frazil.catalog.views import telling_views
+from frazil.catalog.backend import telling_views
 from frazil.commit.actions import ReplaceTable
 from frazil.commit.apply import apply_updates
 from frazil.commit.new_table import creation_updates, replacement

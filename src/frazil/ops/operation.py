@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from frazil.catalog import CatalogBackend, LoadedTable
-from frazil.catalog.reporting import reporter_of
+from frazil.catalog.backend import reporter_of
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
 from frazil.commit.cleanup import remove

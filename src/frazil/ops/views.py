@@ -8,8 +8,9 @@ from typing import Any
 
 from frazil.catalog import CatalogBackend, Conflict, Unknown
 from frazil.catalog import Identifier as Parts
+from frazil.catalog.backend import views_of
+from frazil.catalog.base import LoadedView, ViewOutcome
 from frazil.catalog.names import full_name, identifier_parts
-from frazil.catalog.views import LoadedView, ViewOutcome, views_of
 from frazil.errors import (
     CommitFailedException,
     CommitStateUnknownException,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
-from frazil.catalog.planning import planner_of
-from frazil.catalog.reporting import reporter_of
+from frazil.catalog.backend import planner_of, reporter_of
 from frazil.errors import InvalidInput, NotASequence
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops import arguments, metadata_changes

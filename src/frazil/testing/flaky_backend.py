@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from frazil.catalog.backend import CatalogBackend
 from frazil.catalog.base import (
-    CatalogBackend,
     Conflict,
     Identifier,
     LoadedTable,

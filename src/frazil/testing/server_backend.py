@@ -9,6 +9,7 @@ import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from frazil.catalog import metadata_files, purge
 from frazil.catalog.base import (
@@ -25,6 +26,8 @@ from frazil.catalog.base import (
     check_namespace,
 )
 from frazil.catalog.names import full_name
+from frazil.catalog.planning import ScanPlanner
+from frazil.catalog.reporting import Reporting
 from frazil.commit.apply import apply_updates
 from frazil.commit.requirements import check_requirements
 from frazil.errors import (
@@ -58,8 +61,10 @@ class ServerBackend:
     storage: Storage = field(default_factory=MemoryStorage)
     received: list[tuple[str, ...]] = field(default_factory=list)
     writes_metadata_files: bool = False
+    views: ClassVar[None] = None
 
     def __post_init__(self) -> None:
+        self.reporting = Reporting(self.name, self.properties)
         self._root = f"vended://{self.name}-{uuid.uuid4().hex[:8]}"
         self._tables: dict[Identifier, LoadedTable] = {}
         self._namespaces: dict[Identifier, dict[str, str]] = {}
@@ -71,6 +76,9 @@ class ServerBackend:
 
     def close(self) -> None:
         """Do nothing: no connection is held open."""
+
+    def planner(self, table: LoadedTable) -> ScanPlanner | None:
+        return None
 
     # --- tables
 

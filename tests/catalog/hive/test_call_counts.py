@@ -20,14 +20,14 @@ def counted(catalog: Any) -> list[str]:
     commit.
     """
     asked: list[str] = []
-    ask = catalog._backend.client.ask
+    ask = catalog._backend.store.client.ask
 
     def counting(call: Any, *values: Any, **first: Any) -> Any:
         if call.name != "heartbeat":
             asked.append(call.name)
         return ask(call, *values, **first)
 
-    catalog._backend.client.ask = counting
+    catalog._backend.store.client.ask = counting
     return asked
 
 

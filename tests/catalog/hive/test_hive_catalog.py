@@ -37,7 +37,7 @@ Opened = Callable[..., Catalog]
 
 
 def stored(catalog: Any, db: str, name: str = "t") -> HiveTable:
-    table: HiveTable = catalog._backend._stored((db, name))
+    table: HiveTable = catalog._backend.store.stored((db, name))
     return table
 
 
@@ -69,7 +69,7 @@ def hive_table(catalog: Any, db: str, name: str, tmp_path: Path, **more: Any) ->
         tableType="EXTERNAL_TABLE",
         **more,
     )
-    catalog._backend.client.ask(calls.CREATE_TABLE, table, EnvironmentContext({}))
+    catalog._backend.store.client.ask(calls.CREATE_TABLE, table, EnvironmentContext({}))
     return table
 
 
@@ -136,7 +136,7 @@ def test_what_others_put_beside_a_table_stays(opened: Opened, db: str) -> None:
     table = catalog.create_table(f"{db}.t", "id bigint")
     found = stored(catalog, db)
     (found.parameters or {})["tool.of.others"] = "kept"
-    catalog._backend.client.ask(calls.ALTER_TABLE, db, "t", found, EnvironmentContext({}))
+    catalog._backend.store.client.ask(calls.ALTER_TABLE, db, "t", found, EnvironmentContext({}))
     table.append([{"id": 1}])
     assert (stored(catalog, db).parameters or {})["tool.of.others"] == "kept" and ids_of(
         catalog, f"{db}.t"
@@ -188,10 +188,10 @@ def test_a_server_that_dies_in_use_is_left_for_the_next_one(
     catalog: Any = opened(uri=f"{first.uri},{second.uri}")
     table = catalog.create_table(f"{db}.t", "id bigint")
     table.append([{"id": 1}])
-    assert catalog._backend.client._server == 0 and not second.answered
+    assert catalog._backend.store.client._server == 0 and not second.answered
     first.die()
     table.append([{"id": 2}])
-    assert second.answered and catalog._backend.client._server == 1
+    assert second.answered and catalog._backend.store.client._server == 1
     asked = first.answered
     table.append([{"id": 3}])
     assert ids_of(catalog, f"{db}.t") == [1, 2, 3] and first.answered == asked, (
@@ -308,8 +308,8 @@ def test_the_table_says_whether_its_commits_take_the_lock(
         pytest.skip("3.1 compares no parameters: it takes commits under the lock alone")
     catalog: Any = opened()
     asked: list[str] = []
-    ask = catalog._backend.client.ask
-    catalog._backend.client.ask = lambda call, *values, **first: (
+    ask = catalog._backend.store.client.ask
+    catalog._backend.store.client.ask = lambda call, *values, **first: (
         asked.append(call.name),
         ask(call, *values, **first),
     )[1]

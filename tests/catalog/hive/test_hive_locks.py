@@ -25,14 +25,14 @@ from frazil.catalog import load_backend
 from frazil.catalog.hive.locks import table_lock
 uri, db = sys.argv[1:]
 backend = load_backend("h", type="hive", uri=uri)
-with table_lock(backend.client, db, "t"):
+with table_lock(backend.store.client, db, "t"):
     print("held", flush=True)
     time.sleep(600)
 """
 
 
 def client_of(catalog: Any) -> Any:
-    return catalog._backend.client
+    return catalog._backend.store.client
 
 
 def test_a_commit_waits_for_the_lock_and_goes_on_when_it_is_free(opened: Opened, db: str) -> None:

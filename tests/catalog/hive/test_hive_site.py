@@ -15,8 +15,8 @@ import pytest
 import frazil
 from frazil.catalog import load_backend
 from frazil.catalog.configuration import configuration
-from frazil.catalog.hive import HiveBackend
 from frazil.catalog.hive.settings import KerberosIdentity, PlainIdentity, Tls
+from frazil.catalog.hive.store import HiveStore
 from frazil.errors import InvalidInput, Unsupported
 from tests.catalog.conftest import HIVE
 
@@ -65,11 +65,11 @@ def test_the_file_tells_what_the_catalog_does_not(tmp_path: Path) -> None:
         environ=env,
         **{"s3.access-key-id": "k", "s3.secret-access-key": "s", "s3.region": "us-east-1"},
     )
-    assert isinstance(backend, HiveBackend)
-    settings = backend.settings
+    assert isinstance(backend.store, HiveStore)
+    settings = backend.store.settings
     assert (
         settings.addresses == (("a", 9083), ("b", 9084))
-        and backend.warehouse == "s3a://bucket/hive"
+        and backend.namespaces.warehouse == "s3a://bucket/hive"
     )
     assert (settings.read_timeout, settings.lock_timeout, settings.lock_enabled) == (600, 7, False)
     assert "hunter2" not in str(backend.properties)
@@ -112,8 +112,13 @@ def test_the_session_comes_first_and_the_catalogs_own_properties_before_both(
         "hive.client.socket-timeout-ms": "2",
     }
     backend: Any = load_backend("h", spark_conf=session, environ=env, **given)
-    assert backend.settings.addresses == (("g", 1),) and backend.warehouse.endswith("/w")
-    assert (backend.settings.lock_timeout, backend.settings.read_timeout) == (0.001, 0.002)
+    assert backend.store.settings.addresses == (
+        ("g", 1),
+    ) and backend.namespaces.warehouse.endswith("/w")
+    assert (backend.store.settings.lock_timeout, backend.store.settings.read_timeout) == (
+        0.001,
+        0.002,
+    )
 
 
 def test_folders_are_looked_through_in_order_and_a_changed_file_is_read_again(
@@ -142,10 +147,10 @@ def test_who_asks_and_whether_by_tls_is_told_by_the_file_but_no_password(tmp_pat
     backend = load_backend(
         "h", type="hive", environ=site(tmp_path, {**SITE, **secure}), warehouse="/w"
     )
-    assert isinstance(backend, HiveBackend)
-    assert backend.settings.identity == KerberosIdentity(
+    assert isinstance(backend.store, HiveStore)
+    assert backend.store.settings.identity == KerberosIdentity(
         "hms", None, "EXAMPLE.COM"
-    ) and backend.settings.tls == Tls(None, None, None)
+    ) and backend.store.settings.tls == Tls(None, None, None)
     plain = {
         "hive.metastore.client.auth.mode": "PLAIN",
         "hive.metastore.client.plain.username": "me",
@@ -155,10 +160,10 @@ def test_who_asks_and_whether_by_tls_is_told_by_the_file_but_no_password(tmp_pat
     backend = load_backend(
         "h", type="hive", environ=site(tmp_path, {**SITE, **plain}), warehouse="/w", **password
     )
-    assert isinstance(backend, HiveBackend) and backend.settings.identity == PlainIdentity(
-        "me", "s3cr3t"
-    )
-    assert "s3cr3t" not in repr(backend) + repr(backend.settings)
+    assert isinstance(
+        backend.store, HiveStore
+    ) and backend.store.settings.identity == PlainIdentity("me", "s3cr3t")
+    assert "s3cr3t" not in repr(backend) + repr(backend.store.settings)
 
 
 def test_what_hadoop_says_of_the_protection_of_calls_counts_where_kerberos_does(

@@ -37,7 +37,7 @@ Opened = Callable[..., Catalog]
 
 
 def stored(catalog: Any, db: str, name: str = "v") -> HiveTable:
-    found: HiveTable = catalog._backend._stored((db, name))
+    found: HiveTable = catalog._backend.store.stored((db, name))
     return found
 
 
@@ -60,7 +60,7 @@ def view_of_hive(catalog: Any, db: str, name: str) -> None:
         "select 1 as `id`",
         "VIRTUAL_VIEW",
     )
-    catalog._backend.client.ask(calls.CREATE_TABLE, view, EnvironmentContext({}))
+    catalog._backend.store.client.ask(calls.CREATE_TABLE, view, EnvironmentContext({}))
 
 
 def test_the_metastore_shows_what_hive_and_java_need_of_a_view(opened: Opened, db: str) -> None:
@@ -106,7 +106,7 @@ def test_the_metastore_shows_what_hive_and_java_need_of_a_view(opened: Opened, d
         ("at", "timestamp"),
     ]
     found.parameters = {**parameters, "tool.of.others": "kept"}
-    catalog._backend.client.ask(calls.ALTER_TABLE, db, "v", found, EnvironmentContext({}))
+    catalog._backend.store.client.ask(calls.ALTER_TABLE, db, "v", found, EnvironmentContext({}))
     text = {dialect: f"SELECT 'x' AS id -- {dialect}" for dialect in sql}
     catalog.replace_view(f"{db}.v", "id string", sql=text)
     catalog.rename_view(f"{db}.v", f"{db}.w")
@@ -191,8 +191,8 @@ def test_without_lock_the_server_compares_the_pointer_of_a_view_or_the_commit_is
         assert [v.version_id for v in catalog.load_view(f"{db}.v").versions] == [1]
         return
     asked: list[str] = []
-    ask = catalog._backend.client.ask
-    catalog._backend.client.ask = lambda call, *values, **first: (
+    ask = catalog._backend.store.client.ask
+    catalog._backend.store.client.ask = lambda call, *values, **first: (
         asked.append(call.name),
         ask(call, *values, **first),
     )[1]
@@ -203,7 +203,7 @@ def test_without_lock_the_server_compares_the_pointer_of_a_view_or_the_commit_is
         f"SELECT {n}" for n in range(4)
     } and len(view.history()) == 4
     compares = {
-        connection.compares for connection in catalog._backend.client._idle
+        connection.compares for connection in catalog._backend.store.client._idle
     }  # None: it has only read
     assert "lock" not in asked and True in compares and False not in compares
 
@@ -216,14 +216,14 @@ def test_a_server_that_compares_nothing_is_found_out_without_changing_the_view(
     """
     catalog: Any = opened(**{"engine.hive.lock-enabled": "false"})
     catalog.create_view(f"{db}.v", "id bigint", sql="SELECT 0")
-    before, client = stored(catalog, db), catalog._backend.client
-    pointers = Pointers(OldServer(client), catalog._backend.settings)  # type: ignore[arg-type]
+    before, client = stored(catalog, db), catalog._backend.store.client
+    pointers = Pointers(OldServer(client), catalog._backend.store.settings)  # type: ignore[arg-type]
     base = catalog._backend.load_view((db, "v"))
     change = view_change(
         base,
         replace(base, metadata_location=f"{base.metadata_location}-next"),
-        catalog._backend._storage,
-        catalog._backend.settings,
+        catalog._backend.storage_of,
+        catalog._backend.store.settings,
     )
     for _ in range(2):
         with pytest.raises(Unsupported, match="does not compare expected_parameter_value"):
@@ -273,7 +273,7 @@ def test_whether_a_version_was_current_for_a_moment_is_told_by_the_log(
 
     def went_by(base: int, new: Any, current: int) -> bool:
         change = view_change(
-            states[base], new, catalog._backend._storage, catalog._backend.settings
+            states[base], new, catalog._backend.storage_of, catalog._backend.store.settings
         )
         return change.went_by(states[current].metadata_location)
 

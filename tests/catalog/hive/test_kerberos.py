@@ -95,7 +95,7 @@ def opened(uri: str, tmp_path: Path) -> Iterator[Opened]:
 
 def mechanism(catalog: Any) -> Any:
     """The mechanism of a connection that is kept."""
-    return catalog._backend.client._idle[-1]._protocol.trans._mechanism
+    return catalog._backend.store.client._idle[-1]._protocol.trans._mechanism
 
 
 def with_lifetime(seconds: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,13 +152,13 @@ def test_what_is_made_belongs_to_the_user_of_the_ticket_or_of_ugi(
     catalog.create_namespace(db)
     catalog.create_table(f"{db}.t", "id bigint")
     opened(ugi="carol").create_table(f"{db}.of_carol", "id bigint")
-    assert [catalog._backend._stored((db, name)).owner for name in ("t", "of_carol")] == [
+    assert [catalog._backend.store.stored((db, name)).owner for name in ("t", "of_carol")] == [
         "alice",
         "carol",
     ]
     assert catalog.load_namespace_properties(db)["hive.metastore.database.owner"] == "alice"
-    with table_lock(catalog._backend.client, db, "t"):
-        assert [lock.user for lock in locks_on(catalog._backend.client, db, "t")] == ["alice"]
+    with table_lock(catalog._backend.store.client, db, "t"):
+        assert [lock.user for lock in locks_on(catalog._backend.store.client, db, "t")] == ["alice"]
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS)
@@ -173,7 +173,7 @@ def test_calls_larger_than_the_buffers_that_both_sides_name_come_through(
     catalog.create_table(f"{db}.wide", columns)
     assert mechanism(catalog).protection == protection
     found: Any = opened(**{PROTECTION: protection})
-    stored = found._backend._stored((db, "wide"))
+    stored = found._backend.store.stored((db, "wide"))
     assert len(stored.sd.cols) == 3000 and sum(len(c.name) for c in stored.sd.cols) > 2 * 65536
 
 
@@ -188,7 +188,7 @@ def test_connections_outlive_their_ticket_and_new_ones_need_a_new_one(
     while seconds_left():
         time.sleep(0.2)
     table.append([{"id": 1}])
-    catalog._backend.client.close()
+    catalog._backend.store.client.close()
     with pytest.raises(
         StorageError, match=r"there is none: .*expired.*kinit.*KRB5_CLIENT_KTNAME"
     ) as refused:
@@ -222,7 +222,7 @@ def test_a_keytab_renews_tickets_that_end_in_the_middle_of_a_job(
     while sum(later > earlier for earlier, later in itertools.pairwise(left)) < 2:
         assert time.monotonic() < until, "no two tickets were renewed"
         # so that each commit asks for a connection, which wants a ticket
-        catalog._backend.client.close()
+        catalog._backend.store.client.close()
         table.append([{"id": len(left)}])
         left.append(lifetime_of(mechanism(catalog)._context))
     assert table.scan().count() == len(left)
@@ -386,7 +386,7 @@ def test_java_and_we_take_turns_by_the_same_ticket(
         "us",
     ]
     assert ours.load_table(f"{db}.of_java").scan().count() == 2
-    assert [ours._backend._stored((db, name)).owner for name in ("t", "of_java")] == [
+    assert [ours._backend.store.stored((db, name)).owner for name in ("t", "of_java")] == [
         "alice",
         "alice",
     ]

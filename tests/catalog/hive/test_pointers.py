@@ -261,7 +261,9 @@ def test_a_pointer_to_a_missing_file_is_repaired_by_registering_another(tmp_path
         "h", type="hive", uri="thrift://127.0.0.1:1", warehouse=str(tmp_path)
     )
     metastore = MetastoreInMemory()
-    catalog._backend.client = catalog._backend._pointers._client = metastore
+    catalog._backend.namespaces._client = catalog._backend.store.client = (
+        catalog._backend.store.pointers._client
+    ) = metastore
     good = at("file", a="b")
     location = f"{tmp_path}/00001-x.metadata.json"
     storage_for(location).write(

@@ -64,7 +64,7 @@ def answer(stdout: str) -> Any:
 
 
 def stored(catalog: Any, db: str, name: str) -> HiveTable:
-    table: HiveTable = catalog._backend._stored((db, name))
+    table: HiveTable = catalog._backend.store.stored((db, name))
     return table
 
 

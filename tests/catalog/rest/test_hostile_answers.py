@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from frazil.catalog import Unknown
-from frazil.catalog.planning import planner_of
+from frazil.catalog.backend import planner_of
 from frazil.catalog.rest import RestBackend, http
 from frazil.errors import CorruptData, FrazilError, StorageError
 from frazil.ops.reading import RowsReading

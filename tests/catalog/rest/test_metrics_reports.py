@@ -15,7 +15,7 @@ import pytest
 
 import frazil
 from frazil.catalog import reporting
-from frazil.catalog.reporting import reporter_of
+from frazil.catalog.backend import reporter_of
 from frazil.errors import InvalidInput
 from frazil.table.catalog import Catalog
 from tests.catalog.conftest import TABLE

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pytest
 
 from frazil.catalog import LoadedTable
-from frazil.catalog.planning import planner_of
+from frazil.catalog.backend import planner_of
 from frazil.catalog.rest import planning
 from frazil.errors import (
     CorruptData,

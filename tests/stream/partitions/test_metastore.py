@@ -82,7 +82,7 @@ class HiveFolder:
         )
         catalog.create_namespace(self.db)
         catalog.create_table(f"{self.db}.iceberg", "id bigint")
-        self.client = catalog._backend.client
+        self.client = catalog._backend.store.client
         self.client.ask(calls.CREATE_TABLE, stored_table(self.db, folder), EnvironmentContext({}))
 
     def options(self, table: str = "events") -> dict[str, Any]:

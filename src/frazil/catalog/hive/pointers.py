@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from frazil.catalog import metadata_files
-from frazil.catalog.base import LoadedTable, Unclear
+from frazil.catalog.base import LoadedTable, LoadedView, Unclear
 from frazil.catalog.hive import calls
 from frazil.catalog.hive.client import Connection, HiveClient, MetastoreError
 from frazil.catalog.hive.locks import TableLock, table_lock
@@ -32,7 +32,6 @@ from frazil.catalog.hive.structs import (
 )
 from frazil.catalog.hive.table_object import LOCATION, is_iceberg, lock_enabled, updated
 from frazil.catalog.hive.view_object import is_iceberg_view, is_view, updated_view
-from frazil.catalog.views import LoadedView
 from frazil.codec.view_json import decode_view
 from frazil.errors import (
     CommitFailedException,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from frazil.catalog.base import LoadedView
 from frazil.catalog.hive.settings import HiveSettings
 from frazil.catalog.hive.structs import HiveTable
 from frazil.catalog.hive.table_object import (
@@ -20,7 +21,6 @@ from frazil.catalog.hive.table_object import (
     formats,
     is_iceberg,
 )
-from frazil.catalog.views import LoadedView
 from frazil.spec.view import SQLViewRepresentation, ViewVersion
 
 _VIEW, _ICEBERG_VIEW, _DIALECT = "VIRTUAL_VIEW", "ICEBERG-VIEW", "hive"

@@ -10,19 +10,21 @@ from urllib.parse import quote
 import msgspec
 
 from frazil.catalog import metadata_files
+from frazil.catalog.backend import ViewBackend
 from frazil.catalog.base import (
     Conflict,
     Identifier,
     Identifiers,
+    LoadedView,
     Unclear,
     Unknown,
+    ViewOutcome,
     check_identifier,
 )
 from frazil.catalog.names import full_name
 from frazil.catalog.rest.errors import certain, raised
 from frazil.catalog.rest.http import Answer
 from frazil.catalog.rest.namespaces import RestNamespaces, TableNames, decoded, named, names_within
-from frazil.catalog.views import LoadedView, ViewOutcome
 from frazil.codec import json_nouns
 from frazil.codec.view_json import decode_view, version_to_json
 from frazil.errors import (
@@ -47,6 +49,10 @@ class _LoadViewResult(msgspec.Struct, rename="kebab"):
 
 class RestViews(RestNamespaces):
     """Create, commit and drop views on the server; a part of RestBackend."""
+
+    @property
+    def views(self) -> ViewBackend:
+        return self
 
     def _view_path(self, identifier: Identifier) -> str:
         namespace = self.routes.namespace(check_identifier(identifier)[:-1])

@@ -13,8 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.catalog import CatalogBackend, LoadedTable
-from frazil.catalog.planning import planner_of
-from frazil.catalog.reporting import reporter_of
+from frazil.catalog.backend import planner_of, reporter_of
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.named import FoundTable, find_table
 from frazil.ops.reading import RowsReading

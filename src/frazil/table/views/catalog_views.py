@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 from frazil.catalog import CatalogBackend, configured_names, load_backend
 from frazil.catalog import Identifier as Parts
-from frazil.catalog.views import LoadedView, views_of
+from frazil.catalog.backend import views_of
+from frazil.catalog.base import LoadedView
 from frazil.commit.evolve.update_properties import property_texts
 from frazil.errors import InvalidInput, NoSuchTableError, NoSuchViewError, Unsupported
 from frazil.ops import views

@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from frazil.catalog.base import LoadedView
 from frazil.catalog.names import full_name
-from frazil.catalog.views import LoadedView
 from frazil.errors import Unsupported
 from frazil.ops.engine import Frame, ViewQuery
 from frazil.ops.session import Session

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from frazil.catalog.base import Unclear
-from frazil.catalog.database import Contended, DuplicateKey, MissingTable, Row, SqlStatement
+from frazil.catalog.sql.database import Contended, DuplicateKey, MissingTable, Row, SqlStatement
 from frazil.errors import FrazilError, InvalidInput, NotInstalledError, StorageError
 from frazil.storage import redact_text
 

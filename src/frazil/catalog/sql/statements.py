@@ -1,7 +1,8 @@
 """Define the SQL statements on the two tables of Java's JDBC catalog and PyIceberg's SQL catalog.
 
 The layout V0 lacks the column iceberg_type, and so has no views; it is served as it is. New
-databases get the layout V1. Each function takes `v1`: whether the tables have that column.
+databases get the layout V1. Functions take `noun`: table or view, and `v1`: whether the tables have
+that column.
 """
 
 from __future__ import annotations
@@ -18,71 +19,57 @@ CREATE_TABLES = (
 UPGRADE_TO_V1 = f"ALTER TABLE {TABLES} ADD COLUMN iceberg_type VARCHAR(5)"
 
 _ROW = "catalog_name = :catalog AND table_namespace = :namespace AND table_name = :name"
-_IS_TABLE = " AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)"
-_IS_VIEW = " AND iceberg_type = 'VIEW'"
+_IS = {
+    "table": " AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)",
+    "view": " AND iceberg_type = 'VIEW'",
+}
+
+
+def _is(noun: str, v1: bool) -> str:
+    return _IS[noun] if v1 else ""
 
 
 def get(v1: bool) -> str:
-    """Select a table's metadata location, namespace, name and type."""
+    """Select the metadata location, namespace, name and type of a table or view."""
     kind = "iceberg_type" if v1 else "NULL"
     return (
         f"SELECT metadata_location, table_namespace, table_name, {kind} FROM {TABLES} WHERE {_ROW}"
     )
 
 
-def insert(v1: bool) -> str:
-    """Add the row of a new table; fails with a duplicate key if a table or view of that name
-    exists.
-    """
-    column, value = (", iceberg_type", ", 'TABLE'") if v1 else ("", "")
+def insert(noun: str, v1: bool) -> str:
+    """Add the row of a new table or view; fails with a duplicate key if there is one of that name."""
+    column, value = (", iceberg_type", f", '{noun.upper()}'") if v1 else ("", "")
     columns = (
         "catalog_name, table_namespace, table_name, metadata_location, previous_metadata_location"
     )
     return f"INSERT INTO {TABLES} ({columns}{column}) VALUES (:catalog, :namespace, :name, :new, NULL{value})"
 
 
-def swap(v1: bool) -> str:
-    """Replace a table's metadata location if it is still the old one: the compare-and-swap of a
-    commit.
-    """
+def swap(noun: str, v1: bool) -> str:
+    """Replace a metadata location if it is still the old one: the compare-and-swap of a commit."""
     return (
         f"UPDATE {TABLES} SET metadata_location = :new, previous_metadata_location = :old "
-        f"WHERE {_ROW} AND metadata_location = :old{_IS_TABLE if v1 else ''}"
+        f"WHERE {_ROW} AND metadata_location = :old{_is(noun, v1)}"
     )
 
 
-def drop(v1: bool) -> str:
-    return f"DELETE FROM {TABLES} WHERE {_ROW}{_IS_TABLE if v1 else ''}"
+def drop(noun: str, v1: bool) -> str:
+    return f"DELETE FROM {TABLES} WHERE {_ROW}{_is(noun, v1)}"
 
 
-def drop_at(v1: bool) -> str:
-    """Remove a table's row if its metadata location is still the old one."""
-    return f"{drop(v1)} AND metadata_location = :old"
+def drop_at(noun: str, v1: bool) -> str:
+    """Remove a row if its metadata location is still the old one."""
+    return f"{drop(noun, v1)} AND metadata_location = :old"
 
 
-def rename(v1: bool) -> str:
-    return f"UPDATE {TABLES} SET table_namespace = :to_namespace, table_name = :to_name WHERE {_ROW}{_IS_TABLE if v1 else ''}"
+def rename(noun: str, v1: bool) -> str:
+    return f"UPDATE {TABLES} SET table_namespace = :to_namespace, table_name = :to_name WHERE {_ROW}{_is(noun, v1)}"
 
 
-def names(v1: bool) -> str:
-    return (
-        f"SELECT table_namespace, table_name FROM {TABLES} WHERE catalog_name = :catalog AND table_namespace = :namespace"
-        + (_IS_TABLE if v1 else "")
-    )
+def names(noun: str, v1: bool) -> str:
+    return f"SELECT table_namespace, table_name FROM {TABLES} WHERE catalog_name = :catalog AND table_namespace = :namespace{_is(noun, v1)}"
 
-
-# Views, in the layout V1 only.
-INSERT_VIEW = (
-    f"INSERT INTO {TABLES} (catalog_name, table_namespace, table_name, metadata_location, previous_metadata_location, iceberg_type) "
-    "VALUES (:catalog, :namespace, :name, :new, NULL, 'VIEW')"
-)
-SWAP_VIEW = (
-    f"UPDATE {TABLES} SET metadata_location = :new, previous_metadata_location = :old "
-    f"WHERE {_ROW} AND metadata_location = :old{_IS_VIEW}"
-)
-DROP_VIEW = f"DELETE FROM {TABLES} WHERE {_ROW}{_IS_VIEW}"
-RENAME_VIEW = f"UPDATE {TABLES} SET table_namespace = :to_namespace, table_name = :to_name WHERE {_ROW}{_IS_VIEW}"
-VIEW_NAMES = f"SELECT table_namespace, table_name FROM {TABLES} WHERE catalog_name = :catalog AND table_namespace = :namespace{_IS_VIEW}"
 
 CATALOGS = f"SELECT DISTINCT catalog_name FROM {TABLES} UNION SELECT DISTINCT catalog_name FROM {NAMESPACES}"
 ALL_NAMESPACES = (

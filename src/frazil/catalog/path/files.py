@@ -17,14 +17,22 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from frazil.catalog import metadata_files, own_files, path_line
+from frazil.catalog import metadata_files, own_files, purge
 from frazil.catalog.base import Committed, Conflict, LoadedTable, Outcome, Unknown
+from frazil.catalog.names import full_name
+from frazil.catalog.path import line
 from frazil.catalog.written_metadata import KnownHeads
 from frazil.codec.metadata_json import unzipped
-from frazil.errors import CorruptData, FrazilError, NoSuchFileError, ValidationError
+from frazil.errors import (
+    CorruptData,
+    FrazilError,
+    NoSuchFileError,
+    Unsupported,
+    ValidationError,
+)
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import METADATA_PATH
-from frazil.storage import REMOTE_SCHEMES, PublishUnclear, Storage, normalise
+from frazil.storage import REMOTE_SCHEMES, PublishUnclear, Storage, is_inside, normalise
 from frazil.storage.locations import base_name, join, scheme_of
 
 _VERSION = re.compile(
@@ -322,7 +330,7 @@ def _after_publishing(
     above = [v for v in present if v.number > number]
     if above:
         later = metadata_files.read(storage, above[0].location)
-        outcome = path_line.settle(
+        outcome = line.settle(
             base.metadata if base else None, table, later, above[0].number == number + 1
         )
     elif base is not None and (
@@ -384,4 +392,37 @@ def instead(storage: Storage, location: str) -> str:
         return f"This is a data file: read it with a reader for {location.rpartition('.')[2]} files, or add it to a table by add_files."
     return (
         "Load the table of a catalog through the catalog, or give the path of its …metadata.json."
+    )
+
+
+def drop(storage: Storage, root: str, purged: LoadedTable | None) -> tuple[str, ...]:
+    """Delete the directory of a table. `purged`: the table, if its files outside the directory are
+    deleted too; returns the paths of files that stay. Raises ValidationError where the directory
+    holds another table, as Java's catalog lets it."""
+    if (inner := table_within(storage, root)) is not None:
+        text = f"The table in {root} cannot be dropped: its directory holds another table, {inner}."
+        raise ValidationError(text, hint="Drop that one first, or move it elsewhere.", table=root)
+    if purged is not None:
+        purge.check_gc(purged.metadata, full_name(purged.identifier) or root)
+    own, elsewhere = purge.own_and_others(purged, root) if purged is not None else ([], [])
+    if scheme_of(root) in ("file", "hdfs"):  # where a directory disappears in one step
+        storage.delete_tree(root)
+    else:  # Object stores delete file by file. The versions go oldest first, so that readers never see an older state meanwhile.
+        for version in versions(storage, root):
+            storage.delete_many([version.location])
+        storage.delete_tree(root)
+    return (
+        purge.delete(purged, (f for f in own if not is_inside(f, root)), elsewhere)
+        if purged is not None
+        else ()
+    )
+
+
+def refuse_together(where: str) -> Unsupported:
+    """Return the error for a commit to several tables. `where`: the catalog, as in "Path catalog
+    'p'".
+    """
+    return Unsupported(
+        f"{where} cannot commit to several tables at once: each table has a metadata directory of its own.",
+        hint="Use a catalog of type sql or rest, or one transaction for each table: t.transaction().",
     )

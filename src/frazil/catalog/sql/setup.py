@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from urllib.parse import unquote
 
 from frazil.catalog.base import flag, option, spelling
-from frazil.catalog.database import Database, DuplicateKey, MissingTable, SqliteDatabase
-from frazil.catalog.database_remote import RemoteDatabase
-from frazil.catalog.sql_statements import CREATE_TABLES, NAMESPACES, TABLES, UPGRADE_TO_V1
+from frazil.catalog.sql.database import Database, DuplicateKey, MissingTable, SqliteDatabase
+from frazil.catalog.sql.database_remote import RemoteDatabase
+from frazil.catalog.sql.statements import CREATE_TABLES, NAMESPACES, TABLES, UPGRADE_TO_V1
 from frazil.errors import FrazilError, InvalidInput, StorageError, Unsupported
 from frazil.storage import redact_text
 

@@ -1,0 +1,217 @@
+"""Define the protocol of catalog back ends: look up the current metadata of tables and views by name,
+and replace it by compare-and-swap.
+
+The steps that add a type of catalog are in `catalog.load`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from frazil.catalog.base import (
+    Identifier,
+    Identifiers,
+    LoadedTable,
+    LoadedView,
+    Outcome,
+    OutcomeTogether,
+    PropertiesUpdateSummary,
+    Swap,
+    ViewOutcome,
+)
+from frazil.catalog.names import full_name
+from frazil.catalog.planning import ScanPlanner
+from frazil.catalog.reporting import Reporting, TableReporter
+from frazil.errors import FrazilError, TableAlreadyExistsError, Unsupported
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.updates import Requirement, Update
+from frazil.spec.view import ViewMetadata
+
+
+class CatalogBackend(Protocol):
+    """Look up, create, commit and drop tables, and manage namespaces. A back end returns data,
+    never a Table.
+
+    `properties` may hold secrets; show them only through `storage.redact`.
+
+    `create` and `swap` return an outcome. If they raise an error instead, nothing was applied and
+    no file is left. Both receive the change in two forms: the complete new `metadata`, which a
+    catalog that points to metadata files stores, and the `updates` that lead to it with their
+    `requirements`, which is what a REST catalog is sent. A catalog that keeps metadata itself may
+    apply the updates to a newer state than `base` as long as the requirements hold; so callers read
+    from the outcome what was committed. A view of the same name makes `create` a conflict.
+    """
+
+    name: str
+    properties: dict[str, str]
+    writes_metadata_files: bool
+    """Whether `create` and `swap` write a metadata file. False: the catalog's server writes it, or
+    there is none.
+    """
+    reporting: Reporting
+    """Take the metrics reports of the catalog's tables."""
+
+    @property
+    def views(self) -> ViewBackend | None:
+        """Return what keeps the catalog's views; None: it keeps none."""
+
+    def planner(self, table: LoadedTable) -> ScanPlanner | None:
+        """Return what plans the scans of a table by the catalog's server; None: Frazil plans them."""
+
+    def load(self, identifier: Identifier) -> LoadedTable:
+        """Load the current state of a table. Raises NoSuchTableError, CorruptData."""
+
+    def stage_create(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
+        """Prepare a new table before its first files are written; it is not visible before
+        `create`.
+
+        The result holds the metadata to start from, with the location of the table's files
+        (`metadata.location`; "" lets the catalog choose), its storage and its config, which may
+        include credentials for this table; its `metadata_location` is "". Raises
+        TableAlreadyExistsError, NoSuchNamespaceError where namespaces must be created first,
+        ValidationError for a location that the catalog cannot give the table.
+        """
+
+    def create(
+        self,
+        identifier: Identifier,
+        metadata: TableMetadata,
+        *,
+        updates: Sequence[Update] = (),
+        requirements: Sequence[Requirement] = (),
+    ) -> Outcome:
+        """Create a table, together with its first snapshots. It need not be staged before; a
+        location "" lets the catalog choose.
+
+        `updates` build `metadata` from nothing. Conflict: a table or view of that name exists.
+        Raises as `stage_create` does.
+        """
+
+    def swap(
+        self,
+        base: LoadedTable,
+        metadata: TableMetadata,
+        *,
+        updates: Sequence[Update] = (),
+        requirements: Sequence[Requirement] = (),
+    ) -> Outcome:
+        """Replace the table's state by `metadata` if it is still `base`. The catalog adds the entry
+        for `base` to the metadata log.
+        """
+
+    def swap_together(self, swaps: Sequence[Swap]) -> OutcomeTogether:
+        """Replace the states of several tables at once: all of them, or none. Each is swapped as
+        `swap` does.
+
+        Raises Unsupported where the catalog cannot; so without any swaps the call tells only
+        whether it can.
+        """
+
+    def table_exists(self, identifier: Identifier) -> bool: ...
+
+    def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
+        """Drop a table. `purge`: delete its files too, as far as they lie in its own directories;
+        returns the paths of those that stay.
+
+        Raises NoSuchTableError.
+        """
+
+    def rename_table(self, source: Identifier, target: Identifier) -> None: ...
+
+    def register_table(
+        self, identifier: Identifier, metadata_location: str, overwrite: bool = False
+    ) -> LoadedTable: ...
+
+    def list_tables(self, namespace: Identifier) -> Identifiers: ...
+
+    def create_namespace(
+        self, namespace: Identifier, properties: Mapping[str, str] = {}
+    ) -> None: ...
+
+    def drop_namespace(self, namespace: Identifier) -> None: ...
+
+    def list_namespaces(self, parent: Identifier = ()) -> Identifiers: ...
+
+    def namespace_exists(self, namespace: Identifier) -> bool: ...
+
+    def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]: ...
+
+    def update_namespace_properties(
+        self,
+        namespace: Identifier,
+        removals: set[str] | None = None,
+        updates: Mapping[str, str] = {},
+    ) -> PropertiesUpdateSummary: ...
+
+    def close(self) -> None: ...
+
+
+class ViewBackend(Protocol):
+    """Look up, create, commit and drop views.
+
+    `create_view` and `swap_view` return an outcome, or raise an error if nothing was applied.
+    """
+
+    def load_view(self, identifier: Identifier) -> LoadedView:
+        """Load the current state of a view. Raises NoSuchViewError, whose message says if a table
+        has that name, and CorruptData.
+        """
+
+    def create_view(self, identifier: Identifier, metadata: ViewMetadata) -> ViewOutcome:
+        """Create a view; a location "" lets the catalog choose. Conflict: a table or view of that
+        name exists.
+        """
+
+    def swap_view(self, base: LoadedView, metadata: ViewMetadata) -> ViewOutcome:
+        """Replace the view's state by `metadata`."""
+
+    def view_exists(self, identifier: Identifier) -> bool: ...
+
+    def drop_view(self, identifier: Identifier) -> None:
+        """Drop a view; its metadata files stay. Raises NoSuchViewError."""
+
+    def rename_view(self, source: Identifier, target: Identifier) -> None: ...
+
+    def register_view(self, identifier: Identifier, metadata_location: str) -> LoadedView: ...
+
+    def list_views(self, namespace: Identifier) -> Identifiers: ...
+
+
+def views_of(backend: CatalogBackend) -> ViewBackend:
+    """Return what keeps the views of a catalog. Raises Unsupported where it keeps none."""
+    if backend.views is None:
+        text = f"Catalog {backend.name!r} ({type(backend).__name__}) keeps no views."
+        raise Unsupported(text, hint="Catalogs of type sql, memory, hive and rest keep views.")
+    return backend.views
+
+
+@contextlib.contextmanager
+def telling_views(backend: CatalogBackend, identifier: Identifier, name: str) -> Iterator[None]:
+    """Raise, if a table cannot be created in the block because a view has its name, an error that
+    says so. `name`: the table's, for the message."""
+    try:
+        yield
+    except TableAlreadyExistsError as error:
+        has_view = False
+        with contextlib.suppress(FrazilError):
+            has_view = backend.views is not None and backend.views.view_exists(identifier)
+        if not has_view:
+            raise
+        hint = f"Choose another name, or drop the view first: drop_view({full_name(identifier)!r})."
+        raise TableAlreadyExistsError(
+            f"{name} is a view: no table can be created under its name.", hint=hint, table=name
+        ) from error
+
+
+def reporter_of(backend: CatalogBackend | None, identifier: Identifier) -> TableReporter | None:
+    """Return the object that takes the metrics reports of a table; None if its catalog has no
+    reporter, or the table has no catalog."""
+    return None if backend is None else backend.reporting.reporter(identifier)
+
+
+def planner_of(backend: CatalogBackend | None, table: LoadedTable) -> ScanPlanner | None:
+    """Return what plans the scans of a table by its catalog's server; None: Frazil plans them, as it
+    does for tables without a catalog."""
+    return None if backend is None else backend.planner(table)

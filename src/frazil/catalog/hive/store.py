@@ -1,0 +1,140 @@
+"""Keep tables and views in a Hive Metastore, in the layout of Java's HiveCatalog: the parameter
+metadata_location of each points to its metadata; views are virtual views of Hive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from frazil.catalog.base import Identifier, LoadedTable, LoadedView
+from frazil.catalog.hive import calls
+from frazil.catalog.hive.client import HiveClient, MetastoreError
+from frazil.catalog.hive.namespaces import HiveNamespaces
+from frazil.catalog.hive.pointers import PointerChange, Pointers, table_change, view_change
+from frazil.catalog.hive.settings import HiveSettings, settings
+from frazil.catalog.hive.structs import ClientCapabilities, GetTablesRequest, HiveTable
+from frazil.catalog.hive.table_object import LOCATION, is_iceberg, new_table
+from frazil.catalog.hive.view_object import described, is_iceberg_view, new_view_object
+from frazil.catalog.pointer import Noun, PointerCatalog, State, Stored
+from frazil.errors import Unsupported
+from frazil.storage import Storage, absolute, storage_for
+
+_IS: dict[Noun, Callable[[HiveTable], bool]] = {"table": is_iceberg, "view": is_iceberg_view}
+_BATCH = 200  # tables and views that are asked for with one call
+
+
+def hive_catalog(name: str, properties: Mapping[str, str]) -> PointerCatalog:
+    """Open a catalog in a Hive Metastore (2.3, 3.1, 4.0). Properties: `uri` holds its addresses,
+    `warehouse` is the directory of new namespaces; see docs/options.md for the others.
+    """
+    warehouse = absolute(properties["warehouse"]) if properties.get("warehouse") else None
+    if warehouse is not None:  # a scheme without storage is an error now, not at the first table
+        storage_for(warehouse, dict(properties))
+    chosen = settings(dict(properties))
+    client = HiveClient(chosen)
+    return PointerCatalog(
+        name,
+        properties,
+        HiveStore(name, client, chosen, lambda location: storage_for(location, dict(properties))),
+        HiveNamespaces(client, warehouse),
+        unique_locations=chosen.unique_locations,
+    )
+
+
+class HiveStore:
+    """Store pointers in the parameters of a metastore's tables and views."""
+
+    def __init__(
+        self,
+        catalog: str,
+        client: HiveClient,
+        settings: HiveSettings,
+        storage_of: Callable[[str], Storage],
+    ):
+        self.catalog, self.client, self.settings = catalog, client, settings
+        self.pointers, self._storage_of = Pointers(client, settings), storage_of
+
+    def stored(self, identifier: Identifier) -> HiveTable | None:
+        """Return what the metastore has under a name, be it Iceberg's or not; None: nothing."""
+        *namespace, name = identifier
+        return self.pointers.stored(namespace[0], name) if len(namespace) == 1 else None
+
+    def get(self, identifier: Identifier) -> Stored | None:
+        stored = self.stored(identifier)
+        if stored is None:
+            return None
+        for noun, is_one in _IS.items():
+            if is_one(stored):
+                return Stored(noun, (stored.parameters or {})[LOCATION])
+        return Stored(None, described=described(stored))
+
+    def insert(self, new: State) -> bool:
+        names = _names(new.identifier)
+        new_object = (
+            new_view_object(new, *names, self.settings)
+            if isinstance(new, LoadedView)
+            else new_table(new, *names, self.settings)
+        )
+        return self.pointers.create(new_object, new.metadata_location)
+
+    def move(self, new: State, old: str, base: Callable[[], State]) -> bool:
+        return self.pointers.move(_names(new.identifier), self._change(base(), new))
+
+    def move_together(self, moves: Sequence[tuple[LoadedTable, str]]) -> bool:
+        raise Unsupported(
+            f"Hive catalog {self.catalog!r} cannot commit to several tables at once: a Hive Metastore changes one table with each call.",
+            hint="Use a catalog of type sql or rest, or one transaction for each table: t.transaction().",
+        )
+
+    def delete(self, noun: Noun, identifier: Identifier, old: str | None) -> bool:
+        try:
+            self.client.ask(calls.DROP_TABLE, *identifier, False)  # it has no condition
+        except MetastoreError as error:
+            if error.kind == "NoSuchObjectException":
+                return False
+            raise
+        return True
+
+    def rename(
+        self, noun: Noun, source: Identifier, target: Identifier, state: Callable[[], State]
+    ) -> bool:
+        unchanged = state()
+        change = self._change(unchanged, unchanged)
+        return self.pointers.rename(_names(source), _names(target), change)
+
+    def list(self, noun: Noun, namespace: Identifier) -> Iterable[str]:
+        """Return the Iceberg tables of a database (with the property list-all-tables, of Java's
+        catalog, all its tables and views), or its Iceberg views, without Hive's own.
+        """
+        if noun == "view":
+            names = self.client.ask(calls.GET_NAMES_BY_TYPE, namespace[0], "*", "VIRTUAL_VIEW")
+        else:
+            names = self.client.ask(calls.GET_TABLE_NAMES, namespace[0])
+            if self.settings.list_all:
+                return [str(name) for name in names]
+        objects = self._objects(namespace[0], sorted(names))
+        return [str(one.tableName) for one in objects if _IS[noun](one)]
+
+    def check(self, noun: Noun, identifier: Identifier, location: str) -> None:
+        """Do nothing: the metastore says what it cannot hold."""
+
+    def close(self) -> None:
+        self.client.close()
+
+    def _change(self, base: State, new: State) -> PointerChange:
+        if isinstance(base, LoadedView) and isinstance(new, LoadedView):
+            return view_change(base, new, self._storage_of, self.settings)
+        assert isinstance(base, LoadedTable) and isinstance(new, LoadedTable)
+        return table_change(base, new, self.settings)
+
+    def _objects(self, database: str, names: Sequence[str]) -> Iterator[HiveTable]:
+        """Yield what the metastore has under names; those that have gone meanwhile are left out."""
+        for at in range(0, len(names), _BATCH):
+            batch = [*names[at : at + _BATCH]]
+            request = GetTablesRequest(database, batch, ClientCapabilities([]))
+            yield from self.client.ask(calls.GET_TABLES, request).tables or []
+
+
+def _names(identifier: Identifier) -> tuple[str, str]:
+    database, name = identifier
+    return database, name

@@ -1,0 +1,11 @@
+"""Serve path tables (Java's Hadoop tables), which are found by their directory: `PathCatalog` for a
+warehouse of them, `load_location` for one.
+
+`files` reads and publishes their metadata files, `line` decides whether one of them is part of the
+table's history.
+"""
+
+from frazil.catalog.path.catalog import PathCatalog
+from frazil.catalog.path.location import LocationBackend, create_at, load_location
+
+__all__ = ["LocationBackend", "PathCatalog", "create_at", "load_location"]
