@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from frazil.catalog import load, load_backend, spark_masks
+from frazil.catalog import configuration as sources
+from frazil.catalog import load, load_backend
 from frazil.catalog.configuration import configuration, configured_names
 from frazil.catalog.hive.store import HiveStore
 from frazil.catalog.memory import memory_catalog
@@ -350,11 +351,11 @@ def test_secrets_that_spark_shows_are_told_with_the_setting_that_masks_them(
     )
     assert "jdbc.password" in told[0] and "hunter2" not in told[0]
     assert (
-        spark_masks.shown_by_spark(prefix, {**conf, "spark.redaction.regex": spark_masks.REGEX})
+        sources.shown_by_spark(prefix, {**conf, "spark.redaction.regex": sources.REDACTION_REGEX})
         == []
     )
     assert (
-        spark_masks.shown_by_spark(
+        sources.shown_by_spark(
             prefix, {f"{prefix}uri": "postgresql://app@h/db", f"{prefix}jdbc.password": "hunter2"}
         )
         == []

@@ -10,25 +10,31 @@ hive-site.xml say of its metastore.
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from frazil.catalog.hive import is_hive, metastore_sources
 from frazil.catalog.served import canonical
-from frazil.catalog.spark_masks import tell_of_shown
-from frazil.catalog.yaml_files import catalogs_of, settings_of
 from frazil.errors import InvalidInput
-from frazil.storage import redact
+from frazil.storage import redact, redact_text
 from frazil.storage.hdfs_options import of_session
 from frazil.storage.locations import scheme_of
+from frazil.storage.secrets import is_public, is_secret
 
 DEFAULT_CATALOG = "default"
 SPARK_PREFIX = "spark.sql.catalog."
 _ENVIRONMENTS = ("FRAZIL", "PYICEBERG")
 _SPARK_CLASSES = ("org.apache.iceberg.spark.", "frazil")
+log = logging.getLogger(__name__)
+# Spark's default of spark.redaction.regex, for names and values alike
+_SPARKS_REGEX = "(?i)secret|password|token|access[.]?key"
+REDACTION_REGEX = r"(?i)secret|password|token|access[.-]?key|account[.-]?key|credential|connection-string|sse\.key|\.header\.|://[^/\s]*:\S*@"
+_TOLD: set[str] = set()
 _ICEBERG_KEYS = {"type", "uri", "warehouse", "catalog-impl"}
 
 
@@ -103,7 +109,7 @@ def _sources(
         for p in _ENVIRONMENTS
     ]
     for product in _ENVIRONMENTS:
-        path, catalogs = catalogs_of(product, env)
+        path, catalogs = _yaml_catalogs(product, env)
         sources.append(
             (str(path) if path else f".{product.lower()}.yaml (none found)", _named(catalogs, name))
         )
@@ -137,7 +143,7 @@ def configured_names(
             for k in env
             if k.upper().startswith(prefix) and "__" in k[len(prefix) :]
         }
-        names |= set(catalogs_of(product, env)[1])
+        names |= set(_yaml_catalogs(product, env)[1])
     return names
 
 
@@ -163,14 +169,14 @@ def _default_name(env: Mapping[str, str]) -> str:
     for product in _ENVIRONMENTS:
         if chosen := env.get(f"{product}_DEFAULT_CATALOG"):
             return chosen
-        if chosen := settings_of(product, env).get("default-catalog"):
+        if chosen := _yaml_settings(product, env).get("default-catalog"):
             return str(chosen)
     return DEFAULT_CATALOG
 
 
 def _of_spark(name: str, spark_conf: Mapping[str, str]) -> dict[str, str]:
     prefix = f"{SPARK_PREFIX}{name}."
-    tell_of_shown(prefix, spark_conf)
+    _tell_of_shown(prefix, spark_conf)
     catalog_properties = {
         k[len(prefix) :]: v for k, v in spark_conf.items() if k.startswith(prefix)
     }
@@ -202,3 +208,103 @@ def _text(key: str, value: Any, source: str) -> str:
     raise InvalidInput(
         f"Catalog property {key} (from {source}) must be text, not {type(value).__name__}."
     )
+
+
+# --- .frazil.yaml and .pyiceberg.yaml
+
+
+def _yaml_settings(product: str, env: Mapping[str, str]) -> dict[str, Any]:
+    """Return the top-level settings of the file; {} without a file. `product`: FRAZIL or PYICEBERG."""
+    path = _yaml_file(product, env)
+    return _parsed_yaml(path) if path else {}
+
+
+def _yaml_catalogs(
+    product: str, env: Mapping[str, str]
+) -> tuple[Path | None, dict[str, dict[str, Any]]]:
+    """Return the file (None: there is none) and the properties per catalog name. Raises
+    InvalidInput for a malformed file.
+    """
+    path = _yaml_file(product, env)
+    if path is None:
+        return None, {}
+    catalogs = _parsed_yaml(path).get("catalog") or {}
+    if not isinstance(catalogs, dict) or not all(isinstance(v, dict) for v in catalogs.values()):
+        raise InvalidInput(
+            f"{path}: `catalog` must hold a mapping of properties for each name.", file=str(path)
+        )
+    return path, {str(name): dict(_flat(values, "")) for name, values in catalogs.items()}
+
+
+def _yaml_file(product: str, env: Mapping[str, str]) -> Path | None:
+    folders = [env.get(f"{product}_HOME"), env.get("HOME"), "."]
+    for folder in folders:
+        if folder and (path := Path(folder) / f".{product.lower()}.yaml").is_file():
+            return path
+    return None
+
+
+def _parsed_yaml(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        # Only the line is shown: the error's text quotes the file, which may hold secrets.
+        mark = getattr(error, "problem_mark", None)
+        place = f" at line {mark.line + 1}" if mark else ""
+        raise InvalidInput(f"{path} is not valid YAML{place}.", file=str(path)) from None
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.", file=str(path)) from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise InvalidInput(f"{path} must hold a mapping.", file=str(path))
+    return content
+
+
+def _flat(values: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        elif value is not None:
+            yield f"{prefix}{key}", value
+
+
+# --- secrets that Spark shows
+
+
+def shown_by_spark(prefix: str, spark_conf: Mapping[str, str]) -> list[str]:
+    """Return the settings with a prefix (`spark.sql.catalog.<name>.`) that hold a secret which
+    `spark.redaction.regex` does not mask.
+    """
+    try:
+        regex = re.compile(spark_conf.get("spark.redaction.regex", _SPARKS_REGEX))
+    except re.error:  # of Java's form alone
+        return []
+    of_catalog = {key: value for key, value in spark_conf.items() if key.startswith(prefix)}
+    names = {key: key.removeprefix(prefix) for key in of_catalog}
+    secret = (
+        k
+        for k, v in of_catalog.items()
+        if (is_secret(names[k]) and not is_public(names[k])) or redact_text(v) != v
+    )
+    return sorted(
+        key for key in secret if not regex.search(key) and not regex.search(of_catalog[key])
+    )
+
+
+def _tell_of_shown(prefix: str, spark_conf: Mapping[str, str]) -> None:
+    """Log once which settings Spark shows with their secrets: its event log and web page have them
+    from before a catalog is loaded, so nothing can be masked afterwards."""
+    if (shown := shown_by_spark(prefix, spark_conf)) and prefix not in _TOLD:
+        _TOLD.add(prefix)
+        instead = (
+            " Give the password of uri as jdbc.password instead." if f"{prefix}uri" in shown else ""
+        )
+        log.warning(
+            "Spark shows the secrets in %s in its event log and on its web page.%s Start the session with spark.redaction.regex=%s",
+            ", ".join(shown),
+            instead,
+            REDACTION_REGEX,
+        )

@@ -84,3 +84,8 @@ def delete(table: LoadedTable, own_files: Iterable[str], others: Sequence[str]) 
     for location, error in failed:
         logger.warning("Purge could not delete %s: %s", location, error)
     return (*others, *(location for location, _ in failed))
+
+
+def delete_all(table: LoadedTable) -> tuple[str, ...]:
+    """Delete the files of a dropped table as far as they are its own, and return those that stay."""
+    return delete(table, *own_and_others(table))

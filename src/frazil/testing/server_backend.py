@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from frazil.catalog import metadata_files, purge
+from frazil.catalog import metadata_files
 from frazil.catalog.base import (
     Committed,
     Conflict,
@@ -27,6 +27,7 @@ from frazil.catalog.base import (
 )
 from frazil.catalog.names import full_name
 from frazil.catalog.planning import ScanPlanner
+from frazil.catalog.purge import delete_all
 from frazil.catalog.reporting import Reporting
 from frazil.commit.apply import apply_updates
 from frazil.commit.requirements import check_requirements
@@ -212,7 +213,7 @@ class ServerBackend:
         with self._lock:
             table = self._known(identifier)
             del self._tables[table.identifier]
-        return _purge(table) if purge else ()
+        return delete_all(table) if purge else ()
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         """Rename a table. Raises NoSuchTableError, TableAlreadyExistsError."""
@@ -320,7 +321,3 @@ class ServerBackend:
                 del held[key]
             held.update(updates)
         return PropertiesUpdateSummary(tuple(removed), tuple(sorted(updates)), tuple(missing))
-
-
-def _purge(table: LoadedTable) -> tuple[str, ...]:
-    return purge.delete(table, *purge.own_and_others(table))

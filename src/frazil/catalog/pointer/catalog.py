@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic
 
-from frazil.catalog import metadata_files, purge
+from frazil.catalog import metadata_files
 from frazil.catalog.backend import ViewBackend
 from frazil.catalog.base import (
     Conflict,
@@ -41,6 +41,7 @@ from frazil.catalog.pointer.commit import (
     swap_pointed_together,
 )
 from frazil.catalog.pointer.store import NamespaceStore, Noun, PointerStore, Stored
+from frazil.catalog.purge import check_gc, delete_all
 from frazil.catalog.reporting import Reporting
 from frazil.codec.view_json import decode_view
 from frazil.errors import (
@@ -174,7 +175,7 @@ class PointerCatalog:
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
         if purge:
-            return _purge(self._dropped(identifier))
+            return delete_all(self._dropped(identifier))
         self._drop(_TABLE, identifier)
         return ()
 
@@ -184,7 +185,7 @@ class PointerCatalog:
         state that was loaded is dropped. Raises CommitFailedException."""
         for _ in range(_TRIES):
             table = self.load(identifier)
-            purge.check_gc(table.metadata, self._full_name(identifier))
+            check_gc(table.metadata, self._full_name(identifier))
             if self.store.delete("table", identifier, table.metadata_location):
                 return table
         text = f"Table {full_name(identifier)} changed {_TRIES} times while it was dropped."
@@ -367,8 +368,9 @@ class PointerCatalog:
         return new
 
     def _list(self, kind: _Kind[Any], namespace: Identifier) -> Identifiers:
-        self._existing(check_namespace(namespace))
-        return sorted((*namespace, name) for name in self.store.list(kind.noun, namespace))
+        key = check_namespace(namespace)
+        self._existing(key)
+        return sorted((*key, name) for name in self.store.list(kind.noun, key))
 
     def _missing(self, kind: _Kind[Any], identifier: Identifier) -> FrazilError:
         """Return the error for a table or view that does not exist, which says what else has its
@@ -472,7 +474,3 @@ def _placed(properties: Mapping[str, str]) -> dict[str, str]:
     if "location" in texts:
         texts["location"] = place_of(texts["location"], "property location of a namespace")
     return texts
-
-
-def _purge(table: LoadedTable) -> tuple[str, ...]:
-    return purge.delete(table, *purge.own_and_others(table))
