@@ -135,6 +135,7 @@ class ItemNamespaces:
 def catalog_of_items(name: str, properties: Mapping[str, str], items: Items) -> PointerCatalog:
     """A catalog of these items; the property `warehouse` is the directory of its tables."""
     return PointerCatalog(
+        "items",
         name,
         properties,
         ItemPointers(items),

@@ -45,6 +45,8 @@ class CatalogBackend(Protocol):
     """
 
     name: str
+    kind: str
+    """The type of catalog, as in `type="sql"`, for messages."""
     properties: dict[str, str]
     writes_metadata_files: bool
     """Whether `create` and `swap` write a metadata file. False: the catalog's server writes it, or
@@ -182,7 +184,7 @@ class ViewBackend(Protocol):
 def views_of(backend: CatalogBackend) -> ViewBackend:
     """Return what keeps the views of a catalog. Raises Unsupported where it keeps none."""
     if backend.views is None:
-        text = f"Catalog {backend.name!r} ({type(backend).__name__}) keeps no views."
+        text = f"Catalog {backend.name!r} of type {backend.kind} keeps no views."
         raise Unsupported(text, hint="Catalogs of type sql, memory, hive and rest keep views.")
     return backend.views
 

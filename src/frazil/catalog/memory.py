@@ -24,7 +24,7 @@ def memory_catalog(name: str, properties: Mapping[str, str]) -> PointerCatalog:
             hint="Leave it out.",
         )
     defaults = {"warehouse": f"memory://{name}-{uuid.uuid4().hex[:8]}"}
-    return sql_catalog(name, defaults | dict(properties), SqliteDatabase(":memory:"))
+    return sql_catalog(name, defaults | dict(properties), SqliteDatabase(":memory:"), "memory")
 
 
 def __getattr__(name: str) -> Any:

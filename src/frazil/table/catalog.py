@@ -88,8 +88,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
             close()
 
     def __repr__(self) -> str:
-        kind = type(self._backend).__name__.removesuffix("Backend").removesuffix("Catalog").lower()
-        return f"{type(self).__name__}({self.name}, {kind})"
+        return f"{type(self).__name__}({self.name}, {self._backend.kind})"
 
     # --- names
 

@@ -62,6 +62,7 @@ class ServerBackend:
     storage: Storage = field(default_factory=MemoryStorage)
     received: list[tuple[str, ...]] = field(default_factory=list)
     writes_metadata_files: bool = False
+    kind: ClassVar[str] = "server"
     views: ClassVar[None] = None
 
     def __post_init__(self) -> None:

@@ -33,6 +33,7 @@ def hive_catalog(name: str, properties: Mapping[str, str]) -> PointerCatalog:
     chosen = settings(dict(properties))
     client = HiveClient(chosen)
     return PointerCatalog(
+        "hive",
         name,
         properties,
         HiveStore(name, client, chosen, lambda location: storage_for(location, dict(properties))),

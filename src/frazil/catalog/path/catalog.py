@@ -46,7 +46,7 @@ class PathCatalog:
     Raises InvalidInput without the property warehouse, and for the property uri.
     """
 
-    writes_metadata_files, views = True, None
+    kind, writes_metadata_files, views = "path", True, None
 
     def __init__(self, name: str, properties: Mapping[str, str]):
         self.name, self.properties = name, dict(properties)

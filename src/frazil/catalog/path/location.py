@@ -44,7 +44,7 @@ class LocationBackend:
     is accepted as well.
     """
 
-    writes_metadata_files, views = True, None
+    kind, writes_metadata_files, views = "location", True, None
 
     def __init__(self, location: str, properties: Mapping[str, str]):
         self.location, self.properties = absolute(location), dict(properties)

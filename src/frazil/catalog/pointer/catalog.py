@@ -91,7 +91,7 @@ _VIEW = _Kind[LoadedView](
 
 
 class PointerCatalog:
-    """Keep tables and views by pointers in a store.
+    """Keep tables and views by pointers in a store. `kind`: the type of catalog.
 
     `warehouse`: where new tables lie whose namespace has no location. `unique_locations`: each new
     table gets a directory of its own name (unique-table-location of Java's catalogs). `strict`: a
@@ -102,6 +102,7 @@ class PointerCatalog:
 
     def __init__(
         self,
+        kind: str,
         name: str,
         properties: Mapping[str, str],
         store: PointerStore,
@@ -111,7 +112,7 @@ class PointerCatalog:
         unique_locations: bool = False,
         strict: bool = True,
     ):
-        self.name, self.properties = name, dict(properties)
+        self.kind, self.name, self.properties = kind, name, dict(properties)
         self.store, self.namespaces = store, namespaces
         self.warehouse, self._unique_locations, self._strict = warehouse, unique_locations, strict
         self.reporting = Reporting(name, self.properties)

@@ -109,7 +109,7 @@ class RestBackend(RestViews):
     connections of its own.
     """
 
-    writes_metadata_files = False
+    kind, writes_metadata_files = "rest", False
 
     def __init__(self, name: str, properties: Mapping[str, str]):
         self.name, self.properties = name, dict(properties)

@@ -23,7 +23,10 @@ _MAX_NAME, _MAX_LOCATION = 255, 1000
 
 
 def sql_catalog(
-    name: str, properties: Mapping[str, str], database: Database | None = None
+    name: str,
+    properties: Mapping[str, str],
+    database: Database | None = None,
+    kind: str = "sql",
 ) -> PointerCatalog:
     """Open a catalog in a SQL database. Properties: `uri` is the database (sqlite, postgresql,
     mysql, mariadb; JDBC URLs too), `warehouse` the directory of new tables; see docs/options.md for
@@ -35,6 +38,7 @@ def sql_catalog(
     unique_locations = flag(properties, "unique-table-location", default=False)
     database = database or open_database(name, properties)
     return PointerCatalog(
+        kind,
         name,
         properties,
         SqlStore(name, database, set_up(database, properties)),
