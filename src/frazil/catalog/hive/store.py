@@ -16,7 +16,7 @@ from frazil.catalog.hive.structs import ClientCapabilities, GetTablesRequest, Hi
 from frazil.catalog.hive.table_object import LOCATION, is_iceberg, new_table
 from frazil.catalog.hive.view_object import described, is_iceberg_view, new_view_object
 from frazil.catalog.pointer import Noun, PointerCatalog, State, Stored
-from frazil.errors import Unsupported
+from frazil.errors import TableAlreadyExistsError, Unsupported
 from frazil.storage import Storage, absolute, storage_for
 
 _IS: dict[Noun, Callable[[HiveTable], bool]] = {"table": is_iceberg, "view": is_iceberg_view}
@@ -99,6 +99,8 @@ class HiveStore:
     def rename(
         self, noun: Noun, source: Identifier, target: Identifier, state: Callable[[], State]
     ) -> bool:
+        if self.stored(target) is not None:
+            raise TableAlreadyExistsError(f"Table or view already exists: {'.'.join(target)}.")
         unchanged = state()
         change = self._change(unchanged, unchanged)
         return self.pointers.rename(_names(source), _names(target), change)

@@ -327,15 +327,11 @@ class PointerCatalog:
         if self._pointer(kind, source) is None:
             raise self._missing(kind, source)
         self._existing(to[:-1])
-        if tuple(source) == to:
-            return
-        if (stored := self.store.get(to)) is not None:
-            raise self._taken(kind, to, stored)
         try:
             state = partial(self._load, kind, source)
             renamed = self.store.rename(kind.noun, tuple(source), to, state)
         except TableAlreadyExistsError as error:
-            raise self._taken(kind, to, None) from error
+            raise self._taken(kind, to, self.store.get(to)) from error
         if not renamed:
             if self._pointer(kind, source) is None:
                 raise self._missing(kind, source)
