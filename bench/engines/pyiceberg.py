@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from kit import Unsupported
-from pyiceberg.catalog.sql import SqlBackend
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import StaticTable
@@ -28,7 +28,7 @@ HOUR = "ts >= '2024-01-04T12:00:00+00:00' and ts < '2024-01-04T13:00:00+00:00'"
 def open(b, at="pyiceberg_catalog"):
     where = b.fresh(at)
     where.mkdir()
-    catalog = SqlBackend(
+    catalog = SqlCatalog(
         "p", uri=f"sqlite:///{where}/catalog.db", warehouse=f"file://{b.live}/scratch"
     )
     catalog.create_namespace("scratch")

@@ -80,6 +80,7 @@ class ServerBackend:
         """Do nothing: no connection is held open."""
 
     def planner(self, table: LoadedTable) -> ScanPlanner | None:
+        """Return None: scans are planned out of the manifests."""
         return None
 
     # --- tables
