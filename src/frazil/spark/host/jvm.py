@@ -283,8 +283,7 @@ def each(values: Any) -> Iterator[Any]:
 
 def scala_seq(spark: Any, values: Sequence[Any]) -> Any:
     """Make a Scala sequence."""
-    jvm = jvm_of(spark)
-    assert jvm is not None
+    jvm = classic_jvm(spark)
     return functools.reduce(lambda after, value: after.prepended(value), reversed(values), jvm.nil)
 
 
@@ -300,8 +299,7 @@ def some(spark: Any, value: Any) -> Any:
 
 def is_instance(spark: Any, name: str, value: Any) -> bool:
     """Tell whether an object of the JVM is of a class or interface."""
-    jvm = jvm_of(spark)
-    assert jvm is not None
+    jvm = classic_jvm(spark)
     return bool(jvm.is_instance(name, value))
 
 
@@ -437,4 +435,13 @@ def jvm_of(spark: Any) -> Jvm | None:
             for name in ("None", "collection.immutable.Nil")
         )
         jvm = _KNOWN[view] = Jvm(view, functions.col, functions.nanvl, empty, none, nil, split)
+    return jvm
+
+
+def classic_jvm(spark: Any) -> Jvm:
+    """Return the JVM of a session that is known to be a classic one: Spark Connect has no plans,
+    catalogs or statements in this process.
+    """
+    jvm = jvm_of(spark)
+    assert jvm is not None, "a session of Spark Connect has no JVM in this process"
     return jvm

@@ -30,8 +30,8 @@ from frazil.spark.host.jvm import (
     EXPRESSIONS,
     SPARK,
     Jvm,
+    classic_jvm,
     each,
-    jvm_of,
     listen,
     scala_seq,
     settings_version,
@@ -741,8 +741,7 @@ class _Within:
 
 def catalog_types(spark: Any) -> CatalogTypes:
     """Return the values of a session's JVM. Raises one of NOT_AS_KNOWN where this Spark has others."""
-    jvm = jvm_of(spark)
-    assert jvm is not None, "Spark Connect has no catalogs of this process"
+    jvm = classic_jvm(spark)
     if (types := _KNOWN.get(jvm)) is None:
         types = _KNOWN[jvm] = CatalogTypes(spark, jvm)
     return types

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 
 from frazil.errors import FrazilError, InvalidInput, Unsupported
 from frazil.spark.host.fall_back import fall_back
-from frazil.spark.host.jvm import CATALYST, SPARK, Jvm, is_instance, jvm_of
+from frazil.spark.host.jvm import CATALYST, SPARK, Jvm, classic_jvm, is_instance
 
 _RAISED: OrderedDict[str, BaseException] = OrderedDict()
 _MOST = 64
@@ -96,8 +96,7 @@ def unchecked(spark: Any, error: BaseException) -> Thrown:
     """Return what ends a call from the JVM whose method declares no exception: a checked one, as
     Spark's AnalysisException is, would be hidden in an UndeclaredThrowableException, so it becomes
     a SparkRuntimeException of the same condition. Callers in this process get the error itself."""
-    jvm = jvm_of(spark)
-    assert jvm is not None
+    jvm = classic_jvm(spark)
     ending = thrown(jvm, error)
     java, view = ending.java_exception, jvm.view
     is_checked = not is_instance(spark, "java.lang.RuntimeException", java) and is_instance(

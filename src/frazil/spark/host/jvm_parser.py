@@ -15,10 +15,10 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast
 from frazil.spark.host.jvm import (
     CATALYST,
     SPARK,
+    classic_jvm,
     each,
     implementing,
     is_instance,
-    jvm_of,
     listen,
     scala_seq,
     some,
@@ -110,9 +110,7 @@ class SessionParser:
 
     def __init__(self, spark: Any, own: Any, statements: Statements):
         self.spark, self.own, self.statements = spark, own, statements
-        jvm = jvm_of(spark)
-        assert jvm is not None
-        self._jvm = jvm
+        self._jvm = classic_jvm(spark)
         self._procedure = StatementProcedure(spark, statements.run)
 
     def parsePlan(self, text: str) -> Any:

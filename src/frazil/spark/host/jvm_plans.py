@@ -23,10 +23,10 @@ from frazil.spark.host.jvm import (
     NOT_AS_KNOWN,
     Jvm,
     classic_column,
+    classic_jvm,
     each,
     is_classic,
     is_instance,
-    jvm_of,
     no_option,
     scala_seq,
 )
@@ -106,15 +106,13 @@ def analysed_plan(frame: DataFrame) -> Any:
 
 def frame_of(spark: Any, plan: Any) -> DataFrame:
     """Make a classic DataFrame from a logical plan."""
-    jvm = jvm_of(spark)
-    assert jvm is not None, "Spark Connect has no plans in this process"
+    jvm = classic_jvm(spark)
     return DataFrame(jvm.frame_of(spark._jsparkSession, plan), spark)
 
 
 def empty_plan(spark: Any, schema: s.StructType) -> Any:
     """Return the plan of no rows with the columns of a schema, made once for each schema of late."""
-    jvm = jvm_of(spark)
-    assert jvm is not None, "Spark Connect has no plans in this process"
+    jvm = classic_jvm(spark)
     plans, key = _EMPTY.setdefault(jvm, OrderedDict()), schema.json()
     if (plan := plans.get(key)) is None:
         columns = jvm.attributes_of(spark._jsparkSession.parseDataType(key))
@@ -128,8 +126,7 @@ def empty_plan(spark: Any, schema: s.StructType) -> Any:
 
 def aliased_plan(spark: Any, plan: Any, parts: Sequence[str]) -> Any:
     """Return a plan under a name of several parts."""
-    jvm = jvm_of(spark)
-    assert jvm is not None, "Spark Connect has no plans in this process"
+    jvm = classic_jvm(spark)
     name = jvm.java_class(CATALYST + "AliasIdentifier")(parts[-1], scala_seq(spark, parts[:-1]))
     return jvm.java_class(CATALYST + "plans.logical.SubqueryAlias")(name, plan)
 
@@ -203,8 +200,7 @@ def output_ids(frame: DataFrame) -> list[int]:
 
 def plan_ids(spark: Any, plan: Any) -> list[int]:
     """Return the ids of the columns of a plan, by two calls whatever their number."""
-    jvm = jvm_of(spark)
-    assert jvm is not None, "Spark Connect has no plans in this process"
+    jvm = classic_jvm(spark)
     together = jvm.java_class(EXPRESSIONS + "CreateArray")(plan.output(), False)
     return [node.id for node in filter_nodes(together)[1:]]
 
@@ -348,8 +344,7 @@ def _quick_text(spark: Any, expression: Any, qualifiers: Mapping[int, str]) -> s
     """Return an expression as SQL text by two calls, with its columns called as `full_text` says;
     None where its parts have to be looked at one by one: those whose text has not the names of
     columns, and those that are not built in."""
-    jvm = jvm_of(spark)
-    assert jvm is not None
+    jvm = classic_jvm(spark)
     with contextlib.suppress(*NOT_AS_KNOWN, KeyError, msgspec.MsgspecError):
         nodes = filter_nodes(expression)
         columns = [n for n in nodes if n.kind == NodeKind.ATTRIBUTE]

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
-from frazil.spark.host.jvm import EXPRESSIONS, each, jvm_of, listen, texts_of_seq
+from frazil.spark.host.jvm import EXPRESSIONS, classic_jvm, each, listen, texts_of_seq
 from frazil.spark.host.jvm_plans import (
     NodeKind,
     column_of,
@@ -186,8 +186,7 @@ class ParsedStatement:
         """Return the statement as Spark's analyser resolves it, over a plan that has the table's
         columns. Raises PySpark's AnalysisException, with the place in the statement's text."""
         listen(self.spark)
-        jvm = jvm_of(self.spark)
-        assert jvm is not None
+        jvm = classic_jvm(self.spark)
         plan = self.plan.withNewChildren(self.plan.children().tail().prepended(target))
         if self.around is not None:
             plan = self.around.copy(plan, self.around.cteRelations(), self.around.allowRecursion())
@@ -286,8 +285,7 @@ class Assignment:
             return True
         if {kind_of(have), kind_of(want)} & _NESTED or have.typeName() == "void":
             return True
-        jvm = jvm_of(spark)
-        assert jvm is not None
+        jvm = classic_jvm(spark)
         rules = jvm.java_class(EXPRESSIONS + "Cast")
         return bool((rules.canANSIStoreAssign if policy == "ANSI" else rules.canUpCast)(have, want))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from frazil.catalog.names import full_name
 from frazil.expr.tokens import tokens
-from frazil.spark.host.jvm import CATALYST, each, jvm_of
+from frazil.spark.host.jvm import CATALYST, classic_jvm, each
 from frazil.spark.host.jvm_plans import kind_of, named_tables
 from frazil.spark.host.jvm_views import TemporaryViews, is_temporary_view
 
@@ -169,6 +169,5 @@ def global_database(spark: Any) -> str:
 
 def temporary_views(spark: Any) -> list[tuple[str, str]]:
     """Return the database, empty for those of the session, and the name of each temporary view."""
-    jvm = jvm_of(spark)
-    assert jvm is not None
+    jvm = classic_jvm(spark)
     return [(view.database or "", view.name) for view in TemporaryViews(spark, jvm)]

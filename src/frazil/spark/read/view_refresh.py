@@ -24,7 +24,7 @@ from typing import Any
 
 from frazil.catalog import LoadedTable
 from frazil.spark.host.fall_back import fall_back
-from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, is_stopped, jvm_of
+from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, classic_jvm, is_stopped, jvm_of
 from frazil.spark.host.jvm_plans import written_plan
 from frazil.spark.host.jvm_views import (
     CachedView,
@@ -145,8 +145,7 @@ class _Refresh:
 
     def run(self) -> None:
         """Replace the plans of the views, and then cache again those that were cached."""
-        jvm = jvm_of(self.spark)
-        assert jvm is not None
+        jvm = classic_jvm(self.spark)
         views = TemporaryViews(self.spark, jvm)
         all_views = list(views)
         cached = (
