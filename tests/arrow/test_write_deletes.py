@@ -26,7 +26,7 @@ from frazil.arrow.deletes.write_deletes import (
 from frazil.arrow.deletes.write_vectors import write_vectors
 from frazil.arrow.write.conform import conform
 from frazil.arrow.write.write_context import WriteContext
-from frazil.arrow.write.write_options import WriteOptions
+from frazil.arrow.write.write_options import write_options
 from frazil.arrow.write.write_rows import write
 from frazil.codec.deletion_vector import decode_vector, positions_array
 from frazil.codec.manifest import entries_from_table
@@ -93,7 +93,7 @@ def files_of(t: Any) -> list[DataFile]:
 
 
 def context_of(t: Any, **more: Any) -> WriteContext:
-    return WriteContext.of(t.metadata, t.io, WriteOptions(**more))
+    return WriteContext.of(t.metadata, t.io, write_options(more))
 
 
 def commit_deletes(t: Any, *deletes: DataFile) -> None:

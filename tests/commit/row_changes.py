@@ -18,7 +18,7 @@ from frazil.arrow.deletes.write_deletes import (
 )
 from frazil.arrow.deletes.write_vectors import write_vectors
 from frazil.arrow.write.conform import conform
-from frazil.arrow.write.write_options import WriteOptions
+from frazil.arrow.write.write_options import write_options
 from frazil.arrow.write.write_rows import WriteContext, write
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.scan.plan import plan
@@ -37,7 +37,7 @@ def frame(rows: Rows) -> pa.Table:
 
 
 def context_of(base: LoadedTable, **options: Any) -> WriteContext:
-    return WriteContext.of(base.metadata, base.storage, WriteOptions(**options))
+    return WriteContext.of(base.metadata, base.storage, write_options(options))
 
 
 def data_files(base: LoadedTable, rows: Rows, **options: Any) -> list[DataFile]:

@@ -18,7 +18,7 @@ from frazil.arrow.deletes.write_deletes import (
     write_position_deletes,
 )
 from frazil.arrow.write.conform import conform
-from frazil.arrow.write.write_options import WriteOptions
+from frazil.arrow.write.write_options import write_options
 from frazil.arrow.write.write_rows import WriteContext, write
 from frazil.commit.actions import RowDelta
 from frazil.commit.table_commit import commit
@@ -72,7 +72,7 @@ def add_deletes(
 ) -> Any:
     """Commits delete files as another writer would."""
     base = table._loaded
-    files = write(WriteContext.of(base.metadata, base.storage, WriteOptions()))
+    files = write(WriteContext.of(base.metadata, base.storage, write_options({})))
     commit(table._backend, base, [RowDelta(added_deletes=files, added=data or [])])
     table.refresh()
     return files
@@ -133,7 +133,7 @@ def test_an_equality_delete_spares_rows_of_its_own_snapshot_and_of_later_ones(
     read: Read, make: Callable[..., Any]
 ) -> None:
     table = make([(1, "old"), (2, "old")])
-    context = WriteContext.of(table.metadata, table.io, WriteOptions())
+    context = WriteContext.of(table.metadata, table.io, write_options({}))
     data = write(conform(frame([(1, "same")]), context.schema), context)
     add_deletes(
         table, lambda c: write_equality_deletes(frame([(1, "")]).to_batches(), c, [1]), data=data

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from frazil.arrow.write.write_context import WriteContext
-from frazil.arrow.write.write_options import WriteOptions
+from frazil.arrow.write.write_options import write_options
 from frazil.arrow.write.write_rows import write
 from frazil.catalog import Catalog
 from frazil.commit.actions import Append
@@ -79,7 +79,9 @@ def filled(t: Table, size: Size, version: int) -> Model:
     for batch in range(size.batches):
         begins = range(batch * of_batch * size.rows, (batch + 1) * of_batch * size.rows, size.rows)
         frames = (model.put(np.arange(begin, begin + size.rows), 0) for begin in begins)
-        contexts = (WriteContext.of(t.metadata, t._loaded.storage, WriteOptions()) for _ in begins)
+        contexts = (
+            WriteContext.of(t.metadata, t._loaded.storage, write_options({})) for _ in begins
+        )
         entries = [
             file
             for frame, context in zip(frames, contexts, strict=True)

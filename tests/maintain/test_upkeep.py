@@ -70,7 +70,7 @@ def test_options_are_parted_from_those_of_the_stream():
     [
         (
             {"maintenance.compact.every-commits": 3},
-            "Unknown option of maintenance: .*<task>.every-commits.* of convert, expire, manifests, orphans, rewrite",
+            r"Unknown option of maintenance \(tasks: convert, expire, manifests, orphans, rewrite\): .*<task>.every-commits",
         ),
         ({"maintenance.rewrite.every-moons": 3}, "Unknown option of maintenance"),
         ({"maintenance.rewrite.every-commits": 0}, "at least 1"),

@@ -10,7 +10,6 @@ from frazil.errors import InvalidInput, NoSuchRefError, NoSuchSnapshotError
 from frazil.scan.snapshot_ref import (
     resolve,
     resolve_read,
-    selector_options,
     selector_suffix,
     to_milliseconds,
 )
@@ -118,17 +117,9 @@ def test_times_are_milliseconds_datetimes_dates_or_text():
         to_milliseconds("1970-01-01", "Nowhere/Land")
 
 
-def test_read_options_and_suffixes_become_selectors():
-    assert selector_options({"snapshot-id": "10", "split-size": "5"}) == {"snapshot_id": 10}
-    assert selector_options({"versionAsOf": "v1"}) == {"version": "v1"}
-    assert selector_options({"timestampAsOf": "7"}) == {"as_of": 7000}
-    assert selector_options({"as-of-timestamp": "7"}) == {"as_of": 7}
+def test_suffixes_become_selectors():
     assert selector_suffix("branch_dev") == {"branch": "dev"}
     assert selector_suffix("tag_v1") == {"tag": "v1"}
     assert selector_suffix("snapshot_id_10") == {"snapshot_id": 10}
     assert selector_suffix("at_timestamp_9") == {"as_of": 9}
     assert selector_suffix("files") is None and selector_suffix("snapshot_id_x") is None
-    with pytest.raises(InvalidInput, match="snapshot-id"):
-        selector_options({"snapshot-id": "x"})
-    with pytest.raises(InvalidInput, match="together"):
-        selector_options({"timestampAsOf": "1", "as-of-timestamp": "1"})

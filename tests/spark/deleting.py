@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from frazil.arrow.deletes.write_deletes import FileDeletes, write_position_deletes
 from frazil.arrow.deletes.write_vectors import write_vectors
 from frazil.arrow.values.arrow_schema import to_arrow_schema
-from frazil.arrow.write.write_options import WriteOptions
+from frazil.arrow.write.write_options import write_options
 from frazil.arrow.write.write_rows import WriteContext
 from frazil.commit.actions import RowDelta
 from frazil.commit.table_commit import commit
@@ -36,7 +36,7 @@ def take_positions(
     for r in t.scan(selected_fields=("*", "_file", "_pos")).to_arrow().to_pylist():
         if gone(r):
             found.setdefault(r["_file"], []).append(r["_pos"])
-    context = WriteContext.of(t._loaded.metadata, t._loaded.storage, WriteOptions())
+    context = WriteContext.of(t._loaded.metadata, t._loaded.storage, write_options({}))
     deletes, replaced = [], []
     for task in t.scan().plan_files():
         if positions := found.get(task.file.file_path):

@@ -195,7 +195,24 @@ def test_options_of_javas_that_are_not_served_are_refused_by_name(option):
         read_request({"path": "/x", option: "1"})
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "selectors"),
+    [
+        ("Snapshot_Id", "10", {"snapshot_id": 10}),
+        ("versionAsOf", "v1", {"version": "v1"}),
+        ("timestampAsOf", "7", {"as_of": 7000}),
+        ("timestampasof", "1970-01-01T01:00:00", {"as_of": 0}),
+        ("as-of-timestamp", "7", {"as_of": 7}),
+    ],
+)
+def test_options_that_select_a_snapshot_become_selectors(option, value, selectors):
+    request = read_request({"path": "/x", option: value, "split-size": "5"}, "Europe/Berlin")
+    assert request.selectors == selectors and request.split == {"split-size": "5"}
+
+
 def test_selectors_and_ranges_do_not_mix():
+    with pytest.raises(InvalidInput, match="together"):
+        read_request({"path": "/x", "timestampAsOf": "1", "as-of-timestamp": "1"})
     with pytest.raises(InvalidInput, match="start-snapshot-id"):
         read_request({"path": "/x", "start-snapshot-id": "1", "branch": "b"})
 

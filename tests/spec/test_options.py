@@ -23,8 +23,8 @@ MERGE = Option(
 )
 TABLE = OptionTable(
     "write option",
-    (SIZE, MERGE, Option("part.delay", k.DURATION, 0), Option("mode", k.one_of("fast", "Slow", "none"), "fast"), Option("keys", k.NAMES, ())),
-    {"shred-variants": "variants are written unshredded"}, ("target-size", "property.<name>"),
+    (SIZE, MERGE, Option("property.a", k.TEXT, ""), Option("part.delay", k.DURATION, 0), Option("mode", k.one_of("fast", "Slow", "none"), "fast"), Option("keys", k.NAMES, ())),
+    {"shred-variants": "variants are written unshredded"}, (Option("property.<name>", k.TEXT, ""),),
 )  # fmt: skip
 
 
@@ -65,8 +65,8 @@ def test_a_value_that_is_absent_or_none_is_the_default() -> None:
         ),
         (
             {"merge-shema": True},
-            "Unknown write option: 'merge-shema'. Did you mean 'merge-schema'? Known: target-size, "
-            "property.<name>.",
+            "Unknown write option: 'merge-shema'. Did you mean 'merge-schema'? Known: keys, "
+            "merge-schema, mode, part.delay, property.<name>, target-size.",
         ),
     ],
 )
@@ -110,6 +110,37 @@ def test_an_option_that_means_nothing_to_a_verb_is_refused_and_one_of_another_en
         Unsupported, match="'Shred_Variants' is not supported here: variants are written unshredded"
     ):
         TABLE.read({"Shred_Variants": None})
+
+
+def test_options_of_other_engines_are_refused_by_a_pattern_of_their_names() -> None:
+    table = OptionTable("read option", (SIZE,), {"async-*": "batches are planned when wanted"})
+    assert table.knows("async.queue_limit") and not table.knows("async")
+    with pytest.raises(Unsupported, match="'Async_Limit' is not supported here: batches are"):
+        table.read({"Async_Limit": 1})
+
+
+def test_a_fixed_option_takes_its_default_only() -> None:
+    table = OptionTable(
+        "read option",
+        (Option("locality", k.BOOLEAN, False, fixed=True, why="tasks name no hosts"),),
+    )
+    assert table.read({"locality": "FALSE"}) == {"locality": False}
+    with pytest.raises(
+        Unsupported, match="'locality' cannot be true here: tasks name no hosts. Leave it out."
+    ):
+        table.read({"locality": True})
+    with pytest.raises(InvalidInput, match="must be true or false"):
+        table.read({"locality": "maybe"})
+
+
+def test_the_value_of_an_option_is_found_before_it_is_read() -> None:
+    assert MERGE.given({"MERGE_schema": None, "mergeschema": "yes", "mode": 1}) == "yes"
+    assert MERGE.given({"mode": 1}) is None
+
+
+def test_errors_and_documents_list_a_family_of_options_in_place_of_its_members() -> None:
+    names = [o.name for o in TABLE.listed]
+    assert "property.a" not in names and names[-1] == "property.<name>"
 
 
 def test_messages_can_call_an_option_by_where_it_was_set() -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from frazil.arrow.deletes.write_deletes import write_equality_deletes
 from frazil.arrow.read.read_tasks import ReadContext, read
 from frazil.arrow.write.conform import conform
-from frazil.arrow.write.write_options import WriteOptions
+from frazil.arrow.write.write_options import write_options
 from frazil.arrow.write.write_rows import WriteContext, write
 from frazil.commit.actions import MetadataChange, RewriteFiles, RowDelta
 from frazil.commit.table_commit import commit
@@ -77,7 +77,7 @@ def log(scan: Any) -> list[tuple[Any, ...]]:
 def delete_keys(table: Any, *ids: int) -> None:
     """An equality delete file for these ids, as a stream would write it."""
     base = table._loaded
-    context = WriteContext.of(base.metadata, base.storage, WriteOptions())
+    context = WriteContext.of(base.metadata, base.storage, write_options({}))
     key = table.schema().find_field(1)
     found = table.scan(
         f"{key.name} in ({', '.join(map(str, ids))})"
@@ -90,7 +90,7 @@ def delete_keys(table: Any, *ids: int) -> None:
 
 def compact(table: Any) -> None:
     base = table._loaded
-    context = WriteContext.of(base.metadata, base.storage, WriteOptions())
+    context = WriteContext.of(base.metadata, base.storage, write_options({}))
     old = [t.file for t in table.scan().plan_files()]
     added = write(conform(table.scan().to_arrow(), context.schema), context)
     rewrite = RewriteFiles(
@@ -461,7 +461,7 @@ def test_a_file_with_more_rows_than_its_manifest_says_is_corrupt(catalog: Any) -
     table = new(catalog)
     table.append(rows((1, "a")))
     base, (old,) = table._loaded, [t.file for t in table.scan().plan_files()]
-    context = WriteContext.of(base.metadata, base.storage, WriteOptions())
+    context = WriteContext.of(base.metadata, base.storage, write_options({}))
     (file,) = write(conform(rows((1, "a"), (2, "b"), (3, "c")), context.schema), context)
     commit(table._backend, base, [RowDelta(added=[replace(file, record_count=2)], removed=[old])])
     with pytest.raises(

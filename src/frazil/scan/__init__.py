@@ -28,7 +28,6 @@ __all__ = [
     "partition_union",
     "plan",
     "prune",
-    "read_hints",
     "report",
     "scan_log",
     "served_plan",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frazil.errors import InvalidInput
-from frazil.spec.kinds import NATURAL, POSITIVE
+from frazil.spec.kinds import BOOLEAN, NATURAL, POSITIVE
 from frazil.spec.options import Option, OptionTable
 from frazil.spec.properties import (
     SPLIT_ADAPTIVE,
@@ -21,14 +21,20 @@ from frazil.spec.properties import (
 )
 
 MIN_ADAPTIVE_SPLIT = 16 * 1024 * 1024
-_SIZE, _LOOKBACK = Option("split-size", POSITIVE, None), Option("lookback", POSITIVE, None)
-_OPEN_FILE_COST = Option("file-open-cost", NATURAL, None)
+_SIZE = Option("split-size", POSITIVE, None, text="A task reads about this many bytes. Spark's own Parquet scan takes at least 4 KB.",
+    otherwise="`read.split.target-size`, 128 MB, or less for few bytes; Spark's own scan: `spark.sql.files.maxPartitionBytes`")  # fmt: skip
+_LOOKBACK = Option("lookback", POSITIVE, None, otherwise="`read.split.planning-lookback`, 10",
+    text="While files are packed into tasks, this many tasks are kept open. Spark's own scan does not use it.")  # fmt: skip
+_OPEN_FILE_COST = Option("file-open-cost", NATURAL, None, otherwise="`read.split.open-file-cost`, 4 MB",
+    text="When files are packed into tasks, each counts as at least this many bytes.")  # fmt: skip
 _CHOSEN = "to select a snapshot, use the arguments of scan(): snapshot_id, branch, tag, as_of"
 OPTIONS = OptionTable(
     "read option", (_SIZE, _LOOKBACK, _OPEN_FILE_COST),
-    dict.fromkeys(("snapshot-id", "branch", "tag", "as-of-timestamp", "versionasof", "timestampasof"), _CHOSEN),
+    dict.fromkeys(("snapshot-id", "branch", "tag", "as-of-timestamp", "versionAsOf", "timestampAsOf"), _CHOSEN),
 )  # fmt: skip
 SPLIT_OPTIONS = OPTIONS.names
+VECTORIZATION = Option("vectorization-enabled", BOOLEAN, True, fixed=True, why="rows are always read in batches of columns",
+    text="Rows are always read in batches of columns, so `false` is refused.", origin="Java")  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ it was written with, a branch (and the table itself) with the table's current on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from typing import Any
@@ -196,46 +195,6 @@ def _zone(name: str) -> tzinfo:
         return UTC if name.upper() in ("UTC", "Z") else ZoneInfo(name)
     except (KeyError, ValueError) as e:
         raise InvalidInput(f"Unknown time zone {name!r}.") from e
-
-
-_OPTIONS = {
-    "snapshot-id": "snapshot_id", "as-of-timestamp": "as_of", "branch": "branch", "tag": "tag", "versionasof": "version",
-    "timestampasof": "as_of",
-}  # fmt: skip
-
-
-def selector_options(options: Mapping[str, str], zone: str = "UTC") -> dict[str, int | str]:
-    """Translate Java's read options that select a snapshot into keyword arguments of `resolve`.
-
-    The options, in any case: snapshot-id, as-of-timestamp, branch, tag, versionAsOf, timestampAsOf.
-    A number as `timestampAsOf` is in seconds (as in Spark), text without offset is in `zone`;
-    `as-of-timestamp` is in milliseconds. Raises InvalidInput when both are given.
-    """
-    selectors: dict[str, int | str] = {}
-    for key, value in options.items():
-        name = _OPTIONS.get(key.lower())
-        if name is None:
-            continue
-        if name in selectors:
-            raise InvalidInput(
-                "Cannot use as-of-timestamp and timestampAsOf together: each selects a snapshot."
-            )
-        selectors[name] = _selector_value(key.lower(), str(value), zone)
-    return selectors
-
-
-def _selector_value(key: str, value: str, zone: str) -> int | str:
-    if key in ("snapshot-id", "as-of-timestamp"):
-        if not value.strip().lstrip("+-").isdigit():
-            raise InvalidInput(f"Option {key} takes a whole number, not {value!r}.")
-        return int(value)
-    if key == "timestampasof":
-        return (
-            int(value) * 1000
-            if value.strip().lstrip("+-").isdigit()
-            else to_milliseconds(value, zone)
-        )
-    return value
 
 
 def selector_suffix(text: str) -> dict[str, int | str] | None:

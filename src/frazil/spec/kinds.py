@@ -12,6 +12,7 @@ from frazil.errors import FrazilError, InvalidInput
 from frazil.spec.durations import milliseconds
 
 T = TypeVar("T")
+W = TypeVar("W", bound=str)
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,10 @@ def matching(
     return ValueKind(read, description, as_given)
 
 
-def one_of(*words: str) -> ValueKind[str]:
+def one_of(*words: W) -> ValueKind[W]:
     """Return the kind of some words, in any case."""
 
-    def read(text: str) -> str:
+    def read(text: str) -> W:
         if (word := next((w for w in words if w.lower() == text.lower()), None)) is None:
             raise ValueError(text)
         return word

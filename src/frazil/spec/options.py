@@ -8,8 +8,10 @@ tables; rules about several options are for its users. Adding an option is one e
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
@@ -27,8 +29,9 @@ class Option(Generic[T, D]):
 
     `field`: of the class that holds the parsed options, if the value goes there as it is. `verbs`:
     to which it means something, all without them; `why` says why it means nothing to the others.
-    `aliases`: other spellings. `secret`: errors do not show its values. For the documents: `text`
-    says what it does, `otherwise` what holds without it, if this is not the default.
+    `fixed`: only its default is served, for the reason `why`. `aliases`: other spellings. `secret`:
+    errors do not show its values. For the documents: `text` says what it does, `otherwise` what
+    holds without it, if this is not the default, `origin` who named it.
     """
 
     name: str
@@ -41,6 +44,20 @@ class Option(Generic[T, D]):
     why: str = ""
     aliases: tuple[str, ...] = ()
     secret: bool = False
+    fixed: bool = False
+    origin: str = ""
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """Return its name and its aliases, folded."""
+        return tuple(folded(n) for n in (self.name, *self.aliases))
+
+    def given(self, options: Mapping[str, Any]) -> Any:
+        """Return the value that a caller gives, in any spelling of the name and as it is; None
+        without one.
+        """
+        values = (v for k, v in options.items() if folded(k) in self.spellings)
+        return next((v for v in values if v is not None), None)
 
     def of(self, values: Mapping[str, Any]) -> T | D:
         """Return the value that was read by an `OptionTable`, else the default."""
@@ -72,13 +89,14 @@ def did_you_mean(name: str, names: Collection[str]) -> str:
 class OptionTable:
     """Hold options that are given together. `noun`: what they are called in errors, as in "write
     option" or "option of partition commit". `refused`: options of other engines that are not
-    served, each with the reason or what to write instead. `listed`: the names that errors list, if
-    these are not those of the options."""
+    served, each with the reason or what to write instead; `*` in a name stands for any text.
+    `families`: options that errors and documents list and others read; `catalog.<key>` is listed
+    in place of all options with such names."""
 
     noun: str
     options: tuple[Option[Any, Any], ...]
     refused: Mapping[str, str] = field(default_factory=dict)
-    listed: tuple[str, ...] = ()
+    families: tuple[Option[Any, Any], ...] = ()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -86,11 +104,18 @@ class OptionTable:
 
     @cached_property
     def _by_folded(self) -> Mapping[str, Option[Any, Any]]:
-        return {folded(n): o for o in self.options for n in (o.name, *o.aliases)}
+        return {n: o for o in self.options for n in o.spellings}
 
     @cached_property
     def _reasons(self) -> Mapping[str, str]:
         return {folded(n): reason for n, reason in self.refused.items()}
+
+    @cached_property
+    def listed(self) -> tuple[Option[Any, Any], ...]:
+        """Return the options that errors and documents list."""
+        patterns = [re.sub("<.*?>", "*", f.name) for f in self.families]
+        own = (o for o in self.options if not any(fnmatchcase(o.name, p) for p in patterns))
+        return (*own, *self.families)
 
     def label(self, name: str) -> str:
         """Name an option at the beginning of a message: `Write option 'branch'`."""
@@ -102,24 +127,27 @@ class OptionTable:
 
     def knows(self, key: Any) -> bool:
         """Tell whether a name stands for an option, be it one that is refused."""
-        return self.find(key) is not None or folded(key) in self._reasons
+        return self.find(key) is not None or self._reason(folded(key)) is not None
+
+    def _reason(self, name: str) -> str | None:
+        return next((why for n, why in self._reasons.items() if fnmatchcase(name, n)), None)
 
     def named(self, key: Any) -> Option[Any, Any]:
         """Return the option that a name stands for. Raises Unsupported for one that is refused,
         InvalidInput for an unknown one.
         """
-        if (reason := self._reasons.get(folded(key))) is not None:
+        if (option := self.find(key)) is not None:
+            return option
+        if (reason := self._reason(folded(key))) is not None:
             raise Unsupported(
                 f"{self.label(str(key))} is not supported here: {reason}.", option=key
             )
-        if (option := self.find(key)) is None:
-            names = ", ".join(self.listed or sorted(self.names))
-            raise InvalidInput(
-                f"Unknown {self.noun}: {key!r}.{did_you_mean(key, self.names)}",
-                hint=f"Known: {names}.",
-                option=key,
-            )
-        return option
+        listed = sorted(o.name for o in self.listed)
+        raise InvalidInput(
+            f"Unknown {self.noun}: {key!r}.{did_you_mean(key, (*self.names, *listed))}",
+            hint=f"Known: {', '.join(listed)}.",
+            option=key,
+        )
 
     def read(
         self, given: Mapping[str, Any], verb: str | None = None, label: str | None = None
@@ -146,6 +174,12 @@ class OptionTable:
                 )
             called = label.format(option.name) if label else self.label(option.name)
             parsed = option.kind.parse(called, value, option=option.name)
+            if option.fixed and parsed != option.default:
+                raise Unsupported(
+                    f"{called} cannot be {str(value).strip().lower()} here: {option.why}.",
+                    hint="Leave it out.",
+                    option=option.name,
+                )
             if values.setdefault(option.name, parsed) != parsed:
                 both = "" if option.secret else f", as {values[option.name]!r} and as {parsed!r}"
                 raise InvalidInput(

@@ -17,7 +17,7 @@ from frazil.arrow.deletes.write_deletes import FileDeletes
 from frazil.arrow.deletes.write_vectors import write_vectors
 from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.arrow.write.write_context import WriteContext
-from frazil.arrow.write.write_options import WriteOptions
+from frazil.arrow.write.write_options import write_options
 from frazil.commit.actions import RowDelta
 from frazil.commit.table_commit import commit
 from frazil.errors import CorruptData
@@ -619,7 +619,7 @@ def test_vectors_whose_places_are_exchanged_in_the_manifest_are_noticed(
     t = table(catalog, 3)
     t.append(numbers(0, 10)), t.append(numbers(10, 10))
     files = [task.file for task in t.scan().plan_files()]
-    context = WriteContext.of(t._loaded.metadata, t._loaded.storage, WriteOptions())
+    context = WriteContext.of(t._loaded.metadata, t._loaded.storage, write_options({}))
     one, two = write_vectors([FileDeletes(f, np.array([n])) for n, f in enumerate(files)], context)
     places = [
         {"content_offset": v.content_offset, "content_size_in_bytes": v.content_size_in_bytes}

@@ -208,7 +208,7 @@ def test_what_cannot_work_is_refused_before_the_query_starts(session, tmp_path):
         "partition_by names the columns": {},
         "day, which is no column": {"partition_by": ["day"]},
         "names all columns": {"partition_by": ["id", "at", "dt"]},
-        "Unknown option of write_stream_files: mode": {"partition_by": ["dt"], "mode": "append"},
+        "Unknown option of write_stream_files: 'mode'": {"partition_by": ["dt"], "mode": "append"},
         "policy tag is for Iceberg": {"partition_by": ["dt"], KIND: "tag"},
     }.items():
         with pytest.raises(InvalidInput, match=said):

@@ -361,7 +361,12 @@ def test_what_cannot_be_streamed_is_refused_by_name(spark, session, table):
     for options, place, error, told in (
         ({}, f"{table.location()}#files", Unsupported, "metadata table files"),
         ({}, f"{table.location()}#tag_x", InvalidInput, "a stream follows a branch"),
-        ({"snapshot-id": 1}, table.location(), Unsupported, "'snapshot-id' is not for streams"),
+        (
+            {"snapshot-id": 1},
+            table.location(),
+            Unsupported,
+            "'snapshot-id' is not supported here: a stream starts",
+        ),
         (
             {"starting-stategy": "x"},
             table.location(),

@@ -14,7 +14,7 @@ from frazil.errors import InvalidInput
 from frazil.maintain.stream_upkeep.stream_tasks import upkeep
 from frazil.maintain.stream_upkeep.triggers import upkeep_options
 from frazil.spark.streams.sink.writer import with_usual_rewrite
-from frazil.stream.sink.options import SinkOptions
+from frazil.stream.sink.options import sink_options
 from tests.spark.streams.test_stream_sink import drained, folder, held, stream
 
 pytestmark = pytest.mark.spark
@@ -102,7 +102,7 @@ def test_a_stream_that_looks_up_its_keys_compacts_its_small_files_by_itself_unle
             [("rewrite", {"commits": 3})],
         ),
         ({"mode": "upsert"}, {"maintenance.rewrite.enabled": "false"}, []),
-        ({"mode": "upsert", "strategy": "equality-deletes"}, {}, []),
+        ({"mode": "upsert", "upsert-strategy": "equality-deletes"}, {}, []),
         ({"mode": "append"}, {}, []),
     ],
 )
@@ -110,7 +110,7 @@ def test_which_streams_compact_by_themselves(mode, given, found, catalog):
     metadata = catalog.create_table(
         "db.m", "id bigint", properties={"write.target-file-size-bytes": "1000"}
     ).metadata
-    chosen = with_usual_rewrite(upkeep_options(given)[0], given, SinkOptions(**mode), metadata)
+    chosen = with_usual_rewrite(upkeep_options(given)[0], given, sink_options(mode), metadata)
     assert [(t.task, t.limits) for t in (chosen.tasks if chosen else ())] == found
     if chosen:
         upkeep(

@@ -15,7 +15,7 @@ import pytest
 from frazil.errors import InvalidInput
 from frazil.stream.partitions import archive
 from frazil.stream.partitions.extractor import UnparsablePartition
-from frazil.stream.partitions.options import PartitionCommitOptions
+from frazil.stream.partitions.options import partition_commit_options
 from frazil.stream.partitions.state import Pending, property_name, state_of
 from frazil.stream.partitions.triggers import is_due
 from frazil.stream.sink.batch import StreamSink, checked_options
@@ -57,7 +57,7 @@ JAN1, JAN2, JAN3 = (ms(f"2026-01-0{n}") for n in (1, 2, 3))
     ],
 )
 def test_a_partition_is_due_strictly_after_its_time(trigger, delay, now, watermark, due):
-    options = PartitionCommitOptions(("tag",), trigger, delay)
+    options = partition_commit_options({KIND: "tag", TRIGGER: trigger, DELAY: delay})
     assert is_due(options, Pending(100, 150), now, watermark, lambda: 1000) is due
 
 

@@ -22,7 +22,7 @@ from frazil.arrow.values.casts import CastFunction, cast_for
 from frazil.arrow.values.frames import as_arrow
 from frazil.arrow.values.hidden import without_hidden
 from frazil.arrow.values.mismatch import CAST, Problem, advice, mismatch, no_such_column
-from frazil.arrow.write.write_options import WriteOptions
+from frazil.arrow.write.write_options import WriteOptions, write_options
 from frazil.errors import InvalidInput, SchemaMismatch, Unsupported, ValueMismatch
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
@@ -104,7 +104,7 @@ def conform(
     that cannot be cast safely. Values that do not fit (overflow, lost digits, nulls in required
     columns) raise it while the rows are iterated.
     """
-    options = options or WriteOptions()
+    options = options or write_options({})
     source = as_arrow(frame, schema, case_sensitive=case_sensitive)
     check_names(source.schema)
     matcher = _Matcher(case_sensitive, options.check_nullability)

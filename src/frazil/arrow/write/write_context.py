@@ -16,7 +16,7 @@ import pyarrow as pa
 from frazil.arrow.values.file_layout import Layout
 from frazil.arrow.write.metrics_config import FULL, NONE, MetricsConfig, metrics_config
 from frazil.arrow.write.write_avro import AvroFileWriter, avro_settings
-from frazil.arrow.write.write_options import LEVELS, Verb, WriteOptions, meaningless
+from frazil.arrow.write.write_options import LEVELS, Verb, WriteOptions, meaningless, write_options
 from frazil.arrow.write.write_orc import OrcFileWriter, orc_layout, orc_settings
 from frazil.arrow.write.write_parquet import ParquetFileWriter, ParquetSettings, parquet_layout
 from frazil.arrow.write.write_row_groups import RowGroupsWriter
@@ -119,7 +119,7 @@ class WriteContext:
     properties: Mapping[str, str] = field(repr=False)
     format: str = "parquet"
     target_size: int = TARGET_FILE_SIZE.default
-    options: WriteOptions = field(default_factory=WriteOptions, repr=False)
+    options: WriteOptions = field(default_factory=lambda: write_options({}), repr=False)
     operation_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     partition_id: int = 0
     task_id: int = 0
@@ -143,7 +143,7 @@ class WriteContext:
         """Make the context of a write to a table; options take precedence over its properties.
         `more`: any other field.
         """
-        options = options or WriteOptions()
+        options = options or write_options({})
         refuse_encryption(metadata)
         spec = (
             metadata.spec()

@@ -2,8 +2,8 @@
 anything is written.
 
 To add an option:
-- make it a field of `WriteOptions` and an entry of `OPTIONS`, with its verbs, and a row in
-  docs/options.md; where a session may set it, `spark.host.settings` lists it in `_WRITE`;
+- make it an entry of `OPTIONS`, with its verbs and the field of `WriteOptions` that holds it; where
+  a session may set it, `spark.host.settings` lists it in `_WRITE`;
 - honour it where it acts: files in `arrow.write.write_context` (Arrow) and
   `spark.write.spark_writer` (Spark's writer), distribution and order of rows in
   `spark.write.layout`, checks of rows in `arrow.write.conform` and `spark.write.conform_frame`,
@@ -18,7 +18,7 @@ To add an option:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from frazil.errors import InvalidInput
@@ -29,45 +29,36 @@ from frazil.spec.properties import DISTRIBUTIONS, FORMATS, GRANULARITIES, ISOLAT
 Verb: TypeAlias = Literal[
     "append", "overwrite", "dynamic_partition_overwrite", "delete", "update", "merge"
 ]
-_REFUSED = {
-    "shred-variants": "variants are written unshredded",
-    "variant-inference-buffer-size": "variants are written unshredded",
-    "use-merge-append-for-streaming": "commits of streams merge manifests as those of batches do",
-    "rewritten-file-scan-task-set-id": "it is internal to compaction in Java Iceberg",
-    "scan-task-set-id": "it is internal to compaction in Java Iceberg",
-    "handle-timestamp-without-timezone": "timestamps without a zone are written as they are",
-    "use-timestamp-without-timezone-in-new-tables": "the types of the schema decide it",
-}
 
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """Hold the options of one write, sizes in bytes. None: the table's properties decide, then
-    Java's defaults.
+    """Hold the options of one write, sizes in bytes; `OPTIONS` has their defaults. None: the
+    table's properties decide, then Java's defaults.
     """
 
-    write_format: str | None = None
-    delete_format: str | None = None
-    target_file_size_bytes: int | None = None
-    target_delete_file_size_bytes: int | None = None
-    distribution_mode: str | None = None
-    fanout_enabled: bool | None = None
-    use_table_distribution_and_ordering: bool = True
-    advisory_partition_size: int | None = None
-    compression_codec: str | None = None
-    compression_level: str | None = None
-    compression_strategy: str | None = None
-    check_nullability: bool = True
-    check_ordering: bool = True
-    merge_schema: bool = False
-    output_spec_id: int | None = None
-    output_sort_order_id: int | None = None
-    overwrite_mode: str | None = None
-    isolation_level: str | None = None
-    validate_from_snapshot_id: int | None = None
-    delete_granularity: str | None = None
-    branch: str | None = None
-    wap_id: str | None = None
+    write_format: str | None
+    delete_format: str | None
+    target_file_size_bytes: int | None
+    target_delete_file_size_bytes: int | None
+    distribution_mode: str | None
+    fanout_enabled: bool | None
+    use_table_distribution_and_ordering: bool
+    advisory_partition_size: int | None
+    compression_codec: str | None
+    compression_level: str | None
+    compression_strategy: str | None
+    check_nullability: bool
+    check_ordering: bool
+    merge_schema: bool
+    output_spec_id: int | None
+    output_sort_order_id: int | None
+    overwrite_mode: str | None
+    isolation_level: str | None
+    validate_from_snapshot_id: int | None
+    delete_granularity: str | None
+    branch: str | None
+    wap_id: str | None
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     of_session: frozenset[str] = frozenset()
     """Names of options that come from the settings of the session: they are used where they apply
@@ -124,63 +115,74 @@ _CONFLICTING: tuple[tuple[Verb, ...], str] = (
     ("dynamic_partition_overwrite", *_DELETING[0]),
     "an append conflicts with nothing",
 )
-_DEFAULTS = {f.name: f.default for f in fields(WriteOptions)}
+_LEVEL = ValueKind(lambda text: str(INTEGER.read(text)), INTEGER.description)
+OPTIONS = OptionTable("write option", (
+    Option("write-format", one_of(*FORMATS), None, "write_format", "Data files are written in this format.",
+        "`write.format.default`, parquet"),
+    Option("delete-format", one_of(*FORMATS), None, "delete_format",
+        "Delete files are written in this format. The option is refused where none are written, and for deletion vectors (version 3).",
+        "`write.delete.format.default`, the format of data files", *_DELETING),
+    Option("target-file-size-bytes", POSITIVE, None, "target_file_size_bytes", "A data file is closed at this size, in bytes.",
+        "`write.target-file-size-bytes`, 512 MB"),
+    Option("target-delete-file-size-bytes", POSITIVE, None, "target_delete_file_size_bytes",
+        "A delete file is closed at this size, in bytes. The option is refused as `delete-format` is.",
+        "`write.delete.target-file-size-bytes`, 64 MB", *_DELETING),
+    Option("distribution-mode", one_of(*DISTRIBUTIONS), None, "distribution_mode",
+        "Spark shuffles rows in this way before they are written. `upsert` takes only none; for streams by key see "
+        "[streams-sink.md](streams-sink.md#which-task-writes-a-row).",
+        "`write.distribution-mode`: range when sorted, hash when partitioned, else none. Of `update` and `merge`: "
+        "`write.update.distribution-mode`, `write.merge.distribution-mode`",
+        _WITH_ROWS, "rewritten files keep their order, and partitions together"),
+    Option("fanout-enabled", BOOLEAN, None, "fanout_enabled",
+        "`true`: a task keeps a writer open for each partition, whatever memory it has. `false`: as many as fit into half of its memory, "
+        "and it sorts the rows of further partitions. Without Spark rows are always sorted.", "`write.spark.fanout.enabled`, false"),
+    Option("use-table-distribution-and-ordering", BOOLEAN, True, "use_table_distribution_and_ordering",
+        "`false`: rows are written in the order of the frame."),
+    Option("advisory-partition-size", POSITIVE, None, "advisory_partition_size",
+        "A task has about this many bytes after Spark's shuffle (at least 1 MB). The option is refused without Spark, by `upsert`, and "
+        "where rows are not shuffled.", "computed", _WITH_ROWS, "it shuffles nothing"),
+    Option("compression-codec", NAME, None, "compression_codec", "Files of this write are compressed with this codec.",
+        "`write.<format>.compression-codec`, zstd for Parquet"),
+    Option("compression-level", _LEVEL, None, "compression_level", "The codec compresses at this level. Zstd, gzip and brotli have levels.",
+        "`write.<format>.compression-level`"),
+    Option("compression-strategy", one_of("speed", "compression"), None, "compression_strategy",
+        "ORC files are compressed for this.", "`write.orc.compression-strategy`, speed"),
+    Option("check-nullability", BOOLEAN, True, "check_nullability",
+        "`false`: nulls in required columns are found only while rows are written.", "", _CHECKED, "its values are checked row by row"),
+    Option("check-ordering", BOOLEAN, True, "check_ordering", "It has no effect: columns are matched by name.", "",
+        _CHECKED, "its columns are assigned by name"),
+    Option("merge-schema", BOOLEAN, False, "merge_schema", "`true`: columns that only the frame has are added to the table.", "",
+        _WITH_FRAME, "it has no frame that could add columns", ("mergeSchema",)),
+    Option("output-spec-id", NATURAL, None, "output_spec_id", "New files have the partition spec with this id.", "the current one"),
+    Option("output-sort-order-id", NATURAL, None, "output_sort_order_id", "New files have the sort order with this id.", "the current one"),
+    Option("overwrite-mode", one_of("static", "dynamic"), None, "overwrite_mode",
+        '`dynamic`: `mode("overwrite")` replaces only the partitions that the frame has rows for.', "`static`",
+        ("overwrite", "dynamic_partition_overwrite"), "it overwrites nothing"),
+    Option("isolation-level", one_of(*ISOLATION_LEVELS), None, "isolation_level",
+        "This level decides which concurrent commits are conflicts.",
+        "no commit is one; of `delete`, `update` and `merge` the table property `write.delete.isolation-level` and so on", *_CONFLICTING),
+    Option("validate-from-snapshot-id", NATURAL, None, "validate_from_snapshot_id",
+        "Commits after this snapshot may be conflicts. An overwrite takes it only together with `isolation-level`.",
+        "the snapshot that was read", *_CONFLICTING),
+    Option("delete-granularity", one_of(*GRANULARITIES), None, "delete_granularity",
+        "A position delete file is about one data file, or about a partition. The option is refused as `delete-format` is.",
+        "`write.delete.granularity`, file", *_DELETING),
+    Option("branch", TEXT, None, "branch", "The write commits to this branch, which the first write creates.", "main"),
+    Option("wap-id", NAME, None, "wap_id", "The snapshot is staged under this id (table property `write.wap.enabled`).",
+        "the session's `spark.wap.id`"),
+), {
+    **dict.fromkeys(("shred-variants", "variant-inference-buffer-size"), "variants are written unshredded"),
+    "use-merge-append-for-streaming": "commits of streams merge manifests as those of batches do",
+    **dict.fromkeys(("rewritten-file-scan-task-set-id", "scan-task-set-id"), "it is internal to compaction in Java Iceberg"),
+    "handle-timestamp-without-timezone": "timestamps without a zone are written as they are",
+    "use-timestamp-without-timezone-in-new-tables": "the types of the schema decide it",
+}, (Option("snapshot-property.<name>", TEXT, None, text="A property of this name is added to the summary of the snapshot."),))  # fmt: skip
 
 
-def _option(
-    name: str, kind: ValueKind[Any], verbs: tuple[Verb, ...] = (), why: str = "", *aliases: str
-) -> Option[Any, Any]:
-    return Option(name, kind, _DEFAULTS[_field(name)], verbs=verbs, why=why, aliases=aliases)
-
-
-def _field(name: str) -> str:
-    return name.replace("-", "_")
-
-
-_OPTIONS = (
-    _option("write-format", one_of(*FORMATS)),
-    _option("delete-format", one_of(*FORMATS), *_DELETING),
-    _option("target-file-size-bytes", POSITIVE),
-    _option("target-delete-file-size-bytes", POSITIVE, *_DELETING),
-    _option(
-        "distribution-mode",
-        one_of(*DISTRIBUTIONS),
-        _WITH_ROWS,
-        "rewritten files keep their order, and partitions together",
-    ),
-    _option("fanout-enabled", BOOLEAN),
-    _option("use-table-distribution-and-ordering", BOOLEAN),
-    _option("advisory-partition-size", POSITIVE, _WITH_ROWS, "it shuffles nothing"),
-    _option("compression-codec", NAME),
-    _option(
-        "compression-level", ValueKind(lambda text: str(INTEGER.read(text)), INTEGER.description)
-    ),
-    _option("compression-strategy", one_of("speed", "compression")),
-    _option("check-nullability", BOOLEAN, _CHECKED, "its values are checked row by row"),
-    _option("check-ordering", BOOLEAN, _CHECKED, "its columns are assigned by name"),
-    _option(
-        "merge-schema",
-        BOOLEAN,
-        _WITH_FRAME,
-        "it has no frame that could add columns",
-        "mergeschema",
-    ),
-    _option("output-spec-id", NATURAL),
-    _option("output-sort-order-id", NATURAL),
-    _option(
-        "overwrite-mode",
-        one_of("static", "dynamic"),
-        ("overwrite", "dynamic_partition_overwrite"),
-        "it overwrites nothing",
-    ),
-    _option("isolation-level", one_of(*ISOLATION_LEVELS), *_CONFLICTING),
-    _option("validate-from-snapshot-id", NATURAL, *_CONFLICTING),
-    _option("delete-granularity", one_of(*GRANULARITIES), *_DELETING),
-    _option("branch", TEXT),
-    _option("wap-id", NAME),
-)
-_LISTED = (*sorted(o.name for o in _OPTIONS), "snapshot-property.<name>")
-OPTIONS = OptionTable("write option", _OPTIONS, _REFUSED, _LISTED)
+def is_write_option(key: str) -> bool:
+    """Tell whether writes know an option, be it to refuse it, in any spelling of its name."""
+    name = folded(key)
+    return OPTIONS.knows(key) or name.startswith("snapshot-property-") or _python(name) in _HABITS
 
 
 def write_options(
@@ -200,11 +202,12 @@ def write_options(
     from_session, session_properties = _checked(
         session_settings, None, "The setting 'spark.sql.iceberg.{}'"
     )
-    applying = {_field(o.name) for o in _OPTIONS if o.means_something_to(verb)}
+    applying = {o.name for o in OPTIONS.options if o.means_something_to(verb)}
     from_session = {k: v for k, v in from_session.items() if k not in parsed and k in applying}
-    properties = {**session_properties, **properties}
     options = WriteOptions(
-        **from_session, **parsed, snapshot_properties=properties, of_session=frozenset(from_session)
+        **OPTIONS.fields({**from_session, **parsed}),
+        snapshot_properties={**session_properties, **properties},
+        of_session=frozenset(map(_python, from_session)),
     )
     if verb is not None:
         _check_verb(options, parsed, verb)
@@ -217,22 +220,24 @@ def _check_verb(options: WriteOptions, parsed: Mapping[str, Any], verb: Verb) ->
             "Write option 'overwrite-mode' is 'static', but the operation overwrites partitions dynamically."
         )
     if (
-        "validate_from_snapshot_id" in parsed
+        "validate-from-snapshot-id" in parsed
         and verb in ("overwrite", "dynamic_partition_overwrite")
         and options.isolation_level is None
     ):
         hint = "Set isolation-level to serializable or snapshot."
         raise meaningless("validate_from_snapshot_id", f"to {verb} without isolation-level", hint)
     if not options.use_table_distribution_and_ordering:
-        for name in ("distribution_mode", "output_sort_order_id"):
+        for name in ("distribution-mode", "output-sort-order-id"):
             if parsed.get(name) not in (None, "none"):
-                both = f"{_dashed(name)!r} and 'use-table-distribution-and-ordering'=false"
+                both = f"{name!r} and 'use-table-distribution-and-ordering'=false"
                 raise InvalidInput(f"Write options {both} contradict each other.")
 
 
 def meaningless(name: str, where: str, hint: str = "Leave it out.") -> InvalidInput:
     """Make the error for an option that cannot have an effect."""
-    return InvalidInput(f"Write option {_dashed(name)!r} means nothing {where}.", hint=hint)
+    return InvalidInput(
+        f"{OPTIONS.label(name.replace('_', '-'))} means nothing {where}.", hint=hint
+    )
 
 
 def check_level(codec: str, level: str, key: str) -> int:
@@ -247,15 +252,15 @@ def check_level(codec: str, level: str, key: str) -> int:
     return int(level)
 
 
-def _dashed(name: str) -> str:
-    return name.replace("_", "-")
+def _python(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def _checked(
     options: Mapping[str, Any], verb: Verb | None, label: str | None = None
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Parse options; returns them by their Python names, without those that are None, and the
-    properties of the snapshot's summary.
+    """Parse options; returns them by their names, without those that are None, and the properties
+    of the snapshot's summary.
     """
     properties: dict[str, str] = {}
     rest: dict[str, Any] = {}
@@ -267,10 +272,8 @@ def _checked(
                     f"{OPTIONS.label(key)} lacks the property's name, as in snapshot-property.job."
                 )
             properties[name] = str(value)
-        elif instead := _HABITS.get(_field(folded(key))):
+        elif instead := _HABITS.get(_python(folded(key))):
             raise InvalidInput(f"There is no argument or write option {key!r}.", hint=instead)
         else:
             rest[key] = value
-    return {
-        _field(name): value for name, value in OPTIONS.read(rest, verb, label).items()
-    }, properties
+    return OPTIONS.read(rest, verb, label), properties

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from frazil.arrow.write.write_options import WriteOptions
+from frazil.arrow.write.write_options import write_options
 from frazil.errors import FrazilError
 from frazil.expr.nodes import AlwaysTrue
 from frazil.maintain.advice import data_files, layout_advice, metadata_files
@@ -100,7 +100,10 @@ def _data_files(table: MaintainedTable, arguments: Mapping[str, Any]) -> bool:
 def _position_deletes(table: MaintainedTable, arguments: Mapping[str, Any]) -> bool:
     options = delete_rewrite_options(arguments.get("options"), table.metadata)
     step = step_of(
-        table, table.loaded, MAIN_BRANCH, WriteOptions(target_delete_file_size_bytes=options.target)
+        table,
+        table.loaded,
+        MAIN_BRANCH,
+        write_options({"target-delete-file-size-bytes": options.target}),
     )
     return bool(delete_groups(step, AlwaysTrue(), options))
 

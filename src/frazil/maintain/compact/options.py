@@ -97,39 +97,62 @@ class CompactionOptions:
 
 
 # The options that the rewrite of position delete files has, too.
-TARGET = Option("target-file-size-bytes", POSITIVE, None)
-SMALLEST = Option("min-file-size-bytes", NATURAL, None)
-LARGEST = Option("max-file-size-bytes", POSITIVE, None)
-PARTIAL = Option("partial-progress.enabled", BOOLEAN, False)
-COMMITS = Option("partial-progress.max-commits", POSITIVE, 10)
-MIN_INPUT_FILES = Option("min-input-files", POSITIVE, 5, "min_input_files")
-REWRITE_ALL = Option("rewrite-all", BOOLEAN, False, "rewrite_all")
+TARGET = Option("target-file-size-bytes", POSITIVE, None, text="New files have about this size, in bytes.",
+    otherwise="`write.target-file-size-bytes`, 512 MB; of delete files `write.delete.target-file-size-bytes`, 64 MB")  # fmt: skip
+SMALLEST = Option("min-file-size-bytes", NATURAL, None, text="Smaller files are rewritten.", otherwise="75 % of the target")  # fmt: skip
+LARGEST = Option("max-file-size-bytes", POSITIVE, None, text="Larger files are rewritten.", otherwise="180 % of the target")  # fmt: skip
+PARTIAL = Option("partial-progress.enabled", BOOLEAN, False,
+    text="`true`: the result is committed in several parts; if one fails, the others go on.")  # fmt: skip
+COMMITS = Option(
+    "partial-progress.max-commits",
+    POSITIVE,
+    10,
+    text="With partial progress there are at most this many commits.",
+)
+MIN_INPUT_FILES = Option("min-input-files", POSITIVE, 5, "min_input_files",
+    "A group with this many files is rewritten, also if it holds less than the target size.")  # fmt: skip
+REWRITE_ALL = Option("rewrite-all", BOOLEAN, False, "rewrite_all", "`true`: all files are rewritten, whatever their size.",
+    "`false`; of delete files in format version 3 `true`, unless an option about sizes is given")  # fmt: skip
 SHARED = (
-    TARGET, SMALLEST, LARGEST, MIN_INPUT_FILES, REWRITE_ALL,
-    Option("max-file-group-size-bytes", POSITIVE, 100 << 30, "group_bytes"),
-    Option("max-file-group-input-files", POSITIVE, _NO_LIMIT, "group_files"),
+    REWRITE_ALL, TARGET, SMALLEST, LARGEST, MIN_INPUT_FILES,
+    Option("max-file-group-size-bytes", POSITIVE, 100 << 30, "group_bytes", "A group holds at most this many bytes."),
+    Option("max-file-group-input-files", POSITIVE, _NO_LIMIT, "group_files", "A group holds at most this many files.", "no limit"),
     PARTIAL, COMMITS,
-    Option("max-concurrent-file-group-rewrites", POSITIVE, None, "most_at_once"),
-    Option("rewrite-job-order", one_of("none", "bytes-asc", "bytes-desc", "files-asc", "files-desc"), "none", "job_order"),
+    Option("max-concurrent-file-group-rewrites", POSITIVE, None, "most_at_once",
+        "At most this many groups are rewritten at the same time.", "as many as there are slots"),
+    Option("rewrite-job-order", one_of("none", "bytes-asc", "bytes-desc", "files-asc", "files-desc"), "none", "job_order",
+        "Groups are rewritten in this order."),
 )  # fmt: skip
 
 _SORTS, _CURVES = STRATEGIES[1:], STRATEGIES[2:]
-_FAILED_COMMITS = Option(
-    "partial-progress.max-failed-commits", NATURAL, COMMITS.default, "failed_commits"
+_FAILED_COMMITS = Option("partial-progress.max-failed-commits", NATURAL, COMMITS.default, "failed_commits",
+    "More failed commits than this raise an error at the end.", "`partial-progress.max-commits`")  # fmt: skip
+_SPEC_ID = Option(
+    "output-spec-id",
+    NATURAL,
+    None,
+    "output_spec_id",
+    "New files have the partition spec with this id.",
+    "the current one",
 )
-_SPEC_ID = Option("output-spec-id", NATURAL, None, "output_spec_id")
 OPTIONS = OptionTable("option of rewrite_data_files", (
     *SHARED, _FAILED_COMMITS, _SPEC_ID,
-    Option("max-files-to-rewrite", POSITIVE, None, "most_files"),
-    Option("delete-file-threshold", NATURAL, _NO_LIMIT, "delete_files"),
-    Option("delete-ratio-threshold", SHARE, 0.3, "delete_ratio"),
-    Option("use-starting-sequence-number", BOOLEAN, True, "keeps_sequence"),
-    Option("remove-dangling-deletes", BOOLEAN, False, "removes_dangling"),
-    Option("compression-factor", FACTOR, 1.0, "compression", verbs=_SORTS),
-    # without effect: rows are sorted without a shuffle
-    Option("shuffle-partitions-per-file", POSITIVE, 1, verbs=_SORTS),
-    Option("var-length-contribution", POSITIVE, 8, "text_bytes", verbs=_CURVES),
-    Option("max-output-size", POSITIVE, _NO_LIMIT, "key_bytes", verbs=("zorder",)),
+    Option("max-files-to-rewrite", POSITIVE, None, "most_files", "At most this many files are rewritten.", "no limit"),
+    Option("delete-file-threshold", NATURAL, _NO_LIMIT, "delete_files",
+        "A file to which this many delete files apply is rewritten.", "no limit"),
+    Option("delete-ratio-threshold", SHARE, 0.3, "delete_ratio", "A file of which this share of the rows is deleted is rewritten."),
+    Option("use-starting-sequence-number", BOOLEAN, True, "keeps_sequence",
+        "`true`: new files keep the sequence number of the snapshot that was read, so that equality deletes that are committed meanwhile "
+        "apply to them."),
+    Option("remove-dangling-deletes", BOOLEAN, False, "removes_dangling",
+        "`true`: delete files that then apply to no data file are removed."),
+    Option("compression-factor", FACTOR, 1.0, "compression",
+        "New files are expected to have this share of the size of the old ones.", "estimated from a part of the rows", _SORTS),
+    Option("shuffle-partitions-per-file", POSITIVE, 1, text="It has no effect: rows are sorted without a shuffle.", verbs=_SORTS),
+    Option("var-length-contribution", POSITIVE, 8, "text_bytes",
+        "This many bytes of texts and binaries count in a curve.", verbs=_CURVES),
+    Option("max-output-size", POSITIVE, _NO_LIMIT, "key_bytes",
+        "A place on a z-order curve has at most this many bytes.", "8", ("zorder",)),
 ))  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from frazil.arrow.deletes.delete_files import Positions, positions_of
 from frazil.arrow.read.read_context import ReadContext
 from frazil.arrow.read.read_tasks import read
 from frazil.arrow.write.write_context import WriteContext
-from frazil.arrow.write.write_options import WriteOptions
+from frazil.arrow.write.write_options import write_options
 from frazil.commit.replace_deletes import ReplaceDeletes
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate
@@ -89,7 +89,7 @@ def convert_equality_deletes(
     """
     started = time.perf_counter()
     predicate = AlwaysTrue() if where is None else condition_of(where)
-    options = WriteOptions()
+    options = write_options({})
     state = _State(predicate, callback)
     if dry_run:
         step = step_of(table, newest(table), branch, options)

@@ -53,7 +53,7 @@ class DeleteRewriteOptions:
         return self.rewrite_all or several or size > self.largest
 
 
-_OPTIONS = OptionTable("option of rewrite_position_delete_files", SHARED)
+OPTIONS = OptionTable("option of rewrite_position_delete_files", SHARED)
 
 
 def delete_rewrite_options(
@@ -65,10 +65,10 @@ def delete_rewrite_options(
     In a table of format version 3, where vectors replace position delete files, all of these are
     rewritten unless an option about sizes is given.
     """
-    values = _OPTIONS.read(mapping("options", options))
+    values = OPTIONS.read(mapping("options", options))
     leftovers = metadata.format_version >= 3 and not any(option.name in values for option in _SIZES)
     sizes = sizes_of(values, DELETE_TARGET_FILE_SIZE.of(metadata.properties), metadata.location)
     commits = COMMITS.of(values) if PARTIAL.of(values) else None
     return DeleteRewriteOptions(
-        *sizes, commits=commits, **_OPTIONS.fields({REWRITE_ALL.name: leftovers, **values})
+        *sizes, commits=commits, **OPTIONS.fields({REWRITE_ALL.name: leftovers, **values})
     )

@@ -22,7 +22,7 @@ from frazil.arrow.deletes.delete_files import DeleteCache, Positions, position_b
 from frazil.arrow.deletes.write_deletes import FileDeletes, write_position_deletes
 from frazil.arrow.deletes.write_vectors import write_vectors
 from frazil.arrow.write.write_context import WriteContext
-from frazil.arrow.write.write_options import WriteOptions
+from frazil.arrow.write.write_options import WriteOptions, write_options
 from frazil.catalog import LoadedTable
 from frazil.codec.sorted_numbers import distinct
 from frazil.commit.replace_deletes import ReplaceDeletes
@@ -91,7 +91,7 @@ def rewrite_position_delete_files(
     predicate = AlwaysTrue() if where is None else condition_of(where)
     loaded = newest(table)
     chosen = delete_rewrite_options(options, loaded.metadata)
-    to = WriteOptions(target_delete_file_size_bytes=chosen.target)
+    to = write_options({"target-delete-file-size-bytes": chosen.target})
     step = step_of(table, loaded, branch, to)
     bind(
         predicate, step.schema, **step.binding_arguments

@@ -19,7 +19,7 @@ from frazil.errors import InvalidInput
 from frazil.maintain.procedures import PROCEDURES
 from frazil.maintain.stream_upkeep.lease import LEASE_SECONDS
 from frazil.spec import kinds
-from frazil.spec.kinds import BOOLEAN, DURATION, POSITIVE, ValueKind
+from frazil.spec.kinds import BOOLEAN, DURATION, POSITIVE, TEXT
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.options import Option, OptionTable
 from frazil.spec.snapshot import Snapshot
@@ -31,18 +31,17 @@ TASKS = tuple(p.task.name for p in PROCEDURES if p.task is not None)
 READ_BACK = 100
 """How many snapshots are looked at to count what happened before a query began, as in Flink."""
 
-COUNTS: Mapping[
-    str, tuple[str, ...]
-] = {  # what is counted, and the entries of snapshot summaries that say how much
-    "commits": (),
-    "data-files": ("added-data-files",),
-    "data-file-size": ("added-files-size",),
-    "delete-files": ("added-delete-files",),
-    "delete-records": ("added-position-deletes", "added-equality-deletes"),
-    "position-delete-records": ("added-position-deletes",),
-    "equality-delete-records": ("added-equality-deletes",),
-    "equality-delete-files": ("added-equality-delete-files",),
-}
+COUNTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "commits": ("this many commits", ()),
+    "data-files": ("this many data files", ("added-data-files",)),
+    "data-file-size": ("data files of this many bytes", ("added-files-size",)),
+    "delete-files": ("this many delete files", ("added-delete-files",)),
+    "delete-records": ("this many deletes of rows", ("added-position-deletes", "added-equality-deletes")),
+    "position-delete-records": ("this many position deletes", ("added-position-deletes",)),
+    "equality-delete-records": ("this many equality deletes", ("added-equality-deletes",)),
+    "equality-delete-files": ("this many equality delete files", ("added-equality-delete-files",)),
+}  # fmt: skip
+"""What is counted: its name in a text, and the entries of snapshot summaries that say how much."""
 INTERVAL = "interval"
 DEFAULTS: Mapping[
     str, Mapping[str, int]
@@ -78,31 +77,23 @@ class UpkeepOptions:
 
 
 _ENABLED, _EVERY = "enabled", "every-"
-_LEASE = Option(f"{PREFIX}lease-duration", DURATION, LEASE_SECONDS * 1000)
-_REST = Option(f"{PREFIX}rate-limit", DURATION, 0)
-_WORDS: Mapping[str, ValueKind[Any]] = {
-    _ENABLED: BOOLEAN,
-    f"{_EVERY}{INTERVAL}": kinds.INTERVAL,
-    **{f"{_EVERY}{count}": POSITIVE for count in COUNTS},
-}
-_OPTIONS = OptionTable(
-    "option of maintenance",
-    (
-        _LEASE,
-        _REST,
-        *(
-            Option(f"{PREFIX}{task}.{word}", kind, None)
-            for task in TASKS
-            for word, kind in _WORDS.items()
-        ),
-    ),
-    listed=(
-        _LEASE.name,
-        _REST.name,
-        *(f"{PREFIX}<task>.{w}" for w in _WORDS),
-        f"{PREFIX}<task>.<argument> of {', '.join(sorted(TASKS))}",
-    ),
-)
+_TASK = f"{PREFIX}<task>."
+_LEASE = Option(f"{PREFIX}lease-duration", DURATION, LEASE_SECONDS * 1000,
+    text="One task at a time maintains a table, of whichever query: after this time another one may begin. The lease ends early when its "
+    "process on the same machine has ended.")  # fmt: skip
+_REST = Option(f"{PREFIX}rate-limit", DURATION, 0, otherwise="none (Flink: 60 s)",
+    text="Tasks that are due after different commits begin at least this time one after the other.")  # fmt: skip
+_TRIGGERS: tuple[Option[Any, None], ...] = (
+    Option(f"{_TASK}{_ENABLED}", BOOLEAN, None, otherwise="the task runs if one of its triggers is given",
+        text="`true`: the task runs with Flink's triggers, unless others are given; see below. `false`: it does not run."),
+    Option(f"{_TASK}{_EVERY}{INTERVAL}", kinds.INTERVAL, None, text="The task is due when this time has passed since it ran last."),
+    *(Option(f"{_TASK}{_EVERY}{count}", POSITIVE, None,
+        text=f"The task is due when {text} were added to the branch since it ran last.") for count, (text, _) in COUNTS.items()),
+)  # fmt: skip
+OPTIONS = OptionTable(f"option of maintenance (tasks: {', '.join(sorted(TASKS))})", (
+    _LEASE, _REST, *(replace(o, name=o.name.replace("<task>", task)) for task in TASKS for o in _TRIGGERS),
+), families=(*_TRIGGERS, Option(f"{_TASK}<argument>", TEXT, None,
+    text="This is an argument of the task's procedure, see below.")))  # fmt: skip
 
 
 def upkeep_options(options: Mapping[str, Any]) -> tuple[UpkeepOptions | None, dict[str, Any]]:
@@ -116,7 +107,7 @@ def upkeep_options(options: Mapping[str, Any]) -> tuple[UpkeepOptions | None, di
     if not own:
         return None, rest
     arguments = {k: v for k, v in own.items() if _is_argument(k)}
-    values = _OPTIONS.read({k: v for k, v in own.items() if k not in arguments})
+    values = OPTIONS.read({k: v for k, v in own.items() if k not in arguments})
     names = {k: k.lower().replace("_", "-") for k in arguments}
     tasks = (
         _task(t, _of_task(t, values), _of_task(t, {names[k]: v for k, v in arguments.items()}))
@@ -133,7 +124,7 @@ def _is_argument(key: str) -> bool:
     """
     task, _, word = key.lower().replace("_", "-").removeprefix(PREFIX).partition(".")
     return (
-        _OPTIONS.find(key) is None and task in TASKS and word != "" and not word.startswith(_EVERY)
+        OPTIONS.find(key) is None and task in TASKS and word != "" and not word.startswith(_EVERY)
     )
 
 
@@ -175,7 +166,7 @@ class Counted:
                 break
             if holds_the_same_rows(snapshot):
                 continue
-            for name, entries in COUNTS.items():
+            for name, (_, entries) in COUNTS.items():
                 counts[name] = counts.get(name, 0) + (
                     sum(_number(snapshot, e) for e in entries) if entries else 1
                 )

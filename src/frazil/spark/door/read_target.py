@@ -4,7 +4,6 @@ changelog, snapshot or range of appends.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,29 +17,56 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.named import FoundTable, find_table
 from frazil.ops.reading import RowsReading
 from frazil.ops.reading_changelog import ChangelogReading
+from frazil.scan import options as scan
 from frazil.scan.changelog_range import ChangelogRange
 from frazil.scan.inspect import metadata_table
-from frazil.scan.options import SPLIT_OPTIONS
-from frazil.scan.read_hints import VECTORIZATION, VECTORIZED, ReadHint, check_hints
-from frazil.scan.snapshot_ref import selector_options, tagged_snapshot_id
+from frazil.scan.snapshot_ref import tagged_snapshot_id, to_milliseconds
 from frazil.scan.suffixes import CHANGES
+from frazil.spec.kinds import BOOLEAN, INTEGER, TEXT, ValueKind
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.options import Option, OptionTable
 
-_SELECTORS = ("snapshot-id", "as-of-timestamp", "branch", "tag", "versionasof", "timestampasof")
-_TAGS = ("start-tag", "end-tag")
-_RANGE = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
-STATE_OPTIONS = (*_SELECTORS, *_RANGE)
-"""The read options that choose which rows a table shows."""
-_HINTS = {
-    VECTORIZATION: VECTORIZED, "aggregate-push-down-enabled": ReadHint(False, "Spark computes aggregates from the rows"),
-    "locality": ReadHint(False, "Spark chooses the hosts of its tasks; set spark.locality.wait"),
-}  # fmt: skip
-_REFUSED = {
-    "stream-from-timestamp": "it belongs to streams", "file-scan-task-set-id": "it belongs to Java's compaction",
-    "scan-task-set-id": "it belongs to Java's compaction", "batch-size": "set spark.sql.parquet.columnarReaderBatchSize",
-}  # fmt: skip
-_KNOWN = (*_SELECTORS, *_RANGE, *_TAGS, *_HINTS, *SPLIT_OPTIONS)
 _CATALOG = "catalog."
+_VERSION = ValueKind(str, "text")
+_HOSTS = "Spark chooses the hosts of its tasks; set spark.locality.wait"
+_AGGREGATES = "Spark computes aggregates from the rows"
+_SELECTORS = (
+    Option("snapshot-id", INTEGER, None, "snapshot_id", "The snapshot with this id is read.", "the current snapshot"),
+    Option("as-of-timestamp", INTEGER, None, "as_of",
+        "The snapshot that was current at this time is read; the time is in milliseconds since 1970.", "the current snapshot"),
+    Option("versionAsOf", _VERSION, None, "version",
+        "The snapshot with this id, or of this branch or tag, is read.", "the current snapshot"),
+    Option("timestampAsOf", _VERSION, None, "as_of",
+        "The snapshot that was current at this time is read; the time is ISO text, or in seconds since 1970.", "the current snapshot"),
+    Option("branch", TEXT, None, "branch", "This branch is read. A changelog takes the option as well.", "main"),
+    Option("tag", TEXT, None, "tag", "The snapshot of this tag is read.", "the current snapshot"),
+)  # fmt: skip
+_START = "The rows are read that append snapshots added after this one; in a changelog, the changes after it."
+_END = "They are read up to this snapshot, which is included."
+_RANGE = (
+    Option("start-snapshot-id", INTEGER, None, "start", _START, "the whole snapshot is read; in a changelog all changes"),
+    Option("end-snapshot-id", INTEGER, None, "end", _END, "the current snapshot"),
+    Option("start-timestamp", INTEGER, None, "start_ms",
+        "The changes after this time are read, in milliseconds since 1970. Only changelogs take the option.", "the first change"),
+    Option("end-timestamp", INTEGER, None, "end_ms",
+        "The changes up to this time are read, in milliseconds since 1970. Only changelogs take the option.", "the last change"),
+)  # fmt: skip
+_TAGS = (
+    Option("start-tag", TEXT, None, "start_tag", "This is `start-snapshot-id` by a tag.", "with `end-tag`: the first snapshot"),
+    Option("end-tag", TEXT, None, "end_tag", "This is `end-snapshot-id` by a tag.", "the current snapshot"),
+)  # fmt: skip
+_STREAMS = "it belongs to streams"
+OPTIONS = OptionTable("read option", (
+    *scan.OPTIONS.options, *_SELECTORS, *_RANGE, *_TAGS, scan.VECTORIZATION,
+    Option("aggregate-push-down-enabled", BOOLEAN, False, fixed=True, why=_AGGREGATES, text=f"{_AGGREGATES}, so `true` is refused."),
+    Option("locality", BOOLEAN, False, fixed=True, why=_HOSTS, text="Spark chooses the hosts of its tasks, so `true` is refused."),
+), {
+    **dict.fromkeys(("stream-from-timestamp", "streaming-*", "async-*"), _STREAMS),
+    **dict.fromkeys(("file-scan-task-set-id", "scan-task-set-id"), "it belongs to Java's compaction"),
+    "batch-size": "set spark.sql.parquet.columnarReaderBatchSize",
+}, (Option("catalog.<key>", TEXT, None, text="This is a property of the catalog, for sessions that are not prepared."),))  # fmt: skip
+STATE_OPTIONS = tuple(o.name.lower() for o in (*_SELECTORS, *_RANGE))
+"""The read options that choose which rows a table shows."""
 
 
 @dataclass(frozen=True)
@@ -150,83 +176,64 @@ class ReadTarget:
         )
 
 
-def read_request(options: Mapping[str, Any], zone: str = "UTC") -> ReadRequest:
-    """Check the options of `format("iceberg")`, whose names may be in any case and with `_` for
-    `-`. `zone`: of times without an offset.
-
-    Raises InvalidInput for unknown and contradictory options, Unsupported for options of Java
-    Iceberg that Frazil does not serve.
+def named_table(options: Mapping[str, Any]) -> tuple[ReadRequest, dict[str, Any]]:
+    """Split the options of `format("iceberg")` into the table that they name, with the properties
+    of its catalog, and the others. Raises InvalidInput where they name none.
     """
-    by_name = _by_name(options)
-    path = by_name.pop("path", "")
+    names = {str(k): str(k).lower() for k in options}
+    path = next((str(v) for k, v in options.items() if v and names[str(k)] == "path"), "")
     if not path:
         raise InvalidInput(
             'format("iceberg") needs a table: load("db.events") or load("/path/to/events").'
         )
     catalog = {
-        str(k)[len(_CATALOG) :]: str(v)
-        for k, v in options.items()
-        if str(k).lower().startswith(_CATALOG)
+        k[len(_CATALOG) :]: str(options[k]) for k, n in names.items() if n.startswith(_CATALOG)
     }
-    for key in by_name:
-        if reason := _REFUSED.get(key) or (
-            "it belongs to streams" if key.startswith(("streaming-", "async-")) else None
-        ):
-            raise Unsupported(f"Read option {key!r} is not supported here: {reason}.")
-        if not key.startswith(_CATALOG) and key not in _KNOWN:
-            names = ", ".join(sorted((*_KNOWN, "catalog.<key>")))
-            near = difflib.get_close_matches(key, _KNOWN, 1, 0.8)
-            raise InvalidInput(
-                f"Unknown read option {key!r}.{f' Did you mean {near[0]!r}?' if near else ''}",
-                hint=f"Known: {names}.",
-            )
-    check_hints(by_name, _HINTS)
-    selectors = selector_options({k: v for k, v in by_name.items() if k in _SELECTORS}, zone)
-    split = {k: v for k, v in by_name.items() if k in SPLIT_OPTIONS}
-    start, end, start_ms, end_ms = (_number(by_name, k) for k in _RANGE)
+    rest = {k: options[k] for k, n in names.items() if n != "path" and not n.startswith(_CATALOG)}
+    return ReadRequest(path, catalog=catalog), rest
+
+
+def read_request(options: Mapping[str, Any], zone: str = "UTC") -> ReadRequest:
+    """Check the options of `format("iceberg")`. `zone`: of times without an offset.
+
+    Raises InvalidInput for unknown and contradictory options, Unsupported for options of Java
+    Iceberg that Frazil does not serve.
+    """
+    request, rest = named_table(options)
+    values = OPTIONS.read(rest)
     for tag, *others in (
         ("start-tag", "start-snapshot-id", "start-timestamp"),
         ("end-tag", "end-snapshot-id", "end-timestamp"),
     ):
-        if (
-            tag in by_name
-            and (other := next((o for o in others if o in by_name), None)) is not None
-        ):
-            text = f"Read options {tag!r} and {other!r} both say where an incremental read {'starts' if tag == 'start-tag' else 'ends'}."
-            raise InvalidInput(text, hint="Give one of them.")
-    request = ReadRequest(
-        path,
-        selectors,
-        start,
-        end,
-        start_ms,
-        end_ms,
-        split,
-        catalog,
-        *(by_name.get(tag) for tag in _TAGS),
+        if tag in values and (other := next((o for o in others if o in values), None)):
+            raise InvalidInput(
+                f"Read options {tag!r} and {other!r} both say where an incremental read {tag.removesuffix('-tag')}s.",
+                hint="Give one of them.",
+            )
+    request = replace(
+        request,
+        selectors=_selectors(values, zone),
+        split={name: str(values[name]) for name in scan.SPLIT_OPTIONS if name in values},
+        **{o.field: values[o.name] for o in (*_RANGE, *_TAGS) if o.name in values},
     )
-    if re.split(r"[.#,]", path.lower())[-1] != CHANGES:
+    if re.split(r"[.#,]", request.path.lower())[-1] != CHANGES:
         _check_rows(request)
     return request
 
 
-def _by_name(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return options by their names in lower case with dashes. Raises InvalidInput for an option
-    with two different values.
+def _selectors(values: Mapping[str, Any], zone: str) -> dict[str, int | str]:
+    """Return the keyword arguments of `resolve` that options give. As in Spark, a number as
+    `timestampAsOf` counts seconds; a text without an offset is in `zone`.
     """
-    by_name: dict[str, str] = {}
-    for key, value in options.items():
-        name = str(key).lower().replace("_", "-")
-        if (
-            value is not None
-            and by_name.setdefault(name, str(value)) != str(value)
-            and not name.startswith(_CATALOG)
-        ):
-            raise InvalidInput(
-                f"Read option {name!r} is given twice, as {by_name[name]!r} and as {str(value)!r}.",
-                hint="Give it once.",
-            )
-    return by_name
+    if "as-of-timestamp" in values and "timestampAsOf" in values:
+        raise InvalidInput(
+            "Cannot use as-of-timestamp and timestampAsOf together: each selects a snapshot."
+        )
+    selectors = {o.field: values[o.name] for o in _SELECTORS if o.name in values}
+    if (time := values.get("timestampAsOf")) is not None:
+        seconds = time.lstrip("+-").isdigit()
+        selectors["as_of"] = int(time) * 1000 if seconds else to_milliseconds(time, zone)
+    return selectors
 
 
 def _check_rows(request: ReadRequest) -> None:
@@ -254,17 +261,6 @@ def _check_rows(request: ReadRequest) -> None:
         raise InvalidInput(text)
 
 
-def _number(options: Mapping[str, str], key: str) -> int | None:
-    """Return the whole number of an option, None where it is not given. Raises InvalidInput for
-    another text.
-    """
-    if (text := options.get(key)) is None:
-        return None
-    if not text.strip().lstrip("+-").isdigit():
-        raise InvalidInput(f"Option {key} takes a whole number, not {text!r}.")
-    return int(text)
-
-
 def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> ReadTarget:
     """Load the table of a request. `spark_conf`: the session's catalog settings, empty where there
     is no session.
@@ -289,7 +285,7 @@ def target_of(
             raise InvalidInput(
                 f"The metadata table {chosen.view} has no incremental reads.", table=found.place
             )
-        if chosen.view is not None and (split := [k for k in SPLIT_OPTIONS if k in request.split]):
+        if chosen.view is not None and (split := list(request.split)):
             text = f"Read option {split[0]!r} means nothing to the metadata table {chosen.view}, which is read as a whole."
             raise InvalidInput(text, hint="Leave it out.", table=found.place)
     return ReadTarget(

@@ -11,27 +11,25 @@ from pyspark.sql import DataFrame
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spark.door.read_target import ReadRequest, ReadTarget, locate
+from frazil.spark.door import read_target
+from frazil.spark.door.read_target import ReadRequest, ReadTarget, locate, named_table
 from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.settings import all_settings, is_case_sensitive, session_zone
 from frazil.spark.host.workers import parallelism
 from frazil.spark.streams.source.stream_frame import stream_frame
 from frazil.spark.streams.source.stream_spec import StreamSpec
 from frazil.spark.streams.stream_table import StreamTable
-from frazil.stream.source.options import KNOWN, StreamOptions, stream_options
+from frazil.spec.options import folded
+from frazil.stream.source.options import OPTIONS, StreamOptions, stream_options
 
-_CATALOG, _SESSION = "catalog.", "connector.iceberg."
-# with batch reads; a stream that begins at a snapshot names its starting strategy as well
-_SHARED = {
-    "branch", "start-snapshot-id", "start-tag", "split-size", "lookback", "file-open-cost", "vectorization-enabled", "locality",
-}  # fmt: skip
+_SESSION = "connector.iceberg."
 
 
 def load(spark: Any, options: Mapping[str, Any], own: Any) -> DataFrame:
     """Load `spark.readStream.format("iceberg").load(x)` in a prepared session. `own`: a fresh
     DataStreamReader of Spark's.
     """
-    request, settings = _request(options)
+    request, settings = named_table(options)
     target = locate(request, session_catalogs(spark))
     return stream_frame(
         spark, _spec_of(target, _in_session(spark, settings), spark, as_jar=True), own
@@ -55,52 +53,25 @@ def bare_spec(options: Mapping[str, Any]) -> StreamSpec:
     """Describe a streaming read in a session that was not prepared, where only options, environment
     and yaml files are known.
     """
-    request, settings = _request(options)
+    request, settings = named_table(options)
     return _spec_of(locate(request, {}), settings, None, as_jar=True)
 
 
 def asks_for_stream(options: Mapping[str, Any]) -> bool:
     """Tell whether options hold one that only streaming reads know."""
-    names = {str(k).lower().replace("_", "-") for k in options}
-    return bool(names & (set(KNOWN) - _SHARED))
-
-
-def _request(options: Mapping[str, Any]) -> tuple[ReadRequest, dict[str, Any]]:
-    """Split options into the table that they name and those of the stream."""
-    path = next((str(v) for k, v in options.items() if str(k).lower() == "path"), "")
-    if not path:
-        raise InvalidInput(
-            'format("iceberg") needs a table: load("db.events") or load("/path/to/events").'
-        )
-    catalog = {
-        str(k)[len(_CATALOG) :]: str(v)
-        for k, v in options.items()
-        if str(k).lower().startswith(_CATALOG)
-    }
-    rest = {
-        k: v
-        for k, v in options.items()
-        if str(k).lower() != "path" and not str(k).lower().startswith(_CATALOG)
-    }
-    return ReadRequest(path, catalog=catalog), rest
+    return any(OPTIONS.find(k) and not read_target.OPTIONS.find(k) for k in options)
 
 
 def _in_session(spark: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Add what the session sets by Flink's names (`connector.iceberg.monitor-interval`), below what
     the caller gives.
     """
-    option_names = {str(k).lower().replace("_", "-") for k in options}
     of_session = {
         k[len(_SESSION) :]: v for k, v in all_settings(spark).items() if k.startswith(_SESSION)
     }
-    return {
-        **{
-            k: v
-            for k, v in of_session.items()
-            if k.lower() not in option_names and k != "streaming"
-        },
-        **options,
-    }
+    spellings = {name for k in options if (o := OPTIONS.find(k)) for name in o.spellings}
+    taken = {"streaming", *spellings, *map(folded, options)}
+    return {**{k: v for k, v in of_session.items() if folded(k) not in taken}, **options}
 
 
 def _spec_of(

@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from frazil.arrow.write.write_context import WriteContext
-from frazil.arrow.write.write_options import WriteOptions, meaningless
+from frazil.arrow.write.write_options import WriteOptions, meaningless, write_options
 from frazil.errors import FrazilError, InvalidInput, StorageError, ValidationError
 from frazil.spark.host.failures import failure
 from frazil.spark.host.settings import is_case_sensitive
@@ -52,7 +52,7 @@ def write(
     for nulls in required columns, NotInstalledError where workers are needed and lack this version
     of Frazil.
     """
-    options = options or WriteOptions()
+    options = options or write_options({})
     spark = df.sparkSession
     context = WriteContext.of(metadata, storage, options)
     assert context.settings is not None

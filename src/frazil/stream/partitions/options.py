@@ -56,28 +56,26 @@ class PartitionCommitOptions:
     `metastore_access`: the properties of a Hive catalog that tell who asks there.
     """
 
-    policies: tuple[str, ...] = ()
-    trigger: str = PROCESS_TIME
-    delay_ms: int = 0
-    zone: str = "UTC"
-    end_input: bool = False
-    success_file: str = "_SUCCESS"
-    custom: tuple[Callable[[Any], object], ...] = ()
-    policy_class: str | None = None
-    policy_parameters: tuple[str, ...] = ()
-    extractor_class: str | None = None
-    timestamp_pattern: str | None = None
-    timestamp_formatter: str | None = None
-    on_unparsable: str = "fail"
-    default_name: str = "__DEFAULT_PARTITION__"
-    watermark_column: str | None = None
-    watermark_delay_ms: int = 0
-    merge_target: int | None = None
-    metastore_uri: str | None = None
-    metastore_table: str | None = None
-    metastore_access: tuple[tuple[str, str], ...] = field(
-        default=(), repr=False
-    )  # a password among them
+    policies: tuple[str, ...]
+    trigger: str
+    delay_ms: int
+    zone: str
+    end_input: bool
+    success_file: str
+    custom: tuple[Callable[[Any], object], ...]
+    policy_class: str | None
+    policy_parameters: tuple[str, ...]
+    extractor_class: str | None
+    timestamp_pattern: str | None
+    timestamp_formatter: str | None
+    on_unparsable: str
+    default_name: str
+    watermark_column: str | None
+    watermark_delay_ms: int
+    merge_target: int | None
+    metastore_uri: str | None
+    metastore_table: str | None
+    metastore_access: tuple[tuple[str, str], ...] = field(repr=False)  # a password among them
 
     @property
     def enabled(self) -> bool:
@@ -114,31 +112,54 @@ _FILE_NAME = matching(r"(?!\.{1,2}$)[^/]+", "the name of a file", str, as_given=
 _PARAMETERS = ValueKind(
     lambda text: tuple(p for p in text.split(";") if p), "texts with ; between them"
 )
-_EXTRACTOR_KIND = Option(f"{_EXTRACTOR}kind", one_of("default", "custom"), None)
+_EXTRACTOR_KIND = Option(f"{_EXTRACTOR}kind", one_of("default", "custom"), None,
+    text="The time of a partition is found by Frazil, or by `partition.time-extractor.class`.", otherwise="as the class is given or not",
+    origin="Flink")  # fmt: skip
 OPTIONS = OptionTable("option of partition commit", (
-    Option(f"{_COMMIT}trigger", one_of(*TRIGGERS), PROCESS_TIME, "trigger"),
-    Option(f"{_COMMIT}delay", DURATION, 0, "delay_ms"),
-    Option(f"{_COMMIT}watermark-time-zone", _ZONE, "UTC", "zone"),
-    Option(f"{_COMMIT}success-file.name", _FILE_NAME, "_SUCCESS", "success_file"),
-    Option(f"{_COMMIT}end-input", BOOLEAN, False, "end_input"),
-    Option(f"{_COMMIT}policy.kind", _KINDS, (), "policies"),
-    Option(f"{_COMMIT}policy.class", _TEXT, None, "policy_class"),
-    Option(f"{_COMMIT}policy.class.parameters", _PARAMETERS, (), "policy_parameters"),
+    Option(f"{_COMMIT}policy.kind", _KINDS, (), "policies",
+        "These policies announce a partition, in this order and with commas between them, see [below](#what-policies).",
+        "there is no partition commit", origin="Flink"),
+    Option(f"{_COMMIT}trigger", one_of(*TRIGGERS), PROCESS_TIME, "trigger",
+        "This trigger decides when a partition is complete, see [below](#when-triggers).", origin="Flink"),
+    Option(f"{_COMMIT}delay", DURATION, 0, "delay_ms", "The trigger waits for this time.", origin="Flink"),
+    Option(f"{_COMMIT}end-input", BOOLEAN, False, "end_input",
+        "`true`: all remaining partitions are committed when bounded input ends.", origin="Frazil"),
+    Option(f"{_COMMIT}watermark-time-zone", _ZONE, "UTC", "zone", "Local times of partitions are in this zone.", origin="Flink"),
+    Option("watermark-column", _TEXT, None, "watermark_column",
+        "The watermark is the newest value of this column in the committed files.", "the watermark of the query", origin="Frazil"),
+    Option("watermark-delay", DURATION, 0, "watermark_delay_ms",
+        "The watermark of the column is earlier than its newest value by this time.", origin="Frazil"),
     _EXTRACTOR_KIND,
-    Option(f"{_EXTRACTOR}class", _TEXT, None, "extractor_class"),
-    Option(f"{_EXTRACTOR}timestamp-pattern", _TEXT, None, "timestamp_pattern"),
-    Option(f"{_EXTRACTOR}timestamp-formatter", _TEXT, None, "timestamp_formatter"),
-    Option(f"{_EXTRACTOR}on-unparsable", one_of("fail", "warn"), "fail", "on_unparsable"),
-    Option(f"{_COMMIT}metastore.uri", _TEXT, None, "metastore_uri"),
-    Option(f"{_COMMIT}metastore.table", _TEXT, None, "metastore_table"),
-    *(Option(f"{_COMMIT}metastore.{name}", ValueKind(str, "text"), None, secret=True) for name in ACCESS_PROPERTIES),
-    Option("partition.default-name", ValueKind(str, "text", as_given=True), "__DEFAULT_PARTITION__", "default_name"),
-    Option("watermark-column", _TEXT, None, "watermark_column"),
-    Option("watermark-delay", DURATION, 0, "watermark_delay_ms"),
-    Option("compaction.file-size", SIZE, None, "merge_target"),
+    Option(f"{_EXTRACTOR}class", _TEXT, None, "extractor_class",
+        "This callable (`module:callable`) finds the time of a partition, from its keys and values.", origin="Flink"),
+    Option(f"{_EXTRACTOR}timestamp-pattern", _TEXT, None, "timestamp_pattern",
+        "The time of a partition is this text, in which `$key` stands for the value of a key.", "the first value", origin="Flink"),
+    Option(f"{_EXTRACTOR}timestamp-formatter", _TEXT, None, "timestamp_formatter",
+        "The text has this form, a pattern of Java's DateTimeFormatter.", "`y-M-d[ H:m:s[.f]]`", origin="Flink"),
+    Option(f"{_EXTRACTOR}on-unparsable", one_of("fail", "warn"), "fail", "on_unparsable",
+        "This happens to a partition whose time cannot be determined: the batch fails, or a warning is logged and the partition is "
+        "never announced.", origin="Frazil"),
+    Option(f"{_COMMIT}success-file.name", _FILE_NAME, "_SUCCESS", "success_file",
+        "The policy success-file writes a file of this name.", origin="Flink"),
+    Option(f"{_COMMIT}policy.class", _TEXT, None, "policy_class",
+        "The policy custom calls this (`module:callable`, or a class with a method `commit`).", origin="Flink"),
+    Option(f"{_COMMIT}policy.class.parameters", _PARAMETERS, (), "policy_parameters",
+        "The class of the policy custom is made with these texts, which have `;` between them.", origin="Flink"),
+    Option("compaction.file-size", SIZE, None, "merge_target", "The policy merge makes files of about this size.",
+        "the table's target file size", origin="Flink"),
+    Option("partition.default-name", ValueKind(str, "text", as_given=True), "__DEFAULT_PARTITION__", "default_name",
+        "Functions get this text for a partition value that is null.", origin="Flink"),
+    Option(f"{_COMMIT}metastore.uri", _TEXT, None, "metastore_uri",
+        "The policy metastore adds partitions in the Hive Metastore at this address.", origin="Frazil"),
+    Option(f"{_COMMIT}metastore.table", _TEXT, None, "metastore_table",
+        "The policy metastore adds them to this table, as in `db.events`.", origin="Frazil"),
+    *(Option(f"{_COMMIT}metastore.{name}", ValueKind(str, "text"), None, secret=True, origin="Frazil",
+        text="With these properties of [Hive catalogs](options.md#hive-metastore) the policy asks that metastore.", otherwise="see there")
+      for name in ACCESS_PROPERTIES),
 ), _REFUSED)  # fmt: skip
 _AUTO_COMPACTION = OptionTable(
-    "option of partition commit", (Option("auto-compaction", BOOLEAN, False),)
+    "option of partition commit",
+    (Option("auto-compaction", BOOLEAN, False, text="Compaction by the policy merge."),),
 )
 
 
@@ -148,7 +169,7 @@ def is_partition_option(name: str) -> bool:
     """
     begins = folded(name).startswith(
         ("sink-partition-commit-", "partition-time-extractor-", "sink-rolling-policy-")
-    )
+    ) or name.lower().startswith("partition.")
     return begins or OPTIONS.knows(name) or _AUTO_COMPACTION.knows(name)
 
 

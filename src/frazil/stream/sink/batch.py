@@ -60,7 +60,7 @@ class StreamSink:
     table: LoadedTable
     name: str
     query_id: str
-    options: SinkOptions = field(default_factory=SinkOptions)
+    options: SinkOptions = field(default_factory=lambda: sink_options({}))
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     hooks: Sequence[BatchHook] = ()
     on_commit: OnCommit | None = None

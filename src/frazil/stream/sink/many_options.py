@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frazil.errors import InvalidInput, Unsupported
+from frazil.spec.options import folded
 from frazil.stream.sink.options import sink_options
 
 FAIL_BAD, SET_ASIDE_BAD = "fail", "set-aside"
@@ -57,7 +58,7 @@ def many_options(
             "on_bad_table='set-aside' and set_aside_table go together.",
             hint="Name the table of such rows: set_aside_table='db.rejected'.",
         )
-    if any(k.lower().replace("-", "_") == "merge_schema" for k in option_values):
+    if any(folded(k) == "merge-schema" for k in option_values):
         raise InvalidInput(
             "merge-schema of a stream into many tables is the argument evolve.",
             hint="evolve=True adds columns.",

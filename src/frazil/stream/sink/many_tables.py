@@ -210,7 +210,7 @@ class ManyTablesSink:
                 rejected.reason,
             )
         loaded = self._aside_table(parts) or self._made(parts, SET_ASIDE, as_asked=False)
-        options = SinkOptions(on_rewind=self.options.on_rewind)
+        options = sink_options({"on-rewind": self.options.on_rewind})
         sink = StreamSink(
             self.places.backend,
             loaded,

@@ -1,27 +1,28 @@
-"""Check the options of a streaming write before the query starts: write modes, keys, order, row
-kinds, rewinds, and the options of append.
+"""Define the options of a streaming write, and check them before the query starts: write modes,
+keys, order, row kinds, rewinds, and the options of append.
 
-Names are those of Flink and Spark (`write-mode`, `key-columns`, `upsert-strategy`, …); `_` may be
-written for `-`. Options that are not about the stream itself are passed on to the write, which
-checks them (`arrow.write.write_options`).
+Names are those of Flink and Spark (`write-mode`, `key-columns`, `upsert-strategy`, …). Options that
+are not about the stream itself are passed on to the write, which checks them
+(`arrow.write.write_options`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from frazil.arrow.deletes.write_deletes import check_equality_ids
-from frazil.arrow.write.write_options import Verb, write_options
+from frazil.arrow.write import write_options as write
+from frazil.arrow.write.write_options import Verb, is_write_option, write_options
 from frazil.commit.done_once import REWINDS
 from frazil.errors import InvalidInput, NoSuchRefError, Unsupported
+from frazil.spec.kinds import NAMES, POSITIVE, ValueKind, matching, one_of
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.options import Option, OptionTable, folded
 from frazil.spec.partitioning import field_of_other_column
 from frazil.spec.properties import UPSERT_ENABLED
 from frazil.spec.schema import Schema
-from frazil.stream.partitions.options import is_partition_option
 
 MODES = ("append", "overwrite", "complete", "upsert", "cdc")
 _VERBS: dict[str, Verb] = {
@@ -35,53 +36,95 @@ OP_COLUMNS = ("op", "_change_type", "row_kind")
 """Columns that are looked for, in this order, when cdc is not told which column holds the kind of a
 row.
 """
-_KEYED = ("key_columns", "order_column", "upsert_strategy")
-_OWN = (
-    "mode",
-    "write_mode",
-    "op_column",
-    "on_rewind",
-    "max_continuous_empty_commits",
-    "write_parallelism",
-    *_KEYED,
-)
-_FLINK = {
-    "upsert_enabled": "write-mode=upsert",
-    "overwrite_enabled": "write-mode=overwrite",
-    "equality_field_columns": "key-columns",
-    "flink.max_continuous_empty_commits": "max-continuous-empty-commits",
-    "uid_suffix": "nothing: queries are told apart by their ids",
-    "table_refresh_interval": "nothing: every batch loads the table",
-    "flink.manifests.location": "nothing: no manifest is written before the commit",
-    "range_distribution_statistics_type": "distribution-mode=range: Spark samples the rows of each batch",
-    "range_distribution_sort_key_base_weight": "distribution-mode=range: Spark samples the rows of each batch",
-}
-_FLINK_MAINTENANCE = "flink_maintenance."
+_KEYED = ("upsert", "cdc")
+_BY_KEY = "it has no keys"
+_SAMPLED = "use distribution-mode=range: Spark samples the rows of each batch"
+_PREPARED = "frazil.install(spark) before the stream starts, or t.write_stream(…), takes options of partition commit and upkeep"
 _FLINK_TASKS = {
-    "rewrite": "maintenance.rewrite", "expire_snapshots": "maintenance.expire", "delete_orphan_files": "maintenance.orphans",
-    "convert_equality_deletes": "maintenance.convert",
+    "rewrite": "maintenance.rewrite", "expire-snapshots": "maintenance.expire", "delete-orphan-files": "maintenance.orphans",
+    "convert-equality-deletes": "maintenance.convert",
 }  # fmt: skip
 _FLINK_TASK_OPTIONS = {  # by Flink's names; those that are not here have the same name, or none
     "enabled": "enabled",
-    "schedule.commit_count": "every-commits",
-    "schedule.data_file_count": "every-data-files",
-    "schedule.data_file_size": "every-data-file-size",
-    "schedule.interval_second": "every-interval, a duration such as '600 s'",
-    "max_snapshot_age_seconds": "max-snapshot-age, a duration such as '3 d'",
-    "min_age_seconds": "min-age, a duration such as '3 d'",
-    "retain_last": "retain-last",
-    "clean_expired_metadata": "clean-expired-metadata",
-    "partial_progress.enabled": "partial-progress.enabled",
-    "partial_progress.max_commits": "partial-progress.max-commits",
+    "schedule.commit-count": "every-commits",
+    "schedule.data-file-count": "every-data-files",
+    "schedule.data-file-size": "every-data-file-size",
+    "schedule.interval-second": "every-interval, a duration such as '600 s'",
+    "max-snapshot-age-seconds": "max-snapshot-age, a duration such as '3 d'",
+    "min-age-seconds": "min-age, a duration such as '3 d'",
+    "retain-last": "retain-last",
+    "clean-expired-metadata": "clean-expired-metadata",
+    "partial-progress.enabled": "partial-progress.enabled",
+    "partial-progress.max-commits": "partial-progress.max-commits",
     "location": "location",
-    "prefix_mismatch_mode": "prefix-mismatch-mode",
+    "prefix-mismatch-mode": "prefix-mismatch-mode",
 }
-_PARTITION_COMMIT = (
-    "sink.partition-commit.",
-    "partition.time-extractor.",
-    "partition.",
-    "maintenance.",
-)
+_FLINK_MAINTENANCE = {
+    "*rate-limit-seconds": "use maintenance.rate-limit, a duration such as '60 s'",
+    **{f"{task}.{word}": f"use {ours}.{option}"
+       for task, ours in _FLINK_TASKS.items() for word, option in _FLINK_TASK_OPTIONS.items()},
+    **{f"{task}.*": f"use the options {ours}.… (docs/maintenance.md)" for task, ours in _FLINK_TASKS.items()},
+    "lock*": "leave it out: a lease in the table keeps its owners apart (maintenance.lease-duration)",
+    "*": "use the options maintenance.<task>.… (docs/maintenance.md)",
+}  # fmt: skip
+
+
+def _mode(text: str) -> str:
+    if "-" in text:
+        raise InvalidInput("copy-on-write and merge-on-read are table properties")
+    return one_of(*MODES).read(text)
+
+
+_MODE = Option(
+    "write-mode", ValueKind(_mode, one_of(*MODES).description, choices=MODES), "append", "mode",
+    "A batch changes the table in this way, see above.",
+    "`append`; `complete` in output mode complete; `upsert` where the table property `write.upsert.enabled` is true and the keys are known "
+    "(identifier fields or `key-columns`; otherwise the query is refused)",
+    aliases=("mode",), origin="Frazil (Flink: `upsert-enabled`, `overwrite-enabled`)",
+)  # fmt: skip
+_KEYS = Option(
+    "key-columns", NAMES, (), "key_columns",
+    "Rows with the same values in these top-level columns are versions of one row: a list, or text with commas between the names. They are "
+    "matched by the session's case sensitivity, and have no float, double or nested type. Null is a key like any other.",
+    "the identifier fields", _KEYED, _BY_KEY, origin="Flink: equality field columns",
+)  # fmt: skip
+_TASKS = Option(
+    "write-parallelism", POSITIVE, None, "tasks",
+    "This many tasks write a batch, each an equal share of the rows (`distribution-mode=none`), in keyed modes all rows of its keys. In "
+    "keyed modes it may be combined with `distribution-mode=hash`: then one task writes each partition.",
+    "as `append` decides; in keyed modes as many as there are slots, more for large batches", origin="Flink",
+)  # fmt: skip
+OPTIONS = OptionTable("option of a streaming write", (
+    _MODE, _KEYS,
+    Option("order-column", matching("[^,]+", "the name of a column", str), None, "order_column",
+        "Of several rows of a batch with one key the one with the greatest value in this column is the last; of equal ones the later in "
+        "the frame, and null is the least. A later batch replaces an earlier one, whatever its values.",
+        "the order of rows in the frame; `_change_ordinal` of an Iceberg changelog", _KEYED, _BY_KEY, origin="Frazil"),
+    Option("op-column", matching("[^,]+", "the name of a column", str), None, "op_column",
+        "This column has the kinds of rows. It is stored only if the table has it, and so is the order column.",
+        "the first of `op`, `_change_type`, `row_kind`", ("cdc",), "its rows have no kinds", origin="Frazil"),
+    Option("upsert-strategy", one_of(*STRATEGIES), LOOKUP, "strategy",
+        "`lookup` finds the keys in the table and writes position deletes (version 2) or deletion vectors (version 3): reads stay fast, "
+        "and rows may move between partitions. `equality-deletes` writes the keys without looking for them: batches are cheapest, and "
+        "reads are slower until compaction; the columns of the partitioning must be among the keys.",
+        "", _KEYED, _BY_KEY, origin="Frazil (Flink always writes equality deletes)"),
+    Option("on-rewind", one_of(*REWINDS), "fail", "on_rewind",
+        "This is done when a batch comes before the last one committed, or is another one with its number, as after a checkpoint was "
+        "restored from a backup: the query fails, skips the batch with a warning, or rewrites it and goes on from there (while another "
+        "driver of the same query is still alive, rows are doubled).", origin="Frazil"),
+    Option("max-continuous-empty-commits", POSITIVE, 10, "max_empty",
+        "After this many batches in a row without rows, the mark is set without a snapshot.", origin="Flink"),
+    _TASKS,
+), {
+    "upsert-enabled": "use write-mode=upsert", "overwrite-enabled": "use write-mode=overwrite",
+    "equality-field-columns": "use key-columns", "flink.max-continuous-empty-commits": "use max-continuous-empty-commits",
+    "uid-suffix": "leave it out: queries are told apart by their ids",
+    "table-refresh-interval": "leave it out: every batch loads the table",
+    "flink.manifests.location": "leave it out: no manifest is written before the commit",
+    "range-distribution-statistics-type": _SAMPLED, "range-distribution-sort-key-base-weight": _SAMPLED,
+    **{f"flink-maintenance.{name}": reason for name, reason in _FLINK_MAINTENANCE.items()},
+    **dict.fromkeys(("sink.partition-commit.*", "partition.*", "maintenance.*"), _PREPARED),
+}, write.OPTIONS.listed)  # fmt: skip
 _NO_EFFECT = {  # of the options of a merge, those that equality deletes have no use for
     "isolation_level": "they read no rows, so nothing that others commit can contradict them",
     "validate_from_snapshot_id": "they read no rows, so nothing that others commit can contradict them",
@@ -99,14 +142,14 @@ class SinkOptions:
     as the write itself decides. `makes_branch`: in a table without snapshots, the branch is made.
     """
 
-    mode: str = "append"
-    key_columns: tuple[str, ...] = ()
-    order_column: str | None = None
-    op_column: str | None = None
-    strategy: str = LOOKUP
-    on_rewind: str = "fail"
-    max_empty: int = 10
-    write: Mapping[str, Any] = field(default_factory=dict)
+    mode: str
+    key_columns: tuple[str, ...]
+    order_column: str | None
+    op_column: str | None
+    strategy: str
+    on_rewind: str
+    max_empty: int
+    write: Mapping[str, Any]
     tasks: int | None = None
     makes_branch: bool = False
 
@@ -116,7 +159,7 @@ class SinkOptions:
 
     @property
     def keyed(self) -> bool:
-        return self.mode in ("upsert", "cdc")
+        return self.mode in _KEYED
 
 
 def sink_options(option_values: Mapping[str, Any], *, mode: str | None = None) -> SinkOptions:
@@ -126,77 +169,27 @@ def sink_options(option_values: Mapping[str, Any], *, mode: str | None = None) -
     Raises InvalidInput for values that are not valid and for options that contradict each other,
     and Unsupported for options of other engines that have no meaning here.
     """
-    own, rest = _parted(option_values)
-    modes = {
-        str(m).lower()
-        for m in (mode, own.pop("mode", None), own.pop("write_mode", None))
-        if m is not None
-    }
-    if len(modes) > 1:
-        raise InvalidInput(f"write-mode is given twice, as {' and as '.join(sorted(modes))}.")
-    chosen = modes.pop() if modes else "append"
-    if chosen not in MODES:
-        hint = (
-            "Spark's output mode is .outputMode(…); merge-on-read and copy-on-write are table properties."
-            if "-" in chosen
-            else None
-        )
-        raise InvalidInput(
-            f"write-mode must be one of {', '.join(MODES)}, not {chosen!r}.", hint=hint
-        )
-    options = SinkOptions(chosen, write=rest)
-    if "key_columns" in own:
-        options = replace(options, key_columns=_names("key-columns", own["key_columns"]))
-    if "order_column" in own:
-        options = replace(
-            options, order_column=_names("order-column", own["order_column"], single=True)[0]
-        )
-    if "op_column" in own:
-        options = replace(options, op_column=_names("op-column", own["op_column"], single=True)[0])
-    if "upsert_strategy" in own:
-        options = replace(
-            options, strategy=_choice("upsert-strategy", own["upsert_strategy"], STRATEGIES)
-        )
-    if "on_rewind" in own:
-        options = replace(options, on_rewind=_choice("on-rewind", own["on_rewind"], REWINDS))
-    if "max_continuous_empty_commits" in own:
-        options = replace(
-            options,
-            max_empty=_number("max-continuous-empty-commits", own["max_continuous_empty_commits"]),
-        )
-    if "write_parallelism" in own:
-        options = _spread(options, _number("write-parallelism", own["write_parallelism"]))
-    _check_mode(options, own)
+    rest = {k: v for k, v in option_values.items() if is_write_option(k) and not OPTIONS.find(k)}
+    own = {k: v for k, v in option_values.items() if k not in rest}
+    named = named_mode(own)
+    if mode is not None:
+        mode = _MODE.kind.parse(_MODE.name, mode)
+        if named not in (None, mode):
+            raise InvalidInput(f"write-mode is given twice, as {mode} and as {named}.")
+    chosen = mode or named or _MODE.default
+    values = {**OPTIONS.read(own, chosen), _MODE.name: chosen}
+    options = SinkOptions(write=rest, **OPTIONS.fields(values))
+    if _TASKS.name in values:
+        options = _spread(options)
+    _check_write(options)
     return options
-
-
-def _spread(options: SinkOptions, tasks: int) -> SinkOptions:
-    """Let so many tasks write a batch. Of rows that are written as they are, each task gets an
-    equal share, which a shuffle by partition or sort order would distribute anew. Raises
-    InvalidInput for options that ask for such a shuffle."""
-    if options.keyed:
-        return replace(options, tasks=tasks)
-    asked = write_options(options.write, options.verb)
-    for name in ("distribution_mode", "advisory_partition_size"):
-        if asked.asks_for(name) and getattr(asked, name) != "none":
-            text = f"Options 'write-parallelism' and {name.replace('_', '-')!r} both say how rows are distributed to tasks."
-            raise InvalidInput(text, hint="Give one of them.")
-    rest = {
-        k: v for k, v in options.write.items() if k.lower().replace("-", "_") != "distribution_mode"
-    }
-    return replace(options, tasks=tasks, write={**rest, "distribution-mode": "none"})
 
 
 def named_mode(option_values: Mapping[str, Any]) -> str | None:
     """Find the write mode that the options name; None if they leave the choice to the table."""
-    return next(
-        (
-            str(v).lower()
-            for k, v in option_values.items()
-            if k.lower().replace("-", "_") in ("write_mode", "mode") and v
-        ),
-        None,
-    )
+    own = {k: v for k, v in option_values.items() if OPTIONS.find(k) is _MODE}
+    mode: str | None = OPTIONS.read(own).get(_MODE.name)
+    return mode
 
 
 def mode_of_table(option_values: Mapping[str, Any], metadata: TableMetadata) -> str:
@@ -205,11 +198,7 @@ def mode_of_table(option_values: Mapping[str, Any], metadata: TableMetadata) -> 
     nor the options name the keys of an upsert."""
     if not UPSERT_ENABLED.of(metadata.properties):
         return "append"
-    keyed = any(
-        k.lower().replace("-", "_") == "key_columns" and v is not None
-        for k, v in option_values.items()
-    )
-    if not keyed and not metadata.schema().identifier_field_names():
+    if _KEYS.given(option_values) is None and not metadata.schema().identifier_field_names():
         raise InvalidInput(
             f"The table property {UPSERT_ENABLED.name} is true, and the table has no identifier fields, which would be the keys.",
             hint="Say write-mode=upsert with key-columns, or write-mode=append.",
@@ -218,79 +207,26 @@ def mode_of_table(option_values: Mapping[str, Any], metadata: TableMetadata) -> 
     return "upsert"
 
 
-def _parted(option_values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split options into the stream's own, by their Python names, and all others, as they are."""
-    own: dict[str, Any] = {}
-    rest: dict[str, Any] = {}
-    for key, value in option_values.items():
-        name = key.lower().replace("-", "_")
-        if instead := _FLINK.get(name) or _instead_of_maintenance(name):
-            raise Unsupported(
-                f"Option {key!r} of Flink is not an option here.", hint=f"Use {instead}."
-            )
-        if key.lower().startswith("partition.") and not is_partition_option(key):
-            raise InvalidInput(
-                f"Unknown option of partition commit: {key!r}.",
-                hint="docs/partition-commit.md lists them.",
-            )
-        if key.lower().startswith(_PARTITION_COMMIT):
-            hint = "frazil.install(spark) before the stream starts, or t.write_stream(…), takes options of partition commit and upkeep."
-            raise Unsupported(f"Option {key!r} is not supported here.", hint=hint)
-        if name not in _OWN:
-            _refuse_misspelled(key)
-            rest[key] = value
-        elif value is not None and own.setdefault(name, value) != value:
-            raise InvalidInput(f"Option {key!r} is given twice, as {own[name]!r} and as {value!r}.")
-    return own, rest
+def _spread(options: SinkOptions) -> SinkOptions:
+    """Let each task write an equal share of rows that are written as they are, which a shuffle by
+    partition or sort order would distribute anew. Raises InvalidInput for options that ask for such
+    a shuffle."""
+    if options.keyed:
+        return options
+    asked = write_options(options.write, options.verb)
+    for name in ("distribution_mode", "advisory_partition_size"):
+        if asked.asks_for(name) and getattr(asked, name) != "none":
+            text = f"Options 'write-parallelism' and {name.replace('_', '-')!r} both say how rows are distributed to tasks."
+            raise InvalidInput(text, hint="Give one of them.")
+    rest = {k: v for k, v in options.write.items() if folded(k) != "distribution-mode"}
+    return replace(options, write={**rest, "distribution-mode": "none"})
 
 
-def _refuse_misspelled(key: str) -> None:
-    """Raise InvalidInput for a name that is nearly one of the stream's own options (`writeMode`),
-    of which the write's options, that are checked later, know nothing."""
-    compact = re.sub(r"[-_.]", "", key.lower())
-    if (own := next((o for o in _OWN if o.replace("_", "") == compact), None)) is not None:
-        raise InvalidInput(
-            f"Unknown option of a streaming write: {key!r}. Did you mean {own.replace('_', '-')!r}?"
-        )
-
-
-def _instead_of_maintenance(name: str) -> str | None:
-    """Return what to write instead of Flink's options of maintenance, whatever comes after their
-    prefix; None for other options.
+def _check_write(options: SinkOptions) -> None:
+    """Check the options of the write itself. Raises InvalidInput for those that the mode has no use
+    for.
     """
-    if not name.startswith(_FLINK_MAINTENANCE):
-        return None
-    task, _, word = name.removeprefix(_FLINK_MAINTENANCE).partition(".")
-    if name.endswith(".rate_limit_seconds"):
-        return "maintenance.rate-limit, a duration such as '60 s'"
-    if task in _FLINK_TASKS:
-        same_option = _FLINK_TASK_OPTIONS.get(word)
-        return (
-            f"{_FLINK_TASKS[task]}.{same_option}"
-            if same_option
-            else f"the options {_FLINK_TASKS[task]}.… (docs/maintenance.md)"
-        )
-    if task.startswith("lock"):
-        return "nothing: a lease in the table keeps its owners apart (maintenance.lease-duration)"
-    return "the options maintenance.<task>.… (docs/maintenance.md)"
-
-
-def _check_mode(options: SinkOptions, own: Mapping[str, Any]) -> None:
-    """Raise InvalidInput for options that the mode has no use for."""
     mode = options.mode
-    if not options.keyed:
-        for name in _KEYED:
-            if name in own:
-                dashed = name.replace("_", "-")
-                raise InvalidInput(
-                    f"Option {dashed!r} means nothing in write-mode={mode}.",
-                    hint="write-mode: upsert or cdc.",
-                )
-    if mode != "cdc" and "op_column" in own:
-        raise InvalidInput(
-            f"Option 'op-column' means nothing in write-mode={mode}.",
-            hint="write-mode=cdc reads the kinds of rows.",
-        )
     checked = write_options(options.write, options.verb)
     if not options.keyed:
         if mode == "complete" and checked.overwrite_mode == "dynamic":
@@ -357,9 +293,7 @@ def check_branch(options: SinkOptions, metadata: TableMetadata) -> None:
 
     Raises NoSuchRefError, and InvalidInput for a tag.
     """
-    branch = next(
-        (v for k, v in options.write.items() if k.lower() == "branch" and v is not None), None
-    )
+    branch = write.OPTIONS.named("branch").given(options.write)
     if branch is None or (
         options.makes_branch and metadata.current_snapshot_id is None and not metadata.refs
     ):
@@ -423,42 +357,3 @@ def check_partitions(metadata: TableMetadata, spec_id: int, ids: Sequence[int]) 
             hint="upsert-strategy=lookup moves rows between partitions; or add the column to key-columns.",
             table=metadata.location,
         )
-
-
-# Values
-# ----------------------------------------------------------------------------------------------------------------------------------
-
-
-def _names(label: str, value: Any, single: bool = False) -> tuple[str, ...]:
-    parts = (
-        [p.strip() for p in value.split(",")]
-        if isinstance(value, str)
-        else list(value)
-        if isinstance(value, Sequence)
-        else [value]
-    )
-    if not parts or not all(isinstance(p, str) and p for p in parts) or (single and len(parts) > 1):
-        wanted = (
-            "the name of a column"
-            if single
-            else "a list of column names, or names with commas between them"
-        )
-        raise InvalidInput(f"{label} is {wanted}, not {value!r}.")
-    return tuple(parts)
-
-
-def _choice(label: str, value: Any, choices: Sequence[str]) -> str:
-    text = str(value).strip().lower()
-    if text not in choices:
-        raise InvalidInput(f"{label} must be one of {', '.join(choices)}, not {value!r}.")
-    return text
-
-
-def _number(label: str, value: Any) -> int:
-    try:
-        number = int(str(value))
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise InvalidInput(f"{label} must be a whole number above 0, not {value!r}.")
-    return number

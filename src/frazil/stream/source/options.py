@@ -1,5 +1,4 @@
-"""Parse the options of a streaming read: Flink's, Java's and Frazil's names, checked against each
-other.
+"""Define and check the options of a streaming read: Flink's, Java's and Frazil's.
 
 Options that contradict each other, have no effect or are unknown are refused by name, with a hint
 of what to write instead.
@@ -7,20 +6,29 @@ of what to write instead.
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from frazil.errors import InvalidInput, Unsupported
+from frazil.errors import InvalidInput
 from frazil.expr.nodes import Predicate
 from frazil.ops.reading import predicate_of
-from frazil.scan.options import split_options
-from frazil.scan.read_hints import VECTORIZATION, VECTORIZED, ReadHint, check_hints
+from frazil.scan.options import VECTORIZATION
 from frazil.scan.snapshot_ref import to_milliseconds
-from frazil.spec.kinds import DURATION
+from frazil.spec.kinds import (
+    BOOLEAN,
+    DURATION,
+    INTEGER,
+    NAMES,
+    NATURAL,
+    POSITIVE,
+    TEXT,
+    ValueKind,
+    one_of,
+    whole,
+)
+from frazil.spec.options import Option, OptionTable, folded
 from frazil.spec.snapshot import MAIN_BRANCH
 
 
@@ -47,70 +55,111 @@ _SKIPS = {
     "skip-delete": ("delete",),
     CHANGES: (),
 }
-_POLICIES = ("fail", "earliest", "latest")
-_START = ("start-snapshot-id", "start-snapshot-timestamp", "start-tag")
-_WORKERS = "table.exec.iceberg.worker-pool-size"
-_FLINK = (
-    "starting-strategy",
-    *_START,
-    "monitor-interval",
-    "max-planning-snapshot-count",
-    "max-allowed-planning-failures",
-    _WORKERS,
-)
-_ONLY_FLINKS = {
-    *_FLINK,
-    "watermark-column",
-    "watermark-column-time-unit",
-    "case-sensitive",
-    "streaming",
-    "split-lookback",
-    "split-file-open-cost",
-}
-"""Options by which a read is one of a Flink user. The jar has `branch` and `split-size`, too, and
-Frazil's own say nothing of it.
-"""
-_JAVA_SKIPS = {
-    "streaming-skip-overwrite-snapshots": "overwrite",
-    "streaming-skip-delete-snapshots": "delete",
-}
-_JAVA_LIMITS = ("streaming-max-files-per-micro-batch", "streaming-max-rows-per-micro-batch")
-_JAVA = ("stream-from-timestamp", *_JAVA_SKIPS, *_JAVA_LIMITS)
-_BYTES = "streaming-max-bytes-per-micro-batch"
-_SPLITS = {"split-size": "split-size", "lookback": "lookback", "split-lookback": "lookback", "file-open-cost": "file-open-cost",
-           "split-file-open-cost": "file-open-cost"}  # fmt: skip
-_HINTS = {
-    VECTORIZATION: VECTORIZED,
-    "locality": ReadHint(False, "the tasks of a Python source name no hosts"),
-}
-_OWN = (
-    "branch", _BYTES, "on-non-append", "on-expired", "on-rollback", "watermark-column", "watermark-column-time-unit", "order-by",
-    "selected-fields", "row-filter", "case-sensitive", "streaming",
-)  # fmt: skip
-KNOWN = (*_FLINK, *_JAVA, *_OWN, *_SPLITS, *_HINTS)
-_STREAMS_START = "a stream starts where starting-strategy says: use start-snapshot-id, start-tag or start-snapshot-timestamp"
-_REFUSED = {
-    "snapshot-id": _STREAMS_START, "tag": _STREAMS_START, "as-of-timestamp": _STREAMS_START, "versionasof": _STREAMS_START,
-    "timestampasof": _STREAMS_START, "start-timestamp": _STREAMS_START,
-    "end-snapshot-id": "a stream has no end; trigger(availableNow=True) reads up to the newest snapshot",
-    "end-tag": "a stream has no end; trigger(availableNow=True) reads up to the newest snapshot",
-    "end-timestamp": "a stream has no end; trigger(availableNow=True) reads up to the newest snapshot",
-    "limit": "a stream has no last row; use limit() of the frame in a batch read",
-    "async-micro-batch-planning-enabled": "batches are planned when they are wanted; leave it out",
-    "streaming-snapshot-polling-interval-ms": "use monitor-interval",
-    "async-queue-preload-file-limit": "batches are planned when they are wanted; leave it out",
-    "async-queue-preload-row-limit": "batches are planned when they are wanted; leave it out",
-    "include-column-stats": "statistics of files are not part of rows; leave it out",
-    "table.exec.iceberg.infer-source-parallelism": "tasks follow from split-size",
-    "table.exec.iceberg.infer-source-parallelism.max": "tasks follow from split-size",
-    "table.exec.iceberg.fetch-batch-record-count": "set spark.sql.parquet.columnarReaderBatchSize",
-    "table.exec.iceberg.split-assigner-type": "use order-by",
-    "table.exec.iceberg.expose-split-locality-info": "leave it out",
-}  # fmt: skip
 _UNITS = {
     "days": 86_400_000.0, "hours": 3_600_000.0, "minutes": 60_000.0, "seconds": 1000.0, "milliseconds": 1.0, "microseconds": 1e-3,
     "nanoseconds": 1e-6,
 }  # fmt: skip
+
+
+def _filter(given: Any) -> str | Predicate:
+    return given if isinstance(given, str) else predicate_of(given)
+
+
+_FILTER = ValueKind(_filter, "a condition, as text or as a predicate", as_given=True)
+_TIME = ValueKind(str, "milliseconds since 1970, or ISO text")
+_LOST = one_of("fail", "earliest", "latest")
+_STRATEGY = Option(
+    "starting-strategy", one_of(*FLINK_STRATEGIES), None, origin="Flink",
+    text="The stream starts there, see [below](#where-a-stream-starts).",
+    otherwise="`INCREMENTAL_FROM_LATEST_SNAPSHOT`; in scripts for Java's jar as in Java, see below",
+)  # fmt: skip
+_START_ID = Option("start-snapshot-id", INTEGER, None, "start_snapshot_id",
+    "The stream starts with this snapshot, if the strategy is `INCREMENTAL_FROM_SNAPSHOT_ID`.", origin="Flink")  # fmt: skip
+_START_TAG = Option("start-tag", TEXT, None, "start_tag",
+    "The stream starts with the snapshot of this tag, if the strategy is `INCREMENTAL_FROM_SNAPSHOT_ID`.", origin="Flink")  # fmt: skip
+_START_TIME = Option("start-snapshot-timestamp", _TIME, None,
+    text="The stream starts with the first snapshot at this time or later, if the strategy is `INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP`. "
+    "The time is a number of milliseconds since 1970, or ISO text.", origin="Flink")  # fmt: skip
+_JAVA_TIME = Option("stream-from-timestamp", _TIME, None,
+    text="The stream starts with the first snapshot at this time or later, and waits for it. If the history before that time has "
+    "expired, it starts with the oldest snapshot that is kept.", origin="Java")  # fmt: skip
+_SNAPSHOTS = Option("max-planning-snapshot-count", POSITIVE, None,
+    text="A batch takes at most this many snapshots, of any kind.", otherwise="no limit", origin="Flink")  # fmt: skip
+_FILES = Option("streaming-max-files-per-micro-batch", POSITIVE, None,
+    text="A batch takes at most this many files.", otherwise="no limit", origin="Java")  # fmt: skip
+_ROWS = Option("streaming-max-rows-per-micro-batch", POSITIVE, None,
+    text="A batch takes at most this many rows, but always one file.", otherwise="no limit", origin="Java")  # fmt: skip
+_BYTES = Option("streaming-max-bytes-per-micro-batch", POSITIVE, None,
+    text="A batch takes at most this many bytes, but always one file.", otherwise="no limit", origin="Frazil")  # fmt: skip
+_NON_APPEND = Option("on-non-append", one_of(*_SKIPS), None, otherwise="`fail`", origin="Frazil",
+    text="This is what the stream does at a snapshot that is not an append, see [below](#snapshots-that-are-not-appends).")  # fmt: skip
+_JAVA_SKIPS = {
+    Option(f"streaming-skip-{operation}-snapshots", BOOLEAN, False, origin="Java",
+        text=f"`true` is the same as `on-non-append=skip-{operation}`."): operation for operation in ("overwrite", "delete")
+}  # fmt: skip
+_ORDER = Option("order-by", one_of(SEQUENCE, WATERMARK), None,
+    text="Files of a batch are read in this order: by data sequence number, or by the lowest value of `watermark-column`.",
+    otherwise="as they are listed", origin="Frazil")  # fmt: skip
+_COLUMN = Option("watermark-column", TEXT, None, "watermark_column",
+    "Files are read in the order of the lowest value of this column (of type long or timestamp).", origin="Flink")  # fmt: skip
+_UNIT = Option("watermark-column-time-unit", one_of(*_UNITS), "microseconds", "watermark_unit",
+    "A watermark column of type long counts in this unit.", origin="Flink")  # fmt: skip
+_SPLIT = (
+    Option("split-size", POSITIVE, None, text="A task reads about this many bytes.",
+        otherwise="`read.split.target-size`, 128 MB", origin="Flink, Java"),
+    Option("lookback", POSITIVE, None, aliases=("split-lookback",),
+        text="While files are packed into tasks, this many tasks are kept open. More than one takes files out of their order, so the "
+        "option cannot be combined with `order-by` and `watermark-column`.", otherwise="1", origin="Flink, Java"),
+    Option("file-open-cost", NATURAL, None, aliases=("split-file-open-cost",),
+        text="When files are packed into tasks, each counts as at least this many bytes.",
+        otherwise="`read.split.open-file-cost`, 256 kB", origin="Flink, Java"),
+)  # fmt: skip
+_STARTS = "a stream starts where starting-strategy says: use start-snapshot-id, start-tag or start-snapshot-timestamp"
+_NO_END = "a stream has no end; trigger(availableNow=True) reads up to the newest snapshot"
+_PLANNED = "batches are planned when they are wanted; leave it out"
+OPTIONS = OptionTable("read option of streams", (
+    _STRATEGY, _START_ID, _START_TAG, _START_TIME, _JAVA_TIME,
+    Option("branch", TEXT, MAIN_BRANCH, "branch",
+        "The stream follows this branch, which is not a tag. It also starts in it (Flink starts in main).", origin="Flink, Java"),
+    Option("monitor-interval", DURATION, 60_000, "monitor_interval_ms",
+        "The catalog is asked for new snapshots once in this time at most, whatever the trigger: use "
+        '`trigger(processingTime="5 seconds")` with `monitor-interval=5s`.', origin="Flink"),
+    _SNAPSHOTS,
+    Option("table.exec.iceberg.worker-pool-size", POSITIVE, None, "workers",
+        "This many threads read manifests while a batch is planned.", "the number of cores, at least 2", origin="Flink"),
+    Option("max-allowed-planning-failures", whole(-1), 3, "max_failures",
+        "This many failures of planning in a row are retried; -1 stands for any number. A lost position, or a snapshot that may not be "
+        "read, is an error at once.", origin="Flink"),
+    _FILES, _ROWS, _BYTES, _NON_APPEND, *_JAVA_SKIPS,
+    Option("on-expired", _LOST, "fail", "on_expired",
+        "The stream goes on there when the snapshots that it has not read have expired: with `earliest` rows may come twice, with "
+        "`latest` rows are lost, see [below](#when-the-position-is-lost).", origin="Frazil"),
+    Option("on-rollback", _LOST, "fail", "on_rollback",
+        "The stream goes on there when the branch was rolled back or replaced.", origin="Frazil"),
+    _ORDER, _COLUMN, _UNIT,
+    Option("selected-fields", NAMES, ("*",), "selected_fields",
+        "Only these columns are read: a list, or text with commas between the names.", "all columns", origin="Frazil"),
+    Option("row-filter", _FILTER, None, "row_filter",
+        "Only rows for which this condition is true are read. It skips manifests, files and row groups.", "all rows", origin="Frazil"),
+    Option("case-sensitive", BOOLEAN, True, "case_sensitive",
+        "`true`: names of columns must have the same case.", "as the session says", origin="Flink"),
+    *_SPLIT, VECTORIZATION,
+    Option("locality", BOOLEAN, False, fixed=True, why="the tasks of a Python source name no hosts", origin="Java",
+        text="Tasks name no hosts, so `true` is refused."),
+    Option("streaming", BOOLEAN, True, fixed=True, why="this is a streaming read, and spark.read reads a batch", origin="Flink",
+        text="`false` is refused: use `spark.read`."),
+), {
+    **dict.fromkeys(("snapshot-id", "tag", "as-of-timestamp", "versionAsOf", "timestampAsOf", "start-timestamp"), _STARTS),
+    **dict.fromkeys(("end-snapshot-id", "end-tag", "end-timestamp"), _NO_END),
+    "limit": "a stream has no last row; use limit() of the frame in a batch read",
+    "async-micro-batch-planning-enabled": _PLANNED, "async-queue-preload-*": _PLANNED,
+    "streaming-snapshot-polling-interval-ms": "use monitor-interval",
+    "include-column-stats": "statistics of files are not part of rows; leave it out",
+    "table.exec.iceberg.infer-source-parallelism*": "tasks follow from split-size",
+    "table.exec.iceberg.fetch-batch-record-count": "set spark.sql.parquet.columnarReaderBatchSize",
+    "table.exec.iceberg.split-assigner-type": "use order-by",
+    "table.exec.iceberg.expose-split-locality-info": "leave it out",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -147,27 +196,27 @@ class StreamOptions:
     failures never end the query. `order`: that of a batch's files, None as listed. `workers`:
     threads that read manifests, None: as in batch reads."""
 
-    strategy: StartingStrategy = StartingStrategy.LATEST
-    start_snapshot_id: int | None = None
-    start_tag: str | None = None
-    start_timestamp_ms: int | None = None
-    branch: str = MAIN_BRANCH
-    monitor_interval_ms: int = 60_000
-    max_failures: int = 3
-    limits: Limits = Limits()
-    skips: tuple[str, ...] = ()
-    changes: bool = False
-    on_expired: str = "fail"
-    on_rollback: str = "fail"
-    order: str | None = None
-    watermark_column: str | None = None
-    watermark_unit: str = "microseconds"
-    selected_fields: tuple[str, ...] = ("*",)
-    row_filter: str | Predicate | None = None
-    case_sensitive: bool = True
-    zone: str = "UTC"
-    split: Mapping[str, str] = field(default_factory=dict, hash=False)
-    workers: int | None = None
+    strategy: StartingStrategy
+    start_snapshot_id: int | None
+    start_tag: str | None
+    start_timestamp_ms: int | None
+    branch: str
+    monitor_interval_ms: int
+    max_failures: int
+    limits: Limits
+    skips: tuple[str, ...]
+    changes: bool
+    on_expired: str
+    on_rollback: str
+    order: str | None
+    watermark_column: str | None
+    watermark_unit: str
+    selected_fields: tuple[str, ...]
+    row_filter: str | Predicate | None
+    case_sensitive: bool
+    zone: str
+    split: Mapping[str, str] = field(hash=False)
+    workers: int | None
 
     @property
     def lookback(self) -> int:
@@ -191,276 +240,123 @@ def stream_options(
     zone: str = "UTC",
     as_jar: bool = False,
 ) -> StreamOptions:
-    """Parse options by their names in any case, `_` for `-`. `changes` and `branch`: as the table's
-    name says (`db.t.changes`). `as_jar`: the read was asked for as scripts for Java's jar do, so
-    that without an option of Flink's it begins where the jar does.
+    """Parse options by their names in any spelling. `changes` and `branch`: as the table's name
+    says (`db.t.changes`). `as_jar`: the read was asked for as scripts for Java's jar do, so that
+    without an option of Flink's it begins where the jar does.
 
     Raises InvalidInput for options that are unknown, malformed or contradictory, Unsupported for
     those of batch reads.
     """
-    texts = _by_name(options)
-    _refuse_unknown(texts)
-    strategy = _strategy(texts, as_jar)
-    skips, with_changes = _non_append(texts, changes)
-    order, column = _order(texts, with_changes)
-    if branch is not None and texts.get("branch", branch) != branch:
+    values = OPTIONS.read(options)
+    if branch is not None and values.setdefault("branch", branch) != branch:
         raise InvalidInput(
-            f"The name of the table says branch {branch!r}, the option branch {texts['branch']!r}.",
+            f"The name of the table says branch {branch!r}, the option branch {values['branch']!r}.",
             hint="Give one of them.",
         )
-    if order is not None and (
-        lookback := next((k for k in ("lookback", "split-lookback") if k in texts), None)
-    ):
-        text = f"Read option {lookback!r} contradicts the order of files, in which they are packed into tasks."
-        raise InvalidInput(
-            text, hint=f"Leave it out, or {'watermark-column' if column else 'order-by'}."
-        )
-    splits = {_SPLITS[k]: v for k, v in texts.items() if k in _SPLITS}
-    split_options(
-        {}, splits
-    )  # so that sizes that are not valid are refused before the query starts
-    names = texts.get("selected-fields")
+    flinks = any(_only_flinks(key) for key, value in options.items() if value is not None)
+    skips, with_changes = _non_append(values, changes)
+    time = values.get(_START_TIME.name, values.get(_JAVA_TIME.name))
     return StreamOptions(
-        strategy,
-        _number(texts, "start-snapshot-id", low=None),
-        texts.get("start-tag"),
-        _time(texts, zone),
-        branch or texts.get("branch", MAIN_BRANCH),
-        DURATION.parse(
-            "monitor-interval", texts.get("monitor-interval", "60s"), option="monitor-interval"
-        ),
-        _failures(texts),
-        _limits(texts),
-        skips,
-        with_changes,
-        _one_of(texts, "on-expired"),
-        _one_of(texts, "on-rollback"),
-        order,
-        column,
-        _unit(texts, column),
-        ("*",) if names is None else _names(names),
-        _filter(options, texts),
-        _flag(texts, "case-sensitive", case_sensitive),
-        zone,
-        splits,
-        _number(texts, _WORKERS),
+        strategy=_strategy(values, as_jar and not flinks),
+        start_timestamp_ms=None if time is None else to_milliseconds(time, zone),
+        limits=Limits(*(o.of(values) for o in (_FILES, _ROWS, _BYTES, _SNAPSHOTS))),
+        skips=skips,
+        changes=with_changes,
+        order=_order(values, with_changes),
+        zone=zone,
+        split={o.name: str(values[o.name]) for o in _SPLIT if o.name in values},
+        **OPTIONS.fields({"case-sensitive": case_sensitive, **values}),
     )
 
 
-def _by_name(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return options by their names in lower case with dashes. Raises InvalidInput for one that is
-    given twice with different values.
+def _only_flinks(key: str) -> bool:
+    """Tell whether an option, or this spelling of one, is Flink's alone, so that the caller is a
+    user of Flink.
     """
-    texts: dict[str, str] = {}
-    for key, value in options.items():
-        name = str(key).lower().replace("_", "-")
-        if value is None:
-            continue
-        text = (
-            str(value).lower()
-            if isinstance(value, bool)
-            else _joined(value)
-            if isinstance(value, list | tuple)
-            else str(value)
-        )
-        if texts.setdefault(name, text) != text:
-            raise InvalidInput(
-                f"Read option {name!r} is given twice, as {texts[name]!r} and as {text!r}."
-            )
-    for name_a, name_b in (
-        ("lookback", "split-lookback"),
-        ("file-open-cost", "split-file-open-cost"),
-    ):
-        if name_a in texts and name_b in texts:
-            raise InvalidInput(
-                f"Read options {name_a!r} and {name_b!r} are two names of one thing.",
-                hint="Give one of them.",
-            )
-    return texts
+    return OPTIONS.named(key).origin == "Flink" or folded(key) in (
+        "split-lookback",
+        "split-file-open-cost",
+    )
 
 
-def _joined(names: list[Any] | tuple[Any, ...]) -> str:
-    return ",".join(str(n) for n in names)
-
-
-def _refuse_unknown(texts: Mapping[str, str]) -> None:
-    for key in texts:
-        if reason := _REFUSED.get(key):
-            raise Unsupported(f"Read option {key!r} is not for streams: {reason}.")
-        if key not in KNOWN:
-            similar = difflib.get_close_matches(key, KNOWN, 1, 0.8)
-            suggestion = f" Did you mean {similar[0]!r}?" if similar else ""
-            raise InvalidInput(
-                f"Unknown option of a streaming read: {key!r}.{suggestion}",
-                hint=f"Known: {', '.join(sorted(KNOWN))}.",
-            )
-    check_hints(texts, _HINTS)
-    if not _flag(texts, "streaming", True):
-        raise InvalidInput(
-            "Read option 'streaming' is false, but this is a streaming read.",
-            hint="Use spark.read for a batch read.",
-        )
-
-
-def _strategy(texts: Mapping[str, str], as_jar: bool) -> StartingStrategy:
+def _strategy(values: Mapping[str, Any], as_jar: bool) -> StartingStrategy:
     """Choose the strategy and refuse options that belong to another one. Without a choice, Flink
     begins at the latest snapshot, and Java at the first one."""
-    if "stream-from-timestamp" in texts:
-        for key in ("starting-strategy", *_START):
-            if key in texts:
-                text = f"Read options 'stream-from-timestamp' and {key!r} both say where the stream starts."
-                raise InvalidInput(text, hint="Give one of them.")
+    starts = [o.name for o in (_START_ID, _START_TAG, _START_TIME) if o.name in values]
+    strategy: StartingStrategy | None = _STRATEGY.of(values)
+    if _JAVA_TIME.name in values:
+        for key in (*([_STRATEGY.name] if strategy else []), *starts):
+            text = f"Read options {_JAVA_TIME.name!r} and {key!r} both say where the stream starts."
+            raise InvalidInput(text, hint="Give one of them.")
         return StartingStrategy.JAVA_TIMESTAMP
-    named = texts.get("starting-strategy")
-    if named is None:
-        if early := [k for k in _START if k in texts]:
-            kind = "TIMESTAMP" if early[0].endswith("timestamp") else "ID"
-            text = f"Read option {early[0]!r} needs a starting-strategy that uses it."
-            raise InvalidInput(
-                text, hint=f"Set starting-strategy=INCREMENTAL_FROM_SNAPSHOT_{kind} as well."
-            )
-        return (
-            StartingStrategy.EARLIEST
-            if as_jar and not _ONLY_FLINKS & texts.keys()
-            else StartingStrategy.LATEST
-        )
-    strategy = next((s for s in FLINK_STRATEGIES if s.value == named.strip().upper()), None)
     if strategy is None:
-        raise InvalidInput(
-            f"Unknown starting-strategy {named!r}.", hint=f"Known: {', '.join(FLINK_STRATEGIES)}."
-        )
+        if starts:
+            kind = "TIMESTAMP" if starts[0] == _START_TIME.name else "ID"
+            raise InvalidInput(
+                f"{OPTIONS.label(starts[0])} needs a starting-strategy that uses it.",
+                hint=f"Set starting-strategy=INCREMENTAL_FROM_SNAPSHOT_{kind} as well.",
+            )
+        return StartingStrategy.EARLIEST if as_jar else StartingStrategy.LATEST
     wanted = {
-        StartingStrategy.SNAPSHOT_ID: ("start-snapshot-id", "start-tag"),
-        StartingStrategy.SNAPSHOT_TIMESTAMP: (_START[1],),
+        StartingStrategy.SNAPSHOT_ID: (_START_ID.name, _START_TAG.name),
+        StartingStrategy.SNAPSHOT_TIMESTAMP: (_START_TIME.name,),
     }.get(strategy, ())
-    for key in _START:
-        if key in texts and key not in wanted:
-            text = f"Read option {key!r} means nothing to starting-strategy={strategy.value}."
-            raise InvalidInput(text, hint="Leave it out, or choose the strategy that uses it.")
-    if wanted and sum(k in texts for k in wanted) != 1:
+    if others := [key for key in starts if key not in wanted]:
+        raise InvalidInput(
+            f"{OPTIONS.label(others[0])} means nothing to starting-strategy={strategy}.",
+            hint="Leave it out, or choose the strategy that uses it.",
+        )
+    if wanted and len(starts) != 1:
         each = " or ".join(wanted)
         raise InvalidInput(
-            f"starting-strategy={strategy.value} needs {each}{', and not both' if len(wanted) > 1 else ''}."
+            f"starting-strategy={strategy} needs {each}{', and not both' if len(wanted) > 1 else ''}."
         )
     return strategy
 
 
-def _non_append(texts: Mapping[str, str], changes: bool) -> tuple[tuple[str, ...], bool]:
+def _non_append(values: Mapping[str, Any], changes: bool) -> tuple[tuple[str, ...], bool]:
     """Return the operations to pass over, and whether rows are returned with their change type."""
-    policy = texts.get("on-non-append")
-    java = [k for k in _JAVA_SKIPS if k in texts]
+    policy = _NON_APPEND.of(values)
+    java = [o for o in _JAVA_SKIPS if o.name in values]
     if policy is not None and java:
-        text = f"Read options 'on-non-append' and {java[0]!r} both say what becomes of snapshots that are not appends."
+        name = java[0].name
         raise InvalidInput(
-            text,
-            hint=f"Give one of them; {java[0]}=true is on-non-append=skip-{_JAVA_SKIPS[java[0]]}.",
+            f"Read options 'on-non-append' and {name!r} both say what becomes of snapshots that are not appends.",
+            hint=f"Give one of them; {name}=true is on-non-append=skip-{_JAVA_SKIPS[java[0]]}.",
         )
-    if policy is not None and policy.lower() not in _SKIPS:
-        raise InvalidInput(f"Read option 'on-non-append' is {', '.join(_SKIPS)}, not {policy!r}.")
     if changes and (java or policy not in (None, CHANGES)):
-        text = f"Read option {java[0] if java else 'on-non-append'!r} contradicts the table's name, which asks for its changes."
-        raise InvalidInput(text, hint="Leave it out, or load the table itself.")
+        name = java[0].name if java else _NON_APPEND.name
+        raise InvalidInput(
+            f"{OPTIONS.label(name)} contradicts the table's name, which asks for its changes.",
+            hint="Leave it out, or load the table itself.",
+        )
     if policy is not None:
-        return _SKIPS[policy.lower()], changes or policy.lower() == CHANGES
-    return tuple(_JAVA_SKIPS[k] for k in java if _flag(texts, k, False)), changes
+        return _SKIPS[policy], changes or policy == CHANGES
+    return tuple(operation for o, operation in _JAVA_SKIPS.items() if o.of(values)), changes
 
 
-def _order(texts: Mapping[str, str], changes: bool) -> tuple[str | None, str | None]:
-    order, column = texts.get("order-by"), texts.get("watermark-column")
-    if order is not None and order.lower() not in (SEQUENCE, WATERMARK):
-        raise InvalidInput(f"Read option 'order-by' is {SEQUENCE} or {WATERMARK}, not {order!r}.")
-    if order is not None and order.lower() == WATERMARK and column is None:
+def _order(values: Mapping[str, Any], changes: bool) -> str | None:
+    """Return by what files are ordered, None as listed."""
+    order, column = _ORDER.of(values), _COLUMN.of(values)
+    if order == WATERMARK and column is None:
         raise InvalidInput(
             "order-by=watermark needs watermark-column.",
             hint="Name the column by whose lowest values files are ordered.",
         )
-    if order is not None and order.lower() == SEQUENCE and column is not None:
+    if order == SEQUENCE and column is not None:
         text = "order-by=sequence and watermark-column contradict each other: that column orders files."
         raise InvalidInput(text, hint="Leave one of them out.")
-    if changes and (order is not None or column is not None):
-        key = "order-by" if order is not None else "watermark-column"
+    if _UNIT.name in values and column is None:
+        raise InvalidInput(f"{OPTIONS.label(_UNIT.name)} needs watermark-column.")
+    ordering = [o.name for o in (_ORDER, _COLUMN) if o.name in values]
+    if changes and ordering:
         raise InvalidInput(
-            f"Read option {key!r} means nothing to changes, which come in the order of snapshots.",
+            f"{OPTIONS.label(ordering[0])} means nothing to changes, which come in the order of snapshots.",
             hint="Leave it out.",
         )
-    return (
-        WATERMARK if column is not None else order.lower() if order is not None else None
-    ), column
-
-
-def _unit(texts: Mapping[str, str], column: str | None) -> str:
-    unit = texts.get("watermark-column-time-unit")
-    if unit is not None and column is None:
-        raise InvalidInput("Read option 'watermark-column-time-unit' needs watermark-column.")
-    if unit is not None and unit.lower() not in _UNITS:
+    if ordering and "lookback" in values:
         raise InvalidInput(
-            f"Read option 'watermark-column-time-unit' is one of {', '.join(_UNITS)}, not {unit!r}."
+            "Read option 'lookback' contradicts the order of files, in which they are packed into tasks.",
+            hint=f"Leave it out, or {ordering[-1]}.",
         )
-    return (unit or "microseconds").lower()
-
-
-def _limits(texts: Mapping[str, str]) -> Limits:
-    files, rows = (_number(texts, k) for k in _JAVA_LIMITS)
-    return Limits(
-        files, rows, _number(texts, _BYTES), _number(texts, "max-planning-snapshot-count")
-    )
-
-
-def _failures(texts: Mapping[str, str]) -> int:
-    number = _number(texts, "max-allowed-planning-failures", low=-1)
-    return 3 if number is None else number
-
-
-def _time(texts: Mapping[str, str], zone: str) -> int | None:
-    key = next(
-        (k for k in ("start-snapshot-timestamp", "stream-from-timestamp") if k in texts), None
-    )
-    return None if key is None else to_milliseconds(texts[key], zone)
-
-
-def _one_of(texts: Mapping[str, str], key: str) -> str:
-    text = texts.get(key, "fail").lower()
-    if text not in _POLICIES:
-        raise InvalidInput(f"Read option {key!r} is {', '.join(_POLICIES)}, not {texts[key]!r}.")
-    return text
-
-
-def _number(texts: Mapping[str, str], key: str, low: int | None = 1) -> int | None:
-    if (text := texts.get(key)) is None:
-        return None
-    digits = text.strip()
-    if re.fullmatch(r"[+-]?[0-9]+", digits) is None or (low is not None and int(digits) < low):
-        raise InvalidInput(
-            f"Read option {key!r} is a whole number{'' if low is None else f' of at least {low}'}, not {text!r}."
-        )
-    return int(digits)
-
-
-def _flag(texts: Mapping[str, str], key: str, otherwise: bool) -> bool:
-    text = texts.get(key, str(otherwise)).strip().lower()
-    if text not in ("true", "false"):
-        raise InvalidInput(f"Read option {key!r} is true or false, not {texts[key]!r}.")
-    return text == "true"
-
-
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(n.strip() for n in text.split(",") if n.strip())
-    if not names:
-        raise InvalidInput(
-            "Read option 'selected_fields' names no column.",
-            hint="selected_fields=id,name reads these two.",
-        )
-    return names
-
-
-def _filter(options: Mapping[str, Any], texts: Mapping[str, str]) -> str | Predicate | None:
-    """Return the filter as it was given: text, or an expression of Python. Raises InvalidInput for
-    a Spark Column.
-    """
-    values = (v for k, v in options.items() if str(k).lower().replace("_", "-") == "row-filter")
-    condition = next((v for v in values if v is not None), None)
-    return (
-        texts.get("row-filter")
-        if condition is None or isinstance(condition, str)
-        else predicate_of(condition)
-    )
+    return WATERMARK if column is not None else order

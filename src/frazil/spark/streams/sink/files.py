@@ -19,20 +19,22 @@ from frazil.spark.host import jvm
 from frazil.spark.streams.checkpoints import digest_of_batch
 from frazil.spark.streams.sink.files_query import FilesStreamWriter
 from frazil.spark.streams.sink.partition_commits import batch_watermark, require_watermark
+from frazil.spec.kinds import NAME, NATURAL, one_of
+from frazil.spec.options import Option, OptionTable
+from frazil.stream.partitions import options as partition_commit
 from frazil.stream.partitions.directories import announce, folder, publish
-from frazil.stream.partitions.options import (
-    PartitionCommitOptions,
-    is_partition_option,
-    partition_commit_options,
-)
+from frazil.stream.partitions.options import PartitionCommitOptions
 from frazil.stream.partitions.zones import zone_of
 
-_WRITER_OPTIONS = {
-    "compression": "compression",
-    "compression-codec": "compression",
-    "max-records-per-file": "maxRecordsPerFile",
-}
-_REWIND = "on-rewind"
+_REWIND = Option("on-rewind", one_of("fail", "skip"), "fail",
+    text="This is done with a batch that comes before the last one published: the query fails, or skips it.")  # fmt: skip
+OPTIONS = OptionTable("option of write_stream_files", (
+    Option("compression", NAME, None, "compression", "Files are compressed with this codec.",
+        "the session's `spark.sql.parquet.compression.codec`, snappy", aliases=("compression-codec",)),
+    Option("max-records-per-file", NATURAL, None, "maxRecordsPerFile", "A file has at most this many rows; 0 stands for no limit.",
+        "the session's `spark.sql.files.maxRecordsPerFile`, no limit"),
+    _REWIND,
+), families=partition_commit.OPTIONS.listed)  # fmt: skip
 _TIMESTAMPS = ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
 
 
@@ -70,31 +72,15 @@ def write_stream_files(
             "write_stream_files takes a streaming frame.",
             hint="frame.write.partitionBy(…).parquet(path) writes others.",
         )
-    of_writer = {k: v for k, v in options.items() if k.replace("_", "-").lower() in _WRITER_OPTIONS}
-    rewind = {k: v for k, v in options.items() if k.replace("_", "-").lower() == _REWIND}
-    on_rewind = str(next(iter(rewind.values()), "fail")).lower()
-    if on_rewind not in ("fail", "skip"):
-        raise InvalidInput(f"on-rewind is fail or skip, not {on_rewind!r}.", option=_REWIND)
-    others = {k: v for k, v in options.items() if k not in of_writer and k not in rewind}
-    if unknown := [k for k in others if not is_partition_option(k)]:
-        hint = (
-            "Options are compression, max-records-per-file, on-rewind and those of partition commit "
-            "(sink.partition-commit.policy.kind, …); docs/partition-commit.md lists them."
-        )
-        raise InvalidInput(
-            f"Unknown option of write_stream_files: {unknown[0]}.", hint=hint, option=unknown[0]
-        )
-    chosen = partition_commit_options(others, policies)
+    others = {k: v for k, v in options.items() if partition_commit.is_partition_option(k)}
+    values = OPTIONS.read({k: v for k, v in options.items() if k not in others})
+    chosen = partition_commit.partition_commit_options(others, policies)
     place = folder.folder_at(path, _columns(frame, partition_by))
     _check_watermark(frame, chosen, place.columns)
     commit = announce.FolderCommit(place, chosen)
     commit.check()
-    batches = _FolderBatches(
-        frame,
-        commit,
-        {_WRITER_OPTIONS[k.replace("_", "-").lower()]: v for k, v in of_writer.items()},
-        on_rewind,
-    )
+    of_writer = {o.field: values[o.name] for o in OPTIONS.options if o.field and o.name in values}
+    batches = _FolderBatches(frame, commit, of_writer, _REWIND.of(values))
     return FilesStreamWriter(frame, commit, batches).foreachBatch(batches.write)
 
 
