@@ -15,10 +15,11 @@ from frazil.dropin.catalogs import register
 from frazil.dropin.hooks import hook_classes, mark
 from frazil.dropin.sql import take_statements
 from frazil.errors import InvalidInput
+from frazil.ops.session import Session
 from frazil.spark.host import session
 
 
-def install(spark: Any) -> Any:
+def install(spark: Session) -> Any:
     """Prepare a running session, classic or Connect, for Iceberg tables and return it. Calling it
     again changes nothing.
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from frazil.catalog.configuration import DEFAULT_CATALOG, SPARK_PREFIX, configured_names
+from frazil.ops.session import Session
 from frazil.spark.catalog.catalog import ServedCatalog
 from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.fall_back import fall_back
@@ -43,7 +44,7 @@ class _Registered:
         self.default: tuple[Any, Served] | None = None
 
 
-def register(spark: Any) -> dict[str, Served]:
+def register(spark: Session) -> dict[str, Served]:
     """Make the catalogs of a session known to Spark, as far as they are new or configured in
     another way than before, and return those that Frazil serves. On Spark Connect nothing is done;
     where Spark's inside has changed, SQL does not reach Frazil's tables, and a warning says so
@@ -73,13 +74,13 @@ def register(spark: Any) -> dict[str, Served]:
     return {name: served for name, (_, served) in registered.served.items()}
 
 
-def forget_plans(spark: Any) -> None:
+def forget_plans(spark: Session) -> None:
     """Let go of the plans that a statement of this thread was given, after it was analysed."""
     if not registered_in(spark).failed:
         catalog_types(spark).forget_plans()
 
 
-def put_served(spark: Any, served: Served) -> None:
+def put_served(spark: Session, served: Served) -> None:
     """Make a catalog known to a session by its name."""
     types = catalog_types(spark)
     prefix = served.prefix
@@ -88,17 +89,17 @@ def put_served(spark: Any, served: Served) -> None:
     )
 
 
-def registered_in(spark: Any) -> _Registered:
+def registered_in(spark: Session) -> _Registered:
     """Return what is remembered of a session."""
     return _REGISTERED.setdefault(spark, _Registered())
 
 
-def served_catalogs(spark: Any) -> dict[str, Served]:
+def served_catalogs(spark: Session) -> dict[str, Served]:
     """Return the catalogs that Frazil serves in a session, by name."""
     return {name: served for name, (_, served) in registered_in(spark).served.items()}
 
 
-def _register(spark: Any, registered: _Registered) -> None:
+def _register(spark: Session, registered: _Registered) -> None:
     wanted = _wanted(spark)
     _tell_of_spark_catalog(spark, registered)
     for name in set(registered.served) - set(wanted):
@@ -112,7 +113,7 @@ def _register(spark: Any, registered: _Registered) -> None:
         registered.served[name] = (state, served)
 
 
-def _tell_of_spark_catalog(spark: Any, registered: _Registered) -> None:
+def _tell_of_spark_catalog(spark: Session, registered: _Registered) -> None:
     """Warn once of a session whose own catalog is set to a class of Iceberg's that is not there:
     Frazil does not take its place, and Spark fails where it looks for the class."""
     jvm_class = session_catalogs(spark).get(SPARK_PREFIX + SESSION_CATALOG)
@@ -131,7 +132,7 @@ def _same(catalog: Catalog) -> Catalog:
     return catalog
 
 
-def _wanted(spark: Any) -> dict[str, tuple[Any, Callable[[], Catalog]]]:
+def _wanted(spark: Session) -> dict[str, tuple[Any, Callable[[], Catalog]]]:
     """Return, by name, what a catalog is made of, and how it is loaded. Names whose JVM class can
     be loaded are the jar's.
     """

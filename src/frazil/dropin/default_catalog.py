@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Any
 
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, home
 from frazil.catalog.names import IN_SQL, identifier_parts, without_blanks
 from frazil.dropin.catalogs import put_served, registered_in
 from frazil.errors import FrazilError, InvalidInput
+from frazil.ops.session import Session
 from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
@@ -36,7 +36,7 @@ _OF_NAMESPACE = re.compile(
 )
 
 
-def default_is_there(spark: Any) -> bool:
+def default_is_there(spark: Session) -> bool:
     """Tell whether the default catalog is configured or exists, since looking for a table must not
     create it.
     """
@@ -45,7 +45,7 @@ def default_is_there(spark: Any) -> bool:
     return DEFAULT_CATALOG in configured_names(session_catalogs(spark))
 
 
-def serve_default(spark: Any, text: str) -> None:
+def serve_default(spark: Session, text: str) -> None:
     """Make the default catalog known for a statement that names it, and forget it for others. Does
     nothing on Spark Connect.
     """
@@ -59,7 +59,7 @@ def serve_default(spark: Any, text: str) -> None:
         )
 
 
-def _serve(spark: Any, text: str) -> None:
+def _serve(spark: Session, text: str) -> None:
     registered = registered_in(spark)
     wanted = _wanted(spark, text) if default_is_there(spark) else set()
     if not wanted and not registered.passing:
@@ -79,7 +79,7 @@ def _serve(spark: Any, text: str) -> None:
         registered.passing.add(name)
 
 
-def _wanted(spark: Any, text: str) -> set[str]:
+def _wanted(spark: Session, text: str) -> set[str]:
     """Return the names in a text under which the default catalog has to be known: its own, and
     those of its namespaces.
     """
@@ -105,7 +105,7 @@ def _wanted(spark: Any, text: str) -> set[str]:
     return wanted
 
 
-def _has_namespace(spark: Any, name: str) -> bool:
+def _has_namespace(spark: Session, name: str) -> bool:
     try:
         return _default(spark).namespace_exists((name,))
     except FrazilError:
@@ -116,7 +116,7 @@ def _catalog_of(served: Served) -> Catalog:
     return served.catalog
 
 
-def _default(spark: Any) -> Served:
+def _default(spark: Session) -> Served:
     """Return the default catalog; one for each place that it is in."""
     registered = registered_in(spark)
     state = (str(home()), registered.mark, id(loaded_catalogs().get(DEFAULT_CATALOG)))

@@ -16,23 +16,24 @@ from frazil.dropin.stream_writer import IcebergStreamWriter
 from frazil.dropin.streams import IcebergStreamReader
 from frazil.dropin.writer import IcebergWriter
 from frazil.dropin.writer_v2 import IcebergWriterV2
+from frazil.ops.session import Session
 
 _MARK = "spark.frazil.installed"
 _HOOKED = "_frazil_hooked"
 
 
-def mark(spark: Any) -> None:
+def mark(spark: Session) -> None:
     """Mark a session as prepared."""
     spark.conf.set(_MARK, "true")
 
 
-def is_prepared(spark: Any) -> bool:
+def is_prepared(spark: Session) -> bool:
     """Return whether a session was prepared. The mark is a setting of the session: all Python
     handles of the session share it, a new session does not have it."""
     return str(spark.conf.get(_MARK, "false")) == "true"
 
 
-def hook_classes(spark: Any) -> None:
+def hook_classes(spark: Session) -> None:
     """Hook the classes of a session (classic and Connect have different ones), once per process."""
     session_class = type(spark)
     if _HOOKED in session_class.__dict__:
@@ -55,7 +56,7 @@ def hook_classes(spark: Any) -> None:
     setattr(session_class, _HOOKED, True)
 
 
-def _prepared(spark: Any) -> Any:
+def _prepared(spark: Session) -> Any:
     """Prepare a session that a prepared session has made."""
     mark(spark)
     register(spark)

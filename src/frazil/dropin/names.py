@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from frazil.catalog import load_backend
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, home
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.dropin.catalogs import register, served_catalogs
 from frazil.errors import FrazilError, InvalidInput, NoSuchTableError, NotFound
+from frazil.ops.session import Session
 from frazil.spark.door.read_target import locate, read_request
 from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.jvm import class_is_loaded
@@ -21,7 +21,7 @@ _PREFIX = "spark.sql.catalog."
 _NO_PLACE = ("SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "UNSUPPORTED_FEATURE.TABLE_OPERATION")
 
 
-def catalog_of(spark: Any, name: str) -> str | None:
+def catalog_of(spark: Session, name: str) -> str | None:
     """Return the Frazil catalog that a name begins with, else None; None also for what is no
     identifier, which Spark reports.
     """
@@ -32,7 +32,7 @@ def catalog_of(spark: Any, name: str) -> str | None:
     return first if rest and is_catalog(spark, first, len(rest) > 1) else None
 
 
-def is_catalog(spark: Any, name: str, default: bool = True) -> bool:
+def is_catalog(spark: Session, name: str, default: bool = True) -> bool:
     """Return whether Frazil serves a catalog. A catalog whose JVM class can be loaded is left to
     Spark: the Iceberg jar is there.
 
@@ -51,7 +51,7 @@ def is_catalog(spark: Any, name: str, default: bool = True) -> bool:
     return not (jvm_class and class_is_loaded(spark, jvm_class))
 
 
-def is_served(spark: Any, name: str) -> bool:
+def is_served(spark: Session, name: str) -> bool:
     """Tell whether Spark itself finds a name among Frazil's catalogs: it begins with one of them,
     or one of them is the current one.
     """
@@ -65,7 +65,7 @@ def is_served(spark: Any, name: str) -> bool:
     return bool(rest) and first in served or current_catalog(spark) in served
 
 
-def is_ours(spark: Any, name: str) -> bool:
+def is_ours(spark: Session, name: str) -> bool:
     """Return whether reads and writes of a name go to Frazil: a location, a name in a catalog of
     Frazil's, or a name that Spark does not know and Frazil's default catalog does."""
     if "/" in name or catalog_of(spark, name) is not None:
@@ -83,7 +83,7 @@ def _has_namespace(name: str) -> bool:
         return False
 
 
-def default_is_there(spark: Any) -> bool:
+def default_is_there(spark: Session) -> bool:
     """Return whether the default catalog is configured or exists, since looking for a table must
     not create it.
     """
@@ -93,7 +93,7 @@ def default_is_there(spark: Any) -> bool:
     )
 
 
-def default_has_namespace(spark: Any, namespace: Sequence[str]) -> bool:
+def default_has_namespace(spark: Session, namespace: Sequence[str]) -> bool:
     """Return whether Frazil's default catalog has a namespace that Spark does not have."""
     if not default_is_there(spark):
         return False
@@ -112,7 +112,7 @@ def default_has_namespace(spark: Any, namespace: Sequence[str]) -> bool:
 
 
 @contextlib.contextmanager
-def led_to_ours(spark: Any, name: str, hint: str) -> Iterator[None]:
+def led_to_ours(spark: Session, name: str, hint: str) -> Iterator[None]:
     """Add a hint to Spark's error for a write to a table or namespace that it does not find: how to
     create the table in Frazil.
 
@@ -131,7 +131,7 @@ def led_to_ours(spark: Any, name: str, hint: str) -> Iterator[None]:
             raise
 
 
-def exists(spark: Any, name: str) -> bool:
+def exists(spark: Session, name: str) -> bool:
     """Return whether Frazil has a table of this name, or one of its metadata tables, branches, tags
     or snapshots.
     """
@@ -146,7 +146,7 @@ def exists(spark: Any, name: str) -> bool:
     return True
 
 
-def _spark_knows(spark: Any, name: str) -> bool:
+def _spark_knows(spark: Session, name: str) -> bool:
     """Return whether Spark itself knows a table of this name."""
     try:
         with quietly():

@@ -8,6 +8,7 @@ from typing import Any
 from frazil.dropin.catalogs import register
 from frazil.dropin.names import is_ours, is_served
 from frazil.errors import InvalidInput
+from frazil.ops.session import Session
 from frazil.spark.door import iceberg_read
 
 
@@ -16,7 +17,7 @@ class IcebergReader:
     everything else to Spark's reader.
     """
 
-    def __init__(self, spark: Any, spark_reader: Any):
+    def __init__(self, spark: Session, spark_reader: Any):
         self._spark, self._spark_reader = spark, spark_reader
         self._format = ""
         self._options: dict[str, Any] = {}
@@ -74,7 +75,7 @@ class IcebergReader:
         return getattr(self._spark_reader, name)
 
 
-def read_table(spark_table: Callable[..., Any], spark: Any, tableName: str) -> Any:
+def read_table(spark_table: Callable[..., Any], spark: Session, tableName: str) -> Any:
     """Return the table that `spark.table(name)` asks for: what Spark's own method returns, which
     asks Frazil's catalogs for theirs; and locations, and tables of the default catalog that Spark
     does not know."""

@@ -11,6 +11,7 @@ from frazil.dropin.catalogs import register
 from frazil.dropin.default_catalog import serve_default
 from frazil.dropin.names import exists, is_ours, is_served
 from frazil.dropin.tables import open_table
+from frazil.ops.session import Session
 from frazil.table.engines import refresh_views
 
 
@@ -18,7 +19,7 @@ class IcebergCatalog:
     """Act as PySpark's Catalog. Tables of the default catalog exist by their names without it;
     `refreshTable` shows temporary views what others have written."""
 
-    def __init__(self, spark_catalog: Any, spark: Any):
+    def __init__(self, spark_catalog: Any, spark: Session):
         self.spark_catalog, self._spark = spark_catalog, spark
         register(spark)
 

@@ -13,6 +13,7 @@ from frazil.dropin.catalogs import forget_plans, register
 from frazil.dropin.default_catalog import serve_default
 from frazil.dropin.sql_names import ConnectNames, SessionNames, names_one_of
 from frazil.errors import InvalidInput
+from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
 from frazil.spark.host.jvm_parser import parse_by
@@ -28,7 +29,7 @@ _STATEMENTS: weakref.WeakKeyDictionary[Any, SessionStatements | None] = weakref.
 
 
 def run(
-    spark_sql: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = None, **named: Any
+    spark_sql: Callable[..., Any], spark: Session, sqlQuery: str, args: Any = None, **named: Any
 ) -> Any:
     """Run a statement, after the session's catalogs were looked over: settings may have changed,
     and the session of a streaming query's batch is a copy. On Spark Connect, whose server does not
@@ -50,7 +51,7 @@ def run(
 
 
 def _on_connect(
-    spark_sql: Callable[..., Any], spark: Any, text: str, args: Any, named: Mapping[str, Any]
+    spark_sql: Callable[..., Any], spark: Session, text: str, args: Any, named: Mapping[str, Any]
 ) -> Any:
     if not named and names_one_of(spark, text):
         answer = ConnectStatements(spark, ConnectNames(spark)).run(text, args)
@@ -59,14 +60,14 @@ def _on_connect(
     return spark_sql(text, args, **named)
 
 
-def _of_view(spark: Any, text: str, args: Any, named: Mapping[str, Any]) -> Any:
+def _of_view(spark: Session, text: str, args: Any, named: Mapping[str, Any]) -> Any:
     """Run a statement about a view of Frazil's where Spark asks no catalog for views (4.1); None:
     it is none.
     """
     return None if HAS_VIEWS or args or named else view_statements.run(spark, text, register(spark))
 
 
-def sql(sqlQuery: str, spark: Any = None, args: Any = None, **named: Any) -> Any:
+def sql(sqlQuery: str, spark: Session | None = None, args: Any = None, **named: Any) -> Any:
     """Run Spark SQL over Frazil's catalogs and return the DataFrame, as `spark.sql` does in a
     session that `frazil.install` has prepared.
 
@@ -84,7 +85,7 @@ def sql(sqlQuery: str, spark: Any = None, args: Any = None, **named: Any) -> Any
     return run(session.sql, session, sqlQuery, args, **named)
 
 
-def take_statements(spark: Any) -> SessionStatements | None:
+def take_statements(spark: Session) -> SessionStatements | None:
     """Let a classic session hand over the statements that Spark cannot parse or plan, wherever they
     come from. Where Spark's inside has changed, a warning says so once, and the statements are
     returned: then `spark.sql` has to ask them."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.names import full_name
@@ -15,6 +14,7 @@ from frazil.dropin.catalogs import served_catalogs
 from frazil.dropin.names import default_is_there, is_ours
 from frazil.dropin.tables import open_table
 from frazil.ops.named import find_in
+from frazil.ops.session import Session
 from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.jvm_catalog import SESSION_CATALOG, current_catalog, current_namespace
 from frazil.spark.host.jvm_views import is_temporary_view
@@ -31,7 +31,7 @@ _PREFIX = "spark.sql.catalog."
 class SessionNames:
     """Implement `sql.targets.NamesOfTables` for a session."""
 
-    spark: Any
+    spark: Session
 
     def is_ours(self, name: Name) -> bool:
         """Tell whether a name is within a catalog that Frazil serves, or is a table of the default
@@ -97,7 +97,7 @@ class ConnectNames:
     is the server's: names are whole.
     """
 
-    spark: Any
+    spark: Session
 
     def is_ours(self, name: Name) -> bool:
         """Tell whether a name is within a catalog of Frazil's, or is a table of the default one
@@ -135,7 +135,7 @@ def _opened(catalog: Catalog, parts: Name) -> tuple[Table, str | None]:
     return table_of(named), named.written_branch()
 
 
-def names_one_of(spark: Any, text: str) -> bool:
+def names_one_of(spark: Session, text: str) -> bool:
     """Tell whether a text may name a table of Frazil's: it has the name of one of its catalogs, or
     there is a default catalog.
     """

@@ -8,6 +8,7 @@ from typing import Any
 
 from frazil.dropin.names import is_ours
 from frazil.errors import InvalidInput, Unsupported
+from frazil.ops.session import Session
 from frazil.spark.door import stream_read
 
 
@@ -16,7 +17,7 @@ class IcebergStreamReader:
     passes on everything else.
     """
 
-    def __init__(self, own: Any, spark: Any):
+    def __init__(self, own: Any, spark: Session):
         self._own, self._spark = own, spark
         self._format, self._name = "", ""
         self._options: dict[str, Any] = {}

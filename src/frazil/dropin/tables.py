@@ -13,6 +13,7 @@ from frazil.dropin.catalogs import served_catalogs
 from frazil.dropin.names import catalog_of
 from frazil.errors import InvalidInput, TableAlreadyExistsError, Unsupported
 from frazil.ops.named import find_in, find_table
+from frazil.ops.session import Session
 from frazil.ops.table_definition import table_metadata
 from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.jvm import is_classic
@@ -61,7 +62,7 @@ def with_branch(options: Mapping[str, Any], branch: str | None) -> dict[str, Any
 
 
 def open_table(
-    name: str, options: Mapping[str, Any], spark: Any = None
+    name: str, options: Mapping[str, Any], spark: Session | None = None
 ) -> tuple[Table, str | None]:
     """Open the table to write to, and return it with the branch that its name selects. `spark`: the
     session whose catalogs apply; default: the running one. Raises InvalidInput for what takes no
@@ -77,7 +78,7 @@ def open_table(
 
 
 def _of_session(
-    spark: Any, name: str, properties: Mapping[str, str]
+    spark: Session, name: str, properties: Mapping[str, str]
 ) -> tuple[Catalog, tuple[str, ...]] | None:
     """Return the catalog of a session that a name begins with, and the rest of the name; None where
     it begins with none.
@@ -115,7 +116,7 @@ def insert(
         table.overwrite(frame, **of_write)
 
 
-def is_dynamic(spark: Any, options: Mapping[str, Any], table: Table | None = None) -> bool:
+def is_dynamic(spark: Session, options: Mapping[str, Any], table: Table | None = None) -> bool:
     """Return whether an overwrite replaces partitions, by the option `overwrite-mode`. Raises
     InvalidInput for an unknown mode.
 
@@ -187,7 +188,11 @@ def create(
 
 
 def create_empty(
-    name: str, schema: Any, options: Mapping[str, Any], spark: Any, partition_by: Sequence[str] = ()
+    name: str,
+    schema: Any,
+    options: Mapping[str, Any],
+    spark: Session,
+    partition_by: Sequence[str] = (),
 ) -> None:
     """Create a table with these columns (a StructType), for a stream to write into."""
     of_catalog = catalog_options(options)
@@ -249,7 +254,7 @@ def term_of(column: Any) -> str:
     return match[1]
 
 
-def sql_of(spark: Any, table: Table, condition: Any) -> str:
+def sql_of(spark: Session, table: Table, condition: Any) -> str:
     """Return a condition over a table's columns as SQL text; a Column is resolved by Spark's
     analyser. Raises Unsupported for a Column on Spark Connect, where plans are out of reach."""
     if isinstance(condition, str):

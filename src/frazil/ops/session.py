@@ -12,14 +12,68 @@ from frazil.spec.properties import WAP_ENABLED
 
 
 class Session(Protocol):
-    """Stand for a SparkSession, classic or Connect, where PySpark is not imported: the session is
-    handed to the engine that is on it.
+    """Stand for a SparkSession, classic or of Spark Connect: what Frazil uses of it, since PySpark is
+    not imported where a session is only passed on. Frames are `Any`: their methods are PySpark's.
     """
 
     @property
     def version(self) -> str: ...
 
+    @property
+    def conf(self) -> Any: ...
+
+    @property
+    def catalog(self) -> Any: ...
+
+    @property
+    def read(self) -> Any: ...
+
+    @property
+    def readStream(self) -> Any: ...
+
+    @property
+    def streams(self) -> Any: ...
+
+    @property
+    def dataSource(self) -> Any: ...
+
+    @property
+    def sparkContext(self) -> Any:
+        """Of classic sessions; Spark Connect refuses it."""
+
+    @property
+    def _jvm(self) -> Any:
+        """The JVM of a classic session, through py4j."""
+
+    @property
+    def _jsparkSession(self) -> Any:
+        """The session in the JVM of a classic session."""
+
+    @property
+    def _jsc(self) -> Any:
+        """The context in the JVM of a classic session."""
+
+    def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> Any: ...
+
     def table(self, tableName: str) -> Any: ...
+
+    def createDataFrame(self, data: Any, schema: Any = None) -> Any: ...
+
+    def range(
+        self,
+        start: int,
+        end: int | None = None,
+        step: int = 1,
+        numPartitions: int | None = None,
+    ) -> Any: ...
+
+    def newSession(self) -> Session: ...
+
+    def addTag(self, tag: str) -> None: ...
+
+    def removeTag(self, tag: str) -> None: ...
+
+    def interruptTag(self, tag: str) -> Any: ...
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pyspark.sql import types as s
 
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops import table_changes as changes
+from frazil.ops.session import Session
 from frazil.ops.table_changes import TableChange
 from frazil.spark.host.jvm_changes import constant
 from frazil.spark.types.spark_types import spark_type
@@ -23,7 +24,7 @@ _RESERVED = {  # kept by Iceberg in another way: the statement that sets it
 }
 
 
-def alter_table(table: Table, spark: Any, steps: Sequence[TableChange]) -> None:
+def alter_table(table: Table, spark: Session, steps: Sequence[TableChange]) -> None:
     """Make the changes of one ALTER TABLE. Raises Unsupported for those that Iceberg's tables do
     not have.
     """
@@ -72,7 +73,7 @@ def _number(name: str, value: str) -> int:
         raise InvalidInput(f"{name} must be a whole number, not {value!r}.") from None
 
 
-def _change(update: Any, table: Table, spark: Any, change: changes.ColumnChange) -> None:
+def _change(update: Any, table: Table, spark: Session, change: changes.ColumnChange) -> None:
     """Make one change of columns."""
     match change:
         case changes.AddColumn(path, type_, nullable, comment, position, default):

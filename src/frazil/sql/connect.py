@@ -17,6 +17,7 @@ from typing import Any
 from frazil.catalog.names import full_name
 from frazil.errors import InvalidInput, NotInstalledError, Unsupported
 from frazil.expr.sql_text import literal_text
+from frazil.ops.session import Session
 from frazil.rows.assign import typed_name
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.host.settings import is_case_sensitive
@@ -36,7 +37,7 @@ _DIALECT = "spark"
 class ConnectStatements:
     """Run statements of a Spark Connect session about tables of Frazil's."""
 
-    spark: Any
+    spark: Session
     names: NamesOfTables
 
     def run(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import types as s
 
 from frazil.errors import InvalidInput, ValidationError
+from frazil.ops.session import Session
 from frazil.spark.catalog.protocol import TableDefinition
 from frazil.spark.host.jvm_changes import constant
 from frazil.spec.properties import DATA_FORMAT
@@ -22,7 +23,7 @@ _FORMATS = ("parquet", "avro", "orc")
 _NOT_STORED = ("provider", "location", "comment", "external", "is_managed_location", "table_type")
 
 
-def columns_of(spark: Any, struct: s.StructType) -> Schema:
+def columns_of(spark: Session, struct: s.StructType) -> Schema:
     """Return the columns of a definition. DEFAULT is what old rows would show and what new ones get
     where nothing is given.
     """

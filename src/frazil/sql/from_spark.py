@@ -14,6 +14,7 @@ from frazil.catalog.names import full_name
 from frazil.errors import FrazilError, SchemaMismatch, Unsupported
 from frazil.expr.parse import parse
 from frazil.expr.sql_text import back_quoted
+from frazil.ops.session import Session
 from frazil.rows.assign import typed_name
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.dml.merge_text import SOURCE, TARGET, as_texts
@@ -201,12 +202,12 @@ def _within(key: Name, called: Name, schema: Schema) -> Name:
     return key
 
 
-def _without_sides(spark: Any, target: Any) -> dict[int, str]:
+def _without_sides(spark: Session, target: Any) -> dict[int, str]:
     """Return that the columns of a plan have no qualifier in texts."""
     return dict.fromkeys(jvm_plans.plan_ids(spark, target), "")
 
 
-def _in_grammar(spark: Any, expression: Any, sides: Mapping[int, str]) -> str | None:
+def _in_grammar(spark: Session, expression: Any, sides: Mapping[int, str]) -> str | None:
     """Return an analysed expression as a text of Frazil's grammar; None where the grammar does not
     cover it. `sides`: what columns are qualified by, by their ids."""
     text = jvm_plans.full_text(spark, expression, sides)
@@ -216,7 +217,7 @@ def _in_grammar(spark: Any, expression: Any, sides: Mapping[int, str]) -> str | 
         return None
 
 
-def _check_policy(spark: Any, assignments: Iterable[Assignment]) -> None:
+def _check_policy(spark: Session, assignments: Iterable[Assignment]) -> None:
     """Raise SchemaMismatch for a value whose type the session's store assignment policy does not
     allow for its column, and Unsupported for the policy LEGACY, as Spark does for tables of other
     formats than its own."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.errors import InvalidInput, NoSuchTableError
 from frazil.maintain.procedures import Procedure
+from frazil.ops.session import Session
 from frazil.spark.host.jvm_catalog import current_catalog, current_namespace
 from frazil.table.catalog import Catalog
 from frazil.table.procedure_calls import as_columns, run_procedure
@@ -27,7 +28,7 @@ _RANGE = {
 
 
 def call_procedure(
-    catalog: Catalog, spark: Any, procedure: Procedure, arguments: Mapping[str, Any]
+    catalog: Catalog, spark: Session, procedure: Procedure, arguments: Mapping[str, Any]
 ) -> pa.Table:
     """Run a procedure with the arguments of a CALL, None for those that are left out, and return
     its output columns.
@@ -41,7 +42,7 @@ def call_procedure(
     return run_procedure(catalog, procedure, values, spark)
 
 
-def table_parts(catalog: str, spark: Any, text: str) -> tuple[str, ...]:
+def table_parts(catalog: str, spark: Session, text: str) -> tuple[str, ...]:
     """Return the parts, within a catalog, of the table that an argument of CALL names: `db.t`,
     `catalog.db.t`, or a bare name, which is in the current namespace where the catalog is the
     current one. Raises InvalidInput for a table of another catalog."""
@@ -62,7 +63,7 @@ def table_parts(catalog: str, spark: Any, text: str) -> tuple[str, ...]:
     return parts
 
 
-def _create_changelog_view(table: Table, spark: Any, arguments: Mapping[str, Any]) -> str:
+def _create_changelog_view(table: Table, spark: Session, arguments: Mapping[str, Any]) -> str:
     """Make the temporary view, and return its name. Rows that were only copied are left out;
     `compute_updates`, on where there are `identifier_columns`, shows a DELETE and an INSERT of one
     key as UPDATE_BEFORE and UPDATE_AFTER."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import Any
 
 from frazil.ops.result import CommitResult
+from frazil.ops.session import Session
 from frazil.spark.host.jvm import session_key, thread_key
 from frazil.table.engines import active_session
 
@@ -16,7 +16,7 @@ _LAST: OrderedDict[tuple[str, int | None], CommitResult] = OrderedDict()
 _LOCK = threading.Lock()
 
 
-def note(spark: Any, result: CommitResult) -> None:
+def note(spark: Session, result: CommitResult) -> None:
     """Note the outcome of a write in a session; a write of any catalog passes here."""
     session, thread = session_key(spark), thread_key(spark)
     with _LOCK:
@@ -27,7 +27,7 @@ def note(spark: Any, result: CommitResult) -> None:
             _LAST.popitem(last=False)
 
 
-def last_of(spark: Any) -> CommitResult | None:
+def last_of(spark: Session) -> CommitResult | None:
     """Return the outcome of the session's last write: of this thread, else of any; None where it
     has not written.
     """
@@ -36,7 +36,7 @@ def last_of(spark: Any) -> CommitResult | None:
     return own if own is not None else _LAST.get((session, None))
 
 
-def last_result(spark: Any = None) -> CommitResult | None:
+def last_result(spark: Session | None = None) -> CommitResult | None:
     """Return the `CommitResult` of the last SQL statement that wrote in a session (None: the
     running one): of those of this thread, else of any thread. None if none has written."""
     session = active_session() if spark is None else spark

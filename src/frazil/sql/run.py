@@ -11,6 +11,7 @@ from typing import Any
 from frazil.errors import InvalidInput, NoSuchRefError, ValidationError
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops.result import CommitResult
+from frazil.ops.session import Session
 from frazil.rows.assign import name_parts, typed_name
 from frazil.spec.partitioning import PartitionField
 from frazil.spec.properties import DISTRIBUTION
@@ -31,7 +32,7 @@ class Target:
     table: Table
     branch: str | None = None
     case_sensitive: bool = False
-    spark: Any = None
+    spark: Session | None = None
 
     @property
     def writes_to(self) -> str:

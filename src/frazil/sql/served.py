@@ -14,6 +14,7 @@ from frazil.catalog import CatalogBackend
 from frazil.catalog.names import full_name
 from frazil.errors import InvalidInput, NoSuchNamespaceError, NoSuchViewError, Unsupported
 from frazil.maintain.procedures import Procedure
+from frazil.ops.session import Session
 from frazil.ops.table_changes import TableChange
 from frazil.spark.catalog.protocol import Insert, Parts, TableDefinition, ViewDefinition
 from frazil.spec.snapshot import MAIN_BRANCH
@@ -29,7 +30,7 @@ class Served:
     """Answer for one catalog in one session. `load`: loads the catalog at its first use, so that
     settings that are wrong are told where a statement names the catalog."""
 
-    def __init__(self, name: str, load: Callable[[], Catalog], spark: Any):
+    def __init__(self, name: str, load: Callable[[], Catalog], spark: Session):
         self.name, self._load, self._spark = name, load, spark
         self.prefix: Parts = ()
 
@@ -178,7 +179,7 @@ class ServedNamespace(Served):
     (`dropin.default_catalog`).
     """
 
-    def __init__(self, name: str, load: Callable[[], Catalog], spark: Any):
+    def __init__(self, name: str, load: Callable[[], Catalog], spark: Session):
         super().__init__(name, load, spark)
         self.prefix = (name,)
 
@@ -206,7 +207,7 @@ class ServedNamespace(Served):
 class StagedRows:
     """Hold a table that is created or replaced together with its rows."""
 
-    def __init__(self, transaction: CreateTableTransaction, spark: Any):
+    def __init__(self, transaction: CreateTableTransaction, spark: Session):
         self._transaction, self._spark = transaction, spark
 
     def append(self, frame: Any, options: Mapping[str, str]) -> None:

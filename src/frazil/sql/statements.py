@@ -11,6 +11,7 @@ from pyspark.errors import ParseException
 from frazil.catalog.names import identifier_parts
 from frazil.errors import FrazilError, NoSuchTableError
 from frazil.expr.tokens import without_comments
+from frazil.ops.session import Session
 from frazil.scan.snapshot_ref import selector_suffix
 from frazil.spark.catalog.relation import (
     REPLACES,
@@ -46,7 +47,7 @@ _MAY_HOLD_ONE = frozenset("begin explain with".split())
 class SessionStatements:
     """Implement `spark.host.jvm_parser.Statements` for a session."""
 
-    spark: Any
+    spark: Session
     names: NamesOfTables
 
     def may_take(self, text: str) -> bool:

@@ -13,6 +13,7 @@ from pyspark.sql import types as s
 
 from frazil.catalog.names import full_name
 from frazil.errors import InvalidInput, NoSuchViewError
+from frazil.ops.session import Session
 from frazil.spark.catalog.protocol import Parts, ViewDefinition
 from frazil.spark.host.jvm_catalog import current_catalog, current_namespace
 from frazil.spark.host.jvm_plans import named_tables, parsed_query
@@ -36,7 +37,7 @@ StatementRows = tuple[Sequence[tuple[Any, ...]], Sequence[str]]
 _NOTHING: StatementRows = ((), ())
 
 
-def run(spark: Any, text: str, served: Mapping[str, Served]) -> Any:
+def run(spark: Session, text: str, served: Mapping[str, Served]) -> Any:
     """Run a statement about a view of Frazil's, and return its rows as a DataFrame. None: Spark
     runs it. `served`: the catalogs by name.
     """
@@ -60,7 +61,7 @@ def run(spark: Any, text: str, served: Mapping[str, Served]) -> Any:
 
 
 def _place(
-    spark: Any, statement: ViewStatement, served: Mapping[str, Served]
+    spark: Session, statement: ViewStatement, served: Mapping[str, Served]
 ) -> tuple[Served, Parts] | None:
     """Return the catalog that a statement's name is in, and the rest of the name; None where it is
     none of Frazil's.
@@ -78,7 +79,7 @@ def _place(
     return served[current], statement.name if rest else (*current_namespace(spark), first)
 
 
-def _create(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _create(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     name = full_name((calls.name, *parts))
     definition = _defined(spark, name, s_)
     if s_.replace:
@@ -89,7 +90,7 @@ def _create(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> State
     return _NOTHING
 
 
-def _defined(spark: Any, name: str, s_: ViewStatement) -> ViewDefinition:
+def _defined(spark: Session, name: str, s_: ViewStatement) -> ViewDefinition:
     """Return the definition of a view, with the columns that its query has now."""
     if s_.temporary:
         text = f"Cannot create view {name} that references temporary {s_.temporary[0].replace(' ', ': ', 1)}"
@@ -130,7 +131,7 @@ def _defined(spark: Any, name: str, s_: ViewStatement) -> ViewDefinition:
     )
 
 
-def _replace(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _replace(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     before = _definition(calls, parts)
     new = _defined(spark, full_name((calls.name, *parts)), s_)
     _refuse_cycle(spark, calls, parts, new)
@@ -142,7 +143,7 @@ def _replace(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Stat
     return _NOTHING
 
 
-def _refuse_cycle(spark: Any, calls: Served, parts: Parts, new: ViewDefinition) -> None:
+def _refuse_cycle(spark: Session, calls: Served, parts: Parts, new: ViewDefinition) -> None:
     """Raise InvalidInput for a view whose query would read the view itself, be it through others of
     the catalog.
     """
@@ -154,7 +155,7 @@ def _refuse_cycle(spark: Any, calls: Served, parts: Parts, new: ViewDefinition) 
 
 
 def _cycle(
-    spark: Any, calls: Served, target: Parts, view: ViewDefinition, path: tuple[Parts, ...]
+    spark: Session, calls: Served, target: Parts, view: ViewDefinition, path: tuple[Parts, ...]
 ) -> tuple[Parts, ...] | None:
     catalog = view.catalog or calls.name
     for named in named_tables(spark, parsed_query(spark, view.text)):
@@ -174,12 +175,12 @@ def _cycle(
     return None
 
 
-def _set(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _set(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     calls.alter_view(parts, (), s_.properties)
     return _NOTHING
 
 
-def _unset(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _unset(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     properties = _definition(calls, parts).properties
     if (
         not s_.exists
@@ -193,7 +194,7 @@ def _unset(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Statem
     return _NOTHING
 
 
-def _rename(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _rename(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     to = s_.new_name
     if to[0] == calls.name and len(to) > 1:
         to = to[1:]
@@ -210,7 +211,7 @@ def _rename(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> State
     return _NOTHING
 
 
-def _drop(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _drop(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     try:
         calls.drop_view(parts)
     except NoSuchViewError:
@@ -219,7 +220,7 @@ def _drop(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Stateme
     return _NOTHING
 
 
-def _show(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _show(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     temporary = temporary_views(spark)
     if parts == (global_database(spark),):
         views = [(database, name, True) for database, name in temporary]
@@ -240,7 +241,7 @@ def _matches(name: str, pattern: str) -> bool:
     )
 
 
-def _describe(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _describe(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     definition = _definition(calls, parts)
     rows = [
         (f.name, f.dataType.simpleString(), (f.metadata or {}).get("comment", ""))
@@ -264,7 +265,9 @@ def _describe(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Sta
     return rows, ("col_name", "data_type", "comment")
 
 
-def _describe_column(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _describe_column(
+    spark: Session, calls: Served, parts: Parts, s_: ViewStatement
+) -> StatementRows:
     definition = _definition(calls, parts)
     column = next((f for f in definition.columns if f.name.lower() == s_.keys[0].lower()), None)
     if column is None:
@@ -279,7 +282,7 @@ def _describe_column(spark: Any, calls: Served, parts: Parts, s_: ViewStatement)
     ], ("info_name", "info_value")
 
 
-def _show_create(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _show_create(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     definition = _definition(calls, parts)
     quoted = [(full_name((f.name,)), (f.metadata or {}).get("comment")) for f in definition.columns]
     columns = ",\n".join(
@@ -295,7 +298,9 @@ def _show_create(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> 
     )
 
 
-def _show_properties(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _show_properties(
+    spark: Session, calls: Served, parts: Parts, s_: ViewStatement
+) -> StatementRows:
     shown = dict(_shown(_definition(calls, parts)))
     if s_.keys:
         missing = f"View {full_name((calls.name, *parts))} does not have property: {s_.keys[0]}"
@@ -303,7 +308,7 @@ def _show_properties(spark: Any, calls: Served, parts: Parts, s_: ViewStatement)
     return list(shown.items()), ("key", "value")
 
 
-def _show_columns(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _show_columns(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     return [(name,) for name in _definition(calls, parts).columns.names], ("col_name",)
 
 

@@ -24,6 +24,7 @@ from frazil.errors import (
     Unsupported,
 )
 from frazil.ops.named import FoundTable, find_in
+from frazil.ops.session import Session
 from frazil.spark.catalog.functions import function_names, function_of
 from frazil.spark.catalog.procedures import UnboundProcedure, procedure_names, procedure_of
 from frazil.spark.catalog.protocol import Calls, Parts, TableDefinition
@@ -57,7 +58,7 @@ class ServedCatalog(ServedViews):
 
     Java = implementing(*(CATALOG + name for name in (*_INTERFACES, *_VIEWS)))
 
-    def __init__(self, types: CatalogTypes, spark: Any, calls: Calls):
+    def __init__(self, types: CatalogTypes, spark: Session, calls: Calls):
         super().__init__(types, calls.name)
         self.spark, self.calls = spark, calls
         self._relations = Relations(types, spark, calls.name)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from frazil.errors import Unsupported
+from frazil.ops.session import Session
 from frazil.spark.catalog.proxy import SparkProxy
 from frazil.spark.host import jvm_errors
 from frazil.spark.host.jvm import implementing
@@ -97,7 +98,7 @@ class SystemFunction(SparkProxy):
 
     Java = implementing(CATALOG + "functions.UnboundFunction")
 
-    def __init__(self, types: CatalogTypes, spark: Any, name: str):
+    def __init__(self, types: CatalogTypes, spark: Session, name: str):
         super().__init__(types, name)
         self._spark, self._name = spark, name
 
@@ -134,7 +135,7 @@ def _kind(data_type: Any) -> str:
     return str(data_type.simpleString()).partition("(")[0].partition(" ")[0]
 
 
-def function_of(types: CatalogTypes, spark: Any, parts: Sequence[str]) -> SystemFunction | None:
+def function_of(types: CatalogTypes, spark: Session, parts: Sequence[str]) -> SystemFunction | None:
     """Return the function of a name; it is in the namespace `system`, or in none. None: there is
     none.
     """

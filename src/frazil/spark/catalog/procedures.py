@@ -12,6 +12,7 @@ from pyspark.sql import types as s
 
 from frazil.errors import Unsupported
 from frazil.maintain.procedures import BY_NAME, PROCEDURES, Procedure
+from frazil.ops.session import Session
 from frazil.spark.catalog.protocol import Calls
 from frazil.spark.catalog.proxy import SparkProxy
 from frazil.spark.host import jvm_procedures
@@ -36,7 +37,7 @@ def procedure_names(namespace: tuple[str, ...]) -> list[tuple[str, str]]:
 class _Described(SparkProxy):
     """Name a procedure."""
 
-    def __init__(self, types: CatalogTypes, spark: Any, calls: Calls, procedure: Procedure):
+    def __init__(self, types: CatalogTypes, spark: Session, calls: Calls, procedure: Procedure):
         super().__init__(types, procedure.name)
         self._spark, self._calls, self._procedure = spark, calls, procedure
 
@@ -89,7 +90,7 @@ class ProcedureRows(SparkProxy):
 
     Java = implementing(CONNECTOR + "read.LocalScan")
 
-    def __init__(self, types: CatalogTypes, spark: Any, procedure: Procedure, table: pa.Table):
+    def __init__(self, types: CatalogTypes, spark: Session, procedure: Procedure, table: pa.Table):
         super().__init__(types, f"{procedure.name} result")
         self._spark, self._table, self._schema = spark, table, _struct(procedure)
 

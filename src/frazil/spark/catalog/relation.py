@@ -18,6 +18,7 @@ from frazil.catalog.names import full_name
 from frazil.errors import Unsupported
 from frazil.ops.reading import RowsReading
 from frazil.ops.scan_log import is_logged
+from frazil.ops.session import Session
 from frazil.spark.catalog.protocol import Parts
 from frazil.spark.catalog.table import shown_schema
 from frazil.spark.door.engine import engine_on
@@ -58,7 +59,7 @@ class Relations:
     again as long as the table and the session's settings stay as they are, as Spark does with its
     own tables: to plan a scan takes some fifty calls of the JVM."""
 
-    def __init__(self, types: CatalogTypes, spark: Any, catalog: str):
+    def __init__(self, types: CatalogTypes, spark: Session, catalog: str):
         self._types, self._spark, self._catalog = types, spark, catalog
         self._known: dict[Any, tuple[Any, Relation]] = {}
         self._lock = threading.Lock()
@@ -157,7 +158,7 @@ def _state(loaded: LoadedTable) -> tuple[Any, ...]:
     )
 
 
-def shown_columns(spark: Any, target: ReadTarget) -> StructType:
+def shown_columns(spark: Session, target: ReadTarget) -> StructType:
     """Return the columns of a metadata table, a changelog, or a table's state, as statements about
     it show them.
     """
@@ -188,7 +189,7 @@ def named_in(text: str) -> list[str]:
     return [n for n in METADATA_COLUMNS if n in named] if named else []
 
 
-def shows_hidden(spark: Any, plan: Any, spelled: Callable[[Parts], Sequence[str]]) -> bool:
+def shows_hidden(spark: Session, plan: Any, spelled: Callable[[Parts], Sequence[str]]) -> bool:
     """Tell whether the plans of a statement's tables show the metadata columns that it names: this
     Spark hides none, or loses those of a table that is named twice. `spelled`: the full name that
     parts mean."""
@@ -196,7 +197,7 @@ def shows_hidden(spark: Any, plan: Any, spelled: Callable[[Parts], Sequence[str]
 
 
 def without_hidden(
-    spark: Any, text: str, plan: Any, schema_of: Callable[[Parts], Schema | None]
+    spark: Session, text: str, plan: Any, schema_of: Callable[[Parts], Schema | None]
 ) -> Any:
     """Return the parsed plan of a statement with metadata columns left out of its stars, if that
     can be done. `schema_of`: the columns of a table of Frazil's, None for other names."""
@@ -212,7 +213,7 @@ def without_hidden(
     return exchanged
 
 
-def stated_options(spark: Any, asked: Asked, parts: tuple[str, ...]) -> Mapping[str, str]:
+def stated_options(spark: Session, asked: Asked, parts: tuple[str, ...]) -> Mapping[str, str]:
     """Return the options that a statement gives a table by WITH (…). `parts`: of the full name.
     Raises Unsupported where it names the table twice with different options."""
     if asked.text is None or _OPTIONS.search(asked.text) is None:
@@ -229,7 +230,7 @@ def stated_options(spark: Any, asked: Asked, parts: tuple[str, ...]) -> Mapping[
     return dict(distinct.pop()) if distinct else {}
 
 
-def replaces_partitions(spark: Any) -> bool:
+def replaces_partitions(spark: Session) -> bool:
     """Tell whether an INSERT OVERWRITE of a session replaces the partitions that its rows fall
     into.
     """
@@ -239,7 +240,7 @@ def replaces_partitions(spark: Any) -> bool:
     )
 
 
-def inserts_what_it_reads(spark: Any, text: str) -> bool:
+def inserts_what_it_reads(spark: Session, text: str) -> bool:
     """Tell whether an INSERT may read the table that it writes to, in a Spark that takes both for
     one.
     """

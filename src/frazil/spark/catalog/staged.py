@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from frazil.catalog.names import full_name
+from frazil.ops.session import Session
 from frazil.spark.catalog.protocol import Calls, Parts, Staged, TableDefinition
 from frazil.spark.catalog.table import DescribedTable
 from frazil.spark.catalog.write import WriteBuilder
@@ -23,7 +24,7 @@ class StagedTable(DescribedTable):
     def __init__(
         self,
         types: CatalogTypes,
-        spark: Any,
+        spark: Session,
         calls: Calls,
         parts: Parts,
         definition: TableDefinition,

@@ -12,6 +12,7 @@ from pyspark.sql import types as s
 
 from frazil.catalog import LoadedTable
 from frazil.catalog.names import full_name
+from frazil.ops.session import Session
 from frazil.scan.columns import metadata_columns
 from frazil.spark.catalog.protocol import Calls, Parts
 from frazil.spark.catalog.proxy import SparkProxy
@@ -128,7 +129,7 @@ class MetadataColumn(SparkProxy):
     Java = implementing(CATALOG + "MetadataColumn")
 
     def __init__(
-        self, types: CatalogTypes, spark: Any, name: str, data_type: s.DataType, nullable: bool
+        self, types: CatalogTypes, spark: Session, name: str, data_type: s.DataType, nullable: bool
     ):
         super().__init__(types, name)
         self._spark, self._name, self._type, self._nullable = spark, name, data_type, nullable
@@ -194,7 +195,7 @@ class ServedTable(DescribedTable):
     def __init__(
         self,
         types: CatalogTypes,
-        spark: Any,
+        spark: Session,
         calls: Calls,
         parts: Parts,
         loaded: LoadedTable,
@@ -278,7 +279,7 @@ class ShownTable(DescribedTable):
 
     Java = implementing(CATALOG + "Table")
 
-    def __init__(self, types: CatalogTypes, spark: Any, name: str, columns: s.StructType):
+    def __init__(self, types: CatalogTypes, spark: Session, name: str, columns: s.StructType):
         super().__init__(types, name)
         self._struct = types.struct_type(spark, columns)
 

@@ -14,6 +14,7 @@ from frazil.errors import (
     TableAlreadyExistsError,
     ViewAlreadyExistsError,
 )
+from frazil.ops.session import Session
 from frazil.spark.catalog.protocol import Calls, Parts, ViewDefinition
 from frazil.spark.catalog.proxy import SparkProxy
 from frazil.spark.host import jvm_errors, jvm_relations
@@ -26,7 +27,7 @@ DEFAULT_MODE = "COMPENSATION"
 class ServedViews(SparkProxy):
     """Implement Spark's calls for views; a part of `ServedCatalog`."""
 
-    spark: Any
+    spark: Session
     calls: Calls
 
     def listViews(self, namespace: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from frazil.errors import Unsupported
+from frazil.ops.session import Session
 from frazil.spark.catalog.protocol import Insert
 from frazil.spark.catalog.proxy import SparkProxy
 from frazil.spark.host.jvm import implementing
@@ -31,7 +32,7 @@ class WriteBuilder(SparkProxy):
         described: str,
         options: Mapping[str, str],
         take: Take,
-        spark: Any,
+        spark: Session,
     ):
         super().__init__(types, described)
         self._options, self._take, self._spark = options, take, spark
@@ -78,7 +79,7 @@ class V1Write(SparkProxy):
     Java = implementing(WRITE + "V1Write")
 
     def __init__(
-        self, types: CatalogTypes, described: str, take: Callable[[DataFrame], None], spark: Any
+        self, types: CatalogTypes, described: str, take: Callable[[DataFrame], None], spark: Session
     ):
         super().__init__(types, described)
         self._take, self._spark = take, spark
@@ -111,7 +112,7 @@ class InsertedRows(SparkProxy):
     Java = implementing(INSERTABLE)
 
     def __init__(
-        self, types: CatalogTypes, described: str, take: Callable[[DataFrame], None], spark: Any
+        self, types: CatalogTypes, described: str, take: Callable[[DataFrame], None], spark: Session
     ):
         super().__init__(types, described)
         self._take, self._spark = take, spark

@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.deletes.delete_files import DeleteCache, Positions, position_batches, positions_of
+from frazil.ops.session import Session
 from frazil.spark.host.workers import check_workers, guarded
 from frazil.spark.scan.file_keys import ROW, chunk_key
 from frazil.spark.tasks.numbered_groups import over_groups
@@ -79,7 +80,7 @@ class Deleted:
         return sum(d.size for d in self.deletes)
 
 
-def bitmaps(spark: Any, files: Sequence[Deleted], storage: Storage) -> DataFrame:
+def bitmaps(spark: Session, files: Sequence[Deleted], storage: Storage) -> DataFrame:
     """Return a DataFrame of the bitmaps of data files, each key once; it is lazy unless the driver
     reads the deletes itself.
     """

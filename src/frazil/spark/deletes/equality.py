@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -22,6 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.deletes.delete_files import keys_of
+from frazil.ops.session import Session
 from frazil.scan.equality_relations import EqualityRelation
 from frazil.spark.host.workers import check_workers
 from frazil.spark.scan.file_columns import file_schemas, without_nulls
@@ -195,7 +195,7 @@ def _key(field_id: int) -> str:
 # --------------------------------------------------------------------------------------------------------------------------
 
 
-def _key_frame(spark: Any, relation: EqualityRelation, keys: EqualityKeys) -> DataFrame:
+def _key_frame(spark: Session, relation: EqualityRelation, keys: EqualityKeys) -> DataFrame:
     """Return the keys of a relation's delete files, with the sequence number and the scope of their
     file where these decide.
     """
@@ -242,7 +242,7 @@ def _has_keys(delete: DataFile, ids: Sequence[int], keys: EqualityKeys) -> bool:
 
 
 def _by_scan(
-    spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys: EqualityKeys
+    spark: Session, relation: EqualityRelation, chosen: Sequence[int], keys: EqualityKeys
 ) -> DataFrame | None:
     """Read the keys of the chosen delete files by Spark's scan; None where rows cannot be told by
     file, which sequence numbers need.
@@ -283,7 +283,7 @@ def _by_scan(
 
 
 def _by_arrow(
-    spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys: EqualityKeys
+    spark: Session, relation: EqualityRelation, chosen: Sequence[int], keys: EqualityKeys
 ) -> DataFrame:
     """Read the keys of the chosen delete files by Arrow in tasks."""
     check_workers(spark)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.deletes.delete_files import DeleteCache, positions_of
+from frazil.ops.session import Session
 from frazil.spark.deletes import bitmaps
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
@@ -134,12 +134,12 @@ def places(numbers: Sequence[int]) -> int:
 _SCHEMA = s.StructType([s.StructField("numbers", s.ArrayType(s.LongType(), False), False)])
 
 
-def one_array(spark: Any, numbers: npt.NDArray[np.int64]) -> Column:
+def one_array(spark: Session, numbers: npt.NDArray[np.int64]) -> Column:
     """Return a column whose value in every row is this array."""
     return _frame(spark, numbers).scalar()
 
 
-def _frame(spark: Any, numbers: npt.NDArray[np.int64]) -> DataFrame:
+def _frame(spark: Session, numbers: npt.NDArray[np.int64]) -> DataFrame:
     """Return a DataFrame of one row whose one column holds the array; on Spark Connect, or where
     the JVM is not as known, by PySpark.
     """

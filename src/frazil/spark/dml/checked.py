@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from frazil.errors import InvalidInput, ParseError
+from frazil.ops.session import Session
 from frazil.rows.assign import meant_as_constant
 from frazil.spark.dml.analysed import analysed, expression
 from frazil.spark.host.expression_text import check_text
@@ -45,7 +46,7 @@ class GivenExpression:
     def __str__(self) -> str:
         return str(self.value).removeprefix("Column<'").removesuffix("'>")
 
-    def checked(self, spark: Any) -> Column:
+    def checked(self, spark: Session) -> Column:
         """Return the expression as a Column. Raises ParseError for a text that is no expression, as
         `frazil.expr.parse` would.
         """

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
@@ -34,6 +33,7 @@ from frazil.expr.nodes import (
 from frazil.expr.quoted import columns_of, columns_of_sides, refuse_columns
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.engine import ContextOf, Planned, RowChanges
+from frazil.ops.session import Session
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.dml.analysed import as_input, equal_columns, expression, named, standing_for
 from frazil.spark.dml.change_tasks import (
@@ -64,7 +64,7 @@ _OPERATIONS = {
 
 
 def merge(
-    spark: Any,
+    spark: Session,
     planned: Planned,
     source: DataFrame | StagedFrame | CollectedFrame,
     merge: Merge,
@@ -112,7 +112,7 @@ def merge(
 
 
 def check(
-    spark: Any,
+    spark: Session,
     schema: Schema,
     source: DataFrame,
     merge: Merge,
@@ -166,7 +166,7 @@ def _full_names(type_: s.StructType, around: tuple[str, ...] = ()) -> Iterator[t
 
 
 def _source(
-    spark: Any,
+    spark: Session,
     source: DataFrame | StagedFrame | CollectedFrame,
     alias: str,
     job: Job,

@@ -32,6 +32,7 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Predicate
 from frazil.expr.quoted import columns_of, refuse_columns
 from frazil.ops.engine import ContextOf, Planned, RowChanges
+from frazil.ops.session import Session
 from frazil.rows.ambiguous import ambiguous
 from frazil.rows.change import ChangeContext, combined
 from frazil.rows.groups import packed
@@ -87,7 +88,7 @@ _GROUP_BYTES = 128 << 20  # of positions per task, at most
 
 
 def delete(
-    spark: Any,
+    spark: Session,
     planned: Planned,
     where: Any,
     context_of: ContextOf,
@@ -119,7 +120,7 @@ def delete(
 
 
 def update(
-    spark: Any,
+    spark: Session,
     planned: Planned,
     assignments: Mapping[str, Any],
     where: Any,
@@ -172,7 +173,7 @@ def _called(frame: DataFrame, alias: str) -> DataFrame:
 
 
 def pruned(
-    spark: Any,
+    spark: Session,
     planned: Planned,
     where: Column,
     schema: Schema,
@@ -201,7 +202,7 @@ def has_type(f: i.NestedField, time: bool) -> bool:
     return True
 
 
-def lacking(spark: Any, schema: Schema) -> i.NestedField | None:
+def lacking(spark: Session, schema: Schema) -> i.NestedField | None:
     """Return the first column, if any, that keeps whole rows from passing through Spark: its type
     is unknown there, or nests a variant.
     """
@@ -214,7 +215,7 @@ def lacking(spark: Any, schema: Schema) -> i.NestedField | None:
     return None
 
 
-def shadow(spark: Any, schema: Schema) -> DataFrame:
+def shadow(spark: Session, schema: Schema) -> DataFrame:
     """Return an empty frame with the table's columns, against which Spark's analyser checks
     expressions without a scan.
     """
@@ -226,7 +227,7 @@ def shadow(spark: Any, schema: Schema) -> DataFrame:
     )
 
 
-def shown_columns(spark: Any, schema: Schema) -> s.StructType:
+def shown_columns(spark: Session, schema: Schema) -> s.StructType:
     """Return those columns of a table that Spark has a type for."""
     time = time_enabled(spark)
     return to_spark(Schema(*(f for f in schema.fields if has_type(f, time))), time=time)
@@ -242,7 +243,7 @@ class Job:
     position of each row.
     """
 
-    spark: Any
+    spark: Session
     plan: Plan
     context: ChangeContext
     filter: Predicate
@@ -256,7 +257,7 @@ class Job:
     @classmethod
     def of(
         cls,
-        spark: Any,
+        spark: Session,
         plan: Plan,
         context: ChangeContext,
         predicate: Predicate,

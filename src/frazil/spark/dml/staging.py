@@ -29,6 +29,7 @@ from pyspark.sql import types as s
 from frazil.arrow.write.write_context import WriteContext
 from frazil.codec.deletion_vector import positions_array
 from frazil.errors import InvalidInput, Unsupported
+from frazil.ops.session import Session
 from frazil.spark.host.failures import failure
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.workers import check_shared, check_workers, guarded
@@ -156,7 +157,7 @@ def stage_table(
     return replace(staged, files=files, values=values)
 
 
-def shared(spark: Any, storage: Storage, folder: str) -> None:
+def shared(spark: Session, storage: Storage, folder: str) -> None:
     """Check before any work that workers have this version of Frazil and see the folder. Raises
     NotInstalledError and InvalidInput.
     """
@@ -166,7 +167,7 @@ def shared(spark: Any, storage: Storage, folder: str) -> None:
 
 
 def as_frame(
-    spark: Any, staged: StagedFrame, row_number: str | None = None, without: bytes = b""
+    spark: Session, staged: StagedFrame, row_number: str | None = None, without: bytes = b""
 ) -> DataFrame:
     """Read the staged rows as a lazy DataFrame. `row_number`: the name of an added column with the
     numbers of the rows. `without`: a serialised bitmap of the numbers of rows to leave out."""

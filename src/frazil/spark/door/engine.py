@@ -22,7 +22,7 @@ from frazil.ops.frames import is_spark_frame, is_spark_type
 from frazil.ops.reading import RowsReading
 from frazil.ops.reading_changelog import ChangelogReading
 from frazil.ops.scan_log import log_plan
-from frazil.ops.session import SessionSettings, WriteAuditPublish
+from frazil.ops.session import Session, SessionSettings, WriteAuditPublish
 from frazil.rows.clauses import Merge
 from frazil.rows.source import MergeSource, SourceFiles, on_storage, open_source
 from frazil.rows.source import stage as stage_in_process
@@ -63,7 +63,7 @@ put into a file beside the table.
 """
 
 
-def engine_on(spark: Any) -> Engine:
+def engine_on(spark: Session) -> Engine:
     """Return the engine on a session, classic or Connect. Raises InvalidInput for a session that
     was stopped.
     """
@@ -86,7 +86,7 @@ class SparkEngine:
     source of a MERGE).
     """
 
-    spark: Any
+    spark: Session
 
     @property
     def evaluates_sql(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from frazil.ops.session import Session
 from frazil.spark.door.engine import engine_on
 from frazil.spark.door.read_target import ReadTarget, locate, read_request
 from frazil.spark.door.session_catalogs import session_catalogs
@@ -17,7 +18,7 @@ from frazil.spark.host.settings import session_zone
 from frazil.spark.read.view_refresh import follow
 
 
-def load(spark: Any, options: Mapping[str, Any]) -> DataFrame:
+def load(spark: Session, options: Mapping[str, Any]) -> DataFrame:
     """Return the DataFrame that read options ask for; options have the names of Java Iceberg.
     Raises as `read_request` and `locate` do.
     """
@@ -26,7 +27,7 @@ def load(spark: Any, options: Mapping[str, Any]) -> DataFrame:
     )
 
 
-def frame_of(spark: Any, target: ReadTarget) -> DataFrame:
+def frame_of(spark: Session, target: ReadTarget) -> DataFrame:
     """Return a DataFrame of a target: a metadata table is small and read at once, the table's rows
     and its changelog are read lazily.
     """

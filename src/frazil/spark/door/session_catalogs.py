@@ -4,15 +4,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from frazil.catalog.configuration import SPARK_PREFIX
 from frazil.catalog.hive import is_metastore_setting
+from frazil.ops.session import Session
 from frazil.spark.host.settings import all_settings
 from frazil.storage.hdfs_options import of_session
 
 
-def session_catalogs(spark: Any) -> dict[str, str]:
+def session_catalogs(spark: Session) -> dict[str, str]:
     """Return the session's settings of catalogs (`spark.sql.catalog.…`), what it says of Hive
     Metastores, and where HDFS clusters are.
     """

@@ -5,13 +5,13 @@ snapshot and migrate.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import unquote
 
 from frazil.catalog.names import identifier_parts
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.expr.sql_text import back_quoted
 from frazil.maintain.migration.source import Source, SourceFile, folder_values
+from frazil.ops.session import Session
 from frazil.spark.types.spark_types import from_spark
 from frazil.storage.locations import normalise, scheme_of
 
@@ -24,7 +24,7 @@ _PARQUET = "parquet"
 class SessionTables:
     """Implement `maintain.imports.source.SparkTables` on a session."""
 
-    spark: Any
+    spark: Session
 
     def source(self, name: str) -> Source:
         """Describe a table and list its files."""

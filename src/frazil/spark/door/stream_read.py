@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.errors import InvalidInput, Unsupported
+from frazil.ops.session import Session
 from frazil.spark.door import read_target
 from frazil.spark.door.read_target import ReadRequest, ReadTarget, locate, named_table
 from frazil.spark.door.session_catalogs import session_catalogs
@@ -25,7 +26,7 @@ from frazil.stream.source.options import OPTIONS, StreamOptions, stream_options
 _SESSION = "connector.iceberg."
 
 
-def load(spark: Any, options: Mapping[str, Any], own: Any) -> DataFrame:
+def load(spark: Session, options: Mapping[str, Any], own: Any) -> DataFrame:
     """Load `spark.readStream.format("iceberg").load(x)` in a prepared session. `own`: a fresh
     DataStreamReader of Spark's.
     """
@@ -37,7 +38,7 @@ def load(spark: Any, options: Mapping[str, Any], own: Any) -> DataFrame:
 
 
 def stream_of(
-    spark: Any,
+    spark: Session,
     backend: CatalogBackend | None,
     loaded: LoadedTable,
     name: str,
@@ -62,7 +63,7 @@ def asks_for_stream(options: Mapping[str, Any]) -> bool:
     return any(OPTIONS.find(k) and not read_target.OPTIONS.find(k) for k in options)
 
 
-def _in_session(spark: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+def _in_session(spark: Session, options: Mapping[str, Any]) -> dict[str, Any]:
     """Add what the session sets by Flink's names (`connector.iceberg.monitor-interval`), below what
     the caller gives.
     """
@@ -75,7 +76,7 @@ def _in_session(spark: Any, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _spec_of(
-    target: ReadTarget, options: Mapping[str, Any], spark: Any, as_jar: bool = False
+    target: ReadTarget, options: Mapping[str, Any], spark: Session | None, as_jar: bool = False
 ) -> StreamSpec:
     if target.metadata_table is not None and not target.is_changelog:
         text = f"The metadata table {target.metadata_table} of {target.name} cannot be read as a stream."
@@ -92,7 +93,7 @@ def _spec_of(
 
 
 def _options_of(
-    target: ReadTarget, options: Mapping[str, Any], spark: Any, as_jar: bool
+    target: ReadTarget, options: Mapping[str, Any], spark: Session | None, as_jar: bool
 ) -> StreamOptions:
     sensitive, zone = (
         (False, "UTC") if spark is None else (is_case_sensitive(spark), session_zone(spark))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
@@ -20,6 +19,7 @@ from pyspark.sql import functions as f
 from frazil.catalog.names import IN_SQL, identifier_parts, without_blanks
 from frazil.errors import InvalidInput, SchemaMismatch, Unsupported
 from frazil.expr.sql_text import back_quoted
+from frazil.ops.session import Session
 from frazil.spark.host.jvm import jvm_of
 from frazil.spark.host.jvm_plans import (
     NamedTable,
@@ -40,7 +40,12 @@ look up.
 
 
 def query_frame(
-    spark: Any, name: str, sql: str, schema: Schema, query_columns: Sequence[str], resolve: Resolve
+    spark: Session,
+    name: str,
+    sql: str,
+    schema: Schema,
+    query_columns: Sequence[str],
+    resolve: Resolve,
 ) -> DataFrame:
     """Return the rows of a view, with the names and types of its schema. `query_columns`: the names
     that the query's columns had when the view was made; none, or names that several columns have:
@@ -101,7 +106,7 @@ def _place(table: NamedTable, sql: str) -> tuple[int, int]:
 
 
 def _shaped(
-    spark: Any, name: str, frame: DataFrame, schema: Schema, query_columns: Sequence[str]
+    spark: Session, name: str, frame: DataFrame, schema: Schema, query_columns: Sequence[str]
 ) -> DataFrame:
     """Give the columns of a query the names and types of the view's schema. Raises SchemaMismatch
     where that loses anything.

@@ -7,20 +7,20 @@ parser does not, and a filter must mean the same with and without Spark.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from pyspark.sql import functions as F
 
 from frazil.errors import ParseError
 from frazil.expr.parse import parse
 from frazil.expr.tokens import error, tokens
+from frazil.ops.session import Session
 from frazil.spark.host.jvm_plans import NodeKind, parsed_kind
 from frazil.spark.host.quiet import quietly
 
 _SPARK_POSITION = re.compile(r"\(line (\d+), pos (\d+)\)")
 
 
-def check_text(spark: Any, text: str) -> None:
+def check_text(spark: Session, text: str) -> None:
     """Raise ParseError, with the position, unless the text is one expression of Spark SQL without
     an alias.
     """
@@ -35,7 +35,7 @@ def check_text(spark: Any, text: str) -> None:
         raise _alias_error(text)
 
 
-def _has_alias(spark: Any, text: str) -> bool:
+def _has_alias(spark: Session, text: str) -> bool:
     if (kind := parsed_kind(spark, text)) is not None:
         return kind in (NodeKind.ALIAS, NodeKind.MULTI_ALIAS)
     # Spark Connect does not show what its parser returns, so the text is parsed a second time where
@@ -50,7 +50,7 @@ def _has_alias(spark: Any, text: str) -> bool:
     return False
 
 
-def _parse_on_server(spark: Any, text: str) -> None:
+def _parse_on_server(spark: Session, text: str) -> None:
     try:
         assert spark.range(0).select(F.expr(text)).schema is not None
     except Exception as e:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
+from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of, set_active
 
@@ -25,7 +26,7 @@ R = TypeVar("R")
 _PATIENCE = 30.0  # seconds to wait for a cancelled job
 
 
-def interruptible(spark: Any, job: Callable[[], R]) -> R:
+def interruptible(spark: Session, job: Callable[[], R]) -> R:
     """Return the result of a call that runs Spark jobs. If it is interrupted, cancel its jobs, wait
     until they have ended (30 seconds at most), and raise the interrupt. A call from a thread other
     than the main one is made directly, since no signal reaches it, and so is any call if Spark has
@@ -80,7 +81,7 @@ class _NotStarted(Exception):
         self.reason = reason
 
 
-def _cancel(spark: Any, tag: str, outcome: Future[Any]) -> None:
+def _cancel(spark: Session, tag: str, outcome: Future[Any]) -> None:
     """Cancel the jobs of a tag until the call has ended. Once is not enough: the call may be
     between two jobs, or before its first.
     """
@@ -94,7 +95,7 @@ def _cancel(spark: Any, tag: str, outcome: Future[Any]) -> None:
     )  # until Spark counts the tasks that it was starting when their job was cancelled (`stragglers` waits for those)
 
 
-def _on_connect(spark: Any, tag: str, job: Callable[[], R]) -> R:
+def _on_connect(spark: Session, tag: str, job: Callable[[], R]) -> R:
     """Run a call on Spark Connect, and ask the server once to interrupt it; whether the call is
     between two jobs cannot be seen there.
     """

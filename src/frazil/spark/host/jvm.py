@@ -29,6 +29,8 @@ from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import Column
 
+from frazil.ops.session import Session
+
 NOT_AS_KNOWN = (Py4JError, TypeError, AttributeError, NotImplementedError, ImportError)
 """The errors that calls raise where Spark lacks a class, a constructor or a method, and PySpark a
 module. TypeError is among them because py4j takes the name of a class that does not exist for a
@@ -46,7 +48,7 @@ _LISTENING = threading.Lock()
 # ------------------------------------------------------------------------------------------------------------------------------
 
 
-def is_stopped(spark: Any) -> bool:
+def is_stopped(spark: Session) -> bool:
     """Tell whether a session has been stopped."""
     context = context_of(spark)
     return getattr(spark, "is_stopped", False) is True or (
@@ -54,7 +56,7 @@ def is_stopped(spark: Any) -> bool:
     )
 
 
-def context_of(spark: Any) -> Any:
+def context_of(spark: Session) -> Any:
     """Return the SparkContext of a classic session, also of one that was stopped; None on Spark
     Connect.
     """
@@ -75,7 +77,7 @@ def session_key(spark: Any) -> str:
     return key
 
 
-def thread_key(spark: Any) -> int:
+def thread_key(spark: Session) -> int:
     """Return the number of the thread that asks: of the JVM's thread that serves it, as the JVM
     calls back on a thread of its own.
     """
@@ -83,7 +85,7 @@ def thread_key(spark: Any) -> int:
     return threading.get_ident() if jvm is None else jvm.thread_id()
 
 
-def default_parallelism(spark: Any) -> int | None:
+def default_parallelism(spark: Session) -> int | None:
     """Return how many tasks a classic session runs at once; None on Spark Connect, where it is not
     known.
     """
@@ -91,7 +93,7 @@ def default_parallelism(spark: Any) -> int | None:
     return None if context is None else int(context.defaultParallelism)
 
 
-def largest_heap(spark: Any) -> int | None:
+def largest_heap(spark: Session) -> int | None:
     """Return the maximum heap of the driver's JVM in bytes (with a local master all tasks run in
     it); None on Spark Connect.
     """
@@ -126,19 +128,19 @@ def spark_home() -> Path:
     return Path(_find_spark_home())
 
 
-def set_active(spark: Any, jvm: Jvm) -> None:
+def set_active(spark: Session, jvm: Jvm) -> None:
     """Make a session the active one of the JVM's thread that serves the calling thread."""
     getattr(jvm.view, SPARK + "sql.classic.SparkSession").setActiveSession(spark._jsparkSession)
 
 
-def running_tasks(spark: Any) -> int:
+def running_tasks(spark: Session) -> int:
     """Return how many tasks the executors run at this moment. Raises the errors of py4j, and
     AttributeError on Spark Connect.
     """
     return sum(int(e.numRunningTasks()) for e in spark._jsc.sc().statusTracker().getExecutorInfos())
 
 
-def class_is_loaded(spark: Any, name: str) -> bool:
+def class_is_loaded(spark: Session, name: str) -> bool:
     """Tell whether a Java class is on the session's class path; False on Spark Connect, where it is
     not known.
     """
@@ -154,7 +156,7 @@ def class_is_loaded(spark: Any, name: str) -> bool:
 # -----------------------------------------------------------------------------------------------------------------------------
 
 
-def put_setting(spark: Any, key: str, value: str | None) -> bool:
+def put_setting(spark: Session, key: str, value: str | None) -> bool:
     """Set a session setting, or remove it (None), without Spark's warning that its name is
     deprecated. Returns False, and sets nothing, on Spark Connect."""
     if not hasattr(spark, "_jsparkSession"):
@@ -167,7 +169,7 @@ def put_setting(spark: Any, key: str, value: str | None) -> bool:
     return True
 
 
-def settings_of(spark: Any) -> dict[str, str]:
+def settings_of(spark: Session) -> dict[str, str]:
     """Return the settings of a classic session, the SparkContext's included; PySpark's
     `conf.getAll` calls the JVM for each of them.
     """
@@ -177,7 +179,7 @@ def settings_of(spark: Any) -> dict[str, str]:
     return dict(seen.values)
 
 
-def settings_version(spark: Any) -> int:
+def settings_version(spark: Session) -> int:
     """Return a number that changes when a setting of a classic session does."""
     return _seen(spark).version
 
@@ -197,7 +199,7 @@ _VERSIONS = itertools.count(1)
 _SEEN: weakref.WeakKeyDictionary[Any, _SeenSettings] = weakref.WeakKeyDictionary()
 
 
-def _seen(spark: Any) -> _SeenSettings:
+def _seen(spark: Session) -> _SeenSettings:
     seen = _SEEN.get(spark)
     if seen is None or not seen.live.equals(seen.copy):
         live = _settings(spark) if seen is None else seen.live
@@ -220,7 +222,7 @@ def text_pairs(view: Any, java_map: Any) -> dict[str, str]:
     )
 
 
-def _settings(spark: Any) -> Any:
+def _settings(spark: Session) -> Any:
     return spark._jsparkSession.sessionState().conf().settings()
 
 
@@ -229,11 +231,11 @@ class SessionCopies:
     settings do not change (`are_current`).
     """
 
-    def __init__(self, spark: Any, jvm: Jvm):
+    def __init__(self, spark: Session, jvm: Jvm):
         self._session, self._version = spark._jsparkSession, settings_version(spark)
         self._copies: dict[tuple[tuple[str, str], ...], Any] = {}
 
-    def are_current(self, spark: Any) -> bool:
+    def are_current(self, spark: Session) -> bool:
         """Tell whether the session's settings are those from which the copies were made."""
         return settings_version(spark) == self._version
 
@@ -255,7 +257,7 @@ class SessionCopies:
 # -------------------------------------------------------------------------------------------------------
 
 
-def listen(spark: Any) -> None:
+def listen(spark: Session) -> None:
     """Start py4j's callback server, through which the JVM calls objects of this process."""
     from pyspark.java_gateway import (
         ensure_callback_server_started,
@@ -281,7 +283,7 @@ def each(values: Any) -> Iterator[Any]:
     return (values.apply(n) for n in range(values.size()))
 
 
-def scala_seq(spark: Any, values: Sequence[Any]) -> Any:
+def scala_seq(spark: Session, values: Sequence[Any]) -> Any:
     """Make a Scala sequence."""
     jvm = classic_jvm(spark)
     return functools.reduce(lambda after, value: after.prepended(value), reversed(values), jvm.nil)
@@ -292,18 +294,18 @@ def texts_of_seq(values: Any) -> tuple[str, ...]:
     return tuple(text.split("\0")) if (text := str(values.mkString("\0"))) else ()
 
 
-def some(spark: Any, value: Any) -> Any:
+def some(spark: Session, value: Any) -> Any:
     """Make Scala's Some."""
     return spark._jvm.scala.Option.apply(value)
 
 
-def is_instance(spark: Any, name: str, value: Any) -> bool:
+def is_instance(spark: Session, name: str, value: Any) -> bool:
     """Tell whether an object of the JVM is of a class or interface."""
     jvm = classic_jvm(spark)
     return bool(jvm.is_instance(name, value))
 
 
-def no_option(spark: Any) -> Any:
+def no_option(spark: Session) -> Any:
     """Return Scala's None, typed as a constructor's argument needs it."""
     return spark._jvm.scala.Option.empty()
 
@@ -421,7 +423,7 @@ class Jvm:
         return column
 
 
-def jvm_of(spark: Any) -> Jvm | None:
+def jvm_of(spark: Session) -> Jvm | None:
     """Return a session's JVM; None for sessions of Spark Connect, which have none to call."""
     view = getattr(spark, "_jvm", None)
     if view is None:
@@ -438,7 +440,7 @@ def jvm_of(spark: Any) -> Jvm | None:
     return jvm
 
 
-def classic_jvm(spark: Any) -> Jvm:
+def classic_jvm(spark: Session) -> Jvm:
     """Return the JVM of a session that is known to be a classic one: Spark Connect has no plans,
     catalogs or statements in this process.
     """

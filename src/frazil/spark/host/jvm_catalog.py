@@ -24,6 +24,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import types as s
 
 from frazil.catalog.names import full_name, identifier_parts
+from frazil.ops.session import Session
 from frazil.scan.snapshot_ref import selector_suffix
 from frazil.spark.host.jvm import (
     CATALYST,
@@ -61,7 +62,7 @@ _KEPT_SECONDS, _KEPT_PLANS = 120, 256
 # ----------------------------------------------------------------------------------------------------------------
 
 
-def catalogs_of(spark: Any) -> Any:
+def catalogs_of(spark: Session) -> Any:
     """Return the map in which a session's CatalogManager keeps its catalogs by name. Raises one of
     NOT_AS_KNOWN.
     """
@@ -71,7 +72,7 @@ def catalogs_of(spark: Any) -> Any:
     return field.get(manager)
 
 
-def put_catalog(spark: Any, name: str, catalog: Any) -> None:
+def put_catalog(spark: Session, name: str, catalog: Any) -> None:
     """Make an object of this process the session's catalog of a name. Raises one of NOT_AS_KNOWN
     where the CatalogManager has changed.
     """
@@ -79,25 +80,25 @@ def put_catalog(spark: Any, name: str, catalog: Any) -> None:
     catalogs_of(spark).put(name, catalog)
 
 
-def remove_catalog(spark: Any, name: str) -> None:
+def remove_catalog(spark: Session, name: str) -> None:
     """Drop the session's catalog of a name; Spark loads it again by its settings when it is asked
     for.
     """
     catalogs_of(spark).remove(name)
 
 
-def current_catalog(spark: Any) -> str:
+def current_catalog(spark: Session) -> str:
     """Return the name of the session's current catalog."""
     return str(spark._jsparkSession.sessionState().catalogManager().currentCatalog().name())
 
 
-def current_namespace(spark: Any) -> tuple[str, ...]:
+def current_namespace(spark: Session) -> tuple[str, ...]:
     """Return the session's current namespace."""
     return tuple(map(str, spark._jsparkSession.sessionState().catalogManager().currentNamespace()))
 
 
 def with_full_names(
-    spark: Any, plan: Any, name_of: Callable[[tuple[str, ...]], Sequence[str]]
+    spark: Session, plan: Any, name_of: Callable[[tuple[str, ...]], Sequence[str]]
 ) -> Any:
     """Return a statement's parsed plan in which each table also has the alias of its full name, so
     that `catalog.db.t.column` is resolved. `name_of`: the full name that parts mean."""
@@ -116,7 +117,7 @@ def with_full_names(
 
 
 def with_partitions_replaced(
-    spark: Any, plan: Any, is_ours: Callable[[tuple[str, ...]], bool]
+    spark: Session, plan: Any, is_ours: Callable[[tuple[str, ...]], bool]
 ) -> Any:
     """Return a statement's parsed plan in which an INSERT OVERWRITE that replaces the partitions of
     its rows is an INSERT INTO with the option `overwrite-mode`. Spark plans such an overwrite only
@@ -151,7 +152,7 @@ def with_partitions_replaced(
 
 
 def with_targets_of_their_own(
-    spark: Any, plan: Any, is_ours: Callable[[tuple[str, ...]], bool]
+    spark: Session, plan: Any, is_ours: Callable[[tuple[str, ...]], bool]
 ) -> Any:
     """Return a statement's parsed plan in which an INSERT names the main branch of its table. Spark
     4.1 and 4.2 take the table that is read in the same statement for the one to write to, unless it
@@ -183,7 +184,9 @@ def with_targets_of_their_own(
 OVERWRITE_MODE = "overwrite-mode"
 
 
-def options_of(spark: Any, sql: str, names: Collection[tuple[str, ...]]) -> list[dict[str, str]]:
+def options_of(
+    spark: Session, sql: str, names: Collection[tuple[str, ...]]
+) -> list[dict[str, str]]:
     """Return the options of WITH (…) that a statement's text gives a table, one dict for each place
     that has options. `names`: by which the text may call the table, in small letters."""
     plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)
@@ -200,12 +203,12 @@ def options_of(spark: Any, sql: str, names: Collection[tuple[str, ...]]) -> list
     return in_text
 
 
-def has_database(spark: Any, name: str) -> bool:
+def has_database(spark: Session, name: str) -> bool:
     """Tell whether Spark's own catalog has a database."""
     return bool(spark._jsparkSession.sessionState().catalog().databaseExists(name))
 
 
-def settings_mark(spark: Any) -> Any:
+def settings_mark(spark: Session) -> Any:
     """Return a value that changes when a setting of the session does."""
     return settings_version(spark)
 
@@ -250,7 +253,7 @@ class Relation:
 class CatalogTypes:
     """Make and read the values of Spark's catalog interfaces. One for each JVM (`catalog_types`)."""
 
-    def __init__(self, spark: Any, jvm: Jvm):
+    def __init__(self, spark: Session, jvm: Jvm):
         self.jvm, view = jvm, jvm.view
         self._gateway = spark.sparkContext._gateway
         self._string, self._object = view.java.lang.String, view.java.lang.Object
@@ -351,11 +354,11 @@ class CatalogTypes:
 
     # --- columns, transforms, capabilities
 
-    def data_type(self, spark: Any, data_type: s.DataType) -> Any:
+    def data_type(self, spark: Session, data_type: s.DataType) -> Any:
         """Make a data type of Spark's in the JVM."""
         return spark._jsparkSession.parseDataType(data_type.json())
 
-    def struct_type(self, spark: Any, schema: s.StructType) -> Any:
+    def struct_type(self, spark: Session, schema: s.StructType) -> Any:
         """Make Spark's StructType in the JVM."""
         return self.data_type(spark, schema)
 
@@ -441,7 +444,12 @@ class CatalogTypes:
         return arguments, constructor
 
     def relation(
-        self, spark: Any, catalog: str, parts: Sequence[str], frame: Any, hidden: Sequence[str] = ()
+        self,
+        spark: Session,
+        catalog: str,
+        parts: Sequence[str],
+        frame: Any,
+        hidden: Sequence[str] = (),
     ) -> Relation:
         """Make what stands for the rows of a DataFrame in a query. `hidden`: the names of the last
         columns, which are metadata columns.
@@ -495,7 +503,7 @@ class CatalogTypes:
             )
         return [table.productElement(n) for n in range(table.productArity())]
 
-    def _session_catalog(self, spark: Any) -> Any:
+    def _session_catalog(self, spark: Session) -> Any:
         """Return the SessionCatalog of a session, which holds its relation cache."""
         if (catalog := self._sessions.get(spark)) is None:
             catalog = self._sessions[spark] = spark._jsparkSession.sessionState().catalog()
@@ -739,7 +747,7 @@ class _Within:
         return getattr(self._types, name)
 
 
-def catalog_types(spark: Any) -> CatalogTypes:
+def catalog_types(spark: Session) -> CatalogTypes:
     """Return the values of a session's JVM. Raises one of NOT_AS_KNOWN where this Spark has others."""
     jvm = classic_jvm(spark)
     if (types := _KNOWN.get(jvm)) is None:

@@ -11,6 +11,7 @@ from pyspark.sql import types as s
 
 from frazil.errors import Unsupported
 from frazil.ops import table_changes as changes
+from frazil.ops.session import Session
 from frazil.spark.host.jvm_plans import session_frame
 
 _CHANGING = re.compile(
@@ -18,12 +19,12 @@ _CHANGING = re.compile(
 )
 
 
-def table_changes(spark: Any, of_java: Any) -> list[changes.TableChange]:
+def table_changes(spark: Session, of_java: Any) -> list[changes.TableChange]:
     """Read an array of `TableChange`."""
     return [_change(spark, change) for change in of_java]
 
 
-def _change(spark: Any, change: Any) -> changes.TableChange:
+def _change(spark: Session, change: Any) -> changes.TableChange:
     kind = str(change.getClass().getSimpleName())
     read = _READERS.get(kind)
     return changes.NotServed(_NAMES.get(kind, kind)) if read is None else read(spark, change)
@@ -47,7 +48,7 @@ def _type(data_type: Any) -> s.DataType:
     return s._parse_datatype_json_string(data_type.json())
 
 
-def _added(spark: Any, change: Any) -> changes.AddColumn:
+def _added(spark: Session, change: Any) -> changes.AddColumn:
     of_java, default = _type(change.dataType()), change.defaultValue()
     value = None if default is None else constant(spark, str(default.getSql()), of_java)
     comment = change.comment()
@@ -96,7 +97,7 @@ def namespace_changes(of_java: Any) -> tuple[list[str], dict[str, str]]:
     return removals, updates
 
 
-def constant(spark: Any, text: str, data_type: s.DataType) -> Any:
+def constant(spark: Session, text: str, data_type: s.DataType) -> Any:
     """Evaluate the default of a column, given as SQL text, to the value that the format keeps:
     days, microseconds, numbers, text or bytes.
 

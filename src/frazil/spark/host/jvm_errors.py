@@ -13,6 +13,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from frazil.errors import FrazilError, InvalidInput, Unsupported
+from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import CATALYST, SPARK, Jvm, classic_jvm, is_instance
 
@@ -36,7 +37,7 @@ class _Quiet(logging.Filter):
         return not (record.exc_info and isinstance(record.exc_info[1], Thrown))
 
 
-def let_errors_pass(spark: Any) -> None:
+def let_errors_pass(spark: Session) -> None:
     """Let exceptions pass from this process to the JVM and back. Where PySpark has changed, errors
     come back as PySpark shows them.
     """
@@ -92,7 +93,7 @@ def thrown(jvm: Jvm, error: BaseException) -> Thrown:
     return Thrown(java.RuntimeException(message))
 
 
-def unchecked(spark: Any, error: BaseException) -> Thrown:
+def unchecked(spark: Session, error: BaseException) -> Thrown:
     """Return what ends a call from the JVM whose method declares no exception: a checked one, as
     Spark's AnalysisException is, would be hidden in an UndeclaredThrowableException, so it becomes
     a SparkRuntimeException of the same condition. Callers in this process get the error itself."""

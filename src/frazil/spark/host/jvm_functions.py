@@ -17,6 +17,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from frazil.ops.session import Session
 from frazil.spark.host.jvm import SPARK, Jvm
 
 _PACKAGE = "frazil.functions"
@@ -117,7 +118,7 @@ _LOCK = threading.Lock()
 class _Compiled:
     """Hold the functions' classes of one JVM, and the file that its tasks load them from."""
 
-    def __init__(self, spark: Any, jvm: Jvm, version: str):
+    def __init__(self, spark: Session, jvm: Jvm, version: str):
         self.jar = _jar(jvm, version)
         self.sessions: weakref.WeakSet[Any] = weakref.WeakSet()
         self.add(spark)
@@ -128,7 +129,7 @@ class _Compiled:
             for n in _CLASSES
         }
 
-    def add(self, spark: Any) -> None:
+    def add(self, spark: Session) -> None:
         """Let a session's tasks load the classes."""
         if spark not in self.sessions:
             spark._jsparkSession.sessionState().resourceLoader().addJar(self.jar)
@@ -162,7 +163,7 @@ def integer_type(jvm: Jvm) -> Any:
 
 
 def scalar_function(
-    spark: Any,
+    spark: Session,
     jvm: Jvm,
     class_name: str,
     name: str,

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
+from frazil.ops.session import Session
 from frazil.spark.host.jvm import (
     CATALYST,
     SPARK,
@@ -108,7 +109,7 @@ class SessionParser:
 
     Java = implementing(CATALYST + "parser.ParserInterface")
 
-    def __init__(self, spark: Any, own: Any, statements: Statements):
+    def __init__(self, spark: Session, own: Any, statements: Statements):
         self.spark, self.own, self.statements = spark, own, statements
         self._jvm = classic_jvm(spark)
         self._procedure = StatementProcedure(spark, statements.run)
@@ -245,7 +246,7 @@ class SessionParser:
         return f"frazil: {self.own.toString()}"
 
 
-def parse_by(spark: Any, statements: Statements) -> SessionParser | None:
+def parse_by(spark: Session, statements: Statements) -> SessionParser | None:
     """Make a classic session parse by a SessionParser; None where it does so already. Raises one of
     NOT_AS_KNOWN, or Py4JJavaError, where this Spark is built otherwise."""
     listen(spark)
@@ -296,7 +297,7 @@ class StatementProcedure(_Proxy):
 
     Java = implementing(_CONNECTOR + "procedures.BoundProcedure")
 
-    def __init__(self, spark: Any, run: Callable[[Any], None]):
+    def __init__(self, spark: Session, run: Callable[[Any], None]):
         self.spark, self._run = spark, run
         view, gateway = spark._jvm, spark.sparkContext._gateway
         loader = view.java.lang.Thread.currentThread().getContextClassLoader()

@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as s
 
 from frazil.expr.tokens import Token, tokens
+from frazil.ops.session import Session
 from frazil.spark.host.jvm import (
     CATALYST,
     EXPRESSIONS,
@@ -104,13 +105,13 @@ def analysed_plan(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution().analyzed()
 
 
-def frame_of(spark: Any, plan: Any) -> DataFrame:
+def frame_of(spark: Session, plan: Any) -> DataFrame:
     """Make a classic DataFrame from a logical plan."""
     jvm = classic_jvm(spark)
     return DataFrame(jvm.frame_of(spark._jsparkSession, plan), spark)
 
 
-def empty_plan(spark: Any, schema: s.StructType) -> Any:
+def empty_plan(spark: Session, schema: s.StructType) -> Any:
     """Return the plan of no rows with the columns of a schema, made once for each schema of late."""
     jvm = classic_jvm(spark)
     plans, key = _EMPTY.setdefault(jvm, OrderedDict()), schema.json()
@@ -124,14 +125,14 @@ def empty_plan(spark: Any, schema: s.StructType) -> Any:
     return plan
 
 
-def aliased_plan(spark: Any, plan: Any, parts: Sequence[str]) -> Any:
+def aliased_plan(spark: Session, plan: Any, parts: Sequence[str]) -> Any:
     """Return a plan under a name of several parts."""
     jvm = classic_jvm(spark)
     name = jvm.java_class(CATALYST + "AliasIdentifier")(parts[-1], scala_seq(spark, parts[:-1]))
     return jvm.java_class(CATALYST + "plans.logical.SubqueryAlias")(name, plan)
 
 
-def session_frame(spark: Any, dataset: Any) -> DataFrame:
+def session_frame(spark: Session, dataset: Any) -> DataFrame:
     """Make a DataFrame of PySpark of the JVM's. `spark`: the session that it belongs to."""
     return DataFrame(dataset, spark)
 
@@ -198,7 +199,7 @@ def output_ids(frame: DataFrame) -> list[int]:
     return plan_ids(frame.sparkSession, analysed_plan(frame))
 
 
-def plan_ids(spark: Any, plan: Any) -> list[int]:
+def plan_ids(spark: Session, plan: Any) -> list[int]:
     """Return the ids of the columns of a plan, by two calls whatever their number."""
     jvm = classic_jvm(spark)
     together = jvm.java_class(EXPRESSIONS + "CreateArray")(plan.output(), False)
@@ -253,7 +254,7 @@ def join_condition(joined: DataFrame) -> Any:
 # ----------------------------------------------------------------------------------------------------------------------------
 
 
-def column_of(spark: Any, expression: Any) -> Column:
+def column_of(spark: Session, expression: Any) -> Column:
     """Make a Column from a Catalyst expression."""
     column: Column = classic_column()(
         spark._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression)
@@ -261,7 +262,7 @@ def column_of(spark: Any, expression: Any) -> Column:
     return column
 
 
-def parsed_kind(spark: Any, text: str) -> str | None:
+def parsed_kind(spark: Session, text: str) -> str | None:
     """Return the name of the Catalyst class that Spark's parser returns for the text of an
     expression; None on Spark Connect. Raises PySpark's ParseException."""
     session = getattr(spark, "_jsparkSession", None)
@@ -272,18 +273,18 @@ def parsed_kind(spark: Any, text: str) -> str | None:
     )
 
 
-def can_up_cast(spark: Any, given: str, wanted: str) -> bool:
+def can_up_cast(spark: Session, given: str, wanted: str) -> bool:
     """Tell whether Spark converts values of a type to another without loss. Types as JSON."""
     parse = spark._jsparkSession.parseDataType
     return bool(getattr(spark._jvm, EXPRESSIONS + "Cast").canUpCast(parse(given), parse(wanted)))
 
 
-def is_subquery(spark: Any, expression: Any) -> bool:
+def is_subquery(spark: Session, expression: Any) -> bool:
     """Tell whether a Catalyst expression holds a plan of its own."""
     return is_instance(spark, EXPRESSIONS + "SubqueryExpression", expression)
 
 
-def holds_subquery(spark: Any, expression: Any) -> bool:
+def holds_subquery(spark: Session, expression: Any) -> bool:
     """Tell whether a sub-query is part of an expression."""
     return is_subquery(spark, expression) or any(
         holds_subquery(spark, c) for c in each(expression.children())
@@ -322,7 +323,7 @@ def expression_sql(expression: Any) -> str:
 
 
 def full_text(
-    spark: Any, expression: Any, qualifiers: Mapping[int, str] | None = None
+    spark: Session, expression: Any, qualifiers: Mapping[int, str] | None = None
 ) -> str | None:
     """Return an expression as SQL text, None where no text describes it in full (a UDF, a random
     function, a sub-query). `qualifiers`: by a column's id the name that its text is qualified by,
@@ -340,7 +341,7 @@ def full_text(
     return expression_sql(expression)
 
 
-def _quick_text(spark: Any, expression: Any, qualifiers: Mapping[int, str]) -> str | None:
+def _quick_text(spark: Session, expression: Any, qualifiers: Mapping[int, str]) -> str | None:
     """Return an expression as SQL text by two calls, with its columns called as `full_text` says;
     None where its parts have to be looked at one by one: those whose text has not the names of
     columns, and those that are not built in."""
@@ -389,7 +390,7 @@ def _chain(every: Sequence[Token], place: int) -> list[Token]:
     return chain
 
 
-def _qualified(spark: Any, expression: Any, qualifiers: Mapping[int, str]) -> Any:
+def _qualified(spark: Session, expression: Any, qualifiers: Mapping[int, str]) -> Any:
     kind = kind_of(expression)
     if kind == NodeKind.ATTRIBUTE:
         qualifier = qualifiers[expression.exprId().id()]
@@ -546,7 +547,7 @@ class NamedTable(NamedTuple):
     has_alias: bool
 
 
-def parsed_query(spark: Any, sql: str) -> Any:
+def parsed_query(spark: Session, sql: str) -> Any:
     """Return the plan of a query as Spark's parser makes it. Raises PySpark's ParseException, also
     for statements that are no query.
     """
@@ -554,7 +555,7 @@ def parsed_query(spark: Any, sql: str) -> Any:
 
 
 def named_tables(
-    spark: Any, plan: Any, hidden: frozenset[str] = frozenset(), has_alias: bool = False
+    spark: Session, plan: Any, hidden: frozenset[str] = frozenset(), has_alias: bool = False
 ) -> Iterator[NamedTable]:
     """Yield the tables that a parsed query names, those of its sub-queries included.
 
@@ -584,7 +585,7 @@ def named_tables(
 
 
 def _named_in_expression(
-    spark: Any, expression: Any, hidden: frozenset[str]
+    spark: Session, expression: Any, hidden: frozenset[str]
 ) -> Iterator[NamedTable]:
     if is_subquery(spark, expression):
         yield from named_tables(spark, expression.plan(), hidden)
@@ -592,6 +593,6 @@ def _named_in_expression(
         yield from _named_in_expression(spark, child, hidden)
 
 
-def _catalyst(spark: Any) -> Any:
+def _catalyst(spark: Session) -> Any:
     """Return Catalyst's package, through which expressions and plans are constructed."""
     return getattr(spark._jvm, CATALYST.removesuffix("."))

@@ -10,12 +10,15 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as s
 
+from frazil.ops.session import Session
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 
 _PARAMETER = CATALOG + "procedures.ProcedureParameter"
 
 
-def parameters(types: CatalogTypes, spark: Any, described: Sequence[tuple[str, str, bool]]) -> Any:
+def parameters(
+    types: CatalogTypes, spark: Session, described: Sequence[tuple[str, str, bool]]
+) -> Any:
     """Make an array of ProcedureParameter. `described`: the name, the type as SQL text, and whether
     it is required, of each.
     """
@@ -72,7 +75,7 @@ def _members(array: Any, kind: str) -> list[Any]:
     ]
 
 
-def rows(spark: Any, table: pa.Table, schema: s.StructType) -> Any:
+def rows(spark: Session, table: pa.Table, schema: s.StructType) -> Any:
     """Make an array of Spark's internal rows of an Arrow table. No job is run."""
     return (
         spark.createDataFrame(table, schema)._jdf.queryExecution().executedPlan().executeCollect()

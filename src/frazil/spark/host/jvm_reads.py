@@ -14,6 +14,7 @@ import numpy.typing as npt
 from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
+from frazil.ops.session import Session
 from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, listen
 from frazil.spark.host.jvm_catalog import catalog_types
 from frazil.spark.host.jvm_plans import frame_of
@@ -124,7 +125,7 @@ class ParquetRelations:
 
     def scan(
         self,
-        spark: Any,
+        spark: Session,
         session: Any,
         schema: s.StructType,
         index: Any,
@@ -174,7 +175,7 @@ class ParquetRelations:
 
 
 def array_frame(
-    spark: Any, jvm: Jvm, schema: s.StructType, numbers: npt.NDArray[np.int64]
+    spark: Session, jvm: Jvm, schema: s.StructType, numbers: npt.NDArray[np.int64]
 ) -> DataFrame:
     """Make a DataFrame of one row and one column, an array of longs, as a LocalRelation. It takes a
     dozen calls to the JVM, where PySpark's createDataFrame takes some sixty and an Arrow file."""

@@ -9,6 +9,7 @@ from typing import Any
 import pyspark
 from pyspark.sql import types as s
 
+from frazil.ops.session import Session
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 
 HAS_VIEWS = tuple(int(n) for n in pyspark.__version__.split(".")[:2]) >= (4, 2)
@@ -19,7 +20,7 @@ _PREFIX = "view."
 
 def view(
     types: CatalogTypes,
-    spark: Any,
+    spark: Session,
     text: str,
     columns: s.StructType,
     query_columns: Sequence[str],
@@ -69,7 +70,7 @@ def summaries(types: CatalogTypes, tables: Sequence[Sequence[str]]) -> Any:
 
 def view_relation(
     types: CatalogTypes,
-    spark: Any,
+    spark: Session,
     name: Sequence[str],
     text: str,
     columns: s.StructType,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from frazil.expr.sql_text import back_quoted
+from frazil.ops.session import Session
 from frazil.spark.host.jvm import each, listen, scala_seq
 from frazil.spark.host.jvm_plans import NodeKind, kind_of, named_tables
 from frazil.spark.host.jvm_views import Rule
@@ -44,7 +45,7 @@ class _Source:
 
 
 def repeats_table(
-    spark: Any, plan: Any, spelled: Callable[[tuple[str, ...]], Sequence[str]]
+    spark: Session, plan: Any, spelled: Callable[[tuple[str, ...]], Sequence[str]]
 ) -> bool:
     """Tell whether a parsed statement names one table twice. `spelled`: the full name that parts
     mean.
@@ -53,7 +54,7 @@ def repeats_table(
     return len(set(names)) < len(names)
 
 
-def with_stars_spelled(spark: Any, plan: Any, shown: Shown) -> Any | None:
+def with_stars_spelled(spark: Session, plan: Any, shown: Shown) -> Any | None:
     """Return a statement's parsed plan in which no star stands for a metadata column of a table
     itself; None where it has stars over what the parser does not tell. `shown`: by a table's name
     the metadata columns that its plan shows."""
@@ -67,7 +68,7 @@ def with_stars_spelled(spark: Any, plan: Any, shown: Shown) -> Any | None:
 
 @dataclass(frozen=True)
 class _Stars:
-    spark: Any
+    spark: Session
     shown: Shown
     defined: frozenset[str]
     """Names in small letters that WITH defines around the plan."""

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
+from frazil.ops.session import Session
 from frazil.spark.host.jvm import EXPRESSIONS, classic_jvm, each, listen, texts_of_seq
 from frazil.spark.host.jvm_plans import (
     NodeKind,
@@ -62,7 +63,7 @@ _KINDS = frozenset(StatementKind)
 class ParsedStatement:
     """Hold a parsed statement. `around`: the WITH that defines names for it, if any."""
 
-    spark: Any
+    spark: Session
     kind: StatementKind
     plan: Any
     around: Any = None
@@ -226,14 +227,14 @@ class ParsedStatement:
         frame_of(self.spark, self.plan if self.around is None else self.around)
 
 
-def parsed_plan(spark: Any, text: str) -> Any:
+def parsed_plan(spark: Session, text: str) -> Any:
     """Return the plan of a statement as the session's parser makes it. Raises PySpark's
     ParseException.
     """
     return spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
 
 
-def parsed_statement(spark: Any, plan: Any) -> ParsedStatement | None:
+def parsed_statement(spark: Session, plan: Any) -> ParsedStatement | None:
     """Return a parsed plan as a statement; None for any other plan."""
     kind, around = kind_of(plan), None
     if kind == NodeKind.UNRESOLVED_WITH:
@@ -274,7 +275,7 @@ class Assignment:
         """Tell whether the value is the word DEFAULT."""
         return _is_default(self.node.value())
 
-    def stores_under(self, spark: Any, policy: str) -> bool:
+    def stores_under(self, spark: Session, policy: str) -> bool:
         """Tell whether a store assignment policy (ANSI or STRICT) allows a value's type for its
         column's. For analysed assignments; nested types, of which the policy speaks member by
         member, are left to the write."""
@@ -346,6 +347,6 @@ def _is_default(value: Any) -> bool:
     return len(parts) == 1 and parts[0].upper() == "DEFAULT"
 
 
-def _under(spark: Any, inside: Any, alias: Any) -> DataFrame:
+def _under(spark: Session, inside: Any, alias: Any) -> DataFrame:
     """Return a frame under the alias that a relation has in the statement."""
     return frame_of(spark, alias.copy(alias.identifier(), inside))

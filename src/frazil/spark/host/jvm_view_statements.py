@@ -12,6 +12,7 @@ from typing import Any
 
 from frazil.catalog.names import full_name
 from frazil.expr.tokens import tokens
+from frazil.ops.session import Session
 from frazil.spark.host.jvm import CATALYST, classic_jvm, each
 from frazil.spark.host.jvm_plans import kind_of, named_tables
 from frazil.spark.host.jvm_views import TemporaryViews, is_temporary_view
@@ -53,7 +54,7 @@ class ViewStatement:
     extended: bool = False
 
 
-def view_statement(spark: Any, text: str) -> ViewStatement | None:
+def view_statement(spark: Session, text: str) -> ViewStatement | None:
     """Parse a statement that may be about a view; None for others. Whether its name is a view's is
     not known here.
     """
@@ -79,7 +80,7 @@ def view_statement(spark: Any, text: str) -> ViewStatement | None:
     )
 
 
-def _read(spark: Any, kind: str, plan: Any, name: tuple[str, ...]) -> ViewStatement:
+def _read(spark: Session, kind: str, plan: Any, name: tuple[str, ...]) -> ViewStatement:
     match kind:
         case "CreateView":
             columns = tuple(
@@ -140,7 +141,7 @@ def _pairs(scala_map: Any) -> Iterator[tuple[str, str]]:
     return ((str(pair._1()), str(pair._2())) for pair in each(scala_map.toSeq()))
 
 
-def _temporary(spark: Any, query: Any, text: str) -> tuple[str, ...]:
+def _temporary(spark: Session, query: Any, text: str) -> tuple[str, ...]:
     """Return the temporary views and functions that a query names."""
     sessions = spark._jsparkSession.sessionState().catalog()
     views = [full_name(t.parts) for t in named_tables(spark, query) if is_temporary(spark, t.parts)]
@@ -155,19 +156,19 @@ def _temporary(spark: Any, query: Any, text: str) -> tuple[str, ...]:
     return (*(f"view {name}" for name in views), *(f"function {name}" for name in functions))
 
 
-def is_temporary(spark: Any, parts: Sequence[str]) -> bool:
+def is_temporary(spark: Session, parts: Sequence[str]) -> bool:
     """Tell whether a name is that of a temporary view, of the session or a global one."""
     if len(parts) == 1:
         return is_temporary_view(spark, parts[0])
     return len(parts) == 2 and parts[0].lower() == global_database(spark)
 
 
-def global_database(spark: Any) -> str:
+def global_database(spark: Session) -> str:
     """Return the name of the database of global temporary views."""
     return str(spark._jsparkSession.sessionState().catalog().globalTempDatabase())
 
 
-def temporary_views(spark: Any) -> list[tuple[str, str]]:
+def temporary_views(spark: Session) -> list[tuple[str, str]]:
     """Return the database, empty for those of the session, and the name of each temporary view."""
     jvm = classic_jvm(spark)
     return [(view.database or "", view.name) for view in TemporaryViews(spark, jvm)]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frazil.expr.sql_text import back_quoted
+from frazil.ops.session import Session
 from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, Jvm, each, implementing, listen
 
 
@@ -57,7 +58,7 @@ class TemporaryViews:
     entries in Spark's cache.
     """
 
-    def __init__(self, spark: Any, jvm: Jvm):
+    def __init__(self, spark: Session, jvm: Jvm):
         self._session, self._jvm = spark._jsparkSession, jvm
         self._catalog = self._session.sessionState().catalog()
         self._cache = self._session.sharedState().cacheManager()
@@ -111,12 +112,12 @@ class TemporaryViews:
         self._cache.cacheQuery(self._session.table(name), self._some(name), cached.level)
 
 
-def is_temporary_view(spark: Any, name: str) -> bool:
+def is_temporary_view(spark: Session, name: str) -> bool:
     """Tell whether a classic session has a temporary view of this name."""
     return bool(spark._jsparkSession.sessionState().catalog().getRawTempView(name).isDefined())
 
 
-def drop_temporary_view(spark: Any, name: str) -> None:
+def drop_temporary_view(spark: Session, name: str) -> None:
     """Drop a temporary view of a classic session. `spark.catalog` would drop what is cached of its
     rows, too.
     """
@@ -149,7 +150,7 @@ class PlanTags:
         self._alias = getattr(jvm.view, EXPRESSIONS + "Alias")
         self._project = getattr(jvm.view, CATALYST + "plans.logical.Project")
 
-    def set(self, spark: Any, plan: Any, value: NumberedTag) -> None:
+    def set(self, spark: Session, plan: Any, value: NumberedTag) -> None:
         """Tag a plan."""
         listen(spark)
         plan.setTagValue(self._tag, value)

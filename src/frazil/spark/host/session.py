@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from frazil.errors import InvalidInput, NotInstalledError
+from frazil.ops.session import Session
 from frazil.spark.host.jvm import context_of, has_jvm, jvm_property, running_context, spark_home
 
 _PYTHON = "PYSPARK_PYTHON"
@@ -135,7 +136,7 @@ def _check_running(settings: Mapping[str, str]) -> None:
         )
 
 
-def use_this_python(spark: Any) -> None:
+def use_this_python(spark: Session) -> None:
     """Let the workers of a local master run this Python, unless another one was chosen. PySpark
     would start the first python3 on the PATH, which is not that of a virtual environment unless the
     environment is activated."""

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from frazil.errors import Unsupported
+from frazil.ops.session import Session
 from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, SessionCopies, put_setting, settings_of
 
 _PREFIX = "spark.sql.iceberg."
@@ -39,7 +40,7 @@ _LOCK = (
 # -----------------------------------------------------------------------------------------------------------------
 
 
-def all_settings(spark: Any) -> dict[str, str]:
+def all_settings(spark: Session) -> dict[str, str]:
     """Return the session's settings that are set explicitly, those of the SparkContext included."""
     with contextlib.suppress(
         *NOT_AS_KNOWN, ValueError
@@ -49,7 +50,7 @@ def all_settings(spark: Any) -> dict[str, str]:
     return dict(settings() if callable(settings) else settings)
 
 
-def is_case_sensitive(spark: Any, given: bool | None = None) -> bool:
+def is_case_sensitive(spark: Session, given: bool | None = None) -> bool:
     """Tell whether column names are case-sensitive: as `given`, else by the session's
     `spark.sql.caseSensitive`.
     """
@@ -59,7 +60,7 @@ def is_case_sensitive(spark: Any, given: bool | None = None) -> bool:
 
 
 @contextlib.contextmanager
-def sensitivity(spark: Any, given: bool | None) -> Iterator[bool]:
+def sensitivity(spark: Session, given: bool | None) -> Iterator[bool]:
     """Set whether Spark looks up names case-sensitively while DataFrames are made in the block;
     `given` None: as the session does.
     """
@@ -71,14 +72,14 @@ def sensitivity(spark: Any, given: bool | None) -> Iterator[bool]:
         yield given
 
 
-def is_ansi(spark: Any) -> bool:
+def is_ansi(spark: Session) -> bool:
     """Tell whether the session is in ANSI mode, in which casts, sums and functions that fail are
     errors (as in Frazil) instead of null.
     """
     return str(spark.conf.get(ANSI)).lower() == "true"
 
 
-def session_zone(spark: Any) -> str:
+def session_zone(spark: Session) -> str:
     """Return the session's time zone, which timestamp constants without a zone are in.
 
     `conf.get` is called without a default: Spark would return that default, and not the JVM's zone,
@@ -87,7 +88,7 @@ def session_zone(spark: Any) -> str:
     return str(spark.conf.get(ZONE))
 
 
-def write_defaults(spark: Any) -> dict[str, str]:
+def write_defaults(spark: Session) -> dict[str, str]:
     """Return the write options among the session's settings (`spark.sql.iceberg.*`). Raises
     Unsupported for shredded variants.
     """
@@ -116,7 +117,7 @@ def spark_facts(version: str) -> dict[str, str]:
 # --------------------------------------------------------------------------------------------------------------
 
 
-def enable_ids(spark: Any) -> None:
+def enable_ids(spark: Session) -> None:
     """Set `spark.sql.parquet.fieldId.read.enabled` on the session, where scans have no session of
     their own (`scan_session`). It stays set, since Spark reads the setting when the DataFrame is
     used, which is after it was made."""
@@ -125,7 +126,7 @@ def enable_ids(spark: Any) -> None:
 
 
 @contextlib.contextmanager
-def temporarily(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
+def temporarily(spark: Session, settings: Mapping[str, str]) -> Iterator[None]:
     """Set session settings inside the block, and restore the former values after it, also after an
     error.
     """
@@ -140,7 +141,7 @@ def temporarily(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
                 _set(spark, key, value_before)
 
 
-def _set(spark: Any, key: str, value: str | None) -> None:
+def _set(spark: Session, key: str, value: str | None) -> None:
     if key == FEWEST_PARTITIONS and put_setting(spark, key, value):  # without a warning per write
         return
     if value is None:
@@ -167,7 +168,7 @@ _SCAN_SETTINGS = {
 _COPIES: weakref.WeakKeyDictionary[Any, SessionCopies] = weakref.WeakKeyDictionary()
 
 
-def scan_session(spark: Any, jvm: Jvm, settings: Mapping[str, str]) -> Any:
+def scan_session(spark: Session, jvm: Jvm, settings: Mapping[str, str]) -> Any:
     """Return the JVM's copy of a session in which scans are made, with the settings of one read on
     top. Copies are reused until the session's own settings change."""
     copies = _COPIES.get(spark)

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.errors import InvalidInput, NotInstalledError
+from frazil.ops.session import Session
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.jvm import context_of, default_parallelism, largest_heap
 from frazil.spark.host.quick_arrow import without_pandas
@@ -110,7 +111,7 @@ def guarded(
     return task
 
 
-def check_workers(spark: Any) -> None:
+def check_workers(spark: Session) -> None:
     """Check, once per session and before other jobs, that Spark's workers can import this version
     of Frazil. Local sessions whose workers run this Python are not checked.
 
@@ -141,7 +142,7 @@ def check_workers(spark: Any) -> None:
     _checked.add(key)
 
 
-def _python_of(spark: Any) -> str:
+def _python_of(spark: Session) -> str:
     """Return the Python executable that workers are started with. The SparkContext is asked first:
     `session.use_this_python` may have changed it there."""
     if (context := context_of(spark)) is not None:
@@ -151,11 +152,11 @@ def _python_of(spark: Any) -> str:
     )
 
 
-def _master(spark: Any) -> str:
+def _master(spark: Session) -> str:
     return str(spark.conf.get("spark.master", ""))
 
 
-def check_shared(spark: Any, directory: str) -> None:
+def check_shared(spark: Session, directory: str) -> None:
     """Check that the workers of a cluster see a directory of a local path, else the files that they
     write would be lost. The check runs once per session and directory; with a local master there is
     nothing to check.
@@ -195,14 +196,14 @@ def sees(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
         yield pa.record_batch({"ok": pa.array([int(os.path.exists(path))], pa.int64())})
 
 
-def parallelism(spark: Any) -> int:
+def parallelism(spark: Session) -> int:
     """Return how many tasks a session runs at once; on Spark Connect, where that is not known, its
     number of shuffle partitions.
     """
     return default_parallelism(spark) or int(spark.conf.get("spark.sql.shuffle.partitions", "200"))
 
 
-def heap_of_a_task(spark: Any) -> int:
+def heap_of_a_task(spark: Session) -> int:
     """Return the bytes of a JVM's heap per task that the JVM runs at once. Where the cores of an
     executor are not set, the executor counts as running all tasks of the session."""
     conf, master = spark.conf, _master(spark)
@@ -216,7 +217,7 @@ def heap_of_a_task(spark: Any) -> int:
     return heap // max(1, tasks)
 
 
-def _slots(spark: Any) -> int:
+def _slots(spark: Session) -> int:
     """Return a number of tasks large enough that, as a rule, every worker gets one."""
     return max(2, 2 * (default_parallelism(spark) or 1))
 

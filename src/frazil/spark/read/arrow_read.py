@@ -5,7 +5,6 @@ cannot handle; `groups` decides)."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -15,6 +14,7 @@ from pyspark.sql import types as s
 from frazil.arrow.read.read_context import ReadContext
 from frazil.arrow.read.read_tasks import read_task
 from frazil.errors import Unsupported
+from frazil.ops.session import Session
 from frazil.scan.combine import combine_for
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask, PlannedFiles, TaskSequence
@@ -30,7 +30,7 @@ from frazil.storage.locations import scheme_of
 
 
 def arrow_frame(
-    spark: Any,
+    spark: Session,
     plan: Plan,
     files: Sequence[PlannedFiles],
     projection: Schema,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +29,7 @@ from frazil.arrow.changelog.read_changelog import (
 )
 from frazil.arrow.values.row_digest import Digests
 from frazil.expr.nodes import AlwaysTrue, Predicate
+from frazil.ops.session import Session
 from frazil.scan.changelog import CHANGELOG_FIELDS, ChangelogPlan, ChangelogTask, changelog_schema
 from frazil.scan.options import adjusted_split_size
 from frazil.spark.host.sql_text import filtered
@@ -49,7 +49,7 @@ _KIND_ID, _ORDINAL_ID = (f.field_id for f in CHANGELOG_FIELDS[:2])
 
 
 def changelog_frame(
-    spark: Any,
+    spark: Session,
     plan: ChangelogPlan,
     *,
     projection: Schema,
@@ -102,7 +102,7 @@ def _with_filter_columns(plan: ChangelogPlan, projection: Schema, time: bool) ->
 
 
 def _frame(
-    spark: Any,
+    spark: Session,
     plan: ChangelogPlan,
     read: ChangelogRead,
     tasks: Sequence[ChangelogTask],

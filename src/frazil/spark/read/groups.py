@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frazil.arrow.footers.parquet_footer import ParquetNode
+from frazil.ops.session import Session
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles
 from frazil.spark.deletes.native_deletes import EQUALITY, NONE, POSITIONS, kinds
@@ -56,7 +57,7 @@ class ScanGroup:
 
 
 def scan_groups(
-    spark: Any, plan: Plan, shape: Shape, storage: Storage, keyed: Shape | None = None
+    spark: Session, plan: Plan, shape: Shape, storage: Storage, keyed: Shape | None = None
 ) -> tuple[list[ScanGroup], list[PlannedFiles]]:
     """Return the groups of files for Spark's scan, and the files that are left for Arrow. `keyed`:
     the shape in which files with equality deletes are read, with their keys; None: they are left

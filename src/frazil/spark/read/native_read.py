@@ -35,6 +35,7 @@ from frazil.expr.nodes import AlwaysTrue, Predicate, names
 from frazil.expr.parse import parse
 from frazil.expr.quoted import columns_of, refuse_columns
 from frazil.expr.sql_text import back_quoted
+from frazil.ops.session import Session
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
 from frazil.spark.deletes.native_deletes import (
@@ -105,7 +106,7 @@ class _ScanColumns:
 
 
 def read(
-    spark: Any,
+    spark: Session,
     plan: Plan,
     *,
     projection: Schema,
@@ -157,7 +158,7 @@ def read(
 
 
 def pruning_predicate(
-    spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool
+    spark: Session, row_filter: Any, schema: Schema, case_sensitive: bool
 ) -> Predicate:
     """Return the predicate by which planning prunes files: the filter itself if Frazil's grammar
     has it, else AlwaysTrue, as Spark applies the filter to the rows anyway.
@@ -174,7 +175,7 @@ def pruning_predicate(
 
 
 def understood(
-    spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool
+    spark: Session, row_filter: Any, schema: Schema, case_sensitive: bool
 ) -> Predicate | None:
     """Return a filter as a predicate for planning in UTC; None if Frazil's grammar does not have
     it, or the table lacks its columns.
@@ -201,7 +202,7 @@ def understood(
 
 
 def pruning(
-    spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool
+    spark: Session, row_filter: Any, schema: Schema, case_sensitive: bool
 ) -> tuple[Predicate, str]:
     """Return the predicate by which planning prunes files (`pruning_predicate`), and the time zone
     to plan in: the session's, or UTC if Frazil cannot bind the filter in that zone. Raises
@@ -219,7 +220,7 @@ def pruning(
     return predicate, zone
 
 
-def _scan_columns(spark: Any, plan: Plan, projection: Schema, where: Any) -> _ScanColumns:
+def _scan_columns(spark: Session, plan: Plan, projection: Schema, where: Any) -> _ScanColumns:
     time = time_enabled(spark)
     columns = tuple(
         field for field in projection.fields if field.field_id not in METADATA_COLUMNS.values()
@@ -338,7 +339,7 @@ def _shapes(plan: Plan, needed: _ScanColumns, keys: KeyColumns | None) -> dict[i
 
 
 def _scan(
-    spark: Any,
+    spark: Session,
     plan: Plan,
     shape: Shape,
     groups: list[ScanGroup],
@@ -450,7 +451,7 @@ def _has_column(plan: Plan, name: str) -> bool:
     return any(f.name.lower() == name for schema in plan.metadata.schemas for f in schema.fields)
 
 
-def _prunes_metadata(spark: Any) -> bool:
+def _prunes_metadata(spark: Session) -> bool:
     """Tell whether Spark reads only those fields of `_metadata` that a query uses; if not, it
     cannot read `ROW_INDEX` beside them.
     """

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frazil.catalog import LoadedTable
+from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, classic_jvm, is_stopped, jvm_of
 from frazil.spark.host.jvm_plans import written_plan
@@ -60,7 +61,7 @@ class Followed(NumberedTag):
     view has the plan.
     """
 
-    def __init__(self, spark: Any, metadata: TableMetadata, make: Make):
+    def __init__(self, spark: Session, metadata: TableMetadata, make: Make):
         super().__init__(next(_NUMBERS))
         self.spark, self.make = spark, make
         self.table, self.age, self.state = (
@@ -94,7 +95,7 @@ def _state_of(metadata: TableMetadata) -> Any:
     return metadata.current_snapshot_id, metadata.current_schema_id, metadata.refs
 
 
-def follow(spark: Any, frame: Any, metadata: TableMetadata, make: Make) -> Any:
+def follow(spark: Session, frame: Any, metadata: TableMetadata, make: Make) -> Any:
     """Tag the plan of a DataFrame over a table's current state, and return the DataFrame. On Spark
     Connect, where plans cannot be reached, or if Spark's tags have changed, nothing is tagged and
     views are not refreshed."""
@@ -139,7 +140,7 @@ class _Refresh:
     the new state, by the number of the `Followed` that they replace and its occurrence in a plan.
     """
 
-    spark: Any
+    spark: Session
     loaded: LoadedTable
     frames: dict[tuple[int, int], Any] = field(default_factory=dict)
 

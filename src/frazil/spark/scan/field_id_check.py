@@ -8,14 +8,13 @@ swapped or null, without an error. The check that is added here raises one.
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.footers.parquet_footer import ParquetNode
 from frazil.expr.sql_text import back_quoted
+from frazil.ops.session import Session
 from frazil.spark.scan.file_columns import file_schemas
 from frazil.spark.scan.parquet_scan import ScannedFiles
 from frazil.spark.scan.paths import as_glob
@@ -30,7 +29,9 @@ _MESSAGE = (
 )
 
 
-def still_by_id(scan: DataFrame, spark: Any, files: ScannedFiles, storage: Storage) -> DataFrame:
+def still_by_id(
+    scan: DataFrame, spark: Session, files: ScannedFiles, storage: Storage
+) -> DataFrame:
     """Return a scan of these files that raises an error when it runs while the session does not
     read by field id.
 

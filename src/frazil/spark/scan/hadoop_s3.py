@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import Any
 
+from frazil.ops.session import Session
 from frazil.spark.host.jvm import class_is_loaded, jvm_of
 from frazil.spark.host.jvm_hadoop import (
     S3A_ANONYMOUS,
@@ -40,7 +40,7 @@ def is_s3(location: str) -> bool:
     return scheme_of(location) == "s3"
 
 
-def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | None:
+def s3_options(spark: Session, storage: Storage, location: str) -> dict[str, str] | None:
     """Return the options of Hadoop with which Spark's scan opens the files of a location's bucket;
     None if it cannot.
 
@@ -107,7 +107,7 @@ _KEY_STORES = (
 _AMAZON = re.compile(r"(?:https?://)?(?:[\w.-]+\.)?amazonaws\.com(?:\.cn)?/*")
 
 
-def _contradicting(spark: Any, bucket: str, settings: dict[str, str]) -> str | None:
+def _contradicting(spark: Session, bucket: str, settings: dict[str, str]) -> str | None:
     """Find a setting of the session by which its scans would reach a bucket in another way than the
     catalog says. Those of the bucket alone (`fs.s3a.bucket.<bucket>.…`) count before the options of
     a scan, and an endpoint counts also where the catalog names none."""

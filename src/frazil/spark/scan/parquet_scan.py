@@ -7,11 +7,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
+from frazil.ops.session import Session
 from frazil.scan.options import SplitOptions
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, jvm_of
@@ -78,7 +78,7 @@ class OpenedScan:
 
 
 def open_files(
-    spark: Any, schema: s.StructType, files: ScannedFiles, split: SplitOptions = _USUAL
+    spark: Session, schema: s.StructType, files: ScannedFiles, split: SplitOptions = _USUAL
 ) -> OpenedScan:
     """Open Spark's Parquet scan of exactly these files. `split`: the size of splits and the cost of
     opening a file; by default, and always without a `FileIndex`, the session's settings apply."""
@@ -101,7 +101,7 @@ def open_files(
 
 
 def _by_index(
-    spark: Any, jvm: Jvm, schema: s.StructType, files: ScannedFiles, split: SplitOptions
+    spark: Session, jvm: Jvm, schema: s.StructType, files: ScannedFiles, split: SplitOptions
 ) -> DataFrame:
     """Open the scan over a `FileIndex`, which Spark asks for the files when the query runs."""
     settings = (
@@ -121,7 +121,7 @@ def _by_index(
 
 
 @contextlib.contextmanager
-def _without_listing_job(spark: Any, count: int) -> Iterator[None]:
+def _without_listing_job(spark: Session, count: int) -> Iterator[None]:
     """Keep Spark from starting a job that lists so many paths: 5,000 files then take 10 s to open
     instead of 0.6 s.
     """

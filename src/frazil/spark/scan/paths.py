@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Any
 
+from frazil.ops.session import Session
 from frazil.spark.host.jvm import jvm_of
 from frazil.spark.host.jvm_hadoop import hadoop_settings, has_file_system
 from frazil.spark.scan.hadoop_s3 import is_s3, s3_options, tell_once
@@ -82,7 +82,7 @@ Answers = dict[tuple[str, tuple[tuple[str, str], ...]], bool]
 """Whether the JVM can open files, by their store and the properties with which they are reached."""
 
 
-def jvm_can_open(spark: Any, location: str, known: Answers, storage: Storage) -> bool:
+def jvm_can_open(spark: Session, location: str, known: Answers, storage: Storage) -> bool:
     """Tell whether the JVM can open a location, that is, has a Hadoop file system for its scheme.
     `known` keeps the answers.
 
@@ -107,7 +107,7 @@ def jvm_can_open(spark: Any, location: str, known: Answers, storage: Storage) ->
     return known[store, properties]
 
 
-def _can_open(spark: Any, location: str, store: str, storage: Storage) -> bool:
+def _can_open(spark: Session, location: str, store: str, storage: Storage) -> bool:
     if is_s3(location):
         return s3_options(spark, storage, location) is not None
     if not has_file_system(spark, location.partition(":")[0]):
@@ -133,7 +133,7 @@ _GOOGLE = (
 _DEFAULT = "COMPUTE_ENGINE"
 
 
-def _knows_cloud(spark: Any, location: str, store: str, storage: Storage) -> bool:
+def _knows_cloud(spark: Session, location: str, store: str, storage: Storage) -> bool:
     """Tell whether the session itself says how to reach a store of Azure or Google for which the
     catalog has properties: these do not reach the JVM."""
     stem, keys = ("adls.", _ACCOUNT) if scheme_of(location) == "abfss" else ("gcs.", _GOOGLE)
@@ -158,7 +158,7 @@ def _knows_cloud(spark: Any, location: str, store: str, storage: Storage) -> boo
     return is_known
 
 
-def _is_same_cluster(spark: Any, store: str, storage: Storage) -> bool:
+def _is_same_cluster(spark: Session, store: str, storage: Storage) -> bool:
     """Tell whether the JVM means the same HDFS cluster as Frazil by `hdfs://authority`, or by
     `hdfs://` in locations without one, and knows the name service. A catalog's own properties
     (`hdfs.host`, `hadoop.dfs.…`) do not reach the JVM."""
@@ -185,7 +185,7 @@ def _is_same_cluster(spark: Any, store: str, storage: Storage) -> bool:
     return all(session_settings.get(key) == settings.config[key] for key in own_keys)
 
 
-def hadoop_options(spark: Any, locations: Sequence[str], storage: Storage) -> dict[str, str]:
+def hadoop_options(spark: Session, locations: Sequence[str], storage: Storage) -> dict[str, str]:
     """Return the options of a scan by which Hadoop opens the stores of its files, of each of which
     `jvm_can_open` said that it can.
     """

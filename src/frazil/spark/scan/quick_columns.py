@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
 
 from pyspark.sql import Column
 
+from frazil.ops.session import Session
 from frazil.spark.host.jvm import Jvm, jvm_of
 
 _REMEMBERED: weakref.WeakKeyDictionary[Jvm, dict[str, Column]] = weakref.WeakKeyDictionary()
@@ -20,7 +20,7 @@ pushes no filter on it into the scan.
 """
 
 
-def shown_columns(spark: Any) -> Shown | None:
+def shown_columns(spark: Session) -> Shown | None:
     """Return the function that selects a column by source, name and barrier (`Jvm.named_column`);
     None on Spark Connect.
     """
@@ -28,13 +28,13 @@ def shown_columns(spark: Any) -> Shown | None:
     return None if jvm is None else jvm.named_column
 
 
-def renamed(spark: Any, column: Column, name: str) -> Column:
+def renamed(spark: Session, column: Column, name: str) -> Column:
     """Return a column under a name and without metadata."""
     jvm = jvm_of(spark)
     return column.alias(name, metadata={}) if jvm is None else jvm.renamed(column, name)
 
 
-def remembered(spark: Any, text: str, make: Callable[[], Column]) -> Column:
+def remembered(spark: Session, text: str, make: Callable[[], Column]) -> Column:
     """Return a column that is the same for each scan, made at the first call for it. `text`: tells
     it from others.
     """

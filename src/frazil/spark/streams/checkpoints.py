@@ -4,9 +4,8 @@ of their marks.
 
 from __future__ import annotations
 
-from typing import Any
-
 from frazil.errors import NoSuchFileError
+from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN
 from frazil.spark.host.jvm_hadoop import read_text
@@ -16,7 +15,7 @@ from frazil.storage.locations import absolute, join, scheme_of
 from frazil.stream.sink.offsets import batch_digest
 
 
-def digest_of_batch(spark: Any, query_id: str, batch_id: int) -> str | None:
+def digest_of_batch(spark: Session, query_id: str, batch_id: int) -> str | None:
     """Return the digest of the running batch of a query, whose checkpoint Spark reads; None where
     Spark does not tell it.
     """

@@ -21,6 +21,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
+from frazil.ops.session import Session
 from frazil.spark.host.workers import guarded
 
 PAYLOAD_BYTES = 16 << 20
@@ -30,7 +31,7 @@ be larger.
 
 
 def over_groups(
-    spark: Any,
+    spark: Session,
     groups: Iterable[Any],
     schema: s.StructType | str,
     module: str,
@@ -51,7 +52,7 @@ def over_groups(
 
 
 def jobs_over_groups(
-    spark: Any,
+    spark: Session,
     groups: Iterable[Any],
     schema: s.StructType | str,
     module: str,

@@ -17,6 +17,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 
 from frazil.errors import CorruptData, InvalidInput
+from frazil.ops.session import Session
 from frazil.spark.host.failures import failure
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.workers import check_shared, check_workers, parallelism
@@ -40,7 +41,7 @@ class SparkRunner:
     run twice) and `linger` (for how many seconds ended tasks may still write) are known once `run`
     has yielded its results or has failed."""
 
-    spark: Any
+    spark: Session
     directory: str = ""  # the folder that tasks write to, for errors that name no file
     repeats: bool = field(default=False, init=False)
     linger: float = field(default=0.0, init=False)
@@ -83,7 +84,7 @@ class SparkRunner:
         return results
 
 
-def runner(spark: Any, metadata: TableMetadata, storage: Storage) -> SparkRunner:
+def runner(spark: Session, metadata: TableMetadata, storage: Storage) -> SparkRunner:
     """Return a runner after a check that its workers have this version of Frazil and see the folder
     of a local table.
 

@@ -8,8 +8,8 @@ import contextlib
 import time
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
+from frazil.ops.session import Session
 from frazil.spark.host.jvm import running_tasks
 from frazil.storage import Storage
 from frazil.tasks.attempts import Attempts, WriteOperation
@@ -21,17 +21,17 @@ spark.python.task.killTimeout, and some more.
 _SETTLE = 15.0  # seconds to wait at most; Spark ends the Python worker of a killed task after two
 
 
-def attempts_on(spark: Any, operation: WriteOperation) -> Attempts:
+def attempts_on(spark: Session, operation: WriteOperation) -> Attempts:
     """Return the attempts of an operation whose tasks run in this session."""
     return Attempts(operation, speculates(spark), partial(settle, spark))
 
 
-def speculates(spark: Any) -> bool:
+def speculates(spark: Session) -> bool:
     """Return whether Spark may run two copies of a task at the same time (spark.speculation)."""
     return str(spark.conf.get("spark.speculation", "false")).lower() == "true"
 
 
-def settle(spark: Any) -> float:
+def settle(spark: Session) -> float:
     """Wait until no task of the session runs, 15 seconds at most, and return for how many seconds
     killed tasks may still write.
 
@@ -48,7 +48,7 @@ def settle(spark: Any) -> float:
 
 
 @contextlib.contextmanager
-def folder_removed_on_error(spark: Any, storage: Storage, folder: str) -> Iterator[None]:
+def folder_removed_on_error(spark: Session, storage: Storage, folder: str) -> Iterator[None]:
     """Remove a folder after an error in the block, once no task of the session runs that would
     create it again.
     """

@@ -9,9 +9,9 @@ the first change of a session waits 2 s for that (docs/adr/0033).
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from frazil.errors import InvalidInput
+from frazil.ops.session import Session
 from frazil.spark.host.jvm import default_parallelism
 from frazil.spark.host.workers import parallelism
 from frazil.spark.tasks.spark_runner import runner
@@ -29,7 +29,7 @@ _LOCAL = re.compile(
 )  # not local[n,tries]: who asks for tries of a task wants Spark's tasks
 
 
-def runs_in_driver(spark: Any) -> bool:
+def runs_in_driver(spark: Session) -> bool:
     """Tell whether tasks that work from file to file run in the driver's Python. Raises
     InvalidInput for an unknown value of `RUN_IN`.
     """
@@ -46,7 +46,7 @@ def runs_in_driver(spark: Any) -> bool:
     return choice == "driver"
 
 
-def runner_of(spark: Any, metadata: TableMetadata, storage: Storage) -> Runner:
+def runner_of(spark: Session, metadata: TableMetadata, storage: Storage) -> Runner:
     """Return the runner of a session for a table. Raises what `spark_runner.runner` raises, where
     tasks run in Spark.
     """

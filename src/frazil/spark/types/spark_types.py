@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
 
 from pyspark.sql import types as s
 
 from frazil.errors import Unsupported, ValidationError
+from frazil.ops.session import Session
 from frazil.spec import types as i
 from frazil.spec.schema import Schema, assign_fresh_ids
 
@@ -89,7 +89,7 @@ def to_spark(schema: Schema, *, time: bool = False) -> s.StructType:
     return s.StructType([spark_field(f, time=time) for f in schema.fields])
 
 
-def time_enabled(spark: Any) -> bool:
+def time_enabled(spark: Session) -> bool:
     """Tell whether a session has Spark's TIME type switched on."""
     return str(spark.conf.get(_TIME_SETTING, "false")).lower() == "true"
 

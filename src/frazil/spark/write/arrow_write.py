@@ -18,6 +18,7 @@ from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_rows import write
 from frazil.errors import Unsupported
+from frazil.ops.session import Session
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.settings import temporarily
 from frazil.spark.host.workers import guarded
@@ -35,7 +36,7 @@ REPORT = s.StructType(
 )
 
 
-def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[DataFile]:
+def write_by_arrow(spark: Session, frame: DataFrame, context: WriteContext) -> list[DataFile]:
     """Write the rows of a conformed frame in tasks and return the data files, which lie in their
     final places.
 

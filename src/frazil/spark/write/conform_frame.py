@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -15,6 +14,7 @@ from pyspark.sql import types as s
 from frazil.arrow.values.mismatch import Problem, hints, no_such_column
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.errors import SchemaMismatch
+from frazil.ops.session import Session
 from frazil.spark.scan.quick_columns import remembered, renamed
 from frazil.spark.types.defaults import default_sql
 from frazil.spark.types.safe_casts import castable, not_taken, safe_cast
@@ -63,7 +63,7 @@ def conform(
     return by_place.select(*conformed)
 
 
-def _at(spark: Any, place: int) -> Column:
+def _at(spark: Session, place: int) -> Column:
     return remembered(spark, f"c{place}", lambda: F.col(f"c{place}"))
 
 

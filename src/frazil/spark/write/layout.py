@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -17,6 +16,7 @@ from pyspark.sql import functions as F
 from frazil.arrow.write.write_context import WriteContext
 from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.sql_text import back_quoted
+from frazil.ops.session import Session
 from frazil.spark.host.settings import FEWEST_PARTITIONS
 from frazil.spark.host.workers import parallelism
 from frazil.spark.write.catalyst_transforms import as_directory, transformed
@@ -73,7 +73,7 @@ def path_column(context: WriteContext, field_id: int) -> Column:
 
 
 def spread(
-    spark: Any,
+    spark: Session,
     frame: DataFrame,
     context: WriteContext,
     metadata_properties: Mapping[str, str],
@@ -110,7 +110,7 @@ def spread(
     return Spread(frame, keys, settings, bool(order))
 
 
-def rebalanced(spark: Any, frame: DataFrame, names: Sequence[str]) -> DataFrame:
+def rebalanced(spark: Session, frame: DataFrame, names: Sequence[str]) -> DataFrame:
     """Shuffle rows with the same values of the named columns to as few tasks as the advisory size
     allows; without columns, to few tasks.
 
@@ -122,7 +122,7 @@ def rebalanced(spark: Any, frame: DataFrame, names: Sequence[str]) -> DataFrame:
     return frame.repartition(*map(F.col, names)) if names else frame
 
 
-def distribution_mode(spark: Any, context: WriteContext, properties: Mapping[str, str]) -> str:
+def distribution_mode(spark: Session, context: WriteContext, properties: Mapping[str, str]) -> str:
     """Return the distribution mode: none, hash or range.
 
     Taken from the write option, the session, the table property, in this order; by default range
@@ -147,7 +147,7 @@ def distribution_mode(spark: Any, context: WriteContext, properties: Mapping[str
     return "none" if mode == "range" and not (partitioned or is_sorted) else mode
 
 
-def advisory_size(spark: Any, context: WriteContext, properties: Mapping[str, str]) -> int:
+def advisory_size(spark: Session, context: WriteContext, properties: Mapping[str, str]) -> int:
     """Return how many bytes of a shuffle make one task: the size that an option, a setting or a
     property gives, else enough bytes to fill a file of the target size.
 

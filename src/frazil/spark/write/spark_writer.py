@@ -25,6 +25,7 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import LEVELS, check_level
 from frazil.arrow.write.write_parquet import leaf_paths
 from frazil.codec.partition_path import partition_path
+from frazil.ops.session import Session
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.settings import temporarily
 from frazil.spark.host.workers import heap_of_a_task
@@ -141,7 +142,7 @@ def _nested_unknown(type_: i.IcebergType) -> bool:
     return any(contains(c.field_type, i.UnknownType) for c in i.children(type_))
 
 
-def write_by_folder(spark: Any, frame: DataFrame, context: WriteContext) -> list[DataFile]:
+def write_by_folder(spark: Session, frame: DataFrame, context: WriteContext) -> list[DataFile]:
     """Write the rows of a conformed frame and return the data files, which lie in their final
     places. After an error no file is left.
     """
@@ -176,7 +177,7 @@ def write_by_folder(spark: Any, frame: DataFrame, context: WriteContext) -> list
     return files
 
 
-def _fanout(spark: Any, context: WriteContext, rows: Spread) -> dict[str, str]:
+def _fanout(spark: Session, context: WriteContext, rows: Spread) -> dict[str, str]:
     """Return the setting for how many partition writers a task keeps open.
 
     Open writers spare the sort by partition; rows that are sorted already need one writer at a

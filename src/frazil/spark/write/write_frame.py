@@ -11,13 +11,13 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from pyspark.sql import DataFrame
 
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions, meaningless, write_options
 from frazil.errors import FrazilError, InvalidInput, StorageError, ValidationError
+from frazil.ops.session import Session
 from frazil.spark.host.failures import failure
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.spark.host.workers import check_shared, check_workers, marked
@@ -76,7 +76,7 @@ def write(
         return write_by_arrow(spark, frame, context)
 
 
-def _needs_rolling(spark: Any, context: WriteContext, metadata: TableMetadata) -> bool:
+def _needs_rolling(spark: Session, context: WriteContext, metadata: TableMetadata) -> bool:
     """Return whether a task must write several files: the target size is small, and no shuffle cuts
     tasks to it. Spark's writer would write a single file of any size."""
     return (

@@ -13,6 +13,7 @@ from frazil.expr.nodes import AlwaysTrue, And, Predicate
 from frazil.maintain.compact.procedure import RewriteDataFilesResult
 from frazil.maintain.progress import ProgressCallback
 from frazil.ops.row_changes import condition_of
+from frazil.ops.session import Session
 from frazil.table.maintenance import MaintenanceTable
 from frazil.table.table import Table
 
@@ -22,11 +23,11 @@ class Actions:
     all other procedures in one call each.
     """
 
-    def __init__(self, maintenance: MaintenanceTable, spark: Any):
+    def __init__(self, maintenance: MaintenanceTable, spark: Session | None):
         self._maintenance, self._spark = maintenance, spark
 
     @classmethod
-    def for_table(cls, table: Table, *, spark: Any = None) -> Actions:
+    def for_table(cls, table: Table, *, spark: Session | None = None) -> Actions:
         """Begin actions on a table. `spark`: the session that does the work; None: the one that
         runs, else this process.
         """
@@ -49,7 +50,7 @@ class RewriteDataFiles:
     """
 
     maintenance: MaintenanceTable
-    spark: Any = None
+    spark: Session | None = None
     strategy: str | None = None
     order: Any = None
     chosen: Mapping[str, Any] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from frazil.errors import InvalidInput, Unsupported
+from frazil.ops.session import Session
 from frazil.spark.host import jvm
 from frazil.spark.streams.checkpoints import digest_of_batch
 from frazil.spark.streams.sink.files_query import FilesStreamWriter
@@ -176,7 +177,7 @@ class _FolderBatches:
 
 
 @contextmanager
-def _microseconds(spark: Any) -> Iterator[None]:
+def _microseconds(spark: Session) -> Iterator[None]:
     """Let Spark write timestamps as microseconds inside the block: its default, INT96, is
     deprecated and has no statistics.
 

@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.write.write_context import WriteContext
+from frazil.ops.session import Session
 from frazil.spark.host.frame_size import is_small
 from frazil.spark.host.workers import parallelism
 from frazil.spark.types.spark_types import spark_type
@@ -108,7 +109,7 @@ def shuffled(
 ) -> Iterator[DataFrame]:
     """Shuffle `rows`, those of `frame` with columns added, for a job that runs inside the block.
     `tasks`: how many shall get them, if the caller says so."""
-    spark: Any = frame.sparkSession
+    spark: Session = frame.sparkSession
     values = _partition_values(keys, context) if _by_partition(spark, context, tasks) else []
     by_key = [k.shuffled_by for k in keys]
     if not values:
@@ -130,7 +131,7 @@ def shuffled(
     yield _by_place(rows, partition if whole else split, few)
 
 
-def _by_partition(spark: Any, context: WriteContext, tasks: int | None) -> bool:
+def _by_partition(spark: Session, context: WriteContext, tasks: int | None) -> bool:
     """Tell whether rows are shuffled by partition: unless the distribution mode is none. Where the
     caller says how many tasks there are, they get equal shares of the rows, as in an append, unless
     the option distribution-mode is given as well. Range, which the table may say for its appends,
@@ -199,12 +200,12 @@ def _hash(values: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     return words ^ (words >> np.uint32(16))
 
 
-def _joins_small_parts(spark: Any) -> bool:
+def _joins_small_parts(spark: Session) -> bool:
     return all(str(spark.conf.get(setting, "true")).lower() == "true" for setting in _JOINS)
 
 
 @contextmanager
-def _beginning_with(spark: Any, parts: int) -> Iterator[int]:
+def _beginning_with(spark: Session, parts: int) -> Iterator[int]:
     """Let adaptive execution begin with at least so many shuffle partitions inside the block,
     unless the session says with how many; yield their number.
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
 
 from frazil.errors import InvalidInput
+from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN
 from frazil.spark.host.jvm_plans import batch_watermark_ms, has_read_all, has_watermark
@@ -21,7 +22,7 @@ from frazil.stream.partitions.options import PartitionCommitOptions
 log = logging.getLogger(__name__)
 
 
-def batch_watermark(spark: Any, query_id: str) -> int | None:
+def batch_watermark(spark: Session, query_id: str) -> int | None:
     """Find the watermark with which the running batch of a query was planned, in milliseconds since
     1970; None if it has none yet.
 
@@ -75,7 +76,7 @@ class PartitionListener(StreamingQueryListener):  # type: ignore[misc]
     """
 
     def __init__(
-        self, spark: Any, query: StreamingQuery, announce: Callable[[bool], object], ends: bool
+        self, spark: Session, query: StreamingQuery, announce: Callable[[bool], object], ends: bool
     ):
         self._spark, self._query, self._announce, self._ends = spark, query, announce, ends
         self._query_id, self._run_id = str(query.id), str(query.runId)
@@ -129,7 +130,7 @@ class PartitionListener(StreamingQueryListener):  # type: ignore[misc]
 
 
 def announce_without_batches(
-    spark: Any, query: StreamingQuery, announce: Callable[[bool], object], ends: bool
+    spark: Session, query: StreamingQuery, announce: Callable[[bool], object], ends: bool
 ) -> None:
     """Commit the due partitions of a query also while it is idle and, if `ends`, those that are
     left when its input has ended: before awaitTermination returns, at the latest. `announce`

@@ -31,6 +31,7 @@ from frazil.maintain.stream_upkeep.triggers import (
 from frazil.maintain.stream_upkeep.upkeep import Upkeep
 from frazil.ops.engine import Engine
 from frazil.ops.operation import writable
+from frazil.ops.session import Session
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.spark.streams.checkpoints import digest_of_batch
@@ -162,7 +163,7 @@ def _commit_partitions(
     partition_commit.committed(replace(batch, watermark_ms=batches.watermark_ms, last=last), newest)
 
 
-def require_checkpoint(spark: Any, options: Mapping[str, Any], what: str) -> None:
+def require_checkpoint(spark: Session, options: Mapping[str, Any], what: str) -> None:
     """Raise InvalidInput if the query has no checkpoint folder. Spark would make a temporary one
     for a foreachBatch: each start would be a new query, which writes all rows again."""
     is_given = any(

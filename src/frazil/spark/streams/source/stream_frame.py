@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
+from frazil.ops.session import Session
 from frazil.spark.host.workers import check_workers
 from frazil.spark.streams.source.stream_reader import TableStreamReader
 from frazil.spark.streams.source.stream_spec import StreamSpec
@@ -26,7 +27,7 @@ _REGISTERED: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionar
 _LOCK = threading.Lock()
 
 
-def stream_frame(spark: Any, spec: StreamSpec, own: Any = None) -> DataFrame:
+def stream_frame(spark: Session, spec: StreamSpec, own: Any = None) -> DataFrame:
     """Return the streaming DataFrame of a read. `own`: Spark's own DataStreamReader of the session."""
     check_workers(spark)
     reader = own if own is not None else spark.readStream
@@ -35,7 +36,7 @@ def stream_frame(spark: Any, spec: StreamSpec, own: Any = None) -> DataFrame:
     return frame
 
 
-def _registered(spark: Any, spec: StreamSpec) -> str:
+def _registered(spark: Session, spec: StreamSpec) -> str:
     """Register a data source for this read, once for the same read of a session, and return its
     name.
     """
