@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from frazil.arrow.values.arrow_schema import VARIANT_STORAGE
+from frazil.arrow.values.variant import json_to_variant
 from frazil.catalog import Catalog
 from frazil.errors import (
     InvalidInput,
@@ -169,6 +171,29 @@ def test_one_file_is_a_source_too(home: Catalog, tmp_path: Path) -> None:
         t.maintenance.add_files(f"{tmp_path}/c.parquet")
     with pytest.raises(InvalidInput, match="is a file"):
         home.migrate(f"{tmp_path}/a b.parquet", "db.m", dry_run=True)
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_an_empty_directory_adds_nothing(home: Catalog, tmp_path: Path, dry_run: bool) -> None:
+    (tmp_path / "empty").mkdir()
+    t = home.create_table("db.t", "id bigint, day date", partition_by=["day"])
+    result = t.maintenance.add_files(f"parquet.`{tmp_path}/empty`", dry_run=dry_run)
+    assert (result.added_files_count, result.changed_partition_count) == (0, 0)
+    assert t.refresh().current_snapshot() is None
+    with pytest.raises(InvalidInput, match="no data files"):
+        t.maintenance.add_files(f"{tmp_path}/missing", dry_run=dry_run)
+
+
+def test_the_parts_of_a_variant_are_no_columns_of_a_file(home: Catalog, tmp_path: Path) -> None:
+    texts = ['{"key":123}', '"plain"']
+    stored = [{"metadata": m, "value": v} for m, v in json_to_variant(texts)]
+    pq.write_table(
+        pa.table({"id": [1, 2], "data": pa.array(stored, VARIANT_STORAGE)}), tmp_path / "v.parquet"
+    )
+    t = home.create_table("db.t", "id bigint, data variant", format_version=3)
+    assert t.maintenance.add_files(f"{tmp_path}/v.parquet").added_files_count == 1
+    read = t.refresh().to_arrow().to_pylist()
+    assert [json.loads(row["data"]) for row in read] == [json.loads(text) for text in texts]
 
 
 @pytest.mark.parametrize("dry_run", [True, False])

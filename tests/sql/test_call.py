@@ -188,3 +188,20 @@ def test_a_changelog_view_shows_what_snapshots_changed_with_updates_and_net(
         run(both)
     for view in ("t_changes", "cv", "net"):
         spark.catalog.dropTempView(view)
+
+
+@pytest.mark.versions
+def test_empty_sources_and_files_with_variants_are_imported(spark, run, tmp_path):
+    (tmp_path / "empty").mkdir()
+    run("CREATE TABLE lake.db.e (id bigint) USING iceberg")
+    assert run(f"CALL lake.system.add_files('db.e', '`parquet`.`{tmp_path}/empty`')") == [(0, 0)]
+    name = "spark_catalog.default.variants_to_import"
+    spark.sql(f"CREATE TABLE {name} (id bigint, v variant) USING parquet LOCATION '{tmp_path}/v'")
+    try:
+        assert run(f"CALL lake.system.add_files('db.e', '{name}')") == [(0, 0)]
+        spark.sql(f"""INSERT INTO {name} VALUES (1, parse_json('{{"key": 123}}'))""")
+        arguments = f"'{name}', 'db.v', properties => map('format-version', '3')"
+        assert run(f"CALL lake.system.snapshot({arguments})") == [(1,)]
+    finally:
+        spark.sql(f"DROP TABLE {name}")
+    assert run("SELECT id, variant_get(v, '$.key', 'int') FROM lake.db.v") == [(1, 123)]

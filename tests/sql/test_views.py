@@ -164,6 +164,10 @@ def test_views_of_what_ends_with_the_session_and_of_themselves_are_refused(spark
             with pytest.raises(Exception, match=words):
                 run(text)
         assert run("SELECT a FROM w") == [(1,)]
+        run("CREATE TEMPORARY FUNCTION months(x DATE) RETURNS INT RETURN 0")
+        run("CREATE VIEW x AS SELECT lake.system.months(DATE '1970-02-01') AS m")  # not that one
+        assert run("SELECT m FROM x") == [(1,)]
     finally:
         run("DROP VIEW global_temp.everywhere")
         run("DROP TEMPORARY FUNCTION more")
+        run("DROP TEMPORARY FUNCTION IF EXISTS months")

@@ -5,7 +5,7 @@ from metrics or Hive-style paths.
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -38,6 +38,7 @@ from frazil.spec.types import (
     LongType,
     NestedField,
     StringType,
+    VariantType,
     children,
 )
 from frazil.spec.values import internal_value
@@ -64,10 +65,10 @@ def data_files_of(
     CorruptData, NoSuchFileError, naming the file.
     """
     config = metrics_config(metadata.properties, metadata.schema(), metadata.sort_order())
-    field_ids, mapping = _known(metadata), _mapping(metadata)
+    known, mapping = _known(metadata), _mapping(metadata)
     files: list[DataFile] = []
     for file in map_in_order(
-        lambda p: _data_file(p, metadata, field_ids, mapping, config, storage), list(paths), workers
+        lambda p: _data_file(p, metadata, known, mapping, config, storage), list(paths), workers
     ):
         files.append(file)
         on_file()
@@ -107,14 +108,14 @@ def _mapping(metadata: TableMetadata) -> NameMapping:
     return parse_name_mapping(text) if text else mapping_of(metadata.schema())
 
 
-def _known(metadata: TableMetadata) -> set[int]:
-    return {i for s in metadata.schemas for i in s.by_id}
+def _known(metadata: TableMetadata) -> dict[int, NestedField]:
+    return {i: f for s in metadata.schemas for i, f in s.by_id.items()}
 
 
 def _data_file(
     path: str,
     metadata: TableMetadata,
-    field_ids: Set[int],
+    known: Mapping[int, NestedField],
     mapping: NameMapping,
     config: MetricsConfig,
     storage: Storage,
@@ -153,7 +154,7 @@ def _data_file(
         {f.source_id for f, v in zip(spec.fields, partition, strict=True) if _is_identity(f)},
     )
     _refuse_other_names(path, columns, schema.fields)
-    _refuse_more(path, columns, schema, field_ids, mapping)
+    _refuse_more(path, columns, schema, known, mapping)
     _refuse_nulls(path, schema, exact)
     return DataFile(
         file_path=path,
@@ -217,12 +218,16 @@ def _other_names(
 
 
 def _refuse_more(
-    path: str, columns: FileSchema, schema: Schema, field_ids: Set[int], mapping: NameMapping
+    path: str,
+    columns: FileSchema,
+    schema: Schema,
+    known: Mapping[int, NestedField],
+    mapping: NameMapping,
 ) -> None:
     """Refuse a file with columns that the table does not have and never had, since nobody would see
     their values.
     """
-    if more := list(_unknown(columns.fields, field_ids, "", mapping.fields)):
+    if more := list(_unknown(columns.fields, known, "", mapping.fields)):
         text = f"{path} has columns that the table does not have: {', '.join(more[:20])}."
         by_lower = {n.lower(): n for n in schema.column_names}
         hint = "The field ids in the file are those of another table: read the file as Parquet and append its rows."
@@ -234,18 +239,23 @@ def _refuse_more(
 
 
 def _unknown(
-    fields: Sequence[FileField], field_ids: Set[int], above: str, mapped: Sequence[MappedField]
+    fields: Sequence[FileField],
+    known: Mapping[int, NestedField],
+    above: str,
+    mapped: Sequence[MappedField],
 ) -> Iterator[str]:
     for column in fields:
         entry = next((m for m in mapped if column.name in m.names), None)
         if column.field_id is None and entry is not None:
             # the table's name mapping has the name without an id, so that the column is not read
             continue
-        if column.field_id not in field_ids:
+        if column.field_id is None or column.field_id not in known:
             yield above + column.name
+        elif isinstance(known[column.field_id].field_type, VariantType):
+            continue  # metadata, value and the like are parts of one value, not columns
         elif pa.types.is_struct(column.type):
             yield from _unknown(
-                column.children, field_ids, f"{above}{column.name}.", (entry and entry.fields) or ()
+                column.children, known, f"{above}{column.name}.", (entry and entry.fields) or ()
             )
         else:  # elements, keys and values have no names of their own, and not all writers give them ids
             for child in column.children:
@@ -256,7 +266,7 @@ def _unknown(
                     )
                     yield from _unknown(
                         child.children,
-                        field_ids,
+                        known,
                         f"{above}{column.name}.{child.name}.",
                         (inside and inside.fields) or (),
                     )

@@ -45,8 +45,8 @@ def add_files(
     dry_run: bool = False,
     callback: ProgressCallback | None = None,
 ) -> AddFilesResult:
-    """Add the files that match the filter, in one snapshot. Only footers are read, by `parallelism`
-    threads (None: one per core).
+    """Add the files that match the filter, in one snapshot; none where the source is empty. Only
+    footers are read, by `parallelism` threads (None: one per core).
     """
     begun = time.monotonic()
     table = newest_state(table, dry_run)
@@ -55,6 +55,8 @@ def add_files(
     paths = paths_to_add(
         source, table.metadata, table.storage, partition_filter, ignore_missing_files
     )
+    if not paths:
+        return AddFilesResult(dry_run=dry_run, seconds=time.monotonic() - begun)
     if dry_run:
         with progress(len(paths), "footers read", callback) as shown:
             entries = data_files_of(
@@ -110,7 +112,7 @@ def paths_to_add(
             table=metadata.location,
         )
     files = source.chosen(partition_filter).files
-    if not files:
+    if source.files and not files:
         raise InvalidInput(
             f"Cannot find any matching partitions in {source.location}.", table=metadata.location
         )

@@ -125,9 +125,10 @@ def resolve_source(
 
 def directory_source(location: str, storage: Storage) -> Source:
     """List the data files of a directory; hidden ones (`_SUCCESS`, `.crc`) and empty ones are left
-    out, as in Spark. The location may be that of one file, too.
+    out, as in Spark. The location may be that of one file, too, and a directory may be empty.
 
-    Raises InvalidInput when there are none, and when their partition folders have different names.
+    Raises InvalidInput when there is no such directory or file, and when the partition folders have
+    different names.
     """
     root = absolute(location)
     files = [
@@ -142,7 +143,10 @@ def directory_source(location: str, storage: Storage) -> Source:
         and storage.exists(root)
     ):
         files = [SourceFile(root, {}, storage.size(root))]
-    return source_of(root, sorted((f for f in files if f.size), key=lambda f: f.path))
+    filled = sorted((f for f in files if f.size), key=lambda f: f.path)
+    if not filled and storage.is_directory(root):
+        return Source(root, ())
+    return source_of(root, filled)
 
 
 def source_of(location: str, files: Sequence[SourceFile]) -> Source:
@@ -150,7 +154,7 @@ def source_of(location: str, files: Sequence[SourceFile]) -> Source:
     folders.
     """
     if not files:
-        raise InvalidInput(f"There are no data files in {location}.")
+        raise _no_files(location)
     for f in files:
         if f.path.lower().endswith((".orc", ".avro", ".csv", ".json", ".txt")):
             raise Unsupported(f"Cannot add {f.path}: only Parquet files can be added.", file=f.path)
@@ -161,6 +165,10 @@ def source_of(location: str, files: Sequence[SourceFile]) -> Source:
             f"Conflicting directory structures in {location}: {first} has folders {list(a)}, {second} has {list(b)}."
         )
     return Source(location, tuple(files), next(iter(names)))
+
+
+def _no_files(location: str) -> InvalidInput:
+    return InvalidInput(f"There are no data files in {location}.")
 
 
 def _is_data(path: str, root: str) -> bool:
@@ -182,6 +190,8 @@ def columns_of(source: Source, storage: Storage) -> Schema:
     """
     if source.schema is not None:
         return source.schema
+    if not source.files:
+        raise _no_files(source.location)
     distinct: dict[str, pa.Schema] = {}
     for schema in map_in_order(lambda f: _arrow_schema(f.path, storage), source.files):
         distinct.setdefault(str(schema), schema)

@@ -147,10 +147,11 @@ def _temporary(spark: Session, query: Any, text: str) -> tuple[str, ...]:
     views = [full_name(t.parts) for t in named_tables(spark, query) if is_temporary(spark, t.parts)]
     identifier = getattr(spark._jvm, CATALYST + "FunctionIdentifier")
     words = tokens(text, lenient=True)
+    before = ["", *(t.text for t in words)]  # behind a dot is a catalog's function
     called = dict.fromkeys(
         t.value
-        for t, after in pairwise(words)
-        if t.kind in ("word", "quoted") and after.text == "("
+        for dot, (t, after) in zip(before, pairwise(words), strict=False)
+        if t.kind in ("word", "quoted") and dot != "." and after.text == "("
     )
     functions = [name for name in called if sessions.isTemporaryFunction(identifier(name))]
     return (*(f"view {name}" for name in views), *(f"function {name}" for name in functions))
