@@ -39,19 +39,19 @@ class Session(Protocol):
 
     @property
     def sparkContext(self) -> Any:
-        """Of classic sessions; Spark Connect refuses it."""
+        """Return the context of a classic session; Spark Connect refuses it."""
 
     @property
     def _jvm(self) -> Any:
-        """The JVM of a classic session, through py4j."""
+        """Return the JVM of a classic session, through py4j."""
 
     @property
     def _jsparkSession(self) -> Any:
-        """The session in the JVM of a classic session."""
+        """Return the session in the JVM of a classic session."""
 
     @property
     def _jsc(self) -> Any:
-        """The context in the JVM of a classic session."""
+        """Return the context in the JVM of a classic session."""
 
     def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> Any: ...
 

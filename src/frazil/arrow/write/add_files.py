@@ -65,10 +65,10 @@ def data_files_of(
     CorruptData, NoSuchFileError, naming the file.
     """
     config = metrics_config(metadata.properties, metadata.schema(), metadata.sort_order())
-    known, mapping = _known(metadata), _mapping(metadata)
+    columns, mapping = _known(metadata), _mapping(metadata)
     files: list[DataFile] = []
     for file in map_in_order(
-        lambda p: _data_file(p, metadata, known, mapping, config, storage), list(paths), workers
+        lambda p: _data_file(p, metadata, columns, mapping, config, storage), list(paths), workers
     ):
         files.append(file)
         on_file()
