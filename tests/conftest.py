@@ -49,21 +49,21 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-FEW = 6
+FEW = 4
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Refuse tests that take a SparkSession, through whichever fixture, and are not marked `spark`.
 
-    Of a test with more than six cases `make test` tries a third, at least six, another third of
-    tables and catalogs in every test; the other cases, and long property tests, are `make soak`'s.
+    Of a test with many cases `make test` tries a quarter, at least four, other tables and catalogs
+    in every test; the other cases, and long property tests, are `make soak`'s.
     """
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if "[" in item.nodeid and item.get_closest_marker("soak") is None:
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for name, those in cases.items():
-        one_of = min(3, max(1, len(those) // FEW))
+        one_of = min(4, max(1, len(those) // FEW))
         for number, item in enumerate(those, zlib.crc32(name.encode())):
             if number % one_of:
                 item.add_marker("soak")

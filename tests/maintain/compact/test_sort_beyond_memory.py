@@ -1,5 +1,5 @@
 """A group of files that is larger than memory is sorted by one task all the same: in runs on disk,
-with the peak of memory measured.
+with the peak of memory measured. tests/maintain/test_curves.py has the short form.
 """
 
 from __future__ import annotations
@@ -83,13 +83,8 @@ def watch(most: list[int]) -> None:
         time.sleep(0.002)
 
 
-OTHERS = [
-    pytest.param(order, marks=pytest.mark.soak)
-    for order in ("s DESC, id", "zorder(id, v)", "hilbert(id, v)")
-]
-
-
-@pytest.mark.parametrize("order", ["id", *OTHERS])
+@pytest.mark.soak
+@pytest.mark.parametrize("order", ["id", "s DESC, id", "zorder(id, v)", "hilbert(id, v)"])
 def test_a_group_beyond_memory_is_sorted_on_disk(order: str, tmp_path: Path) -> None:
     printed_by(build, str(tmp_path), place=tmp_path, timeout=120)
     (line,) = printed_by(compact, str(tmp_path), order, place=tmp_path, timeout=300)

@@ -62,7 +62,7 @@ rows of all its tables.
 """
 TABLES = {"many": tables_of("many"), "each": ("db.each", "db.each_too")}
 """Where a stream writes another table than that of its name."""
-SHORT = ("lookup", "scan", "partitions", "bare_append")
+SHORT = ("lookup", "partitions")
 """Of a run of `make test`."""
 
 
