@@ -164,7 +164,7 @@ def check_words(told: Findings, t: Table, size: Size) -> None:
     assert f"{files:,} small files hold" in words and f"instead of {files:,}" in words
     compaction = "rewrite_data_files(options={'remove-dangling-deletes': 'true'})"
     for call in (compaction, "convert_equality_deletes()", "expire_snapshots(dry_run=False)"):
-        assert f"cure: t.maintenance.{call}" in words
+        assert f"cure  t.maintenance.{call}" in words
     assert "nothing after the cure of small_files" in words
     assert all(f.cost_minutes > 0 for f in told) and files >= size.files
 
