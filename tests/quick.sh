@@ -1,6 +1,6 @@
 #!/bin/bash
 # The tests that need neither Spark, Java, servers nor a disk that syncs, as two processes: quick.sh PYTHON [arguments of pytest]
-# The closing lines of both come last; exit code 1 when anything failed.
+# The house's rules are `make check`'s. The closing lines of both come last; exit code 1 when anything failed.
 set -uo pipefail
 python=${1:?usage: quick.sh PYTHON [arguments]}
 shift
@@ -11,7 +11,7 @@ half=(tests/catalog tests/maintain tests/storage tests/commit tests/contract)
 rest=()
 for room in tests/*/; do
     room=${room%/}
-    case " ${half[*]} tests/builders tests/peers tests/services tests/spark tests/dropin tests/docs tests/__pycache__ " in *" $room "*) ;; *) rest+=("$room") ;; esac
+    case " ${half[*]} tests/builders tests/house tests/peers tests/services tests/spark tests/dropin tests/docs tests/__pycache__ " in *" $room "*) ;; *) rest+=("$room") ;; esac
 done
 "$python" -m pytest -q -m "$only" -p no:cacheprovider "${half[@]}" "$@" >"$log" 2>&1 &
 "$python" -m pytest -q -m "$only" -p no:cacheprovider "${rest[@]}" "$@"
