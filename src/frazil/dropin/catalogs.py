@@ -33,12 +33,10 @@ _REGISTERED: weakref.WeakKeyDictionary[Any, _Registered] = weakref.WeakKeyDictio
 
 class _Registered:
     """Record what a session's catalogs were made of. `served`: by name, with what each was made of;
-    `of_jars`: whether the JVM has the classes that the settings name; `passing`, `default`: see
-    `default_catalog`."""
+    `passing`, `default`: see `default_catalog`."""
 
     def __init__(self) -> None:
         self.mark: Any = None
-        self.of_jars: dict[str, bool] = {}
         self.served: dict[str, tuple[Any, Served]] = {}
         self.failed = False
         self.warned = False
@@ -64,8 +62,6 @@ def register(spark: Session) -> dict[str, Served]:
         )
         if mark != registered.mark:
             let_errors_pass(spark)
-            if registered.mark is None or mark[0] != registered.mark[0]:
-                registered.of_jars.clear()
             _register(spark, registered)
             registered.mark = mark
     except NOT_AS_KNOWN as error:
@@ -104,7 +100,7 @@ def served_catalogs(spark: Session) -> dict[str, Served]:
 
 
 def _register(spark: Session, registered: _Registered) -> None:
-    wanted = _wanted(spark, registered.of_jars)
+    wanted = _wanted(spark)
     _tell_of_spark_catalog(spark, registered)
     for name in set(registered.served) - set(wanted):
         remove_catalog(spark, name)
@@ -136,12 +132,9 @@ def _same(catalog: Catalog) -> Catalog:
     return catalog
 
 
-def _wanted(
-    spark: Session, of_jars: dict[str, bool]
-) -> dict[str, tuple[Any, Callable[[], Catalog]]]:
+def _wanted(spark: Session) -> dict[str, tuple[Any, Callable[[], Catalog]]]:
     """Return, by name, what a catalog is made of, and how it is loaded. Names whose JVM class can
-    be loaded are the jar's. `of_jars`: what was asked of the JVM before, where an answer takes 30
-    ms.
+    be loaded are the jar's.
     """
     settings = session_catalogs(spark)
     wanted: dict[str, tuple[Any, Callable[[], Catalog]]] = {}
@@ -155,13 +148,13 @@ def _wanted(
                 tuple(sorted(of_name.items())),
                 partial(configured_catalog, name, settings),
             )
-    for jvm_class in {settings.get(SPARK_PREFIX + name, "") for name in wanted} - {"", *of_jars}:
-        of_jars[jvm_class] = class_is_loaded(spark, jvm_class)
     return {
         name: source
         for name, source in wanted.items()
         if name not in (SESSION_CATALOG, DEFAULT_CATALOG)
-        and not of_jars.get(settings.get(SPARK_PREFIX + name, ""), False)
+        and not (
+            (jvm_class := settings.get(SPARK_PREFIX + name)) and class_is_loaded(spark, jvm_class)
+        )
     }
 
 
