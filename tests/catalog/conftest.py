@@ -19,7 +19,7 @@ import pytest
 
 from frazil.catalog import CatalogBackend, Committed, LoadedTable, Outcome, load_backend
 from frazil.catalog.base import Swap
-from frazil.catalog.rest import RestBackend
+from frazil.catalog.rest.catalog import RestBackend
 from frazil.commit.apply import apply_updates
 from frazil.commit.new_table import creation_updates
 from frazil.commit.requirements import requirements_for

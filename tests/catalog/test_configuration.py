@@ -13,10 +13,11 @@ from frazil.catalog import configuration as sources
 from frazil.catalog import load, load_backend
 from frazil.catalog.configuration import configuration, configured_names
 from frazil.catalog.hive.store import HiveStore
-from frazil.catalog.memory import memory_catalog
 from frazil.catalog.path import PathCatalog
 from frazil.catalog.sql.store import SqlStore
 from frazil.errors import FrazilError, InvalidInput, Unsupported
+from frazil.spec.kinds import TEXT
+from frazil.spec.options import Option, OptionTable
 
 NOTHING = {"HOME": "/nowhere"}
 
@@ -304,7 +305,13 @@ def test_no_secret_shows_in_the_configuration() -> None:
 
 def test_a_type_of_catalog_is_added_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
     shelf = load._CatalogType(
-        memory_catalog, properties=("planks",), prefixes=("shelf.",), required=("planks",)
+        ("catalog.memory", "memory_catalog"),
+        OptionTable(
+            "catalog property",
+            (Option("planks", TEXT, None),),
+            families=(Option("shelf.<name>", TEXT, None),),
+        ),
+        required=("planks",),
     )
     monkeypatch.setitem(load._TYPES, "shelf", shelf)
     catalog = load_backend(

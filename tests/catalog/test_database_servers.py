@@ -16,8 +16,8 @@ import sqlalchemy
 from frazil.catalog import Conflict
 from frazil.catalog.base import Unclear
 from frazil.catalog.pointer import PointerCatalog
-from frazil.catalog.sql import sql_catalog
 from frazil.catalog.sql.database_remote import RemoteDatabase
+from frazil.catalog.sql.store import sql_catalog
 from tests.catalog.conftest import TABLE, committed, new_metadata, set_to, swap
 from tests.fault_proxy import FaultProxy, Fired
 

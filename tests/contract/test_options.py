@@ -16,7 +16,7 @@ import pytest
 
 import frazil
 from frazil.arrow.write.write_options import WriteOptions, write_options
-from frazil.catalog import load, served
+from frazil.catalog import load
 from frazil.errors import FrazilError, InvalidInput, Unsupported, ValidationException
 from frazil.spark.door import read_target
 from frazil.spec.properties import TABLE_PROPERTIES
@@ -477,11 +477,8 @@ def test_catalog_properties_are_those_of_the_documents_and_others_are_refused(tm
         0
     ]  # two sections, the second that of all catalogs
     names = {n for n in listed(part) if "<" not in n}
-    for kind, catalog_type in load._TYPES.items():
-        for name in (*served._COMMON, *catalog_type.properties):
-            assert name in names or name == "py-catalog-impl" or name == "py-io-impl", (
-                f"{name} of {kind} is not documented"
-            )
+    for catalog_type in load._TYPES.values():
+        assert {n for o in catalog_type.options.options for n in (o.name, *o.aliases)} <= names
     groups = tuple(n.removesuffix("…") for n in names if n.endswith("…"))
     for name in (*tuning._NAMES, *tuning._BEGINNINGS):
         assert name in names or name.startswith(groups), (

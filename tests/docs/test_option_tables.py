@@ -12,6 +12,10 @@ from typing import Any
 import pytest
 
 from frazil.arrow.write import write_options
+from frazil.catalog import options as catalogs
+from frazil.catalog.hive import options as hive
+from frazil.catalog.rest import options as rest
+from frazil.catalog.sql import options as sql
 from frazil.maintain.compact import options as compaction
 from frazil.maintain.position_deletes import delete_options
 from frazil.maintain.stream_upkeep import triggers
@@ -27,6 +31,10 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 TABLES: dict[tuple[str, str], tuple[Option[Any, Any], ...]] = {
     ("options.md", "read options"): read_target.OPTIONS.listed,
     ("options.md", "write options"): write_options.OPTIONS.listed,
+    ("options.md", "properties of REST catalogs"): rest.OPTIONS.listed,
+    ("options.md", "properties of Hive catalogs"): hive.OPTIONS.listed,
+    ("options.md", "properties of all catalogs"): catalogs.OPTIONS.listed,
+    ("options.md", "properties of SQL catalogs"): sql.OPTIONS.listed,
     ("streams.md", "options"): source.OPTIONS.listed,
     ("streams-sink.md", "options"): sink.OPTIONS.options,
     ("partition-commit.md", "options"): partition_commit.OPTIONS.listed,

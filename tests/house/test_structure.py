@@ -234,9 +234,16 @@ def test_what_is_looked_up_above_is_there_and_stays_little() -> None:
     """PyIceberg's nouns and its `catalog` know more than a low room may (docs/adr/0028): few
     modules ask for it by name.
     """
-    users = {source for source, target in edges() if target == "frazil.spec.above"}
+    users = {source for source, target in edges() if target == "frazil.spec.on_demand"}
     of_catalogs = {f"frazil.catalog{one}" for one in ("", ".hive", ".memory", ".rest", ".sql")}
-    assert users == of_catalogs | {"frazil.spec.json_model", "frazil.spec.schema"}
+    assert users == of_catalogs | {
+        "frazil.catalog.load",
+        "frazil.spec.json_model",
+        "frazil.spec.schema",
+        "frazil.table.catalog",
+        "frazil.table.inspect",
+        "frazil.table.table",
+    }
     for name, module in looked_up("frazil.catalog").items():
         assert getattr(importlib.import_module("frazil.catalog"), name) is getattr(
             importlib.import_module(f"frazil.{module}"), name
@@ -480,7 +487,7 @@ def test_tests_ask_no_clock_when_they_are_imported() -> None:
 
 
 def test_four_doors_open_modules_of_ours_by_name() -> None:
-    """`frazil.<name>` loads what it names, `table.engines` opens `spark/`, `spec.above` what
+    """`frazil.<name>` loads what it names, `table.engines` opens `spark/`, `spec.on_demand` what
     PyIceberg's nouns are asked for, and `frazil.sql`, which is a room and a function, the
     function's module; everything else is imported where one can see it."""
     of_ours = re.compile(r"import_module\((?![\"']pyspark)|__import__\(")
@@ -508,7 +515,7 @@ def test_four_doors_open_modules_of_ours_by_name() -> None:
         "frazil",
         "frazil.sql",
         "frazil.table.engines",
-        "frazil.spec.above",
+        "frazil.spec.on_demand",
     }
 
 

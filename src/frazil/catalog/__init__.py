@@ -23,7 +23,7 @@ from frazil.catalog.base import (
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.load import first_found, load_backend, meanings
 from frazil.catalog.path import create_at, load_location
-from frazil.spec.above import from_above
+from frazil.spec.on_demand import on_demand
 
 _FROM_ABOVE = {
     "Catalog": "table.catalog",
@@ -67,5 +67,5 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _FROM_ABOVE:
-        return from_above(_FROM_ABOVE[name], name)
+        return on_demand(_FROM_ABOVE[name], name)
     raise AttributeError(f"module 'frazil.catalog' has no attribute {name!r}")

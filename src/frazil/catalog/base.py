@@ -136,36 +136,6 @@ def check_identifier(identifier: Sequence[str]) -> Identifier:
     return (*check_namespace(identifier[:-1]), check_name(identifier[-1], "table name"))
 
 
-def option(properties: Mapping[str, str], *names: str, default: str | None = None) -> str | None:
-    """Return the value of the first of several properties that is set; `-` and `_` are the same in
-    their names.
-    """
-    return properties.get(spelling(properties, *names), default)
-
-
-def spelling(properties: Mapping[str, str], *names: str) -> str:
-    """Return the name of the first of several properties that is set, as it is spelt there; the
-    first name if none is set.
-    """
-    spellings = (
-        s for name in names for s in (name, name.replace("_", "-"), name.replace("-", "_"))
-    )
-    return next((s for s in spellings if s in properties), names[0])
-
-
-def flag(properties: Mapping[str, str], *names: str, default: bool) -> bool:
-    """Return, as a bool, the value of the first of several properties that is set. Raises
-    InvalidInput for a value other than true and false."""
-    value = option(properties, *names)
-    if value is None:
-        return default
-    if value.strip().lower() not in ("true", "false"):
-        raise InvalidInput(
-            f"Catalog property {spelling(properties, *names)} must be true or false, not {value!r}."
-        )
-    return value.strip().lower() == "true"
-
-
 def shown(name: str, properties: Mapping[str, str]) -> str:
     """Format the name and properties of a back end for its repr, without secrets."""
     return f"{name!r}, {redact(properties)!r}"

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from frazil.catalog.hive import is_hive, metastore_sources
-from frazil.catalog.served import canonical
+from frazil.catalog.hive.site import is_hive, metastore_sources
+from frazil.catalog.options import canonical
 from frazil.errors import InvalidInput
 from frazil.storage import redact, redact_text
 from frazil.storage.hdfs_options import of_session

@@ -4,11 +4,11 @@ To add a type of catalog:
 - where the catalog keeps, under each name, a pointer to a metadata file: write a `PointerStore` and
   a `NamespaceStore` for `catalog.pointer.PointerCatalog` (tests/catalog/store_of_items.py
   is a short example). Any other catalog implements `catalog.backend.CatalogBackend`;
-- add an entry to `_TYPES`: its back end, and the properties that it requires and supports
-  (`catalog.served` refuses all others). Where the scheme of a URI or the name of a Java class
+- add an entry to `_TYPES`: its back end, and the properties that it requires and serves (an
+  `OptionTable`; `catalog.options` refuses all others). Where the scheme of a URI or the name of a Java class
   implies the type, add it to `_SCHEMES` and `_JAVA`, and take its name out of `_NOT_YET`;
-- add its libraries as an extra to pyproject.toml, its properties to docs/options.md, its kind to
-  tests/catalog/test_catalog_contract.py.
+- add its libraries as an extra to pyproject.toml, its table of properties to docs/options.md by
+  tests/docs/test_option_tables.py, its kind to tests/catalog/test_catalog_contract.py.
 """
 
 from __future__ import annotations
@@ -27,14 +27,12 @@ from frazil.catalog.configuration import (
     configured_names,
     home,
 )
-from frazil.catalog.hive import HIVE_PROPERTIES, hive_catalog
-from frazil.catalog.memory import memory_catalog
+from frazil.catalog.hive import options as hive
 from frazil.catalog.names import full_name, identifier_parts
-from frazil.catalog.path import PathCatalog
+from frazil.catalog.options import NOUN, check_properties
 from frazil.catalog.reporting import named_reporter
-from frazil.catalog.rest import REST_PREFIXES, REST_PROPERTIES, RestBackend
-from frazil.catalog.served import check_served
-from frazil.catalog.sql import sql_catalog
+from frazil.catalog.rest import options as rest
+from frazil.catalog.sql import options as sql
 from frazil.errors import (
     AlreadyExists,
     InvalidInput,
@@ -43,42 +41,41 @@ from frazil.errors import (
     StorageError,
     Unsupported,
 )
+from frazil.spec.kinds import TEXT
+from frazil.spec.on_demand import on_demand
+from frazil.spec.options import Option, OptionTable
 from frazil.storage import absolute, is_own_io, redact_text, storage_for
 from frazil.storage.locations import local_path_of, scheme_of, strip_slash
 
 
 @dataclass(frozen=True)
 class _CatalogType:
-    """Describe a type of catalog. `properties`: those that it serves in addition to the ones that
-    all types serve; `prefixes`: how the names of further ones begin; `required`: those that must be
-    configured."""
+    """Describe a type of catalog. `backend`: the module and name of what opens one; the module is
+    imported when a catalog of the type is loaded. `options`: the properties that it serves beside
+    those of all types; `required`: those that must be configured."""
 
-    backend: Callable[[str, Mapping[str, str]], CatalogBackend]
-    properties: tuple[str, ...] = ()
-    prefixes: tuple[str, ...] = ()
+    backend: tuple[str, str]
+    options: OptionTable
     required: tuple[str, ...] = ()
 
+    def open(self, name: str, properties: Mapping[str, str]) -> CatalogBackend:
+        """Create the back end of a catalog of this type."""
+        module, attribute = self.backend
+        backend: CatalogBackend = on_demand(module, attribute)(name, properties)
+        return backend
 
+
+# path and memory list `uri` although they do not take it, because their back ends refuse it with a
+# message that says why.
+_URI = Option("uri", TEXT, None)
 _TYPES = {
-    # path and memory list `uri` although they do not take it, because their back ends refuse it
-    # with a message that says why.
-    "path": _CatalogType(PathCatalog, ("uri",), required=("warehouse",)),
-    "sql": _CatalogType(
-        sql_catalog,
-        (
-            "uri",
-            "echo",
-            "pool-pre-ping",
-            "schema-version",
-            "init-catalog-tables",
-            "unique-table-location",
-        ),
-        prefixes=("jdbc.",),
-        required=("uri",),
+    "path": _CatalogType(
+        ("catalog.path", "PathCatalog"), OptionTable(NOUN, (_URI,)), required=("warehouse",)
     ),
-    "memory": _CatalogType(memory_catalog, ("uri",)),
-    "hive": _CatalogType(hive_catalog, HIVE_PROPERTIES, required=("uri",)),
-    "rest": _CatalogType(RestBackend, REST_PROPERTIES, prefixes=REST_PREFIXES, required=("uri",)),
+    "sql": _CatalogType(("catalog.sql.store", "sql_catalog"), sql.OPTIONS, required=("uri",)),
+    "memory": _CatalogType(("catalog.memory", "memory_catalog"), OptionTable(NOUN, (_URI,))),
+    "hive": _CatalogType(("catalog.hive.store", "hive_catalog"), hive.OPTIONS, required=("uri",)),
+    "rest": _CatalogType(("catalog.rest.catalog", "RestBackend"), rest.OPTIONS, required=("uri",)),
 }
 _ALIASES = {"hadoop": "path", "jdbc": "sql", "in-memory": "memory", "inmemory": "memory"}
 _NOT_YET = {"glue", "dynamodb", "bigquery", "nessie", "snowflake", "polaris", "unity", "s3tables"}
@@ -142,18 +139,11 @@ def load_backend(
     kind = catalog_type(config)
     _check_served(config, kind)
     _check(config, kind)
-    return _TYPES[kind].backend(config.name, config.properties)
+    return _TYPES[kind].open(config.name, config.properties)
 
 
 def _check_served(config: Configuration, kind: str) -> None:
-    check_served(
-        config.name,
-        kind,
-        config.properties,
-        config.sources,
-        _TYPES[kind].properties,
-        _TYPES[kind].prefixes,
-    )
+    check_properties(config.name, kind, config.properties, config.sources, _TYPES[kind].options)
 
 
 def meanings(
@@ -198,16 +188,16 @@ def first_found(
     """Return what `look` returns for the first meaning of a name under which a table exists. Raises
     NoSuchTableError where none exists.
     """
-    for catalog, rest in found[:-1]:
+    for catalog, others in found[:-1]:
         with contextlib.suppress(NoSuchTableError):
-            return look(catalog, rest)
+            return look(catalog, others)
     try:
         return look(*found[-1])
     except NoSuchTableError as e:
-        catalog, rest = found[-1]
-        if catalog is None and len(rest) > 2:
+        catalog, others = found[-1]
+        if catalog is None and len(others) > 2:
             e.advise(
-                f"No catalog is named {rest[0]!r}; frazil.list_catalogs() lists those that are configured."
+                f"No catalog is named {others[0]!r}; frazil.list_catalogs() lists those that are configured."
             )
         raise
 
@@ -220,7 +210,7 @@ def _default(config: Configuration, environ: Mapping[str, str] | None) -> Catalo
     defaults = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": folder}
     try:
         storage_for(folder).make_directory(folder)
-        return sql_catalog(config.name, {**defaults, **config.properties})
+        return _TYPES["sql"].open(config.name, {**defaults, **config.properties})
     except (StorageError, NoSuchFileError, AlreadyExists) as e:
         e.advise(_ELSEWHERE)
         raise

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from frazil.catalog.pointer import PointerCatalog
-from frazil.catalog.sql import SqliteDatabase, sql_catalog
+from frazil.catalog.sql.database import SqliteDatabase
+from frazil.catalog.sql.store import sql_catalog
 from frazil.errors import InvalidInput
-from frazil.spec.above import from_above
+from frazil.spec.on_demand import on_demand
 
 
 def memory_catalog(name: str, properties: Mapping[str, str]) -> PointerCatalog:
@@ -29,5 +30,5 @@ def memory_catalog(name: str, properties: Mapping[str, str]) -> PointerCatalog:
 
 def __getattr__(name: str) -> Any:
     if name == "InMemoryCatalog":
-        return from_above("table.catalog_classes", name)
+        return on_demand("table.catalog_classes", name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

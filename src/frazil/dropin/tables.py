@@ -19,6 +19,7 @@ from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.host.jvm_plans import expression_sql, filter_condition
 from frazil.spark.types.spark_types import time_enabled, to_spark
+from frazil.sql.insert import overwrite_mode
 from frazil.storage import absolute
 from frazil.table.catalog import Catalog
 from frazil.table.create import schema_of
@@ -94,28 +95,6 @@ def _of_session(
     return load_catalog(catalog, **{**settings, **properties}), identifier_parts(name)[1:]
 
 
-def insert(
-    frame: Any,
-    table: Table,
-    options: Mapping[str, Any],
-    *,
-    overwrite: bool = False,
-    dynamic: bool = False,
-    where: Any = None,
-) -> None:
-    """Append the frame, or overwrite with it: the rows for which `where` is TRUE, every row, or
-    (`dynamic`) the partitions it has rows of."""
-    of_write = write_options(options)
-    if not overwrite:
-        table.append(frame, **of_write)
-    elif dynamic:
-        table.dynamic_partition_overwrite(frame, **of_write)
-    elif where is not None:
-        table.overwrite(frame, overwrite_filter=where, **of_write)
-    else:
-        table.overwrite(frame, **of_write)
-
-
 def is_dynamic(spark: Session, options: Mapping[str, Any], table: Table | None = None) -> bool:
     """Return whether an overwrite replaces partitions, by the option `overwrite-mode`. Raises
     InvalidInput for an unknown mode.
@@ -124,16 +103,7 @@ def is_dynamic(spark: Session, options: Mapping[str, Any], table: Table | None =
     spark.sql.sources.partitionOverwriteMode is the default; Spark's save() ignores that setting for
     tables of catalogs.
     """
-    mode = next(
-        (
-            str(v).lower()
-            for k, v in options.items()
-            if k.lower().replace("_", "-") == "overwrite-mode"
-        ),
-        None,
-    )
-    if mode not in (None, "static", "dynamic"):
-        raise InvalidInput(f"Write option 'overwrite-mode' is static or dynamic, not {mode!r}.")
+    mode, _ = overwrite_mode(options)
     if mode is None and table is not None and table.spec().fields:
         mode = str(spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static")).lower()
     return mode == "dynamic"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from frazil.dropin.names import is_ours, led_to_ours
-from frazil.dropin.tables import create, insert, is_dynamic, open_table, with_branch
+from frazil.dropin.tables import create, is_dynamic, open_table, with_branch, write_options
 from frazil.errors import (
     InvalidInput,
     NoSuchTableError,
@@ -13,6 +13,7 @@ from frazil.errors import (
     TableAlreadyExistsError,
     Unsupported,
 )
+from frazil.sql.insert import insert
 
 _ERROR_MODES = ("error", "errorifexists", "default")
 _LAYOUTS = ("bucketBy", "sortBy", "clusterBy")
@@ -144,7 +145,13 @@ class IcebergWriter:
             )
         replaces = overwrite if overwrite is not None else self._mode == "overwrite"
         dynamic = is_dynamic(self._frame.sparkSession, options, table)
-        insert(self._frame.toDF(*names), table, options, overwrite=replaces, dynamic=dynamic)
+        insert(
+            table,
+            self._frame.toDF(*names),
+            write_options(options),
+            where="true" if replaces else None,
+            dynamic=replaces and dynamic,
+        )
 
     def _set_arguments(
         self, format: str | None, mode: str | None, partition_by: Any, options: dict[str, Any]
@@ -201,11 +208,11 @@ class IcebergWriter:
             )
         self._check_partitions(name, table)
         if self._mode != "ignore":
-            replaced = self._mode == "overwrite"
+            replaces_rows = self._mode == "overwrite"
             insert(
-                self._frame,
                 table,
-                options,
-                overwrite=replaced,
-                dynamic=is_dynamic(self._frame.sparkSession, options),
+                self._frame,
+                write_options(options),
+                where="true" if replaces_rows else None,
+                dynamic=replaces_rows and is_dynamic(self._frame.sparkSession, options),
             )

@@ -8,14 +8,15 @@ from typing import Any
 from frazil.dropin.names import catalog_of, is_ours, led_to_ours
 from frazil.dropin.tables import (
     create,
-    insert,
     open_table,
     sql_of,
     term_of,
     with_branch,
+    write_options,
 )
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.spec.properties import DATA_FORMAT
+from frazil.sql.insert import insert
 
 
 class IcebergWriterV2:
@@ -97,11 +98,11 @@ class IcebergWriterV2:
 
     def overwritePartitions(self) -> None:
         """Replace the partitions that the frame has rows of."""
-        self._write("overwritePartitions", overwrite=True, dynamic=True)
+        self._write("overwritePartitions", dynamic=True)
 
     def overwrite(self, condition: Any) -> None:
         """Replace the rows for which the condition (a Column, or SQL text) is TRUE."""
-        self._write("overwrite", condition, overwrite=True)
+        self._write("overwrite", condition)
 
     def _create(self, verb: str, **named: Any) -> None:
         """Create or replace the table, in Frazil or by Spark's own writer."""
@@ -165,7 +166,7 @@ class IcebergWriterV2:
                 hint="Partition by bucket(n, column), or set a sort order.",
             )
 
-    def _write(self, verb: str, *condition: Any, **overwrite_args: bool) -> None:
+    def _write(self, verb: str, *condition: Any, dynamic: bool = False) -> None:
         """Write to an existing table, in Frazil or by Spark's own writer."""
         spark = self._frame.sparkSession
         name = self._table
@@ -183,6 +184,5 @@ class IcebergWriterV2:
             raise NoSuchTableError(e.message, hint="create() makes a new table.", table=name) from e
         self._check_existing(name)
         where = sql_of(spark, table, condition[0]) if condition else None
-        insert(
-            self._frame, table, with_branch(self._options, branch), where=where, **overwrite_args
-        )
+        options = write_options(with_branch(self._options, branch))
+        insert(table, self._frame, options, where=where, dynamic=dynamic)

@@ -8,7 +8,6 @@ Values that these classes hold (defaults, bounds, partition values) are *interna
 """
 
 __all__ = [
-    "above",
     "data_file",
     "ddl",
     "fact_tree",
@@ -18,6 +17,7 @@ __all__ = [
     "metadata",
     "misspelt_properties",
     "name_mapping",
+    "on_demand",
     "options",
     "partition_key",
     "partitioning",

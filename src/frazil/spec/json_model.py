@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from frazil.spec.above import from_above
+from frazil.spec.on_demand import on_demand
 
 _CODEC = "codec.model_json"
 
@@ -18,17 +18,17 @@ class JsonModel:
 
     def model_dump(self) -> Any:
         """Return the JSON form as Python objects."""
-        return from_above(_CODEC, "to_object")(self)
+        return on_demand(_CODEC, "to_object")(self)
 
     def model_dump_json(self, *, indent: int | None = None) -> str:
         """Return the JSON form as text, on one line unless `indent` is given."""
-        text: str = from_above(_CODEC, "to_text")(self, indent)
+        text: str = on_demand(_CODEC, "to_text")(self, indent)
         return text
 
     @classmethod
     def model_validate(cls, obj: Any) -> Self:
         """Make the object from its parsed JSON form. Raises CorruptData, ValidationError."""
-        model: Self = from_above(_CODEC, "from_object")(cls, obj)
+        model: Self = on_demand(_CODEC, "from_object")(cls, obj)
         return model
 
     @classmethod
@@ -36,5 +36,5 @@ class JsonModel:
         """Parse the object from JSON text. Raises ParseError for text that is not JSON,
         CorruptData, ValidationError.
         """
-        model: Self = from_above(_CODEC, "from_text")(cls, json_data)
+        model: Self = on_demand(_CODEC, "from_text")(cls, json_data)
         return model

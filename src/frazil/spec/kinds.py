@@ -68,14 +68,19 @@ def one_of(*words: W) -> ValueKind[W]:
     )
 
 
-def whole(least: int | None = None) -> ValueKind[int]:
-    """Return the kind of whole numbers of at least `least`."""
+def whole(least: int | None = None, most: int | None = None) -> ValueKind[int]:
+    """Return the kind of whole numbers of at least `least` and at most `most`."""
 
     def read(text: str) -> int:
-        if not re.fullmatch(r"[+-]?[0-9]+", text) or (least is not None and int(text) < least):
+        if not re.fullmatch(r"-?[0-9]+" if most else r"[+-]?[0-9]+", text):
             raise ValueError(text)
-        return int(text)
+        number = int(text)
+        if (least is not None and number < least) or (most is not None and number > most):
+            raise ValueError(text)
+        return number
 
+    if most is not None:
+        return ValueKind(read, f"a number from {least} to {most}")
     return ValueKind(
         read, "a whole number" if least is None else f"a whole number of at least {least}"
     )

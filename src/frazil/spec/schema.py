@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from frazil.errors import ValidationError
-from frazil.spec.above import from_above
 from frazil.spec.json_model import JsonModel
+from frazil.spec.on_demand import on_demand
 from frazil.spec.shown import LINES, shortened
 from frazil.spec.types import (
     DoubleType,
@@ -99,7 +99,7 @@ class Schema(FieldsByName, JsonModel):
         """Convert to the `pyarrow.Schema` of the rows that a scan returns, with the field ids as
         metadata.
         """
-        return from_above("io.pyarrow", "schema_to_pyarrow")(self)
+        return on_demand("io.pyarrow", "schema_to_pyarrow")(self)
 
     @property
     def columns(self) -> tuple[NestedField, ...]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from frazil.catalog import CatalogBackend
 from frazil.catalog.names import full_name
-from frazil.errors import InvalidInput, NoSuchNamespaceError, NoSuchViewError, Unsupported
+from frazil.errors import NoSuchNamespaceError, NoSuchViewError, Unsupported
 from frazil.maintain.procedures import Procedure
 from frazil.ops.session import Session
 from frazil.ops.table_changes import TableChange
@@ -21,6 +21,7 @@ from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.sql import results, views
 from frazil.sql.alter import alter_table
 from frazil.sql.define import columns_of, creation
+from frazil.sql.insert import insert as insert_rows
 from frazil.sql.procedures import call_procedure
 from frazil.table.catalog import Catalog
 from frazil.table.catalog_transaction import CreateTableTransaction
@@ -76,21 +77,9 @@ class Served:
         self.catalog.rename_table(parts, to)
 
     def insert(self, parts: Parts, frame: Any, insert: Insert, branch: str | None) -> None:
-        table, options = self.catalog.load_table(parts), dict(insert.options)
-        mode = options.pop("overwrite-mode", "static").lower()
-        if mode not in ("static", "dynamic"):
-            raise InvalidInput(f"Write option 'overwrite-mode' is static or dynamic, not {mode!r}.")
-        arguments: dict[str, Any] = {"branch": branch or MAIN_BRANCH, **options}
-        if (insert.dynamic or mode == "dynamic") and not table.spec().fields:
-            result = table.overwrite(frame, **arguments)  # the rows are the table's one partition
-        elif insert.dynamic or mode == "dynamic":
-            result = table.dynamic_partition_overwrite(frame, **arguments)
-        elif insert.where is None:
-            result = table.append(frame, **arguments)
-        elif insert.where == "true":
-            result = table.overwrite(frame, **arguments)
-        else:
-            result = table.overwrite(frame, overwrite_filter=insert.where, **arguments)
+        options = {**insert.options, "branch": branch or MAIN_BRANCH}
+        table = self.catalog.load_table(parts)
+        result = insert_rows(table, frame, options, where=insert.where, dynamic=insert.dynamic)
         results.note(self._spark, result)
 
     # --- views

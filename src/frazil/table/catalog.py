@@ -10,47 +10,33 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 from frazil.catalog import CatalogBackend, PropertiesUpdateSummary
 from frazil.catalog import Identifier as Parts
 from frazil.catalog.names import full_name, identifier_parts
-from frazil.commit.evolve.update_properties import property_texts
 from frazil.errors import InvalidInput, NamespaceAlreadyExistsError, TableAlreadyExistsError
-from frazil.expr.sql_text import back_quoted
-from frazil.maintain.migration.add_files import AddFilesResult
-from frazil.maintain.migration.move_tables import MoveTablesResult, every_table, move_tables
-from frazil.maintain.migration.new_tables import (
-    Import,
-    MigrateTableResult,
-    SnapshotTableResult,
-    migrate,
-    snapshot,
-)
-from frazil.maintain.migration.register import RegisterTableResult, register_table
-from frazil.maintain.migration.source import Source, resolve_source
-from frazil.maintain.progress import ProgressCallback
-from frazil.ops.creation import Creation, create_empty, with_catalog_properties
+from frazil.ops.creation import create_empty, with_catalog_properties
 from frazil.ops.frames import SparkFrame, holds_rows
 from frazil.ops.session import Session
 from frazil.ops.table_definition import GivenSchema, table_metadata
-from frazil.spec.partitioning import PartitionSpec, build_spec
-from frazil.spec.schema import Schema
+from frazil.spec.on_demand import on_demand
+from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.sorting import SortOrder
-from frazil.storage import place_of, redact, storage_for
-from frazil.stream.engine import StreamWriter
-from frazil.stream.sink.arguments import ManyTables, SinkArguments
-from frazil.stream.sink.many_tables import TablesResult
+from frazil.storage import place_of, redact
 from frazil.table import engines, pickled
 from frazil.table.catalog_transaction import CatalogTransaction, CreateTableTransaction
 from frazil.table.create import schema_of
 from frazil.table.habits import OF_CATALOGS, no_such_method
-from frazil.table.stream_tables import StreamTables, creation_arguments
 from frazil.table.table import Table
 from frazil.table.views import CatalogViews
 
+if TYPE_CHECKING:
+    from frazil.maintain.migration.add_files import AddFilesResult
+    from frazil.maintain.migration.move_tables import MoveTablesResult
+    from frazil.maintain.migration.new_tables import MigrateTableResult, SnapshotTableResult
+    from frazil.maintain.migration.register import RegisterTableResult
+    from frazil.maintain.progress import ProgressCallback
+    from frazil.stream.engine import StreamWriter
+    from frazil.stream.sink.many_tables import TablesResult
+
 Identifier = str | tuple[str, ...]
-
-
-def _migrated_name(source: str) -> str:
-    if "/" in source:
-        raise InvalidInput("A directory has no name: give the new table's as identifier=.")
-    return source
+_MIGRATION = "table.migration"  # loaded by the calls that move tables
 
 
 class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
@@ -351,7 +337,10 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
             metadata_location or metadata_file or "",
         )
         if metadata_file is not None or dry_run:
-            return register_table(self._backend, parts, place, overwrite=overwrite, dry_run=dry_run)
+            registered: RegisterTableResult = on_demand(
+                "maintain.migration.register", "register_table"
+            )(self._backend, parts, place, overwrite=overwrite, dry_run=dry_run)
+            return registered
         return Table(
             self._backend,
             self._backend.register_table(parts, place, overwrite=overwrite),
@@ -379,14 +368,12 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
                 f"migrate_to takes a catalog, not {other!r:.200}.",
                 hint="frazil.load_catalog(name) loads one.",
             )
-        if tables is None:
-            parts = every_table(self._backend)
-        else:
-            parts = [
-                self._parts(name)
-                for name in ([tables] if isinstance(tables, str | tuple) else tables)
-            ]
-        return move_tables(self._backend, other._backend, parts, dry_run=dry_run)
+        names = [tables] if isinstance(tables, str | tuple) else tables
+        parts = None if names is None else [self._parts(name) for name in names]
+        moved: MoveTablesResult = on_demand(_MIGRATION, "move_tables")(
+            self._backend, other._backend, parts, dry_run=dry_run
+        )
+        return moved
 
     # --- files that are there (the work: frazil.maintain.migration)
 
@@ -435,17 +422,19 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         come from the files, partition columns from folders. The new table may be written to; it
         never deletes the files of the source (gc.enabled is false).
         """
-        source, new = self._import(
+        created: SnapshotTableResult = on_demand(_MIGRATION, "snapshot_table")(
+            self,
             source_table,
             identifier,
             location,
             properties,
             parallelism,
             ignore_missing_files,
-            progress,
-            spark,
+            dry_run=dry_run,
+            progress=progress,
+            spark=spark,
         )
-        return snapshot(source, new, dry_run=dry_run)
+        return created
 
     def migrate(
         self,
@@ -468,56 +457,20 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         `backup_table_name` (None: its name with _BACKUP_), which `drop_backup` drops in the end, or
         gets its name back when the migration fails.
         """
-        name = identifier if identifier is not None else _migrated_name(source_table)
-        source, new = self._import(
-            source_table, name, "", properties, parallelism, ignore_missing_files, progress, spark
-        )
-        return migrate(
-            source,
-            new,
-            lambda: engines.spark_tables(spark),
-            drop_backup=drop_backup,
-            backup_table_name=backup_table_name,
+        migrated: MigrateTableResult = on_demand(_MIGRATION, "migrate_table")(
+            self,
+            source_table,
+            identifier,
+            properties,
+            drop_backup,
+            backup_table_name,
+            parallelism,
+            ignore_missing_files,
             dry_run=dry_run,
+            progress=progress,
+            spark=spark,
         )
-
-    def _import(
-        self,
-        source_table: str,
-        identifier: Identifier,
-        location: str | None,
-        properties: Mapping[str, object],
-        parallelism: int | None,
-        ignore_missing_files: bool,
-        progress: ProgressCallback | None,
-        spark: Session | None,
-    ) -> tuple[Source, Import]:
-        """Find the source of a new table, and describe how it is created. `location` "": where the
-        source is.
-        """
-        parts, own = self._new_name(self._parts(identifier)), self._backend.properties
-        if self._backend.table_exists(parts):
-            raise TableAlreadyExistsError(
-                f"Table already exists: {self._full_name(parts)}", table=self._full_name(parts)
-            )
-        source = resolve_source(
-            source_table, lambda place: storage_for(place, own), lambda: engines.spark_tables(spark)
-        )
-        place = self._place(parts, location if location != "" else source.location)
-
-        def create(
-            schema: Schema, partition_columns: Sequence[str], stored: Mapping[str, str]
-        ) -> Creation:
-            spec = build_spec(schema, [back_quoted((c,)) for c in partition_columns])
-            metadata = table_metadata(
-                place, schema, spec, None, with_catalog_properties(stored, own)
-            )
-            return Creation(self._backend, parts, metadata, None, self._full_name(parts))
-
-        storage = storage_for(source.location, own)
-        return source, Import(
-            create, storage, property_texts(properties), parallelism, ignore_missing_files, progress
-        )
+        return migrated
 
     def list_tables(self, namespace: Identifier) -> list[Parts]:
         """Return the identifiers of the tables in a namespace, namespace included. Raises
@@ -555,29 +508,21 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         `set_aside_table` ("set-aside"). `on_commit`: called after each batch with its number and
         TablesResult. `options`: see docs/streams-sink.md.
         """
-        tables = StreamTables(
-            self._backend,
-            self._parts,
-            self._full_name,
-            self.create_table,
-            self.create_namespace_if_not_exists,
+        many = on_demand("table.stream_tables", "many_tables")(
+            self,
+            table_column,
+            create,
+            evolve,
             self.identifier_to_tuple(namespace) if namespace else (),
-            creation_arguments(create),
+            on_bad_table,
+            set_aside_table,
+            on_commit,
         )
-        sink_arguments = SinkArguments(
+        sink_arguments = on_demand("stream.sink.arguments", "SinkArguments")(
             mode,
             options if branch is None else {**options, "branch": branch},
             snapshot_properties=dict(snapshot_properties),
             case_sensitive=case_sensitive,
-        )
-        many = ManyTables(
-            tables,
-            table_column,
-            create is not False,
-            evolve,
-            on_bad_table,
-            set_aside_table,
-            on_commit,
         )
         return engines.spark_doors().write_many(frame, many, sink_arguments)
 

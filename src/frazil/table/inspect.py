@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from frazil.scan.inspect import METADATA_TABLES, metadata_table
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.on_demand import on_demand
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage import Storage
-from frazil.stream.partitions.by_hand import partition_commits
 from frazil.table.shown.notebooks import show_arrow_tables
 
 
@@ -44,7 +44,10 @@ class InspectTable:
         A partition is complete when it has a `committed_at` and no `late_data_since`;
         `times_committed`: more than once after late data.
         """
-        return partition_commits(self._metadata, self._storage, branch)
+        listed: pa.Table = on_demand("stream.partitions.by_hand", "partition_commits")(
+            self._metadata, self._storage, branch
+        )
+        return listed
 
     def __repr__(self) -> str:
         return f"Metadata tables of {self._metadata.location}, each by a method: {', '.join(METADATA_TABLES)}, partition_commits"

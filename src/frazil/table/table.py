@@ -17,10 +17,10 @@ from frazil.ops.frames import SparkFrame
 from frazil.ops.reading import RowFilter
 from frazil.ops.result import CommitResult
 from frazil.ops.session import Session
-from frazil.report.table_report import TableReport, report_of
 from frazil.scan.changelog_range import ChangelogRange
 from frazil.scan.snapshot_ref import tagged_snapshot_id
 from frazil.spec.fact_tree import html_of, text_of
+from frazil.spec.on_demand import on_demand
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.schema import Schema
@@ -28,16 +28,11 @@ from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotLog, SnapshotLog
 from frazil.spec.sorting import SortOrder
 from frazil.spec.values import Time, milliseconds
 from frazil.storage import FileIO, file_io
-from frazil.stream.engine import StreamWriter
-from frazil.stream.hooks import BatchHook
-from frazil.stream.partitions.by_hand import mark_done
-from frazil.stream.sink.arguments import SinkArguments
 from frazil.table import engines, pickled
 from frazil.table.changelog import ChangesScan
 from frazil.table.frames.lazy_frames import datafusion_table, lazy_polars
 from frazil.table.habits import OF_TABLES, no_such_method
 from frazil.table.inspect import InspectTable
-from frazil.table.maintenance import MaintenanceTable
 from frazil.table.scan import DataScan, IncrementalAppendScan, ScannedTable
 from frazil.table.shown import overview
 from frazil.table.shown.notebooks import show_arrow_tables
@@ -48,6 +43,11 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     from duckdb import DuckDBPyConnection
+
+    from frazil.report.table_report import TableReport
+    from frazil.stream.engine import StreamWriter
+    from frazil.stream.hooks import BatchHook
+    from frazil.table.maintenance import MaintenanceTable
 
 
 class Table(CommittingVerbs):
@@ -453,7 +453,7 @@ class Table(CommittingVerbs):
         number and CommitResult. `policies`: functions that announce complete partitions
         (docs/partition-commit.md). `options`: see docs/streams-sink.md.
         """
-        sink_arguments = SinkArguments(
+        sink_arguments = on_demand("stream.sink.arguments", "SinkArguments")(
             mode,
             options if branch is None else {**options, "branch": branch},
             on_commit=on_commit,
@@ -485,7 +485,7 @@ class Table(CommittingVerbs):
         table alone.
         """
         self._show(
-            mark_done(
+            on_demand("stream.partitions.by_hand", "mark_done")(
                 self._writable(), self._loaded, self._name, partition, branch, policies, options
             )
         )
@@ -495,7 +495,8 @@ class Table(CommittingVerbs):
         """Return the procedures that keep the table in shape: compaction, expiry of snapshots,
         removal of orphan files, …
         """
-        return MaintenanceTable(self)
+        procedures: MaintenanceTable = on_demand("table.maintenance", "MaintenanceTable")(self)
+        return procedures
 
     def report(self, path: str | Path | None = None) -> TableReport:
         """Report the table's health: growth, file sizes, deletes by partition, snapshots, columns,
@@ -504,7 +505,9 @@ class Table(CommittingVerbs):
         `path`: write it there as one page of HTML that needs no network. Notebooks show the result.
         Reads metadata and manifests only.
         """
-        report = report_of(self.maintenance._table("in-process"))
+        report: TableReport = on_demand("report.table_report", "report_of")(
+            self.maintenance._table("in-process")
+        )
         if path is not None:
             report.save(path)
         return report

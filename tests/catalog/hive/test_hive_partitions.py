@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from frazil.catalog.hive import partitioned_table, partitions
+from frazil.catalog.hive import partitions
+from frazil.catalog.hive.partitions import partitioned_table
 from frazil.errors import InvalidInput
 
 

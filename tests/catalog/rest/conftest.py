@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from frazil.catalog.rest import RestBackend
+from frazil.catalog.rest.catalog import RestBackend
 from frazil.codec.metadata_json import encode_metadata
 from tests.catalog.conftest import new_metadata
 

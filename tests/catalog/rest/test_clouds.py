@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from frazil.catalog.rest import RestBackend
+from frazil.catalog.rest.catalog import RestBackend
 from frazil.errors import InvalidInput, NotInstalledError, StorageError
 from tests.catalog.rest.conftest import Server, error
 

@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 
 from frazil.catalog import Unknown
 from frazil.catalog.backend import planner_of
-from frazil.catalog.rest import RestBackend, http
+from frazil.catalog.rest import http
+from frazil.catalog.rest.catalog import RestBackend
 from frazil.errors import CorruptData, FrazilError, StorageError
 from frazil.ops.reading import RowsReading
 from tests.catalog.conftest import TABLE, set_to, swap

@@ -13,7 +13,7 @@ import pytest
 
 import frazil
 from frazil.catalog import Committed, Conflict, Unknown, load_backend
-from frazil.catalog.rest import RestBackend
+from frazil.catalog.rest.catalog import RestBackend
 from frazil.errors import (
     CommitStateUnknownException,
     CorruptData,

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from frazil.catalog.base import Unclear
-from frazil.catalog.rest import RestBackend
+from frazil.catalog.rest.catalog import RestBackend
 from frazil.catalog.rest.http import Client
 from frazil.catalog.rest.settings import settings
 from frazil.errors import FrazilError, StorageError

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from frazil.catalog.rest import RestBackend
+from frazil.catalog.rest.catalog import RestBackend
 from frazil.catalog.rest.vended import (
     StorageCredential,
     TableCredentials,

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import frazil
-from frazil.catalog.hive import calls, partitioned_table
+from frazil.catalog.hive import calls
+from frazil.catalog.hive.partitions import partitioned_table
 from frazil.catalog.hive.structs import (
     EnvironmentContext,
     FieldSchema,

@@ -68,15 +68,7 @@ def sink_on(
         set_aside_table=aside,
     )
     own = Catalog(backend) if backend is not None else catalog
-    places = StreamTables(
-        own._backend,
-        own._parts,
-        own._full_name,
-        own.create_table,
-        own.create_namespace_if_not_exists,
-        namespace,
-        creation_arguments(create),
-    )
+    places = StreamTables(own, namespace, creation_arguments(create))
     return ManyTablesSink(places, options, QUERY, on_commit=on_commit)
 
 

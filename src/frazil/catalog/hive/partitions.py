@@ -30,7 +30,7 @@ def partitioned_table(
     uri: str, name: str, access: Mapping[str, str] | None = None
 ) -> Iterator[PartitionedTable]:
     """Open a connection to a metastore for the partitions of one table, given as `database.table`.
-    `access`: the catalog properties that tell who asks, and how (ACCESS_PROPERTIES); what they
+    `access`: the catalog properties that tell who asks, and how (`options.OF_ACCESS`); what they
     leave open is taken of Hadoop's configuration.
 
     Raises NoSuchTableError, InvalidInput for a table that is not Hive's own, StorageError.

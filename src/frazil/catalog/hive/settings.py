@@ -10,37 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from frazil.catalog.base import flag, option, spelling
+from frazil.catalog.hive import options as o
 from frazil.catalog.hive.sasl import PROTECTIONS, ticket_user
+from frazil.catalog.options import UNIQUE_LOCATION, value
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spec.properties import HIVE_ENGINE_ENABLED, HIVE_LOCK_ENABLED
 from frazil.storage import redact_text
 
-AUTH_MODE, PLAIN_USER = "hive.metastore.client.auth.mode", "hive.metastore.client.plain.username"
-PLAIN_PASSWORD, USE_TLS = "hive.metastore.client.plain.password", "hive.metastore.use.SSL"
-RPC_PROTECTION = "hadoop.rpc.protection"
-# milliseconds; the first five are Java's, which takes them of Hadoop's configuration as
-# iceberg.hive.<name>
-_TIMES = {
-    "hive.lock-timeout-ms": 180_000,
-    "hive.lock-check-min-wait-ms": 50,
-    "hive.lock-check-max-wait-ms": 5_000,
-    "hive.lock-creation-timeout-ms": 180_000,
-    "hive.lock-heartbeat-interval-ms": 240_000,
-    "hive.client.connection-timeout-ms": 10_000,
-    "hive.client.socket-timeout-ms": 120_000,
-}
-_FLAGS = (HIVE_ENGINE_ENABLED.name, HIVE_LOCK_ENABLED.name, "hive.hive2-compatible")
-_SIZE = "hive.table-property-max-size"
-ACCESS_PROPERTIES = (
-    "ugi", "hive.kerberos-authentication", "hive.kerberos-service-name", "hive.metastore.kerberos.principal", RPC_PROTECTION, AUTH_MODE,
-    PLAIN_USER, PLAIN_PASSWORD, USE_TLS, "ssl.cabundle", "ssl.client.cert", "ssl.client.key",
-)  # fmt: skip
-"""Who asks, and what protects the calls."""
-HIVE_PROPERTIES = (
-    "uri", "list-all-tables", "unique-table-location", *ACCESS_PROPERTIES,
-    *(prefix + key for key in (*_TIMES, *_FLAGS, _SIZE) for prefix in ("", "iceberg.")),
-)  # fmt: skip
 _PORT = 9083
 
 
@@ -116,44 +91,42 @@ def settings(properties: Mapping[str, str]) -> HiveSettings:
     """Read the settings. Raises InvalidInput for an invalid value, Unsupported for one that is not
     served.
     """
-    user, *groups = (properties.get("ugi") or "").split(":")
-    if not user and properties.get("ugi"):
+    ugi = value(properties, o.UGI) or ""
+    user, *groups = ugi.split(":")
+    if not user and ugi:
         raise InvalidInput("Catalog property ugi must be a user, or user:group.")
+    one, two, three, four, five, six, seven = (value(properties, t) / 1000 for t in o.TIMES)
     return HiveSettings(
         addresses(properties["uri"]),
         user or None,
         tuple(g for g in groups if g),
-        _flag(properties, HIVE_LOCK_ENABLED.name, True),
-        _flag(properties, HIVE_ENGINE_ENABLED.name, False),
-        _flag(properties, "hive.hive2-compatible", True),
-        flag(properties, "list-all-tables", default=False),
-        flag(properties, "unique-table-location", default=False),
-        _number(properties, _SIZE, 32_672, least=0),
-        *_times(properties),
+        value(properties, o.LOCK_ENABLED),
+        value(properties, o.ENGINE_ENABLED),
+        value(properties, o.HIVE2_TYPES),
+        value(properties, o.LIST_ALL),
+        value(properties, UNIQUE_LOCATION),
+        value(properties, o.PROPERTY_SIZE),
+        one,
+        two,
+        three,
+        four,
+        five,
+        six,
+        seven,
         _identity(properties),
         _tls(properties),
     )
 
 
-def _times(properties: Mapping[str, str]) -> tuple[float, float, float, float, float, float, float]:
-    """Return the times of `_TIMES`, in their order, in seconds."""
-    one, two, three, four, five, six, seven = (
-        _number(properties, key, default) / 1000 for key, default in _TIMES.items()
-    )
-    return one, two, three, four, five, six, seven
-
-
 def _identity(properties: Mapping[str, str]) -> PlainIdentity | KerberosIdentity | None:
-    if RPC_PROTECTION in properties and not by_kerberos(properties):
+    if value(properties, o.RPC_PROTECTION) is not None and not by_kerberos(properties):
         raise InvalidInput(
-            f"Catalog property {RPC_PROTECTION} has no effect without hive.kerberos-authentication=true."
+            f"Catalog property {o.RPC_PROTECTION.name} has no effect without hive.kerberos-authentication=true."
         )
-    mode = properties.get(AUTH_MODE, "NOSASL").strip().upper()
-    if flag(properties, "hive.kerberos-authentication", default=False):
+    mode = value(properties, o.AUTH_MODE).strip().upper()
+    if value(properties, o.KERBEROS):
         if mode not in ("NOSASL", "KERBEROS"):
-            text = (
-                f"Catalog property {AUTH_MODE} is {mode}, but hive.kerberos-authentication is true."
-            )
+            text = f"Catalog property {o.AUTH_MODE.name} is {mode}, but hive.kerberos-authentication is true."
             raise InvalidInput(text, hint="Keep one of them.")
         return _kerberos(properties)
     match mode:
@@ -162,39 +135,37 @@ def _identity(properties: Mapping[str, str]) -> PlainIdentity | KerberosIdentity
         case "KERBEROS":
             return _kerberos(properties)
         case "PLAIN":
-            user, password = properties.get(PLAIN_USER), properties.get(PLAIN_PASSWORD)
+            user, password = value(properties, o.PLAIN_USER), value(properties, o.PLAIN_PASSWORD)
             if not user or password is None or "\0" in user + password:
                 raise InvalidInput(
-                    f"Catalog property {AUTH_MODE} is PLAIN, which needs {PLAIN_USER} and {PLAIN_PASSWORD}."
+                    f"Catalog property {o.AUTH_MODE.name} is PLAIN, which needs {o.PLAIN_USER.name} and {o.PLAIN_PASSWORD.name}."
                 )
             return PlainIdentity(user, password)
     raise Unsupported(
-        f"Catalog property {AUTH_MODE} is {mode}.", hint="Served are NOSASL, PLAIN and KERBEROS."
+        f"Catalog property {o.AUTH_MODE.name} is {mode}.",
+        hint="Served are NOSASL, PLAIN and KERBEROS.",
     )
 
 
 def by_kerberos(properties: Mapping[str, str]) -> bool:
     """Tell whether properties say that a Kerberos ticket shows who asks."""
-    mode = properties.get(AUTH_MODE, "").strip().upper()
-    return mode == "KERBEROS" or flag(properties, "hive.kerberos-authentication", default=False)
+    mode = value(properties, o.AUTH_MODE).strip().upper()
+    return mode == "KERBEROS" or value(properties, o.KERBEROS)
 
 
 def _protections(properties: Mapping[str, str]) -> tuple[str, ...]:
-    text = properties.get(RPC_PROTECTION)
+    text = value(properties, o.RPC_PROTECTION)
     names = () if text is None else tuple(name.strip().lower() for name in text.split(","))
     if any(name not in PROTECTIONS for name in names):
         hint = f"There are {', '.join(PROTECTIONS)}, of which several may be given with commas between them."
-        raise InvalidInput(f"Catalog property {RPC_PROTECTION} is {text}.", hint=hint)
+        raise InvalidInput(f"Catalog property {o.RPC_PROTECTION.name} is {text}.", hint=hint)
     return names
 
 
 def _kerberos(properties: Mapping[str, str]) -> KerberosIdentity:
     """Read the metastore's principal: Java's `hive.metastore.kerberos.principal`, as in
     hive/_HOST@REALM, or PyIceberg's name of the service alone."""
-    principal, service = (
-        properties.get("hive.metastore.kerberos.principal"),
-        properties.get("hive.kerberos-service-name"),
-    )
+    principal, service = value(properties, o.PRINCIPAL), value(properties, o.SERVICE)
     if not principal:
         return KerberosIdentity(service or "hive", protections=_protections(properties))
     match = re.fullmatch(r"([^/@\s]+)(?:/([^/@\s]+))?(?:@([^/@\s]+))?", principal)
@@ -213,14 +184,12 @@ def _kerberos(properties: Mapping[str, str]) -> KerberosIdentity:
 
 
 def _tls(properties: Mapping[str, str]) -> Tls | None:
-    files = Tls(
-        *(properties.get(f"ssl.{name}") for name in ("cabundle", "client.cert", "client.key"))
-    )
-    if flag(properties, USE_TLS, default=False):
+    files = Tls(*(value(properties, file) for file in (o.CA_BUNDLE, o.CLIENT_CERT, o.CLIENT_KEY)))
+    if value(properties, o.USE_TLS):
         return files
     if files != Tls(None, None, None):
         raise InvalidInput(
-            f"Files of TLS (ssl.*) are given, but the catalog property {USE_TLS} is not true."
+            f"Files of TLS (ssl.*) are given, but the catalog property {o.USE_TLS.name} is not true."
         )
     return None
 
@@ -256,19 +225,3 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # a container whose user has no name
         return "unknown"
-
-
-def _flag(properties: Mapping[str, str], key: str, default: bool) -> bool:
-    return flag(properties, key, f"iceberg.{key}", default=default)
-
-
-def _number(
-    properties: Mapping[str, str], key: str, default: int, least: int = 1, most: int = 86_400_000
-) -> int:
-    text = (option(properties, key, f"iceberg.{key}") or str(default)).strip()
-    if not re.fullmatch("[0-9]{1,9}", text) or not least <= int(text) <= most:
-        name = spelling(properties, key, f"iceberg.{key}")
-        raise InvalidInput(
-            f"Catalog property {name} must be a number from {least} to {most}, not {text!r}."
-        )
-    return int(text)

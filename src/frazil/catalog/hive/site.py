@@ -11,14 +11,16 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from frazil.catalog.hive.settings import (
+from frazil.catalog.hive.options import (
+    AS_HADOOP_SPELLS,
     AUTH_MODE,
-    HIVE_PROPERTIES,
+    KERBEROS,
     PLAIN_USER,
+    PRINCIPAL,
     RPC_PROTECTION,
     USE_TLS,
-    by_kerberos,
 )
+from frazil.catalog.hive.settings import by_kerberos
 from frazil.errors import InvalidInput, Unsupported
 from frazil.storage.hdfs_options import hadoop_folder, of_files, site_values
 from frazil.storage.locations import join, scheme_of
@@ -27,11 +29,11 @@ _TIMEOUT = "hive.metastore.client.socket.timeout"
 _NAMES = {
     "hive.metastore.uris": "uri",
     "hive.metastore.warehouse.dir": "warehouse",
-    "hive.metastore.sasl.enabled": "hive.kerberos-authentication",
-    **{key: key for key in ("hive.metastore.kerberos.principal", AUTH_MODE, PLAIN_USER, USE_TLS)},
+    "hive.metastore.sasl.enabled": KERBEROS.name,
+    **{o.name: o.name for o in (PRINCIPAL, AUTH_MODE, PLAIN_USER, USE_TLS)},
     _TIMEOUT: "iceberg.hive.client.socket-timeout-ms",
 }
-_OF_ICEBERG = frozenset(key for key in HIVE_PROPERTIES if key.startswith("iceberg."))
+_OF_ICEBERG = frozenset(name for o in AS_HADOOP_SPELLS for name in o.aliases)
 _JAVA = "org.apache.iceberg.hive.HiveCatalog"
 _OF_SPARK = "spark.hadoop."
 _TIME = re.compile(r"([0-9]{1,12})\s*([a-z]*)", re.IGNORECASE)
@@ -54,7 +56,7 @@ def is_hive(properties: Mapping[str, str]) -> bool:
 def is_metastore_setting(key: str) -> bool:
     """Tell whether a setting of a Spark session is one of Hadoop's that a Hive catalog takes."""
     return key.startswith(_OF_SPARK) and (
-        _is_taken(key.removeprefix(_OF_SPARK)) or key == _OF_SPARK + RPC_PROTECTION
+        _is_taken(key.removeprefix(_OF_SPARK)) or key == _OF_SPARK + RPC_PROTECTION.name
     )
 
 
@@ -96,11 +98,11 @@ def _protections(
     """Yield where hadoop.rpc.protection is told: in the Spark session, hive-site.xml,
     core-site.xml.
     """
-    if protection := spark_conf.get(_OF_SPARK + RPC_PROTECTION):
-        yield f"the Spark session ({_OF_SPARK}*)", {RPC_PROTECTION: protection}
+    if protection := spark_conf.get(_OF_SPARK + RPC_PROTECTION.name):
+        yield f"the Spark session ({_OF_SPARK}*)", {RPC_PROTECTION.name: protection}
     for path in (hive_site, folder and os.path.join(folder, "core-site.xml")):
-        if protection := site_values(path).get(RPC_PROTECTION) if path else None:
-            yield path or "", {RPC_PROTECTION: protection}
+        if protection := site_values(path).get(RPC_PROTECTION.name) if path else None:
+            yield path or "", {RPC_PROTECTION.name: protection}
 
 
 def _is_taken(key: str) -> bool:

@@ -20,10 +20,10 @@ from frazil.catalog.base import (
     Swap,
 )
 from frazil.catalog.names import full_name
+from frazil.catalog.options import canonical, check_of_location
 from frazil.catalog.path import files
 from frazil.catalog.planning import ScanPlanner
 from frazil.catalog.reporting import Reporting
-from frazil.catalog.served import canonical, check_of_location
 from frazil.errors import (
     InvalidInput,
     NoSuchTableError,

@@ -1,19 +1,17 @@
 """Serve catalogs behind a REST server (Iceberg's open specification): the server keeps the
 metadata, Frazil sends updates and requirements.
 
-Other rooms use `RestBackend`.
+`catalog` is the back end, `options` lists its properties.
 """
 
 from typing import Any
 
-from frazil.catalog.rest.catalog import RestBackend
-from frazil.catalog.rest.settings import REST_PREFIXES, REST_PROPERTIES
-from frazil.spec.above import from_above
+from frazil.spec.on_demand import on_demand
 
-__all__ = ["REST_PREFIXES", "REST_PROPERTIES", "RestBackend"]
+__all__ = ["options"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "RestCatalog":
-        return from_above("table.catalog_classes", name)
+        return on_demand("table.catalog_classes", name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

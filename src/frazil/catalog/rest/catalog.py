@@ -38,9 +38,10 @@ from frazil.catalog.reports import MetricsReporter, Report, request_of
 from frazil.catalog.rest.errors import certain, raised
 from frazil.catalog.rest.http import Answer, Client
 from frazil.catalog.rest.namespaces import decoded, named
+from frazil.catalog.rest.options import SCAN_PLANNING
 from frazil.catalog.rest.planning import ServerPlanner
 from frazil.catalog.rest.routes import Routes, routes
-from frazil.catalog.rest.settings import SCAN_PLANNING, settings, told_settings
+from frazil.catalog.rest.settings import settings, told_settings
 from frazil.catalog.rest.signer import TableSigner, signing_endpoint
 from frazil.catalog.rest.vended import (
     SIGNING,
@@ -287,7 +288,7 @@ class RestBackend(RestViews):
         )
         config = {
             **self.properties,
-            SCAN_PLANNING: self.client.settings.planning,
+            SCAN_PLANNING.name: self.client.settings.planning,
             **(body.config or {}),
         }
         return LoadedTable(
@@ -300,7 +301,7 @@ class RestBackend(RestViews):
         """
         return (
             None
-            if table.config.get(SCAN_PLANNING, "client").strip().lower() == "client"
+            if table.config.get(SCAN_PLANNING.name, "client").strip().lower() == "client"
             else ServerPlanner(self, table)
         )
 

@@ -19,8 +19,10 @@ from frazil.catalog.base import (
     check_namespace,
 )
 from frazil.catalog.names import full_name
+from frazil.catalog.options import value
 from frazil.catalog.rest.errors import raised
 from frazil.catalog.rest.http import MAX_NAMES, Answer, Client
+from frazil.catalog.rest.options import PAGE_SIZE
 from frazil.catalog.rest.routes import Routes
 from frazil.errors import (
     CorruptData,
@@ -96,12 +98,8 @@ class RestNamespaces:
         self, path: str, kind: type[T], query: Mapping[str, str], namespace: Identifier
     ) -> Iterator[T]:
         """Yield the pages of a list. Raises CorruptData for a list that does not end."""
-        size = self.routes.properties.get("rest-page-size")
-        if size is not None and not (size.isdecimal() and len(size) < 10 and int(size) > 0):
-            raise InvalidInput(
-                f"Catalog property rest-page-size must be a positive number, not {size!r}."
-            )
-        page_query = {**query, **({"pageToken": "", "pageSize": size} if size else {})}
+        size = value(self.routes.properties, PAGE_SIZE)
+        page_query = {**query, **({"pageToken": "", "pageSize": str(size)} if size else {})}
         seen: set[str] = set()
         listed, idle = set[tuple[str, ...]](), 0
         for _ in range(_MAX_PAGES):

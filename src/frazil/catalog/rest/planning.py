@@ -25,8 +25,8 @@ from frazil.catalog.names import full_name
 from frazil.catalog.planning import PlanHints
 from frazil.catalog.rest.errors import ServerError, raised, scrubbed
 from frazil.catalog.rest.http import Answer, Client
+from frazil.catalog.rest.options import SCAN_PLANNING
 from frazil.catalog.rest.routes import Routes
-from frazil.catalog.rest.settings import SCAN_PLANNING
 from frazil.catalog.rest.vended import StorageCredential
 from frazil.codec.content_file_json import SIZES, ScanTasksJson
 from frazil.codec.expression_json import filter_to_json
@@ -131,21 +131,21 @@ class ServerPlanner:
         it tells an unknown mode.
         """
         mode, name = (
-            self.table.config.get(SCAN_PLANNING, ""),
+            self.table.config.get(SCAN_PLANNING.name, ""),
             f"{self.catalog.name}.{full_name(self.table.identifier)}",
         )
         server = self.catalog.client.settings.uri
         if mode.strip().lower() != "server":
-            text = f"The catalog's server {server} tells {SCAN_PLANNING}={scrubbed(mode[:80], ())!r} for table {name}."
+            text = f"The catalog's server {server} tells {SCAN_PLANNING.name}={scrubbed(mode[:80], ())!r} for table {name}."
             raise CorruptData(text, hint="It is client or server.", table=name)
         if not self.catalog.routes.lists(PLAN):
             own = self.catalog.client.settings.planning == "server"
             hint = (
-                f"Leave {SCAN_PLANNING} out of the catalog's properties."
+                f"Leave {SCAN_PLANNING.name} out of the catalog's properties."
                 if own
                 else "Ask who runs the server."
             )
-            text = f"Scans of table {name} are to be planned by the catalog's server ({SCAN_PLANNING}=server)"
+            text = f"Scans of table {name} are to be planned by the catalog's server ({SCAN_PLANNING.name}=server)"
             text = f"{text}, but {server} does not list {PLAN}."
             raise Unsupported(text, hint=hint, table=name)
 

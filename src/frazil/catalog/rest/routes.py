@@ -12,11 +12,12 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from frazil.catalog.base import Identifier, flag
+from frazil.catalog.base import Identifier
 from frazil.catalog.names import full_name
+from frazil.catalog.options import value
 from frazil.catalog.rest.errors import raised
 from frazil.catalog.rest.http import Client
-from frazil.catalog.rest.settings import VIEW_ENDPOINTS
+from frazil.catalog.rest.options import PREFIX, SEPARATOR, VIEW_ENDPOINTS
 from frazil.catalog.rest.vended import STORES, is_known
 from frazil.errors import CorruptData, InvalidInput, Unsupported
 from frazil.storage.hdfs_options import PREFIXES as HDFS
@@ -28,7 +29,6 @@ log = logging.getLogger(__name__)
 _DURATION = re.compile(
     r"P(?:(\d{1,6})W)?(?:(\d{1,6})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,6})M)?(?:(\d{1,6}(?:\.\d{1,9})?)S)?)?"
 )
-_DEFAULT_SEPARATOR = "%1F"
 
 
 class _Config(msgspec.Struct):
@@ -91,7 +91,7 @@ class Routes:
         True, unless view-endpoints-supported says that it has none for views."""
         if self.endpoints is not None:
             return endpoint in self.endpoints
-        return "view" not in endpoint or flag(self.properties, VIEW_ENDPOINTS, default=True)
+        return "view" not in endpoint or value(self.properties, VIEW_ENDPOINTS)
 
     def lists(self, endpoint: str) -> bool:
         """Tell whether the server lists an endpoint; False where it lists none."""
@@ -128,7 +128,7 @@ def routes(client: Client, properties: Mapping[str, str]) -> Routes:
         client.settings.uri,
     )
     merged = overriding(overriding(defaults, properties), overrides)
-    separator = unquote(merged.get("namespace-separator", _DEFAULT_SEPARATOR))
+    separator = unquote(value(merged, SEPARATOR))
     if not separator or "/" in separator or len(separator) > 8:
         raise CorruptData(
             f"The catalog's server names {separator[:20]!r} as separator of namespaces.",
@@ -138,7 +138,7 @@ def routes(client: Client, properties: Mapping[str, str]) -> Routes:
         None if not config.endpoints else frozenset(filter(None, map(_endpoint, config.endpoints)))
     )
     prefix, lifetime = (
-        quote(merged.get("prefix", "").strip("/"), safe="/%:@"),
+        quote((value(merged, PREFIX) or "").strip("/"), safe="/%:@"),
         _seconds(config.idempotency_key_lifetime or ""),
     )
     return Routes(merged, prefix, separator, endpoints, lifetime, {**defaults, **overrides})

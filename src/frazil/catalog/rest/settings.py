@@ -9,38 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from frazil.catalog.base import flag, option, spelling
+from frazil.catalog.options import spelling, value
+from frazil.catalog.rest import options as o
 from frazil.catalog.rest.clouds import CLOUDS
-from frazil.catalog.rest.sigv4 import (
-    AUTH_TYPES,
-    SIGV4_PROPERTIES,
-    Signing,
-    auth_kind,
-    is_sigv4,
-    signing_of,
-)
+from frazil.catalog.rest.sigv4 import Signing, auth_kind, is_sigv4, signing_of
 from frazil.errors import InvalidInput, Unsupported
 from frazil.storage import redact_text
-from frazil.storage.parties import TRUSTED
 
-VIEW_ENDPOINTS = "view-endpoints-supported"
-SCAN_PLANNING, POLL_TIMEOUT = "scan-planning-mode", "rest-scan-planning.poll-timeout-ms"
-_OF_CLOUDS = {  # how a cloud's tokens are had, under Java's and PyIceberg's names
-    "google": (("auth.google.credentials-path", "rest.auth.google.credentials-path", "gcp.auth.credentials-path"),
-               ("auth.google.scopes", "rest.auth.google.scopes", "gcp.auth.scopes")),
-    "entra": ((), ("auth.entra.scopes", "rest.auth.entra.scopes")),
-}  # fmt: skip
-CLOUD_PROPERTIES = tuple(key for names in _OF_CLOUDS.values() for keys in names for key in keys)
-REST_PROPERTIES = (
-    "uri", "prefix", "token", "credential", "oauth2-server-uri", "scope", "audience", "resource", "token-expires-in-ms",
-    "token-refresh-enabled", "token-exchange-enabled", "auth.type", "auth.basic.username", "auth.basic.password", "rest.auth.type",
-    "rest.auth.basic.username", "rest.auth.basic.password", *SIGV4_PROPERTIES, "rest-page-size", "namespace-separator",
-    "snapshot-loading-mode", SCAN_PLANNING, POLL_TIMEOUT, "rest-metrics-reporting-enabled", "rest.client.connection-timeout-ms",
-    "rest.client.socket-timeout-ms", "rest.client.max-retries", "rest.client.proxy.hostname", "rest.client.proxy.port",
-    "rest.client.proxy.username", "rest.client.proxy.password", TRUSTED, *CLOUD_PROPERTIES, "ssl.cabundle", "ssl.client.cert",
-    "ssl.client.key", "deletable-locations", VIEW_ENDPOINTS,
-)  # fmt: skip
-REST_PREFIXES = ("header.",)
+_SCOPES = {"google": o.GOOGLE_SCOPES, "entra": o.ENTRA_SCOPES}
 _DELEGATION = "X-Iceberg-Access-Delegation"
 _SHORTEST_SECRET = 6  # shorter values would be masked in words that say something else
 _AUTH_TYPES = {
@@ -141,8 +117,8 @@ def settings(properties: Mapping[str, str]) -> Settings:
         )
     if uri.endswith("/v1"):
         uri = uri.removesuffix("/v1")  # some products give their address with the version
-    client_key = properties.get("ssl.client.key")
-    if client_key and not properties.get("ssl.client.cert"):
+    client_cert, client_key = value(properties, o.CLIENT_CERT), value(properties, o.CLIENT_KEY)
+    if client_key and not client_cert:
         raise InvalidInput(
             "Catalog property ssl.client.key is given without ssl.client.cert.",
             hint="They belong together.",
@@ -151,18 +127,18 @@ def settings(properties: Mapping[str, str]) -> Settings:
         uri,
         _auth(properties, uri),
         _headers(properties),
-        _number(properties, "rest.client.connection-timeout-ms", 10_000) / 1000,
-        _number(properties, "rest.client.socket-timeout-ms", 60_000) / 1000,
-        int(_number(properties, "rest.client.max-retries", 5, least=0, most=100)),
-        properties.get("ssl.cabundle"),
-        properties.get("ssl.client.cert"),
+        value(properties, o.CONNECT_TIMEOUT) / 1000,
+        value(properties, o.READ_TIMEOUT) / 1000,
+        value(properties, o.RETRIES),
+        value(properties, o.CA_BUNDLE),
+        client_cert,
         client_key,
         signing_of(properties),
-        _one_of(properties, "snapshot-loading-mode", "all", "refs"),
-        flag(properties, "rest-metrics-reporting-enabled", default=True),
+        value(properties, o.SNAPSHOT_LOADING),
+        value(properties, o.METRICS),
         _proxy(properties),
-        _one_of(properties, SCAN_PLANNING, "client", "server"),
-        _number(properties, POLL_TIMEOUT, 300_000) / 1000,
+        value(properties, o.SCAN_PLANNING),
+        value(properties, o.POLL_TIMEOUT) / 1000,
     )
 
 
@@ -174,33 +150,21 @@ def told_settings(own: Mapping[str, str], merged: Mapping[str, str]) -> Settings
     Raises as `settings` does.
     """
 
-    def counts(key: str) -> bool:
-        known = key.startswith(REST_PREFIXES) or key in REST_PROPERTIES
-        return key in own or (known and not _is_own(key))
-
-    chosen = {k: v for k, v in merged.items() if counts(k)}
-    for (
-        key
-    ) in AUTH_TYPES:  # whether requests are signed, or hold a token of a cloud, is one's own, too
+    chosen = {k: v for k, v in merged.items() if k in own or (o.is_of_rest(k) and not o.is_own(k))}
+    # Whether requests are signed, or hold a token of a cloud, is one's own, too.
+    for key in (o.AUTH_TYPE.name, *o.AUTH_TYPE.aliases):
         if any(
             is_sigv4(kind) or auth_kind(kind or "") in (*CLOUDS, "azure")
             for kind in (own.get(key), chosen.get(key))
         ):
             chosen = {k: v for k, v in {**chosen, key: own.get(key)}.items() if v is not None}
     try:
-        return settings({**chosen, **{k: v for k, v in own.items() if _is_own(k)}})
+        return settings({**chosen, **{k: v for k, v in own.items() if o.is_own(k)}})
     except (InvalidInput, Unsupported) as error:
         error.advise(
             f"The configuration that the server gives counts, too ({own['uri']}/v1/config)."
         )
         raise
-
-
-def _is_own(key: str) -> bool:
-    """Tell whether a property counts only as it is configured here, whatever the server tells."""
-    return key in (*SIGV4_PROPERTIES, *CLOUD_PROPERTIES, TRUSTED) or key.startswith(
-        ("ssl.", "client.", "rest.client.proxy.")
-    )
 
 
 def fits_header(value: str) -> bool:
@@ -213,30 +177,22 @@ def _headers(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     value leaves a header out.
     """
     headers_by_name = {_DELEGATION.lower(): (_DELEGATION, "vended-credentials,remote-signing")}
-    for key, value in properties.items():
+    for key, text in properties.items():
         if not key.startswith("header."):
             continue
         name = key.removeprefix("header.")
-        if not name or not all(c.isalnum() or c in "-_" for c in name) or not fits_header(value):
+        if not name or not all(c.isalnum() or c in "-_" for c in name) or not fits_header(text):
             hint = "Names have letters, digits and -, values no line break."
             raise InvalidInput(f"Catalog property {key} is no valid HTTP header.", hint=hint)
-        headers_by_name[name.lower()] = (name, value)
+        headers_by_name[name.lower()] = (name, text)
     return tuple(pair for pair in headers_by_name.values() if pair[1])
-
-
-def _one_of(properties: Mapping[str, str], key: str, default: str, other: str) -> str:
-    mode = properties.get(key, default).strip().lower()
-    if mode not in (default, other):
-        raise InvalidInput(f"Catalog property {key} must be {default} or {other}, not {mode!r}.")
-    return mode
 
 
 def _proxy(properties: Mapping[str, str]) -> Proxy | None:
     """Read the forward proxy. As in Java, host and port belong together, and user and password."""
-    host, user, password = (
-        properties.get(f"rest.client.proxy.{k}") for k in ("hostname", "username", "password")
-    )
-    if (host is None) != ("rest.client.proxy.port" not in properties):
+    host, user = value(properties, o.PROXY_HOST), value(properties, o.PROXY_USER)
+    port, password = value(properties, o.PROXY_PORT), value(properties, o.PROXY_PASSWORD)
+    if (host is None) != (port is None):
         raise InvalidInput(
             "Catalog properties rest.client.proxy.hostname and rest.client.proxy.port belong together; one is missing."
         )
@@ -259,43 +215,28 @@ def _proxy(properties: Mapping[str, str]) -> Proxy | None:
             "Catalog property rest.client.proxy.username must not hold a colon.",
             hint="HTTP forbids it.",
         )
-    return Proxy(
-        f"http://{host.strip()}:{int(_number(properties, 'rest.client.proxy.port', 0, most=65535))}",
-        user,
-        password,
-    )
-
-
-def _number(
-    properties: Mapping[str, str], key: str, default: int, least: int = 1, most: int = 86_400_000
-) -> float:
-    text = properties.get(key, str(default)).strip()
-    if not text.isdecimal() or len(text) > 18 or not least <= int(text) <= most:
-        raise InvalidInput(
-            f"Catalog property {key} must be a number from {least} to {most}, not {text!r}."
-        )
-    return int(text)
+    return Proxy(f"http://{host.strip()}:{port}", user, password)
 
 
 def _auth(properties: Mapping[str, str], uri: str) -> AuthSettings:
-    names: tuple[str, ...] = AUTH_TYPES
-    auth_type = option(properties, *names)
+    option = o.AUTH_TYPE
+    auth_type = value(properties, option)
     if is_sigv4(auth_type):  # the token travels beside the signature, if there is one
-        names = tuple(f"{kind.removesuffix('type')}sigv4.delegate-auth-type" for kind in AUTH_TYPES)
-        auth_type = option(properties, *names)
+        option = o.DELEGATE_AUTH_TYPE
+        auth_type = value(properties, option)
         auth_type = (
             None if auth_type is not None and auth_kind(auth_type) == "oauth2" else auth_type
         )
-    implied = "oauth2" if properties.get("token") or properties.get("credential") else "none"
+    token, credential = value(properties, o.TOKEN), value(properties, o.CREDENTIAL)
+    implied = "oauth2" if token or credential else "none"
     kind = implied if auth_type is None else _AUTH_TYPES.get(auth_kind(auth_type), "")
     if not kind:
         hint = f"Served are {', '.join((*_AUTH_TYPES, 'sigv4'))}."
         raise Unsupported(
-            f"Catalog property {spelling(properties, *names)} is {auth_type!r}.", hint=hint
+            f"Catalog property {spelling(properties, option)} is {auth_type!r}.", hint=hint
         )
     if kind == "basic":
-        user = option(properties, "auth.basic.username", "rest.auth.basic.username")
-        password = option(properties, "auth.basic.password", "rest.auth.basic.password")
+        user, password = value(properties, o.USER), value(properties, o.PASSWORD)
         if user is None or password is None:
             raise InvalidInput(
                 "Catalog property auth.type is basic, but auth.basic.username or auth.basic.password is missing."
@@ -304,30 +245,30 @@ def _auth(properties: Mapping[str, str], uri: str) -> AuthSettings:
     if kind == "none":
         return AuthSettings(kind)
     if kind in CLOUDS:
-        paths, scopes = _OF_CLOUDS[kind]
-        names = tuple(re.split(r"[,\s]+", (option(properties, *scopes) or "").strip()))
-        path = option(properties, *paths) if paths else None
+        names = tuple(re.split(r"[,\s]+", (value(properties, _SCOPES[kind]) or "").strip()))
+        path = value(properties, o.GOOGLE_PATH) if kind == "google" else None
         return AuthSettings(
             kind,
             form_fields=tuple(("scope", name) for name in names if name),
             credentials_path=path,
         )
-    if not (properties.get("token") or properties.get("credential")):
+    if not (token or credential):
         raise InvalidInput(
             "Catalog property auth.type is oauth2, but neither token nor credential is given."
         )
-    server = properties.get("oauth2-server-uri", "v1/oauth/tokens")
+    server = value(properties, o.OAUTH2_SERVER)
     form_fields = {
-        "scope": properties.get("scope", "catalog"),
-        **{k: properties.get(k) for k in ("audience", "resource")},
+        o.SCOPE.name: value(properties, o.SCOPE),
+        o.AUDIENCE.name: value(properties, o.AUDIENCE),
+        o.RESOURCE.name: value(properties, o.RESOURCE),
     }
     return AuthSettings(
         kind,
-        token=properties.get("token", "").strip() or None,
-        credential=properties.get("credential"),  # files end with a line break
+        token=(token or "").strip() or None,
+        credential=credential,  # files end with a line break
         server=server if "://" in server else f"{uri}/{server.lstrip('/')}",
         form_fields=tuple((k, v) for k, v in form_fields.items() if v),
-        expires_s=_number(properties, "token-expires-in-ms", 3_600_000) / 1000,
-        refresh=flag(properties, "token-refresh-enabled", default=True),
-        exchange=flag(properties, "token-exchange-enabled", default=True),
+        expires_s=value(properties, o.TOKEN_EXPIRES) / 1000,
+        refresh=value(properties, o.TOKEN_REFRESH),
+        exchange=value(properties, o.TOKEN_EXCHANGE),
     )

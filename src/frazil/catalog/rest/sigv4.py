@@ -13,17 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote, urlsplit
 
-from frazil.catalog.base import flag, option
+from frazil.catalog.options import value
+from frazil.catalog.rest import options as o
 from frazil.errors import FrazilError, InvalidInput
 from frazil.storage.aws import aws_credentials, chooses_aws
 from frazil.storage.s3_signatures import signature_v4
 from frazil.storage.vended import CredentialsSource, current
 
-SIGV4_PROPERTIES = (
-    "rest.sigv4-enabled", "rest.signing-region", "rest.signing-name", "rest.access-key-id", "rest.secret-access-key", "rest.session-token",
-    "auth.sigv4.delegate-auth-type", "rest.auth.sigv4.delegate-auth-type",
-)  # fmt: skip
-AUTH_TYPES = ("auth.type", "rest.auth.type")
 _MANAGERS = {
     "org.apache.iceberg.rest.auth.NoopAuthManager": "none", "org.apache.iceberg.rest.auth.BasicAuthManager": "basic",
     "org.apache.iceberg.rest.auth.OAuth2Manager": "oauth2", "org.apache.iceberg.aws.RESTSigV4AuthManager": "sigv4",
@@ -88,13 +84,11 @@ def signing_of(
     """Read how requests are signed; None: they are not (neither `rest.sigv4-enabled` is true nor
     `rest.auth.type` sigv4). What is not configured comes from the environment (AWS_REGION,
     AWS_ACCESS_KEY_ID, …). Raises InvalidInput for what is missing there, too."""
-    if not flag(properties, "rest.sigv4-enabled", default=False) and not is_sigv4(
-        option(properties, *AUTH_TYPES)
-    ):
+    if not value(properties, o.SIGNED) and not is_sigv4(value(properties, o.AUTH_TYPE)):
         return None
     env = os.environ if environ is None else environ
     region = (
-        option(properties, "rest.signing-region", "client.region")
+        value(properties, o.SIGNING_REGION)
         or env.get("AWS_REGION")
         or env.get("AWS_DEFAULT_REGION")
     )
@@ -110,7 +104,7 @@ def signing_of(
             "rest.sigv4-enabled needs a region.",
             hint="Set rest.signing-region, client.region, or AWS_REGION.",
         )
-    service = properties.get("rest.signing-name", "execute-api")
+    service = value(properties, o.SIGNING_NAME)
     if source is not None and (
         chooses_aws(own) or not (own.get("client.access-key-id") or env.get("AWS_ACCESS_KEY_ID"))
     ):

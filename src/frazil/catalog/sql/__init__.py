@@ -7,14 +7,12 @@ namespaces, `statements` the SQL, `setup` opens the `database` and creates its t
 
 from typing import Any
 
-from frazil.catalog.sql.database import SqliteDatabase
-from frazil.catalog.sql.store import sql_catalog
-from frazil.spec.above import from_above
+from frazil.spec.on_demand import on_demand
 
-__all__ = ["SqliteDatabase", "sql_catalog"]
+__all__ = ["database", "options", "store"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "SqlCatalog":
-        return from_above("table.catalog_classes", name)
+        return on_demand("table.catalog_classes", name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,37 +8,26 @@ import re
 from collections.abc import Mapping
 from urllib.parse import unquote
 
-from frazil.catalog.base import flag, option, spelling
+from frazil.catalog.options import value
+from frazil.catalog.sql import options as o
 from frazil.catalog.sql.database import Database, DuplicateKey, MissingTable, SqliteDatabase
 from frazil.catalog.sql.database_remote import RemoteDatabase
 from frazil.catalog.sql.statements import CREATE_TABLES, NAMESPACES, TABLES, UPGRADE_TO_V1
 from frazil.errors import FrazilError, InvalidInput, StorageError, Unsupported
 from frazil.storage import redact_text
 
-_JDBC_OPTIONS = {
-    "jdbc.user",
-    "jdbc.password",
-    "jdbc.schema-version",
-    "jdbc.strict-mode",
-    "jdbc.init-catalog-tables",
-}
 _JDBC = re.compile(r"jdbc:(?P<kind>postgresql|mysql|mariadb):(?P<rest>//.*)")
 
 
 def open_database(name: str, properties: Mapping[str, str]) -> Database:
     """Open the database that the property uri names. Raises InvalidInput for a URL that is missing
-    or not a database's, Unsupported for jdbc.* properties that are not served, NotInstalledError
-    without a driver."""
+    or not a database's, NotInstalledError without a driver."""
     uri = properties.get("uri")
     if not uri:
         raise InvalidInput(
             f"Catalog {name!r} of type sql needs the property uri, as in sqlite:////data/catalog.db."
         )
-    for key in properties:
-        if key.startswith("jdbc.") and key not in _JDBC_OPTIONS:
-            hint = f"Of the jdbc.* properties, Frazil serves {', '.join(sorted(_JDBC_OPTIONS))}."
-            raise Unsupported(f"Catalog property {key} is not served.", hint=hint)
-    echo = flag(properties, "echo", default=False)
+    echo = value(properties, o.ECHO)
     if (path := sqlite_path(uri)) is not None:
         return SqliteDatabase(path, echo=echo)
     if jdbc := _JDBC.fullmatch(uri):
@@ -48,12 +37,11 @@ def open_database(name: str, properties: Mapping[str, str]) -> Database:
             f"The property uri of catalog {name!r} is no database URL: {redact_text(uri)}.",
             hint="Write it as sqlite:////data/catalog.db or postgresql://user:password@host/database.",
         )
-    user, password = properties.get("jdbc.user"), properties.get("jdbc.password")
     return RemoteDatabase(
         uri,
-        user=user,
-        password=password,
-        pre_ping=flag(properties, "pool_pre_ping", default=True),
+        user=value(properties, o.USER),
+        password=value(properties, o.PASSWORD),
+        pre_ping=value(properties, o.PRE_PING),
         echo=echo,
     )
 
@@ -91,11 +79,7 @@ def set_up(database: Database, properties: Mapping[str, str]) -> bool:
     Tables of the layout V0 stay as they are, unless schema_version=v1 (Java:
     jdbc.schema-version=V1) asks to upgrade them.
     """
-    version = (option(properties, "schema_version", "jdbc.schema-version") or "").lower()
-    if version not in ("", "v0", "v1"):
-        name = spelling(properties, "schema_version", "jdbc.schema-version")
-        raise InvalidInput(f"Catalog property {name} must be v0 or v1, not {version!r}.")
-    may_create = flag(properties, "init_catalog_tables", "jdbc.init-catalog-tables", default=True)
+    version, may_create = value(properties, o.SCHEMA_VERSION), value(properties, o.MAY_CREATE)
     try:
         v1 = "iceberg_type" in database.columns(TABLES)
         database.columns(NAMESPACES)

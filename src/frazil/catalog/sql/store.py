@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from frazil.catalog.base import Identifier, LoadedTable, check_identifier, flag
+from frazil.catalog.base import Identifier, LoadedTable, check_identifier
+from frazil.catalog.options import UNIQUE_LOCATION, value
 from frazil.catalog.pointer import Noun, PointerCatalog, State, Stored, noun_of
 from frazil.catalog.sql import statements
 from frazil.catalog.sql.database import Database, DuplicateKey
 from frazil.catalog.sql.namespaces import SqlNamespaces, joined
+from frazil.catalog.sql.options import STRICT
 from frazil.catalog.sql.setup import open_database, set_up
 from frazil.errors import InvalidInput, TableAlreadyExistsError, Unsupported
 from frazil.storage import absolute, storage_for
@@ -34,8 +36,8 @@ def sql_catalog(
     warehouse = absolute(properties["warehouse"]) if properties.get("warehouse") else None
     if warehouse is not None:  # a scheme without storage is an error now, not at the first table
         storage_for(warehouse, dict(properties))
-    strict = flag(properties, "jdbc.strict-mode", default=True)
-    unique_locations = flag(properties, "unique-table-location", default=False)
+    strict = value(properties, STRICT)
+    unique_locations = value(properties, UNIQUE_LOCATION)
     database = database or open_database(name, properties)
     return PointerCatalog(
         kind,

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from frazil.catalog.configuration import SPARK_PREFIX
-from frazil.catalog.hive import is_metastore_setting
+from frazil.catalog.hive.site import is_metastore_setting
 from frazil.ops.session import Session
 from frazil.spark.host.settings import all_settings
 from frazil.storage.hdfs_options import of_session

@@ -7,4 +7,4 @@ is committed with the rows, `state`) → `triggers` and `extractor` (decide whic
 `directories/`: the same for plain folders of Parquet files.
 """
 
-__all__ = ["by_hand", "commit_hook", "directories", "options", "zones"]
+__all__ = ["commit_hook", "directories", "options", "zones"]

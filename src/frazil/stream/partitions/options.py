@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from frazil.catalog.hive import ACCESS_PROPERTIES
+from frazil.catalog.hive.options import OF_ACCESS
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.kinds import BOOLEAN, DURATION, NAMES, SIZE, ValueKind, matching, one_of
 from frazil.spec.options import Option, OptionTable, folded
@@ -153,9 +153,9 @@ OPTIONS = OptionTable("option of partition commit", (
         "The policy metastore adds partitions in the Hive Metastore at this address.", origin="Frazil"),
     Option(f"{_COMMIT}metastore.table", _TEXT, None, "metastore_table",
         "The policy metastore adds them to this table, as in `db.events`.", origin="Frazil"),
-    *(Option(f"{_COMMIT}metastore.{name}", ValueKind(str, "text"), None, secret=True, origin="Frazil",
+    *(Option(f"{_COMMIT}metastore.{o.name}", ValueKind(str, "text"), None, secret=True, origin="Frazil",
         text="With these properties of [Hive catalogs](options.md#hive-metastore) the policy asks that metastore.", otherwise="see there")
-      for name in ACCESS_PROPERTIES),
+      for o in OF_ACCESS),
 ), _REFUSED)  # fmt: skip
 _AUTO_COMPACTION = OptionTable(
     "option of partition commit",
@@ -199,9 +199,9 @@ def partition_commit_options(
             option=f"{_COMMIT}policy.kind",
         )
     access = tuple(
-        (n, value)
-        for n in ACCESS_PROPERTIES
-        if (value := values.get(f"{_COMMIT}metastore.{n}")) is not None
+        (o.name, value)
+        for o in OF_ACCESS
+        if (value := values.get(f"{_COMMIT}metastore.{o.name}")) is not None
     )
     fields = {**OPTIONS.fields(values), "policies": kinds}
     parsed = PartitionCommitOptions(custom=tuple(policies), metastore_access=access, **fields)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from frazil.catalog.hive import partitioned_table
+from frazil.catalog.hive.partitions import partitioned_table
 from frazil.errors import InvalidInput
 from frazil.stream.partitions.directories.folder import HIVE_NULL
 from frazil.stream.partitions.options import PartitionCommitOptions

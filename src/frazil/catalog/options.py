@@ -1,28 +1,75 @@
-"""Check that catalog properties are known: each is served, ignored as a hint, or refused by name,
-so that none is silently misspelt.
+"""Define the properties of catalogs, and check those that are given: each is served, ignored as a
+hint, or refused by name, so that none is silently misspelt.
+
+Each type of catalog has a table of its own: `sql.options`, `hive.options`, `rest.options`.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 from frazil.errors import InvalidInput, Unsupported
+from frazil.spec.kinds import BOOLEAN, TEXT
+from frazil.spec.options import Option, OptionTable
 from frazil.storage.hdfs_options import PREFIXES, check_hdfs_property
 from frazil.storage.object_options import check_property
 from frazil.storage.tuning import is_tuning, tell_of_tuning
 
+T = TypeVar("T")
+D = TypeVar("D")
+NOUN = "catalog property"
 _STORES = ("s3.", "client.", "gcs.", "adls.", *PREFIXES)
 _OF_TABLES = ("table-default.", "table-override.")
-_COMMON = (
-    "type",
-    "warehouse",
-    "catalog-impl",
-    "py-catalog-impl",
-    "io-impl",
-    "py-io-impl",
-    "metrics-reporter-impl",
-)
+_IMPLIED = "what `uri` implies"
+TYPE = Option(
+    "type", TEXT, None, otherwise=_IMPLIED,
+    text="`sql` (alias `jdbc`), `path` (alias `hadoop`; namespaces are folders and need not be created first), `memory`, `hive` (needs "
+    "`frazil[hive]`, with Kerberos `frazil[hive-kerberos]`) or `rest` (needs `frazil[rest]`).",
+)  # fmt: skip
+WAREHOUSE = Option(
+    "warehouse", TEXT, None,
+    text="The folder or bucket of the tables; a relative path is taken from the current directory when the catalog is loaded. A local "
+    "folder, given without other properties, also moves the default catalog's SQLite database. A REST server is sent it as it is.",
+)  # fmt: skip
+CATALOG_IMPL = Option(
+    "catalog-impl", TEXT, None, otherwise=_IMPLIED, text="The name of Java's class, in place of `type`."
+)  # fmt: skip
+UNIQUE_LOCATION = Option(
+    "unique-table-location", BOOLEAN, False,
+    text="`true`: the folder of every new table gets a unique name.",
+)  # fmt: skip
+OPTIONS = OptionTable(
+    NOUN,
+    (
+        TYPE,
+        CATALOG_IMPL,
+        WAREHOUSE,
+        Option(
+            "io-impl", TEXT, None, otherwise="the scheme of a location decides",
+            text="The name of one of Java's classes that the scheme of locations stands for; others are refused.",
+        ),
+        Option(
+            "metrics-reporter-impl", TEXT, None,
+            text="A Python function that takes [metrics reports](tour.md#metrics-reports), as `package.module:function`, or `otel`: "
+            "[OpenTelemetry](operations.md#metrics-and-traces); a Java class is refused. A REST server cannot set it.",
+        ),
+    ),
+    families=(
+        Option(
+            "table-default.<property>", TEXT, None,
+            text="Properties of new tables that the call does not give.",
+        ),
+        Option(
+            "table-override.<property>", TEXT, None,
+            text="Properties of new tables that count before those of the call.",
+        ),
+    ),
+)  # fmt: skip
+"""The properties of all types."""
+# PyIceberg's names for classes of its own: refused with what to set instead.
+_OF_PYICEBERG = ("py-catalog-impl", "py-io-impl")
 # What Java's catalogs and stores take, by the beginnings of names and by whole names: where a type
 # does not serve it, that is told.
 _JAVA = (
@@ -49,23 +96,42 @@ def canonical(key: str) -> str:
     return key if key.startswith((*_OF_TABLES, "hadoop.")) else key.replace("_", "-")
 
 
-def check_served(
+def spelling(properties: Mapping[str, str], option: Option[Any, Any]) -> str:
+    """Return the name or alias of a property under which it is set; its name where it is not."""
+    spellings = (s for n in (option.name, *option.aliases) for s in (n, n.replace("-", "_")))
+    return next((s for s in spellings if s in properties), option.name)
+
+
+def value(properties: Mapping[str, str], option: Option[T, D]) -> T | D:
+    """Return the value of a catalog's property, else its default. Raises InvalidInput for a value
+    that is not of its kind.
+    """
+    name = spelling(properties, option)
+    if (text := properties.get(name)) is None:
+        return option.default
+    return option.kind.parse(f"Catalog property {name}", text)
+
+
+def check_properties(
     name: str,
     kind: str,
     properties: Iterable[str],
     sources: Mapping[str, str],
-    served: Iterable[str],
-    prefixes: tuple[str, ...] = (),
+    of_type: OptionTable,
 ) -> None:
-    """Check the property names of the catalog `name` of type `kind`, which serves `served` and all
-    names that start with `prefixes`.
+    """Check the property names of the catalog `name` of type `kind`, which serves `of_type` beside
+    those of all types.
 
     `sources`: where each property was found, for the messages. Raises Unsupported for properties of
     Java's catalogs that this type does not serve, InvalidInput for unknown ones.
     """
-    supported = {*_COMMON, *served}
+    supported = {
+        *(n for table in (OPTIONS, of_type) for o in table.options for n in (o.name, *o.aliases)),
+        *_OF_PYICEBERG,
+    }
+    prefixes = tuple(f.name.partition("<")[0] for t in (OPTIONS, of_type) for f in t.families)
     for key in properties:
-        if key in supported or key.startswith((*_OF_TABLES, *prefixes)):
+        if key in supported or key.startswith(prefixes):
             continue
         if is_tuning(key):
             tell_of_tuning(key)
