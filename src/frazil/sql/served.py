@@ -22,6 +22,7 @@ from frazil.sql import results, views
 from frazil.sql.alter import alter_table
 from frazil.sql.define import columns_of, creation
 from frazil.sql.insert import insert as insert_rows
+from frazil.sql.insert import overwrite_mode
 from frazil.sql.procedures import call_procedure
 from frazil.table.catalog import Catalog
 from frazil.table.catalog_transaction import CreateTableTransaction
@@ -77,9 +78,15 @@ class Served:
         self.catalog.rename_table(parts, to)
 
     def insert(self, parts: Parts, frame: Any, insert: Insert, branch: str | None) -> None:
-        options = {**insert.options, "branch": branch or MAIN_BRANCH}
-        table = self.catalog.load_table(parts)
-        result = insert_rows(table, frame, options, where=insert.where, dynamic=insert.dynamic)
+        # An INSERT OVERWRITE of partitions arrives as an INSERT INTO with this option.
+        mode, options = overwrite_mode(insert.options)
+        result = insert_rows(
+            self.catalog.load_table(parts),
+            frame,
+            {**options, "branch": branch or MAIN_BRANCH},
+            where=insert.where,
+            dynamic=insert.dynamic or mode == "dynamic",
+        )
         results.note(self._spark, result)
 
     # --- views
