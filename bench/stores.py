@@ -38,7 +38,7 @@ from frazil.codec.single_value import to_bytes
 from frazil.commit.actions import Append
 from frazil.commit.table_commit import commit
 from frazil.scan.manifests import manifests_of
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.types import LongType
 
 ROOT = Path(__file__).resolve().parent.parent

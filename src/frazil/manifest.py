@@ -5,9 +5,15 @@ DataFileContent, ManifestFile`.
 do.
 """
 
-from frazil.spec.data_file import DataFile, DataFileContent, ManifestEntry, ManifestEntryStatus
+from frazil.spec.manifest import (
+    DataFile,
+    DataFileContent,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+)
 from frazil.spec.manifest import FieldSummary as PartitionFieldSummary
-from frazil.spec.manifest import ManifestContent, ManifestFile
 
 __all__ = [
     "DataFile",

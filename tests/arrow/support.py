@@ -18,7 +18,7 @@ from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.arrow.write.conform import conform
 from frazil.arrow.write.write_rows import WriteContext, write
 from frazil.scan.tasks import FileScanTask, TaskFacts
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortOrder

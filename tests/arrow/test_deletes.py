@@ -27,7 +27,7 @@ from frazil.errors import CorruptData, FrazilError, NoSuchFileError, Unsupported
 from frazil.expr.bind import bind
 from frazil.expr.parse import parse
 from frazil.scan.tasks import FileScanTask
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.schema import (
     DELETE_FILE_PATH_ID,
     DELETE_FILE_POS_ID,

@@ -9,7 +9,7 @@ from pyarrow import orc
 from frazil.arrow.files.read_orc import OrcSource
 from frazil.arrow.footers.orc_footer import _footer, _precisions, check_types
 from frazil.errors import CorruptData
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.storage import storage_for
 
 WIDE = pa.table({f"column_{n}": pa.array([1], pa.decimal128(10 + n % 20, 2)) for n in range(200)})

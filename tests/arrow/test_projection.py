@@ -13,7 +13,7 @@ from frazil.arrow.read.read_tasks import ReadContext, ReadOptions, read
 from frazil.errors import CorruptData, NoSuchFileError, Unsupported
 from frazil.expr.bind import bind
 from frazil.expr.parse import parse
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.name_mapping import mapping_of, name_mapping_to_json
 from frazil.spec.partitioning import PartitionSpec, build_spec
 from frazil.spec.schema import LAST_UPDATED_SEQUENCE_NUMBER_ID, PARTITION_ID, Schema

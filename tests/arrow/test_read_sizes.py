@@ -18,7 +18,7 @@ from frazil.arrow.files import read_parquet
 from frazil.arrow.files.read_parquet import ParquetSource
 from frazil.arrow.read import read_tasks
 from frazil.arrow.read.read_context import ReadContext, ReadOptions
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.schema import Schema
 from frazil.spec.types import LongType, NestedField
 from frazil.storage import Storage

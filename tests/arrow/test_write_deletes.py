@@ -36,7 +36,7 @@ from frazil.commit.actions import RowDelta
 from frazil.commit.table_commit import commit
 from frazil.errors import InvalidInput, StorageError, Unsupported
 from frazil.scan.manifests import manifests_of, read_manifest
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.types import LongType, StringType
 from frazil.testing.flaky_storage import FlakyStorage
 from tests.builders.frames import ids

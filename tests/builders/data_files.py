@@ -7,7 +7,7 @@ from typing import Any
 from frazil.codec.single_value import to_bytes
 from frazil.commit.actions import Append
 from frazil.commit.table_commit import commit
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.schema import DELETE_FILE_PATH_ID
 from frazil.spec.types import LongType
 from frazil.table import Table

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import frazil
-from frazil.catalog import metadata_files, written_metadata
-from frazil.catalog.written_metadata import WrittenMetadata
+from frazil.catalog import metadata_files
+from frazil.catalog import metadata_files as written_metadata
+from frazil.catalog.metadata_files import WrittenMetadata
 from frazil.codec.metadata_json import decode_metadata
 from tests.catalog.conftest import new_metadata
 

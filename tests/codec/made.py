@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from frazil.codec.metadata_json import decode_metadata
 from frazil.codec.single_value import scaled
-from frazil.spec.data_file import DataFile, ManifestEntry
-from frazil.spec.manifest import ManifestFile
+from frazil.spec.manifest import DataFile, ManifestEntry, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.types import (

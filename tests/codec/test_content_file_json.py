@@ -15,7 +15,7 @@ from frazil.codec.content_file_json import ContentFile, entries_of
 from frazil.codec.manifest import entries_from_table
 from frazil.errors import CorruptData
 from frazil.spec import types as i
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.partitioning import PartitionField, PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.transforms import parse_transform

@@ -26,8 +26,7 @@ from frazil.codec.manifest import (
 from frazil.codec.manifest_list import decode_manifest_list
 from frazil.codec.manifest_schema import COLUMNS
 from frazil.errors import CorruptData, InvalidInput, Unsupported, ValidationError
-from frazil.spec.data_file import DataFile, ManifestEntry
-from frazil.spec.manifest import ManifestFile
+from frazil.spec.manifest import DataFile, ManifestEntry, ManifestFile
 from frazil.spec.partitioning import PartitionField, PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.transforms import (

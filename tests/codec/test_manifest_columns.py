@@ -14,9 +14,8 @@ from frazil.codec.avro_write import write_long
 from frazil.codec.manifest import decode_manifest, encode_manifest, entries_from_table
 from frazil.codec.manifest_columns import _varints, encode_columns, partition_columns
 from frazil.errors import CorruptData, Unsupported
-from frazil.spec.data_file import DataFile, ManifestEntry
 from frazil.spec.ddl import parse_schema
-from frazil.spec.manifest import ManifestFile
+from frazil.spec.manifest import DataFile, ManifestEntry, ManifestFile
 from frazil.spec.partitioning import PartitionField, PartitionSpec
 from frazil.spec.transforms import IdentityTransform, VoidTransform
 

@@ -15,8 +15,7 @@ import pytest
 from frazil.codec.manifest import decode_manifest, encode_manifest, entries_from_table
 from frazil.codec.manifest_list import decode_manifest_list, encode_manifest_list
 from frazil.codec.metadata_json import decode_metadata, encode_metadata
-from frazil.spec.data_file import DataFile, ManifestEntry
-from frazil.spec.manifest import FieldSummary, ManifestFile
+from frazil.spec.manifest import DataFile, FieldSummary, ManifestEntry, ManifestFile
 from frazil.spec.partitioning import PartitionField, PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshots

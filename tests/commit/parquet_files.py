@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frazil.codec.single_value import to_bytes
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.types import LongType, StringType
 
 COLUMNS = pa.schema([

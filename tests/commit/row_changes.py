@@ -22,7 +22,7 @@ from frazil.arrow.write.write_options import write_options
 from frazil.arrow.write.write_rows import WriteContext, write
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.scan.plan import plan
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 
 Rows = Sequence[tuple[int, str]]
 

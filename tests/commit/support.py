@@ -12,7 +12,7 @@ from frazil.commit.actions import Action, Append
 from frazil.commit.new_table import new_metadata
 from frazil.commit.table_commit import CommitOutcome, commit, create
 from frazil.scan.manifests import manifests_of, read_manifest
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import build_spec
 from frazil.spec.schema import Schema

@@ -23,7 +23,7 @@ from frazil.commit.actions import (
 from frazil.errors import ValidationError, ValidationException
 from frazil.expr.nodes import And, EqualTo, GreaterThan, LessThan, Predicate, Reference
 from frazil.spec import updates as u
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from tests.builders.data_files import data_file, keys, positions, vector
 from tests.commit.support import (
     append,

@@ -15,7 +15,7 @@ from frazil.catalog.path import LocationBackend
 from frazil.commit.actions import Append, DeleteFiles, MetadataChange
 from frazil.errors import Unsupported
 from frazil.spec import updates as u
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.schema import DELETE_FILE_PATH_ID
 from tests.commit.support import do, entries
 from tests.golden import names

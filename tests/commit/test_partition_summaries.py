@@ -12,8 +12,7 @@ import pytest
 from frazil.codec.single_value import to_bytes
 from frazil.scan.summaries import manifests_that_may_hold
 from frazil.spec.manifest import FieldSummary, ManifestFile
-from frazil.spec.partition_key import partition_key
-from frazil.spec.partitioning import PartitionField, PartitionSpec
+from frazil.spec.partitioning import PartitionField, PartitionSpec, partition_key
 from frazil.spec.schema import Schema
 from frazil.spec.transforms import IdentityTransform
 from frazil.spec.types import (

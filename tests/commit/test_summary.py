@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.commit.summary import TOTALS, SummaryBuilder, with_totals
-from frazil.spec.data_file import DataFile
-from frazil.spec.manifest import ManifestFile
+from frazil.spec.manifest import DataFile, ManifestFile
 from tests.golden import names
 
 ZERO = {"total-records": "0", "total-files-size": "0", "total-data-files": "0", "total-delete-files": "0", "total-position-deletes": "0", "total-equality-deletes": "0"}  # fmt: skip

@@ -23,7 +23,7 @@ from frazil.arrow.write.write_rows import WriteContext, write
 from frazil.commit.actions import RowDelta
 from frazil.commit.table_commit import commit
 from frazil.errors import CorruptData, NoSuchFileError
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from tests.builders.catalogs import catalog_of
 from tests.contract import doors
 from tests.golden import Golden

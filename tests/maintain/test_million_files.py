@@ -17,7 +17,7 @@ import pytest
 
 import frazil
 from frazil.commit.actions import Append
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.table import Table
 from tests.builders.catalogs import catalog_of
 from tests.forked import printed_by

@@ -22,7 +22,7 @@ from frazil.arrow.write.write_rows import write
 from frazil.catalog import Catalog
 from frazil.commit.actions import Append
 from frazil.maintain.advice.finding import Findings
-from frazil.spec.data_file import DataFileContent
+from frazil.spec.manifest import DataFileContent
 from frazil.stream.sink.rows import ArrowRows
 from frazil.table import Table
 from tests.builders.catalogs import catalog_of

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from frazil.expr.parse import parse
 from frazil.scan.explain.delete_report import Reason
 from frazil.scan.plan import Plan, clear_caches, plan
-from frazil.spec.data_file import DataFile, ManifestEntry
+from frazil.spec.manifest import DataFile, ManifestEntry
 from frazil.spec.partitioning import PartitionField, PartitionSpec
 from frazil.spec.schema import DELETE_FILE_PATH_ID, Schema
 from frazil.spec.transforms import IdentityTransform

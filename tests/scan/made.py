@@ -14,8 +14,7 @@ from frazil.codec import single_value
 from frazil.codec.manifest import encode_manifest
 from frazil.codec.manifest_list import encode_manifest_list
 from frazil.errors import NoSuchFileError
-from frazil.spec.data_file import DataFile, ManifestEntry
-from frazil.spec.manifest import FieldSummary, ManifestFile
+from frazil.spec.manifest import DataFile, FieldSummary, ManifestEntry, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema

@@ -14,7 +14,7 @@ from frazil.errors import CorruptData, Unsupported
 from frazil.scan import deletes as room
 from frazil.scan.combine import combine
 from frazil.scan.tasks import PlannedFiles
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.schema import DELETE_FILE_PATH_ID
 from tests.builders.examples import examples
 from tests.scan.deleting import (

@@ -20,7 +20,7 @@ from frazil.scan.explain import explain_deletes
 from frazil.scan.explain.delete_report import EXPLAINED, ExplainedDelete, ExplainedDeletes, Reason
 from frazil.scan.manifests import clear_caches, is_data, live, manifests_of, read_manifest
 from frazil.scan.plan import Plan, may_match, plan
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.schema import DELETE_FILE_PATH_ID
 from frazil.storage import storage_for
 from frazil.storage.locations import normalise

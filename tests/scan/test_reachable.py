@@ -14,7 +14,7 @@ import frazil
 from frazil.errors import CorruptData, FrazilError, NoSuchFileError
 from frazil.scan.listing.reachable import FileKind, reachable
 from frazil.scan.manifests import clear_caches, manifest_cache
-from frazil.spec.data_file import ManifestEntry
+from frazil.spec.manifest import ManifestEntry
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshots

@@ -15,8 +15,7 @@ from frazil.scan.inspect import metadata_table
 from frazil.scan.manifests import clear_caches, manifest_cache
 from frazil.scan.options import ScanOptions
 from frazil.scan.plan import plan
-from frazil.spec.data_file import DataFile, ManifestEntry
-from frazil.spec.manifest import ManifestFile
+from frazil.spec.manifest import DataFile, ManifestEntry, ManifestFile
 from frazil.spec.partitioning import PartitionField, PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshots

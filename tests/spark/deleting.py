@@ -21,7 +21,7 @@ from frazil.arrow.write.write_options import write_options
 from frazil.arrow.write.write_rows import WriteContext
 from frazil.commit.actions import RowDelta
 from frazil.commit.table_commit import commit
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.schema import Schema
 
 _numbers = itertools.count()

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 import frazil
-from frazil.spec.misspelt_properties import meant_by
+from frazil.commit.evolve.update_properties import meant_by
 from frazil.spec.properties import COLUMN_PROPERTIES, OF_OTHERS, TABLE_PROPERTIES
 
 

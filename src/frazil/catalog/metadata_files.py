@@ -8,13 +8,14 @@ import contextlib
 import logging
 import os
 import re
+import threading
 import uuid
+from collections import OrderedDict
 from dataclasses import replace
 
 import deflate
 
 from frazil.catalog.base import LoadedTable, LoadedView
-from frazil.catalog.written_metadata import WrittenMetadata
 from frazil.codec.metadata_json import MAX_UNZIPPED, decode_metadata, encode_metadata
 from frazil.codec.view_json import encode_view
 from frazil.errors import CorruptData, InvalidInput
@@ -26,7 +27,6 @@ from frazil.storage import Storage, is_inside, read_whole, settled
 from frazil.storage.locations import local_path_of, metadata_location, parent, scheme_of
 
 logger = logging.getLogger("frazil.catalog")
-written = WrittenMetadata()
 _NUMBER = re.compile(r"(\d{1,9})-")
 _METADATA_NAME = re.compile(r".*\.metadata\.json(\.gz)?")
 _OF_CATALOG = re.compile(r"(\d{1,9})-[^/]+\.metadata\.json(?:\.gz)?")
@@ -159,3 +159,77 @@ def in_log(metadata: TableMetadata, location: str) -> bool:
 def root_of(metadata_file: str) -> str:
     """Return the directory of a path table, given one of its metadata files."""
     return parent(parent(metadata_file))
+
+
+_MOST_TABLES, _MOST_BYTES = 8, 32 << 20
+_MOST_HEADS = 256
+
+
+class WrittenMetadata:
+    """Hold the newest metadata of a few tables with the bytes of its file. Safe for threads and
+    across a fork.
+    """
+
+    def __init__(self) -> None:
+        self._by_table: OrderedDict[str, tuple[bytes, TableMetadata]] = OrderedDict()
+        self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self.clear)
+
+    def clear(self) -> None:
+        """Clear all metadata. The lock is a new one, since a forked process may have inherited one
+        that is held for ever.
+        """
+        self._by_table, self._lock = OrderedDict(), threading.Lock()
+
+    def keep(self, metadata: TableMetadata, data: bytes) -> None:
+        """Keep the metadata whose file has these bytes, in place of what the same table had before."""
+        with self._lock:
+            self._by_table.pop(metadata.location, None)
+            self._by_table[metadata.location] = data, metadata
+            while (
+                len(self._by_table) > _MOST_TABLES
+                or sum(len(written) for written, _ in self._by_table.values()) > _MOST_BYTES
+            ):
+                self._by_table.popitem(last=False)
+
+    def of(self, data: bytes) -> TableMetadata | None:
+        """Return the metadata of a file with these bytes, with dictionaries that no other caller
+        has; None: it is not kept.
+        """
+        with self._lock:
+            metadata = next(
+                (metadata for written, metadata in self._by_table.values() if written == data), None
+            )
+        if metadata is None:
+            return None
+        return replace(
+            metadata,
+            properties=dict(metadata.properties),
+            refs=dict(metadata.refs),
+            extra=dict(metadata.extra),
+        )
+
+
+class KnownHeads:
+    """Hold the location of the metadata file that was current last, by the directory of the table.
+    Safe for threads and across a fork: each step is one operation of a dictionary, and whoever
+    reads a location checks it against the store."""
+
+    def __init__(self) -> None:
+        self._by_root: dict[str, str] = {}
+
+    def clear(self) -> None:
+        self._by_root.clear()
+
+    def keep(self, root: str, location: str) -> None:
+        """Keep the location, and let those of the tables go that were asked for longest ago."""
+        self._by_root.pop(root, None)
+        self._by_root[root] = location
+        for oldest in list(self._by_root)[:-_MOST_HEADS]:
+            self._by_root.pop(oldest, None)
+
+    def of(self, root: str) -> str | None:
+        return self._by_root.get(root)
+
+
+written = WrittenMetadata()

@@ -19,7 +19,7 @@ import pyarrow as pa
 from frazil.codec.manifest_schema import COLUMNS, arrow_value_type
 from frazil.codec.single_value import from_json, to_bytes
 from frazil.errors import CorruptData, FrazilError, InvalidInput
-from frazil.spec.data_file import DataFileContent, ManifestEntryStatus
+from frazil.spec.manifest import DataFileContent, ManifestEntryStatus
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.types import (

@@ -35,8 +35,13 @@ from frazil.codec.manifest_schema import (
 from frazil.codec.manifest_write import encode_manifest
 from frazil.errors import CorruptData, InvalidInput, Unsupported
 from frazil.expr.building import from_numpy, scalar, to_numpy
-from frazil.spec.data_file import DataFile, ManifestEntry, ManifestEntryStatus
-from frazil.spec.manifest import ManifestContent, ManifestFile
+from frazil.spec.manifest import (
+    DataFile,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+)
 from frazil.spec.partitioning import PartitionSpec
 
 __all__ = [

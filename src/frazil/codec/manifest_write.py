@@ -23,8 +23,7 @@ from frazil.codec.avro_write import (
 from frazil.codec.manifest_schema import ENTRY_COLUMNS, FILE_COLUMNS, Column
 from frazil.codec.single_value import unscaled
 from frazil.errors import InvalidInput, Unsupported, ValidationError
-from frazil.spec.data_file import DataFile, ManifestEntry
-from frazil.spec.manifest import ManifestContent
+from frazil.spec.manifest import DataFile, ManifestContent, ManifestEntry
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.types import (

@@ -23,10 +23,9 @@ from frazil.commit.new_table import replacement
 from frazil.commit.produce import Change, SnapshotTarget, parent_of, produce
 from frazil.errors import ValidationException
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, Predicate
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.partition_key import partition_key
-from frazil.spec.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
+from frazil.spec.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec, partition_key
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortOrder

@@ -18,10 +18,9 @@ from frazil.commit.manifests import ADDED, DELETED
 from frazil.commit.produce import Change, SnapshotTarget, produce
 from frazil.errors import ValidationException
 from frazil.scan.manifests import manifests_of, read_manifest
-from frazil.spec.data_file import DataFile, ManifestEntry
-from frazil.spec.manifest import ManifestContent
+from frazil.spec.manifest import DataFile, ManifestContent, ManifestEntry
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.partition_key import partition_key, plain_values
+from frazil.spec.partitioning import partition_key, plain_values
 from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef
 from frazil.spec.updates import SetSnapshotRef, Update
 from frazil.storage import normalise

@@ -31,9 +31,8 @@ from frazil.scan.delete_ranges import normalised, path_bounds
 from frazil.scan.deletes import DeleteEntries, attach
 from frazil.scan.manifests import STATISTICS, column_of
 from frazil.scan.tasks import PlannedFiles
-from frazil.spec.data_file import DataFile, DataFileContent
-from frazil.spec.manifest import ManifestFile
-from frazil.spec.partition_key import PartitionKey, partition_key, plain_values
+from frazil.spec.manifest import DataFile, DataFileContent, ManifestFile
+from frazil.spec.partitioning import PartitionKey, partition_key, plain_values
 
 ISOLATION_LEVELS = ("serializable", "snapshot")
 _SHOWN = 10

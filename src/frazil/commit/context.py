@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from frazil.commit.apply import now_millis
 from frazil.commit.filtering import FilterCache
-from frazil.commit.manifests import ManifestWriter, Output
-from frazil.commit.merging import MergeCache
+from frazil.commit.manifests import ManifestWriter, MergeCache, Output
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import METADATA_PATH

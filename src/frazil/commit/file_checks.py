@@ -11,7 +11,7 @@ from frazil.commit.produce import parent_of
 from frazil.errors import ValidationException
 from frazil.scan.delete_ranges import normalised
 from frazil.scan.manifests import column_of, is_data, live, manifests_of, read_manifest
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.types import NestedField, UnknownType, can_promote
 from frazil.spec.updates import Update

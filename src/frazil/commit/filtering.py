@@ -20,10 +20,9 @@ from frazil.errors import ValidationException
 from frazil.expr.nodes import AlwaysFalse, Predicate
 from frazil.scan.manifests import read_manifest
 from frazil.scan.summaries import manifests_that_may_hold
-from frazil.spec.data_file import DataFile
-from frazil.spec.manifest import ManifestFile
+from frazil.spec.manifest import DataFile, ManifestFile
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.partition_key import PartitionKey, partition_key
+from frazil.spec.partitioning import PartitionKey, partition_key
 from frazil.spec.schema import Schema
 
 Rows = npt.NDArray[np.bool_]

@@ -28,10 +28,9 @@ from frazil.expr.nodes import AlwaysFalse
 from frazil.scan.delete_ranges import normalised, path_bounds
 from frazil.scan.manifests import column_of, read_manifest
 from frazil.scan.summaries import manifests_that_may_hold
-from frazil.spec.data_file import DataFile, DataFileContent
-from frazil.spec.manifest import ManifestFile
+from frazil.spec.manifest import DataFile, DataFileContent, ManifestFile
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.partition_key import partition_key
+from frazil.spec.partitioning import partition_key
 from frazil.storage import normalise
 
 

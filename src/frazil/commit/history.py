@@ -22,7 +22,7 @@ from frazil.scan.manifests import live, manifests_of, read_manifest
 from frazil.scan.summaries import manifests_that_may_hold
 from frazil.spec.manifest import ManifestContent, ManifestFile
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.partition_key import PartitionKey
+from frazil.spec.partitioning import PartitionKey
 from frazil.spec.snapshot import Snapshot
 from frazil.storage.base import Storage
 

@@ -16,8 +16,7 @@ from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, Predicate
 from frazil.expr.values import array
 from frazil.scan.prune import file_outcomes as outcomes_of_files
 from frazil.scan.prune import manifest_outcomes, partition_outcomes
-from frazil.spec.data_file import DataFile
-from frazil.spec.manifest import ManifestFile
+from frazil.spec.manifest import DataFile, ManifestFile
 from frazil.spec.metadata import TableMetadata, schema_of_spec
 from frazil.spec.schema import Schema
 

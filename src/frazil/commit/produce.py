@@ -14,14 +14,19 @@ from frazil.codec.partition_path import partition_path
 from frazil.commit.context import Context, SnapshotState
 from frazil.commit.filtering import DeleteRemoval, FilterResult, Removal, filter_data
 from frazil.commit.filtering_deletes import filter_deletes
-from frazil.commit.manifests import ADDED, check_known_specs, numbered, write_list
-from frazil.commit.merging import merge
+from frazil.commit.manifests import ADDED, check_known_specs, merge, numbered, write_list
 from frazil.commit.summary import TOTALS, SummaryBuilder, with_totals
 from frazil.errors import ValidationError, ValidationException
 from frazil.scan.manifests import manifests_of, read_manifest
 from frazil.spec import updates as u
-from frazil.spec.data_file import DataFile, DataFileContent, ManifestEntry, ManifestEntryStatus
-from frazil.spec.manifest import ManifestContent, ManifestFile
+from frazil.spec.manifest import (
+    DataFile,
+    DataFileContent,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+)
 from frazil.spec.metadata import TableMetadata, schema_of_spec
 from frazil.spec.properties import SUMMARY_PARTITION_LIMIT, WAP_ENABLED, refuse_encryption
 from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef, Summary

@@ -12,7 +12,7 @@ from frazil.commit.actions import RowDelta
 from frazil.commit.context import Context
 from frazil.commit.history import SAME_ROWS
 from frazil.commit.produce import SnapshotTarget
-from frazil.spec.data_file import DataFileContent
+from frazil.spec.manifest import DataFileContent
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Update
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from frazil.spec.data_file import DataFile, DataFileContent
-from frazil.spec.manifest import ManifestContent, ManifestFile
-from frazil.spec.partition_key import PartitionKey, partition_key, plain_values
+from frazil.spec.manifest import DataFile, DataFileContent, ManifestContent, ManifestFile
+from frazil.spec.partitioning import PartitionKey, partition_key, plain_values
 
 MAX_LONG = 2**63 - 1
 TOTALS = (

@@ -19,7 +19,7 @@ from frazil.arrow.write.add_files import data_files_of
 from frazil.commit.apply import check_schema
 from frazil.errors import Unsupported
 from frazil.io import FileIO, load_file_io
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.metadata import DEFAULT_FORMAT_VERSION, TableMetadata
 from frazil.spec.name_mapping import NameMapping, parse_name_mapping
 from frazil.spec.schema import Schema

@@ -25,7 +25,7 @@ from frazil.rows.change import ChangeContext, Changed
 from frazil.rows.clauses import Merge
 from frazil.rows.source import MergeSource
 from frazil.scan.plan import Plan
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.types import NestedField

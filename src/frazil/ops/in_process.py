@@ -21,7 +21,7 @@ from frazil.ops.reading_changelog import ChangelogReading
 from frazil.ops.session import SessionSettings, WriteAuditPublish
 from frazil.rows.clauses import Merge
 from frazil.rows.source import stage
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.types import NestedField

@@ -34,7 +34,7 @@ from frazil.rows.modes import COPY_ON_WRITE, Kind, Mode, mode_of
 from frazil.rows.update import UpdateDecider
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import TaskSequence
-from frazil.spec.data_file import DataFileContent
+from frazil.spec.manifest import DataFileContent
 from frazil.storage import Storage
 
 _DELETE_CACHE = 64 << 20

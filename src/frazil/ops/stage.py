@@ -22,7 +22,7 @@ from frazil.ops.engine import Engine, Frame
 from frazil.ops.frames import is_spark_frame
 from frazil.ops.session import SessionSettings
 from frazil.ops.target import WriteTarget, start_of
-from frazil.spec.data_file import DataFile, DataFileContent
+from frazil.spec.manifest import DataFile, DataFileContent
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import NAME_MAPPING, refuse_encryption
 from frazil.spec.schema import Schema

@@ -28,7 +28,7 @@ from frazil.rows.position_deletes import Gone, delete_files
 from frazil.rows.removed_rows import RemovedRows
 from frazil.rows.rewrite import fitted, rewritten
 from frazil.scan.tasks import FileScanTask
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.tasks.runner import current_place
 
 LEAST_MEMORY = 32 << 20  # bytes of rows that a task may buffer, however many tasks run beside it

@@ -24,7 +24,7 @@ from frazil.rows.merge import NO_ROW_ID
 from frazil.rows.pairing import as_side, rows_where
 from frazil.rows.rewrite import ROW_ID
 from frazil.rows.source import MergeSource
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 
 SLICE_BYTES = (
     64 << 20

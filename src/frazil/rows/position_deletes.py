@@ -14,7 +14,7 @@ from frazil.arrow.deletes.write_vectors import write_vectors
 from frazil.arrow.read.read_context import ReadContext
 from frazil.arrow.write.write_context import WriteContext
 from frazil.scan.tasks import FileScanTask
-from frazil.spec.data_file import DataFile, DataFileContent
+from frazil.spec.manifest import DataFile, DataFileContent
 
 
 @dataclass(frozen=True, eq=False)

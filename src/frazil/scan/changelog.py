@@ -38,8 +38,7 @@ from frazil.scan.options import ScanOptions
 from frazil.scan.plan import EntryChoice, may_match, plan_manifests
 from frazil.scan.report import PlanReport
 from frazil.scan.tasks import DELETES, FileScanTask, PlannedFiles
-from frazil.spec.data_file import DataFile, ManifestEntryStatus
-from frazil.spec.manifest import ManifestFile
+from frazil.spec.manifest import DataFile, ManifestEntryStatus, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot

@@ -45,8 +45,7 @@ from frazil.scan.manifests import (
     threads_for,
 )
 from frazil.scan.tasks import DELETES, PlannedFiles
-from frazil.spec.data_file import DataFile, DataFileContent
-from frazil.spec.manifest import ManifestFile
+from frazil.spec.manifest import DataFile, DataFileContent, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionSpec
 from frazil.storage import Storage

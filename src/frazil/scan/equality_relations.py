@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from frazil.scan.bounds import MapColumn
 from frazil.scan.deletes import DeleteIndex, Numbers
 from frazil.scan.manifests import column_of
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,7 @@ from frazil.scan.manifests import is_data, manifests_of
 from frazil.scan.options import ScanOptions
 from frazil.scan.plan import Plan, plan_manifests
 from frazil.scan.report import PlanReport
-from frazil.spec.data_file import ManifestEntryStatus
-from frazil.spec.manifest import ManifestFile
+from frazil.spec.manifest import ManifestEntryStatus, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot

@@ -19,8 +19,7 @@ from frazil.errors import CorruptData, Unsupported
 from frazil.expr.building import scalar
 from frazil.scan.cache import ByteCache
 from frazil.scan.options import workers_are_given
-from frazil.spec.data_file import ManifestEntryStatus
-from frazil.spec.manifest import ManifestContent, ManifestFile
+from frazil.spec.manifest import ManifestContent, ManifestEntryStatus, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import REMOTE_SCHEMES, Storage, read_whole

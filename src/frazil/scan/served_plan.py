@@ -27,7 +27,7 @@ from frazil.scan.plan import Plan, prune_entries, refuse_encrypted, result_of
 from frazil.scan.report import PlannedByServer, PlanReport, with_deletes, with_files
 from frazil.scan.source_types import partition_types
 from frazil.scan.tasks import DELETES, PlannedFiles
-from frazil.spec.data_file import DataFileContent
+from frazil.spec.manifest import DataFileContent
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema

@@ -24,8 +24,7 @@ from frazil.expr.pruning.ranges import Range, constant, unknown
 from frazil.scan.bounds import decode_bounds
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata, schema_of_spec
-from frazil.spec.partition_key import PartitionKey, plain_values
-from frazil.spec.partitioning import PartitionField, PartitionSpec
+from frazil.spec.partitioning import PartitionField, PartitionKey, PartitionSpec, plain_values
 from frazil.spec.schema import Schema
 from frazil.spec.transforms import IdentityTransform
 from frazil.spec.types import IcebergType, UnknownType

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.codec.manifest import entries_from_table
-from frazil.spec.data_file import DataFile, ManifestEntry
+from frazil.spec.manifest import DataFile, ManifestEntry
 from frazil.spec.partitioning import PartitionSpec
 
 WHOLLY = 1  # the outcome mask "TRUE only": every row of the file matches

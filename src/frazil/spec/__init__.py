@@ -8,18 +8,15 @@ Values that these classes hold (defaults, bounds, partition values) are *interna
 """
 
 __all__ = [
-    "data_file",
     "ddl",
     "fact_tree",
     "kinds",
     "logs",
     "manifest",
     "metadata",
-    "misspelt_properties",
     "name_mapping",
     "on_demand",
     "options",
-    "partition_key",
     "partitioning",
     "properties",
     "pyiceberg_properties",

@@ -1,9 +1,91 @@
-"""Describe manifests as a manifest list names them (spec, "Manifest Lists")."""
+"""Describe manifests as a manifest list names them, and the data and delete files that they name
+(spec, "Manifests", "Manifest Lists").
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
+
+
+class DataFileContent(IntEnum):
+    """Name what a data file holds: rows, position deletes or equality deletes."""
+
+    DATA = 0
+    POSITION_DELETES = 1
+    EQUALITY_DELETES = 2
+
+
+class ManifestEntryStatus(IntEnum):
+    """Name what a manifest says of a file: it was there before, was added or was deleted."""
+
+    EXISTING = 0
+    ADDED = 1
+    DELETED = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataFile:
+    """Describe a data or delete file. `partition` holds internal values in the order of the spec's
+    fields; bounds are single-value bytes by field id.
+
+    `file_format` is lower case (parquet, orc, avro, puffin). `first_row_id`, and the sequence
+    numbers of the entry around it, are resolved when it was read from a manifest.
+    `data_sequence_number` is that of the entry, told by delete files of a plan (None: not told); of
+    a new delete file, the one that its entry gets (None: the snapshot's).
+    """
+
+    content: int = 0
+    file_path: str
+    file_format: str
+    partition: tuple[Any, ...] = ()
+    record_count: int
+    file_size_in_bytes: int
+    column_sizes: dict[int, int] | None = None
+    value_counts: dict[int, int] | None = None
+    null_value_counts: dict[int, int] | None = None
+    nan_value_counts: dict[int, int] | None = None
+    lower_bounds: dict[int, bytes] | None = None
+    upper_bounds: dict[int, bytes] | None = None
+    key_metadata: bytes | None = None
+    split_offsets: tuple[int, ...] | None = None
+    equality_ids: tuple[int, ...] | None = None
+    sort_order_id: int | None = None
+    first_row_id: int | None = None
+    referenced_data_file: str | None = None
+    content_offset: int | None = None
+    content_size_in_bytes: int | None = None
+    spec_id: int = field(default=0)
+    data_sequence_number: int | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_dv(self) -> bool:
+        """Tell whether the file is a deletion vector: a blob of a Puffin file that names its data
+        file.
+        """
+        return self.content == DataFileContent.POSITION_DELETES and self.file_format == "puffin"
+
+    @property
+    def size(self) -> int:
+        """Count the bytes that belong to this entry: of a deletion vector its blob, else the file."""
+        return (
+            self.content_size_in_bytes
+            if self.is_dv and self.content_size_in_bytes is not None
+            else self.file_size_in_bytes
+        )
+
+
+@dataclass(frozen=True)
+class ManifestEntry:
+    """Hold one entry of a manifest. Sequence numbers are None in a new entry (inherited when it is
+    read) and resolved in one that was read."""
+
+    status: int
+    data_file: DataFile
+    snapshot_id: int | None = None
+    sequence_number: int | None = None
+    file_sequence_number: int | None = None
 
 
 class ManifestContent(IntEnum):

@@ -26,13 +26,13 @@ from frazil.storage.routing import (
     checked,
     hdfs_settings_of,
     lasting_properties,
+    read_whole,
     routed,
     storage_for,
     storages_by_prefix,
 )
 from frazil.storage.secrets import redact, redact_text, without_secrets
 from frazil.storage.vended import Credentials
-from frazil.storage.whole import read_whole
 
 __all__ = [
     "REMOTE_SCHEMES",

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs
 
-from frazil.errors import Unsupported
+from frazil.errors import CorruptData, Unsupported
 from frazil.storage.aws import aws_credentials, chooses_aws
 from frazil.storage.base import Entries, Failures, FileInfo, Names, Storage, frozen_properties
 from frazil.storage.hdfs import HdfsStorage
@@ -266,3 +266,28 @@ def _storage_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str],
         if k.startswith(prefixes) and k != "hadoop.rpc.protection"
     }  # of the metastore
     return frozen_properties({**of_files(), **store_properties})
+
+
+def read_whole(storage: Storage, location: str, most: int, noun: str) -> bytes:
+    """Read a file of at most `most` bytes. Raises CorruptData for a longer one, before more than
+    that is held.
+
+    `noun`: what the file is, for the message.
+    """
+    if storage.local_path(location) is not None:
+        if storage.size(location) > most:
+            raise _too_long(location, most, noun)
+        return storage.read(location)
+    data = (
+        storage.read_start(location, most + 1)
+        if scheme_of(location) in REMOTE_SCHEMES
+        else storage.read(location)
+    )
+    if len(data) > most:
+        raise _too_long(location, most, noun)
+    return data
+
+
+def _too_long(location: str, most: int, noun: str) -> CorruptData:
+    text = f"The {noun} {location} is longer than {most >> 20:,} MB, which is more than it can be."
+    return CorruptData(text, hint="The file is damaged or hostile.", file=location)

@@ -15,7 +15,7 @@ from frazil.ops.operation import TableOperation
 from frazil.ops.reading import RowFilter
 from frazil.ops.stage import FileChanges
 from frazil.ops.target import WriteArguments
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 
 
 class SnapshotFiles:

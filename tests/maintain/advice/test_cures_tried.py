@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from frazil.commit.actions import RowDelta
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.transforms import IdentityTransform
 from tests.builders.data_files import positions
 from tests.maintain.deletes import append, by_keys, by_position, delete_files, filled, ids, made

@@ -16,7 +16,7 @@ import frazil
 from frazil.commit.actions import Append
 from frazil.maintain.compact.procedure import _joined
 from frazil.maintain.compact.rewrite import RewritePiece, Rewritten
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from tests.builders.catalogs import catalog_of
 from tests.forked import printed_by
 

@@ -15,7 +15,7 @@ import frazil
 from frazil.commit.actions import Append, RewriteFiles
 from frazil.commit.table_commit import commit
 from frazil.errors import InvalidInput
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.testing import FlakyRunner
 from tests.builders.examples import sampled
 from tests.builders.files_on_disk import data_files_below, leftovers

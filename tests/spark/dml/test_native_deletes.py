@@ -26,7 +26,7 @@ from frazil.spark.deletes import bitmaps, equality, native_deletes, one_bitmap
 from frazil.spark.read import native_read
 from frazil.spark.scan import file_keys, parquet_scan
 from frazil.spec import types as i
-from frazil.spec.data_file import DataFile, DataFileContent
+from frazil.spec.manifest import DataFile, DataFileContent
 from tests.builders.data_files import listed_again
 from tests.builders.examples import sampled
 from tests.builders.spark_frames import ids

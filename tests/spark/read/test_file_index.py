@@ -16,7 +16,7 @@ from frazil.commit.actions import Append
 from frazil.commit.table_commit import commit
 from frazil.spark.scan import runtime_pruning
 from frazil.spark.scan.file_keys import UNIT, by_rows
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from tests.spark.deleting import take_positions
 
 pytestmark = pytest.mark.spark

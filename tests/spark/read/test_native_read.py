@@ -17,7 +17,7 @@ from frazil.expr.nodes import GreaterThan
 from frazil.spark.host.settings import READ_IDS
 from frazil.spark.scan import parquet_scan
 from frazil.spec import types as i
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.schema import Schema
 
 pytestmark = pytest.mark.spark

@@ -9,7 +9,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from frazil.stream.partitions.policies.marks import property_of, tag_name
+from frazil.stream.partitions.policies.chain import property_of, tag_name
 from tests.stream.partitions import custom
 from tests.stream.partitions.support import KIND, TRIGGER, Stream, ms, rows, stream
 

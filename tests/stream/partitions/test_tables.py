@@ -14,10 +14,10 @@ import pytest
 
 from frazil.errors import InvalidInput
 from frazil.stream.partitions import archive
+from frazil.stream.partitions.commit_hook import is_due
 from frazil.stream.partitions.extractor import UnparsablePartition
 from frazil.stream.partitions.options import partition_commit_options
 from frazil.stream.partitions.state import Pending, property_name, state_of
-from frazil.stream.partitions.triggers import is_due
 from frazil.stream.sink.batch import StreamSink, checked_options
 from frazil.stream.sink.rows import ArrowRows
 from frazil.table.catalog import Catalog

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 import frazil
-from frazil.spec.data_file import DataFileContent
+from frazil.spec.manifest import DataFileContent
 from frazil.stream.sink.batch import StreamSink, checked_options
 from frazil.stream.sink.rows import ArrowRows
 from frazil.table.table import Table

@@ -16,7 +16,7 @@ import pytest
 import frazil
 from frazil.commit.actions import MetadataChange
 from frazil.errors import CommitFailedException, CommitStateUnknownException, ValidationError
-from frazil.spec.data_file import DataFileContent
+from frazil.spec.manifest import DataFileContent
 from frazil.spec.updates import RemoveSnapshots, SetProperties
 from frazil.stream.sink.equality import RowsOutOfReach
 from frazil.stream.sink.options import MODES

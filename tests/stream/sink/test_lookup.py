@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from frazil.arrow.deletes import delete_files
-from frazil.spec.data_file import DataFileContent
+from frazil.spec.manifest import DataFileContent
 from frazil.stream.sink.rows import ArrowRows
 from frazil.table.table import Table
 from tests.stream.sink.streams import contents, held, make_table, rows_of, sink_of

@@ -17,7 +17,7 @@ from frazil.arrow.files.project import plan_columns
 from frazil.arrow.read.read_context import ReadContext, identity_values
 from frazil.arrow.read.read_tasks import OpenedFile, open_task, read_opened
 from frazil.scan.changelog import ChangelogTask
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.types import NestedField
 
 Flags = npt.NDArray[np.bool_]

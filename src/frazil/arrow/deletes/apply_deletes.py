@@ -27,7 +27,7 @@ from frazil.arrow.deletes.key_spill import SpilledKeys
 from frazil.arrow.values.arrow_schema import to_arrow_type
 from frazil.arrow.values.convert import leaf_conversion
 from frazil.errors import CorruptData, Unsupported
-from frazil.spec.data_file import DataFile, DataFileContent
+from frazil.spec.manifest import DataFile, DataFileContent
 from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.spec.types import IcebergType, NestedField, StructType, children, with_children

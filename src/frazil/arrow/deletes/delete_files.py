@@ -31,7 +31,7 @@ from frazil.errors import CorruptData, Unsupported
 from frazil.scan.cache import ByteCache
 from frazil.scan.delete_ranges import normalised
 from frazil.scan.vectors import VectorFile
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.name_mapping import MappedField, NameMapping
 from frazil.spec.schema import DELETE_FILE_PATH_ID, DELETE_FILE_POS_ID
 from frazil.spec.types import LongType, NestedField, StringType, children

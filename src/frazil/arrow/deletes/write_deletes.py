@@ -18,8 +18,8 @@ from frazil.arrow.write.grouping import by_partition, sorted_rows
 from frazil.arrow.write.write_context import POSITION_SCHEMA, DeleteKind, WriteContext
 from frazil.arrow.write.write_rows import OutputFiles, Rolling
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spec.data_file import DataFile, DataFileContent
-from frazil.spec.partition_key import PartitionKey, partition_key
+from frazil.spec.manifest import DataFile, DataFileContent
+from frazil.spec.partitioning import PartitionKey, partition_key
 from frazil.spec.properties import DELETE_GRANULARITY, GRANULARITIES
 from frazil.spec.schema import DELETE_FILE_PATH_ID, Schema
 from frazil.spec.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder

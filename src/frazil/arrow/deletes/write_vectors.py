@@ -9,7 +9,7 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.codec.deletion_vector import positions_bitmap, vector_blob
 from frazil.codec.puffin import Blob, encode_puffin
 from frazil.errors import Unsupported
-from frazil.spec.data_file import DataFile, DataFileContent
+from frazil.spec.manifest import DataFile, DataFileContent
 from frazil.spec.version import VERSION
 from frazil.storage.locations import data_location
 

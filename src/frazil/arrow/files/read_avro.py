@@ -20,7 +20,7 @@ from frazil.codec.avro import record_reader, stream_container
 from frazil.codec.avro_schema import AvroNode
 from frazil.errors import CorruptData, Unsupported
 from frazil.expr.bound import Bound
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.storage.base import Storage

@@ -19,7 +19,7 @@ from frazil.arrow.files.source import Piece, RawBatch
 from frazil.arrow.footers.orc_footer import check_types
 from frazil.errors import CorruptData, Unsupported
 from frazil.expr.bound import Bound
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.storage.base import Storage

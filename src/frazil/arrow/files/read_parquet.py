@@ -20,7 +20,7 @@ from frazil.expr.bound import Bound
 from frazil.expr.pruning.prune import TRUE, outcomes
 from frazil.expr.pruning.ranges import UNKNOWN, Range, constant, from_statistics
 from frazil.expr.values import arrow_type
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.spec.types import GeographyType, GeometryType, IcebergType, UnknownType, VariantType

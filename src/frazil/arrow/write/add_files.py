@@ -21,7 +21,7 @@ from frazil.arrow.write.metrics import footer_metrics
 from frazil.arrow.write.metrics_config import FULL, MetricsConfig, metrics_config
 from frazil.codec.single_value import from_bytes
 from frazil.errors import CorruptData, InvalidInput, SchemaMismatch, Unsupported
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.name_mapping import MappedField, NameMapping, mapping_of, parse_name_mapping
 from frazil.spec.partitioning import PartitionField

@@ -19,7 +19,7 @@ from frazil.arrow.write.grouping import by_partition, sorted_rows
 from frazil.arrow.write.metrics import Metrics
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_parquet import missing_bounds
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.storage.base import translated_errors
 from frazil.storage.locations import data_location
 from frazil.tasks.in_order import default_workers, map_in_order

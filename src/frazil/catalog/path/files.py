@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 
 from frazil.catalog import metadata_files, own_files, purge
 from frazil.catalog.base import Committed, Conflict, LoadedTable, Outcome, Unknown
+from frazil.catalog.metadata_files import KnownHeads
 from frazil.catalog.names import full_name
 from frazil.catalog.path import line
-from frazil.catalog.written_metadata import KnownHeads
 from frazil.codec.metadata_json import unzipped
 from frazil.errors import (
     CorruptData,

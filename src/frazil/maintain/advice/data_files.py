@@ -24,7 +24,7 @@ from frazil.maintain.advice.finding import (
 )
 from frazil.maintain.advice.table_state import AilingTable, Flags, sorted_by
 from frazil.maintain.compact.options import CompactionOptions
-from frazil.spec.data_file import DataFile, DataFileContent
+from frazil.spec.manifest import DataFile, DataFileContent
 from frazil.spec.properties import DELETE_GRANULARITY, DELETE_TARGET_FILE_SIZE, TARGET_FILE_SIZE
 
 SMALL = 0.75

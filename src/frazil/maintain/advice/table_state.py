@@ -19,8 +19,7 @@ from frazil.scan.inspect.partition_type import coerce_partition
 from frazil.scan.manifests import each, live, manifests_of, read_manifest, threads_for
 from frazil.scan.options import default_workers
 from frazil.scan.partition_union import unified_partition_type
-from frazil.spec.data_file import DataFileContent
-from frazil.spec.manifest import ManifestFile
+from frazil.spec.manifest import DataFileContent, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
 from frazil.spec.sorting import SortField

@@ -27,8 +27,8 @@ from frazil.maintain.compact.rewrite import CompactContext, live_rows, narrowed,
 from frazil.maintain.compact.sorting import SortKeys
 from frazil.rows.rewrite import HIDDEN_POS, POS
 from frazil.scan.tasks import FileScanTask
-from frazil.spec.data_file import DataFile
-from frazil.spec.partition_key import partition_key
+from frazil.spec.manifest import DataFile
+from frazil.spec.partitioning import partition_key
 from frazil.spec.schema import Schema
 
 Positions = npt.NDArray[np.int64]

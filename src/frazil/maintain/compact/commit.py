@@ -32,9 +32,9 @@ from frazil.rows.modes import granularity_of
 from frazil.scan.deletes import DeleteIndex, read_deletes
 from frazil.scan.plan import plan
 from frazil.scan.tasks import FileScanTask, TaskSequence
-from frazil.spec.data_file import DataFile, DataFileContent
+from frazil.spec.manifest import DataFile, DataFileContent
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.partition_key import partition_key
+from frazil.spec.partitioning import partition_key
 from frazil.spec.updates import Update
 
 Positions = npt.NDArray[np.int64]

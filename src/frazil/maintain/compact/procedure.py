@@ -50,7 +50,7 @@ from frazil.ops.step import Step
 from frazil.ops.target import WriteArguments
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask, TaskSequence
-from frazil.spec.data_file import DataFileContent
+from frazil.spec.manifest import DataFileContent
 from frazil.spec.properties import COMMIT_RETRY
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.tasks.attempts import attempts_of, removing_files_on_error

@@ -27,7 +27,7 @@ from frazil.maintain.position_deletes.conflict_retries import written_nowhere
 from frazil.rows.change import placed
 from frazil.rows.rewrite import fitted
 from frazil.scan.tasks import FileScanTask
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.schema import Schema
 from frazil.tasks.in_order import default_workers, map_in_order
 from frazil.tasks.runner import current_place

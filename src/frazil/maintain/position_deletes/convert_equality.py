@@ -47,7 +47,7 @@ from frazil.scan.columns import metadata_columns
 from frazil.scan.deletes import DeleteIndex, read_deletes
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask, TaskSequence
-from frazil.spec.data_file import DataFile, DataFileContent
+from frazil.spec.manifest import DataFile, DataFileContent
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.tasks.runner import current_place

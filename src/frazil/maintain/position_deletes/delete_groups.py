@@ -20,7 +20,7 @@ from frazil.rows.modes import granularity_of
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, read_deletes, scopes_of_deletes
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import TaskSequence
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ from frazil.ops.row_changes import condition_of
 from frazil.ops.step import Step
 from frazil.rows.change import placed
 from frazil.rows.modes import granularity_of
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage import Storage
 

@@ -16,7 +16,7 @@ from frazil.arrow.write.write_context import POSITION_SCHEMA, DeleteKind, WriteC
 from frazil.codec.puffin import with_footer
 from frazil.maintain.rewrite_table_path.new_paths import PathChange
 from frazil.scan.tasks import WHOLLY, FileScanTask, TaskFacts
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import UNPARTITIONED_PARTITION_SPEC
 from frazil.spec.properties import properties_of_deletes

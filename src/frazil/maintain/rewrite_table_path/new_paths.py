@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spec.data_file import DataFile, DataFileContent
+from frazil.spec.manifest import DataFile, DataFileContent
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import DATA_PATH, METADATA_PATH, OLD_DATA_PATHS
 from frazil.spec.schema import DELETE_FILE_PATH_ID

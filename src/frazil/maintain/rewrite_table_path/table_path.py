@@ -32,8 +32,13 @@ from frazil.maintain.rewrite_table_path.delete_files import rewrite_delete_file
 from frazil.maintain.rewrite_table_path.new_paths import PathChange
 from frazil.scan.manifests import each, is_data, manifest_bytes, manifests_of, read_manifest
 from frazil.scan.options import default_workers
-from frazil.spec.data_file import DataFile, DataFileContent, ManifestEntry, ManifestEntryStatus
-from frazil.spec.manifest import ManifestFile
+from frazil.spec.manifest import (
+    DataFile,
+    DataFileContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+)
 from frazil.spec.metadata import TableMetadata, schema_of_spec
 from frazil.spec.properties import MANIFEST_CODEC, MANIFEST_LEVEL
 from frazil.spec.schema import Schema

@@ -28,7 +28,7 @@ from frazil.maintain.snapshots.retention import Expired, RetentionRequest, expir
 from frazil.ops.arguments import number
 from frazil.scan.manifests import each, manifests_of, threads_for_lists
 from frazil.scan.options import default_workers
-from frazil.spec.data_file import DataFileContent
+from frazil.spec.manifest import DataFileContent
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import GC_ENABLED
 from frazil.spec.snapshot import Snapshot

@@ -36,8 +36,7 @@ from frazil.scan.manifests import (
     threads_for_lists,
 )
 from frazil.scan.options import default_workers
-from frazil.spec.data_file import DataFileContent
-from frazil.spec.manifest import ManifestFile
+from frazil.spec.manifest import DataFileContent, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage, normalise

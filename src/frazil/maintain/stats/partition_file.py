@@ -17,7 +17,7 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.maintain.stats.partition_counts import COUNTS, PartitionCounts
 from frazil.scan.partition_union import unified_partition_type
 from frazil.scan.tasks import WHOLLY, FileScanTask, TaskFacts
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import UNPARTITIONED_PARTITION_SPEC
 from frazil.spec.properties import DATA_FORMAT

@@ -35,8 +35,7 @@ from frazil.scan.options import default_workers
 from frazil.scan.partition_union import projected_fields, unified_partition_type
 from frazil.scan.plan import may_match
 from frazil.scan.prune import file_pruner
-from frazil.spec.data_file import DataFileContent
-from frazil.spec.manifest import ManifestFile
+from frazil.spec.manifest import DataFileContent, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
 from frazil.spec.types import StructType

@@ -37,8 +37,7 @@ from frazil.scan.manifests import (
 from frazil.scan.options import default_workers
 from frazil.scan.partition_union import unified_partition_type
 from frazil.scan.vectors import VectorFile
-from frazil.spec.data_file import DataFileContent
-from frazil.spec.manifest import ManifestFile
+from frazil.spec.manifest import DataFileContent, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
 from frazil.spec.types import (

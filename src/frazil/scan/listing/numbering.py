@@ -22,8 +22,7 @@ from frazil.expr.building import scalar
 from frazil.scan.manifests import each, is_data, live, manifests_of, read_manifest, threads_for
 from frazil.scan.options import default_workers
 from frazil.scan.tasks import NUMBER
-from frazil.spec.data_file import ManifestEntryStatus
-from frazil.spec.manifest import ManifestFile
+from frazil.spec.manifest import ManifestEntryStatus, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage

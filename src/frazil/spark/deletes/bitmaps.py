@@ -28,7 +28,7 @@ from frazil.ops.session import Session
 from frazil.spark.host.workers import check_workers, guarded
 from frazil.spark.scan.file_keys import ROW, chunk_key
 from frazil.spark.tasks.numbered_groups import over_groups
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.storage import Storage
 
 Words = npt.NDArray[np.int64]

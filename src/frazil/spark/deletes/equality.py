@@ -36,7 +36,7 @@ from frazil.spark.types.fitted import fitted
 from frazil.spark.types.logical import from_file
 from frazil.spark.types.spark_types import spark_type
 from frazil.spec import types as i
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.storage import Storage

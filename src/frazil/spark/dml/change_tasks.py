@@ -29,7 +29,7 @@ from frazil.rows.remove import remove_positions
 from frazil.scan.tasks import FileScanTask
 from frazil.spark.tasks.this_task import input_errors, this_task
 from frazil.spark.types.fitted import fitted
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
 from frazil.storage.base import translated_errors

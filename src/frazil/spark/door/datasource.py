@@ -70,7 +70,7 @@ from frazil.spark.types.arrow_types import arrow_schema, for_spark
 from frazil.spark.types.fitted import fitted
 from frazil.spark.types.spark_types import contains, to_spark
 from frazil.spec import types as i
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.stream.sink.options import check_branch, mode_of_table
 from frazil.tasks.attempts import Attempts
 

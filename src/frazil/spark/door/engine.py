@@ -50,7 +50,7 @@ from frazil.spark.tasks.where import runner_of, runs_in_driver
 from frazil.spark.types.arrow_types import for_spark
 from frazil.spark.types.spark_types import collated_columns, from_spark
 from frazil.spark.write import write_frame
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.types import NestedField

@@ -28,7 +28,7 @@ from frazil.spark.types.fitted import fitted
 from frazil.spark.types.spark_types import contains
 from frazil.spark.write.layout import spread
 from frazil.spec import types as i
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.storage.locations import scheme_of
 
 REPORT = s.StructType(

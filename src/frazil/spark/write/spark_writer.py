@@ -34,7 +34,7 @@ from frazil.spark.types.spark_types import contains
 from frazil.spark.write.catalyst_transforms import from_directory
 from frazil.spark.write.layout import Spread, spread
 from frazil.spec import types as i
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.properties import (
     PARQUET_BLOOM_FILTER,
     PARQUET_BLOOM_FILTER_FPP,

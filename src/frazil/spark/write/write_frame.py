@@ -27,7 +27,7 @@ from frazil.spark.write.arrow_write import write_by_arrow
 from frazil.spark.write.conform_frame import REQUIRED, conform
 from frazil.spark.write.layout import distribution_mode
 from frazil.spark.write.spark_writer import can_write, write_by_folder
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import check_source
 from frazil.storage import Storage

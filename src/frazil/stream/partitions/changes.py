@@ -21,10 +21,9 @@ from frazil.commit.filtering import partitions_of
 from frazil.commit.manifests import ADDED, DELETED
 from frazil.errors import CorruptData, NoSuchFileError
 from frazil.scan.manifests import manifests_of, read_manifest
-from frazil.spec.data_file import DataFileContent
-from frazil.spec.manifest import ManifestContent, ManifestFile
+from frazil.spec.manifest import DataFileContent, ManifestContent, ManifestFile
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.partition_key import partition_key, plain_values
+from frazil.spec.partitioning import partition_key, plain_values
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
 from frazil.stream.partitions.fields import Partition, partition_of

@@ -22,6 +22,7 @@ from frazil.stream.partitions.archive import ArchiveReader, archive_old
 from frazil.stream.partitions.extractor import TimeExtractor, UnparsablePartition
 from frazil.stream.partitions.fields import Fields, Partition, fields_of, path_of
 from frazil.stream.partitions.options import (
+    IDLE,
     PARTITION_TIME,
     PartitionCommitOptions,
     is_partition_option,
@@ -42,7 +43,6 @@ from frazil.stream.partitions.tracking import (
     TrackPartitions,
     watermark_field,
 )
-from frazil.stream.partitions.triggers import is_due
 from frazil.tasks.runner import InProcess, Runner
 
 log = logging.getLogger(__name__)
@@ -317,3 +317,27 @@ def mark(
             site.name,
         )
         return table
+
+
+def is_due(
+    options: PartitionCommitOptions,
+    pending: Pending,
+    now_ms: int,
+    watermark_ms: int | None,
+    time_ms: Callable[[], int | None],
+) -> bool:
+    """Tell whether a partition is due. `time_ms`: its time, for partition-time only; None: the time
+    cannot be determined, and the partition is never due.
+
+    process-time: at once without a delay, else after it, from when the partition was first seen.
+    partition-time: the watermark is past the partition's time and the delay. idle: no data came for
+    longer than the delay.
+    """
+    if options.trigger == PARTITION_TIME:
+        time = time_ms()
+        return (
+            time is not None and watermark_ms is not None and watermark_ms > time + options.delay_ms
+        )
+    if options.trigger == IDLE:
+        return now_ms > pending.last_ms + options.delay_ms
+    return options.delay_ms == 0 or now_ms > pending.first_ms + options.delay_ms

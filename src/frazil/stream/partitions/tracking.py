@@ -13,7 +13,7 @@ from frazil.codec.single_value import from_bytes
 from frazil.commit.context import Context, SnapshotState
 from frazil.commit.produce import parent_of
 from frazil.errors import InvalidInput
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
 from frazil.spec.types import (

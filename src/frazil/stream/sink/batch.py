@@ -20,18 +20,19 @@ from typing import Any
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.done_once import Txn, already_done
+from frazil.commit.produce import parent_of
 from frazil.errors import ValidationError, ValidationException
 from frazil.ops.engine import Engine
 from frazil.ops.operation import TableOperation
 from frazil.ops.result import NOTHING, CommitResult, skipped
 from frazil.ops.target import WriteArguments, WrittenTo, where_to
-from frazil.spec.data_file import DataFile
-from frazil.spec.properties import COMMIT_RETRY
+from frazil.spec.manifest import DataFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import COMMIT_RETRY, TXN_MARK
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.stream.hooks import BatchHook, MicroBatch
 from frazil.stream.sink.changes import BatchStage, FilesStage
 from frazil.stream.sink.equality import RowsOutOfReach
-from frazil.stream.sink.java_marks import EPOCH, QUERY, JavaMark, java_mark
 from frazil.stream.sink.options import (
     LOOKUP,
     SinkOptions,
@@ -289,3 +290,42 @@ def checked_options(
     options = sink_options(option_values, mode=mode)
     check_table(options, table.metadata, case_sensitive)
     return options
+
+
+QUERY, EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
+
+
+@dataclass(frozen=True)
+class JavaMark:
+    """Name the last batch of a query that is in the history of a branch, and its snapshot."""
+
+    number: int
+    snapshot_id: int
+
+
+def java_mark(metadata: TableMetadata, branch: str, txn: Txn) -> JavaMark | None:
+    """Return the mark of a batch that is committed, or passed over by `on_rewind`; None: the batch
+    is to be written.
+
+    The summaries say nothing after their snapshots have expired, so this is only asked for queries
+    without a mark of Frazil's own. Raises ValidationError for a batch before the last one, where
+    the txn refuses to go back.
+    """
+    for snapshot in metadata.ancestors(parent_of(metadata, branch)):
+        if snapshot.summary.get(QUERY) != txn.id:
+            continue
+        if (
+            f"{TXN_MARK.prefix}id" in snapshot.summary
+        ):  # Frazil's own, whose marks are in the table's properties, by branch
+            return None
+        number = int(snapshot.summary.get(EPOCH, "-1"))
+        if number > txn.number and txn.on_rewind == "fail":
+            raise ValidationError(
+                f"Batch {txn.number} of the streaming query {txn.id} comes after batch {number}, which is committed.",
+                hint="on-rewind=skip passes over batches up to that one, on-rewind=rewrite writes them again.",
+                table=metadata.location,
+                snapshot_id=snapshot.snapshot_id,
+            )
+        is_done = number == txn.number or (number > txn.number and txn.on_rewind == "skip")
+        return JavaMark(number, snapshot.snapshot_id) if is_done else None
+    return None

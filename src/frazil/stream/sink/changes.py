@@ -38,7 +38,7 @@ from frazil.rows.clauses import (
 )
 from frazil.rows.modes import MERGE_ON_READ
 from frazil.rows.source import MergeSource
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.storage import Storage

@@ -23,7 +23,7 @@ from frazil.commit.context import Context
 from frazil.commit.produce import parent_of
 from frazil.errors import ValidationException
 from frazil.scan.manifests import is_data, manifests_of
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Update
 from frazil.storage import Storage

@@ -24,7 +24,7 @@ from frazil.ops.engine import Engine
 from frazil.spark.streams.checkpoints import digest_in
 from frazil.spark.tasks.stragglers import LINGER
 from frazil.spark.tasks.this_task import task_property, task_was_retried
-from frazil.spec.data_file import DataFile
+from frazil.spec.manifest import DataFile
 from frazil.stream.sink.batch import StreamSink
 from frazil.stream.sink.options import SinkOptions, named_mode, sink_options
 from frazil.tasks.attempts import Attempts

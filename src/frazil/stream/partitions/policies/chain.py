@@ -1,11 +1,23 @@
-"""Make the chain of policies that the options name, in the order in which they are named."""
+"""Make the chain of policies that the options name, in the order in which they are named; the
+policies tag and property among them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import quote
 
-from frazil.errors import Unsupported
+from frazil.commit.actions import MetadataChange
+from frazil.commit.produce import parent_of
+from frazil.commit.table_commit import commit
+from frazil.errors import Unsupported, ValidationError
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import PARTITION_COMMIT
+from frazil.spec.snapshot import MAIN_BRANCH, SnapshotRef
+from frazil.spec.updates import SetProperties, SetSnapshotRef, Update
 from frazil.stream.partitions.extractor import loaded
+from frazil.stream.partitions.fields import fields_of, path_of
 from frazil.stream.partitions.options import (
     CUSTOM,
     MERGE,
@@ -15,7 +27,6 @@ from frazil.stream.partitions.options import (
     TAG,
     PartitionCommitOptions,
 )
-from frazil.stream.partitions.policies import marks
 from frazil.stream.partitions.policies.context import PartitionContext, Policy, TableSite
 from frazil.stream.partitions.policies.merge import merge
 from frazil.stream.partitions.policies.success_file import success_file
@@ -30,8 +41,8 @@ def table_chain(options: PartitionCommitOptions, site: TableSite) -> Chain:
         options,
         {
             SUCCESS_FILE: lambda: success_file(site.storage, options.success_file),
-            TAG: lambda: marks.tag(site),
-            PROPERTY: lambda: marks.table_property(site),
+            TAG: lambda: tag(site),
+            PROPERTY: lambda: table_property(site),
             MERGE: lambda: merge(site, options.merge_target),
         },
     )
@@ -72,3 +83,73 @@ def custom_policy(options: PartitionCommitOptions) -> Policy:
             function(context)
 
     return run
+
+
+def tag_name(path: str, branch: str = MAIN_BRANCH) -> str:
+    """Name the tag of a partition: `done/dt=2026-01-01`, on other branches
+    `done@branch/dt=2026-01-01`.
+    """
+    return f"done/{path}" if branch == MAIN_BRANCH else f"done@{quote(branch, safe='')}/{path}"
+
+
+def property_of(path: str, branch: str) -> str:
+    """Name the table property of a partition: `frazil.partition-commit.done/dt=2026-01-01@main`."""
+    return f"{PARTITION_COMMIT.prefix}done/{path}@{quote(branch, safe='')}"
+
+
+def tag(site: TableSite) -> Policy:
+    """Make the policy: a tag at the snapshot that shows the partition complete. It moves when the
+    partition is committed again.
+    """
+
+    def mark(context: PartitionContext) -> None:
+        def change(metadata: TableMetadata) -> Sequence[Update]:
+            head = parent_of(metadata, site.branch)
+            if head is None:
+                return ()
+            name = tag_name(_path(metadata, context), site.branch)
+            held = metadata.refs.get(name)
+            if held is not None and held.is_branch:
+                raise ValidationError(
+                    f"Cannot tag a partition: {name} is a branch.", table=site.name, ref=name
+                )
+            return (
+                SetSnapshotRef(
+                    name,
+                    SnapshotRef(
+                        head.snapshot_id,
+                        "tag",
+                        max_ref_age_ms=held.max_ref_age_ms if held else None,
+                    ),
+                ),
+            )
+
+        commit(site.backend, site.load(), [MetadataChange(change)])
+
+    return mark
+
+
+def table_property(site: TableSite) -> Policy:
+    """Make the policy: a table property with a JSON object of snapshot-id, watermark and late."""
+
+    def mark(context: PartitionContext) -> None:
+        def change(metadata: TableMetadata) -> Sequence[Update]:
+            head = parent_of(metadata, site.branch)
+            body = {
+                "snapshot-id": head.snapshot_id if head else None,
+                "watermark": context.watermark,
+                "late": context.late,
+            }
+            return (
+                SetProperties(
+                    {property_of(_path(metadata, context), site.branch): json.dumps(body)}
+                ),
+            )
+
+        commit(site.backend, site.load(), [MetadataChange(change)])
+
+    return mark
+
+
+def _path(metadata: TableMetadata, context: PartitionContext) -> str:
+    return path_of(context.partition, fields_of(metadata, context.partition.spec_id))
