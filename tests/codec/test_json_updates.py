@@ -5,12 +5,7 @@ from typing import Any
 
 import pytest
 
-from frazil.codec.json_updates import (
-    requirement_from_json,
-    requirement_to_json,
-    update_from_json,
-    update_to_json,
-)
+from frazil.codec.json_updates import requirement_to_json, update_to_json
 from frazil.errors import CorruptData, Unsupported
 from frazil.spec import updates as u
 from frazil.spec.partitioning import PartitionField, PartitionSpec
@@ -19,6 +14,7 @@ from frazil.spec.snapshot import Snapshot, SnapshotRef
 from frazil.spec.sorting import SortField, SortOrder
 from frazil.spec.transforms import BucketTransform
 from frazil.spec.types import LongType, NestedField
+from tests.builders.json_updates import requirement_from_json, update_from_json
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), True), schema_id=3)
 UPDATES: list[u.Update] = [

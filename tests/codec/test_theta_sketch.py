@@ -11,14 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.codec.theta_sketch import (
-    NOMINAL,
-    ThetaSketch,
-    decode_sketch,
-    hash_lengths,
-    merge_sketches,
-)
+from frazil.codec.theta_sketch import NOMINAL, ThetaSketch, hash_lengths
 from frazil.errors import CorruptData
+from tests.codec.sketches import decode_sketch, merge_sketches
 
 
 def hashes(values: Sequence[bytes]) -> np.ndarray:

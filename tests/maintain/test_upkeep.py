@@ -15,7 +15,7 @@ import frazil
 from frazil.errors import CommitStateUnknownException, InvalidInput, StorageError
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
 from frazil.maintain.stream_upkeep import lease as leases
-from frazil.maintain.stream_upkeep.lease import LEASE, LeaseHeld, is_held, lease
+from frazil.maintain.stream_upkeep.lease import LEASE, LeaseHeld, _held, lease
 from frazil.maintain.stream_upkeep.stream_tasks import upkeep
 from frazil.maintain.stream_upkeep.triggers import Counted, TaskOptions, upkeep_options
 from frazil.maintain.stream_upkeep.upkeep import Upkeep
@@ -171,7 +171,7 @@ def test_a_task_runs_after_its_number_of_commits_and_then_counts_anew(table):
         ("rewrite", 4),
     ]
     assert sorted(table.to_arrow()["id"].to_pylist()) == list(range(7))
-    assert not is_held(table.metadata) and "at" in json.loads(
+    assert _held(table.metadata) is None and "at" in json.loads(
         table.metadata.properties[f"{MAINTENANCE.prefix}rewrite"]
     )
 
@@ -266,7 +266,7 @@ def test_a_lease_whose_commit_is_not_known_to_have_failed_is_given_back(table, m
 
     def without_an_answer(maintained, build):
         commit(maintained, build)
-        states.append(is_held(table.refresh().metadata))
+        states.append(_held(table.refresh().metadata) is not None)
         if len(states) == 1:
             raise CommitStateUnknownException("the answer is lost")
 
@@ -289,7 +289,7 @@ def test_a_task_that_fails_is_told_and_the_stream_goes_on(table, caplog):
             assert running.after_commit(maintained(table)) is None
     assert len(told) == 1 and "disk on fire" in str(told[0]) and "the stream goes on" in caplog.text
     table.refresh()
-    assert not is_held(table.metadata)
+    assert _held(table.metadata) is None
 
 
 def test_one_task_at_a_time_works_on_a_table(table):
@@ -319,12 +319,12 @@ def test_a_lease_ends_with_its_owner_or_its_time(table, how):
     with table.transaction() as tx:
         tx.set_properties(**{LEASE: json.dumps(mark) if how != "no lease at all" else "{}"})
     table.refresh()
-    assert not is_held(table.metadata)
+    assert _held(table.metadata) is None
     with lease(maintained(table), "rewrite", 60):
         table.refresh()
-        assert is_held(table.metadata)
+        assert _held(table.metadata) is not None
     table.refresh()
-    assert not is_held(table.metadata)
+    assert _held(table.metadata) is None
 
 
 def test_a_lease_of_another_machine_counts_until_its_time(table):
@@ -338,4 +338,4 @@ def test_a_lease_of_another_machine_counts_until_its_time(table):
     }
     table.transaction().set_properties(**{LEASE: json.dumps(mark)}).commit_transaction()
     table.refresh()
-    assert is_held(table.metadata)
+    assert _held(table.metadata) is not None

@@ -24,7 +24,7 @@ from frazil.spec.properties import METADATA_CODEC, METADATA_PREVIOUS_VERSIONS
 from frazil.spec.snapshot import MetadataLogEntry
 from frazil.spec.view import COMPRESSION, ViewMetadata
 from frazil.storage import Storage, is_inside, read_whole, settled
-from frazil.storage.locations import local_path_of, metadata_location, parent, scheme_of
+from frazil.storage.locations import local_path_of, metadata_location, scheme_of
 
 logger = logging.getLogger("frazil.catalog")
 _NUMBER = re.compile(r"(\d{1,9})-")
@@ -154,11 +154,6 @@ def discard(storage: Storage, location: str) -> None:
 
 def in_log(metadata: TableMetadata, location: str) -> bool:
     return any(e.metadata_file == location for e in metadata.metadata_log)
-
-
-def root_of(metadata_file: str) -> str:
-    """Return the directory of a path table, given one of its metadata files."""
-    return parent(parent(metadata_file))
 
 
 _MOST_TABLES, _MOST_BYTES = 8, 32 << 20

@@ -9,16 +9,13 @@ here and by every other reader of the format.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from frazil.codec.guard import reading
 from frazil.codec.sorted_numbers import distinct
-from frazil.errors import CorruptData
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 
@@ -85,36 +82,6 @@ class ThetaSketch:
 def _preamble(longs: int, flags: int) -> bytes:
     seed = 0 if flags & _EMPTY else _SEED_HASH
     return _PREAMBLE.pack(longs, _SERIAL_VERSION, _COMPACT_FAMILY, 0, 0, flags, seed)
-
-
-def merge_sketches(sketches: Iterable[ThetaSketch]) -> ThetaSketch:
-    """Merge the sketches of parts."""
-    return reduce(ThetaSketch.merged, sketches, ThetaSketch())
-
-
-def decode_sketch(data: bytes, file: str = "") -> ThetaSketch:
-    """Decode a compact sketch. Raises CorruptData for one that is damaged, or of another form or
-    seed.
-    """
-    with reading("theta sketch", file):
-        longs, version, family, _, _, flags, seed = _PREAMBLE.unpack_from(data)
-        longs &= 0x3F
-        if (version, family) != (_SERIAL_VERSION, _COMPACT_FAMILY) or longs not in (1, 2, 3):
-            raise CorruptData(
-                f"A theta sketch of serial version {version}, family {family} is not known."
-            )
-        if flags & _EMPTY:
-            return ThetaSketch()
-        if seed != _SEED_HASH:
-            raise CorruptData(f"A theta sketch has another seed than {SEED}.")
-        count = 1 if longs == 1 else int.from_bytes(data[8:12], "little")
-        theta = int.from_bytes(data[16:24], "little") if longs == 3 else _ALL
-        if len(data) < 8 * (longs + count):
-            raise CorruptData(f"A theta sketch claims {count} hashes in {len(data)} bytes.")
-        hashes = distinct(np.frombuffer(data, "<u8", count, 8 * longs).astype(np.uint64))
-        if len(hashes) != count or not 0 < theta <= _ALL or (count and int(hashes[-1]) >= theta):
-            raise CorruptData("The hashes of a theta sketch are not below its theta, each once.")
-        return ThetaSketch(hashes, theta)
 
 
 # --- hashes (MurmurHash3, x64, 128 bits, of which the sketch takes the first 63)

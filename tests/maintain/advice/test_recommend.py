@@ -32,7 +32,7 @@ from frazil.maintain.advice.finding import (
 )
 from frazil.maintain.compact.options import CompactionOptions
 from frazil.maintain.procedure import ProcedureResult
-from frazil.maintain.stream_upkeep.lease import LEASE, LEASE_SECONDS, LeaseHeld, is_held, lease
+from frazil.maintain.stream_upkeep.lease import LEASE, LEASE_SECONDS, LeaseHeld, _held, lease
 from frazil.spec.snapshot import SnapshotRef
 from frazil.spec.updates import SetSnapshotRef
 from frazil.table import Table
@@ -621,7 +621,9 @@ def test_auto_holds_the_lease_of_the_table_and_gives_it_back(home: Catalog) -> N
     assert set(outcomes(waiting)) == {"waits"} and "rewrite by process" in str(
         waiting.steps[0].error
     )
-    assert "done" in outcomes(t.refresh().maintenance.auto()) and not is_held(t.refresh().metadata)
+    assert (
+        "done" in outcomes(t.refresh().maintenance.auto()) and _held(t.refresh().metadata) is None
+    )
 
 
 def test_auto_holds_the_lease_as_long_as_its_budget_may_take(

@@ -29,10 +29,10 @@ from frazil.ops.operation import TableOperation
 from frazil.stream.partitions.fields import Partition
 from frazil.stream.partitions.policies import merge
 from frazil.stream.partitions.policies.context import TableSite
-from frazil.stream.sink.split import ArrowSplit
 from frazil.table.catalog import Catalog
 from frazil.table.table import Table
 from tests.forked import started
+from tests.stream.sink.arrow_split import ArrowSplit
 from tests.stream.sink.streams import held, known_files, rows_of, sink_of
 from tests.stream.sink.test_many_tables import catalog_at, sink_on
 

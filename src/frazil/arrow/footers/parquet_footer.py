@@ -224,13 +224,6 @@ def _crs(crs: str) -> bytes:
     return b"" if crs == "OGC:CRS84" else b"\x18" + varint(len(crs.encode())) + crs.encode()
 
 
-def needs_field_ids(schema: Schema) -> bool:
-    """Tell whether Spark's writer leaves out ids of this schema: it gives ids to the fields of
-    structs only.
-    """
-    return any(isinstance(f.field_type, ListType | MapType) for f in schema.by_id.values())
-
-
 def _numbered_group(group: ParquetNode, fields: tuple[NestedField, ...]) -> ParquetNode:
     by_name = {f.name: f for f in fields}
     return replace(

@@ -4,15 +4,13 @@ ranges have decided some parts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from frazil.expr.bind import conjunction, disjunction, negation
 from frazil.expr.bound import FALSE, NULL, TRUE, Bound, BoundAnd, BoundNot, BoundOr
 from frazil.expr.pruning.prune import FALSE as FALSE_BIT
 from frazil.expr.pruning.prune import NULL as NULL_BIT
 from frazil.expr.pruning.prune import TRUE as TRUE_BIT
-from frazil.expr.pruning.prune import outcomes
-from frazil.expr.pruning.ranges import Range
 
 _DECIDED = {TRUE_BIT: TRUE, FALSE_BIT: FALSE, NULL_BIT: NULL}
 
@@ -31,10 +29,3 @@ def residual(bound: Bound, outcomes_of: Callable[[Bound], int]) -> Bound:
         case BoundNot(child=child):
             return negation(residual(child, outcomes_of))
     return bound
-
-
-def residual_of_file(
-    bound: Bound, ranges: Callable[[int], Sequence[Range]], row: int = 0, rows: int = 1
-) -> Bound:
-    """Compute the residual for one file (a row of the ranges)."""
-    return residual(bound, lambda part: int(outcomes(part, ranges, rows)[row]))

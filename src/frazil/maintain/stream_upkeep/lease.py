@@ -118,11 +118,6 @@ def lease(table: MaintainedTable, task: str, seconds: float) -> Iterator[Callabl
             )
 
 
-def is_held(metadata: TableMetadata) -> bool:
-    """Tell whether there is a lease on the table now that has not ended."""
-    return _held(metadata) is not None
-
-
 def _commit(table: MaintainedTable, build: Callable[[TableMetadata], Sequence[Update]]) -> None:
     with table.begin(table.newest()) as operation:
         operation.stage(MetadataChange(build))
