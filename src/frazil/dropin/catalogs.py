@@ -5,19 +5,22 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from frazil.catalog.configuration import DEFAULT_CATALOG, SPARK_PREFIX, configured_names
+from frazil.errors import Unsupported
 from frazil.ops.session import Session
 from frazil.spark.catalog.catalog import ServedCatalog
+from frazil.spark.catalog.session import ServedSessionCatalog
 from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, class_is_loaded, jvm_of
 from frazil.spark.host.jvm_catalog import (
     SESSION_CATALOG,
     catalog_types,
+    own_session_catalog,
     put_catalog,
     remove_catalog,
     settings_mark,
@@ -27,6 +30,8 @@ from frazil.sql.served import Served
 from frazil.table.catalog import Catalog
 from frazil.table.load import configured_catalog, loaded_catalogs
 
+_SESSION_CLASS = "org.apache.iceberg.spark.SparkSessionCatalog"
+_SPARKS_OWN = "builtin"  # the default of the setting
 _LOG = logging.getLogger(__name__)
 _REGISTERED: weakref.WeakKeyDictionary[Any, _Registered] = weakref.WeakKeyDictionary()
 
@@ -83,6 +88,10 @@ def forget_plans(spark: Session) -> None:
 def put_served(spark: Session, served: Served) -> None:
     """Make a catalog known to a session by its name."""
     types = catalog_types(spark)
+    if served.name == SESSION_CATALOG:
+        own = own_session_catalog(spark)
+        put_catalog(spark, served.name, ServedSessionCatalog(types, spark, served, own))
+        return
     prefix = served.prefix
     put_catalog(
         spark, served.name, ServedCatalog(types.within(prefix) if prefix else types, spark, served)
@@ -114,14 +123,19 @@ def _register(spark: Session, registered: _Registered) -> None:
 
 
 def _tell_of_spark_catalog(spark: Session, registered: _Registered) -> None:
-    """Warn once of a session whose own catalog is set to a class of Iceberg's that is not there:
-    Frazil does not take its place, and Spark fails where it looks for the class."""
+    """Warn once of a session whose own catalog is set to a class that is not there, and is not the
+    one in whose place Frazil serves it: Spark fails where it looks for the class."""
     jvm_class = session_catalogs(spark).get(SPARK_PREFIX + SESSION_CATALOG)
-    if jvm_class and not registered.warned and not class_is_loaded(spark, jvm_class):
+    if (
+        jvm_class
+        and jvm_class not in (_SESSION_CLASS, _SPARKS_OWN)
+        and not registered.warned
+        and not class_is_loaded(spark, jvm_class)
+    ):
         registered.warned = True
         _LOG.warning(
-            "%s%s=%s is not served: Frazil does not take the place of Spark's own catalog. Give the catalog another name, as in"
-            " spark.sql.catalog.lake.type=…, and unset this setting.",
+            "%s%s=%s is not served. Use org.apache.iceberg.spark.SparkSessionCatalog, which keeps Spark's own tables, or give the"
+            " catalog another name, as in spark.sql.catalog.lake.type=….",
             SPARK_PREFIX,
             SESSION_CATALOG,
             jvm_class,
@@ -130,6 +144,18 @@ def _tell_of_spark_catalog(spark: Session, registered: _Registered) -> None:
 
 def _same(catalog: Catalog) -> Catalog:
     return catalog
+
+
+def _beside_sparks_own(settings: Mapping[str, str]) -> Catalog:
+    """Load the catalog whose tables stand beside Spark's own. Raises Unsupported for the settings
+    that make Iceberg tables of other formats: since Spark 4.0 it makes those itself."""
+    for key in ("parquet-enabled", "avro-enabled", "orc-enabled"):
+        name = f"{SPARK_PREFIX}{SESSION_CATALOG}.{key}"
+        if settings.get(name, "false").lower() == "true":
+            raise Unsupported(
+                f"{name}=true is not supported.", hint="CREATE TABLE … USING iceberg.", option=name
+            )
+    return configured_catalog(SESSION_CATALOG, settings)
 
 
 def _wanted(spark: Session) -> dict[str, tuple[Any, Callable[[], Catalog]]]:
@@ -148,10 +174,13 @@ def _wanted(spark: Session) -> dict[str, tuple[Any, Callable[[], Catalog]]]:
                 tuple(sorted(of_name.items())),
                 partial(configured_catalog, name, settings),
             )
+    of_session = wanted.pop(SESSION_CATALOG, None)
+    if of_session and settings.get(SPARK_PREFIX + SESSION_CATALOG) == _SESSION_CLASS:
+        wanted[SESSION_CATALOG] = (of_session[0], partial(_beside_sparks_own, settings))
     return {
         name: source
         for name, source in wanted.items()
-        if name not in (SESSION_CATALOG, DEFAULT_CATALOG)
+        if name != DEFAULT_CATALOG
         and not (
             (jvm_class := settings.get(SPARK_PREFIX + name)) and class_is_loaded(spark, jvm_class)
         )

@@ -14,6 +14,7 @@ from functools import partial
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, home
 from frazil.catalog.names import IN_SQL, identifier_parts, without_blanks
 from frazil.dropin.catalogs import put_served, registered_in
+from frazil.dropin.names import in_session_catalog
 from frazil.errors import FrazilError, InvalidInput
 from frazil.ops.session import Session
 from frazil.spark.door.session_catalogs import session_catalogs
@@ -93,7 +94,8 @@ def _wanted(spark: Session, text: str) -> set[str]:
         except InvalidInput:
             continue
         if first == DEFAULT_CATALOG and len(rest) > 1:
-            wanted.add(first)
+            if in_session_catalog(spark, (first, *rest)) is None:  # `default.t.files` of its table
+                wanted.add(first)
         elif is_sparks and first not in seen and first not in (DEFAULT_CATALOG, SESSION_CATALOG):
             seen.add(first)
             if (

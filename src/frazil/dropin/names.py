@@ -9,13 +9,27 @@ from frazil.catalog import load_backend
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, home
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.dropin.catalogs import register, served_catalogs
-from frazil.errors import FrazilError, InvalidInput, NoSuchTableError, NotFound
+from frazil.errors import (
+    FrazilError,
+    InvalidInput,
+    NoSuchTableError,
+    NotFound,
+    TableAlreadyExistsError,
+)
+from frazil.ops.named import find_in
 from frazil.ops.session import Session
 from frazil.spark.door.read_target import locate, read_request
 from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.jvm import class_is_loaded
-from frazil.spark.host.jvm_catalog import current_catalog
+from frazil.spark.host.jvm_catalog import (
+    SESSION_CATALOG,
+    current_catalog,
+    current_namespace,
+    has_database,
+)
+from frazil.spark.host.jvm_views import is_temporary_view
 from frazil.spark.host.quiet import quietly
+from frazil.table.catalog import Catalog
 
 _PREFIX = "spark.sql.catalog."
 _NO_PLACE = ("SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "UNSUPPORTED_FEATURE.TABLE_OPERATION")
@@ -39,10 +53,12 @@ def is_catalog(spark: Session, name: str, default: bool = True) -> bool:
     `default`: whether the name of the default catalog counts without being configured.
     """
     register(spark)
+    if name == SESSION_CATALOG:  # which has tables of Spark's too: `in_session_catalog`
+        return False
     if name in served_catalogs(spark):
         return True
     settings = session_catalogs(spark)
-    if name == "spark_catalog" or name not in {
+    if name not in {
         *configured_names(settings),
         *([DEFAULT_CATALOG] if default else []),
     }:
@@ -62,17 +78,70 @@ def is_served(spark: Session, name: str) -> bool:
         first, *rest = identifier_parts(name)
     except InvalidInput:
         return False
-    return bool(rest) and first in served or current_catalog(spark) in served
+    if rest and first in served or current_catalog(spark) in served.keys() - {SESSION_CATALOG}:
+        return True
+    return in_session_catalog(spark, (first, *rest)) is not None
+
+
+def in_session_catalog(
+    spark: Session, parts: Sequence[str], *, new: bool = False
+) -> tuple[Catalog, tuple[str, ...]] | None:
+    """Return the catalog that Frazil serves in the place of Spark's own one (SparkSessionCatalog),
+    and the name there of one of its tables; None for all other names. `new`: also of a table that
+    could be created in a database of Spark's; raises TableAlreadyExistsError where the name is one
+    of Spark's own tables."""
+    served = served_catalogs(spark).get(SESSION_CATALOG)
+    if served is None:
+        return None
+    if len(parts) > 1 and parts[0] == SESSION_CATALOG:
+        place = tuple(parts[1:])
+    elif current_catalog(spark) != SESSION_CATALOG or (
+        len(parts) > 1 and is_catalog(spark, parts[0], default=False)
+    ):
+        return None
+    else:
+        place = tuple(parts)
+    if len(place) == 1:
+        if place == tuple(parts) and is_temporary_view(spark, place[0]):
+            return None
+        place = (*current_namespace(spark), *place)
+    try:
+        find_in(served.backend, place)
+    except NotFound:
+        if not new or len(place) != 2 or not has_database(spark, place[0]):
+            return None
+        if _spark_knows(spark, full_name(place)):
+            text = f"{full_name(place)} is a table of Spark's own, not of Iceberg."
+            raise TableAlreadyExistsError(text, table=full_name(place)) from None
+    return served.catalog, place
+
+
+def whole_name(spark: Session, name: str) -> str:
+    """Return the name of a table with its catalog where that is Spark's own and Frazil serves it;
+    any other name, and what is no name, as it is.
+    """
+    try:
+        place = None if "/" in name else in_session_catalog(spark, identifier_parts(name))
+    except InvalidInput:
+        return name
+    return name if place is None else full_name((SESSION_CATALOG, *place[1]))
 
 
 def is_ours(spark: Session, name: str) -> bool:
     """Return whether reads and writes of a name go to Frazil: a location, a name in a catalog of
     Frazil's, or a name that Spark does not know and Frazil's default catalog does."""
-    if "/" in name or catalog_of(spark, name) is not None:
+    if "/" in name or catalog_of(spark, name) is not None or _is_in_session_catalog(spark, name):
         return True
     if not _has_namespace(name) or _spark_knows(spark, name) or not default_is_there(spark):
         return False
     return exists(spark, name)
+
+
+def _is_in_session_catalog(spark: Session, name: str) -> bool:
+    try:
+        return in_session_catalog(spark, identifier_parts(name)) is not None
+    except InvalidInput:
+        return False
 
 
 def _has_namespace(name: str) -> bool:

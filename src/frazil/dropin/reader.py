@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from frazil.dropin.catalogs import register
-from frazil.dropin.names import is_ours, is_served
+from frazil.dropin.names import is_ours, is_served, whole_name
 from frazil.errors import InvalidInput
 from frazil.ops.session import Session
 from frazil.spark.door import iceberg_read
@@ -63,12 +63,16 @@ class IcebergReader:
                 hint="Load each and use union().",
             )
         every = {**self._options, **options}
-        return iceberg_read.load(self._spark, every if path is None else {**every, "path": path})
+        if (name := path or every.get("path")) is not None:
+            every["path"] = whole_name(self._spark, str(name))
+        return iceberg_read.load(self._spark, every)
 
     def table(self, tableName: str) -> Any:
         """Read a table by name, with the options given."""
         if self._options and is_ours(self._spark, tableName):
-            return iceberg_read.load(self._spark, {**self._options, "path": tableName})
+            return iceberg_read.load(
+                self._spark, {**self._options, "path": whole_name(self._spark, tableName)}
+            )
         return read_table(self._spark_reader.table, self._spark, tableName)
 
     def __getattr__(self, name: str) -> Any:

@@ -16,6 +16,7 @@ from frazil.errors import InvalidInput
 from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
+from frazil.spark.host.jvm_catalog import SESSION_CATALOG
 from frazil.spark.host.jvm_parser import parse_by
 from frazil.spark.host.jvm_relations import HAS_VIEWS
 from frazil.spark.host.quiet import quietly
@@ -62,9 +63,12 @@ def _on_connect(
 
 def _of_view(spark: Session, text: str, args: Any, named: Mapping[str, Any]) -> Any:
     """Run a statement about a view of Frazil's where Spark asks no catalog for views (4.1); None:
-    it is none.
+    it is none. The views of `spark_catalog` are Spark's own.
     """
-    return None if HAS_VIEWS or args or named else view_statements.run(spark, text, register(spark))
+    if HAS_VIEWS or args or named:
+        return None
+    catalogs = {n: served for n, served in register(spark).items() if n != SESSION_CATALOG}
+    return view_statements.run(spark, text, catalogs)
 
 
 def sql(sqlQuery: str, spark: Session | None = None, args: Any = None, **named: Any) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.names import full_name
 from frazil.dropin.catalogs import served_catalogs
-from frazil.dropin.names import default_is_there, is_ours
+from frazil.dropin.names import default_is_there, in_session_catalog, is_ours
 from frazil.dropin.tables import open_table
 from frazil.ops.named import find_in
 from frazil.ops.session import Session
@@ -72,9 +72,12 @@ class SessionNames:
         is within none.
         """
         served = served_catalogs(self.spark)
-        if len(name) > 1 and name[0] in served:
+        if (of_session := in_session_catalog(self.spark, name)) is not None:
+            return of_session
+        if len(name) > 1 and name[0] in served.keys() - {SESSION_CATALOG}:
             return served[name[0]].catalog, name[1:]
-        if self._is_of_others(name) or (current := served.get(current_catalog(self.spark))) is None:
+        current = served.get(current_catalog(self.spark))
+        if self._is_of_others(name) or current is None or current.name == SESSION_CATALOG:
             return None
         if len(name) == 1:
             return (

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from frazil.dropin.names import is_ours
+from frazil.dropin.names import is_ours, whole_name
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.session import Session
 from frazil.spark.door import stream_read
@@ -76,6 +76,8 @@ class IcebergStreamReader:
         return getattr(self._own, name)
 
     def _ours(self, options: dict[str, Any]) -> Any:
+        if (name := options.get("path")) is not None:
+            options = {**options, "path": whole_name(self._spark, str(name))}
         without_options = type(self._own)(
             self._spark
         )  # options may hold secrets, and Spark would show them in plans

@@ -10,7 +10,7 @@ from frazil.catalog import Committed, create_at
 from frazil.catalog.configuration import store_properties
 from frazil.catalog.names import identifier_parts
 from frazil.dropin.catalogs import served_catalogs
-from frazil.dropin.names import catalog_of
+from frazil.dropin.names import catalog_of, in_session_catalog
 from frazil.errors import InvalidInput, TableAlreadyExistsError, Unsupported
 from frazil.ops.named import find_in, find_table
 from frazil.ops.session import Session
@@ -85,7 +85,9 @@ def _of_session(
     it begins with none.
     """
     if (catalog := catalog_of(spark, name)) is None:
-        return None
+        if properties or "/" in name:
+            return None
+        return in_session_catalog(spark, identifier_parts(name), new=True)
     if (served := served_catalogs(spark).get(catalog)) is not None and not properties:
         return served.catalog, identifier_parts(name)[1:]
     prefix = f"spark.sql.catalog.{catalog}."

@@ -66,7 +66,9 @@ class SessionStatements:
         if REPLACES.search(text) and replaces_partitions(self.spark):
             plan = with_partitions_replaced(self.spark, plan, self.names.is_ours)
         if inserts_what_it_reads(self.spark, text):
-            plan = with_targets_of_their_own(self.spark, plan, self.names.is_ours)
+            plan = with_targets_of_their_own(
+                self.spark, plan, self.names.is_ours, self.names.spelled
+            )
         if named_in(text) and shows_hidden(self.spark, plan, self.names.spelled):
             plan = without_hidden(self.spark, text, plan, self._schema_of)
         if names_columns_in_full(text, self.names.catalogs()):

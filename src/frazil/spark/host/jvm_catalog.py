@@ -72,6 +72,16 @@ def catalogs_of(spark: Session) -> Any:
     return field.get(manager)
 
 
+def own_session_catalog(spark: Session) -> Any:
+    """Return the catalog `spark_catalog` that Spark makes itself, whatever the session's settings
+    put in its place. Raises one of NOT_AS_KNOWN, or Py4JJavaError.
+    """
+    manager = spark._jsparkSession.sessionState().catalogManager()
+    field = manager.getClass().getDeclaredField("defaultSessionCatalog")
+    field.setAccessible(True)
+    return field.get(manager)
+
+
 def put_catalog(spark: Session, name: str, catalog: Any) -> None:
     """Make an object of this process the session's catalog of a name. Raises one of NOT_AS_KNOWN
     where the CatalogManager has changed.
@@ -152,11 +162,14 @@ def with_partitions_replaced(
 
 
 def with_targets_of_their_own(
-    spark: Session, plan: Any, is_ours: Callable[[tuple[str, ...]], bool]
+    spark: Session,
+    plan: Any,
+    is_ours: Callable[[tuple[str, ...]], bool],
+    name_of: Callable[[tuple[str, ...]], Sequence[str]],
 ) -> Any:
     """Return a statement's parsed plan in which an INSERT names the main branch of its table. Spark
     4.1 and 4.2 take the table that is read in the same statement for the one to write to, unless it
-    has another name."""
+    has another name. `name_of`: the full name that parts mean."""
 
     def inserting(node: Any) -> Any:
         if (
@@ -173,7 +186,7 @@ def with_targets_of_their_own(
             for n in range(node.productArity())
         }
         fields["table"] = table.copy(
-            scala_seq(spark, (*parts, "branch_main")), table.options(), table.isStreaming()
+            scala_seq(spark, (*name_of(parts), "branch_main")), table.options(), table.isStreaming()
         )
         return node.copy(*fields.values())
 
@@ -351,6 +364,29 @@ class CatalogTypes:
     def identifiers(self, names: Sequence[Sequence[str]]) -> Any:
         """Make a Java array of identifiers."""
         return self.array(self._identifier, [self.identifier(parts) for parts in names])
+
+    def not_among(
+        self, names: Sequence[tuple[str, ...]], identifiers: Any
+    ) -> list[tuple[str, ...]]:
+        """Return the names of tables that a Java array of identifiers does not hold."""
+        objects = self._longer(self._object, identifiers)  # py4j finds methods by the exact type
+        contains = getattr(self.jvm.view, "org.apache.commons.lang3.ArrayUtils").contains
+        return [parts for parts in names if not contains(objects, self.identifier(parts))]
+
+    def with_more_tables(self, identifiers: Any, names: Sequence[tuple[str, ...]]) -> Any:
+        """Make a Java array of identifiers longer by those of further tables."""
+        return self._longer(self._identifier, identifiers, self.identifiers(names))
+
+    def with_more_summaries(self, summaries: Any, others: Any) -> Any:
+        """Make a Java array of the summaries in two."""
+        return self._longer(getattr(self.jvm.view, CATALOG + "TableSummary"), summaries, others)
+
+    def _longer(self, kind: Any, *arrays: Any) -> Any:
+        joined, place = self._gateway.new_array(kind, sum(map(len, arrays))), 0
+        for array in arrays:
+            self.jvm.view.java.lang.System.arraycopy(array, 0, joined, place, len(array))
+            place += len(array)
+        return joined
 
     # --- columns, transforms, capabilities
 
@@ -655,6 +691,11 @@ class CatalogTypes:
             else s._parse_datatype_json_string(schema.json())
         )
         return struct, self.texts(transforms), self.pairs(properties)
+
+    def provider(self, *arguments: Any) -> str:
+        """Return the provider among the arguments of `createTable`, empty where there is none."""
+        properties = arguments[0].properties() if len(arguments) == 1 else arguments[2]
+        return str(properties.get("provider") or "")
 
     def transforms_of(self, *arguments: Any) -> Any:
         """Return the transforms among the arguments of `createTable`."""

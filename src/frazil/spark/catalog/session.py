@@ -1,0 +1,218 @@
+"""Stand in the place of Spark's own catalog, as Java's SparkSessionCatalog does: the tables of a
+catalog of Frazil's beside the session's own tables.
+
+Namespaces, functions and all tables that are not Iceberg's are the own catalog's, whose answers are
+passed on as they are. Spark takes a `CatalogExtension` for its own catalog, so that its tables keep
+the commands that they have without it (CREATE TABLE … AS SELECT, partitions, views, statistics).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import Any
+
+from frazil.catalog.names import full_name
+from frazil.errors import (
+    FrazilError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    Unsupported,
+)
+from frazil.ops.session import Session
+from frazil.spark.catalog.catalog import ServedCatalog
+from frazil.spark.catalog.functions import SYSTEM
+from frazil.spark.catalog.protocol import Calls, Parts
+from frazil.spark.host import jvm_relations
+from frazil.spark.host.jvm import implementing
+from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
+
+_INTERFACES = ("CatalogExtension", "StagingTableCatalog", "ProcedureCatalog")
+_ICEBERG = "iceberg"
+
+
+class ServedSessionCatalog(ServedCatalog):
+    """Answer for `spark_catalog`. `own`: the catalog that Spark made itself."""
+
+    Java = implementing(*(CATALOG + name for name in _INTERFACES))
+
+    def __init__(self, types: CatalogTypes, spark: Session, calls: Calls, own: Any):
+        super().__init__(types, spark, calls)
+        self._own = own
+
+    def setDelegateCatalog(self, own: Any) -> None:
+        """Do nothing: the catalog was given its delegate when it was made."""
+
+    def defaultNamespace(self) -> Any:
+        return self._own.defaultNamespace()
+
+    def capabilities(self) -> Any:
+        return self._own.capabilities()
+
+    # --- tables: Iceberg's first, else the session's own
+
+    def listTables(self, namespace: Any) -> Any:
+        own = self._own.listTables(namespace)
+        return self.types.with_more_tables(own, self._listed(namespace, own))
+
+    def listTableSummaries(self, namespace: Any) -> Any:
+        own = self._own.listTableSummaries(namespace)
+        names = self._listed(namespace, self._own.listTables(namespace))
+        return self.types.with_more_summaries(own, jvm_relations.summaries(self.types, names))
+
+    def _listed(self, namespace: Any, own: Any) -> list[Parts]:
+        """Return the tables in a namespace that the own catalog does not list: a Hive Metastore
+        that both share has Iceberg's tables, too.
+        """
+        tables = self._tables(tuple(namespace))
+        return self.types.not_among(list(tables), own)
+
+    def _tables(self, namespace: Parts) -> Iterable[Parts]:
+        try:
+            return self.calls.list_tables(namespace)
+        except NoSuchNamespaceError:
+            return ()
+
+    def tableExists(self, identifier: Any) -> bool:
+        return self._is_ours(identifier) or bool(self._own.tableExists(identifier))
+
+    def loadTable(self, identifier: Any, *how: Any) -> Any:
+        try:
+            return self._load(self.types.names(identifier), *how)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return self._own.loadTable(identifier, *how)
+
+    def loadChangelog(self, identifier: Any, context: Any, options: Any) -> Any:
+        if self._is_ours(identifier):
+            return super().loadChangelog(identifier, context, options)
+        return self._own.loadChangelog(identifier, context, options)
+
+    def invalidateTable(self, identifier: Any) -> None:
+        self._own.invalidateTable(identifier)
+
+    def createTable(self, identifier: Any, *definition: Any) -> Any:
+        if not self._is_iceberg(definition):
+            return self._own.createTable(identifier, *definition)
+        self._make_room(identifier)
+        return super().createTable(identifier, *definition)
+
+    def createTableLike(self, identifier: Any, info: Any, source: Any) -> Any:
+        provider = self.types.provider(info) or str(source.properties().get("provider") or "")
+        if provider.lower() != _ICEBERG:
+            return self._own.createTableLike(identifier, info, source)
+        self._make_room(identifier)
+        return super().createTable(identifier, info)
+
+    def alterTable(self, identifier: Any, changes: Any) -> Any:
+        if self._is_ours(identifier):
+            return super().alterTable(identifier, changes)
+        return self._own.alterTable(identifier, changes)
+
+    def dropTable(self, identifier: Any) -> bool:
+        return self._drop(identifier, purge=False) or bool(self._own.dropTable(identifier))
+
+    def purgeTable(self, identifier: Any) -> bool:
+        return self._drop(identifier, purge=True) or bool(self._own.purgeTable(identifier))
+
+    def renameTable(self, identifier: Any, to: Any) -> None:
+        if self._is_ours(identifier):
+            super().renameTable(identifier, to)
+        else:
+            self._own.renameTable(identifier, to)
+
+    def _stage(
+        self, identifier: Any, arguments: tuple[Any, ...], *, replace: bool, create: bool
+    ) -> Any:
+        if not self._is_iceberg(arguments):
+            raise Unsupported(
+                "Frazil stages no tables of other sources than Iceberg.",
+                hint="CREATE TABLE without AS SELECT, then INSERT INTO.",
+                table=identifier.toString(),
+            )
+        self._make_room(identifier)
+        return super()._stage(identifier, arguments, replace=replace, create=create)
+
+    def _is_ours(self, identifier: Any) -> bool:
+        parts = self.types.names(identifier)
+        try:
+            self._find(parts)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return False
+        return True
+
+    def _is_iceberg(self, definition: tuple[Any, ...]) -> bool:
+        """Tell whether a table is defined as one of Iceberg's; Spark has set the provider where the
+        statement names none.
+        """
+        return self.types.provider(*definition).lower() == _ICEBERG
+
+    def _make_room(self, identifier: Any) -> None:
+        """Make the namespace of a new table in the catalog, which need not have those of Spark's.
+        A name that is taken by a table of Spark's own is refused."""
+        *namespace, _ = parts = self.types.names(identifier)
+        with self._spark_errors(identifier):
+            if not self._is_ours(identifier) and self._own.tableExists(identifier):
+                raise TableAlreadyExistsError(
+                    f"Table already exists: {full_name(parts)}", table=full_name(parts)
+                )
+        if self._own.namespaceExists(identifier.namespace()) and not self.calls.namespace_exists(
+            tuple(namespace)
+        ):
+            self.calls.create_namespace(tuple(namespace), {})
+
+    # --- namespaces: the session's own
+
+    def listNamespaces(self, *parent: Any) -> Any:
+        return self._own.listNamespaces(*parent)
+
+    def namespaceExists(self, namespace: Any) -> bool:
+        return bool(self._own.namespaceExists(namespace))
+
+    def loadNamespaceMetadata(self, namespace: Any) -> Any:
+        return self._own.loadNamespaceMetadata(namespace)
+
+    def createNamespace(self, namespace: Any, properties: Any) -> None:
+        self._own.createNamespace(namespace, properties)
+
+    def alterNamespace(self, namespace: Any, changes: Any) -> None:
+        self._own.alterNamespace(namespace, changes)
+
+    def dropNamespace(self, namespace: Any, cascade: bool) -> bool:
+        """Drop a database, which is not empty as long as it holds tables of Iceberg's."""
+        parts = tuple(namespace)
+        tables = list(self._tables(parts))
+        with self._spark_errors(namespace=namespace):
+            if tables and not cascade:
+                raise NamespaceNotEmptyError(f"Namespace is not empty: {full_name(parts)}")
+        for table in tables:
+            self.calls.drop_table(table, purge=False)
+        dropped = bool(self._own.dropNamespace(namespace, cascade))
+        with contextlib.suppress(FrazilError):  # a metastore that both share has dropped it
+            self.calls.drop_namespace(parts, cascade=False)
+        return dropped
+
+    # --- functions
+
+    def listFunctions(self, namespace: Any) -> Any:
+        if _is_system(namespace):
+            return super().listFunctions(namespace)
+        return self._own.listFunctions(namespace)
+
+    def loadFunction(self, identifier: Any) -> Any:
+        if _is_system(identifier.namespace()):
+            return super().loadFunction(identifier)
+        return self._own.loadFunction(identifier)
+
+    def functionExists(self, identifier: Any) -> bool:
+        if _is_system(identifier.namespace()):
+            return super().functionExists(identifier)
+        return bool(self._own.functionExists(identifier))
+
+
+def _is_system(namespace: Any) -> bool:
+    return [str(n).lower() for n in namespace] == [SYSTEM]
+
+
+__all__ = ["ServedSessionCatalog"]
