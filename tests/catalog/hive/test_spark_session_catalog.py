@@ -25,7 +25,7 @@ spark.sql("INSERT INTO ice SELECT id + 1 FROM plain")
 spark.sql("MERGE INTO ice USING plain ON ice.id = plain.id WHEN NOT MATCHED THEN INSERT *")
 assert sorted(spark.table("ice").collect()) == [(1,), (2,)], spark.table("ice").collect()
 assert sorted(row.tableName for row in spark.sql("SHOW TABLES").collect()) == ["ice", "plain"]
-spark.sql(f"CALL spark_catalog.system.migrate('{db}.plain', drop_backup => true)")
+spark.sql(f"CALL spark_catalog.system.migrate('{db}.plain')")
 assert spark.table("plain").collect() == [(1,)]
 assert spark.sql(f"SELECT count(*) FROM {db}.plain.snapshots").collect() == [(1,)]
 try:
@@ -34,7 +34,8 @@ try:
 except Exception as error:
     assert "ALREADY_EXISTS" in str(error), error
 spark.sql("DROP TABLE ice")
-assert [row.tableName for row in spark.sql("SHOW TABLES").collect()] == ["plain"]
+left = sorted(row.tableName for row in spark.sql("SHOW TABLES").collect())
+assert left == ["plain", "plain_backup_"], left
 spark.sql("USE default")
 spark.sql(f"DROP DATABASE {db} CASCADE")
 print("as expected")
