@@ -25,6 +25,7 @@ from frazil.errors import (
 )
 from frazil.ops.named import FoundTable, find_in
 from frazil.ops.session import Session
+from frazil.spark.catalog.changes import OPTIONS, changelog_of
 from frazil.spark.catalog.functions import function_names, function_of
 from frazil.spark.catalog.procedures import UnboundProcedure, procedure_names, procedure_of
 from frazil.spark.catalog.protocol import Calls, Parts, TableDefinition
@@ -88,7 +89,7 @@ class ServedCatalog(ServedViews):
         return self.types.option_keys(STATE_OPTIONS)
 
     def changelogStateOptionKeys(self) -> Any:
-        return self.types.option_keys()
+        return self.types.option_keys(OPTIONS)
 
     def listTables(self, namespace: Any) -> Any:
         parts = tuple(namespace)
@@ -162,9 +163,9 @@ class ServedCatalog(ServedViews):
         return find_in(self.calls.backend, parts, full_name((self.calls.name, *parts)))
 
     def loadChangelog(self, identifier: Any, context: Any, options: Any) -> Any:
-        raise Unsupported(
-            "CHANGES is not served.", hint="Read the table's name with .changes at its end."
-        )
+        with self._spark_errors(identifier):
+            table = self._find(self.types.names(identifier))
+            return changelog_of(self.types, self.spark, table, context, self.types.options(options))
 
     # --- TableCatalog: changes
 

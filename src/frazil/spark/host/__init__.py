@@ -8,6 +8,7 @@ __all__ = [
     "interruptible",
     "jvm",
     "jvm_catalog",
+    "jvm_changelog",
     "jvm_changes",
     "jvm_errors",
     "jvm_functions",

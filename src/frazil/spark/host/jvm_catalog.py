@@ -435,6 +435,11 @@ class CatalogTypes:
             name, self.array(getattr(self.jvm.view, CONNECTOR + "expressions.Expression"), terms)
         )
 
+    def references(self, columns: Sequence[str]) -> Any:
+        """Make an array of references to columns."""
+        kind = getattr(self.jvm.view, CONNECTOR + "expressions.NamedReference")
+        return self.array(kind, [self._expressions.column(name) for name in columns])
+
     def catalog_capabilities(self, names: Sequence[str]) -> Any:
         """Make the set of a catalog's capabilities."""
         kind = getattr(self.jvm.view, CATALOG + "TableCatalogCapability")
