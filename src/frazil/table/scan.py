@@ -26,6 +26,8 @@ from frazil.scan.explain.explanation import Explanation
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.name_mapping import parse_name_mapping
+from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.schema import Schema
 from frazil.spec.shown import listed, shortened
 from frazil.spec.snapshot import Snapshot
@@ -33,6 +35,7 @@ from frazil.storage import Storage
 from frazil.table import engines
 from frazil.table.frames.frames import in_duckdb, pandas_of, polars_of
 from frazil.table.frames.lazy_frames import scan_dataset
+from frazil.table.frames.plain_files import may_be_plain, plain_files
 from frazil.table.habits import OF_SCANS, no_such_method
 from frazil.table.shown.rows_text import first_rows
 
@@ -261,9 +264,28 @@ class DataScan:
         self, table_name: str, connection: DuckDBPyConnection | None = None
     ) -> DuckDBPyConnection:
         """Register the scan as a table of a DuckDB connection (None: a new one, in memory), and
-        return the connection. Each query over it reads the columns that it needs, when it runs.
-        Raises NotInstalledError."""
-        return in_duckdb(scan_dataset(self, self.projection().as_arrow()), table_name, connection)
+        return the connection. Each query over it reads the columns that it needs, when it runs, and
+        skips files by comparisons with values. Up to 200 local Parquet files that hold the rows as
+        they are (no deletes, no columns of other names or types) are read by DuckDB itself. Raises
+        NotInstalledError."""
+        rows = scan_dataset(self, self.projection().as_arrow())
+        return in_duckdb(rows, table_name, connection, self._plain_files())
+
+    def _plain_files(self) -> list[str] | None:
+        """Return the files that other libraries read as this scan would; None where they could not."""
+        reading = self._reading()
+        snapshot = reading.snapshot_and_schema()[0]
+        if (
+            snapshot is None
+            or not may_be_plain(snapshot)
+            or not isinstance(self.row_filter, AlwaysTrue)
+            or self.limit is not None
+        ):
+            return None
+        plan = self._planned(None, None, "UTC", logged=False)
+        names = NAME_MAPPING.text(self.source.metadata.properties)
+        mapping = parse_name_mapping(names) if names else None
+        return plain_files(plan.tasks(), self.projection(), self.source.storage, mapping)
 
     def count(self) -> int:
         """Count the rows: by the manifests where their statistics suffice, else by reading the

@@ -322,11 +322,15 @@ class Table(CommittingVerbs):
         return self.scan().to_pandas(**kwargs)
 
     def to_polars(self) -> pl.LazyFrame:
-        """Return a polars LazyFrame of the table's present state. Files are planned and read when
-        it is collected, with only the columns that it needs. `t.scan(…).to_polars()` reads a
-        DataFrame at once."""
+        """Return a polars LazyFrame of the table's present state, which reads the columns that it
+        needs when it is collected. Local Parquet files that hold the rows as they are (no deletes,
+        no columns of other names or types) are read by polars itself. `t.scan(…).to_polars()` reads
+        a DataFrame at once."""
         return lazy_polars(
-            self.scan(), self.schema().as_arrow(), lambda rows: self.scan(limit=rows)
+            self.scan(),
+            self.schema().as_arrow(),
+            lambda rows: self.scan(limit=rows),
+            self.scan()._plain_files(),
         )
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

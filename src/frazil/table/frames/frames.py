@@ -4,6 +4,8 @@ needed.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from frazil.errors import NotInstalledError
@@ -40,10 +42,14 @@ def polars_of(table: pa.Table) -> pl.DataFrame:
 
 
 def in_duckdb(
-    table: pa.Table | ds.Dataset, name: str, connection: DuckDBPyConnection | None = None
+    rows: pa.Table | ds.Dataset,
+    name: str,
+    connection: DuckDBPyConnection | None = None,
+    files: Sequence[str] | None = None,
 ) -> DuckDBPyConnection:
-    """Register an Arrow table or dataset by a name in a DuckDB connection (None: a new one, in
-    memory), and return the connection. Raises NotInstalledError."""
+    """Register an Arrow table or dataset by a name in a DuckDB connection (None: a new one, in memory), and return
+    the connection. `files`: Parquet files that hold its rows as they are, which DuckDB reads itself
+    where it may. Raises NotInstalledError."""
     try:
         import duckdb
     except ModuleNotFoundError as e:
@@ -51,5 +57,17 @@ def in_duckdb(
             "to_duckdb needs duckdb.", hint="pip install 'frazil[duckdb]'"
         ) from e
     connection = connection or duckdb.connect(database=":memory:")
-    connection.register(name, table)
+    connection.register(name, rows)
+    if files is not None:
+        paths = ", ".join("'{}'".format(path.replace("'", "''")) for path in files)
+        columns = ", ".join(map(_quoted, rows.schema.names))
+        with contextlib.suppress(duckdb.Error):  # the connection may forbid files
+            connection.execute(
+                f"CREATE OR REPLACE TEMPORARY VIEW {_quoted(name)} AS SELECT {columns} "
+                f"FROM read_parquet([{paths}], hive_partitioning = false)"
+            )
     return connection
+
+
+def _quoted(name: str) -> str:
+    return '"{}"'.format(name.replace('"', '""'))

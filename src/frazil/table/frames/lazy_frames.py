@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from frazil.errors import NotInstalledError
+from frazil.table.frames.plain_files import condition_of
 
 if TYPE_CHECKING:
     import datafusion
@@ -23,14 +24,20 @@ class Scanned(Protocol):
 
     def select(self, *field_names: str) -> Scanned: ...
 
+    def filter(self, expr: str) -> Scanned: ...
+
     def to_arrow_batch_reader(self) -> pa.RecordBatchReader: ...
 
 
 def lazy_polars(
-    scan: Scanned, schema: pa.Schema, limited: Callable[[int], Scanned]
+    scan: Scanned,
+    schema: pa.Schema,
+    limited: Callable[[int], Scanned],
+    files: Sequence[str] | None,
 ) -> pl.LazyFrame:
     """Convert a scan to a LazyFrame, which reads the columns that it needs when it is collected.
-    `limited`: returns the scan with a limit of rows. Raises NotInstalledError."""
+    `limited`: returns the scan with a limit of rows; `files`: Parquet files that hold its rows as
+    they are, which polars reads itself. Raises NotInstalledError."""
     try:
         import polars
         from polars.io.plugins import register_io_source
@@ -38,6 +45,13 @@ def lazy_polars(
         raise NotInstalledError(
             "to_polars needs polars.", hint="pip install 'frazil[polars]'"
         ) from e
+
+    types = dict(polars.from_arrow(schema.empty_table()).schema)
+    if files is not None:
+        frame = polars.scan_parquet(list(files), glob=False, hive_partitioning=False)
+        frame = frame.select(schema.names)
+        if dict(frame.collect_schema()) == types:
+            return frame
 
     def batches(
         names: list[str] | None, predicate: pl.Expr | None, rows: int | None, _: int | None
@@ -58,9 +72,7 @@ def lazy_polars(
             if rows_left is not None and (rows_left := rows_left - frame.height) <= 0:
                 return
 
-    return register_io_source(
-        batches, schema=dict(polars.from_arrow(schema.empty_table()).schema), is_pure=True
-    )
+    return register_io_source(batches, schema=types, is_pure=True)
 
 
 def narrowed(scan: Scanned, schema: pa.Schema, names: Sequence[str]) -> pa.RecordBatchReader:
@@ -117,7 +129,7 @@ def _scan_dataset() -> Callable[[Scanned, pa.Schema], ds.Dataset]:
                 or (text and (n in text or not (n.isascii() and n.isidentifier())))
             ]
             read_schema = pa.schema([self._schema.field(n) for n in needed or names[:1]])
-            batches = self._batches(needed)
+            batches = self._batches(needed, condition_of(text, self._schema))
             return ds.Scanner.from_batches(
                 batches,
                 schema=read_schema,
@@ -126,11 +138,12 @@ def _scan_dataset() -> Callable[[Scanned, pa.Schema], ds.Dataset]:
                 batch_size=batch_size,
             )
 
-        def _batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        def _batches(self, names: Sequence[str], condition: str | None) -> Iterator[pa.RecordBatch]:
             """Read the columns; a generator, so that nothing is planned before the first batch is
             asked for. A changelog has columns beside those that were selected."""
             columns = list(names) or self._schema.names[:1]
-            for batch in narrowed(self._scan, self._schema, names):
+            scan = self._scan if condition is None else self._scan.filter(condition)
+            for batch in narrowed(scan, self._schema, names):
                 yield batch.select(columns)
 
     return ScanDataset
