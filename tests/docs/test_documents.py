@@ -18,7 +18,13 @@ from tests.peers.checks import PyIcebergCheck
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK = "README.md docs/spark.md docs/sql.md docs/streams.md docs/streams-sink.md docs/partition-commit.md docs/from-flink.md docs/from-java.md".split()
-PLAIN = ["docs/tour.md", "docs/pyiceberg.md", "docs/from-delta.md", "docs/maintenance.md", "docs/operations.md"]
+PLAIN = [
+    "docs/tour.md",
+    "docs/pyiceberg.md",
+    "docs/from-delta.md",
+    "docs/maintenance.md",
+    "docs/operations.md",
+]
 # as a user runs them, but for what a large cluster would want of Spark; the demo wants that memory,
 # and shares a JVM with the documents
 SMALL = '--conf spark.driver.memory=2g --conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false --driver-java-options "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" pyspark-shell'

@@ -17,7 +17,7 @@ from frazil.expr.sql_text import shown_value
 from frazil.maintain.advice.finding import size_text
 from frazil.maintain.advice.positions import Axis, axis_of
 from frazil.maintain.advice.recommend import recommend
-from frazil.maintain.advice.table_state import AilingTable, state_of
+from frazil.maintain.advice.table_state import LiveFiles, state_of
 from frazil.maintain.current_state import newest_readable
 from frazil.maintain.procedure import MaintainedTable
 from frazil.report.facts import (
@@ -71,7 +71,7 @@ def health_of(table: MaintainedTable) -> Health:
     return _with_facts(health, metadata, state)
 
 
-def _with_facts(health: Health, metadata: TableMetadata, state: AilingTable | None) -> Health:
+def _with_facts(health: Health, metadata: TableMetadata, state: LiveFiles | None) -> Health:
     names = {i: metadata.schema().find_column_name(i) or f"#{i}" for i in metadata.schema().by_id}
     spec = ", ".join(f"{f.transform}({names.get(f.source_id)})" for f in metadata.spec().fields)
     order = ", ".join(
@@ -132,7 +132,7 @@ def _target(metadata: TableMetadata) -> int:
     return TARGET_FILE_SIZE.of(metadata.properties)
 
 
-def _sizes(state: AilingTable) -> list[SizeClass]:
+def _sizes(state: LiveFiles) -> list[SizeClass]:
     """Count data files by classes of size, each twice as large as the one before."""
     sizes = state.numbers("file_size_in_bytes").astype(np.int64)
     if not len(sizes):
@@ -200,7 +200,7 @@ def _columns_to_show(metadata: TableMetadata) -> list[int]:
     return [i for i in dict.fromkeys(candidates) if i in top][:COLUMNS]
 
 
-def _columns(state: AilingTable, chosen: Sequence[int]) -> list[ColumnHealth]:
+def _columns(state: LiveFiles, chosen: Sequence[int]) -> list[ColumnHealth]:
     """Describe columns by the bounds of the data files; of very many files by a sample."""
     schema = state.metadata.schema()
     files = state.files
@@ -280,7 +280,7 @@ def _snapshots(metadata: TableMetadata) -> list[SnapshotNode]:
     return sorted(nodes, key=lambda n: n.time_ms)
 
 
-def _manifests(state: AilingTable) -> list[tuple[str, int, int, int]]:
+def _manifests(state: LiveFiles) -> list[tuple[str, int, int, int]]:
     """Return for data and delete manifests: how many, their bytes, the live files that they list."""
     lines = []
     for kind in ("data", "deletes"):

@@ -22,7 +22,7 @@ from frazil.storage import place_of, redact
 from frazil.table import engines, pickled
 from frazil.table.catalog_transaction import CatalogTransaction, CreateTableTransaction
 from frazil.table.create import schema_of
-from frazil.table.habits import OF_CATALOGS, no_such_method
+from frazil.table.missing_methods import OF_CATALOGS, no_such_method
 from frazil.table.table import Table
 from frazil.table.views import CatalogViews
 

@@ -64,8 +64,8 @@ from frazil.spec.sorting import SortOrder
 from frazil.spec.values import Time, milliseconds
 from frazil.table import engines
 from frazil.table.chains.expire_chain import ExpireSnapshots
-from frazil.table.habits import OF_MAINTENANCE, no_such_method
 from frazil.table.handle import TableHandle
+from frazil.table.missing_methods import OF_MAINTENANCE, no_such_method
 from frazil.tasks.runner import Runner
 
 T = TypeVar("T")

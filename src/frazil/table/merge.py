@@ -10,7 +10,7 @@ from frazil.ops.engine import Frame
 from frazil.ops.reading import RowFilter
 from frazil.rows import clauses as c
 from frazil.rows.clauses import Clause, Merge
-from frazil.table.habits import OF_MERGES, no_such_method
+from frazil.table.missing_methods import OF_MERGES, no_such_method
 
 R = TypeVar("R")
 

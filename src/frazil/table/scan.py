@@ -36,7 +36,7 @@ from frazil.table import engines
 from frazil.table.frames.frames import in_duckdb, pandas_of, polars_of
 from frazil.table.frames.lazy_frames import scan_dataset
 from frazil.table.frames.plain_files import may_be_plain, plain_files
-from frazil.table.habits import OF_SCANS, no_such_method
+from frazil.table.missing_methods import OF_SCANS, no_such_method
 from frazil.table.shown.rows_text import first_rows
 
 if TYPE_CHECKING:

@@ -31,8 +31,8 @@ from frazil.storage import FileIO, file_io
 from frazil.table import engines, pickled
 from frazil.table.changelog import ChangesScan
 from frazil.table.frames.lazy_frames import datafusion_table, lazy_polars
-from frazil.table.habits import OF_TABLES, no_such_method
 from frazil.table.inspect import InspectTable
+from frazil.table.missing_methods import OF_TABLES, no_such_method
 from frazil.table.scan import DataScan, IncrementalAppendScan, ScannedTable
 from frazil.table.shown import overview
 from frazil.table.shown.notebooks import show_arrow_tables

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from frazil.maintain.advice.auto import auto
-from frazil.maintain.advice.finding import Cure, Finding, Findings
+from frazil.maintain.advice.finding import Finding, Findings, ProcedureCall
 from frazil.table.table import Table
 from tests.maintain.deletes import (
     append,
@@ -184,7 +184,9 @@ def test_deletes_are_converted_where_compaction_is_over_the_budget(tmp_path: Pat
 
 
 def finding(kind: str, cost: int = 100, **more: Any) -> Finding:
-    return Finding(kind, kind, {}, cost, cost / 100, "", 1.0, Cure("cure", {"x": kind}), **more)
+    return Finding(
+        kind, kind, {}, cost, cost / 100, "", 1.0, ProcedureCall("cure", {"x": kind}), **more
+    )
 
 
 @pytest.mark.parametrize(("added", "run"), [(10, ["a", "b"]), (100, ["a"])])

@@ -23,9 +23,9 @@ from frazil.errors import CommitFailedException, CommitStateUnknownException, In
 from frazil.maintain.advice import metadata_files
 from frazil.maintain.advice.auto import AutoResult, auto
 from frazil.maintain.advice.finding import (
-    Cure,
     Finding,
     Findings,
+    ProcedureCall,
     count_text,
     minutes_text,
     saving_text,
@@ -457,7 +457,7 @@ def finding(
         cost / 100,
         "",
         1.0,
-        Cure(verb, {"x": kind}, share_option),
+        ProcedureCall(verb, {"x": kind}, share_option),
     )
 
 

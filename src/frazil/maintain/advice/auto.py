@@ -1,5 +1,5 @@
 """Run the recommended maintenance within a budget of bytes and minutes, beside other writers. A
-procedure (`Cure`) that fails leaves the table as it was, is reported, and does not keep the others
+procedure (`ProcedureCall`) that fails leaves the table as it was, is reported, and does not keep the others
 from running."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.errors import CommitStateUnknownException, FrazilError, InvalidInput
-from frazil.maintain.advice.finding import Cure, Finding, Findings
+from frazil.maintain.advice.finding import Finding, Findings, ProcedureCall
 from frazil.maintain.procedure import ProcedureResult
 from frazil.maintain.stream_upkeep.lease import LeaseHeld
 
@@ -305,7 +305,7 @@ def _left_after(done: Finding, findings: Iterable[Finding]) -> list[Finding]:
     return left
 
 
-def _fitted(finding: Finding, share: float) -> tuple[Cure | None, str]:
+def _fitted(finding: Finding, share: float) -> tuple[ProcedureCall | None, str]:
     """Return the cure, limited to the part that fits the budget, and a text that tells the size of
     this part.
     """
@@ -317,7 +317,9 @@ def _fitted(finding: Finding, share: float) -> tuple[Cure | None, str]:
     return finding.cure.limited(files), "partly"
 
 
-def _tried(step: AutoStep, cure: Cure, verb: Callable[..., Any], dry_run: bool) -> AutoStep:
+def _tried(
+    step: AutoStep, cure: ProcedureCall, verb: Callable[..., Any], dry_run: bool
+) -> AutoStep:
     begun = time.monotonic()
     arguments: Mapping[str, Any] = {**cure.arguments, "dry_run": dry_run}
     try:

@@ -16,13 +16,13 @@ from frazil.maintain.advice.finding import (
     OPEN_SECONDS,
     READ_BYTES_PER_SECOND,
     REWRITE_BYTES_PER_SECOND,
-    Cure,
     Finding,
+    ProcedureCall,
     count_text,
     saving_text,
     size_text,
 )
-from frazil.maintain.advice.table_state import AilingTable, Flags, sorted_by
+from frazil.maintain.advice.table_state import Flags, LiveFiles, sorted_by
 from frazil.maintain.compact.options import CompactionOptions
 from frazil.spec.manifest import DataFile, DataFileContent
 from frazil.spec.properties import DELETE_GRANULARITY, DELETE_TARGET_FILE_SIZE, TARGET_FILE_SIZE
@@ -45,7 +45,7 @@ _LIMIT = "max-files-to-rewrite"
 Numbers = np.ndarray[Any, Any]
 
 
-def rewrite_minutes(state: AilingTable, size: float, files: int) -> float:
+def rewrite_minutes(state: LiveFiles, size: float, files: int) -> float:
     """Estimate how long it takes to open files, and to read and write their bytes; of small files,
     the opening takes longer.
     """
@@ -62,7 +62,7 @@ class FileFinding:
     rewritten: Flags
 
 
-def of_files(state: AilingTable, sortings: Sequence[Finding]) -> list[FileFinding]:
+def of_files(state: LiveFiles, sortings: Sequence[Finding]) -> list[FileFinding]:
     """Return the findings about data and delete files in the order of their cures: compaction comes
     first, since it applies the deletes of the files that it rewrites, and what is left of the
     deletes costs less then. `sortings`: the findings about the order of rows.
@@ -87,7 +87,7 @@ def of_files(state: AilingTable, sortings: Sequence[Finding]) -> list[FileFindin
     return [replace(f, finding=_dropping_deletes(f.finding, state, findings)) for f in about_files]
 
 
-def _dropping_deletes(finding: Finding, state: AilingTable, findings: Sequence[Finding]) -> Finding:
+def _dropping_deletes(finding: Finding, state: LiveFiles, findings: Sequence[Finding]) -> Finding:
     """Let a compaction that leaves nothing of a finding about deletes drop the delete files that
     are not those of single data files.
     """
@@ -103,7 +103,7 @@ def _dropping_deletes(finding: Finding, state: AilingTable, findings: Sequence[F
     )
 
 
-def small_files(state: AilingTable, left: Flags) -> FileFinding | None:
+def small_files(state: LiveFiles, left: Flags) -> FileFinding | None:
     """Find partitions with at least five files below 75 % of the target size. `left`: the data
     files that count, as below.
     """
@@ -132,12 +132,12 @@ def small_files(state: AilingTable, left: Flags) -> FileFinding | None:
         rewrite_minutes(state, size, files),
         brings,
         saved,
-        Cure("rewrite_data_files", {}, _LIMIT),
+        ProcedureCall("rewrite_data_files", {}, _LIMIT),
     )
     return FileFinding(finding, small & worth[groups], small & worth[groups])
 
 
-def large_files(state: AilingTable, left: Flags) -> FileFinding | None:
+def large_files(state: LiveFiles, left: Flags) -> FileFinding | None:
     """Find files far above the target size, which few tasks share, and of which a search reads
     much.
     """
@@ -156,7 +156,7 @@ def large_files(state: AilingTable, left: Flags) -> FileFinding | None:
         rewrite_minutes(state, size, files),
         f"reads divide these rows among about {count_text(after, 'file')}, and skip some of them",
         0.0,
-        Cure("rewrite_data_files", {}, _LIMIT),
+        ProcedureCall("rewrite_data_files", {}, _LIMIT),
     )
     return FileFinding(finding, far, far)
 
@@ -185,12 +185,12 @@ def dangling_deletes(idle: Sequence[DataFile], earlier: Sequence[Finding]) -> Fi
         len(dangling) * 0.001 / 60,
         "planning no longer looks at them, and expiry frees their space",
         0.0,
-        Cure("rewrite_data_files", {"options": {drops: "true"}, "where": "false"}),
+        ProcedureCall("rewrite_data_files", {"options": {drops: "true"}, "where": "false"}),
         left_after=left_after,
     )
 
 
-def deleted_rows(state: AilingTable, left: Flags) -> FileFinding | None:
+def deleted_rows(state: LiveFiles, left: Flags) -> FileFinding | None:
     """Find data files of which many rows are deleted by vectors and position deletes: every read
     still reads these rows.
     """
@@ -226,12 +226,12 @@ def deleted_rows(state: AilingTable, left: Flags) -> FileFinding | None:
         rewrite_minutes(state, size, int(chosen.sum())),
         f"a full read no longer reads {share:.0%} of the rows in vain{saving_text(saved)}",
         saved,
-        Cure("rewrite_data_files", {"options": option}, _LIMIT),
+        ProcedureCall("rewrite_data_files", {"options": option}, _LIMIT),
     )
     return FileFinding(finding, touched, chosen)
 
 
-def _position_deletes(state: AilingTable, left: Flags) -> pa.Table:
+def _position_deletes(state: LiveFiles, left: Flags) -> pa.Table:
     """Return the vectors and position delete files that may apply to some of the data files; all of
     them where these are all.
     """
@@ -248,7 +248,7 @@ def _position_deletes(state: AilingTable, left: Flags) -> pa.Table:
     )
 
 
-def _touched(state: AilingTable, deletes: pa.Table) -> Flags:
+def _touched(state: LiveFiles, deletes: pa.Table) -> Flags:
     """Mark the data files that position deletes apply to: the named ones, and all of a partition
     whose deletes name none.
     """
@@ -259,7 +259,7 @@ def _touched(state: AilingTable, deletes: pa.Table) -> Flags:
     return np.asarray(paths.to_numpy(), bool) | np.isin(state.numbers("group"), others.to_numpy())
 
 
-def _deleted_of_each(state: AilingTable, named: pa.Table) -> Numbers:
+def _deleted_of_each(state: LiveFiles, named: pa.Table) -> Numbers:
     """Return how many rows of each data file are deleted by vectors and delete files of its own."""
     sums = named.group_by("referenced_data_file").aggregate([("record_count", "sum")])
     places = pc.index_in(
@@ -269,7 +269,7 @@ def _deleted_of_each(state: AilingTable, named: pa.Table) -> Numbers:
     return np.asarray(pc.fill_null(of_each, 0).to_numpy())
 
 
-def equality_deletes(state: AilingTable, left: Flags) -> FileFinding | None:
+def equality_deletes(state: LiveFiles, left: Flags) -> FileFinding | None:
     """Find equality deletes: every row of every older file of their partition is compared with
     them.
     """
@@ -301,12 +301,12 @@ def equality_deletes(state: AilingTable, left: Flags) -> FileFinding | None:
         / 60,
         f"{brings}; engines that know no equality deletes can read the table",
         saved,
-        Cure("convert_equality_deletes"),
+        ProcedureCall("convert_equality_deletes"),
     )
     return FileFinding(finding, touched, np.zeros(len(left), bool))
 
 
-def _compared(state: AilingTable, deletes: pa.Table, left: Flags) -> tuple[Flags, Flags]:
+def _compared(state: LiveFiles, deletes: pa.Table, left: Flags) -> tuple[Flags, Flags]:
     """Mark the equality deletes that apply to some of the data files, and these: older ones of the
     same partition, or of all partitions where the deletes are of an unpartitioned spec."""
     numbers, groups = state.numbers("sequence_number"), state.numbers("group")
@@ -327,7 +327,7 @@ def _compared(state: AilingTable, deletes: pa.Table, left: Flags) -> tuple[Flags
     )
 
 
-def position_delete_files(state: AilingTable, left: Flags) -> FileFinding | None:
+def position_delete_files(state: LiveFiles, left: Flags) -> FileFinding | None:
     """Find partitions with at least five small position delete files; in format version 3 any,
     since vectors replace them.
     """
@@ -369,7 +369,7 @@ def position_delete_files(state: AilingTable, left: Flags) -> FileFinding | None
         rewrite_minutes(state, size, files),
         f"reads open up to {count_text(files - files_after, 'delete file')} less{saving_text(saved)}",
         saved,
-        Cure("rewrite_position_delete_files"),
+        ProcedureCall("rewrite_position_delete_files"),
     )
     return FileFinding(
         finding, left & _touched(state, deletes.filter(pa.array(chosen))), np.zeros(len(left), bool)
@@ -390,7 +390,7 @@ def _groups_of_own(deletes: pa.Table, groups: Numbers) -> Numbers:
     return np.setdiff1d(groups, groups[others])
 
 
-def unsorted(state: AilingTable) -> Finding | None:
+def unsorted(state: LiveFiles) -> Finding | None:
     """Find tables with a sort order whose files overlap in its first column, so that bounds skip
     little. Files that would become few, since they are small, do not count: no order of their rows
     lets a search skip most of them."""
@@ -443,7 +443,9 @@ def unsorted(state: AilingTable) -> Finding | None:
         2 * rewrite_minutes(state, every, state.files.num_rows),
         f"a search by {name} reads about {left / now:.0%} of what it reads now{saving_text(saved)}",
         saved,
-        Cure("rewrite_data_files", {"strategy": "sort", "options": {"rewrite-all": "true"}}),
+        ProcedureCall(
+            "rewrite_data_files", {"strategy": "sort", "options": {"rewrite-all": "true"}}
+        ),
     )
 
 
@@ -483,7 +485,7 @@ def _depth(low: Numbers, high: Numbers) -> float:
     return float(np.mean(np.maximum(depths + alone, 1)))
 
 
-def _in_partitions(state: AilingTable, count: int) -> str:
+def _in_partitions(state: LiveFiles, count: int) -> str:
     if not any(spec.fields for spec in state.metadata.partition_specs):
         return ""
     return " in one partition" if count == 1 else f" in {count:,} partitions"

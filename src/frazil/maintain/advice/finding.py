@@ -21,7 +21,7 @@ REWRITE_BYTES_PER_SECOND = 40e6
 
 
 @dataclass(frozen=True)
-class Cure:
+class ProcedureCall:
     """Name a verb of `t.maintenance` and its arguments.
 
     `share_option`: an option of the verb that limits how many files it takes, for a cure that may
@@ -35,11 +35,11 @@ class Cure:
     def __str__(self) -> str:
         return f"t.maintenance.{self.verb}({', '.join(f'{k}={v!r}' for k, v in self.arguments.items())})"
 
-    def limited(self, files: int) -> Cure:
+    def limited(self, files: int) -> ProcedureCall:
         """Return the cure for at most so many files."""
         assert self.share_option is not None
         options = {**self.arguments.get("options", {}), self.share_option: str(files)}
-        return Cure(self.verb, {**self.arguments, "options": options}, self.share_option)
+        return ProcedureCall(self.verb, {**self.arguments, "options": options}, self.share_option)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Finding:
     cost_minutes: float
     brings: str
     seconds_saved: float
-    cure: Cure
+    cure: ProcedureCall
     by_auto: bool = True
     spec_id: int | None = None
     left_after: Mapping[str, Finding | None] = field(default_factory=dict, repr=False)

@@ -15,14 +15,14 @@ from frazil.expr.sql_text import back_quoted
 from frazil.maintain.advice.data_files import rewrite_minutes
 from frazil.maintain.advice.finding import (
     READ_BYTES_PER_SECOND,
-    Cure,
     Finding,
+    ProcedureCall,
     saving_text,
     size_text,
 )
 from frazil.maintain.advice.layouts import Filter, LayoutEstimator, RowLayout
 from frazil.maintain.advice.positions import columns_with_values
-from frazil.maintain.advice.table_state import AilingTable, sorted_by
+from frazil.maintain.advice.table_state import LiveFiles, sorted_by
 from frazil.maintain.procedure import MaintainedTable
 from frazil.scan.scan_log.files import read_log
 from frazil.scan.scan_log.records import LoggedScan
@@ -73,7 +73,7 @@ def _repeats(schema: Schema, field_id: int) -> bool:
 
 
 def layout_values(
-    state: AilingTable, scans: Sequence[LoggedScan], columns: frozenset[int]
+    state: LiveFiles, scans: Sequence[LoggedScan], columns: frozenset[int]
 ) -> list[LayoutValue]:
     """Estimate what each layout that comes into question would have skipped (`layouts` says how):
     sorted by each of the three columns that most of the bytes read were filtered by, and the
@@ -126,7 +126,7 @@ def best_of(values: Sequence[LayoutValue], read: int) -> LayoutValue | None:
 
 
 def layout(
-    state: AilingTable, scans: Sequence[LoggedScan], columns: frozenset[int]
+    state: LiveFiles, scans: Sequence[LoggedScan], columns: frozenset[int]
 ) -> tuple[Finding, RowLayout] | None:
     """Find the layout with which the logged scans would have skipped a fifth or more of the bytes
     that they read.
@@ -173,7 +173,7 @@ def layout(
         2 * rewrite_minutes(state, size, state.files.num_rows),
         f"scans like these read about {1 - share:.0%} of what they read now{saving_text(saved)}{keeps}",
         saved,
-        Cure(
+        ProcedureCall(
             "rewrite_data_files",
             {"strategy": "sort", "sort_order": order, "options": {"rewrite-all": "true"}},
         ),
@@ -185,7 +185,7 @@ def layout(
 def joined(
     finding_and_layout: tuple[Finding, RowLayout] | None,
     unsorted: Finding | None,
-    state: AilingTable,
+    state: LiveFiles,
 ) -> list[Finding]:
     """Join the findings of a layout and of unsorted files if the layout that scans ask for is the
     table's own sort order, which `auto` may restore."""
@@ -207,7 +207,7 @@ def joined(
     return [replace(unsorted, text=text, numbers=numbers, brings=layout_finding.brings)]
 
 
-def _is_own_order(state: AilingTable, chosen: RowLayout) -> bool:
+def _is_own_order(state: LiveFiles, chosen: RowLayout) -> bool:
     field = sorted_by(state.metadata)
     return field is not None and chosen.columns == (field.source_id,)
 

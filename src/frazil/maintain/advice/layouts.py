@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.maintain.advice.positions import Axis, Interval, Positions, axis_of, overlapping
-from frazil.maintain.advice.table_state import AilingTable
+from frazil.maintain.advice.table_state import LiveFiles
 from frazil.maintain.compact.curves import ColumnScale, bits_of_column, ordered_words, zorder
 from frazil.maintain.compact.file_cuts import FileSizes, file_ends
 from frazil.maintain.compact.options import CompactionOptions
@@ -108,11 +108,11 @@ class _FilesOfPartition:
 class LayoutEstimator:
     """Estimate layouts of one state of a table, for filters that compare the columns of `axes`."""
 
-    state: AilingTable
+    state: LiveFiles
     axes: Mapping[int, Axis]
 
     @classmethod
-    def of(cls, state: AilingTable, columns: frozenset[int]) -> LayoutEstimator:
+    def of(cls, state: LiveFiles, columns: frozenset[int]) -> LayoutEstimator:
         """Make the estimator; columns without bounds, and those of types without order, are left
         out.
         """

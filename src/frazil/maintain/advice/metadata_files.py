@@ -14,8 +14,14 @@ import numpy as np
 
 from frazil.codec.single_value import from_bytes
 from frazil.commit.apply import now_millis
-from frazil.maintain.advice.finding import Cure, Finding, count_text, saving_text, size_text
-from frazil.maintain.advice.table_state import AilingTable, Flags
+from frazil.maintain.advice.finding import (
+    Finding,
+    ProcedureCall,
+    count_text,
+    saving_text,
+    size_text,
+)
+from frazil.maintain.advice.table_state import Flags, LiveFiles
 from frazil.maintain.orphans.remove_orphan_files import YOUNG_MILLIS
 from frazil.maintain.snapshots.retention import RetentionRequest, expired_in
 from frazil.maintain.stream_upkeep.last_run import last_run, last_version, version_number
@@ -45,7 +51,7 @@ old.
 _BYTES_PER_SECOND = 20e6
 
 
-def manifests(state: AilingTable, compactions: Mapping[str, Flags]) -> list[Finding]:
+def manifests(state: LiveFiles, compactions: Mapping[str, Flags]) -> list[Finding]:
     """Find manifests that are many more than the target size needs, or that share partitions with
     many others: one finding for each partition spec, since its manifests are rewritten together;
     the current spec first. `compactions`: the data files that each cure of another finding
@@ -65,9 +71,7 @@ def manifests(state: AilingTable, compactions: Mapping[str, Flags]) -> list[Find
     return findings
 
 
-def _manifests_of(
-    state: AilingTable, spec_id: int, rewritten: Flags | None = None
-) -> Finding | None:
+def _manifests_of(state: LiveFiles, spec_id: int, rewritten: Flags | None = None) -> Finding | None:
     """Find the manifests of a spec; `rewritten`: those that are left when these data files are
     replaced by new ones, in one manifest.
     """
@@ -111,12 +115,12 @@ def _manifests_of(
         size / _BYTES_PER_SECOND / 60,
         f"planning opens {count_text(wanted, 'manifest')} instead of {count:,}{saving_text(saved)}",
         saved,
-        Cure("rewrite_manifests", {} if is_current else {"spec_id": spec_id}),
+        ProcedureCall("rewrite_manifests", {} if is_current else {"spec_id": spec_id}),
         spec_id=spec_id,
     )
 
 
-def _depth(state: AilingTable, spec_id: int, data: Iterable[ManifestFile]) -> float:
+def _depth(state: LiveFiles, spec_id: int, data: Iterable[ManifestFile]) -> float:
     """Count over how many of these manifests of a spec a value of the first partition field is
     spread, on average.
     """
@@ -138,7 +142,7 @@ def _depth(state: AilingTable, spec_id: int, data: Iterable[ManifestFile]) -> fl
     return sum(bisect_right(lows, value) - bisect_left(highs, value) for value in lows) / len(lows)
 
 
-def snapshots(state: AilingTable) -> Finding | None:
+def snapshots(state: LiveFiles) -> Finding | None:
     """Find snapshots that the table's retention no longer keeps."""
     metadata = state.metadata
     if not GC_ENABLED.of(metadata.properties):
@@ -160,7 +164,7 @@ def snapshots(state: AilingTable) -> Finding | None:
         len(expired) * 0.002 / 60,
         f"keeps table metadata small{files}",
         0.0,
-        Cure("expire_snapshots", {"dry_run": False}),
+        ProcedureCall("expire_snapshots", {"dry_run": False}),
     )
 
 
@@ -184,7 +188,7 @@ def _freed(metadata: TableMetadata, expired: Collection[int]) -> int:
     )
 
 
-def orphans(state: AilingTable, metadata_location: str) -> Finding | None:
+def orphans(state: LiveFiles, metadata_location: str) -> Finding | None:
     """Estimate how many old metadata files lie about: versions that the metadata log no longer
     names. Nothing is listed.
 
@@ -214,11 +218,11 @@ def orphans(state: AilingTable, metadata_location: str) -> Finding | None:
         left * 0.001 / 60,
         "frees their space; write.metadata.delete-after-commit.enabled=true removes them at each commit",
         0.0,
-        Cure("remove_orphan_files"),
+        ProcedureCall("remove_orphan_files"),
     )
 
 
-def table_stats(state: AilingTable) -> Finding | None:
+def table_stats(state: LiveFiles) -> Finding | None:
     """Find column statistics of an older snapshot, since which many rows came or went."""
     newest = _newest(state, state.metadata.statistics)
     if newest is None or newest[1] < CHANGED_SHARE:
@@ -240,11 +244,11 @@ def table_stats(state: AilingTable) -> Finding | None:
         minutes,
         "planners that order joins by numbers of distinct values see current numbers",
         0.0,
-        Cure("compute_table_stats", {"columns": columns} if columns else {}),
+        ProcedureCall("compute_table_stats", {"columns": columns} if columns else {}),
     )
 
 
-def partition_stats(state: AilingTable) -> Finding | None:
+def partition_stats(state: LiveFiles) -> Finding | None:
     """Find partition statistics of an older snapshot, since which many rows came or went."""
     newest = _newest(state, state.metadata.partition_statistics)
     if newest is None or newest[1] < CHANGED_SHARE:
@@ -261,12 +265,12 @@ def partition_stats(state: AilingTable) -> Finding | None:
         size / _BYTES_PER_SECOND / 60,
         "planners see the current partitions; only manifests added since are read",
         0.0,
-        Cure("compute_partition_stats"),
+        ProcedureCall("compute_partition_stats"),
     )
 
 
 def _newest(
-    state: AilingTable, files: tuple[dict[str, Any], ...]
+    state: LiveFiles, files: tuple[dict[str, Any], ...]
 ) -> tuple[dict[str, Any], float, int] | None:
     """Find the newest statistics file in the history of the current snapshot: with the share of
     rows that changed since, and the number of snapshots; None where there is no file or it is that

@@ -42,7 +42,7 @@ _BOUNDS = ("lower_bounds", "upper_bounds")
 
 
 @dataclass(frozen=True, eq=False)
-class AilingTable:
+class LiveFiles:
     """Hold a snapshot's manifests and its live files: one row per file, with its partition as a
     number.
 
@@ -100,7 +100,7 @@ def sorted_by(metadata: TableMetadata) -> SortField | None:
     return fields[0] if source is not None and source.field_type.is_primitive else None
 
 
-def state_of(table: MaintainedTable, bounds_of: frozenset[int] = frozenset()) -> AilingTable | None:
+def state_of(table: MaintainedTable, bounds_of: frozenset[int] = frozenset()) -> LiveFiles | None:
     """Read the state of the current snapshot; None for a table without snapshot. `bounds_of`: ids
     of columns whose bounds are wanted."""
     metadata, storage = table.metadata, table.storage
@@ -117,7 +117,7 @@ def state_of(table: MaintainedTable, bounds_of: frozenset[int] = frozenset()) ->
     )
     is_data = pc.equal(every.column("content"), int(DataFileContent.DATA))
     workers = max(1, min(table.runner.parallelism, 64))
-    return AilingTable(
+    return LiveFiles(
         metadata,
         snapshot,
         manifests,
