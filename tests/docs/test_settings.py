@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from frazil.dropin import hooks
+from frazil.dropin import sql
 from frazil.spark.host import settings
 from frazil.spark.scan import parquet_scan
 from frazil.spark.write import layout, spark_writer
@@ -35,6 +35,6 @@ def test_every_setting_that_is_changed_for_a_while_is_in_the_table() -> None:
         settings.ANSI,
         settings.READ_IDS,
         parquet_scan._THRESHOLD,
-        hooks._MARK,
+        sql.MARK,
     }
     assert changed <= listed

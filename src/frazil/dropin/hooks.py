@@ -18,19 +18,18 @@ from frazil.dropin.writer import IcebergWriter
 from frazil.dropin.writer_v2 import IcebergWriterV2
 from frazil.ops.session import Session
 
-_MARK = "spark.frazil.installed"
 _HOOKED = "_frazil_hooked"
 
 
 def mark(spark: Session) -> None:
     """Mark a session as prepared."""
-    spark.conf.set(_MARK, "true")
+    spark.conf.set(sql.MARK, "true")
 
 
 def is_prepared(spark: Session) -> bool:
     """Return whether a session was prepared. The mark is a setting of the session: all Python
     handles of the session share it, a new session does not have it."""
-    return str(spark.conf.get(_MARK, "false")) == "true"
+    return str(spark.conf.get(sql.MARK, "false")) == "true"
 
 
 def hook_classes(spark: Session) -> None:

@@ -17,7 +17,7 @@ from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
 from frazil.spark.host.jvm_catalog import SESSION_CATALOG
-from frazil.spark.host.jvm_parser import parse_by
+from frazil.spark.host.jvm_parser import NewSessionParsers, parse_by, parse_new_sessions_by
 from frazil.spark.host.jvm_relations import HAS_VIEWS
 from frazil.spark.host.quiet import quietly
 from frazil.sql import view_statements
@@ -27,6 +27,9 @@ from frazil.table.engines import active_session
 
 _STATEMENTS: weakref.WeakKeyDictionary[Any, SessionStatements | None] = weakref.WeakKeyDictionary()
 """By session, what `spark.sql` has to ask; None where the session's parser asks it."""
+_CONTEXTS: weakref.WeakSet[Any] = weakref.WeakSet()
+MARK = "spark.frazil.installed"
+"""The setting of a prepared session."""
 
 
 def run(
@@ -95,6 +98,7 @@ def take_statements(spark: Session) -> SessionStatements | None:
     returned: then `spark.sql` has to ask them."""
     if jvm_of(spark) is None:
         return None
+    _take_new_sessions(spark)
     if spark not in _STATEMENTS:
         statements = SessionStatements(spark, SessionNames(spark))
         _STATEMENTS[spark] = None
@@ -105,3 +109,32 @@ def take_statements(spark: Session) -> SessionStatements | None:
             fall_back("The parser of a session", error, loss)
             _STATEMENTS[spark] = statements
     return _STATEMENTS[spark]
+
+
+def _take_new_sessions(spark: Session) -> None:
+    """Let the sessions that the JVM makes of a prepared one (a Thrift server's, of which Python
+    does not hear) know the catalogs, too, by the settings that they have. Once per SparkContext."""
+    context = spark.sparkContext
+    if context in _CONTEXTS:
+        return
+    _CONTEXTS.add(context)
+    parsers = NewSessionParsers(spark, _is_prepared, _prepare, _before)
+    try:
+        parse_new_sessions_by(spark, parsers)
+    except (*NOT_AS_KNOWN, Py4JJavaError) as error:
+        loss = "Sessions of a Thrift server do not know Frazil's catalogs."
+        fall_back("The parser of new sessions", error, loss)
+
+
+def _is_prepared(java_session: Any) -> bool:
+    return str(java_session.conf().get(MARK, "false")) == "true"
+
+
+def _prepare(spark: Session) -> SessionStatements:
+    return SessionStatements(spark, SessionNames(spark))
+
+
+def _before(spark: Session, text: str) -> None:
+    """Look a session's catalogs over before a statement, as `run` does."""
+    register(spark)
+    serve_default(spark, text)

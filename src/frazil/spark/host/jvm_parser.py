@@ -8,6 +8,7 @@ EXECUTE IMMEDIATE, of Scala and of JDBC take the same way as those of Python.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
@@ -102,6 +103,15 @@ def _attempt(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
             return None, error
 
 
+def refusal(spark: Session, error: Exception) -> Exception:
+    """Return what ends a call of the parser: its methods declare ParseException, and no other
+    checked exception.
+    """
+    if type(error).__name__ == "ParseException":
+        return thrown(classic_jvm(spark), error)
+    return unchecked(spark, error)
+
+
 class SessionParser:
     """Implement Spark's ParserInterface: parse by the parser that the session had, and exchange the
     plans of statements that are taken.
@@ -111,7 +121,6 @@ class SessionParser:
 
     def __init__(self, spark: Session, own: Any, statements: Statements):
         self.spark, self.own, self.statements = spark, own, statements
-        self._jvm = classic_jvm(spark)
         self._procedure = StatementProcedure(spark, statements.run)
 
     def parsePlan(self, text: str) -> Any:
@@ -129,23 +138,13 @@ class SessionParser:
         if error is not None:
             if self._takes_refused(text):
                 return self._procedure.call_of(text)
-            raise self._refusal(error) from error
+            raise refusal(self.spark, error) from error
         plan = self._exchanged(plan) if self.statements.may_take(text) else plan
         return self._adapted(text, plan)
 
     @_throwing
     def _adapted(self, text: str, plan: Any) -> Any:
         return self.statements.adapted(text, plan)
-
-    def _refusal(self, error: Exception) -> Exception:
-        """Return what ends a call of the parser: its methods declare ParseException, and no other
-        checked exception.
-        """
-        return (
-            thrown(self._jvm, error)
-            if type(error).__name__ == "ParseException"
-            else unchecked(self.spark, error)
-        )
 
     @_throwing
     def _takes_refused(self, text: str) -> bool:
@@ -226,15 +225,7 @@ class SessionParser:
         """Pass every other method on to the parser that the session had."""
         if name.startswith("_"):
             raise AttributeError(name)
-        method = getattr(self.own, name)
-
-        def call(*arguments: Any) -> Any:
-            answer, error = _attempt(lambda: method(*arguments))
-            if error is not None:
-                raise self._refusal(error) from error
-            return answer
-
-        return call
+        return getattr(_Passing(self.spark, self.own), name)
 
     def hashCode(self) -> int:
         return 1
@@ -260,6 +251,114 @@ def parse_by(spark: Session, statements: Statements) -> SessionParser | None:
     parser = SessionParser(spark, own, statements)
     field.set(state, parser)
     return parser
+
+
+# Sessions that the JVM makes
+# -------------------------------------------------------------------------------------------
+
+
+class NewSessionParsers:
+    """Implement the function by which Spark makes the parser of each new session: a Thrift server
+    has one for each connection, of which this process does not hear otherwise.
+    """
+
+    Java = implementing("scala.Function2")
+
+    def __init__(
+        self,
+        spark: Session,
+        is_prepared: Callable[[Any], bool],
+        prepare: Callable[[Session], Statements],
+        before: Callable[[Session, str], None],
+    ):
+        self.spark, self.is_prepared = spark, is_prepared
+        self.prepare, self.before = prepare, before
+
+    def apply(self, session: Any, own: Any) -> Any:
+        """Return the parser of a session, whose state does not exist yet."""
+        return NewSessionParser(self, session, own)
+
+    def hashCode(self) -> int:
+        return 1
+
+    def equals(self, other: Any) -> bool:
+        return False
+
+    def toString(self) -> str:
+        return _PREPARED
+
+
+class NewSessionParser:
+    """Parse for a session that the JVM made: its first statement prepares it. Sessions that this
+    process prepares parse by a `SessionParser` around this one, which then has nothing to do."""
+
+    Java = implementing(CATALYST + "parser.ParserInterface")
+
+    def __init__(self, parsers: NewSessionParsers, session: Any, own: Any):
+        self._parsers, self._session, self._own = parsers, session, own
+        self._statements: SessionParser | None = None
+        self._lock = threading.Lock()
+        self.spark = parsers.spark
+
+    def parsePlan(self, text: str) -> Any:
+        return self._parser(text).parsePlan(text)
+
+    def parsePlanWithParameters(self, text: str, parameters: Any) -> Any:
+        return self._parser(text).parsePlanWithParameters(text, parameters)
+
+    @_throwing
+    def _parser(self, text: str) -> Any:
+        if self._parsers.is_prepared(self._session):
+            return _Passing(self.spark, self._own)
+        with self._lock:
+            if self._statements is None:
+                make: Any = type(self.spark)
+                spark = make(self.spark.sparkContext, self._session)
+                statements = self._parsers.prepare(spark)
+                self._statements = SessionParser(spark, self._own, statements)
+        self._parsers.before(self._statements.spark, text)
+        return self._statements
+
+    def __getattr__(self, name: str) -> Any:
+        """Pass every other method on to Spark's own parser."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(_Passing(self.spark, self._own), name)
+
+    def hashCode(self) -> int:
+        return 1
+
+    def equals(self, other: Any) -> bool:
+        return False
+
+    def toString(self) -> str:
+        return str(self._own.toString())
+
+
+class _Passing:
+    """Pass all methods on to a parser, and its errors on to the JVM."""
+
+    def __init__(self, spark: Session, own: Any):
+        self._spark, self._own = spark, own
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._own, name)
+
+        def call(*arguments: Any) -> Any:
+            answer, error = _attempt(lambda: method(*arguments))
+            if error is not None:
+                raise refusal(self._spark, error) from error
+            return answer
+
+        return call
+
+
+def parse_new_sessions_by(spark: Session, parsers: NewSessionParsers) -> None:
+    """Make the sessions that the JVM makes of a session (`newSession`) parse by the parsers given.
+    Raises one of NOT_AS_KNOWN, or Py4JJavaError, where this Spark is built otherwise."""
+    listen(spark)
+    let_errors_pass(spark)
+    spark._jsparkSession.extensions().injectParser(parsers)
 
 
 # The call that stands in place of a statement
