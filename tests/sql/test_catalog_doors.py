@@ -3,17 +3,30 @@ spark.table, spark.catalog, threads, errors.
 """
 
 import gc
+import pickle
 import threading
 import time
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 import frazil
-from frazil.errors import InvalidInput, NoSuchRefError
+from frazil.errors import (
+    FrazilError,
+    InvalidInput,
+    NoSuchRefError,
+    NoSuchTableError,
+    NoSuchViewError,
+    ParseError,
+    SchemaMismatch,
+    TableAlreadyExistsError,
+    Unsupported,
+)
 from frazil.spark.catalog.catalog import ServedCatalog
 from frazil.spark.catalog.proxy import SparkProxy
+from frazil.spark.host.jvm_relations import HAS_VIEWS
 
 pytestmark = pytest.mark.spark
 
@@ -75,6 +88,29 @@ def test_settings_made_later_and_loaded_names_are_catalogs(spark, tmp_path):
         spark.conf.unset(f"spark.sql.catalog.later.{key}")
 
 
+@pytest.mark.versions
+def test_use_of_a_catalog_makes_its_default_namespace_the_current_one(spark, tmp_path):
+    settings = {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "hadoop",
+        ".warehouse": str(tmp_path),
+        ".default-namespace": "a.b",
+    }
+    for key, value in settings.items():
+        spark.conf.set(f"spark.sql.catalog.homely{key}", value)
+    try:
+        spark.sql("CREATE NAMESPACE homely.a")
+        spark.sql("CREATE NAMESPACE homely.a.b")
+        spark.sql("USE homely")
+        assert spark.sql("SELECT current_schema()").first()[0] == "a.b"
+        spark.sql("CREATE TABLE t (id BIGINT)")
+        assert spark.catalog.tableExists("homely.a.b.t")
+    finally:
+        spark.sql("USE spark_catalog.default")
+        for key in settings:
+            spark.conf.unset(f"spark.sql.catalog.homely{key}")
+
+
 def test_the_default_catalog_is_served_by_its_name_and_by_those_of_its_namespaces(spark, home):
     spark.sql("CREATE TABLE db.t (id INT) USING iceberg")
     spark.sql("INSERT INTO db.t VALUES (1)")
@@ -106,6 +142,40 @@ def test_a_new_session_of_a_prepared_one_knows_its_own_catalogs(spark, lake, t, 
     other.sql(f"CREATE TABLE {lake}.db.t (id INT) USING iceberg")
     assert other.sql(f"SELECT count(*) FROM {lake}.db.t").collect() == [(0,)]
     assert spark.sql(f"SELECT count(*) FROM {lake}.db.t").collect() == [(2,)]
+
+
+@pytest.mark.versions
+def test_errors_that_spark_has_a_condition_for_are_spark_s_as_well(spark, lake, t):
+    name, view = f"{lake}.db.t", f"{lake}.db.v"
+    rows = spark.sql("SELECT 1L AS id, 'a' AS s")
+    spark.sql(f"CREATE VIEW {view} AS SELECT * FROM {name}")
+    update = f"UPDATE {name} SET"
+    merge = f"MERGE INTO {name} t USING (SELECT 1 AS id FROM range(2)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET s = 'b'"
+    exists = "TABLE_OR_VIEW_ALREADY_EXISTS" if HAS_VIEWS else "VIEW_ALREADY_EXISTS"
+    twice = "DATATYPE_MISMATCH.INVALID_ROW_LEVEL_OPERATION_ASSIGNMENTS"
+    cases = [
+        (rows.writeTo(f"{lake}.db.none").append, "TABLE_OR_VIEW_NOT_FOUND", NoSuchTableError),
+        (rows.writeTo(name).create, "TABLE_OR_VIEW_ALREADY_EXISTS", TableAlreadyExistsError),
+        (lambda: rows.write.saveAsTable(name), "TABLE_OR_VIEW_ALREADY_EXISTS", None),
+        (lambda: rows.drop("s").write.insertInto(name), "INSERT_COLUMN_ARITY_MISMATCH.NOT_ENOUGH_DATA_COLUMNS", None),
+        (rows.withColumn("x", rows.id).writeTo(name).append, "INCOMPATIBLE_DATA_FOR_TABLE", SchemaMismatch),
+        (f"ALTER TABLE {lake}.db.none CREATE BRANCH b", "TABLE_OR_VIEW_NOT_FOUND", NoSuchTableError),
+        (f"ALTER TABLE {name} CREATE BRANCH 1", "PARSE_SYNTAX_ERROR", ParseError),
+        (f"DROP VIEW {lake}.db.none", "VIEW_NOT_FOUND", NoSuchViewError),
+        (f"CREATE VIEW {view} AS SELECT 1 AS a", exists, None),
+        (f"{update} s = 'a', s = 'b'", twice, InvalidInput),
+        (f"{update} id = 'x'", "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", SchemaMismatch),
+        (merge, "MERGE_CARDINALITY_VIOLATION", InvalidInput),
+        (f"CALL {lake}.system.none('db.t')", "FAILED_TO_LOAD_ROUTINE", Unsupported),
+    ]  # fmt: skip
+    for call, condition, kind in cases:
+        with pytest.raises(AnalysisException) as raised:
+            spark.sql(call) if isinstance(call, str) else call()
+        error = raised.value
+        assert error.getCondition() == condition, (call, error)
+        assert str(error).count(f"[{condition}]") == 1, str(error)
+        if kind is not None and isinstance(error, FrazilError):
+            assert isinstance(error, kind) and type(pickle.loads(pickle.dumps(error))) is kind
 
 
 def test_errors_of_frazils_reach_the_caller_as_they_were_raised(spark, lake, t, caplog):

@@ -2,6 +2,7 @@
 without rows are run for what follows.
 """
 
+import pyspark
 import pytest
 from pyspark.errors import AnalysisException
 
@@ -127,6 +128,14 @@ REPLACED = [
     ("SELECT id FROM lake.db.t ORDER BY id", [(1,), (4,)]),
     ("INSERT INTO lake.db.t REPLACE WHERE CAST(i AS BIGINT) = id VALUES (5, NULL, 5)", None),
     ("SELECT id FROM lake.db.t ORDER BY id", [(4,), (5,)]),
+    ("INSERT INTO lake.db.t REPLACE WHERE id > 4 VALUES (6, NULL, 6)", None),
+    ("SELECT id FROM lake.db.t ORDER BY id", [(4,), (6,)]),
+    ("CREATE TABLE lake.db.u (b TINYINT, s SMALLINT, f FLOAT, ts TIMESTAMP, n TIMESTAMP_NTZ) USING iceberg", None),
+    ("INSERT INTO lake.db.u VALUES (1, 1, 1.5, TIMESTAMP '1970-01-01 00:10:00', TIMESTAMP_NTZ '1970-01-01 00:10:00')", None),
+    *((f"INSERT INTO lake.db.u REPLACE WHERE {where} SELECT * FROM lake.db.u", None) for where in (
+        "b IN (1, 2) AND s >= 1", "f < 2.0 OR f = 1.5", "ts = TIMESTAMP '1970-01-01 00:10:00'", "n = TIMESTAMP_NTZ '1970-01-01 00:10:00'",
+    )),
+    ("SELECT b, s, f, CAST(n AS STRING) FROM lake.db.u", [(1, 1, 1.5, "1970-01-01 00:10:00")]),
 ]  # fmt: skip
 REFUSED = [
     ("SELECT * FROM lake.db.missing", "TABLE_OR_VIEW_NOT_FOUND"),
@@ -157,6 +166,31 @@ def test_statements_give_the_rows_that_the_table_says(run, statements):
         answer = run(text)
         if rows is not None:
             assert answer == rows, text
+
+
+@pytest.mark.versions
+@pytest.mark.skipif(
+    pyspark.__version__.startswith("4.1"), reason="Spark 4.1 does not know the statement"
+)
+def test_an_insert_with_schema_evolution_adds_the_columns_of_its_rows(run, table_of):
+    run("CREATE TABLE lake.db.t (id BIGINT, p STRUCT<a: INT>) USING iceberg")
+    run("INSERT INTO lake.db.t VALUES (1, NULL)")
+    run("ALTER TABLE lake.db.t CREATE BRANCH b")
+    row = "SELECT 2L AS id, 'x' AS s, named_struct('a', 1, 'b', 2) AS p"
+    run(f"INSERT WITH SCHEMA EVOLUTION INTO lake.db.t BY NAME {row}")
+    assert run("SELECT id, p.b, s FROM lake.db.t ORDER BY id") == [(1, None, None), (2, 2, "x")]
+    assert len(table_of("db.t").snapshots()) == 2
+    run("INSERT WITH SCHEMA EVOLUTION INTO lake.db.t.branch_b SELECT *, 5 AS n FROM lake.db.t")
+    assert run("SELECT id, n FROM lake.db.t.branch_b ORDER BY 1, 2") == [(1, None), (1, 5), (2, 5)]
+    run(
+        "INSERT WITH SCHEMA EVOLUTION OVERWRITE lake.db.t SELECT id, p, s, n, true AS col5 FROM lake.db.t"
+    )
+    assert run("SELECT id, n, col5 FROM lake.db.t ORDER BY id") == [
+        (1, None, True),
+        (2, None, True),
+    ]
+    with pytest.raises(AnalysisException, match="INSERT_COLUMN_ARITY_MISMATCH|EXTRA_COLUMNS"):
+        run("INSERT INTO lake.db.t BY NAME SELECT 2L AS id, 'x' AS another")
 
 
 @pytest.mark.versions

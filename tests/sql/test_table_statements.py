@@ -221,6 +221,13 @@ def test_a_table_is_described_and_shown(run, lake):
 
 
 @pytest.mark.versions
+def test_the_write_order_is_shown_as_it_was_written(run):
+    run("CREATE TABLE lake.db.t (id BIGINT, p STRUCT<s: STRING>, ts TIMESTAMP) USING iceberg")
+    order = "bucket(4, id) ASC NULLS FIRST, truncate(p.s, 2) DESC NULLS LAST, days(ts) ASC NULLS LAST, id DESC NULLS LAST"
+    run(f"ALTER TABLE lake.db.t WRITE ORDERED BY {order}")
+    assert run("SHOW TBLPROPERTIES lake.db.t ('sort-order')") == [("sort-order", order)]
+
+
 def test_namespaces_are_created_described_altered_and_dropped(run, lake, catalog, tmp_path):
     run(
         f"CREATE NAMESPACE {lake}.ns COMMENT 'hello' LOCATION '{tmp_path}/ns' WITH DBPROPERTIES ('a' = 'b')"

@@ -56,6 +56,7 @@ __all__ = [
     "meanings",
     "metadata_files",
     "names",
+    "options",
     "own_files",
     "path",
     "planning",

@@ -40,12 +40,17 @@ UNIQUE_LOCATION = Option(
     "unique-table-location", BOOLEAN, False,
     text="`true`: the folder of every new table gets a unique name.",
 )  # fmt: skip
+DEFAULT_NAMESPACE = Option(
+    "default-namespace", TEXT, None,
+    text="The namespace that is current in Spark's SQL after `USE <catalog>`; otherwise none is.",
+)  # fmt: skip
 OPTIONS = OptionTable(
     NOUN,
     (
         TYPE,
         CATALOG_IMPL,
         WAREHOUSE,
+        DEFAULT_NAMESPACE,
         Option(
             "io-impl", TEXT, None, otherwise="the scheme of a location decides",
             text="The name of one of Java's classes that the scheme of locations stands for; others are refused.",
@@ -73,7 +78,7 @@ _OF_PYICEBERG = ("py-catalog-impl", "py-io-impl")
 # What Java's catalogs and stores take, by the beginnings of names and by whole names: where a type
 # does not serve it, that is told.
 _JAVA = (
-    "default-namespace", "lock-impl", "lock.", "use-nullable-query-schema", "view-default.", "view-override.",
+    "lock-impl", "lock.", "use-nullable-query-schema", "view-default.", "view-override.",
     "encryption.", "rest-", "rest.", "scan-planning-mode", "snapshot-loading-mode", "auth.", "oauth2-", "token", "credential", "header.",
     "hive.", "fs.", "glue.", "dynamodb.", "unique-table-location", "jdbc.", "http-client.", "iceberg.", "signer.", "lakeformation.", "kms.",
     "azure.", "view-endpoints-", "client-pool-", "engine.hive.",

@@ -9,6 +9,7 @@ from typing import Any
 
 from frazil.catalog.names import identifier_parts
 from frazil.dropin.names import is_ours
+from frazil.dropin.spark_errors import known_to_spark
 from frazil.dropin.tables import open_table
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.sql_text import back_quoted
@@ -58,6 +59,7 @@ class MergeIntoWriter:
         self._evolves = True
         return self
 
+    @known_to_spark()
     def merge(self) -> None:
         """Run the merge and commit it as one snapshot. Raises InvalidInput for what Spark cannot
         resolve and for ambiguous matches.

@@ -7,6 +7,7 @@ from typing import Any
 
 from frazil.dropin.catalogs import register
 from frazil.dropin.names import is_ours, is_served, whole_name
+from frazil.dropin.spark_errors import known_to_spark
 from frazil.errors import InvalidInput
 from frazil.ops.session import Session
 from frazil.spark.door import iceberg_read
@@ -44,6 +45,7 @@ class IcebergReader:
         self._schema, self._spark_reader = schema, self._spark_reader.schema(schema)
         return self
 
+    @known_to_spark()
     def load(
         self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any
     ) -> Any:
@@ -67,6 +69,7 @@ class IcebergReader:
             every["path"] = whole_name(self._spark, str(name))
         return iceberg_read.load(self._spark, every)
 
+    @known_to_spark()
     def table(self, tableName: str) -> Any:
         """Read a table by name, with the options given."""
         if self._options and is_ours(self._spark, tableName):
@@ -79,6 +82,7 @@ class IcebergReader:
         return getattr(self._spark_reader, name)
 
 
+@known_to_spark()
 def read_table(spark_table: Callable[..., Any], spark: Session, tableName: str) -> Any:
     """Return the table that `spark.table(name)` asks for: what Spark's own method returns, which
     asks Frazil's catalogs for theirs; and locations, and tables of the default catalog that Spark

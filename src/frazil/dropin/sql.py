@@ -11,6 +11,7 @@ from py4j.protocol import Py4JJavaError
 
 from frazil.dropin.catalogs import forget_plans, register
 from frazil.dropin.default_catalog import serve_default
+from frazil.dropin.spark_errors import known_to_spark
 from frazil.dropin.sql_names import ConnectNames, SessionNames, names_one_of
 from frazil.errors import InvalidInput
 from frazil.ops.session import Session
@@ -32,6 +33,7 @@ MARK = "spark.frazil.installed"
 """The setting of a prepared session."""
 
 
+@known_to_spark()
 def run(
     spark_sql: Callable[..., Any], spark: Session, sqlQuery: str, args: Any = None, **named: Any
 ) -> Any:

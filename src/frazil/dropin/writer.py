@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from frazil.dropin.names import is_ours, led_to_ours
+from frazil.dropin.spark_errors import known_to_spark
 from frazil.dropin.tables import create, is_dynamic, open_table, with_branch, write_options
 from frazil.errors import (
     InvalidInput,
@@ -82,6 +83,7 @@ class IcebergWriter:
 
     # --- ends
 
+    @known_to_spark()
     def save(
         self,
         path: str | None = None,
@@ -103,6 +105,7 @@ class IcebergWriter:
             )
         self._write(str(name), replaces=False)
 
+    @known_to_spark()
     def saveAsTable(
         self,
         name: str,
@@ -127,6 +130,7 @@ class IcebergWriter:
             return
         self._write(name, replaces=True)
 
+    @known_to_spark()
     def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:
         """Insert by position, as Spark does: the frame's columns become the table's, in order,
         whatever their names.
@@ -139,9 +143,11 @@ class IcebergWriter:
         table, options = self._open(tableName)
         names = [f.name for f in table.schema().fields]
         if len(names) != len(self._frame.columns):
+            few = "NOT_ENOUGH" if len(names) > len(self._frame.columns) else "TOO_MANY"
             raise SchemaMismatch(
                 f"insertInto goes by position: {tableName} has {len(names)} columns, the frame {len(self._frame.columns)}.",
                 hint="Select as many columns, or use writeTo(…).append(), which goes by name.",
+                condition=f"INSERT_COLUMN_ARITY_MISMATCH.{few}_DATA_COLUMNS",
             )
         replaces = overwrite if overwrite is not None else self._mode == "overwrite"
         dynamic = is_dynamic(self._frame.sparkSession, options, table)

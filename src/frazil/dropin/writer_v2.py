@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from frazil.dropin.names import catalog_of, is_ours, led_to_ours
+from frazil.dropin.spark_errors import known_to_spark
 from frazil.dropin.tables import (
     create,
     open_table,
@@ -104,6 +105,7 @@ class IcebergWriterV2:
         """Replace the rows for which the condition (a Column, or SQL text) is TRUE."""
         self._write("overwrite", condition)
 
+    @known_to_spark()
     def _create(self, verb: str, **named: Any) -> None:
         """Create or replace the table, in Frazil or by Spark's own writer."""
         spark = self._frame.sparkSession
@@ -166,6 +168,7 @@ class IcebergWriterV2:
                 hint="Partition by bucket(n, column), or set a sort order.",
             )
 
+    @known_to_spark()
     def _write(self, verb: str, *condition: Any, dynamic: bool = False) -> None:
         """Write to an existing table, in Frazil or by Spark's own writer."""
         spark = self._frame.sparkSession

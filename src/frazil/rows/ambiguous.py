@@ -47,5 +47,6 @@ def ambiguous(shown: str, **facts: Any) -> InvalidInput:
         "[MERGE_CARDINALITY_VIOLATION] The ON search condition of the MERGE statement matched a single row from the target table with "
         f"multiple rows of the source table. MERGE is ambiguous: more than one source row would change the same target row: {shown}.",
         hint="Make the source unique by the ON condition, or give the clauses conditions that at most one source row per target row meets.",
+        condition="MERGE_CARDINALITY_VIOLATION",
         **facts,
     )

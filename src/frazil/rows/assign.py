@@ -51,6 +51,8 @@ from frazil.spec.types import (
 Bind = Callable[[Expression], Bound]
 E = TypeVar("E", bound=FrazilError)
 Path = tuple[str, ...]
+ASSIGNED_TWICE = "DATATYPE_MISMATCH.INVALID_ROW_LEVEL_OPERATION_ASSIGNMENTS"
+"""Spark's condition of errors about a column that is set more than once."""
 
 
 # What a column becomes
@@ -404,7 +406,9 @@ def _resolved(
         column, full = target.by_id[reference.field_id], reference.name
         if column.field_id in assignments:
             raise InvalidInput(
-                f"Multiple assignments for '{full}': a column is set more than once.", column=full
+                f"Multiple assignments for '{full}': a column is set more than once.",
+                column=full,
+                condition=ASSIGNED_TWICE,
             )
         names[column.field_id] = full
         if isinstance(value, str) and value.strip().upper() == "DEFAULT":
@@ -426,7 +430,7 @@ def _resolved(
     for i, full in names.items():
         if around := [p for p in target.parents[i] if p in assignments]:
             text = f"Conflicting assignments for '{names[around[0]]}': {full}, a member of it, is set together with it."
-            raise InvalidInput(text, column=full)
+            raise InvalidInput(text, column=full, condition=ASSIGNED_TWICE)
     return assignments
 
 

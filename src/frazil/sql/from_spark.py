@@ -236,4 +236,5 @@ def _check_policy(spark: Session, assignments: Iterable[Assignment]) -> None:
                 f"Column {column}: cannot safely cast {have} to {want} ({_POLICY}={policy}).",
                 hint=hint,
                 column=column,
+                condition="INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST",
             )

@@ -12,7 +12,7 @@ from frazil.errors import InvalidInput, NoSuchRefError, ValidationError
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops.result import CommitResult
 from frazil.ops.session import Session
-from frazil.rows.assign import name_parts, typed_name
+from frazil.rows.assign import ASSIGNED_TWICE, name_parts, typed_name
 from frazil.spec.partitioning import PartitionField
 from frazil.spec.properties import DISTRIBUTION
 from frazil.spec.snapshot import MAIN_BRANCH
@@ -210,6 +210,7 @@ def _update(to: Target, s: n.UpdateRows) -> CommitResult:
                 f"Multiple assignments for '{column}': UPDATE sets it more than once.",
                 table=to.table._name,
                 column=column,
+                condition=ASSIGNED_TWICE,
             )
         values[column] = value
     return to.table.update(

@@ -102,13 +102,12 @@ def _defined(spark: Session, name: str, s_: ViewStatement) -> ViewDefinition:
     query_columns, fields = struct.names, list(struct.fields)
     if s_.columns:
         if len(s_.columns) != len(fields):
-            which = (
-                "too many data columns"
-                if len(s_.columns) < len(fields)
-                else "not enough data columns"
-            )
+            which = "too many" if len(s_.columns) < len(fields) else "not enough"
             listed = f"View columns: {', '.join(n for n, _ in s_.columns)}. Data columns: {', '.join(query_columns)}."
-            raise InvalidInput(f"Cannot create view {name}, the reason is {which}: {listed}")
+            raise InvalidInput(
+                f"Cannot create view {name}, the reason is {which} data columns: {listed}",
+                condition=f"CREATE_VIEW_COLUMN_ARITY_MISMATCH.{which.upper().replace(' ', '_')}_DATA_COLUMNS",
+            )
         fields = [
             s.StructField(
                 column, f.dataType, True, {"comment": comment} if comment is not None else {}
@@ -118,7 +117,8 @@ def _defined(spark: Session, name: str, s_: ViewStatement) -> ViewDefinition:
     small = [f.name.lower() for f in fields]
     if repeated := next((n for n in small if small.count(n) > 1), None):
         raise InvalidInput(
-            f"The column `{repeated}` already exists. Choose another name or rename the existing column."
+            f"The column `{repeated}` already exists. Choose another name or rename the existing column.",
+            condition="COLUMN_ALREADY_EXISTS",
         )
     return ViewDefinition(
         s_.text,

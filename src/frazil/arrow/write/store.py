@@ -96,7 +96,9 @@ def stored(
     if isinstance(value, BoundLiteral) and value.value is None:
         if field.required:
             raise SchemaMismatch(
-                f"Column {name} is required and cannot be set to null.", column=name
+                f"Column {name} is required and cannot be set to null.",
+                column=name,
+                condition="NOT_NULL_ASSERT_VIOLATION",
             )
         return BoundLiteral(None, want)
     if value.type == want:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from frazil.catalog.names import full_name
+from frazil.catalog.options import DEFAULT_NAMESPACE
 from frazil.errors import (
     InvalidInput,
     NamespaceAlreadyExistsError,
@@ -73,7 +74,8 @@ class ServedCatalog(ServedViews):
         """Do nothing: the catalog was configured when it was registered."""
 
     def defaultNamespace(self) -> Any:
-        return self.types.no_strings
+        named = DEFAULT_NAMESPACE.of(self.calls.backend.properties)
+        return self.types.strings(named.split(".") if named else ())
 
     # --- TableCatalog: what there is
 
@@ -183,10 +185,12 @@ class ServedCatalog(ServedViews):
     def alterTable(self, identifier: Any, changes: Any) -> Any:
         parts = self.types.names(identifier)
         with self._spark_errors(identifier):
-            self.calls.alter_table(parts, table_changes(self.spark, changes))
-            return ServedTable(
-                self.types, self.spark, self.calls, parts, self.calls.backend.load(parts)
-            )
+            # An INSERT WITH SCHEMA EVOLUTION changes the table under the name that it writes to.
+            target = self._find(parts)
+            own, branch = parts[: len(parts) - len(target.suffixes)], _written_branch(target)
+            self.calls.alter_table(own, table_changes(self.spark, changes))
+            loaded = self.calls.backend.load(own)
+            return ServedTable(self.types, self.spark, self.calls, own, loaded, branch)
 
     def dropTable(self, identifier: Any) -> bool:
         return self._drop(identifier, purge=False)
@@ -270,7 +274,11 @@ class ServedCatalog(ServedViews):
     def loadProcedure(self, identifier: Any) -> Any:
         if (procedure := procedure_of(self.types.names(identifier))) is None:
             hint = f"SHOW PROCEDURES IN {self.calls.name}.system lists them."
-            raise Unsupported(f"There is no procedure {identifier.toString()}.", hint=hint)
+            raise Unsupported(
+                f"There is no procedure {identifier.toString()}.",
+                hint=hint,
+                condition="FAILED_TO_LOAD_ROUTINE",
+            )
         return UnboundProcedure(self.types, self.spark, self.calls, procedure)
 
     # --- FunctionCatalog

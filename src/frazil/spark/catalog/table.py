@@ -25,6 +25,7 @@ from frazil.spec import types as i
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.properties import DATA_FORMAT
 from frazil.spec.schema import Schema
+from frazil.spec.sorting import SortField
 from frazil.spec.transforms import (
     BucketTransform,
     IdentityTransform,
@@ -38,6 +39,7 @@ _CAPABILITIES = (
     "TRUNCATE",
     "OVERWRITE_BY_FILTER",
     "OVERWRITE_DYNAMIC",
+    "AUTOMATIC_SCHEMA_EVOLUTION",
 )
 _UNITS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 
@@ -121,6 +123,22 @@ def partition_terms(spec: PartitionSpec, schema: Schema) -> list[tuple[str, list
             case other:
                 terms.append((_UNITS.get(str(other), str(other)), [column]))
     return terms
+
+
+def _order_term(field: SortField, schema: Schema) -> str:
+    """Return a term of a sort order as `WRITE ORDERED BY` takes it, in Java Iceberg's spelling."""
+    column = schema.find_column_name(field.source_id) or str(field.source_id)
+    match field.transform:
+        case IdentityTransform():
+            term = column
+        case BucketTransform() as bucket:
+            term = f"bucket({bucket.num_buckets}, {column})"
+        case TruncateTransform() as truncate:
+            term = f"truncate({column}, {truncate.width})"
+        case other:
+            term = f"{_UNITS.get(str(other), str(other))}({column})"
+    order = f"{field.direction.value} {field.null_order.value.replace('-', ' ')}"
+    return f"{term} {order.upper()}"
 
 
 class MetadataColumn(SparkProxy):
@@ -307,7 +325,7 @@ def table_properties(loaded: LoadedTable) -> dict[str, str]:
         "format-version": str(metadata.format_version),
     }
     if order.fields:
-        shown["sort-order"] = ", ".join(map(str, order.fields))
+        shown["sort-order"] = ", ".join(_order_term(f, metadata.schema()) for f in order.fields)
     if names := [
         metadata.schema().find_column_name(i) for i in metadata.schema().identifier_field_ids
     ]:

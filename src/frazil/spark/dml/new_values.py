@@ -23,7 +23,13 @@ from frazil.errors import (
 )
 from frazil.expr.literals import typed_literal
 from frazil.expr.nodes import Literal
-from frazil.rows.assign import as_expression, meant_as_constant, refuse_element, refuse_partial
+from frazil.rows.assign import (
+    ASSIGNED_TWICE,
+    as_expression,
+    meant_as_constant,
+    refuse_element,
+    refuse_partial,
+)
 from frazil.spark.dml.analysed import analysed, bound_to, expression
 from frazil.spark.dml.checked import GivenExpression
 from frazil.spark.host.jvm import is_classic
@@ -95,11 +101,13 @@ class Given:
                     raise InvalidInput(
                         f"Multiple assignments for '{name}': it is set more than once (see {other}).",
                         column=name,
+                        condition=ASSIGNED_TWICE,
                     )
             if any(path[-1] in other_path for other_path, _ in pairs):
                 raise InvalidInput(
                     f"Conflicting assignments for '{name}': it is set together with a member of it.",
                     column=name,
+                    condition=ASSIGNED_TWICE,
                 )
             seen[path[-1].field_id] = name
             pairs.append((path, value))

@@ -167,13 +167,15 @@ def with_targets_of_their_own(
     is_ours: Callable[[tuple[str, ...]], bool],
     name_of: Callable[[tuple[str, ...]], Sequence[str]],
 ) -> Any:
-    """Return a statement's parsed plan in which an INSERT names the main branch of its table. Spark
-    4.1 and 4.2 take the table that is read in the same statement for the one to write to, unless it
-    has another name. `name_of`: the full name that parts mean."""
+    """Return a statement's parsed plan in which an INSERT, with REPLACE WHERE or without, names the
+    main branch of its table. Spark 4.1 and 4.2 take the table that is read in the same statement
+    for the one to write to, unless it has another name. `name_of`: the full name that parts mean.
+    """
 
     def inserting(node: Any) -> Any:
+        kind = kind_of(node)
         if (
-            kind_of(node) != "InsertIntoStatement"
+            kind not in ("InsertIntoStatement", "OverwriteByExpression")
             or kind_of(node.table()) != NodeKind.UNRESOLVED_RELATION
         ):
             return node
@@ -181,14 +183,16 @@ def with_targets_of_their_own(
         parts = tuple(map(str, each(table.multipartIdentifier())))
         if not is_ours(parts) or selector_suffix(parts[-1]):
             return node
+        main = table.copy(
+            scala_seq(spark, (*name_of(parts), "branch_main")), table.options(), table.isStreaming()
+        )
+        if kind == "OverwriteByExpression":
+            return node.withNewTable(main)
         fields = {
             str(node.productElementName(n)): node.productElement(n)
             for n in range(node.productArity())
         }
-        fields["table"] = table.copy(
-            scala_seq(spark, (*name_of(parts), "branch_main")), table.options(), table.isStreaming()
-        )
-        return node.copy(*fields.values())
+        return node.copy(*{**fields, "table": main}.values())
 
     listen(spark)
     return plan.transformUp(Rule(inserting))
@@ -288,7 +292,7 @@ class CatalogTypes:
         self._capability = getattr(view, CATALOG + "TableCapability")
         self._table_identifier = getattr(view, CATALYST + "TableIdentifier")
         self._qualified = getattr(view, CATALYST + "QualifiedTableName")
-        self._literal = getattr(view, EXPRESSIONS + "Literal")
+        self._to_expression = getattr(view, EXPRESSIONS + "V2ExpressionUtils").toCatalystOpt
         self._some = getattr(view, "scala.Option").apply
         self._seq = view.PythonUtils.toSeq
         self._project = getattr(view, CATALYST + "plans.logical.Project")
@@ -748,7 +752,8 @@ class CatalogTypes:
     def _sql(self, expression: Any) -> str:
         kind = str(expression.getClass().getSimpleName())
         if kind == "LiteralValue":
-            return str(self._literal(expression.value(), expression.dataType()).sql())
+            # The value stays in the JVM: of a Java Long, Py4J would send back an Integer.
+            return str(self._to_expression(expression, None, self._some(None)).get().sql())
         if kind == "FieldReference":
             return str(expression.toString())
         children = [self._sql(child) for child in expression.children()]

@@ -1,0 +1,86 @@
+"""Raise errors that Spark has a condition for as Spark's own as well: a script that catches
+AnalysisException, and asks for its condition, goes on as it did with Java Iceberg.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException
+
+from frazil import errors as e
+
+_CONDITIONS = {
+    e.NoSuchTableError: "TABLE_OR_VIEW_NOT_FOUND",
+    e.NoSuchViewError: "VIEW_NOT_FOUND",
+    e.NoSuchNamespaceError: "SCHEMA_NOT_FOUND",
+    e.TableAlreadyExistsError: "TABLE_OR_VIEW_ALREADY_EXISTS",
+    e.ViewAlreadyExistsError: "VIEW_ALREADY_EXISTS",
+    e.NamespaceAlreadyExistsError: "SCHEMA_ALREADY_EXISTS",
+    e.NamespaceNotEmptyError: "SCHEMA_NOT_EMPTY",
+    e.SchemaMismatch: "INCOMPATIBLE_DATA_FOR_TABLE",
+    e.ParseError: "PARSE_SYNTAX_ERROR",
+}
+
+
+class _Conditioned(AnalysisException):
+    """Answer what callers ask an error of Spark's; the rest is Frazil's error."""
+
+    facts: dict[str, Any]
+    args: tuple[Any, ...]
+
+    def __init__(self) -> None:
+        """Do nothing: FrazilError keeps the text and the facts."""
+
+    def getCondition(self) -> str:
+        return str(self.facts["condition"])
+
+    def getErrorClass(self) -> str:
+        return self.getCondition()
+
+    def getMessageParameters(self) -> dict[str, str]:
+        return {name: str(fact) for name, fact in self.facts.items()}
+
+    def getSqlState(self) -> None:
+        return None
+
+    def getMessage(self) -> str:
+        return str(self)
+
+    def getQueryContext(self) -> list[Any]:
+        return []
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+_OF_BOTH: dict[Any, type[e.FrazilError]] = {}
+
+
+def _of_both(kind: type[e.FrazilError]) -> type[e.FrazilError]:
+    """Return the class of errors that are of Frazil's kind and of Spark's."""
+    if kind in _OF_BOTH:
+        return _OF_BOTH[kind]
+    bases = (_Conditioned, ParseException) if kind is e.ParseError else (_Conditioned,)
+    # A copy in another process is of Frazil's kind alone.
+    reduced = lambda error: (e._rebuild, (kind, error.message, error.hint, error.facts))
+    members = {"__reduce__": reduced, "__module__": kind.__module__}
+    return _OF_BOTH.setdefault(kind, type(kind.__name__, (kind, *bases), members))
+
+
+@contextmanager
+def known_to_spark() -> Iterator[None]:
+    """Give an error that ends a block the condition that Spark has for it: that of its facts, else
+    that of its class. Others are left as they are."""
+    try:
+        yield
+    except e.FrazilError as error:
+        condition = error.facts.get("condition", _CONDITIONS.get(type(error)))
+        if condition is None or isinstance(error, _Conditioned):
+            raise
+        text = error.message if condition in error.message else f"[{condition}] {error.message}"
+        facts = {**error.facts, "condition": condition}
+        both = _of_both(type(error))(text, hint=error.hint, **facts)
+        raise both.with_traceback(error.__traceback__) from error.__cause__
