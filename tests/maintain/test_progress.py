@@ -12,6 +12,7 @@ import pytest
 
 from frazil.maintain import progress as shown_by
 from frazil.maintain.progress import progress
+from frazil.table.table import Table
 from tests.builders.catalogs import catalog_of
 
 
@@ -139,7 +140,8 @@ def test_procedures_over_files_that_are_there_show_their_progress(tmp_path: Path
     for n in range(5):
         t.append(pa.table({"id": [10 + n]}))
     assert [s.outcome for s in t.maintenance.auto(progress=told).steps] == ["done"]
-    assert taken()[-1] == (8, 8, "files rewritten")
+    done, total, noun = taken()[-1]
+    assert done == total and noun == "bytes rewritten"
     catalog.migrate(str(folder), "db.taken", progress=told)
     assert taken() == footers
 
@@ -157,18 +159,50 @@ def test_procedures_that_move_branches_call_back_too(tmp_path: Path) -> None:
     assert steps == [(2, None, "snapshots listed"), *[(1, 1, "branches moved")] * 4]
 
 
-@pytest.mark.parametrize("arguments", [{"sort_order": "id"}, {"sort_order": "zorder(id, n)"}, {}])
+def told_by_compaction(t: Table, rewritten: int, **arguments: Any) -> list[int]:
+    """The bytes told as they are read; they grow, up to those of all files."""
+    sizes = t.inspect.data_files()["file_size_in_bytes"].to_pylist()
+    steps: list[tuple[int, int | None, str]] = []
+    done = t.maintenance.rewrite_data_files(
+        progress=lambda *step: steps.append(step), runner="in-process", **arguments
+    )
+    assert (done.rewritten_data_files_count, done.groups) == (rewritten, 1)
+    assert {step[1:] for step in steps} == {(sum(sizes), "bytes rewritten")}
+    told = [step[0] for step in steps]
+    assert told == sorted(set(told)) and told[-1] == sum(sizes)
+    return told
+
+
+ORDERS = pytest.mark.parametrize(
+    "arguments", [{"sort_order": "id"}, {"sort_order": "zorder(id, n)"}, {}]
+)
+
+
+@ORDERS
 def test_one_large_group_tells_of_each_of_its_files(
     tmp_path: Path, arguments: dict[str, str]
 ) -> None:
     t = catalog_of("sql", tmp_path).create_table("db.t", "id bigint, n bigint")
     for n in range(12):
         t.append(pa.table({"id": range(12 - n, 1000, 12), "n": range(12 - n, 1000, 12)}))
-    steps: list[tuple[int, int | None, str]] = []
-    done = t.maintenance.rewrite_data_files(
-        options={"rewrite-all": "true"},
-        progress=lambda *step: steps.append(step),
-        runner="in-process",
-        **arguments,
+    told = told_by_compaction(t, 12, options={"rewrite-all": "true"}, **arguments)
+    assert len(told) == 12
+
+
+@ORDERS
+def test_one_large_file_tells_of_its_parts_as_they_are_read(
+    tmp_path: Path, arguments: dict[str, str]
+) -> None:
+    """Also of a file that several tasks read, each a part, and with deletes, which are no rows."""
+    t = catalog_of("sql", tmp_path).create_table(
+        "db.t",
+        "id bigint, n bigint",
+        properties={"write.parquet.row-group-limit": "50000", "write.delete.mode": "merge-on-read"},
     )
-    assert done.groups == 1 and steps == [(n + 1, 12, "files rewritten") for n in range(12)]
+    t.append(pa.table({"id": range(700_000), "n": range(700_000)}))
+    t.delete("id < 1000")
+    assert len(told_by_compaction(t, 1, options={"rewrite-all": "true"}, **arguments)) >= 5
+    size = t.refresh().inspect.data_files()["file_size_in_bytes"][0].as_py()
+    parts = {"rewrite-all": "true", "target-file-size-bytes": str(size // 3)}
+    assert len(told_by_compaction(t, 1, options=parts, **arguments)) >= 4
+    assert t.refresh().count() == 699_000

@@ -276,7 +276,7 @@ def rewrite_data_files(
             result = planned.expected()
             break
         with progress(
-            sum(g.files for g in planned.groups), "files rewritten", on_progress
+            sum(g.bytes for g in planned.groups), "bytes rewritten", on_progress
         ) as shown:
             run = _CompactionRun(planned, shown)
             result = run.run()
@@ -362,9 +362,9 @@ class _CompactionRun:
         runner = plan.table.runner
         here = isinstance(
             runner, InProcess
-        )  # a group that is one task tells of each file as it is read, where that can be told
+        )  # a task tells what it has read as it reads, where that can be told
         work = (
-            partial(rewrite_piece, context, on_file=self.shown.advance)
+            partial(rewrite_piece, context, on_bytes=self.shown.advance)
             if here
             else partial(rewrite_piece, context)
         )
@@ -374,9 +374,7 @@ class _CompactionRun:
                 for piece, result in zip(part, runner.run(work, part), strict=True):
                     done.append(result)
                     if not here:
-                        self.shown.advance(
-                            sum(t.start == 0 for t in piece.tasks)
-                        )  # a split file counts once
+                        self.shown.advance(sum(t.length for t in piece.tasks))
             rewritten = _joined(pieces, done)
             for group in rewritten:
                 _check(group, plan.table.name)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import accumulate, groupby
 from pathlib import Path
 
 import pyarrow as pa
@@ -79,23 +79,28 @@ class Rewritten:
 
 
 def rewrite_piece(
-    context: CompactContext, piece: RewritePiece, on_file: Callable[[], object] = lambda: None
+    context: CompactContext, piece: RewritePiece, on_bytes: Callable[[int], object] = lambda _: None
 ) -> Rewritten:
     """Write the live rows of a piece to new files. The files are durable; after an error none of
     them is left.
 
-    `on_file`: called as each of its files, but for later parts of one, has been read.
+    `on_bytes`: called with the bytes of its files that have been read since the last call, within
+    a file in proportion to its rows.
     """
     target, schema = placed(context.write), to_arrow_schema(context.write.schema)
     counts = [0] * len(piece.tasks)
 
     def rows() -> Iterator[pa.RecordBatch]:
-        read = 0
+        begins, told = list(accumulate((t.length for t in piece.tasks), initial=0)), 0
         for number, batch in live_rows(piece.tasks, context.live):
-            read = _told(piece.tasks, read, number, on_file)
             counts[number] += batch.num_rows
+            read = begins[number] + _bytes_of(piece.tasks[number], counts[number])
+            if read > told:
+                on_bytes(read - told)
+            told = read
             yield fitted(batch, schema)
-        _told(piece.tasks, read, len(piece.tasks), on_file)
+        if told < begins[-1]:
+            on_bytes(begins[-1] - told)
 
     workers = target.workers or default_workers()
     stream: Iterator[tuple[int, pa.RecordBatch]] = ((0, batch) for batch in rows())
@@ -117,13 +122,10 @@ def rewrite_piece(
     return Rewritten(piece.group, tuple(added), tuple(counts))
 
 
-def _told(
-    tasks: Sequence[FileScanTask], begin: int, end: int, on_file: Callable[[], object]
-) -> int:
-    for task in tasks[begin:end]:
-        if task.start == 0:
-            on_file()
-    return max(begin, end)
+def _bytes_of(task: FileScanTask, rows: int) -> int:
+    """Estimate the bytes that a number of its live rows take: deleted rows are not known here."""
+    expected = max(1, task.estimated_rows)
+    return task.length * min(rows, expected) // expected
 
 
 def new_bytes(context: CompactContext, piece: RewritePiece) -> int:
