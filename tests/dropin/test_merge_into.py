@@ -197,6 +197,18 @@ def test_ambiguous_matches_and_idle_merges_are_refused(table, source, spark, nam
     assert state(table) == start()
 
 
+@pytest.mark.parametrize("named", ["t", "db.t"])
+def test_a_name_within_the_current_catalog_and_namespace(spark, table, source, catalog, named):
+    spark.sql(f"USE {catalog[0]}.db")
+    try:
+        merging = source.mergeInto(named, F.col("t.id") == source.id)
+        merging.whenMatched().updateAll().whenNotMatched().insertAll().merge()
+    finally:
+        spark.sql("USE spark_catalog.default")
+    expected = {i: i for i in range(8)} | {i: i * 10 for i in range(8, 12)}
+    assert {r["id"]: r["v"] for r in table.refresh().to_arrow().to_pylist()} == expected
+
+
 def test_merges_into_other_tables_stay_sparks(spark, source, tmp_path):
     spark.range(3).write.mode("overwrite").saveAsTable("plain_target")
     try:

@@ -10,6 +10,7 @@ from typing import Any
 from frazil.catalog.names import identifier_parts
 from frazil.dropin.names import is_ours
 from frazil.dropin.spark_errors import known_to_spark
+from frazil.dropin.sql_names import in_full
 from frazil.dropin.tables import open_table
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.sql_text import back_quoted
@@ -25,9 +26,11 @@ from frazil.table.table import Table
 
 def merge_into(spark_merge_into: Callable[..., Any], frame: Any, table: str, condition: Any) -> Any:
     """Return the merge builder: Frazil's for tables of Frazil's, else Spark's own."""
+    spark = frame.sparkSession
+    name = in_full(spark, table)
     return (
-        MergeIntoWriter(frame, table, condition)
-        if is_ours(frame.sparkSession, table)
+        MergeIntoWriter(frame, name, condition)
+        if is_ours(spark, name)
         else spark_merge_into(table, condition)
     )
 

@@ -116,17 +116,6 @@ def in_session_catalog(
     return served.catalog, place
 
 
-def whole_name(spark: Session, name: str) -> str:
-    """Return the name of a table with its catalog where that is Spark's own and Frazil serves it;
-    any other name, and what is no name, as it is.
-    """
-    try:
-        place = None if "/" in name else in_session_catalog(spark, identifier_parts(name))
-    except InvalidInput:
-        return name
-    return name if place is None else full_name((SESSION_CATALOG, *place[1]))
-
-
 def is_ours(spark: Session, name: str) -> bool:
     """Return whether reads and writes of a name go to Frazil: a location, a name in a catalog of
     Frazil's, or a name that Spark does not know and Frazil's default catalog does."""

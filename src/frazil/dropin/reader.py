@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from frazil.dropin.catalogs import register
-from frazil.dropin.names import is_ours, is_served, whole_name
+from frazil.dropin.names import is_ours, is_served
 from frazil.dropin.spark_errors import known_to_spark
+from frazil.dropin.sql_names import in_full, with_full_name
 from frazil.errors import InvalidInput
 from frazil.ops.session import Session
 from frazil.spark.door import iceberg_read
@@ -65,17 +66,15 @@ class IcebergReader:
                 hint="Load each and use union().",
             )
         every = {**self._options, **options}
-        if (name := path or every.get("path")) is not None:
-            every["path"] = whole_name(self._spark, str(name))
-        return iceberg_read.load(self._spark, every)
+        named = every if path is None else {**every, "path": path}
+        return iceberg_read.load(self._spark, with_full_name(self._spark, named))
 
     @known_to_spark()
     def table(self, tableName: str) -> Any:
         """Read a table by name, with the options given."""
+        tableName = in_full(self._spark, tableName)
         if self._options and is_ours(self._spark, tableName):
-            return iceberg_read.load(
-                self._spark, {**self._options, "path": whole_name(self._spark, tableName)}
-            )
+            return iceberg_read.load(self._spark, {**self._options, "path": tableName})
         return read_table(self._spark_reader.table, self._spark, tableName)
 
     def __getattr__(self, name: str) -> Any:

@@ -10,6 +10,7 @@ from frazil.catalog.configuration import DEFAULT_CATALOG
 from frazil.dropin.catalogs import register
 from frazil.dropin.default_catalog import serve_default
 from frazil.dropin.names import exists, is_ours, is_served
+from frazil.dropin.sql_names import in_full
 from frazil.dropin.tables import open_table
 from frazil.ops.session import Session
 from frazil.table.engines import refresh_views
@@ -42,6 +43,7 @@ class IcebergCatalog:
         """Let temporary views over the table, cached ones included, show what others have written.
         Newly opened tables show it anyway.
         """
+        tableName = in_full(self._spark, tableName)
         if is_ours(self._spark, tableName):
             refresh_views(open_table(tableName, {}, self._spark)[0]._loaded)
         else:

@@ -5,13 +5,14 @@ catalog and namespace.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
-from frazil.catalog.names import full_name
+from frazil.catalog.names import full_name, identifier_parts
 from frazil.dropin.catalogs import served_catalogs
-from frazil.dropin.names import default_is_there, in_session_catalog, is_ours
+from frazil.dropin.names import default_is_there, in_session_catalog, is_ours, is_served
 from frazil.dropin.tables import open_table
 from frazil.ops.named import find_in
 from frazil.ops.session import Session
@@ -92,6 +93,22 @@ class SessionNames:
         if len(name) < 2 or name[0] in served_catalogs(self.spark):
             return False
         return name[0] == SESSION_CATALOG or _PREFIX + name[0] in all_settings(self.spark)
+
+
+def in_full(spark: Session, name: str) -> str:
+    """Return the name of a table with the session's current catalog and namespace where they are
+    left out and Frazil serves that catalog; other names and locations as they are.
+    """
+    if not is_served(spark, name):
+        return name
+    return full_name(SessionNames(spark).spelled(tuple(identifier_parts(name))))
+
+
+def with_full_name(spark: Session, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of `format("iceberg")`, `path` among them as `in_full` has it."""
+    return {
+        k: in_full(spark, str(v)) if k.lower() == "path" and v else v for k, v in options.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from frazil.dropin.names import is_ours, led_to_ours
+from frazil.dropin.sql_names import in_full
 from frazil.dropin.tables import create_empty, open_table, with_branch
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.ops.named import has_suffix
@@ -100,7 +101,7 @@ class IcebergStreamWriter:
             raise InvalidInput(
                 'format("iceberg") needs a table: start("db.events") or start("/path/to/events").'
             )
-        return self._start(str(name))
+        return self._start(in_full(self._frame.sparkSession, str(name)))
 
     def toTable(
         self,
@@ -113,6 +114,7 @@ class IcebergStreamWriter:
     ) -> Any:
         self._set_arguments(format, outputMode, partitionBy, queryName, options)
         spark = self._frame.sparkSession
+        tableName = in_full(spark, tableName)
         if self._format != "iceberg" and not (not self._format and is_ours(spark, tableName)):
             with led_to_ours(
                 spark,

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from frazil.dropin.names import is_ours, whole_name
+from frazil.dropin.names import is_ours
+from frazil.dropin.sql_names import in_full, with_full_name
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.session import Session
 from frazil.spark.door import stream_read
@@ -56,9 +57,11 @@ class IcebergStreamReader:
                 hint="Use select() or cast().",
             )
         every = {**self._options, **options}
-        return self._ours(every if path is None else {**every, "path": path})
+        named = every if path is None else {**every, "path": path}
+        return self._ours(with_full_name(self._spark, named))
 
     def table(self, tableName: str) -> Any:
+        tableName = in_full(self._spark, tableName)
         if is_ours(self._spark, tableName):
             return self._ours({**self._options, "path": tableName})
         return self._own.table(tableName)
@@ -67,6 +70,7 @@ class IcebergStreamReader:
         """Pass `readStream.changes` of PySpark 4.3 on to Spark. Raises Unsupported for Iceberg
         tables, whose changes have other columns.
         """
+        tableName = in_full(self._spark, tableName)
         if is_ours(self._spark, tableName):
             hint = f'readStream.format("iceberg").load("{tableName}.changes") gives rows with _change_type.'
             raise Unsupported(f"readStream.changes({tableName!r}) is not supported.", hint=hint)
@@ -76,8 +80,6 @@ class IcebergStreamReader:
         return getattr(self._own, name)
 
     def _ours(self, options: dict[str, Any]) -> Any:
-        if (name := options.get("path")) is not None:
-            options = {**options, "path": whole_name(self._spark, str(name))}
         without_options = type(self._own)(
             self._spark
         )  # options may hold secrets, and Spark would show them in plans

@@ -6,6 +6,7 @@ from typing import Any
 
 from frazil.dropin.names import is_ours, led_to_ours
 from frazil.dropin.spark_errors import known_to_spark
+from frazil.dropin.sql_names import in_full
 from frazil.dropin.tables import create, is_dynamic, open_table, with_branch, write_options
 from frazil.errors import (
     InvalidInput,
@@ -103,7 +104,7 @@ class IcebergWriter:
             raise InvalidInput(
                 'format("iceberg") needs a table: save("db.events") or save("/path/to/events").'
             )
-        self._write(str(name), replaces=False)
+        self._write(in_full(self._frame.sparkSession, str(name)), replaces=False)
 
     @known_to_spark()
     def saveAsTable(
@@ -118,6 +119,7 @@ class IcebergWriter:
         history.
         """
         self._set_arguments(format, mode, partitionBy, options)
+        name = in_full(self._frame.sparkSession, name)
         if self._format != "iceberg" and not (
             not self._format and is_ours(self._frame.sparkSession, name)
         ):
@@ -135,6 +137,7 @@ class IcebergWriter:
         """Insert by position, as Spark does: the frame's columns become the table's, in order,
         whatever their names.
         """
+        tableName = in_full(self._frame.sparkSession, tableName)
         if not is_ours(self._frame.sparkSession, tableName):
             hint = f'df.write.format("iceberg").saveAsTable({tableName!r}) makes an Iceberg table.'
             with led_to_ours(self._frame.sparkSession, tableName, hint):

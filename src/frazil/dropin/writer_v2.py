@@ -7,6 +7,7 @@ from typing import Any
 
 from frazil.dropin.names import catalog_of, is_ours, led_to_ours
 from frazil.dropin.spark_errors import known_to_spark
+from frazil.dropin.sql_names import in_full
 from frazil.dropin.tables import (
     create,
     open_table,
@@ -26,7 +27,8 @@ class IcebergWriterV2:
     """
 
     def __init__(self, frame: Any, table: str, spark_write_to: Callable[..., Any]):
-        self._frame, self._table, self._spark_write_to = frame, table, spark_write_to
+        self._frame, self._spark_write_to = frame, spark_write_to
+        self._table = in_full(frame.sparkSession, table)
         self._calls: list[tuple[str, tuple[Any, ...]]] = []
         self._provider: str | None = None
         self._options: dict[str, Any] = {}

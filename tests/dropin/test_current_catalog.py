@@ -1,0 +1,112 @@
+"""Names within the session's current catalog and namespace, at every door of a prepared session."""
+
+import itertools
+
+import pytest
+
+import frazil
+
+pytestmark = pytest.mark.spark
+
+_names = itertools.count()
+ROW = ("id bigint, v int", [(1, 1)])
+
+
+@pytest.fixture
+def catalog(spark, tmp_path):
+    """The catalog that is the session's current one; `db` is the current namespace."""
+    name, settings = f"now{next(_names)}", {"type": "path", "warehouse": str(tmp_path / "wh")}
+    for key, value in settings.items():
+        spark.conf.set(f"spark.sql.catalog.{name}.{key}", value)
+    made = frazil.load_catalog(name, **settings)
+    made.create_namespace("db")
+    spark.sql(f"USE {name}.db")
+    yield made
+    spark.sql("USE spark_catalog.default")
+    for key in settings:
+        spark.conf.unset(f"spark.sql.catalog.{name}.{key}")
+
+
+@pytest.fixture
+def table(catalog):
+    return catalog.create_table("db.t", ROW[0])
+
+
+@pytest.fixture
+def frame(spark):
+    return spark.createDataFrame(ROW[1], ROW[0])
+
+
+WRITES = {
+    "writeTo.append": lambda f, name: f.writeTo(name).append(),
+    "writeTo.overwritePartitions": lambda f, name: f.writeTo(name).overwritePartitions(),
+    "writeTo.overwrite": lambda f, name: f.writeTo(name).overwrite("id = 1"),
+    "insertInto": lambda f, name: f.write.insertInto(name),
+    "saveAsTable": lambda f, name: f.write.mode("append").saveAsTable(name),
+    "saveAsTable with a format": lambda f, name: (
+        f.write.format("iceberg").mode("append").saveAsTable(name)
+    ),
+    "save": lambda f, name: f.write.format("iceberg").mode("append").save(name),
+    "save by option": lambda f, name: (
+        f.write.format("iceberg").mode("append").option("path", name).save()
+    ),
+    "mergeInto": lambda f, name: (
+        f.mergeInto(name, f.id == f.id + 1).whenNotMatched().insertAll().merge()
+    ),
+}
+CREATES = {
+    "writeTo.create": lambda f, name: f.writeTo(name).create(),
+    "writeTo.createOrReplace": lambda f, name: f.writeTo(name).using("iceberg").createOrReplace(),
+    "saveAsTable": lambda f, name: f.write.saveAsTable(name),
+    "saveAsTable with a format": lambda f, name: f.write.format("iceberg").saveAsTable(name),
+    "save": lambda f, name: f.write.format("iceberg").save(name),
+}
+READS = {
+    "table": lambda spark, name: spark.table(name),
+    "read.table": lambda spark, name: spark.read.option("split-size", "1000000").table(name),
+    "load": lambda spark, name: spark.read.format("iceberg").load(name),
+    "load by option": lambda spark, name: spark.read.format("iceberg").option("path", name).load(),
+}
+NAMED = pytest.mark.parametrize("name", ["t", "db.t"])
+
+
+def rows(catalog):
+    return [tuple(r.values()) for r in catalog.load_table("db.t").to_arrow().to_pylist()]
+
+
+@NAMED
+def test_tables_are_written_and_read(spark, table, frame, catalog, name):
+    for door, write in WRITES.items():
+        table.delete("true")
+        write(frame, name)
+        assert rows(catalog) == ROW[1], door
+    for door, read in READS.items():
+        assert [tuple(r) for r in read(spark, name).collect()] == ROW[1], door
+
+
+@NAMED
+def test_tables_are_created(frame, catalog, name):
+    for door, create in CREATES.items():
+        create(frame, name)
+        assert rows(catalog) == ROW[1], door
+        catalog.drop_table("db.t")
+
+
+@NAMED
+def test_streams_read_and_write(spark, table, frame, catalog, name, tmp_path):
+    table.append(frame)
+    for number, read in enumerate(
+        (spark.readStream.table(name), spark.readStream.format("iceberg").load(name))
+    ):
+        writer = read.writeStream.trigger(availableNow=True).option(
+            "checkpointLocation", str(tmp_path / f"check{number}")
+        )
+        into = f"{name}_copy"
+        (writer.format("iceberg") if number else writer).toTable(into).awaitTermination()
+        assert catalog.load_table("db.t_copy").scan().count() == number + 1
+
+
+@NAMED
+def test_a_temporary_view_of_the_name_is_read(spark, table, frame, name):
+    spark.range(3).createOrReplaceTempView("t")
+    assert spark.table(name).count() == (3 if name == "t" else 0)
