@@ -75,6 +75,40 @@ def test_a_long_history_that_this_process_knows_is_loaded_without_a_listing(
     )
 
 
+def test_a_table_to_which_others_commit_is_listed_at_once(
+    s3: FakeS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether what this process knows is the newest is asked again when nobody has committed."""
+    monkeypatch.setattr(path_files, "_FEW", 2)
+    backend = frazil.load_catalog("p", type="path", warehouse="s3://b/w", **s3.properties)._backend
+    table = committed(backend.create(TABLE, new_metadata("")))
+
+    def asked(by_others: bool) -> list[str]:
+        nonlocal table
+        table = committed(backend.swap(table, changed(table, a=str(len(s3.objects)))))
+        expected = table.metadata
+        if by_others:
+            number = path_files.version_of(table.metadata_location)
+            assert number is not None
+            place = table.metadata_location.removeprefix("s3:/").rpartition("/")[0]
+            expected = replace(table.metadata, properties={"by": f"another {number}"})
+            s3.objects[f"{place}/v{number + 1}.metadata.json"] = encode_metadata(expected)
+        s3.asked.clear()
+        table = backend.load(TABLE)
+        assert table.metadata == expected
+        return sorted(
+            "list" if "list-type" in query else f"{method} {path.rpartition('.')[2]}"
+            for method, path, query in s3.asked
+        )
+
+    asked(False)
+    looked = ["GET json", "GET text", *["HEAD gz", "HEAD json", "HEAD json"]]
+    assert asked(False) == looked
+    assert asked(True) == sorted([*looked, "list"])
+    assert asked(True) == asked(True) == asked(False) == ["GET json", "list"]
+    assert asked(False) == looked
+
+
 def test_a_next_version_that_cannot_be_looked_for_has_the_versions_listed(
     s3: FakeS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:

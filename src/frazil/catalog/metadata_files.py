@@ -206,25 +206,39 @@ class WrittenMetadata:
 
 
 class KnownHeads:
-    """Hold the location of the metadata file that was current last, by the directory of the table.
-    Safe for threads and across a fork: each step is one operation of a dictionary, and whoever
-    reads a location checks it against the store."""
+    """Hold the location of the metadata file that was current last, by the directory of the table,
+    and whether others have committed since the look before. Safe for threads and across a fork:
+    each step is one operation of a dictionary, and whoever reads a location checks it against the
+    store."""
 
     def __init__(self) -> None:
-        self._by_root: dict[str, str] = {}
+        self._by_root: dict[str, tuple[str, bool]] = {}
 
     def clear(self) -> None:
         self._by_root.clear()
 
-    def keep(self, root: str, location: str) -> None:
-        """Keep the location, and let those of the tables go that were asked for longest ago."""
+    def published(self, root: str, location: str) -> None:
+        """Keep the location of a version that this process has published."""
+        self._keep(root, location, self._by_root.get(root, ("", False))[1])
+
+    def found(self, root: str, location: str) -> None:
+        """Keep the location that a look at the store has found."""
+        self._keep(root, location, self._by_root.get(root, (location, False))[0] != location)
+
+    def _keep(self, root: str, location: str, others_commit: bool) -> None:
+        """Keep a location, and let those of the tables go that were asked for longest ago."""
         self._by_root.pop(root, None)
-        self._by_root[root] = location
+        self._by_root[root] = location, others_commit
         for oldest in list(self._by_root)[:-_MOST_HEADS]:
             self._by_root.pop(oldest, None)
 
     def of(self, root: str) -> str | None:
-        return self._by_root.get(root)
+        """Return the location; None where there is none, and where the last look has found that
+        others commit to the table: then it is hardly the newest any more, and to find that out
+        takes more requests than a listing.
+        """
+        location, others_commit = self._by_root.get(root, (None, True))
+        return None if others_commit else location
 
 
 written = WrittenMetadata()

@@ -138,7 +138,7 @@ def load(storage: Storage, root: str) -> tuple[str, TableMetadata] | None:
                 file=newest.location,
                 offset=0,
             )
-        known_heads.keep(root, newest.location)
+        known_heads.found(root, newest.location)
         return newest.location, metadata_files.decode(data, newest.location)
     raise missing or NoSuchFileError(
         f"The metadata files of {root} were removed {_TRIES} times while they were read.", file=root
@@ -291,7 +291,7 @@ def _publish(
         return Unknown(error)
     if isinstance(outcome, Committed):
         write_hint(storage, root, number, hint)
-        known_heads.keep(root, location)
+        known_heads.published(root, location)
     return outcome
 
 
