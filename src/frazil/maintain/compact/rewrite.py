@@ -91,16 +91,16 @@ def rewrite_piece(
     counts = [0] * len(piece.tasks)
 
     def rows() -> Iterator[pa.RecordBatch]:
-        begins, told = list(accumulate((t.length for t in piece.tasks), initial=0)), 0
+        begins, reported = list(accumulate((t.length for t in piece.tasks), initial=0)), 0
         for number, batch in live_rows(piece.tasks, context.live):
             counts[number] += batch.num_rows
             read = begins[number] + _bytes_of(piece.tasks[number], counts[number])
-            if read > told:
-                on_bytes(read - told)
-            told = read
+            if read > reported:
+                on_bytes(read - reported)
+            reported = read
             yield fitted(batch, schema)
-        if told < begins[-1]:
-            on_bytes(begins[-1] - told)
+        if reported < begins[-1]:
+            on_bytes(begins[-1] - reported)
 
     workers = target.workers or default_workers()
     stream: Iterator[tuple[int, pa.RecordBatch]] = ((0, batch) for batch in rows())
