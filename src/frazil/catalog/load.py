@@ -8,7 +8,8 @@ To add a type of catalog:
   `OptionTable`; `catalog.options` refuses all others). Where the scheme of a URI or the name of a Java class
   implies the type, add it to `_SCHEMES` and `_JAVA`, and take its name out of `_NOT_YET`;
 - add its libraries as an extra to pyproject.toml, its table of properties to docs/options.md by
-  tests/docs/test_option_tables.py, its kind to tests/catalog/test_catalog_contract.py.
+  tests/docs/test_option_tables.py, its kind to `KINDS` and `open_backend` of
+  tests/catalog/conftest.py, with which all tests of catalogs run.
 """
 
 from __future__ import annotations

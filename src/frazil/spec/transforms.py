@@ -2,6 +2,13 @@
 
 What a transform does to one value is in `spec.transform_values`; vectorised over Arrow it is in
 `arrow.values.transforms`.
+
+To add a transform, beside its class here and those two:
+- `spec.partitioning` names its fields, `codec.single_value` writes its values into paths;
+- `expr.pruning.partitions` derives ranges of the source column from its values, for files and for
+  manifests; without that it prunes nothing;
+- `spark.write.catalyst_transforms` computes it in Spark's plans, `spark.catalog.table` shows it to
+  Spark; `arrow.write.metrics_config` lists those that keep the order of the source.
 """
 
 from __future__ import annotations
