@@ -1,5 +1,6 @@
 """Writers that append in loops beside each other, as threads and as processes, at default
-properties: all get through, and none tries often.
+properties: all get through, and none tries often. Also on tables in S3, where FRAZIL_TEST_S3 names
+a server.
 
 FRAZIL_SOAK=1: 8 writers x 25 appends, held against the same 200 in a row.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +21,7 @@ import frazil
 from frazil.table.catalog import Catalog
 from frazil.table.table import Table
 from tests.forked import started
+from tests.storage.conftest import s3_place
 
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
 pytestmark = [pytest.mark.disk, *([pytest.mark.soak] if SOAK else [])]
@@ -28,11 +31,14 @@ Beside = Callable[[str, Path], tuple[list[int], float]]  # attempts, seconds
 
 
 def catalog_of(kind: str, place: Path) -> Catalog:
-    if kind == "path":
-        return frazil.load_catalog("c", type="path", warehouse=f"{place}/w")
-    return frazil.load_catalog(
-        "c", type="sql", uri=f"sqlite:///{place}/c.db", warehouse=f"{place}/w"
-    )
+    type_, _, store = kind.partition(" in ")
+    warehouse, properties = f"{place}/w", dict[str, str]()
+    if store:
+        _, properties = s3_place()
+        warehouse = f"s3://frazil-test/{uuid.uuid5(uuid.NAMESPACE_URL, str(place))}"
+    if type_ == "sql":
+        properties["uri"] = f"sqlite:///{place}/c.db"
+    return frazil.load_catalog("c", type=type_, warehouse=warehouse, **properties)
 
 
 def new_table(kind: str, place: Path) -> Table:
@@ -93,7 +99,8 @@ def by_processes(kind: str, place: Path) -> tuple[list[int], float]:
 
 
 BESIDE = pytest.mark.parametrize("beside", [by_threads, by_processes])
-KINDS = pytest.mark.parametrize("kind", ["sqlite", "path"])
+S3 = ["sql in s3", "path in s3"] if os.environ.get("FRAZIL_TEST_S3") else []
+KINDS = pytest.mark.parametrize("kind", ["sql", "path", *S3])
 
 
 @KINDS
