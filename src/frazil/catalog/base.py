@@ -30,9 +30,10 @@ class ToldBy:
 
 @dataclass(frozen=True)
 class LoadedTable:
-    """Hold a table as its catalog had it at one moment. `config`: the catalog's properties, secrets
-    among them, left out of the repr. `told_by`: the server that has told the metadata; None: it was
-    read from the metadata file."""
+    """Hold a table as its catalog had it at one moment. `identifier`: namespace and name; empty for
+    a table opened by its location. `metadata_location`: the current metadata file. `storage`: where
+    its files are. `config`: the catalog's properties, secrets among them, left out of the repr.
+    `told_by`: the server that returned the metadata; None: it was read from the metadata file."""
 
     identifier: Identifier
     metadata_location: str
@@ -61,8 +62,7 @@ class Committed:
 @dataclass(frozen=True)
 class Conflict:
     """Report that another writer committed first: the commit was certainly not applied, and its
-    metadata file is removed.
-    """
+    metadata file is removed. `reason`: what the catalog said, for the error's message."""
 
     reason: str
 
@@ -70,8 +70,7 @@ class Conflict:
 @dataclass(frozen=True)
 class Unknown:
     """Report that the commit may have been applied. Every file is kept; only loading the table can
-    tell.
-    """
+    tell. `cause`: the error that hid the outcome."""
 
     cause: Exception
 
@@ -104,9 +103,8 @@ class Swap:
 
 @dataclass(frozen=True)
 class PropertiesUpdateSummary:
-    """Report the keys of namespace properties that an update removed and set. `missing`: keys to
-    remove that did not exist.
-    """
+    """Report the keys of namespace properties that an update removed (`removed`) and set
+    (`updated`). `missing`: keys to remove that did not exist."""
 
     removed: tuple[str, ...] = ()
     updated: tuple[str, ...] = ()

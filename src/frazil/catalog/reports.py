@@ -42,10 +42,13 @@ from frazil.spec.types import (
 
 @dataclass(frozen=True, kw_only=True)
 class ScanReport:
-    """Report one planned scan. `filter`: Iceberg's JSON of the expression, as Python values, with
-    constants replaced by their kinds (`(2-digit-int)`); parts that this JSON cannot express are
-    true. `metrics`: counters and `total-planning-duration` (nanoseconds) by Java's names.
-    `metadata`: the scan's options."""
+    """Report one planned scan of the snapshot `snapshot_id`; scans of empty tables are not
+    reported. `table_name`: with its catalog and namespace. `filter`: Iceberg's JSON of the
+    expression, as Python values, with constants replaced by their kinds (`(2-digit-int)`); parts
+    that this JSON cannot express are true. `schema_id`: the schema that the columns were taken
+    from. `projected_field_ids`, `projected_field_names`: the columns that were read, nested fields
+    among them, in the order of their ids; names are full (`a.b`). `metrics`: counters and
+    `total-planning-duration` (nanoseconds) by Java's names. `metadata`: the scan's options."""
 
     table_name: str
     snapshot_id: int
@@ -59,9 +62,10 @@ class ScanReport:
 
 @dataclass(frozen=True, kw_only=True)
 class CommitReport:
-    """Report one snapshot that was committed. `metrics`: counters, `attempts` and `total-duration`
-    (nanoseconds) by Java's names. `metadata`: the engine's facts, as in the summary of the
-    snapshot."""
+    """Report one snapshot that was committed. `table_name`: with its catalog and namespace.
+    `operation`: append, overwrite, delete or replace. `metrics`: counters, `attempts` and
+    `total-duration` (nanoseconds) by Java's names. `metadata`: the engine's facts, as in the
+    summary of the snapshot."""
 
     table_name: str
     snapshot_id: int

@@ -16,7 +16,8 @@ from frazil.maintain.progress import ProgressCallback, progress
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RewriteManifestsResult(ProcedureResult):
-    """Count the manifests that were replaced, and those that took their place."""
+    """Count the manifests that were replaced (`rewritten_manifests_count`), and those that took
+    their place (`added_manifests_count`)."""
 
     rewritten_manifests_count: int = 0
     added_manifests_count: int = 0

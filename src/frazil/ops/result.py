@@ -30,10 +30,11 @@ class CommitResult:
     """Hold the result of one write.
 
     `snapshot_id` is None when no snapshot was made: nothing changed, or only metadata did.
-    `summary` is the summary of the snapshot. `metrics` holds counts of rows and files, the number
-    of commit attempts, and seconds; each is also an attribute, as in `result.rows_inserted`.
-    `skipped`: the write's `txn` was committed before, in the snapshot `done_in` (None: it changed
-    no rows), and nothing was written this time.
+    `operation`: append, overwrite, delete or replace; None without a snapshot. `summary` is the
+    summary of the snapshot. `metrics` holds counts of rows and files, the number of commit
+    attempts, and seconds; each is also an attribute, as in `result.rows_inserted`. `skipped`: the
+    write's `txn` was committed before, in the snapshot `done_in` (None: it changed no rows), and
+    nothing was written this time.
     """
 
     snapshot_id: int | None

@@ -34,9 +34,9 @@ class SizeClass:
 
 @dataclass(frozen=True)
 class PartitionHealth:
-    """Describe a partition: its files and how many rows its deletes remove. `rows` are the records
-    of its data files.
-    """
+    """Describe a partition. `name`: its path, as `a=1/b=x`. `files`, `rows`, `bytes`: its data
+    files, deleted rows included. `deleted_rows`: rows that position deletes and vectors remove.
+    `equality_deletes`: keys of its equality deletes."""
 
     name: str
     files: int
@@ -48,8 +48,9 @@ class PartitionHealth:
 
 @dataclass(frozen=True)
 class ColumnHealth:
-    """Describe a column: its least and greatest value, as far as they are known, and the share of
-    files that a look-up of one value skips."""
+    """Describe a column. `least`, `greatest`: its range over all files, as text, empty where it is
+    not known. `skipped`: the share (0 to 1) of files that a look-up of one value skips; None: not
+    known. `is_sorted_by`: whether the table's sort order names it."""
 
     name: str
     type: str

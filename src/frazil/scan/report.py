@@ -21,7 +21,9 @@ from frazil.storage import Storage
 @dataclass(frozen=True, kw_only=True)
 class PlanReport:
     """Count what planning read and skipped, with Java's names (`_` for `-`) and the duration in
-    nanoseconds, as Java's timer gives it.
+    nanoseconds, as Java's timer gives it. `table`: its location. `snapshot_id` None: the table is
+    empty. `filter`: as text. Sizes are in bytes; `total_records`: rows of the files to read,
+    deleted ones included.
 
     The last six counters are Frazil's own: data files skipped by partition values, those skipped by
     counts and bounds, and those that match wholly; data files with deletes, delete files that apply

@@ -27,13 +27,23 @@ class ManifestEntryStatus(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class DataFile:
-    """Describe a data or delete file. `partition` holds internal values in the order of the spec's
-    fields; bounds are single-value bytes by field id.
+    """Describe a data or delete file.
 
-    `file_format` is lower case (parquet, orc, avro, puffin). `first_row_id`, and the sequence
-    numbers of the entry around it, are resolved when it was read from a manifest.
-    `data_sequence_number` is that of the entry, told by delete files of a plan (None: not told); of
-    a new delete file, the one that its entry gets (None: the snapshot's).
+    `content`: 0 data, 1 position deletes, 2 equality deletes. `file_format`: lower case (parquet,
+    orc, avro, puffin). `partition`: internal values in the order of the fields of the spec
+    `spec_id`. `record_count`: rows, or deleted positions or keys. Metrics are by field id; None:
+    the writer kept none: `column_sizes` (bytes), `value_counts`, `null_value_counts`,
+    `nan_value_counts`, `lower_bounds` and `upper_bounds` (single-value bytes). `split_offsets`:
+    bytes at which row groups or stripes begin. `equality_ids`: field ids that an equality delete
+    compares. `sort_order_id`: the order of its rows, None: unknown. `key_metadata`: of an encrypted
+    file.
+
+    `referenced_data_file`: the only data file that a delete file applies to; None: any.
+    `content_offset`, `content_size_in_bytes`: where a deletion vector's blob lies in its Puffin
+    file. `first_row_id` (v3), and the sequence numbers of the entry around it, are resolved when it
+    was read from a manifest. `data_sequence_number`: that of the entry, set on the delete files of
+    a plan (None: not set); of a new delete file, the one that its entry gets (None: the
+    snapshot's).
     """
 
     content: int = 0
@@ -78,8 +88,10 @@ class DataFile:
 
 @dataclass(frozen=True)
 class ManifestEntry:
-    """Hold one entry of a manifest. Sequence numbers are None in a new entry (inherited when it is
-    read) and resolved in one that was read."""
+    """Hold one entry of a manifest. `status`: a ManifestEntryStatus. `snapshot_id`: the snapshot
+    that added or deleted the file. `sequence_number` is that of the file's data,
+    `file_sequence_number` that of the snapshot that added the file: None in a new entry (inherited
+    when it is read), resolved in one that was read."""
 
     status: int
     data_file: DataFile
@@ -97,8 +109,9 @@ class ManifestContent(IntEnum):
 
 @dataclass(frozen=True)
 class FieldSummary:
-    """Summarise the values of one partition field over a manifest's files; bounds are single-value
-    bytes of the partition type. None: the writer did not say."""
+    """Summarise the values of one partition field over a manifest's files. `contains_null`,
+    `contains_nan`: whether any is null or NaN. `lower_bound`, `upper_bound`: single-value bytes of
+    the partition type. None: the writer did not say."""
 
     contains_null: bool | None
     contains_nan: bool | None = None
@@ -108,8 +121,16 @@ class FieldSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class ManifestFile:
-    """Describe a manifest. Counts are None when an old writer left them out; they are then taken as
-    "some". Sequence numbers are None in a manifest that is not in a list yet."""
+    """Describe a manifest, as a manifest list does. `manifest_length` is in bytes. `content`: 0
+    data files, 1 delete files. `added_snapshot_id`: the snapshot that wrote it.
+
+    `added_…`, `existing_…` and `deleted_…_count` are files or rows by the status of their entries;
+    None when an old writer left them out: they are then taken as "some". `sequence_number`, and
+    `min_sequence_number` of its live files, are None in a manifest that is not in a list yet.
+    `partitions`: a summary for each field of the spec `partition_spec_id`, None: the writer kept
+    none. `key_metadata`: of an encrypted manifest. `first_row_id` (v3): of its first row that has
+    no id of its own.
+    """
 
     manifest_path: str
     manifest_length: int

@@ -37,9 +37,10 @@ class CallableTruth(int):
 
 @dataclass(frozen=True)
 class PartitionField(JsonModel):
-    """Describe one field of a partition spec. `source_ids` holds all sources of a multi-argument
+    """Describe one field of a partition spec: its `name`, its `field_id` (from 1000), and the
+    column `source_id` that it is derived from. `source_ids` holds all sources of a multi-argument
     transform (v3), else it is empty. The transform may be given as the spec's text ("day",
-    "bucket[16]")."""
+    "bucket[16]"). `extra` holds unknown JSON keys."""
 
     source_id: int
     field_id: int

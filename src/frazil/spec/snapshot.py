@@ -56,8 +56,12 @@ _OPERATIONS = frozenset(SnapshotOperation)
 
 @dataclass(frozen=True)
 class Snapshot(JsonModel):
-    """Describe one state of the table. `summary` holds `operation` and the counts, all strings.
-    `manifests` is set only in old v1 tables."""
+    """Describe one state of the table. `timestamp_ms`: milliseconds since 1970 at which it was
+    committed. `parent_snapshot_id`: the state before, None for the first. `sequence_number`: 0 in
+    v1. `manifest_list`: its location; `manifests` is set only in old v1 tables. `schema_id`: the
+    schema at the time, None: the writer did not say. `summary` holds `operation` and the counts,
+    all strings. `first_row_id`, `added_rows`: the row ids that it gave (v3), else None. `key_id`:
+    the key of an encrypted manifest list. `extra` holds unknown JSON keys."""
 
     snapshot_id: int
     timestamp_ms: int
@@ -265,8 +269,11 @@ class SnapshotsLater(Snapshots):
 
 @dataclass(frozen=True)
 class SnapshotRef(JsonModel):
-    """Describe a branch or a tag; `type` is "branch" or "tag". Ages are in milliseconds; with None
-    the table's defaults hold.
+    """Describe a branch or a tag: the snapshot `snapshot_id`; `type` is "branch" or "tag".
+
+    `min_snapshots_to_keep` and `max_snapshot_age_ms` (branches) decide which of its snapshots
+    expire, `max_ref_age_ms` when the ref itself does (never for main). Ages are in milliseconds;
+    with None the table's defaults hold. `extra` holds unknown JSON keys.
     """
 
     snapshot_id: int

@@ -30,9 +30,10 @@ class NullOrder(StrEnum):
 
 @dataclass(frozen=True, init=False)
 class SortField(JsonModel):
-    """Describe one field of a sort order. Transform, direction and order of nulls may be given as
-    the spec's texts ("day", "desc", "nulls-last"); by default nulls are first in ascending and last
-    in descending order."""
+    """Describe one field of a sort order, of the column `source_id`; `source_ids` holds all sources
+    of a multi-argument transform (v3), else it is empty. `transform`, `direction` and `null_order`
+    may be given as the spec's texts ("day", "desc", "nulls-last"); by default nulls are first in
+    ascending and last in descending order. `extra` holds unknown JSON keys."""
 
     source_id: int
     transform: Transform

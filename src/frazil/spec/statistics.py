@@ -11,7 +11,9 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class StatisticsBlob:
-    """Describe one blob of a statistics file: its type, snapshot, fields and properties."""
+    """Describe one blob of a statistics file. `type`: as in `apache-datasketches-theta-v1`.
+    `snapshot_id`, `sequence_number`: the state that it was computed from. `fields`: ids of its
+    columns. `properties`: as in `ndv`; None: none."""
 
     type: str
     snapshot_id: int
@@ -32,7 +34,8 @@ class StatisticsBlob:
 
 @dataclass(frozen=True, kw_only=True)
 class StatisticsFile:
-    """Describe a Puffin file with statistics of one snapshot."""
+    """Describe a Puffin file with statistics of the snapshot `snapshot_id`: its location, its size
+    and that of its footer, and its blobs. `key_metadata`: of an encrypted file, else None."""
 
     snapshot_id: int
     statistics_path: str
@@ -55,7 +58,8 @@ class StatisticsFile:
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionStatisticsFile:
-    """Describe a file with counts per partition at one snapshot."""
+    """Describe a file with counts per partition at the snapshot `snapshot_id`: its location and
+    size."""
 
     snapshot_id: int
     statistics_path: str

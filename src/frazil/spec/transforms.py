@@ -170,9 +170,8 @@ class VoidTransform(Transform):
 
 @dataclass(frozen=True)
 class UnknownTransform(Transform):
-    """Represent a transform of a newer format: its values are compared and kept, never used to
-    filter, never written.
-    """
+    """Represent a transform of a newer format, by its `text`: its values are compared and kept,
+    never used to filter, never written."""
 
     text: str
     name: ClassVar[str] = "unknown"

@@ -175,9 +175,10 @@ class GeographyType(PrimitiveType):
 
 @dataclass(frozen=True)
 class NestedField(JsonModel):
-    """Describe a field of a struct. Defaults are internal values (None: none); `extra` keeps
-    unknown JSON keys. A primitive `field_type` may be given as the spec's text ("string",
-    "decimal(9, 2)")."""
+    """Describe a field of a struct. A primitive `field_type` may be given as the spec's text
+    ("string", "decimal(9, 2)"). `required`: no null is allowed. `doc`: the comment, None: none.
+    `initial_default` is read from files that lack the field, `write_default` written where a row
+    does not give it (v3): internal values, None: none. `extra` keeps unknown JSON keys."""
 
     field_id: int
     name: str

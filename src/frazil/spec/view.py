@@ -25,7 +25,8 @@ _INT = 2**31
 
 @dataclass(frozen=True)
 class SQLViewRepresentation:
-    """Hold the query of a view in one dialect of SQL (`spark`, `trino`, …)."""
+    """Hold the query `sql` of a view in one dialect of SQL (`spark`, `trino`, …). `extra` holds
+    unknown JSON keys."""
 
     sql: str
     dialect: str
@@ -48,12 +49,11 @@ class OtherRepresentation:
 
 @dataclass(frozen=True)
 class ViewVersion:
-    """Describe a version of a view: its queries by dialect, and the catalog and namespace of names
-    in them that tell none.
-
-    `default_catalog` None: the catalog in which the view is kept. `timestamp_ms` is by default the
-    present; the catalog assigns the ids.
-    """
+    """Describe a version of a view. `representations`: its query in each dialect. `schema_id`: the
+    columns that it returns. `default_namespace`, `default_catalog`: where the query's names that do
+    not name these are looked up; `default_catalog` None: in the catalog in which the view is kept.
+    `summary`: as in `engine-name`. `timestamp_ms`: by default the present; the catalog assigns the
+    ids. `extra` holds unknown JSON keys."""
 
     version_id: int = 1
     schema_id: int = 0
@@ -92,7 +92,8 @@ class ViewVersion:
 
 @dataclass(frozen=True)
 class ViewHistoryEntry:
-    """Tell when a version became the current one."""
+    """Tell when the version `version_id` became the current one: `timestamp_ms`, milliseconds since
+    1970."""
 
     timestamp_ms: int
     version_id: int
@@ -100,7 +101,9 @@ class ViewHistoryEntry:
 
 @dataclass(frozen=True)
 class ViewMetadata:
-    """Hold the state of a view. `version_log`: which version was current when, oldest first."""
+    """Hold the state of a view: its versions and their schemas, of which `current_version_id` is
+    the current one. `version_log`: which version was current when, oldest first. `extra` holds
+    unknown JSON keys."""
 
     view_uuid: str
     location: str

@@ -34,7 +34,7 @@ class ChangesScan(DataScan):
     both inserted and deleted in the range. `identifier_columns`: report a DELETE and an INSERT with
     the same values in these columns as UPDATE_BEFORE and UPDATE_AFTER; `compute_updates=True` uses
     the table's identifier fields. The columns are those of the table's current schema; the three
-    columns of the changelog are always included.
+    columns of the changelog are always included. The other fields are those of DataScan.
     """
 
     range: ChangelogRange = ChangelogRange()

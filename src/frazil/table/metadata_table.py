@@ -31,8 +31,8 @@ class MetadataTable:
     """Read one of the 16 metadata tables, of the table's state when it was loaded. Nothing is read
     before a method asks for rows.
 
-    `kind`: the name of the metadata table, as in "files". `selectors`: choose a snapshot other than
-    the current one, where Java allows it.
+    `table_name`: the table that it describes. `kind`: the name of the metadata table, as in
+    "files". `selectors`: choose a snapshot other than the current one, where Java allows it.
     """
 
     table_name: str

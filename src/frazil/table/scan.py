@@ -69,10 +69,11 @@ class DataScan:
     Nothing is read before a `to_…` method, `show` or `count` is called.
 
     `row_filter`: Spark SQL text, a predicate of `frazil.expressions` or, for `to_spark`, a Spark
-    Column. `case_sensitive` None: True, and for `to_spark` the session's `spark.sql.caseSensitive`.
-    `snapshot_id`, `branch`, `tag`, `as_of_ms`: the snapshot to read, at most one of them; none: the
-    current one. `options`: read options as in Java Iceberg (`split-size`, `lookback`,
-    `file-open-cost`).
+    Column. `selected_fields`: names of columns, nested ones with dots; `*`: all. `case_sensitive`
+    None: True, and for `to_spark` the session's `spark.sql.caseSensitive`. `snapshot_id`, `branch`,
+    `tag`, `as_of_ms`: the snapshot to read, at most one of them; none: the current one. `options`:
+    read options as in Java Iceberg (`split-size`, `lookback`, `file-open-cost`). `limit`: at most
+    so many rows, None: all.
     """
 
     source: ScannedTable
@@ -309,8 +310,9 @@ class DataScan:
 
 @dataclass(frozen=True, repr=False)
 class IncrementalAppendScan(DataScan):
-    """Describe a read of the rows that `append` snapshots added after one snapshot (exclusive;
-    None: from the first) up to another (inclusive; None: the current one)."""
+    """Describe a read of the rows that `append` snapshots added after the snapshot
+    `from_snapshot_id_exclusive` (None: from the first) up to `to_snapshot_id_inclusive` (None: the
+    current one). The other fields are those of DataScan."""
 
     from_snapshot_id_exclusive: int | None = None
     to_snapshot_id_inclusive: int | None = None

@@ -52,9 +52,9 @@ class AutoStep:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AutoResult(ProcedureResult):
-    """Hold the steps of `auto`, one per finding, and one more for each time that a cure was run
-    again.
-    """
+    """Hold what `auto` did. `steps`: one per finding, in the order in which they were cured, and
+    one more for each time that a cure was run again. `bytes_rewritten` and `bytes_removed` are sums
+    over them."""
 
     steps: tuple[AutoStep, ...] = field(default=(), metadata={"ours": True})
 

@@ -65,6 +65,9 @@ class RewriteDataFilesResult(ProcedureResult):
     """Hold the columns of Java's `rewrite_data_files`. In a dry run they are those of the real run,
     but `added_data_files_count`, an estimate by sizes.
 
+    `rewritten_data_files_count`, `rewritten_bytes_count`: the data files that were replaced, and
+    their size. `failed_data_files_count`: with partial progress, data files that stay since their
+    group failed. `removed_delete_files_count`: delete files that no data file needs any more.
     `groups`: how many groups of files there were. `commits`: how many snapshots were made.
     `failed_commits`: of partial progress. `removed_files`, `added_files`: paths of the data files
     that were replaced, and of those that took their place (none in a dry run).

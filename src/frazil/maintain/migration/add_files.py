@@ -27,9 +27,8 @@ from frazil.storage import Storage, normalise
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AddFilesResult(ProcedureResult):
-    """Hold the result of add_files: the number of files that were added, and of the partitions that
-    they are in.
-    """
+    """Hold the result of add_files. `added_files_count`: the files that were added.
+    `changed_partition_count`: the partitions that they are in."""
 
     added_files_count: int = 0
     changed_partition_count: int = 0

@@ -48,9 +48,8 @@ class MovedTable:
 
 @dataclass(frozen=True)
 class MoveTablesResult:
-    """Report a move of tables. `problems`: in a dry run, why a table could not be moved, by its
-    name.
-    """
+    """Report a move of tables. `tables`: those that were moved, in a dry run those that could be.
+    `problems`: in a dry run, each table that could not be moved, by its name, and why."""
 
     tables: tuple[MovedTable, ...]
     dry_run: bool

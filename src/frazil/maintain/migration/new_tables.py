@@ -34,14 +34,15 @@ Create = Callable[[Schema, tuple[str, ...], Mapping[str, str]], Creation]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SnapshotTableResult(ProcedureResult):
-    """Hold the result of snapshot: how many files the new table has."""
+    """Hold the result of snapshot. `imported_files_count`: how many data files the new table has;
+    they are the source's own."""
 
     imported_files_count: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MigrateTableResult(ProcedureResult):
-    """Hold the result of migrate: how many files the table has now."""
+    """Hold the result of migrate. `migrated_files_count`: how many data files the table has now."""
 
     migrated_files_count: int = 0
 

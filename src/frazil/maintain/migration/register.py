@@ -19,9 +19,9 @@ from frazil.storage.locations import absolute
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RegisterTableResult(ProcedureResult):
-    """Hold the result of register_table: the current snapshot of the table, None for an empty one,
-    and the rows and data files that its summary counts, None where it does not tell. `table_uuid`:
-    which table it is."""
+    """Hold the result of register_table. `current_snapshot_id`: None for a table without snapshot.
+    `total_records_count`, `total_data_files_count`: the rows and data files that the snapshot's
+    summary counts, None where it does not say. `table_uuid`: which table it is."""
 
     current_snapshot_id: int | None = None
     total_records_count: int | None = None

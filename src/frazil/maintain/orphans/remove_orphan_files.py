@@ -91,7 +91,8 @@ class OrphanRequest:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class OrphanFilesResult(ProcedureResult):
-    """List the orphan files."""
+    """List the orphan files. `orphan_file_location`: their locations, as Arrow text, those that
+    could not be deleted included. `files_not_deleted`: how many these are; the log names them."""
 
     orphan_file_location: pa.Array = field(default_factory=lambda: column((), pa.string()))
     files_not_deleted: int = field(default=0, metadata={"ours": True})

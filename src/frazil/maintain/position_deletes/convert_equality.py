@@ -58,11 +58,12 @@ class ConvertEqualityDeletesResult(ProcedureResult):
     """Report the conversion of a table's equality deletes.
 
     `converted_equality_delete_files_count`: equality delete files that were removed, since they
-    apply to no data file any more. `added_delete_files_count`: position delete files or deletion
-    vectors that took their place; `rewritten_delete_files_count`: those that were merged into them.
-    `removed_data_files_count`: data files of which no row was left. `deleted_rows_count`: rows that
-    equality deletes had deleted. `remaining_equality_delete_files_count`: equality delete files
-    that still apply to data files outside of `where`.
+    apply to no data file any more. `added_delete_files_count`, `added_bytes_count`: position delete
+    files or deletion vectors that took their place, and their size; `rewritten_delete_files_count`:
+    those that were merged into them. `removed_data_files_count`: data files of which no row was
+    left. `deleted_rows_count`: rows that equality deletes had deleted.
+    `remaining_equality_delete_files_count`: equality delete files that still apply to data files
+    outside of `where`.
     """
 
     converted_equality_delete_files_count: int = 0

@@ -58,11 +58,12 @@ _CACHE = 64 << 20  # bytes of footers of Puffin files
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RewritePositionDeleteFilesResult(ProcedureResult):
-    """Hold the columns of Java's procedure: numbers and bytes of the position delete files and
-    deletion vectors that were removed and added.
+    """Hold the columns of Java's procedure.
 
-    `failed_delete_files_count`: with partial progress, the delete files that stay because their
-    rewrite or its commit failed.
+    `rewritten_delete_files_count`, `rewritten_bytes_count`: the position delete files and deletion
+    vectors that were removed, and their size. `added_delete_files_count`, `added_bytes_count`:
+    those that took their place. `failed_delete_files_count`: with partial progress, the delete
+    files that stay because their rewrite or its commit failed.
     """
 
     rewritten_delete_files_count: int = 0

@@ -57,8 +57,10 @@ class RewriteTablePathResult(ProcedureResult):
     """Hold the result of rewrite_table_path.
 
     `latest_version`: name of the newest metadata file, by which the copy is registered.
-    `file_list_location`: a CSV file of source and target. `files_to_copy`: how many files are to be
-    copied. `staging_location`: where the changed files are.
+    `file_list_location`: a CSV file of source and target, "N/A" in a dry run or where none was
+    asked for. `rewritten_manifest_file_paths_count`, `rewritten_delete_file_paths_count`: manifests
+    and position delete files that were written with new paths. `files_to_copy`: how many files are
+    to be copied. `staging_location`: where the changed files are.
     """
 
     latest_version: str | None = None

@@ -55,7 +55,9 @@ class ExpiredIds(tuple[int, ...]):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ExpireSnapshotsResult(ProcedureResult):
-    """Count the deleted files by kind. `snapshot_ids`, `refs`: the snapshots and refs that expired.
+    """Count the deleted files by kind: each `deleted_…_count` is a number of files, in a dry run of
+    those that would be deleted. Deletion vectors count as position deletes. `snapshot_ids`, `refs`:
+    the snapshots and refs that expired. `files_not_deleted`: files that the store could not delete.
     `files_elsewhere`: files that stay, since they lie outside of the table's own directories."""
 
     deleted_data_files_count: int = 0

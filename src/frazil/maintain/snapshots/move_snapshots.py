@@ -34,8 +34,9 @@ _SHOWN = 20  # ancestors in a repr
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MovedSnapshotResult(ProcedureResult):
-    """Report which snapshot was current before, and which is now. In a dry run that picks a
-    snapshot, `current_snapshot_id` is None, since the new snapshot has no id yet."""
+    """Report which snapshot was current before (`previous_snapshot_id`, None: the table was empty),
+    and which is now. In a dry run that picks a snapshot, `current_snapshot_id` is None, since the
+    new snapshot has no id yet."""
 
     previous_snapshot_id: int | None = None
     current_snapshot_id: int | None = None
@@ -43,9 +44,8 @@ class MovedSnapshotResult(ProcedureResult):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PickedSnapshotResult(ProcedureResult):
-    """Report which snapshot was picked, and which one is current now (None in a dry run that would
-    make one).
-    """
+    """Report which snapshot was picked (`source_snapshot_id`), and which one is current now
+    (`current_snapshot_id`, None in a dry run that would make one)."""
 
     source_snapshot_id: int | None = None
     current_snapshot_id: int | None = None
@@ -53,7 +53,8 @@ class PickedSnapshotResult(ProcedureResult):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FastForwardResult(ProcedureResult):
-    """Report which branch was moved, from which snapshot (None: it was created) to which."""
+    """Report that the branch `branch_updated` was moved, from the snapshot `previous_ref` (None:
+    the branch was created) to `updated_ref`."""
 
     branch_updated: str = MAIN_BRANCH
     previous_ref: int | None = None
@@ -62,9 +63,8 @@ class FastForwardResult(ProcedureResult):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AncestorsResult(ProcedureResult):
-    """List the ancestors of a snapshot, itself first, with the milliseconds since 1970 at which
-    each was committed.
-    """
+    """List the ancestors of a snapshot. `ancestors`: pairs of snapshot id and milliseconds since
+    1970 at which it was committed, the snapshot itself first."""
 
     ancestors: tuple[tuple[int, int], ...] = ()
 

@@ -42,8 +42,8 @@ _log = logging.getLogger("frazil")
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PartitionStatsResult(ProcedureResult):
-    """Hold the result of compute_partition_stats: the statistics file, None for a table without
-    snapshot and for a dry run.
+    """Hold the result of compute_partition_stats. `partition_statistics_file`: its location, None
+    for a table without snapshot and for a dry run.
 
     `snapshot_id`: the snapshot that was counted. `partitions`: how many it has. `manifests_read`:
     how many manifests were read, 0 where the snapshot has its file already. `continued_from`: the

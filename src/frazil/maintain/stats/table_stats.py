@@ -53,8 +53,8 @@ Sketches = dict[int, ThetaSketch]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TableStatsResult(ProcedureResult):
-    """Hold the result of compute_table_stats: the statistics file, None for a table without
-    snapshot and for a dry run.
+    """Hold the result of compute_table_stats. `statistics_file`: its location, None for a table
+    without snapshot and for a dry run.
 
     `ndv`: the estimated number of distinct values by column. `snapshot_id`: the snapshot that was
     read. `files_read`, `bytes_read`: its data files.

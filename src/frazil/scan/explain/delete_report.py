@@ -76,15 +76,17 @@ class ExplainedDelete:
     """Describe one delete file or deletion vector of the snapshot, and to how many of the planned
     data files it applies.
 
-    `kind`: `position`, `equality` or `vector`. `scope`: `file` (one data file, named by
-    `referenced_data_file` or by equal path bounds), `partition` (of the spec `spec_id`; `partition`
-    is its path as `a=1/b=x`, empty in an unpartitioned spec) or `table` (an equality delete of an
-    unpartitioned spec). `equality_columns`: the columns that an equality delete compares.
-    `record_count`: deleted positions or keys. `size_in_bytes`: for a deletion vector the size of
-    its blob. `data_files`: to how many data files it applies (at most, unless `exact`); 0: it was
-    dropped for `reason`. `oldest_data_sequence_number`: the least one of the data files in reach by
-    path or partition; None: there is none, or a catalog's server has planned the scan, which tells
-    no sequence numbers.
+    `file_path`: the delete file, of a vector the Puffin file around it. `kind`: `position`,
+    `equality` or `vector`. `scope`: `file` (one data file, named by `referenced_data_file` or by
+    equal path bounds), `partition` (of the spec `spec_id`; `partition` is its path as `a=1/b=x`,
+    empty in an unpartitioned spec) or `table` (an equality delete of an unpartitioned spec).
+    `equality_columns`: the columns that an equality delete compares. `sequence_number`: its data
+    sequence number, None where a catalog's server has planned the scan. `record_count`: deleted
+    positions or keys. `size_in_bytes`: for a deletion vector the size of its blob. `data_files`: to
+    how many data files it applies (at most, unless `exact`); 0: it was dropped for `reason`.
+    `oldest_data_sequence_number`: the least one of the data files in reach by path or partition;
+    None: there is none, or a catalog's server has planned the scan, which returns no sequence
+    numbers.
     """
 
     file_path: str

@@ -82,9 +82,9 @@ class ExplainedFile:
     """Explain why a scan reads a data file (`is_read`) or by which metadata it skips it
     (`skipped_by`).
 
-    `matches_wholly`: the filter is TRUE for every row, so that none of them is tested.
-    `conditions`: one per part of the filter that AND joins. `manifest_path`: the manifest that
-    lists the file.
+    `file_path`: the data file, `record_count`: its rows, deleted ones included. `matches_wholly`:
+    the filter is TRUE for every row, so that none of them is tested. `conditions`: one per part of
+    the filter that AND joins. `manifest_path`: the manifest that lists the file.
     """
 
     file_path: str

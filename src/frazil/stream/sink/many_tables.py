@@ -73,9 +73,8 @@ class TablePlaces(Protocol):
 
 @dataclass(frozen=True)
 class SetAside:
-    """Report the rows of a batch that were set aside under one name: that name, the reason why no
-    table took them, and their number.
-    """
+    """Report the rows of a batch that were set aside under one name. `table_name`: that name, None:
+    the rows had a null in its place. `reason`: why no table took them. `rows`: their number."""
 
     table_name: str | None
     reason: str
