@@ -77,9 +77,9 @@ class Group(click.Group):
 def app(json: bool, log: bool) -> None:
     """Read, inspect and maintain Apache Iceberg tables.
 
-    TABLE is a name as in [catalog.]namespace.table or the location of a table. Catalogs are
-    configured in .frazil.yaml, .pyiceberg.yaml or the environment (FRAZIL_CATALOG__PROD__URI=…);
-    without any there is one below ./warehouse.
+    TABLE is a name, [catalog.]namespace.table, or the location of a table. Catalogs are configured
+    in .frazil.yaml, .pyiceberg.yaml or the environment (FRAZIL_CATALOG__PROD__URI=…); where none is
+    configured, a catalog in SQLite below ./warehouse is used.
     """
     if log:
         import logging
@@ -111,7 +111,8 @@ def _option(name: str, help: str, **more: Any) -> click.Option:
 _TABLE = _argument("table")
 _SNAPSHOT = _option("snapshot-id", "The snapshot to look at; by default the current one.", type=int)
 _CATALOG = _option(
-    "catalog", "The catalog; by default the one that is called default, or is configured as such."
+    "catalog",
+    "The name of the catalog; by default the one called default, or the one that the setting default-catalog names.",
 )
 _WHERE = _option("where", "A filter in Spark SQL, as in \"id > 5 AND day = DATE '2026-01-01'\".")
 _LIMIT = _option("limit", "How many rows to print.", type=int, default=20, show_default=True)
@@ -122,8 +123,8 @@ COMMANDS: tuple[tuple[str, str, str, list[click.Parameter], str], ...] = (
     (
         "tables",
         LOOK,
-        "List the tables of a namespace, or of all.",
-        [_argument("namespace", required=False), _CATALOG],
+        "List the tables of a namespace, by default of all.",
+        [_argument("namespace", metavar="[NAMESPACE]", required=False), _CATALOG],
         "look:tables",
     ),
     (
@@ -147,11 +148,11 @@ COMMANDS: tuple[tuple[str, str, str, list[click.Parameter], str], ...] = (
     (
         "diff",
         LOOK,
-        "Tell what changed between two snapshots: rows, files, schema.",
+        "Tell what changed between two snapshots (ids, branches or tags; TO is by default main): rows, files, schema.",
         [
             _TABLE,
             _argument("from_snapshot", metavar="FROM"),
-            _argument("to_snapshot", metavar="TO", required=False),
+            _argument("to_snapshot", metavar="[TO]", required=False),
             _option("rows", "Print the changed rows, too.", is_flag=True),
             _LIMIT,
         ],
@@ -191,8 +192,12 @@ COMMANDS: tuple[tuple[str, str, str, list[click.Parameter], str], ...] = (
     (
         "explain",
         QUERY,
-        "Tell what a scan reads and skips, and by which statistics.",
-        [_TABLE, _WHERE, _option("why", "Tell why this data file is read or skipped.")],
+        "Tell which files a query with this filter reads and skips, and by which statistics.",
+        [
+            _TABLE,
+            _WHERE,
+            _option("why", "The location of a data file: tell why it is read or skipped."),
+        ],
         "look:explain",
     ),
     (
@@ -201,7 +206,7 @@ COMMANDS: tuple[tuple[str, str, str, list[click.Parameter], str], ...] = (
         "Write a page of HTML about a table's health, or about all tables of a namespace.",
         [
             _argument("name"),
-            _option("out", "The file to write; by default the name with .html, in this folder."),
+            _option("out", "The file to write; by default NAME.html in the current folder."),
         ],
         "look:report",
     ),
@@ -226,7 +231,7 @@ COMMANDS: tuple[tuple[str, str, str, list[click.Parameter], str], ...] = (
     (
         "migrate-to",
         MOVE,
-        "Move tables to another catalog, without copying data.",
+        "Move tables, or with --from all tables of a catalog, to CATALOG, without copying data.",
         [
             _argument("catalog", metavar="CATALOG"),
             _argument("tables", nargs=-1, metavar="[TABLE]...", required=False),
@@ -238,7 +243,7 @@ COMMANDS: tuple[tuple[str, str, str, list[click.Parameter], str], ...] = (
     (
         "completion",
         MOVE,
-        'Print the script that completes commands in a shell: eval "$(frazil completion bash)".',
+        'Print the script by which bash, zsh or fish completes commands: eval "$(frazil completion bash)".',
         [_argument("shell", type=click.Choice(["bash", "zsh", "fish"]))],
         "move:completion",
     ),

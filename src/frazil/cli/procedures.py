@@ -22,49 +22,53 @@ from frazil.maintain.procedures import (
 )
 
 _IN_SESSION_ONLY = {"create_changelog_view"}  # makes a temporary view, which ends with the process
-# What each parameter is, whichever procedure has it. A test asks for those that are missing.
+# What each parameter is, whichever procedure has it, and behind a procedure's name what it is there.
+# A test asks for those that are missing.
 _TEXTS = {
     "allow_short_interval": "Take an --older-than of less than a day, which may delete files of running writers.",
-    "backup_table_name": "The name under which the table of Spark is kept.",
+    "backup_table_name": "The name under which the Spark table is kept.",
     "branch": "The branch to work on; by default main.",
     "budget_bytes": "How much may be read and written, as in 10GB; by default all that is needed.",
     "budget_minutes": "How long it may take; by default as long as it needs.",
-    "check_duplicate_files": "Refuse files that the table has already.",
+    "check_duplicate_files": "Accepted as in Java; files that the table has already are refused in any case.",
     "clean_expired_metadata": "Drop schemas and partition specs that no snapshot uses any more.",
     "columns": "The columns; by default all primitive ones. May be repeated, or separated by commas.",
     "create_file_list": "Write the list of files to copy.",
-    "drop_backup": "Drop the table of Spark in the end, instead of keeping it under another name.",
+    "drop_backup": "Drop the Spark table in the end, instead of keeping it under another name.",
     "dry_run": "Say what would be done, and change nothing.",
     "end_version": "The last metadata file to take; by default the current one.",
     "equal_authorities": "Authorities of locations that are the same store, as in a,b=c.",
     "equal_schemes": "Schemes of locations that are the same, as in s3a,s3n=s3.",
-    "file_list_view": "A table of Spark that lists the files, instead of a listing of the folder.",
+    "file_list_view": "A table or view of Spark with file_path and last_modified of each file, instead of a listing.",
     "ignore_missing_files": "Leave out files that are listed and not there.",
-    "location": "The folder to work on; by default the table's own.",
+    "remove_orphan_files.location": "The folder to look in; by default the table's own.",
+    "snapshot.location": "The folder of the new table; by default the catalog chooses it.",
     "max_concurrent_deletes": "How many files are deleted at a time.",
-    "older_than": "What is older is taken, a time as in '2026-01-31 12:00:00'; by default as the table's properties say.",
+    "expire_snapshots.older_than": "Expire snapshots before this time ('2026-01-31 12:00:00'); by default as the table's properties say.",
+    "remove_orphan_files.older_than": "Remove files last changed before this time ('2026-01-31 12:00:00'); by default three days ago.",
     "options": "An option of the procedure, as in target-file-size-bytes=134217728. May be repeated.",
-    "overwrite": "Replace a table of that name.",
+    "mark_partition_done.options": "An option of partition commit, as in sink.partition-commit.policy.kind=success-file. May be repeated.",
+    "overwrite": "Replace the table that has this name already.",
     "parallelism": "How many files are read at a time.",
     "partition": "The value of a partition field, as in dt=2026-01-01. Repeated for each field.",
     "partition_filter": "Take this partition of the source only, as in dt=2026-01-01. May be repeated.",
     "prefix_listing": "List whole prefixes of an object store instead of folder by folder.",
-    "prefix_mismatch_mode": "What to do with files of unknown schemes: ERROR, IGNORE or DELETE.",
+    "prefix_mismatch_mode": "What to do with files that metadata names by another scheme or authority: ERROR, IGNORE or DELETE.",
     "properties": "A property of the new table, as in format-version=3. May be repeated.",
-    "ref": "A branch or tag, in place of a snapshot's id.",
-    "retain_last": "How many snapshots are kept whatever their age.",
+    "ref": "The branch or tag whose snapshot becomes that of main, in place of --snapshot-id.",
+    "retain_last": "How many snapshots of each branch are kept whatever their age.",
     "snapshot_id": "The snapshot; by default the current one.",
-    "snapshot_ids": "A snapshot that expires besides. May be repeated.",
+    "set_current_snapshot.snapshot_id": "The id of the snapshot; this or --ref is needed.",
+    "snapshot_ids": "Expire this snapshot, too, whatever its age. May be repeated.",
     "sort_by": "Partition fields to sort by. May be repeated, or separated by commas.",
     "sort_order": "As in 'id DESC NULLS LAST', 'zorder(a, b)' or 'hilbert(a, b)'; by default the table's.",
-    "source_table": "A directory, or a table of Spark.",
     "spec_id": "The id of the partition spec; by default the current one.",
     "staging_location": "The folder for the rewritten metadata; by default one below the table's.",
     "start_version": "The first metadata file to take, for copies that follow an earlier one.",
     "strategy": "binpack (the default), sort, zorder or hilbert.",
     "stream_results": "Accepted as in Java; files are deleted in batches in any case.",
     "use_caching": "Accepted as in Java; no manifest is read twice in any case.",
-    "where": "Only files that may hold rows matching this filter in Spark SQL.",
+    "where": "Rewrite only files that may hold rows matching this filter, in Spark SQL.",
 }
 _NUMBERS: dict[str, Any] = {INT: int, BIGINT: int, DOUBLE: float}
 
@@ -94,7 +98,7 @@ def parameters(procedure: Procedure) -> list[click.Parameter]:
         key=lambda p: p.name != "table",
     )
     options = [p for p in procedure.parameters if p not in first]
-    return [*(_argument(p) for p in first), *(_option(p) for p in options)]
+    return [*(_argument(p) for p in first), *(_option(procedure, p) for p in options)]
 
 
 def _argument(parameter: Parameter) -> click.Argument:
@@ -103,9 +107,9 @@ def _argument(parameter: Parameter) -> click.Argument:
     )
 
 
-def _option(parameter: Parameter) -> click.Option:
+def _option(procedure: Procedure, parameter: Parameter) -> click.Option:
     name = f"--{parameter.name.replace('_', '-')}"
-    text = _TEXTS.get(parameter.name)
+    text = _TEXTS.get(f"{procedure.name}.{parameter.name}") or _TEXTS.get(parameter.name)
     match parameter.kind:
         case kind if kind == BOOLEAN and not parameter.default:
             return click.Option([name], is_flag=True, default=None, help=text)

@@ -169,12 +169,13 @@ PROCEDURES: tuple[Procedure, ...] = (
         cure=True,
     ),
     Procedure(
-        "compute_table_stats", "Compute the numbers of distinct values of columns.", ON_MAINTENANCE,
+        "compute_table_stats", "Estimate the numbers of distinct values of columns, for query planners.", ON_MAINTENANCE,
         (TABLE, _SNAPSHOT, _p("columns", TEXTS, wide=True), DRY_RUN),
         _columns("statistics_file", kind=STRING, nullable="all"), cure=True,
     ),
     Procedure(
-        "compute_partition_stats", "Count files, rows and deletes of each partition.", ON_MAINTENANCE, (TABLE, _SNAPSHOT, DRY_RUN),
+        "compute_partition_stats", "Count files, rows and deletes of each partition, in a statistics file.", ON_MAINTENANCE,
+        (TABLE, _SNAPSHOT, DRY_RUN),
         _columns("partition_statistics_file", kind=STRING, nullable="all"), cure=True,
     ),
     Procedure(
@@ -186,20 +187,20 @@ PROCEDURES: tuple[Procedure, ...] = (
         (TABLE, _p("timestamp", TIMESTAMP, required=True, wide=True), DRY_RUN), _MOVED,
     ),
     Procedure(
-        "set_current_snapshot", "Set main to any snapshot, by its id or by a branch or tag.", ON_MAINTENANCE,
+        "set_current_snapshot", "Set main to any snapshot, given by its id, a branch or a tag.", ON_MAINTENANCE,
         (TABLE, _SNAPSHOT, _p("ref"), DRY_RUN),
         _columns("previous_snapshot_id", "current_snapshot_id", nullable="previous_snapshot_id"),
     ),
     Procedure(
-        "cherrypick_snapshot", "Apply the change of a staged snapshot on top of main.", ON_MAINTENANCE,
+        "cherrypick_snapshot", "Apply the change of another snapshot, as of one that was staged, on top of main.", ON_MAINTENANCE,
         (TABLE, _p("snapshot_id", BIGINT, required=True), DRY_RUN), _PICKED,
     ),
     Procedure(
-        "publish_changes", "Publish the snapshot that was staged under a WAP id.", ON_MAINTENANCE,
+        "publish_changes", "Apply the snapshot that was staged under an id of write-audit-publish (WAP) to main.", ON_MAINTENANCE,
         (TABLE, _p("wap_id", required=True), DRY_RUN), _PICKED,
     ),
     Procedure(
-        "fast_forward", "Move a branch forward to the head of another one.", ON_MAINTENANCE,
+        "fast_forward", "Move a branch forward to the snapshot of another branch or tag.", ON_MAINTENANCE,
         (TABLE, _p("branch", required=True), _p("to", required=True), DRY_RUN),
         _columns("branch_updated:STRING", "previous_ref", "updated_ref", nullable="previous_ref"),
     ),
@@ -208,26 +209,27 @@ PROCEDURES: tuple[Procedure, ...] = (
         _columns("snapshot_id", "timestamp", nullable="all"),
     ),
     Procedure(
-        "rewrite_table_path", "Stage a table's metadata for another place, and list the files to copy there.", ON_MAINTENANCE,
+        "rewrite_table_path", "Write a copy of a table's metadata with paths of another place, and list the files to copy there.",
+        ON_MAINTENANCE,
         (TABLE, _p("source_prefix", required=True), _p("target_prefix", required=True), _p("start_version"), _p("end_version"),
          _p("staging_location", wide=True), _p("create_file_list", BOOLEAN, True), DRY_RUN),
         _columns("latest_version:STRING", "file_list_location:STRING", "rewritten_manifest_file_paths_count",
                  "rewritten_delete_file_paths_count", kind=INT, nullable="all"),
     ),
     Procedure(
-        "add_files", "Add Parquet files of a directory or of a table of Spark to a table, at their location.", ON_MAINTENANCE,
+        "add_files", "Add the Parquet files of a directory or of a Spark table to a table, without copying them.", ON_MAINTENANCE,
         (TABLE, _p("source_table", required=True, wide=True), _p("partition_filter", TEXT_MAP), _p("check_duplicate_files", BOOLEAN, True),
          _p("parallelism", INT), DRY_RUN),
         _columns("added_files_count", "changed_partition_count", nullable="changed_partition_count"),
     ),
     Procedure(
-        "snapshot", "Create a table over the files of a table of Spark or of a directory, which stays as it is.", ON_CATALOG,
+        "snapshot", "Create a table over the files of a directory or of a Spark table, which stays as it is.", ON_CATALOG,
         (_p("source_table", required=True), _p("table", required=True, python="identifier"), _p("location"), _p("properties", TEXT_MAP, {}),
          _p("parallelism", INT), _p("ignore_missing_files", BOOLEAN, False), DRY_RUN),
         _columns("imported_files_count"),
     ),
     Procedure(
-        "migrate", "Create a table over the files of a table of Spark, in place of it.", ON_CATALOG,
+        "migrate", "Replace a Spark table by an Iceberg table of the same name over its files.", ON_CATALOG,
         (_p("table", required=True, python="source_table"), _p("properties", TEXT_MAP, {}), _p("drop_backup", BOOLEAN, False),
          _p("backup_table_name"), _p("parallelism", INT), _p("ignore_missing_files", BOOLEAN, False), DRY_RUN),
         _columns("migrated_files_count"),
@@ -246,7 +248,7 @@ PROCEDURES: tuple[Procedure, ...] = (
         call='<table>.changes(…).to_spark().createOrReplaceTempView("changes")',
     ),
     Procedure(
-        "mark_partition_done", "Announce a partition as complete by hand.", ON_TABLE,
+        "mark_partition_done", "Announce that a partition is complete, by hand.", ON_TABLE,
         (TABLE, _p("partition", TEXT_MAP, required=True), _p("branch", STRING, "main"), _p("options", TEXT_MAP, ours=True)),
         _columns("partition", kind=STRING), ours=True,
     ),
@@ -256,7 +258,7 @@ PROCEDURES: tuple[Procedure, ...] = (
         ours=True,
     ),
     Procedure(
-        "auto", "Do what recommend says, within a budget.", ON_MAINTENANCE,
+        "auto", "Do the maintenance that recommend lists, within a budget.", ON_MAINTENANCE,
         (TABLE, _p("budget_bytes", BIGINT, wide=True), _p("budget_minutes", DOUBLE, wide=True), DRY_RUN),
         _columns("kind", "call", "outcome", "cost_bytes:BIGINT", "seconds:DOUBLE", "error", kind=STRING, nullable="error"), ours=True,
     ),
