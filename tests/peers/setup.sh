@@ -1,10 +1,10 @@
 #!/bin/bash
-# Environments beside our own: setup.sh java|pyiceberg|spark41|spark42|sparknext|worker|benchdata|classes DIR. What is there already is kept; parallel starts wait.
+# Environments beside our own: setup.sh java|pyiceberg|spark41|spark42|sparknext|worker|benchdata|dbt|classes DIR. What is there already is kept; parallel starts wait.
 #   java       PySpark 4.1 and Java Iceberg's published jar      pyiceberg   PyIceberg
 #   spark41    our own locked packages, with that Spark (sparknext: with the newest, whose folder is printed)    worker    what a cluster's workers need: Frazil, installed, without PySpark
-#   benchdata  what makes the inputs of the benchmark    classes     nothing new: the classes of our own Spark, as its JVM starts fastest with them
+#   benchdata  what makes the inputs of the benchmark    dbt    dbt-spark, without PySpark    classes     nothing new: the classes of our own Spark, as its JVM starts fastest with them
 set -euo pipefail
-usage="usage: setup.sh java|pyiceberg|spark41|spark42|sparknext|worker|benchdata|classes DIR"
+usage="usage: setup.sh java|pyiceberg|spark41|spark42|sparknext|worker|benchdata|dbt|classes DIR"
 what=${1:?$usage}
 mkdir -p "${2:?$usage}"
 dir=$(cd "$2" && pwd)
@@ -69,6 +69,7 @@ sparknext) # the newest that pip finds, pre-releases too
     newest=$("$python" -m pip index versions pyspark --pre --disable-pip-version-check 2>/dev/null | sed -n '1s/.*(\(.*\)).*/\1/p')
     spark "sparknext-$newest" "${newest:?pip finds no PySpark}" && echo "sparknext-$newest" ;;
 benchdata) packages benchdata "pyiceberg[pyarrow,sql-sqlite,pyiceberg-core]==0.12.0" pyarrow==26.0.1 numpy tpchgen-cli matplotlib ;;
+dbt) packages dbt dbt-core==1.10.23 dbt-spark==1.10.3 ;;
 classes) "$python" "$root/tests/peers/classes.py" ;;
 *) echo "$usage" >&2 && exit 2 ;;
 esac
