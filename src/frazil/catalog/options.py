@@ -31,7 +31,7 @@ TYPE = Option(
 WAREHOUSE = Option(
     "warehouse", TEXT, None,
     text="The folder or bucket of the tables; a relative path is taken from the current directory when the catalog is loaded. A local "
-    "folder, given without other properties, also moves the default catalog's SQLite database. A REST server is sent it as it is.",
+    "folder, given without other properties, also moves the default catalog's SQLite database. A REST server receives it unchanged.",
 )  # fmt: skip
 CATALOG_IMPL = Option(
     "catalog-impl", TEXT, None, otherwise=_IMPLIED, text="The name of Java's class, in place of `type`."

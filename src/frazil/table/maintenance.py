@@ -289,8 +289,8 @@ class MaintenanceTable:
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
     ) -> FastForwardResult:
-        """Move a branch forward to the head of another one; a branch that does not exist is
-        created.
+        """Move a branch forward to the snapshot of another branch or tag, `to`, of which it must
+        be an ancestor; a branch that does not exist is created.
         """
         return move_snapshots.fast_forward(self._table("in-process"), branch, to, dry_run, progress)
 

@@ -17,8 +17,8 @@ URI = Option(
 )  # fmt: skip
 PREFIX = Option(
     "prefix", TEXT, None, otherwise="what the server says",
-    text="The part of all paths behind `/v1/`. Properties given here count before the server's defaults, and the server's overrides before "
-    "them.",
+    text="The part of all paths behind `/v1/`. The server's overrides count first, then properties given here, then the server's "
+    "defaults.",
 )  # fmt: skip
 TOKEN = Option("token", TEXT, None, secret=True, text="A bearer token.")
 CREDENTIAL = Option(
@@ -41,7 +41,7 @@ TOKEN_EXCHANGE = Option(
 )  # fmt: skip
 TOKEN_EXPIRES = Option(
     "token-expires-in-ms", _TIME, 3_600_000, otherwise="3600000",
-    text="How long a token is valid of which the server tells no time.",
+    text="How long a token is valid, in milliseconds, if the server does not say when it expires.",
 )  # fmt: skip
 AUTH_TYPE = Option(
     "auth.type", TEXT, None, aliases=("rest.auth.type",), otherwise="`oauth2` with a token or credential, else `none`",
@@ -96,7 +96,7 @@ PROXY_HOST = Option(
     text=f"A forward proxy. {_PROXY} {_OURS}",
 )  # fmt: skip
 PROXY_PORT = Option("rest.client.proxy.port", whole(1, 65535), None, text="Its port.")
-PROXY_USER = Option("rest.client.proxy.username", TEXT, None, text="The user that it asks for.")
+PROXY_USER = Option("rest.client.proxy.username", TEXT, None, text="The user to name to the proxy.")
 PROXY_PASSWORD = Option(
     "rest.client.proxy.password", TEXT, None, secret=True, text="The user's password."
 )  # fmt: skip

@@ -79,10 +79,10 @@ class UpkeepOptions:
 _ENABLED, _EVERY = "enabled", "every-"
 _TASK = f"{PREFIX}<task>."
 _LEASE = Option(f"{PREFIX}lease-duration", DURATION, LEASE_SECONDS * 1000,
-    text="One task at a time maintains a table, of whichever query: after this time another one may begin. The lease ends early when its "
-    "process on the same machine has ended.")  # fmt: skip
+    text="Only one task at a time maintains a table, whichever query it belongs to. After this time another one may begin, or as soon as "
+    "the first one's process, on the same machine, has ended.")  # fmt: skip
 _REST = Option(f"{PREFIX}rate-limit", DURATION, 0, otherwise="none (Flink: 60 s)",
-    text="Tasks that are due after different commits begin at least this time one after the other.")  # fmt: skip
+    text="Between the beginnings of two tasks that are due after different commits there is at least this time.")  # fmt: skip
 _TRIGGERS: tuple[Option[Any, None], ...] = (
     Option(f"{_TASK}{_ENABLED}", BOOLEAN, None, otherwise="the task runs if one of its triggers is given",
         text="`true`: the task runs with Flink's triggers, unless others are given; see below. `false`: it does not run."),
