@@ -1,10 +1,16 @@
-"""Each public class, function, method and property has a docstring: `make docs` shows them."""
+"""Each public class, function, method and property has a docstring, which `make docs` shows, and that
+of a dataclass names its fields.
+"""
 
 from __future__ import annotations
 
 import inspect
+import re
+from dataclasses import fields, is_dataclass
+from fnmatch import fnmatch
 from typing import Any
 
+from frazil.expr import nodes
 from tests.house.public_docs import exported, own_methods, public_classes
 
 
@@ -30,3 +36,19 @@ def test_every_public_method_and_property_has_a_docstring() -> None:
             if not is_protocol(owner) and not any(inspect.getdoc(m) for m in (member, *above)):
                 without.add(f"{owner.__module__}:{owner.__name__}.{name}")
     assert seen > 900 and sorted(without) == []
+
+
+def test_the_docstring_of_a_public_dataclass_names_each_field() -> None:
+    """Its own docstring, or that of a class above it; `added_…` names all fields that begin so. The
+    operands of predicates are excepted.
+    """
+    seen, without = 0, set()
+    for cls in public_classes():
+        if is_dataclass(cls) and cls.__module__ != nodes.__name__:
+            own = [c for c in cls.__mro__ if c.__module__.startswith("frazil")]
+            words = re.findall(r"[\w…]*\w[\w…]*", " ".join(c.__doc__ or "" for c in own))
+            for field in fields(cls):
+                seen += 1
+                if not any(fnmatch(field.name, word.replace("…", "*")) for word in words):
+                    without.add(f"{cls.__module__}:{cls.__name__}.{field.name}")
+    assert seen > 400 and sorted(w for w in without if "._" not in w) == []

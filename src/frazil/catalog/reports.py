@@ -62,10 +62,10 @@ class ScanReport:
 
 @dataclass(frozen=True, kw_only=True)
 class CommitReport:
-    """Report one snapshot that was committed. `table_name`: with its catalog and namespace.
-    `operation`: append, overwrite, delete or replace. `metrics`: counters, `attempts` and
-    `total-duration` (nanoseconds) by Java's names. `metadata`: the engine's facts, as in the
-    summary of the snapshot."""
+    """Report the committed snapshot `snapshot_id`, with its `sequence_number` (0 in format version
+    1). `table_name`: with its catalog and namespace. `operation`: append, overwrite, delete or
+    replace. `metrics`: counters, `attempts` and `total-duration` (nanoseconds) by Java's names.
+    `metadata`: the engine's facts, as in the summary of the snapshot."""
 
     table_name: str
     snapshot_id: int

@@ -29,14 +29,14 @@ class ManifestEntryStatus(IntEnum):
 class DataFile:
     """Describe a data or delete file.
 
-    `content`: 0 data, 1 position deletes, 2 equality deletes. `file_format`: lower case (parquet,
-    orc, avro, puffin). `partition`: internal values in the order of the fields of the spec
-    `spec_id`. `record_count`: rows, or deleted positions or keys. Metrics are by field id; None:
-    the writer kept none: `column_sizes` (bytes), `value_counts`, `null_value_counts`,
-    `nan_value_counts`, `lower_bounds` and `upper_bounds` (single-value bytes). `split_offsets`:
-    bytes at which row groups or stripes begin. `equality_ids`: field ids that an equality delete
-    compares. `sort_order_id`: the order of its rows, None: unknown. `key_metadata`: of an encrypted
-    file.
+    `content`: 0 data, 1 position deletes, 2 equality deletes. `file_path`: the location,
+    `file_size_in_bytes`: the size of the whole file. `file_format`: lower case (parquet, orc, avro,
+    puffin). `partition`: internal values in the order of the fields of the spec `spec_id`.
+    `record_count`: rows, or deleted positions or keys. Metrics are by field id; None: the writer
+    kept none: `column_sizes` (bytes), `value_counts`, `null_value_counts`, `nan_value_counts`,
+    `lower_bounds` and `upper_bounds` (single-value bytes). `split_offsets`: bytes at which row
+    groups or stripes begin. `equality_ids`: field ids that an equality delete compares.
+    `sort_order_id`: the order of its rows, None: unknown. `key_metadata`: of an encrypted file.
 
     `referenced_data_file`: the only data file that a delete file applies to; None: any.
     `content_offset`, `content_size_in_bytes`: where a deletion vector's blob lies in its Puffin
@@ -88,10 +88,10 @@ class DataFile:
 
 @dataclass(frozen=True)
 class ManifestEntry:
-    """Hold one entry of a manifest. `status`: a ManifestEntryStatus. `snapshot_id`: the snapshot
-    that added or deleted the file. `sequence_number` is that of the file's data,
-    `file_sequence_number` that of the snapshot that added the file: None in a new entry (inherited
-    when it is read), resolved in one that was read."""
+    """Hold one entry of a manifest, about `data_file`. `status`: a ManifestEntryStatus.
+    `snapshot_id`: the snapshot that added or deleted the file. `sequence_number` is that of the
+    file's data, `file_sequence_number` that of the snapshot that added the file: None in a new
+    entry (inherited when it is read), resolved in one that was read."""
 
     status: int
     data_file: DataFile
@@ -121,8 +121,9 @@ class FieldSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class ManifestFile:
-    """Describe a manifest, as a manifest list does. `manifest_length` is in bytes. `content`: 0
-    data files, 1 delete files. `added_snapshot_id`: the snapshot that wrote it.
+    """Describe a manifest, as a manifest list does. `manifest_path` is its location,
+    `manifest_length` its size in bytes. `content`: 0 data files, 1 delete files.
+    `added_snapshot_id`: the snapshot that wrote it.
 
     `added_…`, `existing_…` and `deleted_…_count` are files or rows by the status of their entries;
     None when an old writer left them out: they are then taken as "some". `sequence_number`, and

@@ -31,13 +31,15 @@ DEFAULT_FORMAT_VERSION = 2
 class TableMetadata(JsonModel):
     """Hold the metadata of a table, under the names of the spec's JSON.
 
-    `last_updated_ms`: milliseconds since 1970. `last_column_id`, `last_partition_id`: the highest
-    ids that were ever given. `…_id` names the current one of `schemas`, `partition_specs`,
-    `sort_orders`; `current_snapshot_id` is None without a snapshot. `last_sequence_number`: that of
-    the newest snapshot, 0 in v1. `next_row_id`: None before v3. `refs`: branches and tags by name.
+    `format_version`: 1, 2 or 3. `table_uuid`: None in some tables of format version 1. `location`:
+    the directory of its files. `properties`: texts by name. `last_updated_ms`: milliseconds since
+    1970. `last_column_id`, `last_partition_id`: the highest ids that were ever given. `…_id` names
+    the current one of `schemas`, `partition_specs`, `sort_orders`; `current_snapshot_id` is None
+    without a snapshot. `last_sequence_number`: that of the newest snapshot, 0 in v1. `next_row_id`:
+    None before v3. `snapshots`: all that are kept; `refs`: branches and tags by name.
     `snapshot_log`, `metadata_log`: which snapshot was current when, and earlier metadata files,
-    oldest first. Statistics and keys are JSON objects as in the spec. `extra` holds unknown JSON
-    keys.
+    oldest first. `statistics`, `partition_statistics` and `encryption_keys` are JSON objects as in
+    the spec. `extra` holds unknown JSON keys.
     """
 
     format_version: int

@@ -59,7 +59,8 @@ class PartitionField(JsonModel):
 
 @dataclass(frozen=True, init=False)
 class PartitionSpec(JsonModel):
-    """Describe how a table is partitioned: `PartitionSpec(*fields, spec_id=0)`."""
+    """Describe how a table is partitioned: `PartitionSpec(*fields, spec_id=0)`. `extra` holds
+    unknown JSON keys."""
 
     fields: tuple[PartitionField, ...]
     spec_id: int = 0

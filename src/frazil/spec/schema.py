@@ -58,7 +58,7 @@ class Schema(FieldsByName, JsonModel):
     """Describe the columns of a table: `Schema(*fields, schema_id=0, identifier_field_ids=())`.
     Equal schemas have equal fields and identifier fields, whatever their schema ids. Look-ups by id
     raise ValidationError when an id is used twice; `create_table` takes such a schema, since it
-    assigns new ids."""
+    assigns new ids. `extra` holds unknown JSON keys."""
 
     fields: tuple[NestedField, ...]
     schema_id: int = 0

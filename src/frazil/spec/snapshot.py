@@ -56,12 +56,13 @@ _OPERATIONS = frozenset(SnapshotOperation)
 
 @dataclass(frozen=True)
 class Snapshot(JsonModel):
-    """Describe one state of the table. `timestamp_ms`: milliseconds since 1970 at which it was
-    committed. `parent_snapshot_id`: the state before, None for the first. `sequence_number`: 0 in
-    v1. `manifest_list`: its location; `manifests` is set only in old v1 tables. `schema_id`: the
-    schema at the time, None: the writer did not say. `summary` holds `operation` and the counts,
-    all strings. `first_row_id`, `added_rows`: the row ids that it gave (v3), else None. `key_id`:
-    the key of an encrypted manifest list. `extra` holds unknown JSON keys."""
+    """Describe one state of the table, by its `snapshot_id`. `timestamp_ms`: milliseconds since
+    1970 at which it was committed. `parent_snapshot_id`: the state before, None for the first.
+    `sequence_number`: 0 in v1. `manifest_list`: its location; `manifests` is set only in old v1
+    tables. `schema_id`: the schema at the time, None: the writer did not say. `summary` holds
+    `operation` and the counts, all strings. `first_row_id`, `added_rows`: the row ids that it gave
+    (v3), else None. `key_id`: the key of an encrypted manifest list. `extra` holds unknown JSON
+    keys."""
 
     snapshot_id: int
     timestamp_ms: int

@@ -92,7 +92,8 @@ def default_nulls(direction: SortDirection) -> NullOrder:
 
 @dataclass(frozen=True, init=False)
 class SortOrder(JsonModel):
-    """Describe the sort order of a table: `SortOrder(*fields, order_id=1)`; order 0 is unsorted."""
+    """Describe the sort order of a table: `SortOrder(*fields, order_id=1)`; order 0 is unsorted.
+    `extra` holds unknown JSON keys."""
 
     fields: tuple[SortField, ...]
     order_id: int = 0

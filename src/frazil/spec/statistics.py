@@ -34,8 +34,9 @@ class StatisticsBlob:
 
 @dataclass(frozen=True, kw_only=True)
 class StatisticsFile:
-    """Describe a Puffin file with statistics of the snapshot `snapshot_id`: its location, its size
-    and that of its footer, and its blobs. `key_metadata`: of an encrypted file, else None."""
+    """Describe a Puffin file with statistics of the snapshot `snapshot_id`: its location
+    (`statistics_path`), `file_size_in_bytes`, `file_footer_size_in_bytes`, and its blobs
+    (`blob_metadata`). `key_metadata`: of an encrypted file, else None."""
 
     snapshot_id: int
     statistics_path: str
@@ -58,8 +59,8 @@ class StatisticsFile:
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionStatisticsFile:
-    """Describe a file with counts per partition at the snapshot `snapshot_id`: its location and
-    size."""
+    """Describe a file with counts per partition at the snapshot `snapshot_id`: its location
+    (`statistics_path`) and `file_size_in_bytes`."""
 
     snapshot_id: int
     statistics_path: str

@@ -175,10 +175,11 @@ class GeographyType(PrimitiveType):
 
 @dataclass(frozen=True)
 class NestedField(JsonModel):
-    """Describe a field of a struct. A primitive `field_type` may be given as the spec's text
-    ("string", "decimal(9, 2)"). `required`: no null is allowed. `doc`: the comment, None: none.
-    `initial_default` is read from files that lack the field, `write_default` written where a row
-    does not give it (v3): internal values, None: none. `extra` keeps unknown JSON keys."""
+    """Describe a column, or a field of a struct, by its `name` and by `field_id`, which never
+    changes. A primitive `field_type` may be given as the spec's text ("string", "decimal(9, 2)").
+    `required`: no null is allowed. `doc`: the comment, None: none. `initial_default` is read from
+    files that lack the field, `write_default` written where a row does not give it (v3): internal
+    values, None: none. `extra` keeps unknown JSON keys."""
 
     field_id: int
     name: str

@@ -25,8 +25,8 @@ _INT = 2**31
 
 @dataclass(frozen=True)
 class SQLViewRepresentation:
-    """Hold the query `sql` of a view in one dialect of SQL (`spark`, `trino`, …). `extra` holds
-    unknown JSON keys."""
+    """Hold the query `sql` of a view in one dialect of SQL (`spark`, `trino`, …). `type` is "sql".
+    `extra` holds unknown JSON keys."""
 
     sql: str
     dialect: str
@@ -53,7 +53,7 @@ class ViewVersion:
     columns that it returns. `default_namespace`, `default_catalog`: where the query's names that do
     not name these are looked up; `default_catalog` None: in the catalog in which the view is kept.
     `summary`: as in `engine-name`. `timestamp_ms`: by default the present; the catalog assigns the
-    ids. `extra` holds unknown JSON keys."""
+    ids (`version_id` too). `extra` holds unknown JSON keys."""
 
     version_id: int = 1
     schema_id: int = 0
@@ -101,9 +101,10 @@ class ViewHistoryEntry:
 
 @dataclass(frozen=True)
 class ViewMetadata:
-    """Hold the state of a view: its versions and their schemas, of which `current_version_id` is
-    the current one. `version_log`: which version was current when, oldest first. `extra` holds
-    unknown JSON keys."""
+    """Hold the state of a view: its `view_uuid`, the `location` of its metadata, `properties`
+    (texts by name), its versions and their schemas, of which `current_version_id` is the current
+    one. `version_log`: which version was current when, oldest first. `extra` holds unknown JSON
+    keys."""
 
     view_uuid: str
     location: str

@@ -56,9 +56,8 @@ class OutputStream:
 
 @dataclass(frozen=True)
 class InputFile:
-    """Describe a file to read; `len()` is its size in bytes. The store is asked only when a member
-    needs it.
-    """
+    """Describe a file to read, at `location` in `storage`; `len()` is its size in bytes. The store
+    is asked only when a member needs it."""
 
     location: str
     storage: Storage = field(repr=False)
@@ -82,7 +81,8 @@ class InputFile:
 
 @dataclass(frozen=True)
 class OutputFile:
-    """Describe a file to write; `len()` is the size in bytes of the existing file."""
+    """Describe a file to write, at `location` in `storage`; `len()` is the size in bytes of the
+    existing file."""
 
     location: str
     storage: Storage = field(repr=False)

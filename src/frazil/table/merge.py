@@ -17,7 +17,8 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class MergeBuilder(Generic[R]):
-    """Build a MERGE: every `when_…` method returns a new builder, `execute` runs it.
+    """Build a MERGE: every `when_…` method returns a new builder, `execute` runs it. It holds the
+    source (`frame`), the clauses so far (`merge`), and what executes them (`run`).
 
     Clauses of one kind are tried in the order given; the first one whose condition is TRUE applies.
     Conditions and values are Spark SQL text over `target.…` and `source.…` (or the aliases given),

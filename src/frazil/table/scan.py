@@ -68,12 +68,12 @@ class DataScan:
     """Describe a read of one snapshot. Scans are immutable: every refinement returns a new one.
     Nothing is read before a `to_…` method, `show` or `count` is called.
 
-    `row_filter`: Spark SQL text, a predicate of `frazil.expressions` or, for `to_spark`, a Spark
-    Column. `selected_fields`: names of columns, nested ones with dots; `*`: all. `case_sensitive`
-    None: True, and for `to_spark` the session's `spark.sql.caseSensitive`. `snapshot_id`, `branch`,
-    `tag`, `as_of_ms`: the snapshot to read, at most one of them; none: the current one. `options`:
-    read options as in Java Iceberg (`split-size`, `lookback`, `file-open-cost`). `limit`: at most
-    so many rows, None: all.
+    `source`: the table. `row_filter`: Spark SQL text, a predicate of `frazil.expressions` or, for
+    `to_spark`, a Spark Column. `selected_fields`: names of columns, nested ones with dots; `*`:
+    all. `case_sensitive` None: True, and for `to_spark` the session's `spark.sql.caseSensitive`.
+    `snapshot_id`, `branch`, `tag`, `as_of_ms`: the snapshot to read, at most one of them; none: the
+    current one. `options`: read options as in Java Iceberg (`split-size`, `lookback`,
+    `file-open-cost`). `limit`: at most so many rows, None: all.
     """
 
     source: ScannedTable

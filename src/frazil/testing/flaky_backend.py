@@ -37,8 +37,10 @@ class FlakyBackend:
     without applying, or after it.
 
     `stale_loads`: the number of loads after a swap that return the state before it.
-    `unreachable_loads`: the number of loads that fail. `fired`: the words that were used, so that a
-    test can prove that its fault happened. `loads`: the number of loads.
+    `unreachable_loads`: the number of loads that fail. `before_swap`: called before each swap or
+    create with its number, from 1; for example to let another writer commit first. `fired`: the
+    words that were used, so that a test can prove that its fault happened. `loads`: the number of
+    loads.
     """
 
     inner: CatalogBackend
@@ -49,9 +51,6 @@ class FlakyBackend:
     fired: list[str] = field(default_factory=list)
     loads: int = 0
     before_swap: Any = None
-    """Called before each swap or create with its number, from 1; for example to let another writer
-    commit first.
-    """
     _before: LoadedTable | None = None
 
     def __post_init__(self) -> None:

@@ -49,7 +49,8 @@ from frazil.storage.memory import MemoryStorage
 
 @dataclass
 class ServerBackend:
-    """Keep tables in memory and write no metadata files. Commits apply the `updates` under their
+    """Keep the tables of the catalog `name` in memory and write no metadata files
+    (`writes_metadata_files`). `properties`: its settings. Commits apply the `updates` under their
     `requirements`, never the `metadata`.
 
     A commit on a stale base succeeds if its requirements hold. New tables get a location and a

@@ -48,8 +48,8 @@ class MovedTable:
 
 @dataclass(frozen=True)
 class MoveTablesResult:
-    """Report a move of tables. `tables`: those that were moved, in a dry run those that could be.
-    `problems`: in a dry run, each table that could not be moved, by its name, and why."""
+    """Report a move of tables. `tables`: those that were moved, in a dry run (`dry_run`) those that
+    could be. `problems`: in a dry run, each table that could not be moved, by its name, and why."""
 
     tables: tuple[MovedTable, ...]
     dry_run: bool

@@ -45,8 +45,9 @@ class Actions:
 
 @dataclass(frozen=True, repr=False)
 class RewriteDataFiles:
-    """Collect what a compaction is to do; each call returns a new chain. The fields are set by the
-    methods of the chain; the options are those of `t.maintenance.rewrite_data_files`."""
+    """Collect what a compaction is to do; each call returns a new chain. The methods of the chain
+    set the fields: `spark` (the session), `strategy`, `order`, `chosen` (options), `where`,
+    `branch`. The options are those of `t.maintenance.rewrite_data_files`."""
 
     maintenance: MaintenanceTable
     spark: Session | None = None

@@ -18,10 +18,13 @@ from frazil.tasks.runner import InProcess, Runner
 class PartitionContext:
     """Describe a complete partition to a policy.
 
-    `partition_values`: texts in the order of `partition_keys`; a null is the option
-    partition.default-name. `path`: the partition's folder; under a table's object-store layout no
-    data lies there, but marks do. `watermark`: milliseconds since 1970 UTC, None without one.
-    `late`: the partition was committed before, and data came since.
+    `catalog`, `database`, `table`: names, `database` with dots between the levels of a namespace;
+    of a plain folder: empty, the directory around it, and its own name. `partition_values`: texts
+    in the order of `partition_keys`; a null is the option partition.default-name. `path`: the
+    partition's folder; under a table's object-store layout no data lies there, but marks do.
+    `watermark`: milliseconds since 1970 UTC, None without one. `late`: the partition was committed
+    before, and data came since. `branch`: the branch that was written. `partition`: the texts in
+    the order of the spec's fields, None for null, with the id of the spec.
     """
 
     catalog: str
