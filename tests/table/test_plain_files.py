@@ -56,6 +56,13 @@ def test_files_that_hold_the_rows_as_they_are_are_read_by_the_library_itself(t: 
     same_rows(t)
 
 
+def test_a_table_is_called_in_duckdb_as_in_its_catalog(t: Table) -> None:
+    count = "SELECT count(*) FROM t"
+    at_location = frazil.load_table(t.location())
+    for con in (t.to_duckdb(), t.scan("id = 1").to_duckdb(), at_location.to_duckdb()):
+        assert con.execute(count).fetchall() in ([(3,)], [(1,)])
+
+
 def promoted(t: Table) -> None:
     t.update_schema().add_column("n", "int").commit()
     t.append(ROWS.append_column("n", pa.array([1, 2, 3], pa.int32())))

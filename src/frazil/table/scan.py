@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
+from frazil.catalog.names import identifier_parts
 from frazil.catalog.planning import ScanPlanner
 from frazil.catalog.reporting import TableReporter
 from frazil.errors import InvalidInput
@@ -32,6 +33,7 @@ from frazil.spec.schema import Schema
 from frazil.spec.shown import listed, shortened
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
+from frazil.storage.locations import base_name
 from frazil.table import engines
 from frazil.table.frames.frames import in_duckdb, pandas_of, polars_of
 from frazil.table.frames.lazy_frames import scan_dataset
@@ -262,15 +264,18 @@ class DataScan:
         print(first_rows(self.update(limit=limit).to_arrow(), count, truncate))
 
     def to_duckdb(
-        self, table_name: str, connection: DuckDBPyConnection | None = None
+        self, table_name: str | None = None, connection: DuckDBPyConnection | None = None
     ) -> DuckDBPyConnection:
         """Register the scan as a table of a DuckDB connection (None: a new one, in memory), and
-        return the connection. Each query over it reads the columns that it needs, when it runs, and
-        skips files by comparisons with values. Up to 200 local Parquet files that hold the rows as
-        they are (no deletes, no columns of other names or types) are read by DuckDB itself. Raises
-        NotInstalledError."""
+        return the connection. `table_name` None: the last part of the table's name. Each query
+        over it reads the columns that it needs, when it runs, and skips files by comparisons
+        with values. Up to 200 local Parquet files that hold the rows as they are (no deletes, no
+        columns of other names or types) are read by DuckDB itself. Raises NotInstalledError.
+        """
         rows = scan_dataset(self, self.projection().as_arrow())
-        return in_duckdb(rows, table_name, connection, self._plain_files())
+        source = self.source.name
+        name = table_name or (base_name(source) if "/" in source else identifier_parts(source)[-1])
+        return in_duckdb(rows, name, connection, self._plain_files())
 
     def _plain_files(self) -> list[str] | None:
         """Return the files that other libraries read as this scan would; None where they could not."""

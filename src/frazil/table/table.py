@@ -343,11 +343,12 @@ class Table(CommittingVerbs):
         return self.scan().__arrow_c_schema__()
 
     def to_duckdb(
-        self, table_name: str, connection: DuckDBPyConnection | None = None
+        self, table_name: str | None = None, connection: DuckDBPyConnection | None = None
     ) -> DuckDBPyConnection:
         """Register the table's present state as a table of a DuckDB connection (None: a new one, in
-        memory), and return the connection. Each query over it reads the columns that it needs, when
-        it runs. Raises NotInstalledError."""
+        memory), and return the connection. `table_name` None: the last part of the table's name.
+        Each query over it reads the columns that it needs, when it runs. Raises
+        NotInstalledError."""
         return self.scan().to_duckdb(table_name, connection)
 
     @property
