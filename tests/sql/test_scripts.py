@@ -147,6 +147,20 @@ def test_a_thread_of_the_jvm_runs_statements_by_the_session(lake):
     assert [i for (i,) in lake.rows("id")] == [2, 3, 4]
 
 
+@pytest.mark.versions
+def test_a_setting_made_since_counts_for_the_next_statement_from_inside_the_jvm(lake, tmp_path):
+    elsewhere = frazil.load_catalog(f"{lake.name}_moved", type="path", warehouse=str(tmp_path))
+    elsewhere.create_namespace("db")
+    elsewhere.create_table("db.t", "id bigint").append([{"id": 1}, {"id": 5}])
+    session, name = lake.spark._jsparkSession, f"{lake.name}.db.t"
+    assert session.sql(f"SELECT * FROM {name}").count() == 4
+    lake.spark.conf.set(f"spark.sql.catalog.{lake.name}.warehouse", str(tmp_path))
+    session.sql(f"DELETE FROM {name} WHERE id = 1")
+    assert session.sql(f"SELECT * FROM {name}").count() == 1
+    assert elsewhere.load_table("db.t").scan().to_arrow()["id"].to_pylist() == [5]
+    assert len(lake.rows("id")) == 4
+
+
 class Job:
     """Implement Runnable."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.names import full_name, identifier_parts
-from frazil.dropin.catalogs import served_catalogs
+from frazil.dropin.catalogs import register, served_catalogs
 from frazil.dropin.names import default_is_there, in_session_catalog, is_ours, is_served
 from frazil.dropin.tables import open_table
 from frazil.ops.named import find_in
@@ -38,6 +38,7 @@ class SessionNames:
         """Tell whether a name is within a catalog that Frazil serves, or is a table of the default
         catalog that Spark does not know.
         """
+        self.catalogs()
         if self._within(name) is not None:
             return True
         return (
@@ -60,8 +61,9 @@ class SessionNames:
         return _opened(*within)
 
     def catalogs(self) -> Collection[str]:
-        """Return the names of the catalogs that Frazil serves."""
-        return served_catalogs(self.spark)
+        """Return the names of the catalogs that Frazil serves. They are looked over first: a
+        statement from inside the JVM may be the first one since a setting changed."""
+        return register(self.spark)
 
     def spelled(self, name: Name) -> Name:
         """Return the name with its catalog and namespace, by which expressions may call the table."""
