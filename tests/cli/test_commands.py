@@ -178,6 +178,14 @@ def test_procedures_run_by_their_names_and_a_dry_run_changes_nothing(
     )
 
 
+def test_estimates_are_shown_with_three_digits(run: Run, table: Table) -> None:
+    for n in range(6):
+        table.append([{"id": n}])
+    shown = run("recommend", "db.t").stdout.splitlines()
+    minutes = answer(run("recommend", "db.t", "--json"))[0]["cost_minutes"]
+    assert str(float(f"{minutes:.3g}")) in shown[1].split() and str(minutes) not in shown[1]
+
+
 def test_lists_and_maps_are_given_as_options_that_repeat(run: Run, table: Table) -> None:
     assert run("compute-table-stats", "db.t", "--columns", "id,s").exit_code == 0
     assert len(table.refresh().metadata.statistics) == 1

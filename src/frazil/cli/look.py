@@ -169,7 +169,7 @@ def report(name: str, out: str | None) -> None:
         except FrazilError as e:
             failed.append((table, str(e)))
     page.write_text(overview_of(name, reports, failed), encoding="utf-8")
-    text = f"{page} was written, and a page for each of {len(reports)} tables"
+    text = f"{page} was written, and a page for each table in it: {len(reports)}"
     show_facts(
         {
             "page": str(page),

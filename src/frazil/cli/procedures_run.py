@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from frazil.cli.output import show_arrow
+from frazil.cli.output import show_rows, wants_json
 from frazil.maintain.procedures import BY_NAME, ON_CATALOG, TEXTS
 from frazil.table.load import load_table, resolve
 from frazil.table.procedure_calls import run_procedure
@@ -33,7 +33,14 @@ def run(procedure: str, **arguments: Any) -> None:
         catalog, values["table"] = (
             resolve(name) if described.name != "migrate" else (resolve(name)[0], name)
         )
-    show_arrow(run_procedure(catalog, described, values), "nothing to do")
+    done = run_procedure(catalog, described, values)
+    rows = done.to_pylist()
+    if not wants_json():  # seconds and minutes are estimates and measurements: three digits say all
+        rows = [
+            {k: float(f"{v:.3g}") if isinstance(v, float) else v for k, v in row.items()}
+            for row in rows
+        ]
+    show_rows(rows, done.column_names, "nothing to do")
 
 
 class _OneTable:
