@@ -8,6 +8,7 @@ be typed in Python, and procedures come from the registry `maintain.procedures`.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 
@@ -22,6 +23,9 @@ def main() -> None:
             file=sys.stderr,
         )
         raise SystemExit(2) from None
+    # Most of what a short command makes are modules, which stay: looking for garbage among them
+    # takes a tenth of its time.
+    gc.set_threshold(50_000, 20, 20)
     importlib.import_module("frazil.cli.app").run()
 
 
