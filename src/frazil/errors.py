@@ -229,7 +229,7 @@ class CommitFailedException(FrazilError):
 
 
 class WaitingForLockException(CommitFailedException):
-    """Report that the lock of a table could not be had in time: the commit was certainly not
+    """Report that the lock of a table could not be acquired in time: the commit was certainly not
     applied."""
 
 

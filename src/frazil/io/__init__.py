@@ -23,7 +23,7 @@ __all__ = ["FileIO", "InputFile", "OutputFile", "OutputStream", "load_file_io", 
 def load_file_io(properties: Mapping[str, str] = {}, location: str | None = None) -> FileIO:
     """Return a FileIO for the stores that Frazil serves. `properties`: those of the stores (`s3.…`,
     `gcs.…`, `adls.…`). The scheme of each file's location chooses its store; `location`, else the
-    property `warehouse`, must be in one that is served.
+    property `warehouse`, must have a scheme that Frazil supports.
 
     Raises Unsupported for schemes that are not served, and for a `py-io-impl` of another product.
     """

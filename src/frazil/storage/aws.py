@@ -261,5 +261,5 @@ def _failed(error: Exception) -> StorageError:
         "Run `aws sso login` again." if "sso" in f"{type(error).__name__}{error}".lower() else _NONE
     )
     return StorageError(
-        f"No credentials of AWS could be had: {type(error).__name__}: {str(error)[:500]}", hint=hint
+        f"Cannot get credentials of AWS: {type(error).__name__}: {str(error)[:500]}", hint=hint
     )

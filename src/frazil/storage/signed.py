@@ -313,7 +313,7 @@ def _head(bucket: _Bucket, key: str) -> dict[str, int]:
     size = str(bucket.ask("HEAD", key, "inspect").headers.get("Content-Length", ""))
     if not size.isdecimal():
         raise StorageError(
-            f"The store does not tell the size of {bucket.location(key)}.",
+            f"The store did not return the size of {bucket.location(key)}.",
             file=bucket.location(key),
         )
     return {"size": int(size)}

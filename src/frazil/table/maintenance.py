@@ -500,7 +500,7 @@ class MaintenanceTable:
 
         May run at any time beside writers and readers, also from cron: it holds the table's lease,
         and does nothing while another `auto` or a stream maintains the table. A cure that fails is
-        told in the result, and the others run.
+        reported in the result, and the others run.
         """
 
         def procedure(name: str) -> Callable[..., object] | None:

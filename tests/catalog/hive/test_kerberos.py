@@ -248,7 +248,7 @@ def test_a_kdc_that_is_away_is_named(
     (tmp_path / "krb5.conf").write_text("\n".join(lines))
     monkeypatch.setenv("KRB5_CONFIG", f"{tmp_path}/krb5.conf")
     with pytest.raises(
-        StorageError, match=r"No Kerberos ticket for hive/localhost can be had: .*KDC.*krb5.conf"
+        StorageError, match=r"Cannot get a Kerberos ticket for hive/localhost: .*KDC.*krb5.conf"
     ):
         opened().list_namespaces()
 

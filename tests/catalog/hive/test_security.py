@@ -344,7 +344,7 @@ def test_kerberos_speaks_rfc_4752_with_a_metastore(
         ),
         (
             Refusal(7 << 16, 2529639068, "Cannot contact any KDC"),
-            "No Kerberos ticket for hive/127.0.0.1 can be had: Cannot.*krb5.conf",
+            "Cannot get a Kerberos ticket for hive/127.0.0.1: Cannot.*krb5.conf",
         ),
         (
             Refusal(13 << 16, 2529638919, "Server hive/x not found"),

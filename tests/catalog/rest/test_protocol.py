@@ -336,7 +336,7 @@ def test_why_no_token_could_be_had_is_told_in_the_servers_words(
     server.on("POST /v1/oauth/tokens", answer)
     with pytest.raises(FrazilError) as refused:
         server.catalog(credential=f"me:{SECRET}").load(TABLE)
-    assert f"No token could be had from {server.uri}: the catalog's server answers {told}." in str(
+    assert f"Cannot get a token from {server.uri}: the catalog's server answers {told}." in str(
         refused.value
     )
     assert "oauth2-server-uri" in str(refused.value.hint) and SECRET not in f"{refused.value!r}"

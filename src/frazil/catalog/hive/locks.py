@@ -227,7 +227,7 @@ def _lock_holders(client: HiveClient, database: str, table: str, own_lock_id: in
             if lock.lockid != own_lock_id and lock.state == _ACQUIRED
         ]
     except FrazilError as error:
-        return f"somebody whom the metastore does not tell ({error})"
+        return f"an owner that the metastore does not name ({error})"
     now = time.time()
     holders = (
         f"{lock.user}@{lock.hostname} ({lock.agentInfo}), lock {lock.lockid}, acquired {_age(lock.acquiredat, now)}, "

@@ -315,7 +315,9 @@ class Pointers:
         try:
             return self.stored(database, name)
         except FrazilError as second:
-            raise Unclear(f"{error} Whether it was applied could not be told: {second}") from error
+            raise Unclear(
+                f"{error} Frazil could not find out whether it was applied: {second}"
+            ) from error
 
     def _alter(
         self, names: tuple[str, str], new: HiveTable, expected: str, lock: TableLock | None

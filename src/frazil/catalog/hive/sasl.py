@@ -178,7 +178,7 @@ class Kerberos:
         )
         if error.min_code in _KDC_UNREACHABLE:
             return StorageError(
-                f"No Kerberos ticket for {self._principal} can be had: {text}.", hint=_KDC_HINT
+                f"Cannot get a Kerberos ticket for {self._principal}: {text}.", hint=_KDC_HINT
             )
         if error.min_code == _TICKET_EXPIRED or error.maj_code >> 16 & 0xFF in (
             _NO_CREDENTIALS,

@@ -265,7 +265,7 @@ class Client:
             error.advise("Tokens come from oauth2-server-uri.")
             raise
         if answer.error is not None:
-            refusal = raised(answer.error, f"No token could be had from {_host(url)}")
+            refusal = raised(answer.error, f"Cannot get a token from {_host(url)}")
             refusal.advise("Check credential, scope, audience, resource and oauth2-server-uri.")
             raise refusal
         return answer.body

@@ -131,7 +131,7 @@ class CompactFiles(SnapshotAction):
                 if missing
                 else (
                     f"Cannot commit: other deletes apply now to {len(other_deletes)} of the files that were rewritten, such as "
-                    f"{min(other_deletes)}, and the table's history does not tell why."
+                    f"{min(other_deletes)}, and the table's history does not show why."
                 )
             )
             hint = "Another writer has rewritten or removed them, or rolled the branch back. Call rewrite_data_files again."

@@ -154,7 +154,7 @@ def _way_out(
     except NoSuchTableError:
         return f"If it was cut off, rename_table({left!r}, {name!r}) in catalog {source.name!r} gives it its name; then repeat the move."
     except FrazilError as error:
-        return f"What catalog {target.name!r} has could not be told: {error}"
+        return f"Frazil could not find out what catalog {target.name!r} has: {error}"
     if not moved:
         return f"Catalog {target.name!r} has another table {name}: rename {left} in catalog {source.name!r} to a name that is free in both."
     return f"Catalog {target.name!r} has it: if the move was cut off, drop_table({left!r}) in catalog {source.name!r}, and never purge it."

@@ -91,7 +91,7 @@ class TimeExtractor:
             formatter = self.options.timestamp_formatter or "y-M-d[ H:m:s[.f]]"
             path = path_of(partition, fields, self.options.default_name)
             raise UnparsablePartition(
-                f"The time of partition {path} cannot be told by the pattern {pattern!r} and the format {formatter!r}: {e}",
+                f"Cannot find the time of partition {path} by the pattern {pattern!r} and the format {formatter!r}: {e}",
                 hint="Mend the pattern, or leave such partitions out with partition.time-extractor.on-unparsable=warn.",
                 partition=path,
                 pattern=pattern,

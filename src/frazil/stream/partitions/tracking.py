@@ -344,7 +344,7 @@ def _newest(file: DataFile, column: NestedField, zone: tzinfo) -> int | None:
         if file.record_count == 0 or nulls == file.record_count:
             return None
         raise InvalidInput(
-            f"watermark-column: a file has no upper bound of column {column.name}, so that the watermark cannot be told.",
+            f"watermark-column: a file has no upper bound of column {column.name}, so the watermark is not known.",
             hint=f"Set the table property write.metadata.metrics.column.{column.name} to full.",
             option="watermark-column",
             file=file.file_path,

@@ -118,7 +118,7 @@ OPTIONS = OptionTable("option of a streaming write", (
 ), {
     "upsert-enabled": "use write-mode=upsert", "overwrite-enabled": "use write-mode=overwrite",
     "equality-field-columns": "use key-columns", "flink.max-continuous-empty-commits": "use max-continuous-empty-commits",
-    "uid-suffix": "leave it out: queries are told apart by their ids",
+    "uid-suffix": "leave it out: each query has an id of its own",
     "table-refresh-interval": "leave it out: every batch loads the table",
     "flink.manifests.location": "leave it out: no manifest is written before the commit",
     "range-distribution-statistics-type": _SAMPLED, "range-distribution-sort-key-base-weight": _SAMPLED,
