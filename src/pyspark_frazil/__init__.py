@@ -2,6 +2,6 @@
 `format("iceberg")` works unregistered.
 """
 
-from frazil.spark.door.datasource import IcebergSource as DefaultSource
+from frazil.spark.engine.datasource import IcebergSource as DefaultSource
 
 __all__ = ["DefaultSource"]

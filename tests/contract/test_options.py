@@ -18,7 +18,7 @@ import frazil
 from frazil.arrow.write.write_options import WriteOptions, write_options
 from frazil.catalog import load
 from frazil.errors import FrazilError, InvalidInput, Unsupported, ValidationException
-from frazil.spark.door import read_target
+from frazil.spark.engine import read_target
 from frazil.spec.properties import TABLE_PROPERTIES
 from frazil.storage import tuning
 from tests.docs.test_options import TEXT, listed

@@ -19,7 +19,7 @@ from frazil.catalog.sql import options as sql
 from frazil.maintain.compact import options as compaction
 from frazil.maintain.position_deletes import delete_options
 from frazil.maintain.stream_upkeep import triggers
-from frazil.spark.door import read_target
+from frazil.spark.engine import read_target
 from frazil.spark.streams.sink import files
 from frazil.spec.kinds import DURATION
 from frazil.spec.options import Option

@@ -53,7 +53,7 @@ INSIDE = {  # rooms within a room, lower ones first; modules that stand in none 
         "write",
         "dml",
         "streams",
-        "door",
+        "engine",
         "catalog",
     ],
     "stream": ["hooks", "source", "partitions", "sink", "engine"],

@@ -8,7 +8,7 @@ import pytest
 
 import frazil
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spark.door.read_target import read_request
+from frazil.spark.engine.read_target import read_request
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
 

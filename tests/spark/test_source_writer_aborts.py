@@ -28,7 +28,7 @@ def table(tmp_path: Path) -> frazil.Table:
 def source_writer(table: frazil.Table):
     from pyspark.sql.types import LongType, StructField, StructType
 
-    from frazil.spark.door.datasource import IcebergSource
+    from frazil.spark.engine.datasource import IcebergSource
 
     return IcebergSource({"path": table.location()}).writer(
         StructType([StructField("id", LongType())]), False
@@ -84,7 +84,7 @@ def test_a_commit_of_unknown_outcome_loses_no_file_to_the_abort_that_follows(tab
 
 
 def test_an_abort_of_a_failed_job_removes_the_files_of_its_tasks(table, monkeypatch):
-    monkeypatch.setattr("frazil.spark.door.datasource.LINGER", 0.0)
+    monkeypatch.setattr("frazil.spark.engine.datasource.LINGER", 0.0)
     writer = source_writer(table)
     message = written(writer, monkeypatch, 1)
     assert len(unknown_files(table)) == 1
@@ -110,7 +110,7 @@ def test_a_commit_that_fails_before_it_begins_removes_its_files_itself(table, mo
 def test_spark_aborts_a_write_whose_commit_was_applied_and_raised_and_every_row_stays(
     plain_spark, table
 ):
-    from frazil.spark.door.datasource import IcebergSource, SourceWriter
+    from frazil.spark.engine.datasource import IcebergSource, SourceWriter
 
     class AnswerLost(SourceWriter):
         def commit(self, messages):

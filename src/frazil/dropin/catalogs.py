@@ -14,7 +14,7 @@ from frazil.errors import Unsupported
 from frazil.ops.session import Session
 from frazil.spark.catalog.catalog import ServedCatalog
 from frazil.spark.catalog.session import ServedSessionCatalog
-from frazil.spark.door.session_catalogs import session_catalogs
+from frazil.spark.engine.session_catalogs import session_catalogs
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, class_is_loaded, jvm_of
 from frazil.spark.host.jvm_catalog import (

@@ -17,7 +17,7 @@ from frazil.dropin.catalogs import put_served, registered_in
 from frazil.dropin.names import in_session_catalog
 from frazil.errors import FrazilError, InvalidInput
 from frazil.ops.session import Session
-from frazil.spark.door.session_catalogs import session_catalogs
+from frazil.spark.engine.session_catalogs import session_catalogs
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
 from frazil.spark.host.jvm_catalog import (

@@ -18,8 +18,8 @@ from frazil.errors import (
 )
 from frazil.ops.named import find_in
 from frazil.ops.session import Session
-from frazil.spark.door.read_target import locate, read_request
-from frazil.spark.door.session_catalogs import session_catalogs
+from frazil.spark.engine.read_target import locate, read_request
+from frazil.spark.engine.session_catalogs import session_catalogs
 from frazil.spark.host.jvm import class_is_loaded
 from frazil.spark.host.jvm_catalog import (
     SESSION_CATALOG,

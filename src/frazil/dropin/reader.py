@@ -11,7 +11,7 @@ from frazil.dropin.spark_errors import known_to_spark
 from frazil.dropin.sql_names import in_full, with_full_name
 from frazil.errors import InvalidInput
 from frazil.ops.session import Session
-from frazil.spark.door import iceberg_read
+from frazil.spark.engine import iceberg_read
 
 
 class IcebergReader:

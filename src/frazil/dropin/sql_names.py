@@ -16,7 +16,7 @@ from frazil.dropin.names import default_is_there, in_session_catalog, is_ours, i
 from frazil.dropin.tables import open_table
 from frazil.ops.named import find_in
 from frazil.ops.session import Session
-from frazil.spark.door.session_catalogs import session_catalogs
+from frazil.spark.engine.session_catalogs import session_catalogs
 from frazil.spark.host.jvm_catalog import SESSION_CATALOG, current_catalog, current_namespace
 from frazil.spark.host.jvm_views import is_temporary_view
 from frazil.spark.host.settings import all_settings

@@ -11,7 +11,7 @@ from frazil.dropin.sql_names import in_full
 from frazil.dropin.tables import create_empty, open_table, with_branch
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.ops.named import has_suffix
-from frazil.spark.door.doors import sink_table
+from frazil.spark.engine.doors import sink_table
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.streams.sink.writer import ends, start
 from frazil.stream.sink.arguments import SinkArguments

@@ -10,7 +10,7 @@ from frazil.dropin.names import is_ours
 from frazil.dropin.sql_names import in_full, with_full_name
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.session import Session
-from frazil.spark.door import stream_read
+from frazil.spark.engine import stream_read
 
 
 class IcebergStreamReader:

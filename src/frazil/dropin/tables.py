@@ -15,7 +15,7 @@ from frazil.errors import InvalidInput, TableAlreadyExistsError, Unsupported
 from frazil.ops.named import find_in, find_table
 from frazil.ops.session import Session
 from frazil.ops.table_definition import table_metadata
-from frazil.spark.door.session_catalogs import session_catalogs
+from frazil.spark.engine.session_catalogs import session_catalogs
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.host.jvm_plans import expression_sql, filter_condition
 from frazil.spark.types.spark_types import time_enabled, to_spark

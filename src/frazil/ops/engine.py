@@ -1,5 +1,5 @@
 """Define the protocol of engines: this process (`in_process`) or a Spark session
-(`frazil.spark.door.engine`) does an operation's work.
+(`frazil.spark.engine.engine`) does an operation's work.
 
 Everything that an operation asks of a Spark session passes through this protocol and is answered
 with Frazil's own types, so operations do not depend on Spark. Frames and conditions pass through as

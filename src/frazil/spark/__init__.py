@@ -11,4 +11,4 @@ from frazil.spec.version import check_pyspark
 
 check_pyspark(pyspark.__version__)
 
-__all__ = ["catalog", "dml", "door", "host", "streams", "types"]
+__all__ = ["catalog", "dml", "engine", "host", "streams", "types"]

@@ -1,4 +1,4 @@
-"""Define the protocol by which streaming reads and writes are started; `frazil.spark.door.doors`
+"""Define the protocol by which streaming reads and writes are started; `frazil.spark.engine.doors`
 implements it on Spark.
 """
 

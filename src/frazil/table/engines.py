@@ -26,10 +26,10 @@ from frazil.storage.locations import scheme_of
 from frazil.tasks.runner import InProcess, Runner
 
 if TYPE_CHECKING:
-    from frazil.spark.door.doors import SparkDoors
+    from frazil.spark.engine.doors import SparkDoors
 
-_DOORS = "frazil.spark.door.doors"
-_CATALOGS = "frazil.spark.door.session_catalogs"
+_DOORS = "frazil.spark.engine.doors"
+_CATALOGS = "frazil.spark.engine.session_catalogs"
 _FOLLOWED_VIEWS = "frazil.spark.read.view_refresh"
 
 

@@ -10,7 +10,7 @@ import importlib
 import sys
 
 MODULES = (
-    "pandas", "pyarrow.compute", "pyarrow.orc", "pyarrow.parquet", "pyspark.sql.pandas.serializers", "frazil.spark.door.datasource",
+    "pandas", "pyarrow.compute", "pyarrow.orc", "pyarrow.parquet", "pyspark.sql.pandas.serializers", "frazil.spark.engine.datasource",
     "frazil.spark.tasks.spark_runner",
 )  # fmt: skip
 

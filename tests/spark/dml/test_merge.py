@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from frazil.errors import EvaluationError, InvalidInput
 from frazil.spark.dml import merge_by_sql as row_changes_merge
-from frazil.spark.door import engine
+from frazil.spark.engine import engine
 from tests.builders.files_on_disk import leftovers
 
 pytestmark = pytest.mark.spark

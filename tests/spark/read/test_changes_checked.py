@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from frazil.errors import FrazilError, InvalidInput, ParseError, SchemaMismatch, ValidationError
 from frazil.spark.dml import merge_by_sql
-from frazil.spark.door import engine
+from frazil.spark.engine import engine
 from frazil.spark.host.quiet import REPORTS
 from tests.builders.files_on_disk import leftovers
 

@@ -14,8 +14,8 @@ import pytest
 
 import frazil
 from frazil.spark.deletes import native_deletes
-from frazil.spark.door.datasource import SourceReader, schema_of
-from frazil.spark.door.read_target import locate, read_request
+from frazil.spark.engine.datasource import SourceReader, schema_of
+from frazil.spark.engine.read_target import locate, read_request
 from frazil.table.catalog import Catalog
 from tests.golden import Golden
 

@@ -487,7 +487,7 @@ def source_writer(table, overwrite=False, **options):
     """A new one for each call, as PySpark makes them."""
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-    from frazil.spark.door.datasource import IcebergSource
+    from frazil.spark.engine.datasource import IcebergSource
 
     schema = StructType(
         [

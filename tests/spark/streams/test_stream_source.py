@@ -14,7 +14,7 @@ import pytest
 
 import frazil
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spark.door import stream_read
+from frazil.spark.engine import stream_read
 from frazil.spark.host.jvm import is_classic
 from frazil.stream.source.offset import parse_offset
 from frazil.stream.source.options import StartingStrategy, stream_options

@@ -14,7 +14,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import frazil
 from frazil.errors import InvalidInput, SchemaMismatch, Unsupported
-from frazil.spark.door.datasource import IcebergSource
+from frazil.spark.engine.datasource import IcebergSource
 from frazil.spark.streams.sink import keyed_writer, source_writer
 from frazil.spark.streams.sink.writer import require_checkpoint
 

@@ -34,7 +34,7 @@ from frazil.spark.catalog.relation import Relations, shown_columns, stated_optio
 from frazil.spark.catalog.staged import StagedTable
 from frazil.spark.catalog.table import ServedTable, ShownTable
 from frazil.spark.catalog.views import ServedViews
-from frazil.spark.door.read_target import (
+from frazil.spark.engine.read_target import (
     STATE_OPTIONS,
     ReadRequest,
     read_request,

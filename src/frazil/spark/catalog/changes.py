@@ -19,8 +19,8 @@ from frazil.scan.changelog_range import ChangelogRange
 from frazil.scan.snapshot_ref import resolve_read
 from frazil.scan.suffixes import CHANGES
 from frazil.spark.catalog.proxy import SparkProxy
-from frazil.spark.door.engine import engine_on
-from frazil.spark.door.read_target import ReadRequest, read_request, target_of
+from frazil.spark.engine.engine import engine_on
+from frazil.spark.engine.read_target import ReadRequest, read_request, target_of
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CONNECTOR, CatalogTypes
 from frazil.spark.host.jvm_changelog import AskedChanges, asked_changes, relation_of

@@ -21,9 +21,9 @@ from frazil.ops.scan_log import is_logged
 from frazil.ops.session import Session
 from frazil.spark.catalog.protocol import Parts
 from frazil.spark.catalog.table import shown_schema
-from frazil.spark.door.engine import engine_on
-from frazil.spark.door.iceberg_read import frame_of
-from frazil.spark.door.read_target import ReadTarget
+from frazil.spark.engine.engine import engine_on
+from frazil.spark.engine.iceberg_read import frame_of
+from frazil.spark.engine.read_target import ReadTarget
 from frazil.spark.host.jvm import NOT_AS_KNOWN, settings_version
 from frazil.spark.host.jvm_catalog import (
     Asked,

@@ -2,7 +2,7 @@
 session for scans.
 
 Options of the caller override the session's settings for Iceberg reads and writes (Java's
-`spark.sql.iceberg.*`). `spark.wap.id` and `spark.wap.branch` are read in `spark.door.engine` and
+`spark.sql.iceberg.*`). `spark.wap.id` and `spark.wap.branch` are read in `spark.engine.engine` and
 resolved in `ops.target` for writes and `ops.reading` for reads. docs/spark.md lists every setting
 that Frazil changes, with the reason.
 """

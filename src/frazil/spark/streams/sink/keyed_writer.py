@@ -35,7 +35,7 @@ from frazil.stream.sink.rows import ArrowRows
 
 
 class SinkPlace(Protocol):
-    """Provide the table that a stream is written to (`door.datasource.SourcePlace`)."""
+    """Provide the table that a stream is written to (`engine.datasource.SourcePlace`)."""
 
     @property
     def table(self) -> tuple[CatalogBackend, LoadedTable, str]: ...

@@ -37,7 +37,7 @@ _WHERE = ("path",)
 
 
 class BatchSource(Protocol):
-    """Provide the parts of the data source's batch writer (`door.datasource.SourceWriter`) that a
+    """Provide the parts of the data source's batch writer (`engine.datasource.SourceWriter`) that a
     stream uses too.
     """
 

@@ -53,8 +53,8 @@ from frazil.ops.target import (
 )
 from frazil.scan.combine import combine_for
 from frazil.scan.inspect import metadata_table_schema
-from frazil.spark.door.read_target import ReadTarget, locate, read_request
-from frazil.spark.door.stream_read import asks_for_stream, bare_spec
+from frazil.spark.engine.read_target import ReadTarget, locate, read_request
+from frazil.spark.engine.stream_read import asks_for_stream, bare_spec
 from frazil.spark.streams.sink.keyed_writer import KeyedStreamWriter
 from frazil.spark.streams.sink.source_writer import (
     StreamSourceWriter,

@@ -11,9 +11,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from frazil.ops.session import Session
-from frazil.spark.door.engine import engine_on
-from frazil.spark.door.read_target import ReadTarget, locate, read_request
-from frazil.spark.door.session_catalogs import session_catalogs
+from frazil.spark.engine.engine import engine_on
+from frazil.spark.engine.read_target import ReadTarget, locate, read_request
+from frazil.spark.engine.session_catalogs import session_catalogs
 from frazil.spark.host.settings import session_zone
 from frazil.spark.read.view_refresh import follow
 

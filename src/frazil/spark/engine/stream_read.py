@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.session import Session
-from frazil.spark.door import read_target
-from frazil.spark.door.read_target import ReadRequest, ReadTarget, locate, named_table
-from frazil.spark.door.session_catalogs import session_catalogs
+from frazil.spark.engine import read_target
+from frazil.spark.engine.read_target import ReadRequest, ReadTarget, locate, named_table
+from frazil.spark.engine.session_catalogs import session_catalogs
 from frazil.spark.host.settings import all_settings, is_case_sensitive, session_zone
 from frazil.spark.host.workers import parallelism
 from frazil.spark.streams.source.stream_frame import stream_frame

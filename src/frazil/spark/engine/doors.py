@@ -16,11 +16,11 @@ from frazil.maintain.migration.source import SparkTables
 from frazil.ops.engine import Engine, Frame, SparkSessions, ViewQuery
 from frazil.ops.frames import is_spark_frame
 from frazil.ops.session import Session
-from frazil.spark.door import engine
-from frazil.spark.door.engine import engine_on
-from frazil.spark.door.source_tables import SessionTables
-from frazil.spark.door.stream_read import stream_of
-from frazil.spark.door.view_query import query_frame
+from frazil.spark.engine import engine
+from frazil.spark.engine.engine import engine_on
+from frazil.spark.engine.source_tables import SessionTables
+from frazil.spark.engine.stream_read import stream_of
+from frazil.spark.engine.view_query import query_frame
 from frazil.spark.read.view_refresh import refresh
 from frazil.spark.streams.sink.many_tables import start_many
 from frazil.spark.streams.sink.writer import SinkTable, TableStreamWriter, start
