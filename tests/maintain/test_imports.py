@@ -296,7 +296,7 @@ def test_files_that_vanish_are_skipped_only_where_asked(
     storage = storage_for(str(folder), {})
     source = directory_source(str(folder), storage)
     Path(source.files[0].path).unlink()
-    monkeypatch.setattr("frazil.table.catalog.resolve_source", lambda *_: source)
+    monkeypatch.setattr("frazil.table.migration.resolve_source", lambda *_: source)
     with pytest.raises(Exception, match="There is no file"):
         home.snapshot(str(folder), "db.t")
     assert not home.table_exists("db.t")
