@@ -26,6 +26,7 @@ from frazil.errors import (
 )
 from frazil.spark.catalog.catalog import ServedCatalog
 from frazil.spark.catalog.proxy import SparkProxy
+from frazil.spark.host.jvm import class_is_loaded
 from frazil.spark.host.jvm_relations import HAS_VIEWS
 
 pytestmark = pytest.mark.spark
@@ -241,9 +242,12 @@ def test_proxies_answer_every_method_of_the_interfaces_that_they_implement(spark
         spark._jvm.java.lang.Class.forName,
         spark._jvm.java.lang.reflect.Modifier.isStatic,
     )
-    lacking = []
+    lacking, later = [], set()
     for proxy in classes(SparkProxy):
         for interface in getattr(getattr(proxy, "Java", None), "implements", ()):
+            if not class_is_loaded(spark, interface):
+                later.add(interface.rpartition(".")[2])
+                continue
             methods = {
                 str(m.getName())
                 for m in find(interface).getMethods()
@@ -251,6 +255,7 @@ def test_proxies_answer_every_method_of_the_interfaces_that_they_implement(spark
             }
             lacking += [f"{proxy.__name__}.{m}" for m in sorted(methods) if not hasattr(proxy, m)]
     assert lacking == [] and any(c is ServedCatalog for c in classes(SparkProxy))
+    assert later <= {"Changelog"}  # which Spark 4.1 has not
 
 
 def test_objects_of_a_statement_are_collected_after_it(spark, lake, t):
