@@ -100,6 +100,40 @@ def test_files_that_would_be_misread_are_not(t: Table, change: Callable[[Table],
         same_rows(t)
 
 
+def test_files_with_columns_that_were_dropped_since_are_read(t: Table) -> None:
+    t.update_schema().delete_column("s").commit()
+    t.append(ROWS.select(["id", "day"]))
+    assert len(t.refresh().scan()._plain_files() or ()) == 2
+    same_rows(t)
+
+
+def test_row_ids_that_a_file_leaves_open_are_those_that_its_rows_inherit(catalog: Catalog) -> None:
+    t = catalog.create_table("db.v3", ROWS.schema, format_version=3)
+    t.append(ROWS)
+    t.update({"s": "'new'"}, "id = 2", mode="copy-on-write")
+    scan = t.refresh().scan().select("id", "_row_id", "_last_updated_sequence_number")
+    found = scan.to_duckdb("rows").execute("SELECT * FROM rows ORDER BY id").fetchall()
+    assert found == [(1, 0, 1), (2, 1, 2), (3, 2, 1)]
+
+
+@pytest.mark.parametrize("content", [None, b"junk"], ids=["missing", "damaged"])
+def test_a_file_that_cannot_be_read_is_told_by_the_scan(t: Table, content: bytes | None) -> None:
+    path = Path((t.scan()._plain_files() or [""])[0])
+    path.unlink() if content is None else path.write_bytes(content)
+    con, frame = t.to_duckdb("rows"), t.to_polars()  # nothing is read before
+    with pytest.raises(Exception, match=r"no file|not a valid parquet file"):
+        con.execute("SELECT * FROM rows").fetchall()
+    with pytest.raises(Exception, match=r"no file|not a valid parquet file"):
+        frame.collect()
+
+
+def test_a_comparison_takes_metadata_columns_and_the_rows_that_a_limit_leaves(t: Table) -> None:
+    places = t.scan().select("id", "_pos", "_file").to_duckdb("rows")
+    assert places.execute("SELECT id FROM rows WHERE _pos >= 2 AND _file > ''").fetchall() == [(3,)]
+    two = t.scan(limit=2).to_duckdb("rows")
+    assert two.execute("SELECT id FROM rows WHERE id >= 3").fetchall() == []
+
+
 def test_what_a_folder_is_called_is_no_value(catalog: Catalog) -> None:
     t = catalog.create_table("db.p", ROWS.schema, partition_by=["day"])
     t.append(ROWS)
@@ -127,6 +161,34 @@ def test_a_scan_with_a_filter_or_a_limit_and_a_connection_without_files_are_serv
         assert scan._plain_files() is None and rows == [(1,)]
     shut = duckdb.connect(config={"enable_external_access": "false"})
     assert t.to_duckdb("rows", shut).execute("SELECT sum(id) FROM rows").fetchall() == [(6,)]
+
+
+def test_a_connection_that_may_read_no_files_keeps_its_transaction(t: Table) -> None:
+    shut = duckdb.connect(config={"enable_external_access": "false"})
+    shut.execute("BEGIN")
+    assert t.to_duckdb("rows", shut).execute("SELECT sum(id) FROM rows").fetchall() == [(6,)]
+
+
+def test_files_that_the_library_reads_are_unregistered_as_other_rows_are(t: Table) -> None:
+    con = t.to_duckdb("rows")
+    con.unregister("rows")
+    with pytest.raises(duckdb.Error, match="rows"):
+        con.execute("SELECT * FROM rows")
+
+
+def test_nan_is_above_all_numbers_as_duckdb_has_it(catalog: Catalog) -> None:
+    rows = pa.table({"id": [1, 2, 3], "f": [1.0, float("nan"), 9.0]})
+    t = catalog.create_table("db.f", rows.schema)
+    t.append(rows.slice(2))
+    assert t.refresh().scan()._plain_files() is not None
+    t.append(rows.slice(0, 2))
+    con = t.refresh().to_duckdb("rows")
+    assert con.execute("SELECT id FROM rows WHERE f > 5 ORDER BY id").fetchall() == [(2,), (3,)]
+
+
+def test_a_column_that_is_called_as_a_number_is_none(catalog: Catalog) -> None:
+    schema = pa.schema({"n": pa.int64(), "2024": pa.int64()})
+    assert condition_of("(n > 2024)", schema) is None and condition_of("(n > 2025)", schema)
 
 
 SCHEMA = pa.schema(

@@ -49,6 +49,9 @@ class _Conditioned(AnalysisException):
     def getMessage(self) -> str:
         return str(self)
 
+    def getBreakingChangeInfo(self) -> None:
+        return None
+
     def getQueryContext(self) -> list[Any]:
         return []
 

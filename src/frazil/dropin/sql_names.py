@@ -12,7 +12,13 @@ from typing import Any
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.dropin.catalogs import register, served_catalogs
-from frazil.dropin.names import default_is_there, in_session_catalog, is_ours, is_served
+from frazil.dropin.names import (
+    catalog_of,
+    default_is_there,
+    in_session_catalog,
+    is_ours,
+    is_served,
+)
 from frazil.dropin.tables import open_table
 from frazil.ops.named import find_in
 from frazil.ops.session import Session
@@ -99,11 +105,16 @@ class SessionNames:
 
 def in_full(spark: Session, name: str) -> str:
     """Return the name of a table with the session's current catalog and namespace where they are
-    left out and Frazil serves that catalog; other names and locations as they are.
+    left out and Frazil serves that catalog; other names and locations as they are. `default.db.t`
+    is a name of the default catalog where that is there, as it is in SQL.
     """
     if not is_served(spark, name):
         return name
-    return full_name(SessionNames(spark).spelled(tuple(identifier_parts(name))))
+    parts = tuple(identifier_parts(name))
+    is_default = catalog_of(spark, name) == DEFAULT_CATALOG and default_is_there(spark)
+    if is_default and in_session_catalog(spark, parts) is None:
+        return name
+    return full_name(SessionNames(spark).spelled(parts))
 
 
 def with_full_name(spark: Session, options: Mapping[str, Any]) -> dict[str, Any]:

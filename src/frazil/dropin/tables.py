@@ -48,20 +48,6 @@ def write_options(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def with_branch(options: Mapping[str, Any], branch: str | None) -> dict[str, Any]:
-    """Return the options of a write with the branch that the table's name selects, if it does.
-    Raises InvalidInput where an option names another one."""
-    if branch is None:
-        return dict(options)
-    by_option = next(
-        (str(v) for k, v in options.items() if k.lower() == "branch" and v is not None), branch
-    )
-    if by_option != branch:
-        text = f"The name of the table says branch {branch!r}, the option branch {by_option!r}."
-        raise InvalidInput(text, hint="Give one of them.")
-    return {**{k: v for k, v in options.items() if k.lower() != "branch"}, "branch": branch}
-
-
 def open_table(
     name: str, options: Mapping[str, Any], spark: Session | None = None
 ) -> tuple[Table, str | None]:

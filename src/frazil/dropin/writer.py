@@ -7,7 +7,7 @@ from typing import Any
 from frazil.dropin.names import is_ours, led_to_ours
 from frazil.dropin.spark_errors import known_to_spark
 from frazil.dropin.sql_names import in_full
-from frazil.dropin.tables import create, is_dynamic, open_table, with_branch, write_options
+from frazil.dropin.tables import create, is_dynamic, open_table, write_options
 from frazil.errors import (
     InvalidInput,
     NoSuchTableError,
@@ -15,7 +15,7 @@ from frazil.errors import (
     TableAlreadyExistsError,
     Unsupported,
 )
-from frazil.sql.insert import insert
+from frazil.sql.insert import insert, with_branch
 
 _ERROR_MODES = ("error", "errorifexists", "default")
 _LAYOUTS = ("bucketBy", "sortBy", "clusterBy")

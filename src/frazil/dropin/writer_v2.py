@@ -13,12 +13,11 @@ from frazil.dropin.tables import (
     open_table,
     sql_of,
     term_of,
-    with_branch,
     write_options,
 )
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.spec.properties import DATA_FORMAT
-from frazil.sql.insert import insert
+from frazil.sql.insert import insert, with_branch
 
 
 class IcebergWriterV2:

@@ -29,6 +29,20 @@ def overwrite_mode(options: Mapping[str, Any]) -> tuple[str | None, dict[str, An
     return (modes[0] if modes else None), others
 
 
+def with_branch(options: Mapping[str, Any], branch: str | None) -> dict[str, Any]:
+    """Return the options of a write with the branch that the table's name selects, if it does.
+    Raises InvalidInput where an option names another one."""
+    if branch is None:
+        return dict(options)
+    by_option = next(
+        (str(v) for k, v in options.items() if k.lower() == "branch" and v is not None), branch
+    )
+    if by_option != branch:
+        text = f"The name of the table says branch {branch!r}, the option branch {by_option!r}."
+        raise InvalidInput(text, hint="Give one of them.")
+    return {**{k: v for k, v in options.items() if k.lower() != "branch"}, "branch": branch}
+
+
 def insert(
     table: Table,
     frame: SparkFrame,
@@ -38,14 +52,14 @@ def insert(
     dynamic: bool = False,
 ) -> CommitResult:
     """Append a frame, or overwrite with it the rows for which `where` is TRUE ("true": all of
-    them), or, `dynamic`, the partitions that it has rows of; a table without partitions is one. The
-    option overwrite-mode=dynamic makes an overwrite dynamic; an append refuses it.
+    them), or, `dynamic`, the partitions that it has rows of; a table without partitions is one, and
+    an empty frame changes nothing. The option overwrite-mode=dynamic makes an overwrite of all rows
+    dynamic; an append, and an overwrite of some rows, refuse it.
     """
-    if where is None and not dynamic:
+    if dynamic:
+        return table.dynamic_partition_overwrite(frame, **options)
+    if where is None:
         return table.append(frame, **options)
-    mode, others = overwrite_mode(options)
-    if (dynamic or mode == "dynamic") and table.spec().fields:
-        return table.dynamic_partition_overwrite(frame, **others)
-    if dynamic or mode == "dynamic" or where == "true":
-        return table.overwrite(frame, **others)
-    return table.overwrite(frame, overwrite_filter=where, **others)
+    if where == "true":
+        return table.overwrite(frame, **options)
+    return table.overwrite(frame, overwrite_filter=where, **options)

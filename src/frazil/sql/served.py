@@ -17,12 +17,11 @@ from frazil.maintain.procedures import Procedure
 from frazil.ops.session import Session
 from frazil.ops.table_changes import TableChange
 from frazil.spark.catalog.protocol import Insert, Parts, TableDefinition, ViewDefinition
-from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.sql import results, views
 from frazil.sql.alter import alter_table
 from frazil.sql.define import columns_of, creation
 from frazil.sql.insert import insert as insert_rows
-from frazil.sql.insert import overwrite_mode
+from frazil.sql.insert import overwrite_mode, with_branch
 from frazil.sql.procedures import call_procedure
 from frazil.table.catalog import Catalog
 from frazil.table.catalog_transaction import CreateTableTransaction
@@ -78,14 +77,17 @@ class Served:
         self.catalog.rename_table(parts, to)
 
     def insert(self, parts: Parts, frame: Any, insert: Insert, branch: str | None) -> None:
-        # An INSERT OVERWRITE of partitions arrives as an INSERT INTO with this option.
+        table, where, dynamic = self.catalog.load_table(parts), insert.where, insert.dynamic
         mode, options = overwrite_mode(insert.options)
+        if mode == "dynamic" and where is None and not dynamic:
+            # An INSERT OVERWRITE of partitions arrives as an INSERT INTO with this option. Spark
+            # replaces a table without partitions as a whole, also by no rows.
+            dynamic = bool(table.spec().fields)
+            where = None if dynamic else "true"
+        elif mode == "dynamic":
+            options["overwrite-mode"] = mode
         result = insert_rows(
-            self.catalog.load_table(parts),
-            frame,
-            {**options, "branch": branch or MAIN_BRANCH},
-            where=insert.where,
-            dynamic=insert.dynamic or mode == "dynamic",
+            table, frame, with_branch(options, branch), where=where, dynamic=dynamic
         )
         results.note(self._spark, result)
 

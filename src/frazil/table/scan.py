@@ -284,6 +284,7 @@ class DataScan:
         if (
             snapshot is None
             or not may_be_plain(snapshot)
+            or self.source.storage.local_path(self.source.metadata.location) is None
             or not isinstance(self.row_filter, AlwaysTrue)
             or self.limit is not None
         ):

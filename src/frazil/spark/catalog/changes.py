@@ -82,7 +82,10 @@ def _range(metadata: TableMetadata, asked: AskedChanges, branch: str | None) -> 
         if first is not None and asked.with_start:
             first = metadata.snapshot_by_id(first).parent_snapshot_id
         if last is not None and not asked.with_end:
-            last = metadata.snapshot_by_id(last).parent_snapshot_id
+            before = metadata.snapshot_by_id(last).parent_snapshot_id
+            if before is None:  # there is nothing before the first snapshot
+                return ChangelogRange(last, last, branch=branch)
+            last = before
         return ChangelogRange(first, last, branch=branch)
     start, end = asked.micros or (None, None)
     if start is not None:

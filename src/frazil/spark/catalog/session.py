@@ -117,6 +117,13 @@ class ServedSessionCatalog(ServedCatalog):
         return self._drop(identifier, purge=True) or bool(self._own.purgeTable(identifier))
 
     def renameTable(self, identifier: Any, to: Any) -> None:
+        """Rename a table. A name that a table of either kind has is refused: of two tables with one
+        name only Iceberg's would be seen.
+        """
+        with self._spark_errors(identifier, to=to):
+            if self.tableExists(to):
+                name = full_name(self.types.names(to))
+                raise TableAlreadyExistsError(f"Table already exists: {name}", table=name)
         if self._is_ours(identifier):
             super().renameTable(identifier, to)
         else:
@@ -180,8 +187,13 @@ class ServedSessionCatalog(ServedCatalog):
         self._own.alterNamespace(namespace, changes)
 
     def dropNamespace(self, namespace: Any, cascade: bool) -> bool:
-        """Drop a database, which is not empty as long as it holds tables of Iceberg's."""
+        """Drop a database, which is not empty as long as it holds tables of Iceberg's. The default
+        one keeps them: Spark refuses to drop it.
+        """
         parts = tuple(namespace)
+        default = tuple(str(n).lower() for n in self._own.defaultNamespace())
+        if tuple(str(n).lower() for n in parts) == default:
+            return bool(self._own.dropNamespace(namespace, cascade))
         tables = list(self._tables(parts))
         with self._spark_errors(namespace=namespace):
             if tables and not cascade:

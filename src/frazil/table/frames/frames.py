@@ -4,7 +4,6 @@ needed.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -57,16 +56,32 @@ def in_duckdb(
             "to_duckdb needs duckdb.", hint="pip install 'frazil[duckdb]'"
         ) from e
     connection = connection or duckdb.connect(database=":memory:")
-    connection.register(name, rows)
-    if files is not None:
+    if files is not None and _reads_files(connection):
         paths = ", ".join("'{}'".format(path.replace("'", "''")) for path in files)
-        columns = ", ".join(map(_quoted, rows.schema.names))
-        with contextlib.suppress(duckdb.Error):  # the connection may forbid files
-            connection.execute(
-                f"CREATE OR REPLACE TEMPORARY VIEW {_quoted(name)} AS SELECT {columns} "
-                f"FROM read_parquet([{paths}], hive_partitioning = false)"
-            )
+        columns = ", ".join(map(_column, rows.schema))
+        rows = connection.sql(
+            f"SELECT {columns} FROM read_parquet([{paths}], hive_partitioning = false)"
+        )
+    connection.register(name, rows)
     return connection
+
+
+def _reads_files(connection: DuckDBPyConnection) -> bool:
+    """Tell whether a connection may read files. It is asked, since an error would end its
+    transaction.
+    """
+    allowed = connection.sql("SELECT current_setting('enable_external_access')").fetchall()
+    return bool(allowed[0][0])
+
+
+def _column(field: pa.Field) -> str:
+    """Return a column of a query over Parquet files. DuckDB skips row groups by their statistics,
+    in which there is no NaN, which it orders above all numbers: so it gets no column of floating
+    point as it is.
+    """
+    name = _quoted(field.name)
+    kind = {"float": "FLOAT", "double": "DOUBLE"}.get(str(field.type))
+    return name if kind is None else f"if(isnan({name}), 'nan'::{kind}, {name}) AS {name}"
 
 
 def _quoted(name: str) -> str:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 class Scanned(Protocol):
     """Read a table, with the columns still to be chosen: what this module needs of DataScan."""
 
+    @property
+    def limit(self) -> int | None: ...
+
     def select(self, *field_names: str) -> Scanned: ...
 
     def filter(self, expr: str) -> Scanned: ...
@@ -48,8 +51,11 @@ def lazy_polars(
 
     types = dict(polars.from_arrow(schema.empty_table()).schema)
     if files is not None:
-        frame = polars.scan_parquet(list(files), glob=False, hive_partitioning=False)
-        frame = frame.select(schema.names)
+        # each by itself: polars refuses files together that have columns which the first one lacks
+        frame = polars.concat(
+            polars.scan_parquet(f, glob=False, hive_partitioning=False).select(schema.names)
+            for f in files
+        )
         if dict(frame.collect_schema()) == types:
             return frame
 
@@ -129,7 +135,9 @@ def _scan_dataset() -> Callable[[Scanned, pa.Schema], ds.Dataset]:
                 or (text and (n in text or not (n.isascii() and n.isidentifier())))
             ]
             read_schema = pa.schema([self._schema.field(n) for n in needed or names[:1]])
-            batches = self._batches(needed, condition_of(text, self._schema))
+            # the filter is of the rows that a limit leaves
+            condition = condition_of(text, self._schema) if self._scan.limit is None else None
+            batches = self._batches(needed, condition)
             return ds.Scanner.from_batches(
                 batches,
                 schema=read_schema,

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from frazil.arrow.files.file_schema import file_schema
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.name_mapping import NameMapping
-from frazil.spec.schema import Schema
+from frazil.spec.schema import METADATA_COLUMNS, Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.spec.types import (
     BinaryType,
@@ -58,8 +58,8 @@ def plain_files(
     `columns`: what the scan selects; `mapping`: the table's, for files without field ids.
     """
     if not 0 < len(tasks) <= _MOST or not all(
-        isinstance(f.field_type, _ALIKE) for f in columns.fields
-    ):
+        isinstance(f.field_type, _ALIKE) and f.name not in METADATA_COLUMNS for f in columns.fields
+    ):  # a file may hold _row_id with nulls, which stand for what the file inherits
         return None
     expected = [
         (f.field_id, f.name, t.type)
@@ -75,7 +75,10 @@ def plain_files(
             or task.delete_files
         ):
             return None
-        physical = file_schema(pq.read_schema(path), mapping)
+        try:
+            physical = file_schema(pq.read_schema(path), mapping)
+        except (OSError, pa.ArrowException):  # the scan says what is wrong with it
+            return None
         if physical is None:
             return None
         in_file = {(f.field_id, f.name, f.type) for f in physical.fields}
@@ -110,10 +113,10 @@ def condition_of(text: str, schema: pa.Schema) -> str | None:
     """
     parts = []
     for name, operator, value in _COMPARISON.findall(text):
-        index = schema.get_field_index(name)
+        index = -1 if name in METADATA_COLUMNS else schema.get_field_index(name)
         shown, literal = _LITERALS.get(schema.field(index).type if index >= 0 else None, ("", ""))
-        if not shown or not re.fullmatch(shown, value):
-            return None
+        if not shown or not re.fullmatch(shown, value) or value in schema.names:
+            return None  # a column that is called 2024 is shown as a number
         parts.append(
             f"`{name}` {operator.replace('==', '=')} {literal.format(value.strip(chr(34)))}"
         )

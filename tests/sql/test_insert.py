@@ -1,0 +1,75 @@
+"""What an insert replaces, by the ways in which Spark's writers and statements ask for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import frazil
+from frazil.catalog import Catalog
+from frazil.errors import InvalidInput
+from frazil.spark.catalog.protocol import Insert
+from frazil.sql import results
+from frazil.sql.insert import insert
+from frazil.sql.served import Served
+from frazil.table.table import Table
+
+ROWS = pa.table({"id": [1, 2, 3], "s": ["a", "b", "c"]})
+NONE = ROWS.slice(0, 0)
+DYNAMIC = {"overwrite-mode": "dynamic"}
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    catalog = frazil.load_catalog("lake", type="path", warehouse=str(tmp_path / "wh"))
+    catalog.create_table("db.t", ROWS.schema).append(ROWS)
+    return catalog
+
+
+@pytest.fixture
+def t(catalog: Catalog) -> Table:
+    table: Table = catalog.load_table("db.t")
+    return table
+
+
+@pytest.fixture
+def served(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Served:
+    monkeypatch.setattr(results, "note", lambda spark, result: None)
+    spark: Any = SimpleNamespace()
+    return Served("lake", lambda: catalog, spark)
+
+
+def test_an_overwrite_of_partitions_by_no_rows_changes_nothing(t: Table) -> None:
+    insert(t, NONE, {}, dynamic=True)
+    insert(t, NONE, DYNAMIC, where="true")
+    assert t.refresh().count() == 3
+    insert(t, ROWS.slice(0, 1), {}, dynamic=True)
+    assert t.refresh().count() == 1
+
+
+def test_an_overwrite_of_some_rows_is_not_one_of_partitions(t: Table, served: Served) -> None:
+    with pytest.raises(InvalidInput, match="takes no filter"):
+        insert(t, ROWS, DYNAMIC, where="id = 1")
+    with pytest.raises(InvalidInput, match="takes no filter"):
+        served.insert(("db", "t"), ROWS, Insert("id = 1", False, DYNAMIC), None)
+    assert t.refresh().count() == 3
+
+
+def test_a_statement_replaces_a_table_without_partitions_by_no_rows(
+    t: Table, served: Served
+) -> None:
+    served.insert(("db", "t"), NONE, Insert(None, False, DYNAMIC), None)
+    assert t.refresh().count() == 0
+
+
+def test_a_statement_writes_to_the_branch_of_its_options(t: Table, served: Served) -> None:
+    served.insert(("db", "t"), ROWS, Insert(options={"branch": "audit"}), None)
+    assert t.refresh().count() == 3 and t.scan(branch="audit").count() == 6
+    served.insert(("db", "t"), ROWS, Insert(), "audit")
+    assert t.refresh().count() == 3 and t.scan(branch="audit").count() == 9
+    with pytest.raises(InvalidInput, match="says branch 'audit', the option branch 'v2'"):
+        served.insert(("db", "t"), ROWS, Insert(options={"branch": "v2"}), "audit")
