@@ -1,6 +1,6 @@
 """Writers that append in loops beside each other, as threads and as processes, at default
-properties: all get through, and none tries often. Also on tables in S3, where FRAZIL_TEST_S3 names
-a server.
+properties: all get through, and none tries often. Also on tables in S3, and of PostgreSQL, a REST
+server and Hive Metastores, where FRAZIL_TEST_S3, _POSTGRES, _REST, _HMS2 and _HMS4 name servers.
 
 FRAZIL_SOAK=1: 8 writers x 25 appends, held against the same 200 in a row.
 """
@@ -26,8 +26,17 @@ from tests.storage.conftest import s3_place
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
 pytestmark = [pytest.mark.disk, *([pytest.mark.soak] if SOAK else [])]
 WRITERS, APPENDS = (8, 25) if SOAK else (4, 6)
-NAME = "db.t"
 Beside = Callable[[str, Path], tuple[list[int], float]]  # attempts, seconds
+SERVED = {
+    kind: (type_, os.environ[variable])
+    for kind, type_, variable in (
+        ("postgres", "sql", "FRAZIL_TEST_POSTGRES"),
+        ("rest", "rest", "FRAZIL_TEST_REST"),
+        ("hive 2", "hive", "FRAZIL_TEST_HMS2"),
+        ("hive 4", "hive", "FRAZIL_TEST_HMS4"),
+    )
+    if os.environ.get(variable)
+}
 
 
 def catalog_of(kind: str, place: Path) -> Catalog:
@@ -36,16 +45,25 @@ def catalog_of(kind: str, place: Path) -> Catalog:
     if store:
         _, properties = s3_place()
         warehouse = f"s3://frazil-test/{uuid.uuid5(uuid.NAMESPACE_URL, str(place))}"
-    if type_ == "sql":
+    if kind in SERVED:
+        type_, properties["uri"] = SERVED[kind]
+        if type_ == "rest":
+            return frazil.load_catalog("c", type=type_, **properties)
+    elif type_ == "sql":
         properties["uri"] = f"sqlite:///{place}/c.db"
     return frazil.load_catalog("c", type=type_, warehouse=warehouse, **properties)
 
 
+def name_of(place: Path) -> tuple[str, str]:
+    """A table's name that no other place has, since servers are shared."""
+    return f"w{uuid.uuid5(uuid.NAMESPACE_URL, str(place)).hex[:12]}", "t"
+
+
 def new_table(kind: str, place: Path) -> Table:
     place.mkdir(parents=True, exist_ok=True)
-    catalog = catalog_of(kind, place)
-    catalog.create_namespace("db")
-    return catalog.create_table(NAME, "id bigint, writer bigint")
+    catalog, name = catalog_of(kind, place), name_of(place)
+    catalog.create_namespace(name[:1])
+    return catalog.create_table(name, "id bigint, writer bigint")
 
 
 def appended(table: Table, writer: int, count: int) -> list[int]:
@@ -63,7 +81,7 @@ def by_threads(kind: str, place: Path) -> tuple[list[int], float]:
     def writer(number: int, table: Table) -> None:
         attempts.extend(appended(table, number, APPENDS))
 
-    tables = [catalog_of(kind, place).load_table(NAME) for _ in range(WRITERS)]
+    tables = [catalog_of(kind, place).load_table(name_of(place)) for _ in range(WRITERS)]
     threads = [threading.Thread(target=writer, args=(n, table)) for n, table in enumerate(tables)]
     begun = time.monotonic()
     for thread in threads:
@@ -74,7 +92,7 @@ def by_threads(kind: str, place: Path) -> tuple[list[int], float]:
 
 
 def process(kind: str, place: Path, number: int) -> None:
-    table = catalog_of(kind, place).load_table(NAME)
+    table = catalog_of(kind, place).load_table(name_of(place))
     appended(new_table(kind, place / f"warm-{number}"), number, 1)
     (place / f"ready-{number}").touch()
     while not (place / "go").exists():
@@ -100,7 +118,7 @@ def by_processes(kind: str, place: Path) -> tuple[list[int], float]:
 
 BESIDE = pytest.mark.parametrize("beside", [by_threads, by_processes])
 S3 = ["sql in s3", "path in s3"] if os.environ.get("FRAZIL_TEST_S3") else []
-KINDS = pytest.mark.parametrize("kind", ["sql", "path", *S3])
+KINDS = pytest.mark.parametrize("kind", ["sql", "path", *S3, *SERVED])
 
 
 @KINDS
