@@ -46,9 +46,9 @@ def in_duckdb(
     connection: DuckDBPyConnection | None = None,
     files: Sequence[str] | None = None,
 ) -> DuckDBPyConnection:
-    """Register an Arrow table or dataset by a name in a DuckDB connection (None: a new one, in memory), and return
-    the connection. `files`: Parquet files that hold its rows as they are, which DuckDB reads itself
-    where it may. Raises NotInstalledError."""
+    """Register an Arrow table or dataset by a name in a DuckDB connection (None: a new one, in
+    memory), and return the connection. `files`: Parquet files that hold its rows as they are, which
+    DuckDB reads itself where it may. Raises NotInstalledError."""
     try:
         import duckdb
     except ModuleNotFoundError as e:
@@ -77,7 +77,7 @@ def _reads_files(connection: DuckDBPyConnection) -> bool:
 def _column(field: pa.Field) -> str:
     """Return a column of a query over Parquet files. DuckDB skips row groups by their statistics,
     in which there is no NaN, which it orders above all numbers: so it gets no column of floating
-    point as it is.
+    point as it is. (It sees through a product by one.)
     """
     name = _quoted(field.name)
     kind = {"float": "FLOAT", "double": "DOUBLE"}.get(str(field.type))
