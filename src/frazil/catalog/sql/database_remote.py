@@ -21,6 +21,7 @@ _DRIVERS = {
 }
 _EXTRAS = {"postgresql": "frazil[postgres]", "mysql": "frazil[mysql]", "mariadb": "frazil[mysql]"}
 _CONNECT_S = 10
+_KEPT = 8  # connections that stay open
 _ALIVE = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
@@ -69,8 +70,15 @@ class RemoteDatabase:
         self.shown = redact_text(
             url.render_as_string(hide_password=True)
         )  # SQLAlchemy hides no password among the URL's options
+        # SQLAlchemy keeps five connections unless it is told a number, and opens others anew for
+        # each call beside them.
         self._engine = alchemy.create_engine(
-            url, pool_pre_ping=pre_ping, echo=echo, hide_parameters=True, connect_args=arguments
+            url,
+            pool_size=_KEPT,
+            pool_pre_ping=pre_ping,
+            echo=echo,
+            hide_parameters=True,
+            connect_args=arguments,
         )
         self._owner, self._lock = os.getpid(), threading.Lock()
         # By default these databases take `t` for `T` and `é` for `e`, and some hold no names
