@@ -478,7 +478,7 @@ def test_catalog_properties_are_those_of_the_documents_and_others_are_refused(tm
     ]  # two sections, the second that of all catalogs
     names = {n for n in listed(part) if "<" not in n}
     for catalog_type in load._TYPES.values():
-        assert {n for o in catalog_type.options.options for n in (o.name, *o.aliases)} <= names
+        assert {n for o in catalog_type.options.options for n in o.names} <= names
     groups = tuple(n.removesuffix("…") for n in names if n.endswith("…"))
     for name in (*tuning._NAMES, *tuning._BEGINNINGS):
         assert name in names or name.startswith(groups), (

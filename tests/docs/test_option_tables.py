@@ -58,7 +58,7 @@ def as_markdown(options: Iterable[Option[Any, Any]]) -> str:
     rows: dict[tuple[str, ...], list[str]] = {}
     for o in options:
         cells = (default(o), *([o.origin] if with_origins else []), meaning(o))
-        rows.setdefault(cells, []).extend(f"`{name}`" for name in (o.name, *o.aliases))
+        rows.setdefault(cells, []).extend(f"`{name}`" for name in o.names)
     lines = [
         head,
         ["---"] * len(head),

@@ -103,7 +103,7 @@ def canonical(key: str) -> str:
 
 def spelling(properties: Mapping[str, str], option: Option[Any, Any]) -> str:
     """Return the name or alias of a property under which it is set; its name where it is not."""
-    spellings = (s for n in (option.name, *option.aliases) for s in (n, n.replace("-", "_")))
+    spellings = (s for n in option.names for s in (n, n.replace("-", "_")))
     return next((s for s in spellings if s in properties), option.name)
 
 
@@ -131,7 +131,7 @@ def check_properties(
     Java's catalogs that this type does not serve, InvalidInput for unknown ones.
     """
     supported = {
-        *(n for table in (OPTIONS, of_type) for o in table.options for n in (o.name, *o.aliases)),
+        *(n for table in (OPTIONS, of_type) for o in table.options for n in o.names),
         *_OF_PYICEBERG,
     }
     prefixes = tuple(f.name.partition("<")[0] for t in (OPTIONS, of_type) for f in t.families)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.cli.output import show_arrow
 from frazil.errors import InvalidInput, NotInstalledError
-from frazil.expr.sql_text import back_quoted
+from frazil.expr.sql_text import back_quoted, double_quoted
 from frazil.table.load import load_table
 from frazil.table.metadata_table import MetadataTable
 
@@ -106,15 +106,11 @@ def _define(connection: Any, parts: Sequence[str], name: str) -> None:
         table.to_duckdb(name, connection) if hasattr(table, "to_duckdb") else connection.register(
             name, table.to_arrow()
         )
-    quoted = [_double_quoted(p) for p in parts]
+    quoted = [double_quoted(p) for p in parts]
     if len(parts) == 3:
         connection.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {quoted[0]}")
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {'.'.join(quoted[:-1])}")
     connection.execute(f"CREATE VIEW {'.'.join(quoted)} AS SELECT * FROM temp.main.{name}")
-
-
-def _double_quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _by_datafusion(query: str, limit: int) -> pa.Table:

@@ -51,6 +51,11 @@ def back_quoted(parts: Iterable[str]) -> str:
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
+def double_quoted(name: str) -> str:
+    """Quote a name as standard SQL does: DuckDB and DataFusion."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def quoted_name(part: str) -> str:
     if _PLAIN_NAME.fullmatch(part) and part.lower() not in _RESERVED:
         return part

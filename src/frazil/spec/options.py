@@ -48,9 +48,14 @@ class Option(Generic[T, D]):
     origin: str = ""
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Return its name and its aliases."""
+        return (self.name, *self.aliases)
+
+    @property
     def spellings(self) -> tuple[str, ...]:
         """Return its name and its aliases, folded."""
-        return tuple(folded(n) for n in (self.name, *self.aliases))
+        return tuple(folded(n) for n in self.names)
 
     def given(self, options: Mapping[str, Any]) -> Any:
         """Return the value that a caller gives, in any spelling of the name and as it is; None

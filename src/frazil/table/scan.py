@@ -279,8 +279,7 @@ class DataScan:
 
     def _plain_files(self) -> list[str] | None:
         """Return the files that other libraries read as this scan would; None where they could not."""
-        reading = self._reading()
-        snapshot = reading.snapshot_and_schema()[0]
+        snapshot = self.snapshot()
         if (
             snapshot is None
             or not may_be_plain(snapshot)

@@ -326,11 +326,12 @@ class Table(CommittingVerbs):
         needs when it is collected. Local Parquet files that hold the rows as they are (no deletes,
         no columns of other names or types) are read by polars itself. `t.scan(…).to_polars()` reads
         a DataFrame at once."""
+        scan = self.scan()
         return lazy_polars(
-            self.scan(),
+            scan,
             self.schema().as_arrow(),
-            lambda rows: self.scan(limit=rows),
-            self.scan()._plain_files(),
+            lambda rows: scan.update(limit=rows),
+            scan._plain_files(),
         )
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

@@ -181,8 +181,8 @@ OPTIONS = OptionTable(
     ),
     families=(HEADER,),
 )  # fmt: skip
-_NAMES = frozenset(n for o in OPTIONS.options for n in (o.name, *o.aliases))
-_OWN = frozenset(n for o in (*OF_SIGNING, *OF_CLOUDS, TRUSTED_HOSTS) for n in (o.name, *o.aliases))
+_NAMES = frozenset(n for o in OPTIONS.options for n in o.names)
+_OWN = frozenset(n for o in (*OF_SIGNING, *OF_CLOUDS, TRUSTED_HOSTS) for n in o.names)
 
 
 def is_own(key: str) -> bool:

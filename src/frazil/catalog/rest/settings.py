@@ -152,7 +152,7 @@ def told_settings(own: Mapping[str, str], merged: Mapping[str, str]) -> Settings
 
     chosen = {k: v for k, v in merged.items() if k in own or (o.is_of_rest(k) and not o.is_own(k))}
     # Whether requests are signed, or hold a token of a cloud, is one's own, too.
-    for key in (o.AUTH_TYPE.name, *o.AUTH_TYPE.aliases):
+    for key in o.AUTH_TYPE.names:
         if any(
             is_sigv4(kind) or auth_kind(kind or "") in (*CLOUDS, "azure")
             for kind in (own.get(key), chosen.get(key))

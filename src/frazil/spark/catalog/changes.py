@@ -12,13 +12,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from frazil.errors import InvalidInput, Unsupported
+from frazil.expr.sql_text import back_quoted
 from frazil.ops.named import FoundTable
 from frazil.ops.session import Session
 from frazil.scan.changelog import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID
 from frazil.scan.changelog_range import ChangelogRange
 from frazil.scan.snapshot_ref import resolve_read
 from frazil.scan.suffixes import CHANGES
-from frazil.spark.catalog.proxy import SparkProxy
+from frazil.spark.catalog.proxy import ScanProxy, SparkProxy
 from frazil.spark.engine.engine import engine_on
 from frazil.spark.engine.read_target import ReadRequest, read_request, target_of
 from frazil.spark.host.jvm import implementing
@@ -122,7 +123,7 @@ def _frame(spark: Session, reading: Any) -> DataFrame:
     frame = frame.withColumn(CHANGE_TYPE, kind).withColumnRenamed(COMMIT_SNAPSHOT_ID, _VERSION)
     joined = frame.drop(CHANGE_ORDINAL).join(F.broadcast(commits), _VERSION)
     columns = (*names, CHANGE_TYPE, _VERSION, _TIMESTAMP)
-    return joined.select(*(f"`{name.replace('`', '``')}`" for name in columns))
+    return joined.select(*(back_quoted((name,)) for name in columns))
 
 
 class ServedChangelog(SparkProxy):
@@ -181,38 +182,23 @@ class ChangelogScanBuilder(SparkProxy):
 
     def pruneColumns(self, schema: Any) -> None:
         names = [str(name) for name in schema.fieldNames()]
-        self._frame = self._frame.select(*(f"`{name.replace('`', '``')}`" for name in names))
+        self._frame = self._frame.select(*(back_quoted((name,)) for name in names))
 
     def build(self) -> Any:
         return ChangelogV1Scan(self.types, self._spark, self._described, self._frame)
 
 
-class ChangelogV1Scan(SparkProxy):
+class ChangelogV1Scan(ScanProxy):
     """Hand the rows of a changelog over, when Spark runs the query."""
 
     Java = implementing(CONNECTOR + "read.V1Scan")
 
     def __init__(self, types: CatalogTypes, spark: Session, described: str, frame: DataFrame):
-        super().__init__(types, described)
-        self._spark, self._frame = spark, frame
-
-    def readSchema(self) -> Any:
-        return self.types.struct_type(self._spark, self._frame.schema)
-
-    def description(self) -> str:
-        return self._described
+        super().__init__(types, spark, described, frame.schema)
+        self._frame = frame
 
     def toV1TableScan(self, context: Any) -> Any:
         return relation_of(self._spark, self._frame, context)
-
-    def supportedCustomMetrics(self) -> Any:
-        return self.types.no_metrics
-
-    def reportDriverMetrics(self) -> Any:
-        return self.types.no_task_metrics
-
-    def columnarSupportMode(self) -> Any:
-        return self.types.not_columnar
 
     def toBatch(self) -> Any:
         raise Unsupported("The rows of a changelog are no batch of Spark's DataSourceV2.")

@@ -14,7 +14,7 @@ from frazil.errors import Unsupported
 from frazil.maintain.procedures import BY_NAME, PROCEDURES, Procedure
 from frazil.ops.session import Session
 from frazil.spark.catalog.protocol import Calls
-from frazil.spark.catalog.proxy import SparkProxy
+from frazil.spark.catalog.proxy import ScanProxy, SparkProxy
 from frazil.spark.host import jvm_procedures
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CONNECTOR, CatalogTypes
@@ -85,32 +85,17 @@ class BoundProcedure(_Described):
         return scans.iterator()
 
 
-class ProcedureRows(SparkProxy):
+class ProcedureRows(ScanProxy):
     """Hold the rows of a procedure's result."""
 
     Java = implementing(CONNECTOR + "read.LocalScan")
 
     def __init__(self, types: CatalogTypes, spark: Session, procedure: Procedure, table: pa.Table):
-        super().__init__(types, f"{procedure.name} result")
-        self._spark, self._table, self._schema = spark, table, _struct(procedure)
-
-    def readSchema(self) -> Any:
-        return self.types.struct_type(self._spark, self._schema)
-
-    def description(self) -> str:
-        return self._described
+        super().__init__(types, spark, f"{procedure.name} result", _struct(procedure))
+        self._table = table
 
     def rows(self) -> Any:
         return jvm_procedures.rows(self._spark, self._table, self._schema)
-
-    def supportedCustomMetrics(self) -> Any:
-        return self.types.no_metrics
-
-    def reportDriverMetrics(self) -> Any:
-        return self.types.no_task_metrics
-
-    def columnarSupportMode(self) -> Any:
-        return self.types.not_columnar
 
     def toBatch(self) -> Any:
         raise Unsupported("The rows of a procedure are in the driver; they are no batch.")

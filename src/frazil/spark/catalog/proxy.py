@@ -9,6 +9,9 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from pyspark.sql.types import StructType
+
+from frazil.ops.session import Session
 from frazil.spark.host.jvm_catalog import CatalogTypes
 from frazil.spark.host.jvm_errors import thrown
 
@@ -62,3 +65,26 @@ class SparkProxy:
     def toString(self) -> str:
         """Return what plans show."""
         return self._described
+
+
+class ScanProxy(SparkProxy):
+    """Answer what Spark asks of any scan whose rows it is handed as they are."""
+
+    def __init__(self, types: CatalogTypes, spark: Session, described: str, schema: StructType):
+        super().__init__(types, described)
+        self._spark, self._schema = spark, schema
+
+    def readSchema(self) -> Any:
+        return self.types.struct_type(self._spark, self._schema)
+
+    def description(self) -> str:
+        return self._described
+
+    def supportedCustomMetrics(self) -> Any:
+        return self.types.no_metrics
+
+    def reportDriverMetrics(self) -> Any:
+        return self.types.no_task_metrics
+
+    def columnarSupportMode(self) -> Any:
+        return self.types.not_columnar

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from frazil.errors import NotInstalledError
+from frazil.expr.sql_text import double_quoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,10 +80,6 @@ def _column(field: pa.Field) -> str:
     in which there is no NaN, which it orders above all numbers: so it gets no column of floating
     point as it is. (It sees through a product by one.)
     """
-    name = _quoted(field.name)
+    name = double_quoted(field.name)
     kind = {"float": "FLOAT", "double": "DOUBLE"}.get(str(field.type))
     return name if kind is None else f"if(isnan({name}), 'nan'::{kind}, {name}) AS {name}"
-
-
-def _quoted(name: str) -> str:
-    return '"{}"'.format(name.replace('"', '""'))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from frazil.errors import NotInstalledError
+from frazil.expr.sql_text import double_quoted
 from frazil.table.frames.plain_files import condition_of
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def datafusion_table(scan: Scanned, schema: pa.Schema) -> datafusion.DataFrame:
     from datafusion.expr import Expr
 
     def shown(field: pa.Field) -> Expr:
-        column = Expr.column('"' + field.name.replace('"', '""') + '"')
+        column = Expr.column(double_quoted(field.name))
         if not pa.types.is_floating(field.type):
             return column
         return functions.nanvl(column, lit(float("nan")).cast(field.type)).alias(field.name)
