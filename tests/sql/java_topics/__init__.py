@@ -1,0 +1,1 @@
+"""The topics of Java Iceberg's own Spark tests, as small cases of ours; see `harness`."""

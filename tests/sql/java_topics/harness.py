@@ -1,0 +1,290 @@
+"""Run the topics of Java Iceberg's own Spark tests: one small case for each of Java's methods.
+
+A case is a plain function over a `Place`, registered under the method of Java's whose facts it
+states in words of its own:
+
+    @case("TestBranchDDL.testCreateBranch")
+    def a_branch_keeps_its_retention(p):
+        p.sql("CREATE TABLE $t (id int) USING iceberg", "INSERT INTO $t VALUES (1)")
+        p.sql("ALTER TABLE $t CREATE BRANCH b RETAIN 10 DAYS")
+        p.rows("SELECT name, max_reference_age_in_ms FROM $t.refs ORDER BY name", ("b", 864000000),
+            ("main", None))
+        p.fails("ALTER TABLE $t CREATE BRANCH b", "already exists")
+
+`$t` stands for the table `t` in a namespace of this case alone, `$ns` for that namespace with its
+catalog, `$db` for it without, `$c` for the catalog, `$dir` for an empty directory; keywords of
+`sql`, `rows` and `fails` fill other names (`p.sql("… VERSION AS OF $v", v=snapshot)`).
+
+Arguments of `case`: several methods where one case says what they all say; `on=("sql", "path")`
+for the catalogs to run in (`sql` is SQLite, `path` Java's Hadoop catalog, `session` is
+`spark_catalog` as a SparkSessionCatalog); `each=(…)` runs the case once for each value of `p.each`
+(modes, format versions, …); `differs="reason"` marks a method where Frazil is known to do something
+else: it is run, and the test fails when it has become right. `differs={"4.1": "reason"}` says so of
+one version of Spark. `not_sql` lists what says nothing about SQL, with the reason.
+
+Methods of Java's are in `methods.json`; `test_java_topics.py` counts them. Cases use SQL wherever
+they can, and read the table's own metadata file for the rest, so that `on_java.py` can run them on
+Java Iceberg itself, which tells whether a case states a fact.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import Template
+from typing import Any
+
+HERE = Path(__file__).parent
+METHODS: dict[str, list[str]] = json.loads((HERE / "methods.json").read_text())
+CASES: list[Case] = []
+NOT_SQL: dict[str, str] = {}
+CLASSES = {
+    "sql": "org.apache.iceberg.spark.SparkCatalog",
+    "path": "org.apache.iceberg.spark.SparkCatalog",
+    "session": "org.apache.iceberg.spark.SparkSessionCatalog",
+}
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Case:
+    java: tuple[str, ...]
+    play: Callable[[Place], None]
+    on: tuple[str, ...]
+    each: tuple[Any, ...]
+    differs: Mapping[str, str]
+
+    def reason(self, spark: str) -> str | None:
+        """Say why the case differs on a version of Spark, such as "4.2"."""
+        return self.differs.get(spark) or self.differs.get("")
+
+
+def case(
+    *java: str,
+    on: tuple[str, ...] = ("sql",),
+    each: tuple[Any, ...] = (None,),
+    differs: str | Mapping[str, str] = "",
+) -> Callable[[Callable[[Place], None]], Callable[[Place], None]]:
+    """Register a case for methods of Java's, named `Class.method`."""
+    reasons = {"": differs} if isinstance(differs, str) else differs
+
+    def register(play: Callable[[Place], None]) -> Callable[[Place], None]:
+        CASES.append(Case(java, play, on, each, reasons))
+        return play
+
+    return register
+
+
+def not_sql(java_class: str, reason: str, *methods: str) -> None:
+    """Name methods of a class of Java's that say nothing about SQL."""
+    NOT_SQL.update({f"{java_class}.{method}": reason for method in methods})
+
+
+def plain(value: Any) -> Any:
+    """Turn rows into tuples, all the way down."""
+    if isinstance(value, tuple):
+        return tuple(plain(v) for v in value)
+    if isinstance(value, list):
+        return [plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+@dataclass
+class Place:
+    """A namespace of one case in a catalog of a session."""
+
+    spark: Any
+    catalog: str
+    namespace: str
+    directory: Path
+    each: Any = None
+    names: dict[str, str] = field(default_factory=dict)
+
+    def text(self, template: str, **values: Any) -> str:
+        ns = f"{self.catalog}.{self.namespace}"
+        known = {
+            "t": f"{ns}.t", "ns": ns, "db": self.namespace, "c": self.catalog,
+            "dir": str(self.directory),
+        }  # fmt: skip
+        return Template(template).safe_substitute(known | values)
+
+    def sql(self, *templates: str, **values: Any) -> list[tuple[Any, ...]]:
+        """Run statements, and return the rows of the last one."""
+        rows: list[tuple[Any, ...]] = []
+        for template in templates:
+            rows = [plain(r) for r in self.spark.sql(self.text(template, **values)).collect()]
+        return rows
+
+    def one(self, template: str, **values: Any) -> Any:
+        """Run a query, and return the single value of its single row."""
+        ((value,),) = self.sql(template, **values)
+        return value
+
+    def rows(self, template: str, *expected: tuple[Any, ...], **values: Any) -> None:
+        """Check the rows of a statement; their order too if it says ORDER BY."""
+        actual = self.sql(template, **values)
+        if "ORDER BY" in template:
+            assert actual == list(expected), f"{actual} != {list(expected)}"
+        else:
+            assert sorted(actual, key=repr) == sorted(expected, key=repr), (
+                f"{actual} != {list(expected)}"
+            )
+
+    def fails(self, template: str, *patterns: str, **values: Any) -> None:
+        """Check that a statement fails, with a message in which each pattern is found, whatever
+        the case.
+        """
+        try:
+            actual = self.sql(template, **values)
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"
+        else:
+            raise AssertionError(f"no error, but {actual}")
+        missing = [p for p in patterns if not re.search(p, message, re.IGNORECASE)]
+        assert not missing, f"{missing} not in {message[:1500]}"
+        assert "Traceback" not in message, message[:1500]
+
+    @contextmanager
+    def conf(self, settings: Mapping[str, Any]) -> Iterator[None]:
+        """Change settings of the session for the time of a block."""
+        before = {key: self.spark.conf.get(key, None) for key in settings}
+        for key, value in settings.items():
+            self.spark.conf.set(key, str(value))
+        try:
+            yield
+        finally:
+            for key, value in before.items():
+                if value is None:
+                    self.spark.conf.unset(key)
+                else:
+                    self.spark.conf.set(key, value)
+
+    def frame(self, rows: list[tuple[Any, ...]], schema: str, view: str = "source") -> Any:
+        """Make a DataFrame, and a temporary view of it."""
+        made = self.spark.createDataFrame(rows, schema)
+        made.createOrReplaceTempView(view)
+        return made
+
+    def metadata(self, name: str = "$t") -> dict[str, Any]:
+        """Read the table's newest metadata file."""
+        query = f"SELECT file FROM {name}.metadata_log_entries ORDER BY timestamp DESC, latest_sequence_number DESC"
+        path = max((r[0] for r in self.sql(query)), key=_version)
+        raw = Path(re.sub("^file:/*", "/", path)).read_bytes()
+        return dict(json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw))
+
+    def snapshots(self, name: str = "$t") -> list[int]:
+        """Return the ids of all snapshots in the order of their commits."""
+        known = self.metadata(name).get("snapshots", [])
+        known.sort(key=lambda s: (s.get("sequence-number", 0), s["timestamp-ms"]))
+        return [s["snapshot-id"] for s in known]
+
+    def snapshot(self, name: str = "$t", ref: str = "main") -> dict[str, Any]:
+        """Return the snapshot of a branch or tag: id, parent, operation and summary."""
+        known = self.metadata(name)
+        snapshot_id = self.refs(name)[ref]["snapshot-id"]
+        return next(s for s in known["snapshots"] if s["snapshot-id"] == snapshot_id)
+
+    def refs(self, name: str = "$t") -> dict[str, dict[str, Any]]:
+        return dict(self.metadata(name).get("refs", {}))
+
+    def properties(self, name: str = "$t") -> dict[str, str]:
+        return dict(self.metadata(name).get("properties", {}))
+
+    def fields(self, name: str = "$t") -> dict[int, str]:
+        """Return the names of the columns by field id, those inside structs with dots."""
+        known = self.metadata(name)
+        (schema,) = [s for s in known["schemas"] if s["schema-id"] == known["current-schema-id"]]
+        return dict(_named(schema, ""))
+
+    def spec(self, name: str = "$t") -> list[tuple[str, str, str]]:
+        """Return the current partition fields: column, transform, name."""
+        known, columns = self.metadata(name), self.fields(name)
+        (spec,) = [s for s in known["partition-specs"] if s["spec-id"] == known["default-spec-id"]]
+        return [(columns[f["source-id"]], f["transform"], f["name"]) for f in spec["fields"]]
+
+    def order(self, name: str = "$t") -> list[tuple[str, str, str, str]]:
+        """Return the current write order: column, transform, direction, order of nulls."""
+        known, columns = self.metadata(name), self.fields(name)
+        (order,) = [
+            o for o in known["sort-orders"] if o["order-id"] == known["default-sort-order-id"]
+        ]
+        return [
+            (columns[f["source-id"]], f["transform"], f["direction"], f["null-order"])
+            for f in order["fields"]
+        ]
+
+
+def _version(path: str) -> int:
+    found = re.match(r"v?(\d+)", path.rpartition("/")[2])
+    return int(found[1]) if found else 0
+
+
+def _named(node: Any, prefix: str) -> Iterator[tuple[int, str]]:
+    if not isinstance(node, dict):
+        return
+    for f in node.get("fields", ()):
+        yield f["id"], prefix + f["name"]
+        yield from _named(f["type"], f"{prefix}{f['name']}.")
+    for part in ("element", "key", "value"):
+        if f"{part}-id" in node:
+            yield node[f"{part}-id"], prefix + part
+            yield from _named(node[part], f"{prefix}{part}.")
+
+
+@contextmanager
+def catalogs(spark: Any, folder: Path, java: bool = False) -> Iterator[dict[str, Any]]:
+    """Configure a catalog of each kind, and give the session that knows it, by the kind's name."""
+    sessions = {"sql": spark, "path": spark, "session": spark.newSession()}
+    for kind, session in sessions.items():
+        prefix = f"spark.sql.catalog.{name_of(kind)}"
+        settings = {"": CLASSES[kind], ".type": "hadoop", ".warehouse": f"{folder}/{kind}"}
+        settings |= {".cache-enabled": "false"} if java else {}
+        if kind == "sql":
+            uri = "jdbc:sqlite:" if java else "sqlite:///"
+            settings |= {
+                ".type": "jdbc",
+                ".uri": f"{uri}{folder}/lake.db",
+                ".jdbc.schema-version": "V1",
+            }
+        for key, value in settings.items():
+            session.conf.set(prefix + key, value)
+    try:
+        yield sessions
+    finally:
+        for key in settings:
+            sessions["session"].conf.unset(prefix + key)
+
+
+def name_of(kind: str) -> str:
+    return "spark_catalog" if kind == "session" else f"topics_{kind}"
+
+
+@contextmanager
+def place(sessions: dict[str, Any], kind: str, folder: Path, each: Any) -> Iterator[Place]:
+    """Make a namespace for one case; afterwards no catalog of ours is the current one."""
+    spark, catalog, namespace = sessions[kind], name_of(kind), f"n{next(_numbers)}"
+    directory = folder / "files" / namespace
+    directory.mkdir(parents=True)
+    spark.sql(f"CREATE NAMESPACE {catalog}.{namespace}")
+    try:
+        yield Place(spark, catalog, namespace, directory, each)
+    finally:
+        spark.catalog.setCurrentCatalog("spark_catalog")
+        spark.catalog.setCurrentDatabase("default")
+
+
+def load_cases() -> list[Case]:
+    """Import every file of cases."""
+    import importlib
+
+    for path in sorted(HERE.glob("topics_*.py")):
+        importlib.import_module(f"tests.sql.java_topics.{path.stem}")
+    return CASES
