@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,8 +18,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import frazil
+from frazil.cli import procedures_run
 from frazil.cli.app import COMMANDS, app
 from frazil.cli.procedures import parameters
+from frazil.maintain.advice.finding import ProcedureCall
 from frazil.maintain.procedures import PROCEDURES
 from frazil.table import Table
 
@@ -176,6 +179,41 @@ def test_procedures_run_by_their_names_and_a_dry_run_changes_nothing(
     assert (
         run("auto", "db.t", "--dry-run").exit_code == 0 and run("recommend", "db.t").exit_code == 0
     )
+
+
+CALLS = [
+    ProcedureCall("rewrite_data_files"),
+    ProcedureCall("rewrite_data_files", {"options": {"rewrite-all": "true"}, "where": "s = 'it''s'"}),
+    ProcedureCall("rewrite_data_files", {"strategy": "sort", "sort_order": "id DESC, `s` ASC"}),
+    ProcedureCall("rewrite_manifests", {"spec_id": 0}),
+    ProcedureCall("expire_snapshots", {"dry_run": False}),
+    ProcedureCall("compute_table_stats", {"columns": ["id", "s"]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS, ids=str)
+def test_a_recommended_call_is_a_command_that_hands_over_its_arguments(
+    run: Run, monkeypatch: pytest.MonkeyPatch, call: ProcedureCall
+) -> None:
+    ran: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr(procedures_run, "run", lambda procedure, **a: ran.append((procedure, a)))
+    frazil_, *words = shlex.split(call.as_command("lake.db.`a b`"))
+    assert frazil_ == "frazil" and run(*words).exit_code == 0
+    (name, arguments), given = ran[0], dict(call.arguments)
+    given.pop("dry_run", None)
+    assert name == call.verb and arguments.pop("table") == "lake.db.`a b`"
+    assert {k: list(v) if isinstance(v, tuple) else v for k, v in arguments.items() if v} == {
+        k: v for k, v in given.items() if v
+    }
+
+
+def test_recommend_and_auto_print_commands(run: Run, table: Table) -> None:
+    for n in range(6):
+        table.append([{"id": n}])
+    for command in ("recommend", "auto"):
+        calls = [row["call"] for row in answer(run(command, "db.t", "--json"))]
+        assert calls[0] == "frazil rewrite-data-files db.t"
+        assert all(call.startswith("frazil ") for call in calls)
 
 
 def test_estimates_are_shown_with_three_digits(run: Run, table: Table) -> None:

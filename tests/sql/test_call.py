@@ -5,6 +5,7 @@ changelog view.
 import pytest
 
 from frazil.errors import InvalidInput
+from frazil.maintain.advice.finding import ProcedureCall
 from frazil.maintain.procedures import PROCEDURES
 
 pytestmark = pytest.mark.spark
@@ -138,6 +139,21 @@ def test_lists_and_maps_reach_the_procedure(run, table, table_of):
         (0, 0),
         (2, 1),
     ]
+
+
+def test_recommended_calls_are_statements_that_run(run, table):
+    for n in range(6):
+        run(f"INSERT INTO lake.db.t VALUES ({n}, 'a')")
+    calls = [row[6] for row in run("CALL lake.system.recommend('db.t')")]
+    assert calls[0].endswith(".system.rewrite_data_files(table => 'db.t')")
+    made = ProcedureCall(
+        "rewrite_data_files",
+        {"strategy": "sort", "sort_order": "id DESC", "where": "s <> 'it\\'s'"}
+        | {"options": {"rewrite-all": "true"}},
+    )
+    listed = ProcedureCall("compute_table_stats", {"columns": ["id", "s"]})
+    for call in (*calls, made.as_sql("lake", "db.t"), listed.as_sql("lake", "db.t")):
+        assert run(call), call
 
 
 def test_our_own_procedures_answer_in_rows(run, table):

@@ -208,7 +208,7 @@ COMMANDS: tuple[tuple[str, str, str, list[click.Parameter], str], ...] = (
             _argument("name"),
             _option("out", "The file to write; by default NAME.html in the current folder."),
         ],
-        "look:report",
+        "report:report",
     ),
     (
         "doctor",

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from frazil.catalog.names import full_name, identifier_parts
+from frazil.catalog.names import full_name
 from frazil.cli.output import show_arrow, show_facts, show_json, show_rows, wants_json
-from frazil.errors import FrazilError, InvalidInput
-from frazil.report.overview_page import overview_of
+from frazil.errors import InvalidInput
 from frazil.scan.inspect import METADATA_TABLES
 from frazil.table.catalog import Catalog
-from frazil.table.load import list_catalogs, load_catalog, load_table
+from frazil.table.load import load_catalog, load_table
 from frazil.table.metadata_table import MetadataTable
 from frazil.table.table import Table
 
@@ -150,51 +148,6 @@ def inspect(table: str, metadata_table: str, snapshot_id: int | None) -> None:
         )
     arguments = {} if snapshot_id is None else {"snapshot_id": snapshot_id}
     show_arrow(getattr(opened(table).inspect, name)(**arguments), "no rows")
-
-
-def report(name: str, out: str | None) -> None:
-    """Write the report of a table; or, where the name is a namespace, a page of all its tables and
-    one page for each of them.
-    """
-    page = Path(out or f"{name.rstrip('/').rsplit('/', 1)[-1]}.html")
-    if "/" in name or not (inside := _tables_in(name)):
-        opened(name).report(page)
-        show_facts({"page": str(page)}, f"{page} was written")
-        return
-    reports, failed = [], []
-    for table in inside:
-        own_page = page.with_name(f"{table}.html")
-        try:
-            reports.append((opened(table).report(own_page).health, own_page.name))
-        except FrazilError as e:
-            failed.append((table, str(e)))
-    page.write_text(overview_of(name, reports, failed), encoding="utf-8")
-    text = f"{page} was written, and a page for each table in it: {len(reports)}"
-    show_facts(
-        {
-            "page": str(page),
-            "tables": [h.name for h, _ in reports],
-            "failed": [n for n, _ in failed],
-        },
-        text,
-    )
-
-
-def _tables_in(name: str) -> list[str]:
-    """Return the full names of the tables in a namespace; none where it is not the name of one, or
-    that of a table.
-    """
-    parts = identifier_parts(name)
-    is_catalog = len(parts) > 1 and parts[0] in list_catalogs()
-    catalog = load_catalog(parts[0] if is_catalog else None)
-    namespace = parts[1:] if is_catalog else parts
-    if (
-        len(namespace) > 1
-        and catalog.table_exists(namespace)
-        or not catalog.namespace_exists(namespace)
-    ):
-        return []
-    return [full_name((catalog.name, *one)) for one in sorted(catalog.list_tables(namespace))]
 
 
 def _scan(table: str, where: str | None, **more: Any) -> Any:

@@ -33,7 +33,7 @@ def run(procedure: str, **arguments: Any) -> None:
         catalog, values["table"] = (
             resolve(name) if described.name != "migrate" else (resolve(name)[0], name)
         )
-    done = run_procedure(catalog, described, values)
+    done = run_procedure(catalog, described, values, spelled=lambda call: call.as_command(name))
     rows = done.to_pylist()
     if not wants_json():  # seconds and minutes are estimates and measurements: three digits say all
         rows = [

@@ -54,12 +54,12 @@ def _zigzag(number: int) -> bytes:
     return bytes(out)
 
 
-_SMALL = tuple(_zigzag(n) for n in range(8192))
+_SMALL = tuple(_zigzag(n) for n in range(1024))
 
 
 def write_long(number: int) -> bytes:
     """Encode an integer as a zigzag varint. Raises InvalidInput beyond 64 bits."""
-    return _SMALL[number] if 0 <= number < 8192 else _zigzag(number)
+    return _SMALL[number] if 0 <= number < 1024 else _zigzag(number)
 
 
 def write_bytes(data: bytes) -> bytes:

@@ -39,7 +39,13 @@ def call_procedure(
     if procedure.name == "create_changelog_view":
         name = _create_changelog_view(catalog.load_table(values["table"]), spark, values)
         return as_columns(procedure, pa.table({"changelog_view": [name]}))
-    return run_procedure(catalog, procedure, values, spark)
+    return run_procedure(
+        catalog,
+        procedure,
+        values,
+        spark,
+        lambda call: call.as_sql(catalog.name, full_name(values["table"])),
+    )
 
 
 def table_parts(catalog: str, spark: Session, text: str) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -223,6 +222,8 @@ def site_values(path: str) -> Mapping[str, str]:
 
 @functools.lru_cache(maxsize=16)
 def _of_file(path: str, modified_ns: int, size: int) -> Mapping[str, str]:
+    import xml.etree.ElementTree as ElementTree
+
     try:
         root = ElementTree.parse(path).getroot()
     except (OSError, ElementTree.ParseError) as error:

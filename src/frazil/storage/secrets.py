@@ -9,8 +9,8 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from html import escape
 from urllib.parse import quote, quote_plus
-from xml.sax.saxutils import escape
 
 HIDDEN = "***"
 _SECRET_KEY = re.compile(
@@ -73,7 +73,7 @@ def note(values: Iterable[str | None]) -> None:
                                 quote(part, safe=""),
                                 quote(part),
                                 quote_plus(part),
-                                escape(part),
+                                escape(part, quote=False),
                             )
                         )
                     )

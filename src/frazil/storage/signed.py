@@ -12,12 +12,11 @@ import contextlib
 import functools
 import os
 import threading
-import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import pyarrow as pa
@@ -37,6 +36,9 @@ from frazil.storage.object_options import options
 from frazil.storage.objects import CONFLICTS, UNKNOWN_KEY, ObjectStorage
 from frazil.storage.s3_objects import S3Objects, s3_objects
 from frazil.storage.vended import merged
+
+if TYPE_CHECKING:
+    import xml.etree.ElementTree as ET
 
 _PART = 16 << 20  # bytes of a part of an upload; S3 takes 10,000 of them
 _MAX_LISTING = 64 << 20
@@ -507,6 +509,8 @@ def _error(status: int, body: bytes, location: str, doing: str, repeated: int = 
 
 
 def _parsed(body: bytes, location: str) -> ET.Element:
+    import xml.etree.ElementTree as ET
+
     try:
         if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
             raise CorruptData(

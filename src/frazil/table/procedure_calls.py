@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import Any
 
 import pyarrow as pa
 
+from frazil.maintain.advice.finding import ProcedureCall
 from frazil.maintain.procedures import ON_CATALOG, ON_MAINTENANCE, STRING, Procedure
 from frazil.ops.session import Session
 from frazil.spec.snapshot import MAIN_BRANCH
@@ -25,10 +26,12 @@ def run_procedure(
     procedure: Procedure,
     arguments: Mapping[str, Any],
     spark: Session | None = None,
+    spelled: Callable[[ProcedureCall], str] = str,
 ) -> pa.Table:
     """Run a procedure and return its output columns. `arguments`: by the names of SQL; those that
     are None are left out. `table` is an identifier within the catalog. `spark`: the session that
-    does the work of procedures on files; None: the running one, if any."""
+    does the work of procedures on files; None: the running one, if any. `spelled`: how the column
+    `call` of `recommend` and `auto` says what to type."""
     values = {
         p.in_python: arguments[p.name]
         for p in procedure.parameters
@@ -53,7 +56,11 @@ def run_procedure(
             values.setdefault("dry_run", False)
         if "spark" in named and spark is not None:
             values["spark"] = spark
-        rows = method(**values).to_arrow()
+        result = method(**values)
+        rows = result.to_arrow()
+        if "call" in rows.column_names:
+            calls = pa.array(map(spelled, result.cures), pa.string())
+            rows = rows.set_column(rows.column_names.index("call"), "call", calls)
     return as_columns(procedure, rows)
 
 

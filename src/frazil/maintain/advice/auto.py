@@ -33,7 +33,7 @@ Renew = Callable[[], object]
 
 @dataclass(frozen=True)
 class AutoStep:
-    """Describe one cure: the call, and its outcome.
+    """Describe one cure: the call, as it is typed in Python, and its outcome.
 
     `outcome`: done, planned (dry run), partly (as far as the budget went), over budget, left to you
     (a change of layout, which `auto` does not decide), waits (another owner maintains the table),
@@ -42,12 +42,16 @@ class AutoStep:
     """
 
     kind: str
-    call: str
+    cure: ProcedureCall
     outcome: str
     cost_bytes: int = 0
     seconds: float = 0.0
     result: Any = None
     error: str | None = None
+
+    @property
+    def call(self) -> str:
+        return str(self.cure)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -62,6 +66,11 @@ class AutoResult(ProcedureResult):
     def failed(self) -> tuple[AutoStep, ...]:
         """Return the steps that failed, or whose outcome is not known."""
         return tuple(s for s in self.steps if s.outcome in ("failed", "unknown"))
+
+    @property
+    def cures(self) -> tuple[ProcedureCall, ...]:
+        """Return the call of each step."""
+        return tuple(s.cure for s in self.steps)
 
     def to_arrow(self) -> pa.Table:
         """Return the steps as a table."""
@@ -172,10 +181,10 @@ def _bytes(budget: Any) -> Any:
 
 def _waits(finding: Finding, held: LeaseHeld) -> AutoStep:
     if not finding.by_auto:
-        return AutoStep(finding.kind, finding.call, "left to you")
+        return AutoStep(finding.kind, finding.cure, "left to you")
     return AutoStep(
         finding.kind,
-        finding.call,
+        finding.cure,
         "waits",
         error=f"the table is maintained by another owner: {held}",
     )
@@ -247,11 +256,11 @@ class _Steps:
 
     def _step(self, finding: Finding, share: float) -> AutoStep:
         cure, outcome = _fitted(finding, share)
-        step = AutoStep(finding.kind, str(cure), outcome)
         if not finding.by_auto:
-            return replace(step, call=finding.call, outcome="left to you")
+            return AutoStep(finding.kind, finding.cure, "left to you")
+        step = AutoStep(finding.kind, cure or finding.cure, outcome)
         if cure is None:
-            return replace(step, call=finding.call)
+            return step
         if (verb := self.run(cure.verb)) is None:
             return replace(step, outcome="failed", error=f"t.maintenance has no {cure.verb}")
         step = _tried(

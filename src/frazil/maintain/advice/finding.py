@@ -4,12 +4,15 @@ its costs, and what it brings.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import pyarrow as pa
 
+from frazil.catalog.names import full_name
+from frazil.expr.sql_text import quoted_text
 from frazil.spec.fact_tree import FactNode, html_of, text_of
 
 OPEN_SECONDS = 0.005
@@ -35,11 +38,45 @@ class ProcedureCall:
     def __str__(self) -> str:
         return f"t.maintenance.{self.verb}({', '.join(f'{k}={v!r}' for k, v in self.arguments.items())})"
 
+    def as_sql(self, catalog: str, table: str) -> str:
+        """Return the call as it is typed in Spark SQL."""
+        arguments = {"table": table, **self._given}
+        named = ", ".join(f"{k} => {_sql_value(v)}" for k, v in arguments.items())
+        return f"CALL {full_name((catalog,))}.system.{self.verb}({named})"
+
+    def as_command(self, table: str) -> str:
+        """Return the call as it is typed in a shell."""
+        words = ["frazil", self.verb.replace("_", "-"), table]
+        for name, value in self._given.items():
+            option = f"--{name.replace('_', '-')}"
+            if isinstance(value, bool):
+                words.append(option if value else option.replace("--", "--no-", 1))
+                continue
+            if isinstance(value, Mapping):
+                value = [f"{k}={v}" for k, v in value.items()]
+            for one in value if isinstance(value, list) else [value]:
+                words += [option, str(one)]
+        return shlex.join(words)
+
+    @property
+    def _given(self) -> Mapping[str, Any]:
+        """Return the arguments without `dry_run=False`, which Python alone has to be told: there
+        `expire_snapshots` without arguments is PyIceberg's chain."""
+        return {k: v for k, v in self.arguments.items() if (k, v) != ("dry_run", False)}
+
     def limited(self, files: int) -> ProcedureCall:
         """Return the cure for at most so many files."""
         assert self.share_option is not None
         options = {**self.arguments.get("options", {}), self.share_option: str(files)}
         return ProcedureCall(self.verb, {**self.arguments, "options": options}, self.share_option)
+
+
+def _sql_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"map({', '.join(_sql_value(v) for pair in value.items() for v in pair)})"
+    if isinstance(value, list):
+        return f"array({', '.join(map(_sql_value, value))})"
+    return quoted_text(value) if isinstance(value, str) else str(value).lower()
 
 
 @dataclass(frozen=True)
@@ -125,6 +162,11 @@ class Findings(Sequence[Finding]):
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self._findings)
+
+    @property
+    def cures(self) -> tuple[ProcedureCall, ...]:
+        """Return the call of each finding."""
+        return tuple(f.cure for f in self)
 
     @property
     def kinds(self) -> tuple[str, ...]:
