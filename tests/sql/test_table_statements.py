@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from frazil.errors import InvalidInput, Unsupported
+from frazil.scan.inspect import METADATA_TABLES
 
 pytestmark = pytest.mark.spark
 
@@ -254,3 +255,14 @@ def test_namespaces_are_created_described_altered_and_dropped(run, lake, catalog
     run(f"DROP NAMESPACE IF EXISTS {lake}.ns")
     with pytest.raises(Exception, match="SCHEMA_NOT_FOUND"):
         run(f"DESCRIBE NAMESPACE {lake}.nope")
+
+
+def test_columns_of_metadata_tables_are_described_where_java_iceberg_describes_them(run):
+    run("CREATE TABLE lake.db.t (id bigint, p int) PARTITIONED BY (p)")
+    of_files = {"files", "data_files", "delete_files", "all_files", "all_data_files"}
+    bare = {"partitions": {"partition", "spec_id"}}
+    for name in METADATA_TABLES:
+        without = {c for c, _, comment in run(f"DESCRIBE lake.db.t.{name}") if not comment}
+        if name in {*of_files, "all_delete_files", "position_deletes", "partitions"}:
+            assert without == bare.get(name, set()), name
+    assert {row[2] for row in run("DESCRIBE lake.db.t.snapshots")} == {None}

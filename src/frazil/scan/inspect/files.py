@@ -18,6 +18,7 @@ from frazil.scan.inspect.partition_type import (
 )
 from frazil.scan.inspect.readable import readable_metrics, readable_type
 from frazil.scan.inspect.repeats import Repeats
+from frazil.scan.inspect.types import documented
 from frazil.scan.manifests import column_of, each, is_data, live, manifests_of, packs_of, read_pack
 from frazil.scan.options import default_workers
 from frazil.scan.partition_union import unified_partition_type
@@ -41,6 +42,30 @@ _FILE_FIELDS = (
     pa.field("first_row_id", pa.int64()), pa.field("referenced_data_file", pa.string()), pa.field("content_offset", pa.int64()),
     pa.field("content_size_in_bytes", pa.int64()),
 )  # fmt: skip
+_COMMENTS = {
+    "content": "0: data, 1: position deletes, 2: equality deletes",
+    "file_path": "Location of the file",
+    "file_format": "Format of the file: parquet, orc, avro or puffin",
+    "spec_id": "Id of the partition spec of the file",
+    "partition": "Partition of the file, with the fields of all partition specs",
+    "record_count": "Number of rows, or of deletes, in the file",
+    "file_size_in_bytes": "Size of the file in bytes",
+    "column_sizes": "Bytes of each column, by field id",
+    "value_counts": "Number of values of each column, nulls and NaN included, by field id",
+    "null_value_counts": "Number of nulls in each column, by field id",
+    "nan_value_counts": "Number of NaN values in each column, by field id",
+    "lower_bounds": "Lower bound of each column, as bytes, by field id",
+    "upper_bounds": "Upper bound of each column, as bytes, by field id",
+    "key_metadata": "What an encrypted file is decrypted with",
+    "split_offsets": "Offsets at which the file can be split",
+    "equality_ids": "Field ids of the columns by which equality deletes match rows",
+    "sort_order_id": "Id of the sort order of the file",
+    "first_row_id": "Row id of the first row in the file",
+    "referenced_data_file": "Location of the one data file that the deletes are for",
+    "content_offset": "Where in the file the deletion vector begins",
+    "content_size_in_bytes": "Size of the deletion vector in bytes",
+    "readable_metrics": "Counts, sizes and bounds of each column, by its name",
+}
 _ENTRY_FIELDS = (
     pa.field("status", pa.int32(), False), pa.field("snapshot_id", pa.int64()), pa.field("sequence_number", pa.int64()),
     pa.field("file_sequence_number", pa.int64()),
@@ -71,18 +96,16 @@ def file_fields(unified: StructType) -> list[pa.Field]:
 
 def files_schema(metadata: TableMetadata) -> pa.Schema:
     unified = unified_partition_type(metadata)
-    return pa.schema(
-        [*file_fields(unified), pa.field("readable_metrics", readable_type(metadata.schema()))]
-    )
+    metrics = pa.field("readable_metrics", readable_type(metadata.schema()))
+    return pa.schema(documented([*file_fields(unified), metrics], _COMMENTS))
 
 
 def entries_schema(metadata: TableMetadata) -> pa.Schema:
     data_file = pa.field(
         "data_file", pa.struct(file_fields(unified_partition_type(metadata))), False
     )
-    return pa.schema(
-        [*_ENTRY_FIELDS, data_file, pa.field("readable_metrics", readable_type(metadata.schema()))]
-    )
+    metrics = pa.field("readable_metrics", readable_type(metadata.schema()))
+    return pa.schema([*_ENTRY_FIELDS, data_file, *documented([metrics], _COMMENTS)])
 
 
 def files(

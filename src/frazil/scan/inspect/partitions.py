@@ -20,7 +20,7 @@ from frazil.scan.inspect.partition_type import (
     partition_arrow_type,
     partition_struct,
 )
-from frazil.scan.inspect.types import TIMESTAMP
+from frazil.scan.inspect.types import TIMESTAMP, documented
 from frazil.scan.manifests import (
     ENTRY,
     STATISTICS,
@@ -46,6 +46,17 @@ _COUNTS = (
     ("position_delete_record_count", pa.int64()), ("position_delete_file_count", pa.int32()),
     ("equality_delete_record_count", pa.int64()), ("equality_delete_file_count", pa.int32()),
 )  # fmt: skip
+_COMMENTS = {
+    "record_count": "Number of rows in data files",
+    "file_count": "Number of data files",
+    "total_data_file_size_in_bytes": "Size of all data files in bytes",
+    "position_delete_record_count": "Number of deletes in position delete files and deletion vectors",
+    "position_delete_file_count": "Number of position delete files and deletion vectors",
+    "equality_delete_record_count": "Number of deletes in equality delete files",
+    "equality_delete_file_count": "Number of equality delete files",
+    "last_updated_at": "When the last snapshot that changed the partition was committed",
+    "last_updated_snapshot_id": "Id of the last snapshot that changed the partition",
+}
 _SUMMED = (*ENTRY, "content", "file_path", "partition", "record_count", "file_size_in_bytes")
 
 
@@ -61,14 +72,11 @@ def partitions_schema(metadata: TableMetadata) -> pa.Schema:
         else []
     )
     counts = [pa.field(name, type_, False) for name, type_ in _COUNTS]
-    return pa.schema(
-        [
-            *keys,
-            *counts,
-            pa.field("last_updated_at", TIMESTAMP),
-            pa.field("last_updated_snapshot_id", pa.int64()),
-        ]
-    )
+    last = [
+        pa.field("last_updated_at", TIMESTAMP),
+        pa.field("last_updated_snapshot_id", pa.int64()),
+    ]
+    return pa.schema([*keys, *documented([*counts, *last], _COMMENTS)])
 
 
 def partitions(

@@ -24,7 +24,7 @@ from frazil.scan.inspect.partition_type import (
     partition_arrow_type,
     partition_struct,
 )
-from frazil.scan.inspect.types import door_type, to_door
+from frazil.scan.inspect.types import documented, door_type, to_door
 from frazil.scan.manifests import (
     DELETE,
     PLAN_COLUMNS,
@@ -52,6 +52,17 @@ from frazil.spec.types import (
 from frazil.storage import Storage
 from frazil.storage.base import system_error
 
+_COMMENTS = {
+    "file_path": "Location of the data file that a deleted row is in",
+    "pos": "Position of the deleted row in the data file",
+    "row": "Values of the deleted row, where the delete file has them",
+    "partition": "Partition of the deleted row",
+    "spec_id": "Id of the partition spec of the delete file",
+    "delete_file_path": "Location of the delete file",
+    "content_offset": "Where in the delete file the deletion vector begins",
+    "content_size_in_bytes": "Size of the deletion vector in bytes",
+}
+
 
 def position_deletes_schema(metadata: TableMetadata) -> pa.Schema:
     """Return Java's columns: `partition` only when a spec has a field, offset and size of deletion
@@ -66,17 +77,16 @@ def position_deletes_schema(metadata: TableMetadata) -> pa.Schema:
         if metadata.format_version >= 3
         else []
     )
-    return pa.schema(
-        [
-            pa.field("file_path", pa.string(), False),
-            pa.field("pos", pa.int64(), False),
-            pa.field("row", door_type(_row_type(metadata))),
-            *partition,
-            pa.field("spec_id", pa.int32(), False),
-            pa.field("delete_file_path", pa.string(), False),
-            *vector,
-        ]
-    )
+    fields = [
+        pa.field("file_path", pa.string(), False),
+        pa.field("pos", pa.int64(), False),
+        pa.field("row", door_type(_row_type(metadata))),
+        *partition,
+        pa.field("spec_id", pa.int32(), False),
+        pa.field("delete_file_path", pa.string(), False),
+        *vector,
+    ]
+    return pa.schema(documented(fields, _COMMENTS))
 
 
 def position_deletes(

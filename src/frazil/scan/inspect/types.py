@@ -5,6 +5,7 @@ and unknown have no bounds.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -65,6 +66,11 @@ def door_type(type_: IcebergType) -> pa.DataType:
                 pa.field("value", door_type(type_.value_type), not type_.value_required),
             )
     return arrow_value_type(type_)
+
+
+def documented(fields: Iterable[pa.Field], comments: Mapping[str, str]) -> list[pa.Field]:
+    """Add comments to fields by their names, as metadata, where `DESCRIBE` finds them."""
+    return [f.with_metadata({"doc": comments[f.name]}) if f.name in comments else f for f in fields]
 
 
 def to_door(values: pa.Array, type_: IcebergType) -> pa.Array:

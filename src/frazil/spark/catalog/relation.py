@@ -19,6 +19,7 @@ from frazil.errors import Unsupported
 from frazil.ops.reading import RowsReading
 from frazil.ops.scan_log import is_logged
 from frazil.ops.session import Session
+from frazil.scan.inspect import metadata_table_schema
 from frazil.spark.catalog.protocol import Parts
 from frazil.spark.catalog.table import shown_schema
 from frazil.spark.engine.engine import engine_on
@@ -36,6 +37,7 @@ from frazil.spark.host.jvm_catalog import (
 )
 from frazil.spark.host.jvm_stars import repeats_table, with_stars_spelled
 from frazil.spark.scan.file_index import titled
+from frazil.spark.types.arrow_types import for_spark, struct_of
 from frazil.spark.types.spark_types import time_enabled
 from frazil.spec.schema import METADATA_COLUMNS, Schema
 
@@ -162,8 +164,11 @@ def shown_columns(spark: Session, target: ReadTarget) -> StructType:
     """Return the columns of a metadata table, a changelog, or a table's state, as statements about
     it show them.
     """
-    if target.metadata_table is not None:
+    if target.is_changelog:
         return frame_of(spark, target).schema
+    if target.metadata_table is not None:
+        schema = metadata_table_schema(target.metadata_table, target.loaded.metadata)
+        return struct_of(for_spark(schema.empty_table()).schema)
     return shown_schema(target.reading().snapshot_and_schema()[1], time=time_enabled(spark))
 
 

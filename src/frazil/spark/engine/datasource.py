@@ -25,7 +25,6 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from frazil.arrow.changelog.changelog_groups import partition_rows, partitions_of
 from frazil.arrow.changelog.read_changelog import ChangelogRead
@@ -66,7 +65,7 @@ from frazil.spark.streams.source.stream_reader import TableStreamReader
 from frazil.spark.streams.source.stream_spec import StreamSpec
 from frazil.spark.tasks.stragglers import LINGER
 from frazil.spark.tasks.this_task import task_was_retried, this_task
-from frazil.spark.types.arrow_types import arrow_schema, for_spark
+from frazil.spark.types.arrow_types import arrow_schema, for_spark, struct_of
 from frazil.spark.types.fitted import fitted
 from frazil.spark.types.spark_types import contains, to_spark
 from frazil.spec import types as i
@@ -174,10 +173,7 @@ def schema_of(target: ReadTarget) -> s.StructType:
     or map.
     """
     if target.metadata_table is not None and not target.is_changelog:
-        return from_arrow_schema(
-            metadata_table_schema(target.metadata_table, target.loaded.metadata),
-            prefer_timestamp_ntz=True,
-        )
+        return struct_of(metadata_table_schema(target.metadata_table, target.loaded.metadata))
     schema = (
         target.changelog().schema
         if target.is_changelog

@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from frazil.arrow.values.arrow_schema import from_arrow_schema as iceberg_schema
 from frazil.arrow.write.write_context import WriteContext
@@ -47,7 +46,7 @@ from frazil.spark.read import changelog_frame, native_read
 from frazil.spark.read.view_refresh import follow
 from frazil.spark.tasks.stragglers import remove_folder
 from frazil.spark.tasks.where import runner_of, runs_in_driver
-from frazil.spark.types.arrow_types import for_spark
+from frazil.spark.types.arrow_types import for_spark, struct_of
 from frazil.spark.types.spark_types import collated_columns, from_spark
 from frazil.spark.write import write_frame
 from frazil.spec.manifest import DataFile
@@ -257,11 +256,8 @@ class SparkEngine:
         return self._frame_of(for_spark(table))
 
     def _frame_of(self, table: pa.Table) -> DataFrame:
-        """Return Arrow rows as a DataFrame. Timestamps without a zone become TIMESTAMP_NTZ: by
-        default PySpark takes them for points in time in the session's zone."""
-        frame: DataFrame = self.spark.createDataFrame(
-            table, schema=from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
-        )
+        """Return Arrow rows as a DataFrame."""
+        frame: DataFrame = self.spark.createDataFrame(table, schema=struct_of(table.schema))
         return frame
 
     # --- rows found by any SQL

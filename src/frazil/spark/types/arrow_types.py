@@ -14,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as s
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from frazil.arrow.values.arrow_schema import DOC
 from frazil.errors import Unsupported
 
 _PLAIN: dict[type[s.DataType], Callable[[], pa.DataType]] = {
@@ -65,6 +67,17 @@ def arrow_type(type_: s.DataType) -> pa.DataType:
         f"The Spark type {type_.simpleString()} cannot be exchanged as Arrow.",
         hint="Cast the column first.",
     )
+
+
+def struct_of(schema: pa.Schema) -> s.StructType:
+    """Return the Spark schema of an Arrow table, with the comments of its columns. Timestamps
+    without a zone become TIMESTAMP_NTZ: by default PySpark takes them for points in time in the
+    session's zone."""
+    struct = from_arrow_schema(schema, prefer_timestamp_ntz=True)
+    for field, column in zip(struct.fields, schema, strict=True):
+        if (doc := (column.metadata or {}).get(DOC)) is not None:
+            field.metadata = {**(field.metadata or {}), "comment": doc.decode()}
+    return struct
 
 
 def for_spark(table: pa.Table) -> pa.Table:
