@@ -4,7 +4,7 @@ changelog view.
 
 import pytest
 
-from frazil.errors import InvalidInput
+from frazil.errors import InvalidInput, NoSuchSnapshotError
 from frazil.maintain.advice.finding import ProcedureCall
 from frazil.maintain.procedures import PROCEDURES
 
@@ -221,3 +221,17 @@ def test_empty_sources_and_files_with_variants_are_imported(spark, run, tmp_path
     finally:
         spark.sql(f"DROP TABLE {name}")
     assert run("SELECT id, variant_get(v, '$.key', 'int') FROM lake.db.v") == [(1, 123)]
+
+
+def test_ids_of_snapshots_that_are_not_there_are_passed_over_with_a_warning(
+    run, table, table_of, caplog
+):
+    """As in Java Iceberg, so that a CALL can be sent twice; the method of Python refuses them."""
+    first, last = (s.snapshot_id for s in table_of("db.t").snapshots())
+    text = "CALL lake.system.expire_snapshots(table => 'db.t', snapshot_ids => array({}))"
+    assert run(text.format(17)) == [(0,) * 6] and "these ids: 17" in caplog.text
+    run(text.format(f"{first}, 18"))
+    assert [s.snapshot_id for s in table_of("db.t").snapshots()] == [last]
+    assert run(text.format(first)) == [(0,) * 6] and f"these ids: {first}" in caplog.text
+    with pytest.raises(NoSuchSnapshotError):
+        table_of("db.t").maintenance.expire_snapshots(snapshot_ids=[first])

@@ -4,6 +4,7 @@ registry names.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from frazil.table.catalog import Catalog
 from frazil.table.procedure_calls import as_columns, run_procedure
 from frazil.table.table import Table
 
+_LOG = logging.getLogger("frazil")
 _RANGE = {
     "start-snapshot-id": int,
     "end-snapshot-id": int,
@@ -39,6 +41,8 @@ def call_procedure(
     if procedure.name == "create_changelog_view":
         name = _create_changelog_view(catalog.load_table(values["table"]), spark, values)
         return as_columns(procedure, pa.table({"changelog_view": [name]}))
+    if values.get("snapshot_ids"):
+        values["snapshot_ids"] = _known(catalog.load_table(values["table"]), values["snapshot_ids"])
     return run_procedure(
         catalog,
         procedure,
@@ -46,6 +50,19 @@ def call_procedure(
         spark,
         lambda call: call.as_sql(catalog.name, full_name(values["table"])),
     )
+
+
+def _known(table: Table, snapshot_ids: Sequence[int]) -> list[int]:
+    """Leave out the ids of snapshots that a table does not have, as Java Iceberg does, so that a
+    CALL that is sent again passes; a warning names them."""
+    present = [i for i in snapshot_ids if table.metadata.snapshots.by_id(i) is not None]
+    if unknown := sorted(set(snapshot_ids) - set(present)):
+        _LOG.warning(
+            "CALL expire_snapshots: table %s has no snapshots with these ids: %s",
+            table._name,
+            ", ".join(map(str, unknown)),
+        )
+    return present
 
 
 def table_parts(catalog: str, spark: Session, text: str) -> tuple[str, ...]:
