@@ -12,9 +12,8 @@ import pytest
 import frazil
 from frazil.catalog import Catalog
 from frazil.errors import InvalidInput
-from frazil.spark.catalog.protocol import Insert
+from frazil.ops.insert import Insert, create_as, overwrite_mode
 from frazil.sql import results
-from frazil.sql.insert import insert
 from frazil.sql.served import Served
 from frazil.table.table import Table
 
@@ -44,16 +43,16 @@ def served(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Served:
 
 
 def test_an_overwrite_of_partitions_by_no_rows_changes_nothing(t: Table) -> None:
-    insert(t, NONE, {}, dynamic=True)
-    insert(t, NONE, DYNAMIC, where="true")
+    Insert(dynamic=True).into(t, NONE)
+    Insert("true", options=DYNAMIC).into(t, NONE)
     assert t.refresh().count() == 3
-    insert(t, ROWS.slice(0, 1), {}, dynamic=True)
+    Insert(dynamic=True).into(t, ROWS.slice(0, 1))
     assert t.refresh().count() == 1
 
 
 def test_an_overwrite_of_some_rows_is_not_one_of_partitions(t: Table, served: Served) -> None:
     with pytest.raises(InvalidInput, match="takes no filter"):
-        insert(t, ROWS, DYNAMIC, where="id = 1")
+        Insert("id = 1", options=DYNAMIC).into(t, ROWS)
     with pytest.raises(InvalidInput, match="takes no filter"):
         served.insert(("db", "t"), ROWS, Insert("id = 1", False, DYNAMIC), None)
     assert t.refresh().count() == 3
@@ -73,3 +72,38 @@ def test_a_statement_writes_to_the_branch_of_its_options(t: Table, served: Serve
     assert t.refresh().count() == 3 and t.scan(branch="audit").count() == 9
     with pytest.raises(InvalidInput, match="says branch 'audit', the option branch 'v2'"):
         served.insert(("db", "t"), ROWS, Insert(options={"branch": "v2"}), "audit")
+
+
+def test_the_mode_of_an_overwrite_is_checked_as_the_write_option_that_it_is(t: Table) -> None:
+    def refusal(options: dict[str, Any], take: Any) -> str:
+        with pytest.raises(InvalidInput) as refused:
+            take(options)
+        return str(refused.value)
+
+    twice = {"overwrite-mode": "dynamic", "overwrite_mode": "static"}
+    for options in ({"overwrite-mode": "some"}, twice):
+        of_write = refusal(options, lambda given: t.overwrite(ROWS, **given))
+        assert refusal(options, overwrite_mode) in of_write
+    assert overwrite_mode({"Overwrite_Mode": "DYNAMIC", "branch": "b"}) == (
+        "dynamic",
+        {"branch": "b"},
+    )
+
+
+def test_a_table_that_is_replaced_is_overwritten(catalog: Catalog, served: Served) -> None:
+    """As Spark writes REPLACE TABLE AS SELECT, so that Java Iceberg records it."""
+    operations = []
+    for rows in (ROWS, NONE):
+        for replace, create in ((False, True), (True, False), (True, True)):
+            with create_as(
+                catalog,
+                ("db", "t" if replace else f"new{rows.num_rows}"),
+                ROWS.schema,
+                replace=replace,
+                create=create,
+            ) as tx:
+                Insert("true" if replace else None).into(tx, rows)
+            snapshot = tx.table.current_snapshot()
+            operations.append(snapshot.summary.operation.value)
+            assert snapshot.parent_snapshot_id is None and tx.table.count() == rows.num_rows
+    assert operations == ["append", *["overwrite"] * 2, "append", *["delete"] * 2]

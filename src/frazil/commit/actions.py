@@ -150,7 +150,8 @@ class OverwriteFiles(CheckedAction):
     files.
 
     `check_added`: added rows must match the filter. `removed_deletes`: delete files that no longer
-    apply to any row, removed if they still exist.
+    apply to any row, removed if they still exist. `even_if_empty`: make a snapshot also where no
+    file changes.
     """
 
     added: Sequence[DataFile] = ()
@@ -158,6 +159,7 @@ class OverwriteFiles(CheckedAction):
     removed_deletes: Sequence[DataFile] = ()
     row_filter: Predicate = AlwaysFalse()
     check_added: bool = False
+    even_if_empty: bool = False
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
         if self.check_added:
@@ -179,6 +181,7 @@ class OverwriteFiles(CheckedAction):
             added=self.added,
             removal=removal,
             delete_removal=DeleteRemoval(tuple(self.removed_deletes)),
+            even_if_empty=self.even_if_empty,
         )
         return produce(change, self.target, metadata, context)
 

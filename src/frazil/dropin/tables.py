@@ -12,6 +12,7 @@ from frazil.catalog.names import identifier_parts
 from frazil.dropin.catalogs import served_catalogs
 from frazil.dropin.names import catalog_of, in_session_catalog
 from frazil.errors import InvalidInput, TableAlreadyExistsError, Unsupported
+from frazil.ops.insert import Insert, create_as, overwrite_mode
 from frazil.ops.named import find_in, find_table
 from frazil.ops.session import Session
 from frazil.ops.table_definition import table_metadata
@@ -19,7 +20,6 @@ from frazil.spark.engine.session_catalogs import session_catalogs
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.host.jvm_plans import expression_sql, filter_condition
 from frazil.spark.types.spark_types import time_enabled, to_spark
-from frazil.sql.insert import overwrite_mode
 from frazil.storage import absolute
 from frazil.table.catalog import Catalog
 from frazil.table.create import schema_of
@@ -128,21 +128,18 @@ def create(
     location = of_write.pop("location", None) or next(
         (v for k, v in options.items() if k.lower() == "path" and v != name), None
     )
-    if replace:
-        tx = catalog.replace_table_transaction(
-            parts,
-            frame,
-            location,
-            create=not must_exist,
-            partition_by=list(partition_by),
-            properties=stored,
-        )
-    else:
-        tx = catalog.create_table_transaction(
-            parts, frame, location, partition_by=list(partition_by), properties=stored
-        )
+    tx = create_as(
+        catalog,
+        parts,
+        frame,
+        replace=replace,
+        create=not must_exist,
+        location=location,
+        partition_by=list(partition_by),
+        properties=stored,
+    )
     with tx:
-        tx.append(frame, **of_write)
+        Insert("true" if replace else None, options=of_write).into(tx, frame)
 
 
 def create_empty(

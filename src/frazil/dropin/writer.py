@@ -11,11 +11,10 @@ from frazil.dropin.tables import create, is_dynamic, open_table, write_options
 from frazil.errors import (
     InvalidInput,
     NoSuchTableError,
-    SchemaMismatch,
     TableAlreadyExistsError,
     Unsupported,
 )
-from frazil.sql.insert import insert, with_branch
+from frazil.ops.insert import Insert, by_position, with_branch
 
 _ERROR_MODES = ("error", "errorifexists", "default")
 _LAYOUTS = ("bucketBy", "sortBy", "clusterBy")
@@ -144,23 +143,14 @@ class IcebergWriter:
                 self._spark_writer.insertInto(tableName, overwrite)
             return
         table, options = self._open(tableName)
-        names = [f.name for f in table.schema().fields]
-        if len(names) != len(self._frame.columns):
-            few = "NOT_ENOUGH" if len(names) > len(self._frame.columns) else "TOO_MANY"
-            raise SchemaMismatch(
-                f"insertInto goes by position: {tableName} has {len(names)} columns, the frame {len(self._frame.columns)}.",
-                hint="Select as many columns, or use writeTo(…).append(), which goes by name.",
-                condition=f"INSERT_COLUMN_ARITY_MISMATCH.{few}_DATA_COLUMNS",
-            )
+        rows = by_position(self._frame, table.schema(), tableName)
         replaces = overwrite if overwrite is not None else self._mode == "overwrite"
         dynamic = is_dynamic(self._frame.sparkSession, options, table)
-        insert(
-            table,
-            self._frame.toDF(*names),
-            write_options(options),
-            where="true" if replaces else None,
+        Insert(
+            "true" if replaces else None,
             dynamic=replaces and dynamic,
-        )
+            options=write_options(options),
+        ).into(table, rows)
 
     def _set_arguments(
         self, format: str | None, mode: str | None, partition_by: Any, options: dict[str, Any]
@@ -218,10 +208,8 @@ class IcebergWriter:
         self._check_partitions(name, table)
         if self._mode != "ignore":
             replaces_rows = self._mode == "overwrite"
-            insert(
-                table,
-                self._frame,
-                write_options(options),
-                where="true" if replaces_rows else None,
+            Insert(
+                "true" if replaces_rows else None,
                 dynamic=replaces_rows and is_dynamic(self._frame.sparkSession, options),
-            )
+                options=write_options(options),
+            ).into(table, self._frame)

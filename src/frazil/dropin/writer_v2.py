@@ -16,8 +16,8 @@ from frazil.dropin.tables import (
     write_options,
 )
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
+from frazil.ops.insert import Insert, with_branch
 from frazil.spec.properties import DATA_FORMAT
-from frazil.sql.insert import insert, with_branch
 
 
 class IcebergWriterV2:
@@ -189,4 +189,4 @@ class IcebergWriterV2:
         self._check_existing(name)
         where = sql_of(spark, table, condition[0]) if condition else None
         options = write_options(with_branch(self._options, branch))
-        insert(table, self._frame, options, where=where, dynamic=dynamic)
+        Insert(where, dynamic=dynamic, options=options).into(table, self._frame)

@@ -3,10 +3,10 @@ commit.
 
 All writes pass through this room: those of tables and transactions, of the Python data source and
 of `format("iceberg")`. A write is an `operation.TableOperation`. It resolves where to write
-(`target`: branch, write-audit-publish, options), stages frames (`stage`) or changes to existing
-rows (`step`, `row_changes`, `merge`), and commits them. A read is described by `reading` or
-`reading_changelog`. Everything that an operation asks of Spark passes through the protocol
-`engine.Engine`; `in_process` implements it without Spark.
+(`target`: branch, write-audit-publish, options), stages frames (`stage`; `insert` for SQL and
+Spark's writers) or changes to existing rows (`step`, `row_changes`, `merge`), and commits them. A
+read is described by `reading` or `reading_changelog`. Everything that an operation asks of
+Spark passes through the protocol `engine.Engine`; `in_process` implements it without Spark.
 """
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "error_context",
     "frames",
     "in_process",
+    "insert",
     "merge",
     "metadata_changes",
     "named",

@@ -1,32 +1,73 @@
-"""Insert a DataFrame's rows as INSERT and Spark's writers do: append them, or replace rows, all
-partitions that they touch, or the whole table.
+"""Insert the rows of a DataFrame as INSERT, CREATE TABLE AS SELECT and Spark's writers do: append
+them, or replace by them rows, the partitions that they fall into, or the whole table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
-from frazil.errors import InvalidInput
-from frazil.ops.frames import SparkFrame
-from frazil.ops.result import CommitResult
+from frazil.arrow.write.write_options import OPTIONS
+from frazil.catalog import Identifier as Parts
+from frazil.errors import InvalidInput, SchemaMismatch
+from frazil.ops.engine import Frame
+from frazil.ops.frames import GivenFrame
+from frazil.ops.table_definition import GivenSchema
 from frazil.spec.options import folded
-from frazil.table.table import Table
+from frazil.spec.schema import Schema
 
-_MODE = "overwrite-mode"
+R = TypeVar("R", covariant=True)
+_MODE, _BRANCH = OPTIONS.named("overwrite-mode"), OPTIONS.named("branch")
+
+
+class Inserting(Protocol[R]):
+    """Take rows: a table, at once, or a transaction, at its commit."""
+
+    def append(self, *rows: Any, **options: Any) -> R: ...
+
+    def overwrite(self, *rows: Any, **options: Any) -> R: ...
+
+    def dynamic_partition_overwrite(self, *rows: Any, **options: Any) -> R: ...
+
+
+class Creating(Protocol[R]):
+    """Begin to create and to replace tables together with their rows: a catalog."""
+
+    def create_table_transaction(self, *table: Any, **definition: Any) -> R: ...
+
+    def replace_table_transaction(self, *table: Any, **definition: Any) -> R: ...
+
+
+@dataclass(frozen=True)
+class Insert:
+    """Describe an insert whose rows have the table's columns. `where`: the rows that they replace,
+    as SQL text ("true": all of them), None: none; `dynamic`: they replace the partitions that they
+    fall into, where a table without partitions is one and no rows change nothing; `options`: write
+    options. The option overwrite-mode=dynamic makes an overwrite of all rows dynamic; an append,
+    and an overwrite of some rows, refuse it."""
+
+    where: str | None = None
+    dynamic: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def into(self, target: Inserting[R], frame: GivenFrame) -> R:
+        """Insert the rows of a frame."""
+        if self.dynamic:
+            return target.dynamic_partition_overwrite(frame, **self.options)
+        if self.where is None:
+            return target.append(frame, **self.options)
+        some = {} if self.where == "true" else {"overwrite_filter": self.where}
+        return target.overwrite(frame, **some, **self.options)
 
 
 def overwrite_mode(options: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
     """Take Java's write option overwrite-mode out of options: returns it, None where it is not
     given, and the others. Raises InvalidInput for one that is neither static nor dynamic.
     """
-    modes = [str(v).lower() for k, v in options.items() if folded(k) == _MODE]
-    if modes and modes[0] not in ("static", "dynamic"):
-        raise InvalidInput(
-            f"Write option {_MODE!r} is static or dynamic, not {modes[0]!r}.", option=_MODE
-        )
-    others = {k: v for k, v in options.items() if folded(k) != _MODE}
-    return (modes[0] if modes else None), others
+    own = {k: v for k, v in options.items() if folded(k) in _MODE.spellings}
+    others = {k: v for k, v in options.items() if k not in own}
+    return _MODE.of(OPTIONS.read(own)), others
 
 
 def with_branch(options: Mapping[str, Any], branch: str | None) -> dict[str, Any]:
@@ -34,32 +75,40 @@ def with_branch(options: Mapping[str, Any], branch: str | None) -> dict[str, Any
     Raises InvalidInput where an option names another one."""
     if branch is None:
         return dict(options)
-    by_option = next(
-        (str(v) for k, v in options.items() if k.lower() == "branch" and v is not None), branch
-    )
-    if by_option != branch:
+    if (by_option := _BRANCH.given(options)) not in (None, branch):
         text = f"The name of the table says branch {branch!r}, the option branch {by_option!r}."
         raise InvalidInput(text, hint="Give one of them.")
-    return {**{k: v for k, v in options.items() if k.lower() != "branch"}, "branch": branch}
+    others = {k: v for k, v in options.items() if folded(k) not in _BRANCH.spellings}
+    return {**others, _BRANCH.name: branch}
 
 
-def insert(
-    table: Table,
-    frame: SparkFrame,
-    options: Mapping[str, Any],
+def by_position(frame: Frame, schema: Schema, name: str) -> Frame:
+    """Give the columns of a frame the names of a table's, in their order. Raises SchemaMismatch
+    where there are not as many."""
+    names = [f.name for f in schema.fields]
+    if len(names) != len(frame.columns):
+        few = "NOT_ENOUGH" if len(names) > len(frame.columns) else "TOO_MANY"
+        raise SchemaMismatch(
+            f"insertInto goes by position: {name} has {len(names)} columns, the frame {len(frame.columns)}.",
+            hint="Select as many columns, or use writeTo(…).append(), which goes by name.",
+            condition=f"INSERT_COLUMN_ARITY_MISMATCH.{few}_DATA_COLUMNS",
+        )
+    return frame.toDF(*names)
+
+
+def create_as(
+    catalog: Creating[R],
+    parts: Parts,
+    schema: GivenSchema,
     *,
-    where: str | None = None,
-    dynamic: bool = False,
-) -> CommitResult:
-    """Append a frame, or overwrite with it the rows for which `where` is TRUE ("true": all of
-    them), or, `dynamic`, the partitions that it has rows of; a table without partitions is one, and
-    an empty frame changes nothing. The option overwrite-mode=dynamic makes an overwrite of all rows
-    dynamic; an append, and an overwrite of some rows, refuse it.
+    replace: bool,
+    create: bool,
+    **definition: Any,
+) -> R:
+    """Begin CREATE TABLE AS SELECT, or with `replace` REPLACE TABLE, which with `create` makes a
+    table that does not exist. Rows that replace are an overwrite of all rows, as Spark writes them,
+    which the snapshot records. `definition`: further arguments of `create_table`.
     """
-    if dynamic:
-        return table.dynamic_partition_overwrite(frame, **options)
-    if where is None:
-        return table.append(frame, **options)
-    if where == "true":
-        return table.overwrite(frame, **options)
-    return table.overwrite(frame, overwrite_filter=where, **options)
+    if replace:
+        return catalog.replace_table_transaction(parts, schema, create=create, **definition)
+    return catalog.create_table_transaction(parts, schema, **definition)

@@ -236,7 +236,8 @@ def overwritten(
     start: int | None,
     settings: SessionSettings = SessionSettings(),
 ) -> StagedWrite:
-    """Stage the replacement of the files whose rows all match `where` by the written files.
+    """Stage the replacement of the files whose rows all match `where` by the written files. As an
+    append does, it makes a snapshot also where there are none of either.
 
     `start`: the snapshot from which conflicts are looked for. `settings`: how names and literals of
     `where` are read.
@@ -248,6 +249,7 @@ def overwritten(
         starting_snapshot_id=start,
         case_sensitive=settings.case_sensitive,
         zone=settings.zone,
+        even_if_empty=True,
         **to.snapshot_fields,
     )
     return staged.then(action)

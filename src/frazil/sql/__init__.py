@@ -31,4 +31,4 @@ class _Callable(ModuleType):
 
 sys.modules[__name__].__class__ = _Callable
 
-__all__ = ["connect", "insert", "nodes", "results", "served", "statements", "view_statements"]
+__all__ = ["connect", "nodes", "results", "served", "statements", "view_statements"]

@@ -14,14 +14,13 @@ from frazil.catalog import CatalogBackend
 from frazil.catalog.names import full_name
 from frazil.errors import NoSuchNamespaceError, NoSuchViewError, Unsupported
 from frazil.maintain.procedures import Procedure
+from frazil.ops.insert import Insert, create_as, overwrite_mode, with_branch
 from frazil.ops.session import Session
 from frazil.ops.table_changes import TableChange
-from frazil.spark.catalog.protocol import Insert, Parts, TableDefinition, ViewDefinition
+from frazil.spark.catalog.protocol import Parts, TableDefinition, ViewDefinition
 from frazil.sql import results, views
 from frazil.sql.alter import alter_table
 from frazil.sql.define import columns_of, creation
-from frazil.sql.insert import insert as insert_rows
-from frazil.sql.insert import overwrite_mode, with_branch
 from frazil.sql.procedures import call_procedure
 from frazil.table.catalog import Catalog
 from frazil.table.catalog_transaction import CreateTableTransaction
@@ -57,11 +56,10 @@ class Served:
     def stage_table(
         self, parts: Parts, definition: TableDefinition, *, replace: bool, create: bool
     ) -> StagedRows:
-        schema, arguments = columns_of(self._spark, definition.schema), creation(definition)
-        if replace:
-            tx = self.catalog.replace_table_transaction(parts, schema, create=create, **arguments)
-        else:
-            tx = self.catalog.create_table_transaction(parts, schema, **arguments)
+        schema = columns_of(self._spark, definition.schema)
+        tx = create_as(
+            self.catalog, parts, schema, replace=replace, create=create, **creation(definition)
+        )
         return StagedRows(tx, self._spark)
 
     def alter_table(self, parts: Parts, changes: Sequence[TableChange]) -> None:
@@ -86,10 +84,8 @@ class Served:
             where = None if dynamic else "true"
         elif mode == "dynamic":
             options["overwrite-mode"] = mode
-        result = insert_rows(
-            table, frame, with_branch(options, branch), where=where, dynamic=dynamic
-        )
-        results.note(self._spark, result)
+        rows = Insert(where, dynamic=dynamic, options=with_branch(options, branch))
+        results.note(self._spark, rows.into(table, frame))
 
     # --- views
 
@@ -208,9 +204,8 @@ class StagedRows:
     def __init__(self, transaction: CreateTableTransaction, spark: Session):
         self._transaction, self._spark = transaction, spark
 
-    def append(self, frame: Any, options: Mapping[str, str]) -> None:
-        named: dict[str, Any] = dict(options)
-        self._transaction.append(frame, **named)
+    def insert(self, frame: Any, insert: Insert) -> None:
+        insert.into(self._transaction, frame)
 
     def commit(self) -> None:
         self._transaction.commit_transaction()

@@ -14,6 +14,7 @@ from pyspark.sql import types as s
 
 from frazil.catalog import CatalogBackend
 from frazil.maintain.procedures import Procedure
+from frazil.ops.insert import Insert
 from frazil.ops.table_changes import TableChange
 
 Parts = tuple[str, ...]
@@ -47,21 +48,10 @@ class ViewDefinition:
     schema_mode: str | None = None
 
 
-@dataclass(frozen=True)
-class Insert:
-    """Describe an insert whose rows have the table's columns. `where`: the rows that they replace,
-    as SQL text ("true": all of them), None: none; `dynamic`: they replace the partitions that they
-    fall into; `options`: write options."""
-
-    where: str | None = None
-    dynamic: bool = False
-    options: Mapping[str, str] = field(default_factory=dict)
-
-
 class Staged(Protocol):
     """Hold a table that is created or replaced together with its rows, as one commit."""
 
-    def append(self, frame: DataFrame, options: Mapping[str, str]) -> None: ...
+    def insert(self, frame: DataFrame, insert: Insert) -> None: ...
 
     def commit(self) -> None: ...
 

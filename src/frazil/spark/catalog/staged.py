@@ -56,8 +56,7 @@ class StagedTable(DescribedTable):
 
     def newWriteBuilder(self, info: Any) -> Any:
         options = self.types.options(info.options())
-        take = lambda frame, insert: self._staged.append(frame, insert.options)
-        return WriteBuilder(self.types, self._described, options, take, self._spark)
+        return WriteBuilder(self.types, self._described, options, self._staged.insert, self._spark)
 
     def commitStagedChanges(self) -> None:
         self._staged.commit()

@@ -10,8 +10,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from frazil.errors import Unsupported
+from frazil.ops.insert import Insert
 from frazil.ops.session import Session
-from frazil.spark.catalog.protocol import Insert
 from frazil.spark.catalog.proxy import SparkProxy
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import INSERTABLE, WRITE, CatalogTypes
@@ -55,7 +55,7 @@ class WriteBuilder(SparkProxy):
         return self
 
     def build(self) -> Any:
-        insert = Insert(self._where, self._dynamic, self._options)
+        insert = Insert(self._where, dynamic=self._dynamic, options=self._options)
         return V1Write(
             self.types, self._described, lambda frame: self._take(frame, insert), self._spark
         )
