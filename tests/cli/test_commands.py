@@ -150,6 +150,12 @@ def test_a_diff_tells_rows_files_and_columns(run: Run, table: Table) -> None:
         r["id"] for r in answer(run("diff", "db.t", first, "main", "--rows", "--json"))["rows"]
     } == {2, 9}
     assert "+1 rows, -1 rows" in run("diff", "db.t", first).stdout
+    few = run("diff", "db.t", first, "--limit", 0).stdout.splitlines()
+    assert few[1:3] == [
+        f"  {sign} {len(told[side])} more: --limit {len(told[side])} or --json lists them"
+        for sign, side in (("+", "files_added"), ("-", "files_removed"))
+        if told[side]
+    ]
     nothing = run("diff", "db.t", "12", "main")
     assert nothing.exit_code == 1 and "frazil snapshots lists the ids" in nothing.stderr
 

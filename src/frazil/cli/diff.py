@@ -44,11 +44,17 @@ def diff(table: str, from_snapshot: str, to_snapshot: str | None, rows: bool, li
         )
         return
     click.echo(
-        f"{start} .. {end}: +{facts['rows_inserted']:,} rows, -{facts['rows_deleted']:,} rows"
+        f"{start} .. {end}: +{facts['rows_inserted']:,} rows, -{facts['rows_deleted']:,} rows; "
+        f"+{len(facts['files_added']):,} files, -{len(facts['files_removed']):,} files"
     )
     for sign, paths in (("+", facts["files_added"]), ("-", facts["files_removed"])):
-        for path in paths:
-            click.secho(f"  {sign} {path}", fg="green" if sign == "+" else "red")
+        color, rest = "green" if sign == "+" else "red", len(paths) - limit
+        for path in paths[:limit]:
+            click.secho(f"  {sign} {path}", fg=color)
+        if rest > 0:
+            click.secho(
+                f"  {sign} {rest:,} more: --limit {len(paths)} or --json lists them", fg=color
+            )
     for line in facts["schema"]:
         click.echo(f"  column {line}")
     if rows:

@@ -18,6 +18,7 @@ import click
 from frazil.cli.look import every_namespace
 from frazil.cli.output import show_json, wants_json
 from frazil.errors import FrazilError
+from frazil.maintain.advice.finding import count_text
 from frazil.spec.version import PYSPARK, VERSION, check_pyspark
 from frazil.storage import redact_text
 from frazil.table.load import list_catalogs, load_catalog
@@ -150,7 +151,7 @@ def _catalog(name: str) -> Iterator[Checked]:
         with load_catalog(name) as catalog:
             namespaces = every_namespace(catalog)
             names = next((tables for n in namespaces if (tables := catalog.list_tables(n))), [])
-            yield Checked(what, "ok", f"{catalog!r}, {len(namespaces)} namespaces")
+            yield Checked(what, "ok", f"{catalog!r}, {count_text(len(namespaces), 'namespace')}")
             if names:
                 table = catalog.load_table(names[0])
                 table.scan(limit=1).to_arrow()

@@ -109,16 +109,16 @@ def _number(summary: Any, key: str) -> int | None:
 
 
 def _moments(metadata: TableMetadata) -> list[Moment]:
-    """Return the totals over time, as many points as a curve shows."""
-    snapshots = metadata.snapshots
-    count = len(snapshots.ids)
-    places = (
-        range(count)
-        if count <= POINTS
-        else sorted({round(i * (count - 1) / (POINTS - 1)) for i in range(POINTS)})
-    )
+    """Return the totals over time of the current snapshot and its ancestors, as many points as a
+    curve shows. Snapshots of branches and those that were rolled back are not the table's growth.
+    """
+    lineage = [*metadata.ancestors(metadata.current_snapshot())][::-1]
+    count = len(lineage)
+    if count > POINTS:
+        places = sorted({round(i * (count - 1) / (POINTS - 1)) for i in range(POINTS)})
+        lineage = [lineage[i] for i in places]
     moments = []
-    for snapshot in (snapshots[i] for i in places):
+    for snapshot in lineage:
         summary = snapshot.summary
         totals = [
             _number(summary, f"total-{what}")

@@ -32,7 +32,7 @@ def overview_of(
             "" if latest is None or latest.bytes is None else size_text(latest.bytes),
             "" if latest is None else time_text(latest.time_ms)[:16],
         ]
-        cells = "".join(f"<td>{html.escape(c)}</td>" for c in numbers)
+        cells = "".join(f"<td class='number'>{html.escape(c)}</td>" for c in numbers)
         advice = (
             ", ".join(
                 f"{f.kind.replace('_', ' ')} ({minutes_text(f.cost_minutes)})"
@@ -42,8 +42,12 @@ def overview_of(
         )
         rows.append(f"<tr><th scope='row'>{link}</th>{cells}<td>{html.escape(advice)}</td></tr>")
     head = "".join(
-        f"<th scope='col'>{h}</th>"
-        for h in ("table", "rows", "files", "size", "last commit (UTC)", "what to do")
+        f"<th scope='col'{kind}>{h}</th>"
+        for h, kind in (
+            ("table", ""),
+            *((n, " class='number'") for n in ("rows", "files", "size", "last commit (UTC)")),
+            ("what to do", ""),
+        )
     )
     table = f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     sizes = [
