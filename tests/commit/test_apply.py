@@ -142,6 +142,20 @@ def test_a_property_that_commits_could_not_use_is_refused_at_creation(
         new_metadata(SCHEMA, location="/t", properties=properties)
 
 
+def test_the_key_of_an_encrypted_table_neither_changes_nor_goes() -> None:
+    changes = (
+        (u.SetProperties({"encryption.key-id": "k2"}), "Cannot modify key ID"),
+        (u.RemoveProperties(("a", "encryption.key-id")), "Cannot remove key ID"),
+    )
+    unused = new_metadata(SCHEMA, location="/t", properties={"encryption.key-id": "k1"})
+    encrypted = replace(unused, encryption_keys=({"key-id": "1", "encrypted-by-id": "k1"},))
+    for update, told in changes:
+        with pytest.raises(ValidationError, match=told):
+            apply_updates(encrypted, [update])
+        assert apply_updates(unused, [update]).properties.get("encryption.key-id") != "k1"
+    assert apply_updates(encrypted, [u.SetProperties({"encryption.key-id": "k1"})]) is encrypted
+
+
 def test_types_and_defaults_of_v3_are_refused_before_v3() -> None:
     nano = Schema(NestedField(1, "t", TimestampNanoType(), False))
     with pytest.raises(ValidationError, match="not supported until v3"):

@@ -48,6 +48,43 @@ def test_functions_run_in_tasks_over_a_tables_rows_and_filters_groups_and_joins(
     assert run("SELECT lake.bucket(4, 5), lake.SYSTEM.Bucket(4, 5)") == [(3, 3)]
 
 
+@pytest.fixture(params=["CODEGEN_ONLY", "NO_CODEGEN"])
+def codegen(request, spark):
+    """Let Spark compile its expressions, or not."""
+    settings = {
+        "spark.sql.codegen.factoryMode": request.param,
+        "spark.sql.codegen.wholeStage": request.param == "CODEGEN_ONLY",
+    }
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    yield
+    for key in settings:
+        spark.conf.unset(key)
+
+
+@pytest.mark.versions
+@pytest.mark.usefixtures("codegen")
+def test_nulls_of_every_type_are_null_as_constants_and_in_rows(run):
+    of = {
+        "bucket": ("int", "bigint", "date", "timestamp", "timestamp_ntz", "decimal(9, 2)", "string", "binary"),
+        "truncate": ("tinyint", "smallint", "int", "bigint", "decimal(9, 2)", "string", "binary"),
+        "years": ("date", "timestamp"), "months": ("date", "timestamp"),
+        "days": ("date", "timestamp"), "hours": ("timestamp", "timestamp_ntz"),
+    }  # fmt: skip
+    width = {"bucket": "16, ", "truncate": "16, "}
+    for value in ("NULL", "IF(id = 1, '1', NULL)"):
+        calls = [
+            f"lake.system.{name}({width.get(name, '')}CAST({value} AS {kind})) IS NULL"
+            for name, kinds in of.items()
+            for kind in kinds
+            if value == "NULL" or kind in ("string", "decimal(9, 2)", "binary", "int", "bigint")
+        ]
+        columns = ", ".join(f"{call} AS c{n}" for n, call in enumerate(calls))
+        nulls = (True,) * len(calls)
+        others = nulls if value == "NULL" else (False,) * len(calls)
+        assert run(f"SELECT {columns} FROM range(1, 3) ORDER BY id") == [others, nulls]
+
+
 def test_wrong_inputs_are_refused_with_what_is_expected(run):
     for call, words in {
         "bucket(16, 1.5D)": "Expected column to be date",

@@ -18,7 +18,7 @@ from frazil.errors import ValidationError
 from frazil.spec import updates as u
 from frazil.spec.metadata import SUPPORTED_FORMAT_VERSION, TableMetadata
 from frazil.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionSpec, check_source
-from frazil.spec.properties import RESERVED_PROPERTIES, check_values
+from frazil.spec.properties import ENCRYPTION_KEY, RESERVED_PROPERTIES, check_values
 from frazil.spec.schema import Schema, check_identifier_fields
 from frazil.spec.snapshot import MAIN_BRANCH, SnapshotLogEntry, SnapshotRef
 from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortOrder
@@ -471,12 +471,17 @@ def _set_properties(draft: _Draft, update: u.SetProperties) -> None:
     if wrong := [k for k, v in update.updates.items() if not isinstance(v, str)]:
         raise ValidationError(f"Table properties are strings; these are not: {', '.join(wrong)}")
     check_values({k: v for k, v in update.updates.items() if draft.md.properties.get(k) != v})
-    merged = {**draft.md.properties, **update.updates}
-    if merged != draft.md.properties:
+    held, key = draft.md.properties, ENCRYPTION_KEY.name
+    if draft.md.encryption_keys and held.get(key) != update.updates.get(key, held.get(key)):
+        raise ValidationError(f"Cannot modify key ID ({key}) of an encrypted table")
+    merged = {**held, **update.updates}
+    if merged != held:
         draft.put(properties=merged)
 
 
 def _remove_properties(draft: _Draft, update: u.RemoveProperties) -> None:
+    if draft.md.encryption_keys and (key := ENCRYPTION_KEY.name) in update.removals:
+        raise ValidationError(f"Cannot remove key ID ({key}) from an encrypted table")
     if any(k in draft.md.properties for k in update.removals):
         draft.put(
             properties={k: v for k, v in draft.md.properties.items() if k not in update.removals}

@@ -29,10 +29,12 @@ Java Iceberg itself, which tells whether a case states a fact.
 
 from __future__ import annotations
 
+import copy
 import gzip
 import itertools
 import json
 import re
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -204,6 +206,88 @@ class Place:
         (schema,) = [s for s in known["schemas"] if s["schema-id"] == known["current-schema-id"]]
         return dict(_named(schema, ""))
 
+    def columns(self, name: str = "$t") -> list[str]:
+        """Return the current columns, such as "1 id long not null 'the key'", with their ids."""
+        known = self.metadata(name)
+        (schema,) = [s for s in known["schemas"] if s["schema-id"] == known["current-schema-id"]]
+        return [_column(f) for f in schema["fields"]]
+
+    def register(
+        self,
+        fields: list[dict[str, Any]],
+        version: int = 2,
+        partitions: tuple[tuple[int, str, str], ...] = (),
+        **properties: str,
+    ) -> None:
+        """Make the table `t` with columns and partition fields (column id, transform, name) that
+        SQL cannot say, by registering a metadata file.
+        """
+        spec = [
+            {"source-id": column, "field-id": 1000 + n, "transform": transform, "name": name}
+            for n, (column, transform, name) in enumerate(partitions)
+        ]
+        self.register_metadata(
+            {
+                "format-version": version,
+                "table-uuid": str(uuid.uuid4()),
+                "location": f"{self.directory}/t",
+                "last-sequence-number": 0,
+                "last-updated-ms": 1_700_000_000_000,
+                "last-column-id": max(f["id"] for f in fields),
+                "current-schema-id": 0,
+                "schemas": [{"type": "struct", "schema-id": 0, "fields": fields}],
+                "default-spec-id": 0,
+                "partition-specs": [{"spec-id": 0, "fields": spec}],
+                "last-partition-id": 999 + len(spec),
+                "default-sort-order-id": 0,
+                "sort-orders": [{"order-id": 0, "fields": []}],
+                "properties": properties,
+                "snapshots": [],
+                "snapshot-log": [],
+                "metadata-log": [],
+            }
+            | ({"next-row-id": 0} if version >= 3 else {})
+        )
+
+    def register_metadata(self, metadata: dict[str, Any]) -> None:
+        """Let the table `t` be what a metadata file says; its files stay."""
+        folder = self.directory / "t" / "metadata"
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{len(list(folder.iterdir())):05}-{uuid.uuid4()}.metadata.json"
+        path.write_text(json.dumps(metadata))
+        self.sql("DROP TABLE IF EXISTS $t")
+        self.sql(f"CALL $c.system.register_table('$db.t', '{path}')")
+
+    def change_properties(self, properties: dict[str, str]) -> None:
+        """Set properties of the table `t` as a writer does who checks no values."""
+        known = self.metadata()
+        self.register_metadata(known | {"properties": known["properties"] | properties})
+
+    def date_snapshots(self, *at: int) -> None:
+        """Let the snapshots of the table `t` be of other times, in milliseconds."""
+        known = self.metadata()
+        times = dict(zip(self.snapshots(), at, strict=True))
+        for entry in (*known["snapshots"], *known["snapshot-log"]):
+            entry["timestamp-ms"] = times[entry["snapshot-id"]]
+        self.register_metadata(known | {"last-updated-ms": max(at), "metadata-log": []})
+
+    def add_column(self, name: str, kind: str, default: Any, inside: str = "") -> None:
+        """Add a column with a default to the table `t`, at the top or inside a struct, which SQL
+        cannot say in Java.
+        """
+        known = self.metadata()
+        column = {"id": known["last-column-id"] + 1, "name": name, "type": kind, "required": False}
+        known["last-column-id"] += 1
+        (schema,) = [s for s in known["schemas"] if s["schema-id"] == known["current-schema-id"]]
+        column |= {"initial-default": default, "write-default": default}
+        schema_id = max(s["schema-id"] for s in known["schemas"]) + 1
+        added = copy.deepcopy(schema | {"schema-id": schema_id})
+        parents = [added, *(f["type"] for f in added["fields"] if f["name"] == inside)]
+        parents[-1]["fields"].append(column)
+        known["schemas"].append(added)
+        known["current-schema-id"] = schema_id
+        self.register_metadata(known)
+
     def spec(self, name: str = "$t") -> list[tuple[str, str, str]]:
         """Return the current partition fields: column, transform, name."""
         known, columns = self.metadata(name), self.fields(name)
@@ -225,6 +309,24 @@ class Place:
 def _version(path: str) -> int:
     found = re.match(r"v?(\d+)", path.rpartition("/")[2])
     return int(found[1]) if found else 0
+
+
+def _column(field: dict[str, Any]) -> str:
+    told = f"{field['id']} {field['name']} {_type(field['type'])}"
+    told += " not null" if field["required"] else ""
+    return told + (f" {field['doc']!r}" if "doc" in field else "")
+
+
+def _type(node: Any) -> str:
+    match node:
+        case {"type": "struct"}:
+            return f"struct<{', '.join(map(_column, node['fields']))}>"
+        case {"type": "list"}:
+            return f"list<{node['element-id']} {_type(node['element'])}>"
+        case {"type": "map"}:
+            key, value = (f"{node[f'{part}-id']} {_type(node[part])}" for part in ("key", "value"))
+            return f"map<{key}, {value}>"
+    return str(node)
 
 
 def _named(node: Any, prefix: str) -> Iterator[tuple[int, str]]:

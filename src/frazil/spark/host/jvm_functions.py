@@ -34,38 +34,42 @@ _DATE, _TIMESTAMP = (
 _MONTHS = "({0}.getYear() - 1970) * 12 + {0}.getMonthValue() - 1"
 
 
-def _bucket(value: str, hashed: str) -> tuple[str, str, str, str]:
+# Spark calls no function of numbers with a null among them, but one of objects it does.
+_OF_NULL = "if (v == null) { return null; } "
+
+
+def _bucket(value: str, hashed: str, before: str = "") -> tuple[str, str, str, str]:
     """Describe a bucket function: what it takes, what it returns, and how."""
-    return (
-        f"int n, {value} v",
-        "int",
-        "DataTypes.IntegerType",
-        f"return ({hashed} & Integer.MAX_VALUE) % n;",
-    )
+    body = f"{before}return ({hashed} & Integer.MAX_VALUE) % n;"
+    if value in ("int", "long"):
+        return f"int n, {value} v", "int", "DataTypes.IntegerType", body
+    return f"int n, {value} v", "Integer", "DataTypes.IntegerType", _OF_NULL + body
 
 
 def _truncate(value: str, body: str) -> tuple[str, str, str, str]:
-    return f"int n, {value} v", value, "", body
+    return f"int n, {value} v", value, "", _OF_NULL + body
+
+
+def _truncate_whole(value: str) -> tuple[str, str, str, str]:
+    return f"int n, {value} v", value, "", f"return ({value}) (v - (((v % n) + n) % n));"
 
 
 def _time(value: str, result: str, body: str) -> tuple[str, str, str, str]:
     return f"{value} v", "int", f"DataTypes.{result}", f"return {body};"
 
 
-_WHOLE = "return ({0}) (v - (((v % n) + n) % n));"
 _CLASSES = {  # name -> parameters, Java's type of the result, Spark's ("": that of the value), body
     "BucketInt": _bucket("int", f"{_HASH}.hashLong((long) v, 0)"),
     "BucketLong": _bucket("long", f"{_HASH}.hashLong(v, 0)"),
     "BucketString": _bucket(_TEXT, f"{_HASH}.hashUnsafeBytes2(v.getBaseObject(), v.getBaseOffset(), v.numBytes(), 0)"),
     "BucketBinary": _bucket("byte[]", _BYTE_HASH.format("v")),
-    "BucketDecimal": (
-        f"int n, {_DECIMAL} v", "int", "DataTypes.IntegerType",
-        f"byte[] b = v.toJavaBigDecimal().unscaledValue().toByteArray(); return ({_BYTE_HASH.format('b')} & Integer.MAX_VALUE) % n;",
+    "BucketDecimal": _bucket(
+        _DECIMAL, _BYTE_HASH.format("b"), "byte[] b = v.toJavaBigDecimal().unscaledValue().toByteArray(); ",
     ),
-    "TruncateTinyInt": _truncate("byte", _WHOLE.format("byte")),
-    "TruncateSmallInt": _truncate("short", _WHOLE.format("short")),
-    "TruncateInt": _truncate("int", _WHOLE.format("int")),
-    "TruncateBigInt": _truncate("long", _WHOLE.format("long")),
+    "TruncateTinyInt": _truncate_whole("byte"),
+    "TruncateSmallInt": _truncate_whole("short"),
+    "TruncateInt": _truncate_whole("int"),
+    "TruncateBigInt": _truncate_whole("long"),
     "TruncateString": _truncate(_TEXT, "return v.substring(0, n);"),
     "TruncateBinary": _truncate("byte[]", "return v.length <= n ? v : java.util.Arrays.copyOf(v, n);"),
     "TruncateDecimal": _truncate(

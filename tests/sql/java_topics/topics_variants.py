@@ -1,0 +1,227 @@
+"""Variants, geometries and geographies."""
+
+from tests.sql.java_topics.harness import Place, case
+
+V3 = "TBLPROPERTIES ('format-version' = '3')"
+VECTORISED = ("true", "false")
+
+
+def two_variants(p: Place) -> None:
+    p.sql(f"CREATE TABLE $t (id BIGINT, v1 VARIANT, v2 VARIANT) USING iceberg {V3}")
+    vectorised(p)
+    p.sql("""INSERT INTO $t SELECT 1, parse_json('{"a":1}'), parse_json('{"x":10}')""")
+    p.sql("""INSERT INTO $t SELECT 2, parse_json('{"b":2}'), parse_json('{"y":20}')""")
+
+
+def vectorised(p: Place) -> None:
+    p.sql(f"ALTER TABLE $t SET TBLPROPERTIES ('read.parquet.vectorization.enabled' = '{p.each}')")
+
+
+def filled(p: Place, column: str, one: str, two: str) -> None:
+    p.sql(f"CREATE TABLE $t (id BIGINT, {column}) USING iceberg {V3}")
+    vectorised(p)
+    p.sql(f"INSERT INTO $t SELECT 1, {one}", f"INSERT INTO $t SELECT 2, {two}")
+
+
+def a_variant(key: str, value: int) -> str:
+    return f"""parse_json('{{"{key}":{value}}}')"""
+
+
+@case("TestSparkVariantRead.testVariantColumnProjection_singleVariant", each=VECTORISED)
+def one_variant_of_two_is_read(p: Place) -> None:
+    two_variants(p)
+    frame = p.spark.table(p.text("$t")).select("id", "v1").orderBy("id")
+    assert frame.columns == ["id", "v1"] and frame.count() == 2
+    assert [row.v1.toPython() for row in frame.collect()] == [{"a": 1}, {"b": 2}]
+
+
+@case("TestSparkVariantRead.testVariantColumnProjectionNoVariant", each=VECTORISED)
+def the_columns_beside_variants_are_read(p: Place) -> None:
+    two_variants(p)
+    p.rows("SELECT id FROM $t ORDER BY id", (1,), (2,))
+    p.rows("SELECT count(*) FROM $t", (2,))
+
+
+@case("TestSparkVariantRead.testFilterOnVariantColumnOnWholeValue", each=VECTORISED)
+def variants_are_null_or_not(p: Place) -> None:
+    two_variants(p)
+    p.sql("INSERT INTO $t SELECT 3, NULL, NULL")
+    p.rows("SELECT id FROM $t WHERE v1 IS NULL", (3,))
+    p.rows(
+        "SELECT id, to_json(v1) FROM $t WHERE v1 IS NOT NULL ORDER BY id",
+        (1, '{"a":1}'),
+        (2, '{"b":2}'),
+    )
+
+
+@case("TestSparkVariantRead.testVariantNullValueProjection", each=VECTORISED)
+def a_null_is_read_as_null(p: Place) -> None:
+    two_variants(p)
+    p.sql("INSERT INTO $t SELECT 10, NULL, NULL")
+    p.rows("SELECT id, v1 FROM $t WHERE id = 10", (10, None))
+
+
+@case("TestSparkVariantRead.testVariantReadAfterDelete", each=VECTORISED)
+def variants_are_read_past_a_deletion_vector(p: Place) -> None:
+    p.sql("""CREATE TABLE $t (id BIGINT, v1 VARIANT) USING iceberg
+             TBLPROPERTIES ('format-version' = '3', 'write.delete.mode' = 'merge-on-read')""")
+    vectorised(p)
+    query = f"SELECT 1L AS id, {a_variant('a', 1)} AS v1 UNION ALL SELECT 2L, {a_variant('b', 2)}"
+    p.spark.sql(query).coalesce(1).writeTo(p.text("$t")).append()
+    p.sql("DELETE FROM $t WHERE id = 1")
+    p.rows("SELECT content FROM $t.all_files ORDER BY content", (0,), (1,))
+    p.rows("SELECT id, variant_get(v1, '$$.b', 'int') FROM $t", (2, 2))
+
+
+@case("TestSparkVariantRead.testNestedStructVariant", each=VECTORISED)
+def a_variant_stands_inside_a_struct(p: Place) -> None:
+    filled(
+        p,
+        "s STRUCT<v: VARIANT>",
+        *(f"named_struct('v', {a_variant(*v)})" for v in (("a", 1), ("b", 2))),
+    )
+    p.rows("SELECT id, to_json(s.v) FROM $t ORDER BY id", (1, '{"a":1}'), (2, '{"b":2}'))
+
+
+@case("TestSparkVariantRead.testNestedArrayVariant", each=VECTORISED)
+def variants_stand_inside_a_list(p: Place) -> None:
+    filled(
+        p,
+        "arr ARRAY<VARIANT>",
+        f"array({a_variant('a', 1)}, {a_variant('x', 10)})",
+        f"array({a_variant('b', 2)}, {a_variant('y', 20)})",
+    )
+    p.rows(
+        "SELECT id, to_json(arr[0]), to_json(arr[1]) FROM $t ORDER BY id",
+        (1, '{"a":1}', '{"x":10}'), (2, '{"b":2}', '{"y":20}'),
+    )  # fmt: skip
+
+
+@case("TestSparkVariantRead.testNestedMapVariant", each=VECTORISED)
+def variants_stand_inside_a_map(p: Place) -> None:
+    filled(
+        p,
+        "m MAP<STRING, VARIANT>",
+        f"map('k1', {a_variant('a', 1)}, 'k2', {a_variant('x', 10)})",
+        f"map('k1', {a_variant('b', 2)}, 'k2', {a_variant('y', 20)})",
+    )
+    p.rows(
+        "SELECT id, to_json(m['k1']), to_json(m['k2']) FROM $t ORDER BY id",
+        (1, '{"a":1}', '{"x":10}'), (2, '{"b":2}', '{"y":20}'),
+    )  # fmt: skip
+
+
+def person(name: str, age: int) -> str:
+    return f"""parse_json('{{"age":{age},"name":"{name}"}}')"""
+
+
+@case("TestSparkVariantRead.testMergeIntoWithVariant", each=VECTORISED)
+def variants_are_merged(p: Place) -> None:
+    p.sql(f"CREATE TABLE $t (id BIGINT, data VARIANT) USING iceberg {V3}")
+    vectorised(p)
+    p.sql(f"INSERT INTO $t VALUES (1, {person('alice', 30)}), (2, {person('bob', 25)})")
+    p.sql(f"""MERGE INTO $t AS t USING (SELECT 1 AS id, {person("alice", 31)} AS data) AS s
+              ON t.id = s.id WHEN MATCHED THEN UPDATE SET t.data = s.data WHEN NOT MATCHED THEN INSERT *""")
+    p.rows(
+        "SELECT id, to_json(data) FROM $t ORDER BY id",
+        (1, '{"age":31,"name":"alice"}'), (2, '{"age":25,"name":"bob"}'),
+    )  # fmt: skip
+
+
+@case(
+    "TestSparkVariantRead.testReadShreddedAfterPropertyToggled",
+    "TestSparkVariantRead.testReadShreddedWithMetricsDisabled",
+    each=VECTORISED,
+)
+def variants_are_read_whether_they_are_to_be_shredded_or_not(p: Place) -> None:
+    for n, mode in enumerate(("full", "none", "counts")):
+        p.sql(f"""CREATE OR REPLACE TABLE $t (id BIGINT, v VARIANT) USING iceberg TBLPROPERTIES (
+                  'format-version' = '3', 'write.parquet.shred-variants' = 'true',
+                  'write.metadata.metrics.default' = '{mode}')""")
+        vectorised(p)
+        with p.conf({"spark.sql.iceberg.shred-variants": "true"}):
+            p.sql(f"INSERT INTO $t VALUES (1, {person('alice', 30)}), (2, {person('bob', 25)})")
+        if n == 0:
+            p.sql("ALTER TABLE $t SET TBLPROPERTIES ('write.parquet.shred-variants' = 'false')")
+        p.rows(
+            "SELECT id, to_json(v) FROM $t ORDER BY id",
+            (1, '{"age":30,"name":"alice"}'), (2, '{"age":25,"name":"bob"}'),
+        )  # fmt: skip
+
+
+POINT, OTHER = (
+    "01010000000000000000003E400000000000002440",
+    "010100000000000000000059400000000000004940",
+)
+PLACE = "01010000000000000000C051C00000000000004540"
+MODES = ("copy-on-write", "merge-on-read")
+GAP = "geometry and geography are a gap: Spark's types of 4.1 are not those of any column"
+
+
+def geometry(wkb: str) -> str:
+    return f"st_setsrid(st_geomfromwkb(X'{wkb}'), 4326)"
+
+
+def geography(wkb: str) -> str:
+    return f"st_setsrid(st_geogfromwkb(X'{wkb}'), 4326)"
+
+
+def places(p: Place, kind: str = "GEOMETRY(4326), geog GEOGRAPHY(4326)") -> None:
+    p.sql(f"""CREATE TABLE $t (id BIGINT, geom {kind}) USING iceberg TBLPROPERTIES (
+              'format-version' = '3', 'write.delete.mode' = '{p.each}',
+              'write.update.mode' = '{p.each}', 'write.merge.mode' = '{p.each}')""")
+    p.sql(f"""INSERT INTO $t SELECT /*+ COALESCE(1) */ * FROM VALUES
+              (1, {geometry(POINT)}, {geography(PLACE)}), (2, NULL, NULL)""")
+
+
+def shown(p: Place, *expected: tuple[object, ...]) -> None:
+    p.rows(
+        "SELECT id, hex(st_asbinary(geom)), hex(st_asbinary(geog)) FROM $t ORDER BY id", *expected
+    )
+
+
+@case("TestSparkGeospatial.testGeospatialWkbReadBack", each=MODES, differs=GAP)
+def shapes_come_back(p: Place) -> None:
+    with p.conf({"spark.sql.geospatial.enabled": "true"}):
+        places(p)
+        shown(p, (1, POINT, PLACE), (2, None, None))
+
+
+@case("TestSparkGeospatial.testDeleteGeospatial", each=MODES, differs=GAP)
+def rows_beside_shapes_are_deleted(p: Place) -> None:
+    with p.conf({"spark.sql.geospatial.enabled": "true"}):
+        places(p)
+        p.sql("DELETE FROM $t WHERE id = 1")
+        shown(p, (2, None, None))
+
+
+@case("TestSparkGeospatial.testUpdateGeospatial", each=MODES, differs=GAP)
+def shapes_are_updated(p: Place) -> None:
+    with p.conf({"spark.sql.geospatial.enabled": "true"}):
+        places(p)
+        p.sql(f"UPDATE $t SET geom = {geometry(OTHER)} WHERE id = 1")
+        shown(p, (1, OTHER, PLACE), (2, None, None))
+
+
+@case("TestSparkGeospatial.testMergeGeospatial", each=MODES, differs=GAP)
+def shapes_are_merged(p: Place) -> None:
+    with p.conf({"spark.sql.geospatial.enabled": "true"}):
+        places(p)
+        p.sql(f"""MERGE INTO $t AS t USING (
+                  SELECT 1 AS id, {geometry(OTHER)} AS geom, {geography(PLACE)} AS geog
+                  UNION ALL SELECT 3, {geometry(POINT)}, {geography(PLACE)}) AS s ON t.id = s.id
+                  WHEN MATCHED THEN UPDATE SET t.geom = s.geom, t.geog = s.geog WHEN NOT MATCHED THEN INSERT *""")
+        shown(p, (1, OTHER, PLACE), (2, None, None), (3, POINT, PLACE))
+
+
+@case("TestSparkGeospatial.testDeleteNestedGeospatial", each=MODES, differs=GAP)
+def shapes_inside_a_struct_stay_when_others_are_deleted(p: Place) -> None:
+    with p.conf({"spark.sql.geospatial.enabled": "true"}):
+        p.sql(f"""CREATE TABLE $t (id BIGINT, s STRUCT<c1: INT, geom: GEOMETRY(4326)>) USING iceberg
+                  TBLPROPERTIES ('format-version' = '3', 'write.delete.mode' = '{p.each}')""")
+        for n, wkb in ((1, OTHER), (2, POINT)):
+            p.sql(
+                f"INSERT INTO $t VALUES ({n}, named_struct('c1', {10 * n}, 'geom', {geometry(wkb)}))"
+            )
+        p.sql("DELETE FROM $t WHERE s.c1 = 10")
+        p.rows("SELECT id, s.c1, hex(st_asbinary(s.geom)) FROM $t", (2, 20, POINT))
