@@ -54,12 +54,14 @@ def _zigzag(number: int) -> bytes:
     return bytes(out)
 
 
-_SMALL = tuple(_zigzag(n) for n in range(1024))
+_SMALL = tuple(
+    bytes((n << 1,)) if n < 64 else bytes((n << 1 & 127 | 128, n >> 6)) for n in range(8192)
+)
 
 
 def write_long(number: int) -> bytes:
     """Encode an integer as a zigzag varint. Raises InvalidInput beyond 64 bits."""
-    return _SMALL[number] if 0 <= number < 1024 else _zigzag(number)
+    return _SMALL[number] if 0 <= number < 8192 else _zigzag(number)
 
 
 def write_bytes(data: bytes) -> bytes:

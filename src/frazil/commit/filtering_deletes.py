@@ -51,7 +51,7 @@ class _PreparedDeleteRemoval:
         """Return the delete files that must be there to be removed: all that are named, or those
         whose data file gets a new vector, which holds their deletes. Were one to stay, the data
         file would have two vectors."""
-        if self.removal.required:
+        if self.removal.required or not self.named:
             return self.named
         replaced = set(
             _paths([v.referenced_data_file or "" for v in self.removal.vectors]).to_pylist()
