@@ -11,9 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.arrow.write.dictionaries import without_dictionary
-from frazil.arrow.write.metrics_config import MetricsConfig
-from frazil.arrow.write.write_parquet import ParquetFileWriter, ParquetSettings, parquet_layout
+from frazil.arrow.write.metrics import MetricsConfig
+from frazil.arrow.write.write_parquet import (
+    ParquetFileWriter,
+    ParquetSettings,
+    parquet_layout,
+    without_dictionary,
+)
 from frazil.catalog import Catalog
 from frazil.spec.schema import Schema
 from frazil.spec.types import DecimalType, LongType, NestedField, UUIDType

@@ -13,16 +13,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frazil.arrow.footers.parquet_stats import ChunkStatistics, chunk_statistics
-from frazil.arrow.write.metrics import lower_bound, next_bytes, next_text, upper_bound
-from frazil.arrow.write.metrics_config import (
+from frazil.arrow.files.read_parquet import ChunkStatistics, chunk_statistics
+from frazil.arrow.write.metrics import (
     COUNTS,
     FULL,
     NONE,
     TRUNCATE_16,
     MetricsMode,
+    lower_bound,
     metrics_config,
+    next_bytes,
+    next_text,
     parse_mode,
+    upper_bound,
 )
 from frazil.codec.single_value import from_bytes, to_bytes
 from frazil.spec.schema import Schema

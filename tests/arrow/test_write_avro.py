@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import frazil
 from frazil.arrow.values.arrow_schema import to_arrow_schema
-from frazil.arrow.write.metrics_config import metrics_config
+from frazil.arrow.write.metrics import metrics_config
 from frazil.arrow.write.write_avro import AvroFileWriter, avro_settings, varints
 from frazil.codec.avro_write import write_long
 from frazil.errors import Unsupported

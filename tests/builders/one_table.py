@@ -12,8 +12,8 @@ import frazil
 from frazil.catalog import Catalog
 from frazil.codec.metadata_json import encode_metadata
 from frazil.commit.apply import apply_updates
-from frazil.commit.requirements import check_requirements
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.updates import check_requirements
 from tests.builders.json_updates import requirement_from_json, update_from_json
 from tests.catalog.conftest import new_metadata
 from tests.catalog.rest.conftest import Asked, Server

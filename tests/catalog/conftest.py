@@ -22,11 +22,10 @@ from frazil.catalog.base import Swap
 from frazil.catalog.rest.catalog import RestBackend
 from frazil.commit.apply import apply_updates
 from frazil.commit.new_table import creation_updates
-from frazil.commit.requirements import requirements_for
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.types import LongType, NestedField
-from frazil.spec.updates import AddSchema, SetCurrentSchema, SetProperties, Update
+from frazil.spec.updates import AddSchema, SetCurrentSchema, SetProperties, Update, requirements_for
 from frazil.storage import storage_for
 from frazil.testing import ServerBackend
 from tests.builders.behind_proxies import rest_server_over, there

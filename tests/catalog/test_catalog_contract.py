@@ -12,7 +12,6 @@ from frazil.codec.metadata_json import encode_metadata
 from frazil.commit import table_commit as commit
 from frazil.commit.actions import Append
 from frazil.commit.new_table import creation_updates
-from frazil.commit.requirements import requirements_for
 from frazil.errors import (
     InvalidInput,
     NamespaceAlreadyExistsError,
@@ -24,7 +23,7 @@ from frazil.errors import (
     ValidationError,
 )
 from frazil.spec.snapshot import MetadataLogEntry
-from frazil.spec.updates import SetProperties
+from frazil.spec.updates import SetProperties, requirements_for
 from frazil.storage import normalise
 from tests.builders.data_files import data_file
 from tests.catalog.conftest import (

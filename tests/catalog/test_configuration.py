@@ -16,8 +16,7 @@ from frazil.catalog.hive.store import HiveStore
 from frazil.catalog.path import PathCatalog
 from frazil.catalog.sql.store import SqlStore
 from frazil.errors import FrazilError, InvalidInput, Unsupported
-from frazil.spec.kinds import TEXT
-from frazil.spec.options import Option, OptionTable
+from frazil.spec.options import TEXT, Option, OptionTable
 
 NOTHING = {"HOME": "/nowhere"}
 

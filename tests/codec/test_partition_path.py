@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from frazil.codec.manifest import decode_manifest, entries_from_table
 from frazil.codec.manifest_list import decode_manifest_list
-from frazil.codec.partition_path import escape, partition_path
+from frazil.codec.single_value import escape, partition_path
 from frazil.spec.partitioning import PartitionField, PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.transforms import BucketTransform, DayTransform, IdentityTransform, VoidTransform

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from frazil.commit.apply import apply_updates
 from frazil.commit.new_table import creation_updates, new_metadata, replacement
-from frazil.commit.requirements import check_requirements, requirements_for
 from frazil.errors import CommitFailedException, ValidationError
 from frazil.spec import updates as u
 from frazil.spec.metadata import TableMetadata
@@ -28,6 +27,7 @@ from frazil.spec.types import (
     TimestampNanoType,
     TimestampType,
 )
+from frazil.spec.updates import check_requirements, requirements_for
 
 SCHEMA = Schema(
     NestedField(10, "id", LongType(), True),

@@ -21,8 +21,7 @@ from frazil.maintain.position_deletes import delete_options
 from frazil.maintain.stream_upkeep import triggers
 from frazil.spark.engine import read_target
 from frazil.spark.streams.sink import files
-from frazil.spec.kinds import DURATION
-from frazil.spec.options import Option
+from frazil.spec.options import DURATION, Option
 from frazil.stream.partitions import options as partition_commit
 from frazil.stream.sink import options as sink
 from frazil.stream.source import options as source

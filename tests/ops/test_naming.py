@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from frazil.errors import FrazilError, InvalidInput, NoSuchTableError
-from frazil.ops.error_context import naming
+from frazil.ops.operation import naming
 
 
 def raised(error: Exception) -> Exception:

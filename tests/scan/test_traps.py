@@ -10,9 +10,8 @@ import pytest
 
 from frazil.errors import CorruptData, NoSuchFileError, Unsupported
 from frazil.expr.parse import parse
-from frazil.scan.cache import ByteCache
 from frazil.scan.inspect import metadata_table
-from frazil.scan.manifests import clear_caches, manifest_cache
+from frazil.scan.manifests import ByteCache, clear_caches, manifest_cache
 from frazil.scan.options import ScanOptions
 from frazil.scan.plan import plan
 from frazil.spec.manifest import DataFile, ManifestEntry, ManifestFile

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spec import kinds as k
+from frazil.spec import options as k
 from frazil.spec.options import Option, OptionTable, did_you_mean, folded
 
 SIZE = Option("target-size", k.SIZE, 100, "target")

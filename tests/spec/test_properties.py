@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import ValidationError
-from frazil.spec import kinds as k
+from frazil.spec import options as k
 from frazil.spec import properties as p
 from frazil.spec.name_mapping import MappedField
 

@@ -42,9 +42,8 @@ from frazil.errors import (
     StorageError,
     Unsupported,
 )
-from frazil.spec.kinds import TEXT
 from frazil.spec.on_demand import on_demand
-from frazil.spec.options import Option, OptionTable
+from frazil.spec.options import TEXT, Option, OptionTable
 from frazil.storage import absolute, is_own_io, redact_text, storage_for
 from frazil.storage.locations import local_path_of, scheme_of, strip_slash
 

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spec.kinds import BOOLEAN, TEXT
-from frazil.spec.options import Option, OptionTable
+from frazil.spec.options import BOOLEAN, TEXT, Option, OptionTable
 from frazil.storage.hdfs_options import PREFIXES, check_hdfs_property
 from frazil.storage.object_options import check_property
 from frazil.storage.tuning import is_tuning, tell_of_tuning

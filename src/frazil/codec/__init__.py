@@ -3,7 +3,7 @@ files, deletion vectors, values.
 
 Modules: `metadata_json` (table metadata), `json_nouns` and `json_updates` (schemas, specs, orders,
 snapshots, refs; REST updates and requirements), `manifest_list`, `manifest` (to Arrow, columnar,
-and back), `single_value` (bounds, defaults, readable values), `partition_path`, `avro` (object
+and back), `single_value` (bounds, defaults, readable values, paths of partitions), `avro` (object
 container files, bounded), `puffin`, `theta_sketch`, `deletion_vector`, `sorted_numbers` (the sets
 that both hold), `expression_json` and `content_file_json` (filters and files of REST scan
 planning).
@@ -28,7 +28,6 @@ __all__ = [
     "manifest_columns",
     "manifest_list",
     "metadata_json",
-    "partition_path",
     "puffin",
     "single_value",
     "sorted_numbers",

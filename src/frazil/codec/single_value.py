@@ -10,9 +10,12 @@ import math
 import struct
 import uuid
 from typing import Any
+from urllib.parse import quote_plus
 
 from frazil.codec import iso_time
 from frazil.errors import CorruptData, InvalidInput
+from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.schema import Schema
 from frazil.spec.transform_values import scaled
 from frazil.spec.transforms import HourTransform, MonthTransform, Transform, YearTransform
 from frazil.spec.types import (
@@ -374,3 +377,22 @@ def _shortest(value: float, single: bool) -> tuple[str, int]:
         )
     mantissa, _, exponent = text.partition("e")
     return mantissa.replace(".", "").rstrip("0") or "0", int(exponent or 0)
+
+
+def escape(text: str) -> str:
+    """Encode text as java.net.URLEncoder does: `A-Za-z0-9.-*_` stay, a blank becomes `+`, other
+    characters `%XX` of their UTF-8.
+    """
+    return quote_plus(text, safe="*", errors="replace").replace("~", "%7E")
+
+
+def partition_path(spec: PartitionSpec, schema: Schema, values: tuple[Any, ...]) -> str:
+    """Make the path of a partition, like `a=1/b=null`, of values in the order of the spec's fields;
+    empty for a spec without fields.
+    """
+    parts = []
+    for f, value in zip(spec.fields, values, strict=True):
+        source = schema.by_id.get(f.source_id)
+        text = human_string(f.transform, source.field_type if source else StringType(), value)
+        parts.append(f"{escape(f.name)}={escape(text)}")
+    return "/".join(parts)

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.codec.manifest import entries_from_table
+from frazil.commit.actions import NotYetThere
 from frazil.commit.context import Context
-from frazil.commit.file_checks import NotYetThere
 from frazil.commit.filtering import Removal
 from frazil.commit.manifests import ADDED, DELETED
 from frazil.commit.produce import Change, SnapshotTarget, produce

@@ -1,11 +1,12 @@
-"""Carry the state of a commit from attempt to attempt: files written, snapshot ids assigned,
-manifests that can be reused.
+"""Carry the state of a commit from attempt to attempt: files written, snapshot ids assigned, manifests
+that can be reused; and remove the files of a commit that certainly failed.
 """
 
 from __future__ import annotations
 
+import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from frazil.commit.apply import now_millis
@@ -122,3 +123,24 @@ class Context:
 
 def _place(metadata: TableMetadata) -> tuple[int, str, str | None]:
     return metadata.format_version, metadata.location, METADATA_PATH.text(metadata.properties)
+
+
+log = logging.getLogger(__name__)
+
+
+def remove(storage: Storage, locations: Iterable[str], why: str) -> None:
+    """Delete files; one that cannot be deleted is left as an orphan, with a warning, never an
+    error.
+    """
+    wanted = list(dict.fromkeys(locations))
+    if not wanted:
+        return
+    try:
+        failed = storage.delete_many(wanted)
+    except (
+        Exception
+    ) as e:  # any error of the store: the caller must get the outcome of the commit, not this error
+        log.warning("Could not remove %d files of %s: %s", len(wanted), why, e)
+        return
+    for location, error in failed:
+        log.warning("Could not remove %s of %s: %s", location, why, error)

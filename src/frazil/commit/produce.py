@@ -10,10 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.codec.partition_path import partition_path
+from frazil.codec.single_value import partition_path
 from frazil.commit.context import Context, SnapshotState
-from frazil.commit.filtering import DeleteRemoval, FilterResult, Removal, filter_data
-from frazil.commit.filtering_deletes import filter_deletes
+from frazil.commit.filtering import (
+    DeleteRemoval,
+    FilterResult,
+    Removal,
+    filter_data,
+    filter_deletes,
+)
 from frazil.commit.manifests import ADDED, check_known_specs, merge, numbered, write_list
 from frazil.commit.summary import TOTALS, SummaryBuilder, with_totals
 from frazil.errors import ValidationError, ValidationException

@@ -23,13 +23,11 @@ from frazil.catalog.base import Committed, Conflict, LoadedTable, Outcome, Unkno
 from frazil.catalog.names import full_name
 from frazil.commit.actions import Action, ReplaceTable
 from frazil.commit.apply import apply_updates, check_schema
-from frazil.commit.cleanup import remove
-from frazil.commit.context import Context
+from frazil.commit.context import Context, remove
 from frazil.commit.done_once import AlreadyDone
 from frazil.commit.manifests import Output
 from frazil.commit.new_table import creation_updates
 from frazil.commit.queue import PATIENCE, turn
-from frazil.commit.requirements import requirements_for
 from frazil.errors import (
     CommitFailedException,
     CommitStateUnknownException,
@@ -43,7 +41,7 @@ from frazil.spec import logs
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import COMMIT_RETRY, COMMIT_STATUS_CHECK
 from frazil.spec.snapshot import Snapshot
-from frazil.spec.updates import AssignUUID, Requirement, Update
+from frazil.spec.updates import AssignUUID, Requirement, Update, requirements_for
 from frazil.storage import Storage
 
 log = logging.getLogger(__name__)

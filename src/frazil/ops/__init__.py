@@ -13,7 +13,6 @@ __all__ = [
     "arguments",
     "creation",
     "engine",
-    "error_context",
     "frames",
     "in_process",
     "insert",

@@ -14,7 +14,6 @@ from frazil.catalog.backend import telling_views
 from frazil.commit.actions import ReplaceTable
 from frazil.commit.apply import apply_updates
 from frazil.commit.new_table import creation_updates, replacement
-from frazil.commit.requirements import requirements_for
 from frazil.commit.table_commit import CommitOutcome, commit, create
 from frazil.errors import (
     CommitFailedException,
@@ -24,6 +23,7 @@ from frazil.errors import (
 )
 from frazil.ops.operation import TableOperation
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.updates import requirements_for
 
 _DEFAULT, _OVERRIDE = "table-default.", "table-override."
 

@@ -15,13 +15,12 @@ from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.catalog.backend import reporter_of
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
-from frazil.commit.cleanup import remove
+from frazil.commit.context import remove
 from frazil.commit.done_once import AlreadyDone, DoneOnce, SetMarks, Txn, already_done, tell
 from frazil.commit.multi_table import TablePart, commit_together
 from frazil.commit.table_commit import CommitOutcome, commit
 from frazil.errors import CommitStateUnknownException, FrazilError, InvalidInput, ValidationError
 from frazil.ops.engine import Engine
-from frazil.ops.error_context import naming
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.preview import Preview
 from frazil.ops.result import NOTHING, CommitResult, result_of, skipped
@@ -345,3 +344,15 @@ def writable(backend: CatalogBackend | None, name: str) -> CatalogBackend:
             hint="Load it by its location or name.",
         )
     return backend
+
+
+@contextlib.contextmanager
+def naming(name: str, location: str) -> Iterator[None]:
+    """Add the table's name to any FrazilError that leaves the `with` block and does not name it
+    yet.
+    """
+    try:
+        yield
+    except FrazilError as e:
+        e.of_table(name, location)
+        raise

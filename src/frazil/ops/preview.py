@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from frazil.commit.actions import Action
 from frazil.commit.apply import apply_updates
-from frazil.commit.cleanup import remove
-from frazil.commit.context import Context
+from frazil.commit.context import Context, remove
 from frazil.commit.done_once import AlreadyDone
 from frazil.commit.manifests import Output
 from frazil.spec.metadata import TableMetadata

@@ -24,7 +24,6 @@ from frazil.expr.parse import parse
 from frazil.ops.frames import is_spark_column
 from frazil.ops.noted_plan import note_plan
 from frazil.ops.scan_log import log_plan
-from frazil.ops.session import has_write_audit_publish
 from frazil.scan import columns
 from frazil.scan.incremental import plan_appends
 from frazil.scan.options import ScanOptions
@@ -32,6 +31,7 @@ from frazil.scan.plan import Plan, plan
 from frazil.scan.served_plan import AskedScan
 from frazil.scan.snapshot_ref import resolve
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import WAP_ENABLED
 from frazil.spec.schema import METADATA_COLUMNS, Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
@@ -74,7 +74,7 @@ class RowsReading:
         if (
             self.appends is not None
             or any(v is not None for v in self.selectors.values())
-            or not has_write_audit_publish(self.metadata)
+            or not WAP_ENABLED.of(self.metadata.properties)
         ):
             return self
         branch = wap_branch()

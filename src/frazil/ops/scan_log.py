@@ -19,7 +19,7 @@ from functools import lru_cache, partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.arrow.write.metrics_config import metrics_config
+from frazil.arrow.write.metrics import metrics_config
 from frazil.expr.bound import Bound
 from frazil.scan.plan import Plan
 from frazil.scan.scan_log.buffer import BUFFER, PendingScan

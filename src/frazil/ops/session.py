@@ -7,9 +7,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import WAP_ENABLED
-
 
 class Session(Protocol):
     """Stand for a SparkSession, classic or of Spark Connect: what Frazil uses of it, since PySpark is
@@ -94,8 +91,3 @@ class WriteAuditPublish:
 
     wap_id: str | None = None
     branch: str | None = None
-
-
-def has_write_audit_publish(metadata: TableMetadata) -> bool:
-    """Tell whether a table has write-audit-publish switched on (`write.wap.enabled`)."""
-    return WAP_ENABLED.of(metadata.properties)

@@ -12,10 +12,17 @@ from frazil.arrow.values.arrow_schema import to_arrow_type
 from frazil.arrow.values.casts import cast_for
 from frazil.arrow.values.frames import as_arrow
 from frazil.arrow.write.add_files import OnFile, data_files_of, refuse_unreadable
-from frazil.commit.actions import Action, Append, MetadataChange, OverwriteFiles, ReplacePartitions
+from frazil.commit.actions import (
+    Action,
+    Append,
+    MetadataChange,
+    NotYetThere,
+    OverwriteFiles,
+    ReplacePartitions,
+    WrittenFor,
+)
 from frazil.commit.apply import apply_updates
 from frazil.commit.evolve.evolve_schema import SchemaChanges, name_mapping_of
-from frazil.commit.file_checks import NotYetThere, WrittenFor
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import Predicate
 from frazil.ops.engine import Engine, Frame

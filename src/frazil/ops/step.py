@@ -22,8 +22,7 @@ from frazil.arrow.read.read_context import ReadContext
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import meaningless
 from frazil.catalog.reporting import TableReporter
-from frazil.commit.actions import Action, OverwriteFiles, RowDelta
-from frazil.commit.file_checks import WrittenFor
+from frazil.commit.actions import Action, OverwriteFiles, RowDelta, WrittenFor
 from frazil.commit.produce import parent_of
 from frazil.errors import ParseError, Unsupported
 from frazil.expr.bound import Bound

@@ -16,10 +16,10 @@ from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops.arguments import flag, mapping
 from frazil.ops.engine import Engine
-from frazil.ops.session import WriteAuditPublish, has_write_audit_publish
+from frazil.ops.session import WriteAuditPublish
 from frazil.rows.modes import COPY_ON_WRITE, OF_DELETES, mode_of
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import property_text
+from frazil.spec.properties import WAP_ENABLED, property_text
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage import Storage
 
@@ -168,7 +168,7 @@ def _write_audit_publish(
     """Return the WAP id (the write option's before the session's) and the session's WAP branch, for
     a table that has write-audit-publish switched on. Raises InvalidInput for an id and a branch at
     once, and for an id where it is switched off."""
-    if not has_write_audit_publish(metadata):
+    if not WAP_ENABLED.of(metadata.properties):
         if options.wap_id:
             raise InvalidInput(
                 "wap-id is given, but the table property write.wap.enabled is not true.",

@@ -9,7 +9,6 @@ that they run in any process.
 
 __all__ = [
     "bounds",
-    "cache",
     "changelog",
     "changelog_range",
     "columns",

@@ -5,8 +5,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -17,13 +20,69 @@ from frazil.codec.manifest import decode_manifest, decode_manifests
 from frazil.codec.manifest_list import decode_manifest_list
 from frazil.errors import CorruptData, Unsupported
 from frazil.expr.building import scalar
-from frazil.scan.cache import ByteCache
 from frazil.scan.options import workers_are_given
 from frazil.spec.manifest import ManifestContent, ManifestEntryStatus, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import REMOTE_SCHEMES, Storage, read_whole
 from frazil.storage.locations import scheme_of
+
+DEFAULT_CACHE_BYTES = 96 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class CacheInfo:
+    entries: int
+    bytes: int
+    max_bytes: int
+    hits: int
+    misses: int
+
+
+class ByteCache:
+    """Cache values up to `max_bytes` in total; safe to share among threads. A value larger than a
+    quarter of the cache is not kept.
+    """
+
+    def __init__(self, max_bytes: int = DEFAULT_CACHE_BYTES):
+        self.max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._items: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._bytes = self._hits = self._misses = 0
+
+    def get(self, key: Hashable) -> Any | None:
+        with self._lock:
+            item = self._items.get(key)
+            if item is None:
+                self._misses += 1
+                return None
+            self._hits += 1
+            self._items.move_to_end(key)
+            return item[0]
+
+    def put(self, key: Hashable, value: Any, size: int) -> None:
+        with self._lock:
+            old = self._items.pop(key, None)
+            self._bytes -= old[1] if old else 0
+            if size * 4 > self.max_bytes:
+                return
+            self._items[key] = (value, size)
+            self._bytes += size
+            while self._bytes > self.max_bytes:
+                _, (_, gone) = self._items.popitem(last=False)
+                self._bytes -= gone
+
+    def clear(self) -> None:
+        with self._lock:
+            self._items.clear()
+            self._bytes = self._hits = self._misses = 0
+
+    def info(self) -> CacheInfo:
+        with self._lock:
+            return CacheInfo(
+                len(self._items), self._bytes, self.max_bytes, self._hits, self._misses
+            )
+
 
 T = TypeVar("T")
 R = TypeVar("R")

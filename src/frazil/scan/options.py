@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frazil.errors import InvalidInput
-from frazil.spec.kinds import BOOLEAN, NATURAL, POSITIVE
-from frazil.spec.options import Option, OptionTable
+from frazil.spec.options import BOOLEAN, NATURAL, POSITIVE, Option, OptionTable
 from frazil.spec.properties import (
     SPLIT_ADAPTIVE,
     SPLIT_LOOKBACK,

@@ -2,7 +2,7 @@
 without I/O.
 
 Door: the modules themselves (`types`, `schema`, `partitioning`, `sorting`, `transforms`,
-`snapshot`, `metadata`, `properties`, `options`, `kinds`, `data_file`, `manifest`, `updates`).
+`snapshot`, `metadata`, `properties`, `options`, `data_file`, `manifest`, `updates`).
 Values that these classes hold (defaults, bounds, partition values) are *internal values*: see
 `types`.
 """
@@ -10,7 +10,6 @@ Values that these classes hold (defaults, bounds, partition values) are *interna
 __all__ = [
     "ddl",
     "fact_tree",
-    "kinds",
     "logs",
     "manifest",
     "metadata",

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from frazil.errors import InvalidInput, Unsupported, ValidationError
-from frazil.spec.kinds import (
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.name_mapping import NameMapping, parse_name_mapping
+from frazil.spec.options import (
     BOOLEAN,
     FRACTION,
     NATURAL,
@@ -24,8 +26,6 @@ from frazil.spec.kinds import (
     matching,
     one_of,
 )
-from frazil.spec.metadata import TableMetadata
-from frazil.spec.name_mapping import NameMapping, parse_name_mapping
 
 T = TypeVar("T")
 D = TypeVar("D")

@@ -8,7 +8,7 @@ To add a transform, beside its class here and those two:
 - `expr.pruning.partitions` derives ranges of the source column from its values, for files and for
   manifests; without that it prunes nothing;
 - `spark.write.catalyst_transforms` computes it in Spark's plans, `spark.catalog.table` shows it to
-  Spark; `arrow.write.metrics_config` lists those that keep the order of the source.
+  Spark; `arrow.write.metrics` lists those that keep the order of the source.
 """
 
 from __future__ import annotations

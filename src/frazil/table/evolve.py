@@ -16,8 +16,7 @@ from frazil.commit.cherry_pick import CherryPick
 from frazil.commit.evolve.evolve_schema import SchemaChanges
 from frazil.commit.evolve.manage_snapshots import RefChanges, RefUpdates
 from frazil.errors import FrazilError
-from frazil.ops.error_context import naming
-from frazil.ops.operation import TableOperation
+from frazil.ops.operation import TableOperation, naming
 from frazil.ops.table_definition import GivenSchema
 from frazil.spec.values import Time, milliseconds
 from frazil.table.create import schema_of

@@ -18,9 +18,9 @@ from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, And, Predicate
 from frazil.ops.arguments import number
 from frazil.ops.engine import Frame
-from frazil.ops.error_context import naming
 from frazil.ops.frames import is_spark_column
 from frazil.ops.in_process import IN_PROCESS
+from frazil.ops.operation import naming
 from frazil.ops.reading import RowFilter, RowsReading, predicate_of
 from frazil.ops.session import Session
 from frazil.scan.explain.explanation import Explanation

@@ -30,7 +30,6 @@ from frazil.catalog.planning import ScanPlanner
 from frazil.catalog.purge import delete_all
 from frazil.catalog.reporting import Reporting
 from frazil.commit.apply import apply_updates
-from frazil.commit.requirements import check_requirements
 from frazil.errors import (
     CommitFailedException,
     InvalidInput,
@@ -42,7 +41,7 @@ from frazil.errors import (
     ValidationError,
 )
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.updates import Requirement, SetLocation, Update
+from frazil.spec.updates import Requirement, SetLocation, Update, check_requirements
 from frazil.storage import Storage
 from frazil.storage.memory import MemoryStorage
 

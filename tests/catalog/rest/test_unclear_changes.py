@@ -19,8 +19,8 @@ from frazil.catalog.base import Unclear
 from frazil.codec.metadata_json import encode_metadata
 from frazil.codec.view_json import decode_view
 from frazil.commit.apply import apply_updates
-from frazil.commit.requirements import check_requirements
 from frazil.errors import CommitStateUnknownException, StorageError
+from frazil.spec.updates import check_requirements
 from tests.builders.json_updates import requirement_from_json, update_from_json
 from tests.catalog.conftest import TABLE, new_metadata, set_to, swap
 from tests.catalog.rest.conftest import Asked, Server, error, table_json

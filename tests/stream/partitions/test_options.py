@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spec.kinds import milliseconds
+from frazil.spec.options import milliseconds
 from frazil.stream.partitions.commit_hook import partition_commit_of
 from frazil.stream.partitions.options import is_partition_option, partition_commit_options
 

@@ -28,8 +28,8 @@ from frazil.arrow.files.source import FileReader
 from frazil.codec.deletion_vector import positions_array
 from frazil.codec.sorted_numbers import distinct
 from frazil.errors import CorruptData, Unsupported
-from frazil.scan.cache import ByteCache
 from frazil.scan.delete_ranges import normalised
+from frazil.scan.manifests import ByteCache
 from frazil.scan.vectors import VectorFile
 from frazil.spec.manifest import DataFile
 from frazil.spec.name_mapping import MappedField, NameMapping

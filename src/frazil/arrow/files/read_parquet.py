@@ -1,9 +1,10 @@
-"""Read Parquet data files: prune row groups by their statistics, choose leaf columns by field id,
-stream batches.
+"""Read Parquet data files: prune row groups by their statistics, choose leaf columns by field id, stream
+batches. The statistics of column chunks become internal values of a table's types.
 """
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,6 @@ import pyarrow.parquet as pq
 from frazil.arrow.files.file_schema import FileField, FileSchema, file_schema
 from frazil.arrow.files.project import ColumnsPlan
 from frazil.arrow.files.source import Piece, RawBatch
-from frazil.arrow.footers.parquet_stats import ChunkStatistics, chunk_statistics
 from frazil.errors import CorruptData
 from frazil.expr.bound import Bound
 from frazil.expr.pruning.prune import TRUE, outcomes
@@ -23,7 +23,29 @@ from frazil.expr.values import arrow_type
 from frazil.spec.manifest import DataFile
 from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
-from frazil.spec.types import GeographyType, GeometryType, IcebergType, UnknownType, VariantType
+from frazil.spec.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UnknownType,
+    UUIDType,
+    VariantType,
+)
 from frazil.storage.base import Storage
 from frazil.storage.local import regular_path
 
@@ -250,3 +272,101 @@ def _usual(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(type_):
         return pa.struct(parts)
     return pa.map_(*parts) if pa.types.is_map(type_) else pa.list_(parts[0])
+
+
+_DAY = {"us": 86_400_000_000, "ns": 86_400_000_000_000}
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_TIMESTAMPS = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
+
+
+@dataclass(frozen=True)
+class ChunkStatistics:
+    """Hold statistics of a column chunk: the number of values, nulls included, that of nulls, and
+    bounds as internal values of the table's type; None: unknown."""
+
+    values: int
+    nulls: int | None
+    lower: Any = None
+    upper: Any = None
+
+
+def chunk_statistics(chunk: Any, have: pa.DataType, want: IcebergType) -> ChunkStatistics | None:
+    """Decode the statistics of a column chunk; None when it has none. `have` is the file's type of
+    the column, `want` the table's.
+    """
+    if not chunk.is_stats_set or (stats := chunk.statistics) is None:
+        return None
+    nulls = stats.null_count if stats.has_null_count else None
+    if not stats.has_min_max:
+        return ChunkStatistics(chunk.num_values, nulls)
+    lower, upper = decoded(stats.min_raw, have, want), decoded(stats.max_raw, have, want)
+    if isinstance(
+        want, FloatType | DoubleType
+    ):  # a zero bound may stand for either zero (Parquet, "Statistics")
+        if lower is None or upper is None or lower != lower or upper != upper:
+            return ChunkStatistics(chunk.num_values, nulls)
+        lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
+    if (
+        lower is not None and upper is not None and lower > upper
+    ):  # written by a faulty writer: neither bound can be trusted
+        return ChunkStatistics(chunk.num_values, nulls)
+    return ChunkStatistics(chunk.num_values, nulls, lower, upper)
+
+
+def decoded(raw: Any, have: pa.DataType, want: IcebergType) -> Any:
+    """Convert a physical value to an internal value of the table's type; None when the types do not
+    tell how.
+    """
+    match want:
+        case BooleanType():
+            return raw if isinstance(raw, bool) else None
+        case IntegerType() | LongType():
+            return raw if isinstance(raw, int) and pa.types.is_signed_integer(have) else None
+        case FloatType() | DoubleType():
+            return float(raw) if isinstance(raw, float) else None
+        case DateType():
+            return raw if pa.types.is_date32(have) and isinstance(raw, int) else None
+        case TimeType():
+            if not isinstance(raw, int) or not pa.types.is_time(have):
+                return None
+            return raw * (1_000_000 // _PER_SECOND[have.unit]) if have.unit != "ns" else None
+        case DecimalType(scale=s):
+            return _decimal(raw, have, s)
+        case StringType():
+            return _text(raw)
+        case UUIDType():
+            return raw if isinstance(raw, bytes) and len(raw) == 16 else None
+        case FixedType(length=n):
+            return raw if isinstance(raw, bytes) and len(raw) == n else None
+        case BinaryType():
+            return raw if isinstance(raw, bytes) else None
+    return _moment(raw, have, want) if isinstance(want, _TIMESTAMPS) else None
+
+
+def _decimal(raw: Any, have: pa.DataType, scale: int) -> decimal.Decimal | None:
+    if not pa.types.is_decimal(have) or have.scale != scale:
+        return None
+    number = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
+    return (
+        decimal.Decimal(number).scaleb(-scale, decimal.Context(prec=60))
+        if isinstance(number, int)
+        else None
+    )
+
+
+def _text(raw: Any) -> str | None:
+    try:
+        return raw.decode() if isinstance(raw, bytes) else None
+    except UnicodeDecodeError:
+        return None
+
+
+def _moment(raw: Any, have: pa.DataType, want: IcebergType) -> int | None:
+    unit = "ns" if isinstance(want, TimestampNanoType | TimestamptzNanoType) else "us"
+    if not isinstance(raw, int):
+        return None
+    if pa.types.is_date32(have):
+        return raw * _DAY[unit]
+    if not pa.types.is_timestamp(have):
+        return None
+    return raw * _PER_SECOND[unit] // _PER_SECOND[have.unit]

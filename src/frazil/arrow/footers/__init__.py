@@ -2,4 +2,4 @@
 field ids, statistics, calendars.
 """
 
-__all__ = ["orc_footer", "parquet_footer", "parquet_join", "parquet_stats", "spark_calendar"]
+__all__ = ["orc_footer", "parquet_footer", "parquet_join", "spark_calendar"]

@@ -7,7 +7,6 @@ __all__ = [
     "conform",
     "grouping",
     "metrics",
-    "metrics_config",
     "store",
     "write_context",
     "write_options",

@@ -17,8 +17,7 @@ from frazil.arrow.files.file_schema import FileField, FileSchema, file_schema
 from frazil.arrow.files.project import plan_columns
 from frazil.arrow.files.read_parquet import open_parquet
 from frazil.arrow.footers.spark_calendar import check_calendar
-from frazil.arrow.write.metrics import footer_metrics
-from frazil.arrow.write.metrics_config import FULL, MetricsConfig, metrics_config
+from frazil.arrow.write.metrics import FULL, MetricsConfig, footer_metrics, metrics_config
 from frazil.codec.single_value import from_bytes
 from frazil.errors import CorruptData, InvalidInput, SchemaMismatch, Unsupported
 from frazil.spec.manifest import DataFile

@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 
 from frazil.arrow.values.uuids import uuid_from_text
 from frazil.arrow.values.variant import json_to_variant
-from frazil.arrow.write.metrics import BatchMetrics, Metrics
-from frazil.arrow.write.metrics_config import MetricsConfig
+from frazil.arrow.write.metrics import BatchMetrics, Metrics, MetricsConfig
 from frazil.arrow.write.write_options import check_level
 from frazil.codec.avro_write import (
     BLOCK_BYTES,

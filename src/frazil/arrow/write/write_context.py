@@ -14,13 +14,13 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.arrow.values.file_layout import Layout
-from frazil.arrow.write.metrics_config import FULL, NONE, MetricsConfig, metrics_config
+from frazil.arrow.write.metrics import FULL, NONE, MetricsConfig, metrics_config
 from frazil.arrow.write.write_avro import AvroFileWriter, avro_settings
 from frazil.arrow.write.write_options import LEVELS, Verb, WriteOptions, meaningless, write_options
 from frazil.arrow.write.write_orc import OrcFileWriter, orc_layout, orc_settings
 from frazil.arrow.write.write_parquet import ParquetFileWriter, ParquetSettings, parquet_layout
 from frazil.arrow.write.write_row_groups import RowGroupsWriter
-from frazil.codec.partition_path import partition_path
+from frazil.codec.single_value import partition_path
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.metadata import TableMetadata, schema_of_spec
 from frazil.spec.partitioning import PartitionSpec

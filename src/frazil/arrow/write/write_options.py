@@ -22,8 +22,19 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from frazil.errors import InvalidInput
-from frazil.spec.kinds import BOOLEAN, INTEGER, NAME, NATURAL, POSITIVE, TEXT, ValueKind, one_of
-from frazil.spec.options import Option, OptionTable, folded
+from frazil.spec.options import (
+    BOOLEAN,
+    INTEGER,
+    NAME,
+    NATURAL,
+    POSITIVE,
+    TEXT,
+    Option,
+    OptionTable,
+    ValueKind,
+    folded,
+    one_of,
+)
 from frazil.spec.properties import DISTRIBUTIONS, FORMATS, GRANULARITIES, ISOLATION_LEVELS
 
 Verb: TypeAlias = Literal[

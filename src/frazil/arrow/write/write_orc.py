@@ -14,8 +14,7 @@ from pyarrow import orc
 
 from frazil.arrow.values.file_layout import Layout, layout
 from frazil.arrow.values.hidden import without_hidden
-from frazil.arrow.write.metrics import BatchMetrics, Metrics
-from frazil.arrow.write.metrics_config import MetricsConfig
+from frazil.arrow.write.metrics import BatchMetrics, Metrics, MetricsConfig
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.properties import (
     ORC_BLOOM_FILTER_COLUMNS,

@@ -6,19 +6,24 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from frazil.arrow.footers import parquet_footer
 from frazil.arrow.values.arrow_schema import PARQUET_FIELD_ID
 from frazil.arrow.values.file_layout import Layout, layout
-from frazil.arrow.write.dictionaries import without_dictionary
-from frazil.arrow.write.metrics import BatchMetrics, Metrics, column_bounds, parquet_metrics
-from frazil.arrow.write.metrics_config import MetricsConfig
+from frazil.arrow.write.metrics import (
+    BatchMetrics,
+    Metrics,
+    MetricsConfig,
+    column_bounds,
+    parquet_metrics,
+)
 from frazil.arrow.write.write_options import LEVELS, check_level
 from frazil.codec.json_nouns import schema_to_json
 from frazil.errors import InvalidInput, Unsupported
@@ -348,3 +353,59 @@ def _only_leaf(array: pa.Array, type_: IcebergType) -> pa.Array:
         if isinstance(type_, StringType) and not pa.types.is_string(array.type)
         else array
     )
+
+
+DECIDING_ROWS = (
+    20_000  # rows that decide: those of the first page, by which Java's writer decides, too
+)
+
+
+def without_dictionary(rows: pa.Table) -> frozenset[str]:
+    """Return the names of top-level columns whose values a dictionary would make larger: in the
+    first rows, the distinct values with a number for each row take as many bytes as the values
+    themselves.
+
+    pyarrow keeps a dictionary of values that are all different until it fills a page, so that a
+    small file would hold each value and its number. Columns with nested values keep their
+    dictionaries.
+    """
+    first = rows.slice(0, DECIDING_ROWS)
+    return frozenset(
+        name
+        for name, column in zip(first.column_names, first.columns, strict=True)
+        if _grows(column)
+    )
+
+
+def _grows(column: pa.ChunkedArray) -> bool:
+    """Tell whether a dictionary makes the values of a column larger."""
+    count = len(column) - column.null_count
+    if column.type.id in _NO_DICTIONARY or pa.types.is_nested(column.type) or count == 0:
+        return False
+    values = _stored(column.combine_chunks())
+    plain = (
+        count * width
+        if (width := _width(values.type))
+        else 4 * count + (pc.sum(pc.binary_length(values)).as_py() or 0)
+    )
+    distinct = pc.count_distinct(values).as_py()
+    numbers = count * (distinct - 1).bit_length() / 8
+    return bool(plain * distinct / count + numbers >= plain)
+
+
+def _width(type_: pa.DataType) -> int | None:
+    """Return the bytes of a value in a Parquet file; None: that differs from value to value."""
+    if pa.types.is_decimal(type_):
+        return 4 if type_.precision <= 9 else 8 if type_.precision <= 18 else int(type_.byte_width)
+    return (
+        int(type_.bit_width) // 8
+        if pa.types.is_primitive(type_) or pa.types.is_fixed_size_binary(type_)
+        else None
+    )
+
+
+def _stored(values: Any) -> Any:
+    return values.storage if isinstance(values, pa.ExtensionArray) else values
+
+
+_NO_DICTIONARY: Collection[int] = frozenset({pa.bool_().id, pa.null().id})

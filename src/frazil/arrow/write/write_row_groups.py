@@ -17,9 +17,8 @@ import pyarrow.parquet as pq
 
 from frazil.arrow.footers.parquet_footer import MAGIC, closing
 from frazil.arrow.footers.parquet_join import joined_footer
-from frazil.arrow.write.dictionaries import DECIDING_ROWS
 from frazil.arrow.write.metrics import Metrics
-from frazil.arrow.write.write_parquet import ParquetFileWriter
+from frazil.arrow.write.write_parquet import DECIDING_ROWS, ParquetFileWriter
 
 
 class RowGroupsWriter:

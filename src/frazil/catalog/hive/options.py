@@ -6,8 +6,7 @@ from typing import Any
 
 from frazil.catalog.hive.sasl import PROTECTIONS
 from frazil.catalog.options import NOUN, UNIQUE_LOCATION
-from frazil.spec.kinds import BOOLEAN, TEXT, ValueKind, whole
-from frazil.spec.options import Option, OptionTable
+from frazil.spec.options import BOOLEAN, TEXT, Option, OptionTable, ValueKind, whole
 from frazil.spec.properties import HIVE_ENGINE_ENABLED, HIVE_LOCK_ENABLED
 
 _OF_TABLES = "The table property of that name comes first."

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from frazil.catalog.options import NOUN
 from frazil.catalog.own_files import DELETABLE
-from frazil.spec.kinds import BOOLEAN, TEXT, one_of, whole
-from frazil.spec.options import Option, OptionTable
+from frazil.spec.options import BOOLEAN, TEXT, Option, OptionTable, one_of, whole
 from frazil.storage.parties import TRUSTED
 
 _TIME = whole(1, 86_400_000)  # milliseconds

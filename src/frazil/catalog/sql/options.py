@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from frazil.catalog.options import NOUN, UNIQUE_LOCATION
-from frazil.spec.kinds import BOOLEAN, TEXT, one_of
-from frazil.spec.options import Option, OptionTable
+from frazil.spec.options import BOOLEAN, TEXT, Option, OptionTable, one_of
 
 URI = Option(
     "uri", TEXT, None,

@@ -10,9 +10,17 @@ from typing import Any
 
 from frazil.errors import InvalidInput
 from frazil.maintain.compact.file_cuts import FileSizes
-from frazil.spec.kinds import BOOLEAN, FACTOR, NATURAL, POSITIVE, SHARE, one_of
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.options import Option, OptionTable
+from frazil.spec.options import (
+    BOOLEAN,
+    FACTOR,
+    NATURAL,
+    POSITIVE,
+    SHARE,
+    Option,
+    OptionTable,
+    one_of,
+)
 from frazil.spec.properties import TARGET_FILE_SIZE
 
 STRATEGIES = ("binpack", "sort", "zorder", "hilbert")

@@ -15,8 +15,8 @@ from typing import Any
 
 from frazil.arrow.deletes.delete_files import DeleteCache, positions_of
 from frazil.catalog import LoadedTable
-from frazil.commit.cleanup import remove
-from frazil.commit.file_checks import WrittenFor
+from frazil.commit.actions import WrittenFor
+from frazil.commit.context import remove
 from frazil.errors import CommitStateUnknownException, CorruptData, FrazilError, NoSuchRefError
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue

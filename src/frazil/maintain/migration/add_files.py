@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from frazil.arrow.write.add_files import data_files_of
-from frazil.commit.file_checks import NotYetThere
+from frazil.commit.actions import NotYetThere
 from frazil.errors import InvalidInput
 from frazil.maintain.current_state import newest_state
 from frazil.maintain.migration.source import Source

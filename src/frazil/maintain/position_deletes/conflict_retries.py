@@ -17,15 +17,15 @@ import pyarrow as pa
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.catalog import LoadedTable
-from frazil.commit.cleanup import remove
+from frazil.commit.context import remove
 from frazil.commit.queue import turn
 from frazil.commit.replace_deletes import ReplaceDeletes
 from frazil.commit.table_commit import commit
 from frazil.errors import InvalidInput, ValidationException
 from frazil.maintain.current_state import newest_readable
 from frazil.maintain.procedure import MaintainedTable
-from frazil.ops.error_context import naming
 from frazil.ops.in_process import IN_PROCESS
+from frazil.ops.operation import naming
 from frazil.ops.step import Step
 from frazil.ops.target import WriteTarget
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, Reach

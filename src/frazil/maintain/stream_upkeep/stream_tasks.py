@@ -27,8 +27,8 @@ from frazil.maintain.snapshots.expire_snapshots import expire_snapshots
 from frazil.maintain.snapshots.retention import RetentionRequest
 from frazil.maintain.stream_upkeep.triggers import PREFIX, UpkeepOptions
 from frazil.maintain.stream_upkeep.upkeep import RunTask, Told, Upkeep
-from frazil.spec.kinds import BOOLEAN, DURATION, NATURAL, POSITIVE, ValueKind
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.options import BOOLEAN, DURATION, NATURAL, POSITIVE, ValueKind
 
 T = TypeVar("T")
 Arguments = Mapping[str, Any]

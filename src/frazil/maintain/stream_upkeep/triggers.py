@@ -18,10 +18,9 @@ from frazil.commit.history import holds_the_same_rows
 from frazil.errors import InvalidInput
 from frazil.maintain.procedures import PROCEDURES
 from frazil.maintain.stream_upkeep.lease import LEASE_SECONDS
-from frazil.spec import kinds
-from frazil.spec.kinds import BOOLEAN, DURATION, POSITIVE, TEXT
+from frazil.spec import options
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.options import Option, OptionTable
+from frazil.spec.options import BOOLEAN, DURATION, POSITIVE, TEXT, Option, OptionTable
 from frazil.spec.snapshot import Snapshot
 
 PREFIX = "maintenance."
@@ -86,7 +85,7 @@ _REST = Option(f"{PREFIX}rate-limit", DURATION, 0, otherwise="none (Flink: 60 s)
 _TRIGGERS: tuple[Option[Any, None], ...] = (
     Option(f"{_TASK}{_ENABLED}", BOOLEAN, None, otherwise="the task runs if one of its triggers is given",
         text="`true`: the task runs with Flink's triggers, unless others are given; see below. `false`: it does not run."),
-    Option(f"{_TASK}{_EVERY}{INTERVAL}", kinds.INTERVAL, None, text="The task is due when this time has passed since it ran last."),
+    Option(f"{_TASK}{_EVERY}{INTERVAL}", options.INTERVAL, None, text="The task is due when this time has passed since it ran last."),
     *(Option(f"{_TASK}{_EVERY}{count}", POSITIVE, None,
         text=f"The task is due when {text} were added to the branch since it ran last.") for count, (text, _) in COUNTS.items()),
 )  # fmt: skip

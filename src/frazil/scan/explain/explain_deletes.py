@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.codec.manifest import entries_from_table
-from frazil.codec.partition_path import escape
-from frazil.codec.single_value import human_string
+from frazil.codec.single_value import escape, human_string
 from frazil.scan.delete_ranges import PathBounds, normalised, path_bounds
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, Flags, Numbers, scopes_of_deletes
 from frazil.scan.explain.delete_report import EXPLAINED, ExplainedDeletes, Reason

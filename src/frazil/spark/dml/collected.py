@@ -26,7 +26,7 @@ from frazil.spark.host.interruptible import interruptible
 from frazil.spark.tasks.stragglers import settle
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
-from frazil.spec.kinds import size_in_bytes
+from frazil.spec.options import size_in_bytes
 from frazil.storage import Storage
 
 _BROADCAST = "spark.sql.autoBroadcastJoinThreshold"

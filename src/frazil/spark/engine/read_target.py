@@ -22,9 +22,8 @@ from frazil.scan.changelog_range import ChangelogRange
 from frazil.scan.inspect import metadata_table
 from frazil.scan.snapshot_ref import tagged_snapshot_id, to_milliseconds
 from frazil.scan.suffixes import CHANGES
-from frazil.spec.kinds import BOOLEAN, INTEGER, TEXT, ValueKind
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.options import Option, OptionTable
+from frazil.spec.options import BOOLEAN, INTEGER, TEXT, Option, OptionTable, ValueKind
 
 _CATALOG = "catalog."
 _VERSION = ValueKind(str, "text")

@@ -21,7 +21,7 @@ from frazil.ops.session import Session
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.jvm import context_of, default_parallelism, largest_heap
 from frazil.spark.host.quick_arrow import without_pandas
-from frazil.spec.kinds import size_in_bytes
+from frazil.spec.options import size_in_bytes
 from frazil.storage.base import translated_errors
 
 _checked: set[str] = set()

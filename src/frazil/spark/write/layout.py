@@ -21,7 +21,7 @@ from frazil.spark.host.settings import FEWEST_PARTITIONS
 from frazil.spark.host.workers import parallelism
 from frazil.spark.write.catalyst_transforms import as_directory, transformed
 from frazil.spec import types as i
-from frazil.spec.kinds import size_in_bytes
+from frazil.spec.options import size_in_bytes
 from frazil.spec.properties import DISTRIBUTION, DISTRIBUTIONS, SPARK_ADVISORY_PARTITION_SIZE
 from frazil.spec.sorting import NullOrder, SortDirection, SortField
 from frazil.spec.transforms import VoidTransform

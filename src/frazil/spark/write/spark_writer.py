@@ -24,7 +24,7 @@ from frazil.arrow.write.metrics import footer_metrics
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import LEVELS, check_level
 from frazil.arrow.write.write_parquet import leaf_paths
-from frazil.codec.partition_path import partition_path
+from frazil.codec.single_value import partition_path
 from frazil.ops.session import Session
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.settings import temporarily

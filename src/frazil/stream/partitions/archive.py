@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.actions import MetadataChange
-from frazil.commit.cleanup import remove
+from frazil.commit.context import remove
 from frazil.commit.table_commit import commit
 from frazil.errors import CommitStateUnknownException, FrazilError, NoSuchFileError
 from frazil.spec.metadata import TableMetadata

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
-from frazil.codec.partition_path import escape
-from frazil.codec.single_value import human_string
+from frazil.codec.single_value import escape, human_string
 from frazil.errors import InvalidInput
 from frazil.spec.metadata import TableMetadata, schema_of_spec
 from frazil.spec.transforms import IdentityTransform, Transform

@@ -10,8 +10,18 @@ from typing import Any
 
 from frazil.catalog.hive.options import OF_ACCESS
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spec.kinds import BOOLEAN, DURATION, NAMES, SIZE, ValueKind, matching, one_of
-from frazil.spec.options import Option, OptionTable, folded
+from frazil.spec.options import (
+    BOOLEAN,
+    DURATION,
+    NAMES,
+    SIZE,
+    Option,
+    OptionTable,
+    ValueKind,
+    folded,
+    matching,
+    one_of,
+)
 from frazil.stream.partitions.zones import zone_of
 
 PROCESS_TIME, PARTITION_TIME, IDLE = TRIGGERS = ("process-time", "partition-time", "idle")

@@ -10,10 +10,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from frazil.arrow.write.write_context import WriteContext
-from frazil.commit.actions import Action, MetadataChange, RowDelta
+from frazil.commit.actions import Action, MetadataChange, RowDelta, WrittenFor
 from frazil.commit.apply import apply_updates
-from frazil.commit.cleanup import remove
-from frazil.commit.file_checks import WrittenFor
+from frazil.commit.context import remove
 from frazil.commit.produce import parent_of
 from frazil.expr.nodes import AlwaysTrue, And, EqualTo, Expression, NullSafeEqualTo, Reference
 from frazil.ops.engine import Engine

@@ -18,8 +18,7 @@ from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.arrow.write.conform import conform
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_rows import write
-from frazil.commit.cleanup import remove
-from frazil.commit.context import Context
+from frazil.commit.context import Context, remove
 from frazil.commit.produce import parent_of
 from frazil.errors import ValidationException
 from frazil.scan.manifests import is_data, manifests_of

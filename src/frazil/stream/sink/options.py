@@ -17,9 +17,17 @@ from frazil.arrow.write import write_options as write
 from frazil.arrow.write.write_options import Verb, is_write_option, write_options
 from frazil.commit.done_once import REWINDS
 from frazil.errors import InvalidInput, NoSuchRefError, Unsupported
-from frazil.spec.kinds import NAMES, POSITIVE, ValueKind, matching, one_of
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.options import Option, OptionTable, folded
+from frazil.spec.options import (
+    NAMES,
+    POSITIVE,
+    Option,
+    OptionTable,
+    ValueKind,
+    folded,
+    matching,
+    one_of,
+)
 from frazil.spec.partitioning import field_of_other_column
 from frazil.spec.properties import UPSERT_ENABLED
 from frazil.spec.schema import Schema

@@ -16,7 +16,7 @@ from frazil.expr.nodes import Predicate
 from frazil.ops.reading import predicate_of
 from frazil.scan.options import VECTORIZATION
 from frazil.scan.snapshot_ref import to_milliseconds
-from frazil.spec.kinds import (
+from frazil.spec.options import (
     BOOLEAN,
     DURATION,
     INTEGER,
@@ -24,11 +24,13 @@ from frazil.spec.kinds import (
     NATURAL,
     POSITIVE,
     TEXT,
+    Option,
+    OptionTable,
     ValueKind,
+    folded,
     one_of,
     whole,
 )
-from frazil.spec.options import Option, OptionTable, folded
 from frazil.spec.snapshot import MAIN_BRANCH
 
 

@@ -20,8 +20,7 @@ from frazil.spark.host import jvm
 from frazil.spark.streams.checkpoints import digest_of_batch
 from frazil.spark.streams.sink.files_query import FilesStreamWriter
 from frazil.spark.streams.sink.partition_commits import batch_watermark, require_watermark
-from frazil.spec.kinds import NAME, NATURAL, one_of
-from frazil.spec.options import Option, OptionTable
+from frazil.spec.options import NAME, NATURAL, Option, OptionTable, one_of
 from frazil.stream.partitions import options as partition_commit
 from frazil.stream.partitions.directories import announce, folder, publish
 from frazil.stream.partitions.options import PartitionCommitOptions

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 
-from frazil.commit.actions import RewriteFiles
-from frazil.commit.file_checks import WrittenFor
+from frazil.commit.actions import RewriteFiles, WrittenFor
 from frazil.errors import CorruptData
 from frazil.expr.nodes import (
     AlwaysTrue,
