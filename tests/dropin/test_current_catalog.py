@@ -110,3 +110,42 @@ def test_streams_read_and_write(spark, table, frame, catalog, name, tmp_path):
 def test_a_temporary_view_of_the_name_is_read(spark, table, frame, name):
     spark.range(3).createOrReplaceTempView("t")
     assert spark.table(name).count() == (3 if name == "t" else 0)
+
+
+STATEMENTS = {  # on a row (1, 1): what there is afterwards
+    "INSERT INTO {} VALUES (2, 2)": [(1, 1), (2, 2)],
+    "UPDATE {0} SET v = {0}.v + 1 WHERE {0}.id = 1": [(1, 2)],
+    "DELETE FROM {0} WHERE id = 1": [],
+    "MERGE INTO {} AS t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 3": [
+        (1, 3)
+    ],
+    "TRUNCATE TABLE {}": [],
+    "ANALYZE TABLE {} COMPUTE STATISTICS": [(1, 1)],
+    "ALTER TABLE {} ADD COLUMN w int": [(1, 1, None)],
+    "ALTER TABLE {} WRITE ORDERED BY id": [(1, 1)],
+    "ALTER TABLE {} CREATE BRANCH b": [(1, 1)],
+    "BEGIN UPDATE {} SET v = 4; END": [(1, 4)],
+}
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize(
+    ("current", "name"),
+    [("lake", "default.db.t"), ("spark_catalog", "default.db.t"), ("spark_catalog", "db.t"), ("db", "t")],
+)  # fmt: skip
+def test_all_statements_find_a_table_of_the_default_catalog_where_queries_find_it(
+    spark, catalog, home, current, name
+):
+    """Spark takes the first part of a name for a catalog where there is one of that name, whichever
+    is the current one."""
+    table = frazil.load_catalog().create_table("db.t", ROW[0])
+    spark.sql("USE spark_catalog")
+    spark.sql(f"USE {catalog.name if current == 'lake' else current}")
+    for text, expected in STATEMENTS.items():
+        table.refresh().overwrite(spark.createDataFrame(*reversed(ROW)))
+        spark.sql(text.format(name))
+        assert list(map(tuple, spark.table(name).orderBy("id").collect())) == expected, text
+        rows_there = table.refresh().to_arrow().to_pylist()
+        assert sorted(tuple(r.values()) for r in rows_there) == expected
+        if "ADD COLUMN" in text:
+            spark.sql(f"ALTER TABLE {name} DROP COLUMN w")

@@ -45,7 +45,7 @@ class _Registered:
         self.served: dict[str, tuple[Any, Served]] = {}
         self.failed = False
         self.warned = False
-        self.passing: set[str] = set()
+        self.passing: dict[str, Served] = {}
         self.default: tuple[Any, Served] | None = None
 
 
@@ -106,6 +106,12 @@ def registered_in(spark: Session) -> _Registered:
 def served_catalogs(spark: Session) -> dict[str, Served]:
     """Return the catalogs that Frazil serves in a session, by name."""
     return {name: served for name, (_, served) in registered_in(spark).served.items()}
+
+
+def known_catalogs(spark: Session) -> dict[str, Served]:
+    """Return the catalogs of Frazil's that Spark knows at this moment: those that it serves, and
+    the default one under the names that the statement has (`default_catalog`)."""
+    return {**served_catalogs(spark), **registered_in(spark).passing}
 
 
 def _register(spark: Session, registered: _Registered) -> None:
@@ -187,4 +193,11 @@ def _wanted(spark: Session) -> dict[str, tuple[Any, Callable[[], Catalog]]]:
     }
 
 
-__all__ = ["forget_plans", "put_served", "register", "registered_in", "served_catalogs"]
+__all__ = [
+    "forget_plans",
+    "known_catalogs",
+    "put_served",
+    "register",
+    "registered_in",
+    "served_catalogs",
+]

@@ -66,10 +66,10 @@ def _serve(spark: Session, text: str) -> None:
     if not wanted and not registered.passing:
         return
     current = current_catalog(spark)
-    for name in registered.passing - wanted - {current}:
+    for name in registered.passing.keys() - wanted - {current}:
         remove_catalog(spark, name)
-        registered.passing.discard(name)
-    for name in wanted - registered.passing:
+        del registered.passing[name]
+    for name in wanted - registered.passing.keys():
         default = _default(spark)
         served = (
             default
@@ -77,7 +77,7 @@ def _serve(spark: Session, text: str) -> None:
             else ServedNamespace(name, partial(_catalog_of, default), spark)
         )
         put_served(spark, served)
-        registered.passing.add(name)
+        registered.passing[name] = served
 
 
 def _wanted(spark: Session, text: str) -> set[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.names import full_name, identifier_parts
-from frazil.dropin.catalogs import register, served_catalogs
+from frazil.dropin.catalogs import known_catalogs, register
 from frazil.dropin.names import (
     catalog_of,
     default_is_there,
@@ -69,7 +69,8 @@ class SessionNames:
     def catalogs(self) -> Collection[str]:
         """Return the names of the catalogs that Frazil serves. They are looked over first: a
         statement from inside the JVM may be the first one since a setting changed."""
-        return register(self.spark)
+        register(self.spark)
+        return known_catalogs(self.spark)
 
     def spelled(self, name: Name) -> Name:
         """Return the name with its catalog and namespace, by which expressions may call the table."""
@@ -80,25 +81,29 @@ class SessionNames:
         """Return the catalog of Frazil's that a name is within, and the name there; None where it
         is within none.
         """
-        served = served_catalogs(self.spark)
+        known = known_catalogs(self.spark)
         if (of_session := in_session_catalog(self.spark, name)) is not None:
             return of_session
-        if len(name) > 1 and name[0] in served.keys() - {SESSION_CATALOG}:
-            return served[name[0]].catalog, name[1:]
-        current = served.get(current_catalog(self.spark))
+        if len(name) > 1 and name[0] in known.keys() - {SESSION_CATALOG}:
+            first = known[name[0]]
+            return first.catalog, (*first.prefix, *name[1:])
+        current = known.get(current_catalog(self.spark))
         if self._is_of_others(name) or current is None or current.name == SESSION_CATALOG:
             return None
         if len(name) == 1:
             return (
                 None
                 if is_temporary_view(self.spark, name[0])
-                else (current.catalog, (*current_namespace(self.spark), *name))
+                else (
+                    current.catalog,
+                    (*current.prefix, *current_namespace(self.spark), *name),
+                )
             )
-        return current.catalog, name
+        return current.catalog, (*current.prefix, *name)
 
     def _is_of_others(self, name: Name) -> bool:
         """Tell whether a name begins with a catalog that Frazil does not serve."""
-        if len(name) < 2 or name[0] in served_catalogs(self.spark):
+        if len(name) < 2 or name[0] in known_catalogs(self.spark):
             return False
         return name[0] == SESSION_CATALOG or _PREFIX + name[0] in all_settings(self.spark)
 
