@@ -188,3 +188,17 @@ def test_other_classes_and_formats_are_refused(session, caplog):
     with caplog.at_level(logging.WARNING):
         frazil.install(other)
     assert "SparkSessionCatalog" in caplog.text
+
+
+def test_a_database_is_dropped_however_it_is_spelled(session):
+    """Spark compares names of its databases without case; a catalog of Iceberg's need not."""
+    name = session.database
+    for created, dropped in ((f"{name}x", f"{name}X"), (f"{name}Y", f"{name}y")):
+        session.sql(f"CREATE DATABASE {created}")
+        session.sql(f"CREATE TABLE {created}.t (id INT) USING iceberg")
+        with pytest.raises(AnalysisException, match="not empty|SCHEMA_NOT_EMPTY"):
+            session.sql(f"DROP DATABASE {dropped}")
+        session.sql(f"DROP DATABASE {dropped} CASCADE")
+        session.sql(f"CREATE DATABASE {created}")
+        assert rows(session, f"SHOW TABLES IN {created}") == []
+        session.sql(f"DROP DATABASE {created}")

@@ -49,6 +49,9 @@ class Icebergs:
     def __init__(self) -> None:
         self.tables: set[Parts] = {("db", "ice"), ("default", "ice")}
 
+    def list_namespaces(self, parent: Parts) -> list[Parts]:
+        return sorted({table[:-1] for table in self.tables})
+
     def list_tables(self, namespace: Parts) -> list[Parts]:
         return [t for t in self.tables if t[:-1] == namespace]
 
@@ -66,7 +69,7 @@ class Icebergs:
 def both(monkeypatch: pytest.MonkeyPatch) -> Any:
     calls, own = Icebergs(), SparksOwn()
     types: Any = SimpleNamespace(names=tuple, jvm=None)
-    spark: Any = SimpleNamespace()
+    spark: Any = SimpleNamespace(conf={})
     catalog = ServedSessionCatalog(types, spark, calls, own)  # type: ignore[arg-type]
 
     def found(parts: Parts) -> None:

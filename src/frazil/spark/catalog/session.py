@@ -28,6 +28,7 @@ from frazil.spark.catalog.protocol import Calls, Parts
 from frazil.spark.host import jvm_relations
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
+from frazil.spark.host.settings import is_case_sensitive
 
 _INTERFACES = ("CatalogExtension", "StagingTableCatalog", "ProcedureCatalog")
 _ICEBERG = "iceberg"
@@ -190,20 +191,33 @@ class ServedSessionCatalog(ServedCatalog):
         """Drop a database, which is not empty as long as it holds tables of Iceberg's. The default
         one keeps them: Spark refuses to drop it.
         """
-        parts = tuple(namespace)
-        default = tuple(str(n).lower() for n in self._own.defaultNamespace())
-        if tuple(str(n).lower() for n in parts) == default:
+        default = tuple(self._own.defaultNamespace())
+        if self._as_spark(tuple(namespace)) == self._as_spark(default):
             return bool(self._own.dropNamespace(namespace, cascade))
-        tables = list(self._tables(parts))
+        spellings = self._spellings(tuple(namespace))
+        tables = [table for spelled in spellings for table in self._tables(spelled)]
         with self._spark_errors(namespace=namespace):
             if tables and not cascade:
-                raise NamespaceNotEmptyError(f"Namespace is not empty: {full_name(parts)}")
+                raise NamespaceNotEmptyError(f"Namespace is not empty: {full_name(namespace)}")
         for table in tables:
             self.calls.drop_table(table, purge=False)
         dropped = bool(self._own.dropNamespace(namespace, cascade))
-        with contextlib.suppress(FrazilError):  # a metastore that both share has dropped it
-            self.calls.drop_namespace(parts, cascade=False)
+        for spelled in spellings:
+            with contextlib.suppress(FrazilError):  # a metastore that both share has dropped it
+                self.calls.drop_namespace(spelled, cascade=False)
         return dropped
+
+    def _spellings(self, database: Parts) -> list[Parts]:
+        """Return the namespaces of the catalog that are one database to Spark, which compares its
+        names without case.
+        """
+        wanted = self._as_spark(database)
+        return [n for n in self.calls.list_namespaces(()) if self._as_spark(n) == wanted]
+
+    def _as_spark(self, namespace: Parts) -> Parts:
+        if is_case_sensitive(self.spark):
+            return namespace
+        return tuple(name.lower() for name in namespace)
 
     # --- functions
 
