@@ -159,7 +159,7 @@ def test_errors_that_spark_has_a_condition_for_are_spark_s_as_well(spark, lake, 
         (rows.writeTo(name).create, "TABLE_OR_VIEW_ALREADY_EXISTS", TableAlreadyExistsError),
         (lambda: rows.write.saveAsTable(name), "TABLE_OR_VIEW_ALREADY_EXISTS", None),
         (lambda: rows.drop("s").write.insertInto(name), "INSERT_COLUMN_ARITY_MISMATCH.NOT_ENOUGH_DATA_COLUMNS", None),
-        (rows.withColumn("x", rows.id).writeTo(name).append, "INCOMPATIBLE_DATA_FOR_TABLE", SchemaMismatch),
+        (rows.withColumn("x", rows.id).writeTo(name).append, "INSERT_COLUMN_ARITY_MISMATCH.TOO_MANY_DATA_COLUMNS", SchemaMismatch),
         (f"ALTER TABLE {lake}.db.none CREATE BRANCH b", "TABLE_OR_VIEW_NOT_FOUND", NoSuchTableError),
         (f"ALTER TABLE {name} CREATE BRANCH 1", "PARSE_SYNTAX_ERROR", ParseError),
         (f"DROP VIEW {lake}.db.none", "VIEW_NOT_FOUND", NoSuchViewError),
@@ -177,6 +177,35 @@ def test_errors_that_spark_has_a_condition_for_are_spark_s_as_well(spark, lake, 
         assert str(error).count(f"[{condition}]") == 1, str(error)
         if kind is not None and isinstance(error, FrazilError):
             assert isinstance(error, kind) and type(pickle.loads(pickle.dumps(error))) is kind
+
+
+@pytest.mark.versions
+def test_frames_that_do_not_fit_are_refused_as_spark_refuses_an_insert_by_name(spark, run, lake):
+    run("CREATE TABLE lake.db.f (id bigint NOT NULL, n int, st struct<a: int, b: string>)")
+    row = "named_struct('a', 1, 'b', 'x')"
+    frames = [
+        f"SELECT 1L AS id, 2 AS n, {row} AS st, 3 AS x",
+        f"SELECT 1L AS id, 2 AS x, {row} AS st",
+        f"SELECT 1L AS id, 'no' AS n, {row} AS st",
+        "SELECT 1L AS id, 'no' AS x, 'no' AS st",
+        f"SELECT 2 AS n, {row} AS st",
+        "SELECT 1L AS id, 2 AS n, named_struct('a', 1, 'b', 'x', 'c', 1) AS st",
+        "SELECT 1L AS id, 2 AS n, named_struct('a', 'no', 'b', 'x') AS st",
+        "SELECT 1L AS id, 2 AS n, 3 AS n",
+    ]
+
+    def condition(call):
+        with pytest.raises(AnalysisException) as raised:
+            call()
+        return raised.value.getCondition()
+
+    for text in frames:
+        frame = spark.sql(text)
+        by_sql = condition(lambda: run(f"INSERT INTO lake.db.f BY NAME {text}"))  # noqa: B023
+        for verb in ("append", "overwritePartitions"):
+            assert condition(getattr(frame.writeTo(f"{lake}.db.f"), verb)) == by_sql, text
+        saved = frame.write.format("iceberg").mode("append")
+        assert condition(lambda: saved.save(f"{lake}.db.f")) == by_sql, text  # noqa: B023
 
 
 def test_errors_of_frazils_reach_the_caller_as_they_were_raised(spark, lake, t, caplog):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import pyarrow as pa
 
@@ -49,7 +50,8 @@ CAST = "Cast the column to the table's type."
 @dataclass(frozen=True)
 class Problem:
     """Hold one column that does not fit: its name, the types of frame and table as text, what is
-    wrong, and what to do about it.
+    wrong, what to do about it, and whether the type is what is wrong, or the table's column is
+    missing or ambiguous in the frame, or the frame's unknown to the table.
     """
 
     column: str
@@ -57,6 +59,7 @@ class Problem:
     table: str
     text: str
     hint: str = ""
+    kind: Literal["type", "missing", "ambiguous", "unknown"] = "type"
 
 
 def mismatch(problems: Sequence[Problem]) -> SchemaMismatch:
@@ -91,8 +94,9 @@ def no_such_column(name: str, type_: str, columns: Iterable[str]) -> Problem:
             "",
             text,
             "Names are matched with their case: rename the column, or use case_sensitive=False.",
+            "unknown",
         )
-    return Problem(name, type_, "", "is no column of the table", NEW_COLUMNS)
+    return Problem(name, type_, "", "is no column of the table", NEW_COLUMNS, "unknown")
 
 
 def advice(have: pa.DataType, want: IcebergType) -> str:

@@ -201,7 +201,14 @@ class _Matcher:
         if len(near) > 1:
             text = "is in the frame more than once"
             self.problems.append(
-                Problem(path + field.name, "", str(field.field_type), text, "Rename one of them.")
+                Problem(
+                    path + field.name,
+                    "",
+                    str(field.field_type),
+                    text,
+                    "Rename one of them.",
+                    "ambiguous",
+                )
             )
         return near[0] if near else None
 
@@ -215,6 +222,7 @@ class _Matcher:
                     str(field.field_type),
                     "is required, but not in the frame",
                     hint,
+                    "missing",
                 )
             )
         return lambda _, count: repeated(field.field_type, field.write_default, count)

@@ -24,6 +24,13 @@ from frazil.spec.schema import Schema
 
 # marks, in errors of Spark tasks, a message about a null in a required column
 REQUIRED = "FRAZIL_REQUIRED: "
+_CONDITION = "INCOMPATIBLE_DATA_FOR_TABLE."
+_CONDITIONS = {
+    "type": "CANNOT_SAFELY_CAST",
+    "missing": "CANNOT_FIND_DATA",
+    "ambiguous": "AMBIGUOUS_COLUMN_NAME",
+    "unknown": "EXTRA_COLUMNS",
+}
 
 
 def conform(
@@ -59,8 +66,23 @@ def conform(
         )
         conformed.append(renamed(spark, column, field.name))
     if problems:
-        raise refused("The frame does", problems)
+        error = refused("The frame does", problems)
+        error.facts["condition"] = _condition(df, schema, problems)
+        raise error
     return by_place.select(*conformed)
+
+
+def _condition(df: DataFrame, schema: Schema, problems: Sequence[Problem]) -> str:
+    """Return Spark's condition for the problem that it would report: it counts the columns, goes
+    through those of the table, and comes to the frame's others last.
+    """
+    if len(df.columns) > len(schema.fields):
+        return "INSERT_COLUMN_ARITY_MISMATCH.TOO_MANY_DATA_COLUMNS"
+    columns = set(df.columns)
+    first = min(problems, key=lambda p: p.kind == "unknown" and p.column in columns)
+    if first.kind == "unknown" and first.column not in columns:
+        return _CONDITION + "EXTRA_STRUCT_FIELDS"
+    return _CONDITION + _CONDITIONS[first.kind]
 
 
 def _at(spark: Session, place: int) -> Column:
@@ -115,6 +137,7 @@ def _matched(
                     str(field.field_type),
                     text,
                     "Rename all but one of them.",
+                    "ambiguous",
                 )
             )
         pairs.append((field, matching[0] if matching else None))
@@ -154,7 +177,12 @@ def absent_column(field: i.NestedField, problems: list[Problem], path: str) -> C
         hint = "Required columns without a default need values."
         problems.append(
             Problem(
-                path, "", str(field.field_type), "required, and the frame has no such column", hint
+                path,
+                "",
+                str(field.field_type),
+                "required, and the frame has no such column",
+                hint,
+                "missing",
             )
         )
     return F.lit(None).cast(_type(field.field_type, path))
