@@ -266,3 +266,24 @@ def test_columns_of_metadata_tables_are_described_where_java_iceberg_describes_t
         if name in {*of_files, "all_delete_files", "position_deletes", "partitions"}:
             assert without == bare.get(name, set()), name
     assert {row[2] for row in run("DESCRIBE lake.db.t.snapshots")} == {None}
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("takes_nulls", [True, False])
+def test_a_catalog_says_whether_columns_of_queries_take_nulls(
+    spark, run, lake, table_of, takes_nulls
+):
+    key = f"spark.sql.catalog.{lake}.use-nullable-query-schema"
+    spark.conf.set(key, str(takes_nulls).lower())
+    try:
+        run("CREATE TABLE lake.db.sql AS SELECT 1 AS id, CAST(null AS int) AS n")
+        frame = spark.sql("SELECT 1 AS id, CAST(null AS int) AS n")
+        frame.writeTo(f"{lake}.db.frame").create()
+        frame.write.format("iceberg").saveAsTable(f"{lake}.db.saved")
+        run("CREATE OR REPLACE TABLE lake.db.saved AS SELECT 1 AS id, CAST(null AS int) AS n")
+    finally:
+        spark.conf.unset(key)
+    for name in ("sql", "frame", "saved"):
+        fields = table_of(f"db.{name}").schema().fields
+        assert [f.required for f in fields] == [not takes_nulls, False], name
+        assert run(f"SELECT * FROM lake.db.{name}") == [(1, None)]

@@ -43,6 +43,10 @@ DEFAULT_NAMESPACE = Option(
     "default-namespace", TEXT, None,
     text="The namespace that is current in Spark's SQL after `USE <catalog>`; otherwise none is.",
 )  # fmt: skip
+USE_NULLABLE_QUERY_SCHEMA = Option(
+    "use-nullable-query-schema", BOOLEAN, True,
+    text="`false`: in a table made of a query or a Spark DataFrame, columns that cannot be null there are required.",
+)  # fmt: skip
 OPTIONS = OptionTable(
     NOUN,
     (
@@ -50,6 +54,7 @@ OPTIONS = OptionTable(
         CATALOG_IMPL,
         WAREHOUSE,
         DEFAULT_NAMESPACE,
+        USE_NULLABLE_QUERY_SCHEMA,
         Option(
             "io-impl", TEXT, None, otherwise="the scheme of a location decides",
             text="The name of one of Java's classes that the scheme of locations stands for; others are refused.",
@@ -77,7 +82,7 @@ _OF_PYICEBERG = ("py-catalog-impl", "py-io-impl")
 # What Java's catalogs and stores take, by the beginnings of names and by whole names: where a type
 # does not serve it, that is told.
 _JAVA = (
-    "lock-impl", "lock.", "use-nullable-query-schema", "view-default.", "view-override.",
+    "lock-impl", "lock.", "view-default.", "view-override.",
     "encryption.", "rest-", "rest.", "scan-planning-mode", "snapshot-loading-mode", "auth.", "oauth2-", "token", "credential", "header.",
     "hive.", "fs.", "glue.", "dynamodb.", "unique-table-location", "jdbc.", "http-client.", "iceberg.", "signer.", "lakeformation.", "kms.",
     "azure.", "view-endpoints-", "client-pool-", "engine.hive.",

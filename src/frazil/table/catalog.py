@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 from frazil.catalog import CatalogBackend, PropertiesUpdateSummary
 from frazil.catalog import Identifier as Parts
 from frazil.catalog.names import full_name, identifier_parts
+from frazil.catalog.options import USE_NULLABLE_QUERY_SCHEMA, value
 from frazil.errors import InvalidInput, NamespaceAlreadyExistsError, TableAlreadyExistsError
 from frazil.ops.creation import create_empty, with_catalog_properties
-from frazil.ops.frames import SparkFrame, holds_rows
+from frazil.ops.frames import SparkFrame, holds_rows, is_spark_frame
 from frazil.ops.session import Session
 from frazil.ops.table_definition import GivenSchema, table_metadata
 from frazil.spec.on_demand import on_demand
 from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.schema import Schema
 from frazil.spec.sorting import SortOrder
 from frazil.storage import place_of, redact
 from frazil.table import engines, pickled
@@ -164,7 +166,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
             warnings.warn(text, stacklevel=2)
         metadata = table_metadata(
             self._place(parts, location),
-            schema_of(schema),
+            self._columns(schema),
             partition_spec,
             sort_order,
             with_catalog_properties(properties, self._backend.properties),
@@ -175,6 +177,10 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         )
         loaded = create_empty(self._backend, parts, metadata, self._full_name(parts))
         return Table(self._backend, loaded, self._full_name(parts))
+
+    def _columns(self, schema: Any) -> Schema:
+        takes_nulls = value(self._backend.properties, USE_NULLABLE_QUERY_SCHEMA)
+        return schema_of(schema.schema if is_spark_frame(schema) and not takes_nulls else schema)
 
     def _place(self, parts: Parts, location: str | None) -> str:
         hint = "location= is the third argument; columns to partition by are given by name: partition_by=[…]. ./name is a directory here."
@@ -234,7 +240,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
             named.pop("properties", None), self._backend.properties
         )
         spec, order = named.pop("partition_spec", None), named.pop("sort_order", None)
-        metadata = table_metadata(place, schema_of(schema), spec, order, properties, **named)
+        metadata = table_metadata(place, self._columns(schema), spec, order, properties, **named)
         return CreateTableTransaction(self._backend, parts, metadata, base, self._full_name(parts))
 
     def load_table(self, identifier: Identifier) -> Table:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from frazil.catalog.names import full_name
-from frazil.catalog.options import DEFAULT_NAMESPACE
+from frazil.catalog.options import DEFAULT_NAMESPACE, USE_NULLABLE_QUERY_SCHEMA, value
 from frazil.errors import (
     InvalidInput,
     NamespaceAlreadyExistsError,
@@ -83,9 +83,9 @@ class ServedCatalog(ServedViews):
         return self.types.catalog_capabilities(_CAPABILITIES)
 
     def useNullableQuerySchema(self) -> bool:
-        # as in Java Iceberg: the columns of CREATE TABLE … AS SELECT take nulls, also where the
-        # query's do not
-        return True
+        # by default, as in Java Iceberg, the columns of CREATE TABLE … AS SELECT take nulls, also
+        # where the query's do not
+        return value(self.calls.backend.properties, USE_NULLABLE_QUERY_SCHEMA)
 
     def tableStateOptionKeys(self) -> Any:
         return self.types.option_keys(STATE_OPTIONS)
