@@ -8,6 +8,7 @@ be typed in Python, and procedures come from the registry `maintain.procedures`.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import sys
@@ -24,8 +25,9 @@ def main() -> None:
         )
         raise SystemExit(2) from None
     # Most of what a short command makes are modules, which stay: looking for garbage among them
-    # takes a tenth of its time.
+    # takes a tenth of its time, and at the end, where Python does it once more, a fifth.
     gc.set_threshold(200_000, 20, 20)
+    atexit.register(gc.freeze)
     importlib.import_module("frazil.cli.app").run()
 
 
