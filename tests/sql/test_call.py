@@ -235,3 +235,27 @@ def test_ids_of_snapshots_that_are_not_there_are_passed_over_with_a_warning(
     assert run(text.format(first)) == [(0,) * 6] and f"these ids: {first}" in caplog.text
     with pytest.raises(NoSuchSnapshotError):
         table_of("db.t").maintenance.expire_snapshots(snapshot_ids=[first])
+
+
+@pytest.mark.versions
+def test_functions_of_iceberg_say_which_files_a_procedure_rewrites(run, lake, table_of):
+    run("CREATE TABLE lake.db.b (id bigint, ts timestamp) PARTITIONED BY (bucket(2, id), days(ts))")
+    for _ in range(2):
+        run(
+            "INSERT INTO lake.db.b SELECT id, timestamp '2026-01-01' + make_dt_interval(id % 2)"
+            " FROM range(8)"
+        )
+    text = "CALL lake.system.rewrite_data_files(table => 'db.b', where => '{}', options => map('rewrite-all', 'true'))"
+    for where, rewritten in (
+        (f"{lake}.system.bucket(2, id) = 0", 4),
+        (f'{lake}.system.days(ts) >= date("2026-01-02")', 3),
+        (f"{lake}.system.bucket(2, id) = 1 AND {lake}.system.months(ts) < 0", 0),
+    ):
+        before = table_of("db.b").scan(row_filter=where).plan_files()
+        assert run(text.format(where))[0][0] == len(list(before)) == rewritten, where
+    run(f"DELETE FROM lake.db.b WHERE {lake}.system.bucket(2, id) = 0")
+    assert run(f"SELECT DISTINCT {lake}.system.bucket(2, id) FROM lake.db.b") == [(1,)]
+    rows = table_of("db.b").scan(row_filter=f"{lake}.system.days(ts) = date '2026-01-02'")
+    counts = rows.to_spark().count(), rows.to_arrow().num_rows
+    days = f"SELECT count(*) FROM lake.db.b WHERE {lake}.system.days(ts) = date '2026-01-02'"
+    assert counts == (run(days)[0][0],) * 2

@@ -81,13 +81,13 @@ class SessionNames:
         """Return the catalog of Frazil's that a name is within, and the name there; None where it
         is within none.
         """
-        known = known_catalogs(self.spark)
+        catalogs = known_catalogs(self.spark)
         if (of_session := in_session_catalog(self.spark, name)) is not None:
             return of_session
-        if len(name) > 1 and name[0] in known.keys() - {SESSION_CATALOG}:
-            first = known[name[0]]
+        if len(name) > 1 and name[0] in catalogs.keys() - {SESSION_CATALOG}:
+            first = catalogs[name[0]]
             return first.catalog, (*first.prefix, *name[1:])
-        current = known.get(current_catalog(self.spark))
+        current = catalogs.get(current_catalog(self.spark))
         if self._is_of_others(name) or current is None or current.name == SESSION_CATALOG:
             return None
         if len(name) == 1:

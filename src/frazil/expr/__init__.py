@@ -10,9 +10,7 @@ __all__ = [
     "bind",
     "bound",
     "building",
-    "calendar",
     "casts",
-    "casts_numbers",
     "compute",
     "functions",
     "literals",
@@ -22,5 +20,6 @@ __all__ = [
     "quoted",
     "sql_text",
     "tokens",
+    "transforms",
     "values",
 ]

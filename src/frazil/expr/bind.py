@@ -370,7 +370,8 @@ class _Binder:
         if isinstance(signature, str):
             raise InvalidInput(f"{name}({', '.join(map(str, types))}): {signature}")
         cast = [self.cast(a, t) for a, t in zip(arguments, signature.arguments, strict=True)]
-        return fold(BoundCall(function.name, tuple(cast), signature.result, self.zone))
+        zone = self.zone if function.zoned else "UTC"
+        return fold(BoundCall(function.name, tuple(cast), signature.result, zone))
 
 
 def resolve(

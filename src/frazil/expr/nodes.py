@@ -113,14 +113,15 @@ _INFIX = {"+", "-", "*", "/", "%", "div", "||"}
 @dataclass(frozen=True, init=False)
 class Call(Expression):
     """Represent a function or operator (`+ - * / % div ||`, `negative`, `case`) over arguments; the
-    functions are listed in `functions`.
+    functions are listed in `functions`. The name of one of Iceberg's has its catalog before it.
     """
 
     function: str
     arguments: tuple[Expression, ...]
 
     def __init__(self, function: str, arguments: Iterable[Any]):
-        object.__setattr__(self, "function", function.lower())
+        catalog, dot, name = function.rpartition(".")
+        object.__setattr__(self, "function", catalog + dot + name.lower())
         object.__setattr__(
             self,
             "arguments",
@@ -133,7 +134,8 @@ class Call(Expression):
             return f"({args[0]} {self.function} {args[1]})"
         if self.function == "case":
             return case_text(args)
-        name = self.function if _PLAIN_NAME.fullmatch(self.function) else quoted_name(self.function)
+        is_plain = "." in self.function or _PLAIN_NAME.fullmatch(self.function)
+        name = self.function if is_plain else quoted_name(self.function)
         return f"{name}({', '.join(args)})"
 
 

@@ -15,6 +15,7 @@ from frazil.errors import FrazilError, ParseError
 from frazil.expr import nodes as n
 from frazil.expr.calendar import NoTime, has_zone, parse_date, parse_moment, parse_time
 from frazil.expr.literals import decimal_type, whole_type
+from frazil.expr.sql_text import quoted_name
 from frazil.expr.tokens import SPARK_CAN, Token, error, tokens
 from frazil.spec.ddl import parse_type
 from frazil.spec.types import (
@@ -294,6 +295,8 @@ class _Parser:
         parts = [self.name()]
         while self.take("."):
             parts.append(self.name())
+        if len(parts) > 1 and parts[-2].lower() == "system" and self.peek().text == "(":
+            return n.Call(".".join(map(quoted_name, parts)), self.arguments("arguments"))
         return n.Reference(".".join(parts), parts)
 
     def name(self) -> str:

@@ -1,7 +1,7 @@
 """Apply partition transforms to internal values, one at a time (spec, "Partition Transforms" and
 "32-bit Hash Requirements").
 
-Vectorised over Arrow: `arrow.values.transforms`. Null gives null; time ordinals floor, so those
+Vectorised over Arrow: `expr.transforms`. Null gives null; time ordinals floor, so those
 before 1970 are negative.
 """
 

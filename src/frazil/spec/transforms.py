@@ -1,12 +1,13 @@
 """Describe partition transforms: names, source checks, result types (spec, "Partition Transforms").
 
 What a transform does to one value is in `spec.transform_values`; vectorised over Arrow it is in
-`arrow.values.transforms`.
+`expr.transforms`.
 
 To add a transform, beside its class here and those two:
 - `spec.partitioning` names its fields, `codec.single_value` writes its values into paths;
 - `expr.pruning.partitions` derives ranges of the source column from its values, for files and for
   manifests; without that it prunes nothing;
+- `expr.functions.partitioning` makes it a function of expressions;
 - `spark.write.catalyst_transforms` computes it in Spark's plans, `spark.catalog.table` shows it to
   Spark; `arrow.write.metrics` lists those that keep the order of the source.
 """

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.arrow.values.transforms import hash_values
+from frazil.expr.transforms import hash_values
 from frazil.scan.deletes import float_bits
 from frazil.spec.types import BinaryType
 

@@ -8,6 +8,7 @@ text       lower (lcase) upper (ucase) length (len, char_length, character_lengt
 times      year quarter month day (dayofmonth) dayofweek weekday dayofyear weekofyear hour minute second date_add (dateadd) date_sub
            datediff (date_diff) date_trunc last_day make_date
 others     coalesce (ifnull, nvl) nullif if case isnull isnotnull size (cardinality)
+Iceberg    system.bucket system.truncate system.years system.months system.days system.hours, also after a catalog's name
 casts      boolean int bigint float double decimal string binary date timestamp as functions, CAST, TRY_CAST
 """
 
@@ -21,6 +22,7 @@ import pyarrow.compute as pc
 from frazil.expr.coerce import common_type
 from frazil.expr.functions.function import Function, Signature
 from frazil.expr.functions.numbers import NUMBER_FUNCTIONS
+from frazil.expr.functions.partitioning import PARTITION_FUNCTIONS
 from frazil.expr.functions.text import TEXT_FUNCTIONS
 from frazil.expr.functions.time import TIME_FUNCTIONS
 from frazil.spec.types import BooleanType, IcebergType, IntegerType, ListType, MapType, UnknownType
@@ -94,16 +96,25 @@ OTHER_FUNCTIONS = (
 
 
 FUNCTIONS: dict[str, Function] = {
-    f.name: f for f in (*NUMBER_FUNCTIONS, *TEXT_FUNCTIONS, *TIME_FUNCTIONS, *OTHER_FUNCTIONS)
+    f.name: f
+    for f in (
+        *NUMBER_FUNCTIONS,
+        *TEXT_FUNCTIONS,
+        *TIME_FUNCTIONS,
+        *OTHER_FUNCTIONS,
+        *PARTITION_FUNCTIONS,
+    )
 }
 _ALIASES = {alias: f for f in FUNCTIONS.values() for alias in f.aliases}
 
 
 def find_function(name: str) -> Function | None:
-    """Return the function of this name or alias, in any case; None: there is none."""
-    return FUNCTIONS.get(name.lower()) or _ALIASES.get(name.lower())
+    """Return the function of this name or alias, in any case; None: there is none. Of a name of
+    several parts the last two count: a catalog may stand before them."""
+    own = ".".join(name.lower().split(".")[-2:])
+    return FUNCTIONS.get(own) or _ALIASES.get(own)
 
 
 def function_names() -> list[str]:
     """Return all names and aliases, without operators."""
-    return sorted(n for n in (*FUNCTIONS, *_ALIASES) if n.isidentifier())
+    return sorted(n for n in (*FUNCTIONS, *_ALIASES) if n.replace(".", "").isidentifier())

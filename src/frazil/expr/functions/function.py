@@ -30,7 +30,7 @@ class Function:
     """Describe one function. `bind` returns a Signature, or a text that says what the function
     takes. `strict`: the result is null exactly where an argument is null. `monotone`: the position
     of the argument whose order the result keeps, so that pruning can map its bounds. `can_fail`: a
-    value may raise EvaluationError."""
+    value may raise EvaluationError. `zoned`: the result may depend on the session's time zone."""
 
     name: str
     bind: Bind
@@ -39,3 +39,4 @@ class Function:
     strict: bool = True
     monotone: int | None = None
     can_fail: bool = False
+    zoned: bool = True

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from frazil.expr.bound import Bound, BoundCall, BoundCast, BoundLiteral, BoundReference
 from frazil.expr.casts import cast_values
 from frazil.expr.functions.by_name import FUNCTIONS
+from frazil.expr.functions.partitioning import BUCKET
 from frazil.expr.pruning.ranges import Bounds, Flag, Range, clean_bound, constant, unknown
 from frazil.expr.values import FLOATS, MOMENTS, NUMBERS
 from frazil.spec.types import (
@@ -126,6 +127,8 @@ def _call(call: BoundCall, arguments: list[list[Range]]) -> list[Range]:
         for bounds in argument_ranges:
             all_null = _and(all_null, bounds.nulls)
         nulls = _or(nulls, all_null)
+    if call.function == BUCKET:
+        return [_bucket(r, call.arguments[0], nulls) for r in arguments[1]]
     index = function.monotone
     if index is None or any(
         not isinstance(a, BoundLiteral) for i, a in enumerate(call.arguments) if i != index
@@ -157,6 +160,16 @@ def _call(call: BoundCall, arguments: list[list[Range]]) -> list[Range]:
             )
         )
     return result_ranges
+
+
+def _bucket(bounds: Range, buckets: Bound, nulls: Flag) -> Range:
+    """Return the range of bucket numbers, which partitions by as many buckets tell."""
+    hashed = bounds.hashed
+    if hashed is None or not (
+        isinstance(buckets, BoundLiteral) and buckets.value == hashed.num_buckets
+    ):
+        return Range(None, None, nulls, False, bounds.values)
+    return Range(hashed.lower, hashed.upper, nulls, False, bounds.values)
 
 
 def _run(call: BoundCall, index: int, values: pa.Array) -> pa.Array:
