@@ -11,6 +11,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from py4j.java_gateway import JavaObject
+
 from frazil.catalog.names import full_name
 from frazil.catalog.options import DEFAULT_NAMESPACE, USE_NULLABLE_QUERY_SCHEMA, value
 from frazil.errors import (
@@ -70,7 +72,7 @@ class ServedCatalog(ServedViews):
     def name(self) -> str:
         return self.calls.name
 
-    def initialize(self, name: str, options: Any) -> None:
+    def initialize(self, name: str, options: JavaObject) -> None:
         """Do nothing: the catalog was configured when it was registered."""
 
     def defaultNamespace(self) -> Any:
@@ -93,18 +95,18 @@ class ServedCatalog(ServedViews):
     def changelogStateOptionKeys(self) -> Any:
         return self.types.option_keys(OPTIONS)
 
-    def listTables(self, namespace: Any) -> Any:
+    def listTables(self, namespace: JavaObject) -> Any:
         parts = tuple(namespace)
         with self._spark_errors(namespace=namespace):
             return self.types.identifiers(list(self.calls.list_tables(parts)))
 
-    def listTableSummaries(self, namespace: Any) -> Any:
+    def listTableSummaries(self, namespace: JavaObject) -> Any:
         with self._spark_errors(namespace=namespace):
             return jvm_relations.summaries(
                 self.types, list(self.calls.list_tables(tuple(namespace)))
             )
 
-    def tableExists(self, identifier: Any) -> bool:
+    def tableExists(self, identifier: JavaObject) -> bool:
         parts = self.types.names(identifier)
         if len(parts) < 2:
             return False
@@ -114,12 +116,12 @@ class ServedCatalog(ServedViews):
             return False
         return True
 
-    def invalidateTable(self, identifier: Any) -> None:
+    def invalidateTable(self, identifier: JavaObject) -> None:
         """Do nothing: each statement loads the table's newest state."""
 
     # --- TableCatalog: one table
 
-    def loadTable(self, identifier: Any, *how: Any) -> Any:
+    def loadTable(self, identifier: JavaObject, *how: Any) -> Any:
         parts = self.types.names(identifier)
         with self._spark_errors(identifier):
             try:
@@ -164,14 +166,16 @@ class ServedCatalog(ServedViews):
             raise NoSuchTableError(f"{full_name(parts)} has no namespace.", table=full_name(parts))
         return find_in(self.calls.backend, parts, full_name((self.calls.name, *parts)))
 
-    def loadChangelog(self, identifier: Any, context: Any, options: Any) -> Any:
+    def loadChangelog(
+        self, identifier: JavaObject, context: JavaObject, options: JavaObject
+    ) -> Any:
         with self._spark_errors(identifier):
             table = self._find(self.types.names(identifier))
             return changelog_of(self.types, self.spark, table, context, self.types.options(options))
 
     # --- TableCatalog: changes
 
-    def createTable(self, identifier: Any, *definition: Any) -> Any:
+    def createTable(self, identifier: JavaObject, *definition: Any) -> Any:
         parts = self.types.names(identifier)
         with self._spark_errors(identifier):
             self.calls.create_table(parts, self._definition(*definition))
@@ -179,10 +183,10 @@ class ServedCatalog(ServedViews):
                 self.types, self.spark, self.calls, parts, self.calls.backend.load(parts)
             )
 
-    def createTableLike(self, identifier: Any, info: Any, source: Any) -> Any:
+    def createTableLike(self, identifier: JavaObject, info: JavaObject, source: JavaObject) -> Any:
         return self.createTable(identifier, info)
 
-    def alterTable(self, identifier: Any, changes: Any) -> Any:
+    def alterTable(self, identifier: JavaObject, changes: JavaObject) -> Any:
         parts = self.types.names(identifier)
         with self._spark_errors(identifier):
             # An INSERT WITH SCHEMA EVOLUTION changes the table under the name that it writes to.
@@ -192,39 +196,39 @@ class ServedCatalog(ServedViews):
             loaded = self.calls.backend.load(own)
             return ServedTable(self.types, self.spark, self.calls, own, loaded, branch)
 
-    def dropTable(self, identifier: Any) -> bool:
+    def dropTable(self, identifier: JavaObject) -> bool:
         return self._drop(identifier, purge=False)
 
-    def purgeTable(self, identifier: Any) -> bool:
+    def purgeTable(self, identifier: JavaObject) -> bool:
         return self._drop(identifier, purge=True)
 
-    def _drop(self, identifier: Any, purge: bool) -> bool:
+    def _drop(self, identifier: JavaObject, purge: bool) -> bool:
         try:
             self.calls.drop_table(self.types.names(identifier), purge)
         except (NoSuchTableError, NoSuchNamespaceError):
             return False
         return True
 
-    def renameTable(self, identifier: Any, to: Any) -> None:
+    def renameTable(self, identifier: JavaObject, to: JavaObject) -> None:
         with self._spark_errors(identifier, to=to):
             self.calls.rename_table(self.types.names(identifier), self.types.names(to))
 
     # --- StagingTableCatalog
 
-    def stageCreate(self, identifier: Any, *definition: Any) -> Any:
+    def stageCreate(self, identifier: JavaObject, *definition: Any) -> Any:
         return self._stage(identifier, definition, replace=False, create=True)
 
-    def stageReplace(self, identifier: Any, *definition: Any) -> Any:
+    def stageReplace(self, identifier: JavaObject, *definition: Any) -> Any:
         return self._stage(identifier, definition, replace=True, create=False)
 
-    def stageCreateOrReplace(self, identifier: Any, *definition: Any) -> Any:
+    def stageCreateOrReplace(self, identifier: JavaObject, *definition: Any) -> Any:
         return self._stage(identifier, definition, replace=True, create=True)
 
     def supportedCustomMetrics(self) -> Any:
         return self.types.no_metrics
 
     def _stage(
-        self, identifier: Any, arguments: tuple[Any, ...], *, replace: bool, create: bool
+        self, identifier: JavaObject, arguments: tuple[Any, ...], *, replace: bool, create: bool
     ) -> Any:
         parts, definition = self.types.names(identifier), self._definition(*arguments)
         with self._spark_errors(identifier):
@@ -245,33 +249,33 @@ class ServedCatalog(ServedViews):
         with self._spark_errors(namespace=parent[0] if parent else None):
             return self.types.string_arrays(list(self.calls.list_namespaces(of)))
 
-    def namespaceExists(self, namespace: Any) -> bool:
+    def namespaceExists(self, namespace: JavaObject) -> bool:
         return self.calls.namespace_exists(tuple(namespace))
 
-    def loadNamespaceMetadata(self, namespace: Any) -> Any:
+    def loadNamespaceMetadata(self, namespace: JavaObject) -> Any:
         with self._spark_errors(namespace=namespace):
             return self.types.string_map(self.calls.namespace_properties(tuple(namespace)))
 
-    def createNamespace(self, namespace: Any, properties: Any) -> None:
+    def createNamespace(self, namespace: JavaObject, properties: JavaObject) -> None:
         with self._spark_errors(namespace=namespace):
             self.calls.create_namespace(tuple(namespace), self.types.pairs(properties))
 
-    def alterNamespace(self, namespace: Any, changes: Any) -> None:
+    def alterNamespace(self, namespace: JavaObject, changes: JavaObject) -> None:
         removals, updates = namespace_changes(changes)
         with self._spark_errors(namespace=namespace):
             self.calls.alter_namespace(tuple(namespace), removals, updates)
 
-    def dropNamespace(self, namespace: Any, cascade: bool) -> bool:
+    def dropNamespace(self, namespace: JavaObject, cascade: bool) -> bool:
         with self._spark_errors(namespace=namespace):
             self.calls.drop_namespace(tuple(namespace), cascade)
         return True
 
     # --- ProcedureCatalog
 
-    def listProcedures(self, namespace: Any) -> Any:
+    def listProcedures(self, namespace: JavaObject) -> Any:
         return self.types.identifiers(procedure_names(tuple(namespace)))
 
-    def loadProcedure(self, identifier: Any) -> Any:
+    def loadProcedure(self, identifier: JavaObject) -> Any:
         if (procedure := procedure_of(self.types.names(identifier))) is None:
             hint = f"SHOW PROCEDURES IN {self.calls.name}.system lists them."
             raise Unsupported(
@@ -283,15 +287,15 @@ class ServedCatalog(ServedViews):
 
     # --- FunctionCatalog
 
-    def listFunctions(self, namespace: Any) -> Any:
+    def listFunctions(self, namespace: JavaObject) -> Any:
         return self.types.identifiers(function_names(tuple(namespace)))
 
-    def loadFunction(self, identifier: Any) -> Any:
+    def loadFunction(self, identifier: JavaObject) -> Any:
         if (function := function_of(self.types, self.spark, self.types.names(identifier))) is None:
             raise jvm_errors.no_such_function(self.types.jvm, identifier)
         return function
 
-    def functionExists(self, identifier: Any) -> bool:
+    def functionExists(self, identifier: JavaObject) -> bool:
         return function_of(self.types, self.spark, self.types.names(identifier)) is not None
 
     # --- errors

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -45,7 +46,11 @@ _KINDS = {
 
 
 def changelog_of(
-    types: CatalogTypes, spark: Session, found: FoundTable, context: Any, options: Mapping[str, str]
+    types: CatalogTypes,
+    spark: Session,
+    found: FoundTable,
+    context: JavaObject,
+    options: Mapping[str, str],
 ) -> ServedChangelog:
     """Return the changelog that a statement asks for. `options`: those of `spark.read` beside the
     ones that say the range. Raises InvalidInput for options that do not belong to it."""
@@ -163,7 +168,7 @@ class ServedChangelog(SparkProxy):
     def rowVersion(self) -> Any:
         return self.types.references((_VERSION,))[0]
 
-    def newScanBuilder(self, options: Any) -> Any:
+    def newScanBuilder(self, options: JavaObject) -> Any:
         # Spark 4.3 has passed the options of OPTIONS alone when the changelog was loaded
         _request(self._spark, self._table, self.types.options(options))
         return ChangelogScanBuilder(self.types, self._spark, self._described, self._frame)
@@ -197,7 +202,7 @@ class ChangelogV1Scan(ScanProxy):
         super().__init__(types, spark, described, frame.schema)
         self._frame = frame
 
-    def toV1TableScan(self, context: Any) -> Any:
+    def toV1TableScan(self, context: JavaObject) -> Any:
         return relation_of(self._spark, self._frame, context)
 
     def toBatch(self) -> Any:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from py4j.java_gateway import JavaObject
+
 from frazil.errors import Unsupported
 from frazil.ops.session import Session
 from frazil.spark.catalog.proxy import SparkProxy
@@ -130,7 +132,7 @@ class SystemFunction(SparkProxy):
         )
 
 
-def _kind(data_type: Any) -> str:
+def _kind(data_type: JavaObject) -> str:
     """Return the name of a type of the JVM, without its numbers and collation."""
     return str(data_type.simpleString()).partition("(")[0].partition(" ")[0]
 

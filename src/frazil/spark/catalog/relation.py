@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
@@ -194,7 +195,9 @@ def named_in(text: str) -> list[str]:
     return [n for n in METADATA_COLUMNS if n in named] if named else []
 
 
-def shows_hidden(spark: Session, plan: Any, spelled: Callable[[Parts], Sequence[str]]) -> bool:
+def shows_hidden(
+    spark: Session, plan: JavaObject, spelled: Callable[[Parts], Sequence[str]]
+) -> bool:
     """Tell whether the plans of a statement's tables show the metadata columns that it names: this
     Spark hides none, or loses those of a table that is named twice. `spelled`: the full name that
     parts mean."""
@@ -202,7 +205,7 @@ def shows_hidden(spark: Session, plan: Any, spelled: Callable[[Parts], Sequence[
 
 
 def without_hidden(
-    spark: Session, text: str, plan: Any, schema_of: Callable[[Parts], Schema | None]
+    spark: Session, text: str, plan: JavaObject, schema_of: Callable[[Parts], Schema | None]
 ) -> Any:
     """Return the parsed plan of a statement with metadata columns left out of its stars, if that
     can be done. `schema_of`: the columns of a table of Frazil's, None for other names."""

@@ -12,6 +12,8 @@ import contextlib
 from collections.abc import Iterable
 from typing import Any
 
+from py4j.java_gateway import JavaObject
+
 from frazil.catalog.names import full_name
 from frazil.errors import (
     FrazilError,
@@ -39,11 +41,11 @@ class ServedSessionCatalog(ServedCatalog):
 
     Java = implementing(*(CATALOG + name for name in _INTERFACES))
 
-    def __init__(self, types: CatalogTypes, spark: Session, calls: Calls, own: Any):
+    def __init__(self, types: CatalogTypes, spark: Session, calls: Calls, own: JavaObject):
         super().__init__(types, spark, calls)
         self._own = own
 
-    def setDelegateCatalog(self, own: Any) -> None:
+    def setDelegateCatalog(self, own: JavaObject) -> None:
         """Do nothing: the catalog was given its delegate when it was made."""
 
     def defaultNamespace(self) -> Any:
@@ -54,16 +56,16 @@ class ServedSessionCatalog(ServedCatalog):
 
     # --- tables: Iceberg's first, else the session's own
 
-    def listTables(self, namespace: Any) -> Any:
+    def listTables(self, namespace: JavaObject) -> Any:
         own = self._own.listTables(namespace)
         return self.types.with_more_tables(own, self._listed(namespace, own))
 
-    def listTableSummaries(self, namespace: Any) -> Any:
+    def listTableSummaries(self, namespace: JavaObject) -> Any:
         own = self._own.listTableSummaries(namespace)
         names = self._listed(namespace, self._own.listTables(namespace))
         return self.types.with_more_summaries(own, jvm_relations.summaries(self.types, names))
 
-    def _listed(self, namespace: Any, own: Any) -> list[Parts]:
+    def _listed(self, namespace: JavaObject, own: JavaObject) -> list[Parts]:
         """Return the tables in a namespace that the own catalog does not list: a Hive Metastore
         that both share has Iceberg's tables, too.
         """
@@ -76,48 +78,50 @@ class ServedSessionCatalog(ServedCatalog):
         except NoSuchNamespaceError:
             return ()
 
-    def tableExists(self, identifier: Any) -> bool:
+    def tableExists(self, identifier: JavaObject) -> bool:
         return self._is_ours(identifier) or bool(self._own.tableExists(identifier))
 
-    def loadTable(self, identifier: Any, *how: Any) -> Any:
+    def loadTable(self, identifier: JavaObject, *how: Any) -> Any:
         try:
             return self._load(self.types.names(identifier), *how)
         except (NoSuchTableError, NoSuchNamespaceError):
             return self._own.loadTable(identifier, *how)
 
-    def loadChangelog(self, identifier: Any, context: Any, options: Any) -> Any:
+    def loadChangelog(
+        self, identifier: JavaObject, context: JavaObject, options: JavaObject
+    ) -> Any:
         if self._is_ours(identifier):
             return super().loadChangelog(identifier, context, options)
         return self._own.loadChangelog(identifier, context, options)
 
-    def invalidateTable(self, identifier: Any) -> None:
+    def invalidateTable(self, identifier: JavaObject) -> None:
         self._own.invalidateTable(identifier)
 
-    def createTable(self, identifier: Any, *definition: Any) -> Any:
+    def createTable(self, identifier: JavaObject, *definition: Any) -> Any:
         if not self._is_iceberg(definition):
             return self._own.createTable(identifier, *definition)
         self._make_room(identifier)
         return super().createTable(identifier, *definition)
 
-    def createTableLike(self, identifier: Any, info: Any, source: Any) -> Any:
+    def createTableLike(self, identifier: JavaObject, info: JavaObject, source: JavaObject) -> Any:
         provider = self.types.provider(info) or str(source.properties().get("provider") or "")
         if provider.lower() != _ICEBERG:
             return self._own.createTableLike(identifier, info, source)
         self._make_room(identifier)
         return super().createTable(identifier, info)
 
-    def alterTable(self, identifier: Any, changes: Any) -> Any:
+    def alterTable(self, identifier: JavaObject, changes: JavaObject) -> Any:
         if self._is_ours(identifier):
             return super().alterTable(identifier, changes)
         return self._own.alterTable(identifier, changes)
 
-    def dropTable(self, identifier: Any) -> bool:
+    def dropTable(self, identifier: JavaObject) -> bool:
         return self._drop(identifier, purge=False) or bool(self._own.dropTable(identifier))
 
-    def purgeTable(self, identifier: Any) -> bool:
+    def purgeTable(self, identifier: JavaObject) -> bool:
         return self._drop(identifier, purge=True) or bool(self._own.purgeTable(identifier))
 
-    def renameTable(self, identifier: Any, to: Any) -> None:
+    def renameTable(self, identifier: JavaObject, to: JavaObject) -> None:
         """Rename a table. A name that a table of either kind has is refused: of two tables with one
         name only Iceberg's would be seen.
         """
@@ -131,7 +135,7 @@ class ServedSessionCatalog(ServedCatalog):
             self._own.renameTable(identifier, to)
 
     def _stage(
-        self, identifier: Any, arguments: tuple[Any, ...], *, replace: bool, create: bool
+        self, identifier: JavaObject, arguments: tuple[Any, ...], *, replace: bool, create: bool
     ) -> Any:
         if not self._is_iceberg(arguments):
             raise Unsupported(
@@ -142,7 +146,7 @@ class ServedSessionCatalog(ServedCatalog):
         self._make_room(identifier)
         return super()._stage(identifier, arguments, replace=replace, create=create)
 
-    def _is_ours(self, identifier: Any) -> bool:
+    def _is_ours(self, identifier: JavaObject) -> bool:
         parts = self.types.names(identifier)
         try:
             self._find(parts)
@@ -156,7 +160,7 @@ class ServedSessionCatalog(ServedCatalog):
         """
         return self.types.provider(*definition).lower() == _ICEBERG
 
-    def _make_room(self, identifier: Any) -> None:
+    def _make_room(self, identifier: JavaObject) -> None:
         """Make the namespace of a new table in the catalog, which need not have those of Spark's.
         A name that is taken by a table of Spark's own is refused."""
         *namespace, _ = parts = self.types.names(identifier)
@@ -175,19 +179,19 @@ class ServedSessionCatalog(ServedCatalog):
     def listNamespaces(self, *parent: Any) -> Any:
         return self._own.listNamespaces(*parent)
 
-    def namespaceExists(self, namespace: Any) -> bool:
+    def namespaceExists(self, namespace: JavaObject) -> bool:
         return bool(self._own.namespaceExists(namespace))
 
-    def loadNamespaceMetadata(self, namespace: Any) -> Any:
+    def loadNamespaceMetadata(self, namespace: JavaObject) -> Any:
         return self._own.loadNamespaceMetadata(namespace)
 
-    def createNamespace(self, namespace: Any, properties: Any) -> None:
+    def createNamespace(self, namespace: JavaObject, properties: JavaObject) -> None:
         self._own.createNamespace(namespace, properties)
 
-    def alterNamespace(self, namespace: Any, changes: Any) -> None:
+    def alterNamespace(self, namespace: JavaObject, changes: JavaObject) -> None:
         self._own.alterNamespace(namespace, changes)
 
-    def dropNamespace(self, namespace: Any, cascade: bool) -> bool:
+    def dropNamespace(self, namespace: JavaObject, cascade: bool) -> bool:
         """Drop a database, which is not empty as long as it holds tables of Iceberg's. The default
         one keeps them: Spark refuses to drop it.
         """
@@ -221,23 +225,23 @@ class ServedSessionCatalog(ServedCatalog):
 
     # --- functions
 
-    def listFunctions(self, namespace: Any) -> Any:
+    def listFunctions(self, namespace: JavaObject) -> Any:
         if _is_system(namespace):
             return super().listFunctions(namespace)
         return self._own.listFunctions(namespace)
 
-    def loadFunction(self, identifier: Any) -> Any:
+    def loadFunction(self, identifier: JavaObject) -> Any:
         if _is_system(identifier.namespace()):
             return super().loadFunction(identifier)
         return self._own.loadFunction(identifier)
 
-    def functionExists(self, identifier: Any) -> bool:
+    def functionExists(self, identifier: JavaObject) -> bool:
         if _is_system(identifier.namespace()):
             return super().functionExists(identifier)
         return bool(self._own.functionExists(identifier))
 
 
-def _is_system(namespace: Any) -> bool:
+def _is_system(namespace: JavaObject) -> bool:
     return [str(n).lower() for n in namespace] == [SYSTEM]
 
 

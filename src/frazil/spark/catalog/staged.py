@@ -7,6 +7,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from py4j.java_gateway import JavaObject
+
 from frazil.catalog.names import full_name
 from frazil.ops.session import Session
 from frazil.spark.catalog.protocol import Calls, Parts, Staged, TableDefinition
@@ -54,7 +56,7 @@ class StagedTable(DescribedTable):
             ["V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC"]
         )
 
-    def newWriteBuilder(self, info: Any) -> Any:
+    def newWriteBuilder(self, info: JavaObject) -> Any:
         options = self.types.options(info.options())
         return WriteBuilder(self.types, self._described, options, self._staged.insert, self._spark)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import types as s
 
 from frazil.catalog import LoadedTable
@@ -264,7 +265,7 @@ class ServedTable(DescribedTable):
     def canRenameConflictingMetadataColumns(self) -> bool:
         return False
 
-    def newWriteBuilder(self, info: Any) -> Any:
+    def newWriteBuilder(self, info: JavaObject) -> Any:
         options = self.types.options(info.options())
         return WriteBuilder(self.types, self._described, options, self._insert, self.spark)
 

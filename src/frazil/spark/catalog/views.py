@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from py4j.java_gateway import JavaObject
+
 from frazil.errors import (
     InvalidInput,
     NoSuchNamespaceError,
@@ -30,15 +32,15 @@ class ServedViews(SparkProxy):
     spark: Session
     calls: Calls
 
-    def listViews(self, namespace: Any) -> Any:
+    def listViews(self, namespace: JavaObject) -> Any:
         with self._view_errors(namespace=namespace):
             return self.types.identifiers(list(self.calls.list_views(tuple(namespace))))
 
-    def loadView(self, identifier: Any) -> Any:
+    def loadView(self, identifier: JavaObject) -> Any:
         with self._view_errors(identifier):
             return self._view(self.types.names(identifier))
 
-    def loadRelation(self, identifier: Any) -> Any:
+    def loadRelation(self, identifier: JavaObject) -> Any:
         try:
             return self._load(self.types.names(identifier))  # type: ignore[attr-defined]
         except (NoSuchTableError, NoSuchNamespaceError):
@@ -47,7 +49,7 @@ class ServedViews(SparkProxy):
             except (NoSuchViewError, NoSuchNamespaceError):
                 raise jvm_errors.no_such_table(self.types.jvm, identifier) from None
 
-    def listRelationSummaries(self, namespace: Any) -> Any:
+    def listRelationSummaries(self, namespace: JavaObject) -> Any:
         """List what SHOW TABLES shows: tables only, as with Java Iceberg on every Spark; SHOW VIEWS
         shows the views.
         """
@@ -56,40 +58,40 @@ class ServedViews(SparkProxy):
                 self.types, list(self.calls.list_tables(tuple(namespace)))
             )
 
-    def viewExists(self, identifier: Any) -> bool:
+    def viewExists(self, identifier: JavaObject) -> bool:
         parts = self.types.names(identifier)
         return len(parts) > 1 and self.calls.view_exists(parts)
 
-    def invalidateView(self, identifier: Any) -> None:
+    def invalidateView(self, identifier: JavaObject) -> None:
         """Do nothing: each statement loads the view's newest state."""
 
-    def createView(self, identifier: Any, view: Any) -> Any:
+    def createView(self, identifier: JavaObject, view: JavaObject) -> Any:
         with self._view_errors(identifier):
             self.calls.create_view(self.types.names(identifier), self._view_definition(view))
         return view
 
-    def replaceView(self, identifier: Any, view: Any) -> Any:
+    def replaceView(self, identifier: JavaObject, view: JavaObject) -> Any:
         with self._view_errors(identifier):
             self.calls.replace_view(
                 self.types.names(identifier), self._view_definition(view), create=False
             )
         return view
 
-    def createOrReplaceView(self, identifier: Any, view: Any) -> Any:
+    def createOrReplaceView(self, identifier: JavaObject, view: JavaObject) -> Any:
         with self._view_errors(identifier):
             self.calls.replace_view(
                 self.types.names(identifier), self._view_definition(view), create=True
             )
         return view
 
-    def dropView(self, identifier: Any) -> bool:
+    def dropView(self, identifier: JavaObject) -> bool:
         try:
             self.calls.drop_view(self.types.names(identifier))
         except (NoSuchViewError, NoSuchNamespaceError):
             return False
         return True
 
-    def renameView(self, identifier: Any, to: Any) -> None:
+    def renameView(self, identifier: JavaObject, to: JavaObject) -> None:
         with self._view_errors(identifier, to):
             try:
                 self.calls.rename_view(self.types.names(identifier), self.types.names(to))
@@ -99,7 +101,7 @@ class ServedViews(SparkProxy):
                     hint="A view is renamed within its catalog, into a namespace that exists.",
                 ) from error
 
-    def _view_definition(self, view: Any) -> ViewDefinition:
+    def _view_definition(self, view: JavaObject) -> ViewDefinition:
         return ViewDefinition(**jvm_relations.view_parts(self.types, view))
 
     def _view(self, parts: Parts) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
 from frazil.errors import Unsupported
@@ -47,10 +48,10 @@ class WriteBuilder(SparkProxy):
         self._dynamic = True
         return self
 
-    def canOverwrite(self, predicates: Any) -> bool:
+    def canOverwrite(self, predicates: JavaObject) -> bool:
         return True
 
-    def overwrite(self, predicates: Any) -> Any:
+    def overwrite(self, predicates: JavaObject) -> Any:
         self._where = self.types.condition(predicates)
         return self
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
@@ -211,7 +212,7 @@ def _seen(spark: Session) -> _SeenSettings:
     return seen
 
 
-def text_pairs(view: Any, java_map: Any) -> dict[str, str]:
+def text_pairs(view: Any, java_map: JavaObject) -> dict[str, str]:
     """Return a Java map of strings by two calls: py4j asks for one element after the other, and
     finds the end by an error, which PySpark compares with each of its own by calls. Raises
     ValueError for texts with the character that separates them."""
@@ -422,7 +423,7 @@ class Jvm:
         """Return a column under a name and without metadata."""
         return self._renamed(column._jc, name)
 
-    def _renamed(self, java_column: Any, name: str) -> Column:
+    def _renamed(self, java_column: JavaObject, name: str) -> Column:
         column: Column = classic_column()(getattr(java_column, "as")(name, self.no_metadata))
         return column
 

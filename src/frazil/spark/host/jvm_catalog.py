@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
 from pyspark.sql import types as s
 
@@ -108,13 +109,13 @@ def current_namespace(spark: Session) -> tuple[str, ...]:
 
 
 def with_full_names(
-    spark: Session, plan: Any, name_of: Callable[[tuple[str, ...]], Sequence[str]]
+    spark: Session, plan: JavaObject, name_of: Callable[[tuple[str, ...]], Sequence[str]]
 ) -> Any:
     """Return a statement's parsed plan in which each table also has the alias of its full name, so
     that `catalog.db.t.column` is resolved. `name_of`: the full name that parts mean."""
     catalyst = getattr(spark._jvm, CATALYST.removesuffix("."))
 
-    def named(node: Any) -> Any:
+    def named(node: JavaObject) -> Any:
         if kind_of(node) != NodeKind.UNRESOLVED_RELATION:
             return node
         *above, name = name_of(tuple(map(str, each(node.multipartIdentifier()))))
@@ -127,13 +128,13 @@ def with_full_names(
 
 
 def with_partitions_replaced(
-    spark: Session, plan: Any, is_ours: Callable[[tuple[str, ...]], bool]
+    spark: Session, plan: JavaObject, is_ours: Callable[[tuple[str, ...]], bool]
 ) -> Any:
     """Return a statement's parsed plan in which an INSERT OVERWRITE that replaces the partitions of
     its rows is an INSERT INTO with the option `overwrite-mode`. Spark plans such an overwrite only
     for tables that its executors write to. `is_ours`: by a table's name."""
 
-    def inserting(node: Any) -> Any:
+    def inserting(node: JavaObject) -> Any:
         if (
             kind_of(node) != "InsertIntoStatement"
             or not node.overwrite()
@@ -163,7 +164,7 @@ def with_partitions_replaced(
 
 def with_targets_of_their_own(
     spark: Session,
-    plan: Any,
+    plan: JavaObject,
     is_ours: Callable[[tuple[str, ...]], bool],
     name_of: Callable[[tuple[str, ...]], Sequence[str]],
 ) -> Any:
@@ -172,7 +173,7 @@ def with_targets_of_their_own(
     for the one to write to, unless it has another name. `name_of`: the full name that parts mean.
     """
 
-    def inserting(node: Any) -> Any:
+    def inserting(node: JavaObject) -> Any:
         kind = kind_of(node)
         if (
             kind not in ("InsertIntoStatement", "OverwriteByExpression")
@@ -209,7 +210,7 @@ def options_of(
     plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)
     in_text: list[dict[str, str]] = []
 
-    def look(node: Any) -> Any:
+    def look(node: JavaObject) -> Any:
         if kind_of(node) == NodeKind.UNRESOLVED_RELATION and node.options().size():
             if tuple(str(part).lower() for part in each(node.multipartIdentifier())) in names:
                 in_text.append(text_pairs(spark._jvm, node.options().asCaseSensitiveMap()))
@@ -370,14 +371,14 @@ class CatalogTypes:
         return self.array(self._identifier, [self.identifier(parts) for parts in names])
 
     def not_among(
-        self, names: Sequence[tuple[str, ...]], identifiers: Any
+        self, names: Sequence[tuple[str, ...]], identifiers: JavaObject
     ) -> list[tuple[str, ...]]:
         """Return the names of tables that a Java array of identifiers does not hold."""
         objects = self._longer(self._object, identifiers)  # py4j finds methods by the exact type
         contains = getattr(self.jvm.view, "org.apache.commons.lang3.ArrayUtils").contains
         return [parts for parts in names if not contains(objects, self.identifier(parts))]
 
-    def with_more_tables(self, identifiers: Any, names: Sequence[tuple[str, ...]]) -> Any:
+    def with_more_tables(self, identifiers: JavaObject, names: Sequence[tuple[str, ...]]) -> Any:
         """Make a Java array of identifiers longer by those of further tables."""
         return self._longer(self._identifier, identifiers, self.identifiers(names))
 
@@ -402,7 +403,7 @@ class CatalogTypes:
         """Make Spark's StructType in the JVM."""
         return self.data_type(spark, schema)
 
-    def columns(self, struct_type: Any) -> Any:
+    def columns(self, struct_type: JavaObject) -> Any:
         """Make the array of `Column` that a StructType of the JVM describes; the metadata of its
         fields holds comments and defaults.
         """
@@ -540,7 +541,7 @@ class CatalogTypes:
         )
         return self._values["a table"].copy(identifier, table_type, storage, schema, *others)
 
-    def _table_fields(self, identifier: Any, schema: Any) -> list[Any]:
+    def _table_fields(self, identifier: JavaObject, schema: Any) -> list[Any]:
         with self._lock:
             self._table_arguments[0], self._table_arguments[3] = identifier, schema
             table = self._values["a table"] = self._table_constructor.newInstance(
@@ -573,7 +574,7 @@ class CatalogTypes:
         alias = getattr(getattr(view, CATALYST + "plans.logical.SubqueryAlias$"), "MODULE$")
         return not alias.apply("x", plan).metadataOutput().isEmpty()
 
-    def _hiding(self, plan: Any, hidden: Sequence[str]) -> Any:
+    def _hiding(self, plan: JavaObject, hidden: Sequence[str]) -> Any:
         """Hide the last columns of a plan: `*` leaves them out, and a query that names one gets it,
         as with metadata columns.
         """
@@ -729,7 +730,7 @@ class CatalogTypes:
 
     # --- what Spark passes
 
-    def names(self, identifier: Any) -> tuple[str, ...]:
+    def names(self, identifier: JavaObject) -> tuple[str, ...]:
         """Return the parts of an Identifier, the namespace first."""
         return identifier_parts(identifier.toString())
 
@@ -737,19 +738,19 @@ class CatalogTypes:
         """Return partition transforms as text, as in `days(ts)`."""
         return [str(t.toString()) for t in transforms]
 
-    def pairs(self, java_map: Any) -> dict[str, str]:
+    def pairs(self, java_map: JavaObject) -> dict[str, str]:
         """Return a Java map of strings."""
         return text_pairs(self.jvm.view, java_map)
 
-    def options(self, insensitive: Any) -> dict[str, str]:
+    def options(self, insensitive: JavaObject) -> dict[str, str]:
         """Return a CaseInsensitiveStringMap with its names as they were written."""
         return {} if insensitive.isEmpty() else self.pairs(insensitive.asCaseSensitiveMap())
 
-    def condition(self, predicates: Any) -> str:
+    def condition(self, predicates: JavaObject) -> str:
         """Return the conjunction of `Predicate`s as SQL text."""
         return " AND ".join(f"({self._sql(p)})" for p in predicates) or "true"
 
-    def _sql(self, expression: Any) -> str:
+    def _sql(self, expression: JavaObject) -> str:
         kind = str(expression.getClass().getSimpleName())
         if kind == "LiteralValue":
             # The value stays in the JVM: of a Java Long, Py4J would send back an Integer.
@@ -790,7 +791,7 @@ class _Within:
     def __init__(self, types: CatalogTypes, prefix: tuple[str, ...]):
         self._types, self._prefix = types, prefix
 
-    def names(self, identifier: Any) -> tuple[str, ...]:
+    def names(self, identifier: JavaObject) -> tuple[str, ...]:
         """Return the parts of an Identifier, the whole namespace first."""
         return (*self._prefix, *self._types.names(identifier))
 

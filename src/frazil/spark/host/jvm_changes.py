@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import types as s
 
 from frazil.errors import Unsupported
@@ -19,22 +20,22 @@ _CHANGING = re.compile(
 )
 
 
-def table_changes(spark: Session, of_java: Any) -> list[changes.TableChange]:
+def table_changes(spark: Session, of_java: JavaObject) -> list[changes.TableChange]:
     """Read an array of `TableChange`."""
     return [_change(spark, change) for change in of_java]
 
 
-def _change(spark: Session, change: Any) -> changes.TableChange:
+def _change(spark: Session, change: JavaObject) -> changes.TableChange:
     kind = str(change.getClass().getSimpleName())
     read = _READERS.get(kind)
     return changes.NotServed(_NAMES.get(kind, kind)) if read is None else read(spark, change)
 
 
-def _path(change: Any) -> changes.Path:
+def _path(change: JavaObject) -> changes.Path:
     return tuple(str(name) for name in change.fieldNames())
 
 
-def _position(position: Any) -> changes.ColumnPosition | None:
+def _position(position: JavaObject) -> changes.ColumnPosition | None:
     if position is None:
         return None
     return (
@@ -44,11 +45,11 @@ def _position(position: Any) -> changes.ColumnPosition | None:
     )
 
 
-def _type(data_type: Any) -> s.DataType:
+def _type(data_type: JavaObject) -> s.DataType:
     return s._parse_datatype_json_string(data_type.json())
 
 
-def _added(spark: Session, change: Any) -> changes.AddColumn:
+def _added(spark: Session, change: JavaObject) -> changes.AddColumn:
     of_java, default = _type(change.dataType()), change.defaultValue()
     value = None if default is None else constant(spark, str(default.getSql()), of_java)
     comment = change.comment()
@@ -85,7 +86,7 @@ _NAMES = {
 }
 
 
-def namespace_changes(of_java: Any) -> tuple[list[str], dict[str, str]]:
+def namespace_changes(of_java: JavaObject) -> tuple[list[str], dict[str, str]]:
     """Read an array of `NamespaceChange`: the properties to remove, and those to set."""
     removals: list[str] = []
     updates: dict[str, str] = {}

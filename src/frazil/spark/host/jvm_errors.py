@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 
 from frazil.errors import FrazilError, InvalidInput, Unsupported
@@ -26,7 +27,7 @@ _PATCHED = "_frazil_errors"
 class Thrown(Py4JJavaError):  # type: ignore[misc]
     """Carry an exception of Java that a call from the JVM ends with."""
 
-    def __init__(self, java_exception: Any):
+    def __init__(self, java_exception: JavaObject):
         super().__init__("An object of Frazil throws", java_exception)
 
 
@@ -121,44 +122,44 @@ def _remember(message: str, error: BaseException) -> None:
         _RAISED.popitem(last=False)
 
 
-def no_such_table(jvm: Jvm, identifier: Any) -> Thrown:
+def no_such_table(jvm: Jvm, identifier: JavaObject) -> Thrown:
     """Return Spark's NoSuchTableException, for which Spark shows its own error with the place in
     the text.
     """
     return Thrown(getattr(jvm.view, _ANALYSIS + "NoSuchTableException")(identifier))
 
 
-def table_exists(jvm: Jvm, identifier: Any) -> Thrown:
+def table_exists(jvm: Jvm, identifier: JavaObject) -> Thrown:
     """Return Spark's TableAlreadyExistsException."""
     return Thrown(getattr(jvm.view, _ANALYSIS + "TableAlreadyExistsException")(identifier))
 
 
-def no_such_namespace(jvm: Jvm, namespace: Any) -> Thrown:
+def no_such_namespace(jvm: Jvm, namespace: JavaObject) -> Thrown:
     """Return Spark's NoSuchNamespaceException. `namespace`: an array of strings."""
     return Thrown(getattr(jvm.view, _ANALYSIS + "NoSuchNamespaceException")(namespace))
 
 
-def namespace_exists(jvm: Jvm, namespace: Any) -> Thrown:
+def namespace_exists(jvm: Jvm, namespace: JavaObject) -> Thrown:
     """Return Spark's NamespaceAlreadyExistsException."""
     return Thrown(getattr(jvm.view, _ANALYSIS + "NamespaceAlreadyExistsException")(namespace))
 
 
-def namespace_not_empty(jvm: Jvm, namespace: Any) -> Thrown:
+def namespace_not_empty(jvm: Jvm, namespace: JavaObject) -> Thrown:
     """Return Spark's NonEmptyNamespaceException."""
     return Thrown(getattr(jvm.view, _ANALYSIS + "NonEmptyNamespaceException")(namespace))
 
 
-def no_such_view(jvm: Jvm, identifier: Any) -> Thrown:
+def no_such_view(jvm: Jvm, identifier: JavaObject) -> Thrown:
     """Return Spark's NoSuchViewException."""
     return Thrown(getattr(jvm.view, _ANALYSIS + "NoSuchViewException")(identifier))
 
 
-def view_exists(jvm: Jvm, identifier: Any) -> Thrown:
+def view_exists(jvm: Jvm, identifier: JavaObject) -> Thrown:
     """Return Spark's ViewAlreadyExistsException."""
     return Thrown(getattr(jvm.view, _ANALYSIS + "ViewAlreadyExistsException")(identifier))
 
 
-def no_such_function(jvm: Jvm, identifier: Any) -> Thrown:
+def no_such_function(jvm: Jvm, identifier: JavaObject) -> Thrown:
     """Return Spark's NoSuchFunctionException."""
     return Thrown(getattr(jvm.view, _ANALYSIS + "NoSuchFunctionException")(identifier))
 

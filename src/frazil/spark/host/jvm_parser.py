@@ -13,6 +13,8 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
+from py4j.java_gateway import JavaObject
+
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import (
     CATALYST,
@@ -49,7 +51,7 @@ class Statements(Protocol):
     def may_take(self, text: str) -> bool:
         """Tell by the beginning of a text, at once, whether its plan is of interest."""
 
-    def adapted(self, text: str, plan: Any) -> Any:
+    def adapted(self, text: str, plan: JavaObject) -> Any:
         """Return the plan of a statement that stays Spark's, with what Spark needs to be told of
         Frazil's tables.
         """
@@ -64,7 +66,7 @@ class Statements(Protocol):
         Raises ParseError.
         """
 
-    def takes(self, plan: Any, in_script: bool) -> bool:
+    def takes(self, plan: JavaObject, in_script: bool) -> bool:
         """Tell whether a parsed statement is taken. `in_script`: it runs later, where other names
         may be current.
         """
@@ -143,7 +145,7 @@ class SessionParser:
         return self._adapted(text, plan)
 
     @_throwing
-    def _adapted(self, text: str, plan: Any) -> Any:
+    def _adapted(self, text: str, plan: JavaObject) -> Any:
         return self.statements.adapted(text, plan)
 
     @_throwing
@@ -155,7 +157,7 @@ class SessionParser:
         return self.statements.readable(text)
 
     @_throwing
-    def _exchanged(self, plan: Any) -> Any:
+    def _exchanged(self, plan: JavaObject) -> Any:
         """Exchange the plan of a statement, or those within a script, for calls."""
         kind = kind_of(plan)
         if kind == _SCRIPT:
@@ -169,7 +171,7 @@ class SessionParser:
             )
         return self._procedure.call_of(plan) if self.statements.takes(plan, False) else plan
 
-    def _script(self, node: Any) -> Any:
+    def _script(self, node: JavaObject) -> Any:
         """Return a part of a script in which statements that are taken are exchanged; the part
         itself where there are none.
         """
@@ -191,7 +193,7 @@ class SessionParser:
             else node.copy(*exchanged)
         )
 
-    def _at_same_place(self, statement: Any, plan: Any) -> Any:
+    def _at_same_place(self, statement: Any, plan: JavaObject) -> Any:
         """Return a statement of a script with another plan, and with its place in the script's
         text, which a node takes as it is made.
         """

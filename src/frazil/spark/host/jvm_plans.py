@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
-from py4j.java_gateway import JavaClass
+from py4j.java_gateway import JavaClass, JavaObject
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as s
 
@@ -80,7 +80,7 @@ _NAME_OF: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _NULL_SAFE: dict[str, bool] = {NodeKind.EQUAL: False, NodeKind.EQUAL_NULL_SAFE: True}
 
 
-def kind_of(node: Any) -> str:
+def kind_of(node: JavaObject) -> str:
     """Return the name of the class of a Catalyst plan or expression."""
     if (name_of := _NAME_OF.get(client := node._gateway_client)) is None:
         name_of = _NAME_OF[client] = JavaClass(
@@ -105,7 +105,7 @@ def analysed_plan(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution().analyzed()
 
 
-def frame_of(spark: Session, plan: Any) -> DataFrame:
+def frame_of(spark: Session, plan: JavaObject) -> DataFrame:
     """Make a classic DataFrame from a logical plan."""
     jvm = classic_jvm(spark)
     return DataFrame(jvm.frame_of(spark._jsparkSession, plan), spark)
@@ -125,14 +125,14 @@ def empty_plan(spark: Session, schema: s.StructType) -> Any:
     return plan
 
 
-def aliased_plan(spark: Session, plan: Any, parts: Sequence[str]) -> Any:
+def aliased_plan(spark: Session, plan: JavaObject, parts: Sequence[str]) -> Any:
     """Return a plan under a name of several parts."""
     jvm = classic_jvm(spark)
     name = jvm.java_class(CATALYST + "AliasIdentifier")(parts[-1], scala_seq(spark, parts[:-1]))
     return jvm.java_class(CATALYST + "plans.logical.SubqueryAlias")(name, plan)
 
 
-def session_frame(spark: Session, dataset: Any) -> DataFrame:
+def session_frame(spark: Session, dataset: JavaObject) -> DataFrame:
     """Make a DataFrame of PySpark of the JVM's. `spark`: the session that it belongs to."""
     return DataFrame(dataset, spark)
 
@@ -199,7 +199,7 @@ def output_ids(frame: DataFrame) -> list[int]:
     return plan_ids(frame.sparkSession, analysed_plan(frame))
 
 
-def plan_ids(spark: Session, plan: Any) -> list[int]:
+def plan_ids(spark: Session, plan: JavaObject) -> list[int]:
     """Return the ids of the columns of a plan, by two calls whatever their number."""
     jvm = classic_jvm(spark)
     together = jvm.java_class(EXPRESSIONS + "CreateArray")(plan.output(), False)
@@ -254,7 +254,7 @@ def join_condition(joined: DataFrame) -> Any:
 # ----------------------------------------------------------------------------------------------------------------------------
 
 
-def column_of(spark: Session, expression: Any) -> Column:
+def column_of(spark: Session, expression: JavaObject) -> Column:
     """Make a Column from a Catalyst expression."""
     column: Column = classic_column()(
         spark._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression)
@@ -279,24 +279,24 @@ def can_up_cast(spark: Session, given: str, wanted: str) -> bool:
     return bool(getattr(spark._jvm, EXPRESSIONS + "Cast").canUpCast(parse(given), parse(wanted)))
 
 
-def is_subquery(spark: Session, expression: Any) -> bool:
+def is_subquery(spark: Session, expression: JavaObject) -> bool:
     """Tell whether a Catalyst expression holds a plan of its own."""
     return is_instance(spark, EXPRESSIONS + "SubqueryExpression", expression)
 
 
-def holds_subquery(spark: Session, expression: Any) -> bool:
+def holds_subquery(spark: Session, expression: JavaObject) -> bool:
     """Tell whether a sub-query is part of an expression."""
     return is_subquery(spark, expression) or any(
         holds_subquery(spark, c) for c in each(expression.children())
     )
 
 
-def has_references(expression: Any) -> bool:
+def has_references(expression: JavaObject) -> bool:
     """Tell whether an expression refers to a column."""
     return not expression.references().isEmpty()
 
 
-def is_builtin(expression: Any, variables: bool = False) -> bool:
+def is_builtin(expression: JavaObject, variables: bool = False) -> bool:
     """Return whether an expression consists of built-in functions only: a UDF may have the name of
     a function that Frazil knows. `variables`: variables of SQL are taken, too."""
     return not _is_other(kind_of(expression), variables) and all(
@@ -317,13 +317,13 @@ def _is_other(name: str, variables: bool) -> bool:
     )
 
 
-def expression_sql(expression: Any) -> str:
+def expression_sql(expression: JavaObject) -> str:
     """Return an expression as SQL text."""
     return str(expression.sql())
 
 
 def full_text(
-    spark: Session, expression: Any, qualifiers: Mapping[int, str] | None = None
+    spark: Session, expression: JavaObject, qualifiers: Mapping[int, str] | None = None
 ) -> str | None:
     """Return an expression as SQL text, None where no text describes it in full (a UDF, a random
     function, a sub-query). `qualifiers`: by a column's id the name that its text is qualified by,
@@ -341,7 +341,9 @@ def full_text(
     return expression_sql(expression)
 
 
-def _quick_text(spark: Session, expression: Any, qualifiers: Mapping[int, str]) -> str | None:
+def _quick_text(
+    spark: Session, expression: JavaObject, qualifiers: Mapping[int, str]
+) -> str | None:
     """Return an expression as SQL text by two calls, with its columns called as `full_text` says;
     None where its parts have to be looked at one by one: those whose text has not the names of
     columns, and those that are not built in."""
@@ -390,7 +392,7 @@ def _chain(every: Sequence[Token], place: int) -> list[Token]:
     return chain
 
 
-def _qualified(spark: Session, expression: Any, qualifiers: Mapping[int, str]) -> Any:
+def _qualified(spark: Session, expression: JavaObject, qualifiers: Mapping[int, str]) -> Any:
     kind = kind_of(expression)
     if kind == NodeKind.ATTRIBUTE:
         qualifier = qualifiers[expression.exprId().id()]
@@ -405,7 +407,7 @@ def _qualified(spark: Session, expression: Any, qualifiers: Mapping[int, str]) -
     return expression.withNewChildren(scala_seq(spark, inside)) if inside else expression
 
 
-def conjuncts(expression: Any) -> Iterator[Any]:
+def conjuncts(expression: JavaObject) -> Iterator[Any]:
     """Yield the parts of an expression that AND joins."""
     if kind_of(expression) == NodeKind.AND:
         yield from conjuncts(expression.left())
@@ -414,7 +416,7 @@ def conjuncts(expression: Any) -> Iterator[Any]:
         yield expression
 
 
-def equalities(condition: Any) -> Iterator[tuple[int, int, bool]]:
+def equalities(condition: JavaObject) -> Iterator[tuple[int, int, bool]]:
     """Yield the ids of the two columns that a conjunct of a condition equates, and whether null
     equals null in it. A cast of a whole number to a wider type, which keeps its order, is passed
     over; other conjuncts are left out."""
@@ -426,7 +428,7 @@ def equalities(condition: Any) -> Iterator[tuple[int, int, bool]]:
             yield left, right, null_safe
 
 
-def _attribute(expression: Any) -> int | None:
+def _attribute(expression: JavaObject) -> int | None:
     """Return the id of a column, also below a cast of a whole number to a wider type; None for
     other expressions.
     """
@@ -505,26 +507,28 @@ class FilterNode:
         return self._fields.get("timeZoneId")
 
 
-def filter_nodes(expression: Any) -> list[FilterNode]:
+def filter_nodes(expression: JavaObject) -> list[FilterNode]:
     """Return the nodes of an expression, each before its children."""
     return [FilterNode(fields) for fields in msgspec.json.decode(expression.toJSON())]
 
 
-def descendant(expression: Any, path: Sequence[int]) -> Any:
+def descendant(expression: JavaObject, path: Sequence[int]) -> Any:
     """Return the expression to which positions of children lead from another one."""
     for place in path:
         expression = expression.children().apply(place)
     return expression
 
 
-def literal_value(literal: Any) -> Any:
+def literal_value(literal: JavaObject) -> Any:
     """Return the value of a constant as Catalyst holds it: a date in days, a timestamp in
     microseconds.
     """
     return literal.value()
 
 
-def in_set_values(in_set: Any, types: Collection[str], most: int) -> tuple[str, list[str]] | None:
+def in_set_values(
+    in_set: JavaObject, types: Collection[str], most: int
+) -> tuple[str, list[str]] | None:
     """Return the type of an InSet and its values as texts; None where the type is not among `types`
     or there are more than `most`.
     """
@@ -555,7 +559,7 @@ def parsed_query(spark: Session, sql: str) -> Any:
 
 
 def named_tables(
-    spark: Session, plan: Any, hidden: frozenset[str] = frozenset(), has_alias: bool = False
+    spark: Session, plan: JavaObject, hidden: frozenset[str] = frozenset(), has_alias: bool = False
 ) -> Iterator[NamedTable]:
     """Yield the tables that a parsed query names, those of its sub-queries included.
 
@@ -585,7 +589,7 @@ def named_tables(
 
 
 def _named_in_expression(
-    spark: Session, expression: Any, hidden: frozenset[str]
+    spark: Session, expression: JavaObject, hidden: frozenset[str]
 ) -> Iterator[NamedTable]:
     if is_subquery(spark, expression):
         yield from named_tables(spark, expression.plan(), hidden)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
@@ -164,7 +165,7 @@ class ParquetRelations:
             self._maps[key] = self._scala_map(self._jvm.map(options))
         return self._maps[key]
 
-    def _with_location(self, logical: Any) -> Any:
+    def _with_location(self, logical: JavaObject) -> Any:
         """Return a relation with the member `file_path` of its metadata column; it offers no other."""
         metadata = logical.withMetadataColumns().output().last()
         location = metadata.withDataType(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyspark
+from py4j.java_gateway import JavaObject
 from pyspark.sql import types as s
 
 from frazil.ops.session import Session
@@ -47,7 +48,7 @@ def view(
     return builder.withQueryColumnNames(types.strings(list(query_columns))).build()
 
 
-def view_parts(types: CatalogTypes, of_java: Any) -> dict[str, Any]:
+def view_parts(types: CatalogTypes, of_java: JavaObject) -> dict[str, Any]:
     """Read Spark's View."""
     namespace, names = of_java.currentNamespace(), of_java.queryColumnNames()
     catalog, mode = of_java.currentCatalog(), of_java.schemaMode()

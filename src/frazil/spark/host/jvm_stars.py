@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from py4j.java_gateway import JavaObject
+
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import each, listen, scala_seq
@@ -45,7 +47,7 @@ class _Source:
 
 
 def repeats_table(
-    spark: Session, plan: Any, spelled: Callable[[tuple[str, ...]], Sequence[str]]
+    spark: Session, plan: JavaObject, spelled: Callable[[tuple[str, ...]], Sequence[str]]
 ) -> bool:
     """Tell whether a parsed statement names one table twice. `spelled`: the full name that parts
     mean.
@@ -54,7 +56,7 @@ def repeats_table(
     return len(set(names)) < len(names)
 
 
-def with_stars_spelled(spark: Session, plan: Any, shown: Shown) -> Any | None:
+def with_stars_spelled(spark: Session, plan: JavaObject, shown: Shown) -> Any | None:
     """Return a statement's parsed plan in which no star stands for a metadata column of a table
     itself; None where it has stars over what the parser does not tell. `shown`: by a table's name
     the metadata columns that its plan shows."""
@@ -73,10 +75,10 @@ class _Stars:
     defined: frozenset[str]
     """Names in small letters that WITH defines around the plan."""
 
-    def of(self, plan: Any) -> Any:
+    def of(self, plan: JavaObject) -> Any:
         problems: list[_NotSpelled] = []
 
-        def at(node: Any) -> Any:
+        def at(node: JavaObject) -> Any:
             try:
                 return self._at(node)
             except _NotSpelled as problem:
@@ -90,7 +92,7 @@ class _Stars:
             raise problems[0]
         return exchanged
 
-    def _with(self, plan: Any) -> Any:
+    def _with(self, plan: JavaObject) -> Any:
         rule, relations = self, []
         for relation in each(plan.cteRelations()):
             name = str(relation._1()).lower()
@@ -109,7 +111,7 @@ class _Stars:
             }.values()
         )
 
-    def _at(self, node: Any) -> Any:
+    def _at(self, node: JavaObject) -> Any:
         if kind_of(node) == NodeKind.UNRESOLVED_WITH:
             return self._with(node)
         columns = list(each(node.expressions()))
@@ -129,7 +131,7 @@ class _Stars:
         ]
         return node.copy(scala_seq(self.spark, spelled), node.child())
 
-    def _star(self, star: Any, sources: Sequence[_Source]) -> Sequence[Any]:
+    def _star(self, star: JavaObject, sources: Sequence[_Source]) -> Sequence[Any]:
         """Return what stands for a star."""
         if not any(s.hidden for s in sources):
             return [star]
@@ -149,7 +151,7 @@ class _Stars:
             text += f" EXCEPT ({', '.join(back_quoted([c]) for c in source.hidden)})"
         return self.spark._jsparkSession.sessionState().sqlParser().parseExpression(text)
 
-    def _sources(self, plan: Any) -> list[_Source]:
+    def _sources(self, plan: JavaObject) -> list[_Source]:
         """Return what a star over a plan takes columns from, in order."""
         kind = kind_of(plan)
         if kind == NodeKind.SUBQUERY_ALIAS:
@@ -180,7 +182,7 @@ class _Stars:
         raise _NotSpelled
 
 
-def _holds_star(expression: Any) -> bool:
+def _holds_star(expression: JavaObject) -> bool:
     return kind_of(expression).startswith(_STAR) or any(
         _holds_star(c) for c in each(expression.children())
     )

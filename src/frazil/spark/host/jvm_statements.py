@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
@@ -165,14 +166,14 @@ class ParsedStatement:
 
     # --- for Spark
 
-    def column(self, expression: Any) -> Column:
+    def column(self, expression: JavaObject) -> Column:
         """Return an expression of the statement as a Column; its sub-queries know the names that
         WITH defines.
         """
         if self.around is not None:
             around = self.around
 
-            def within(node: Any) -> Any:
+            def within(node: JavaObject) -> Any:
                 if not is_subquery(self.spark, node):
                     return node
                 return node.withNewPlan(
@@ -204,7 +205,7 @@ class ParsedStatement:
         listen(self.spark)
         one_row, lower = self.spark.range(1), {c.lower() for c in columns}
 
-        def value(node: Any) -> Any:
+        def value(node: JavaObject) -> Any:
             if (
                 kind_of(node) != "UnresolvedAttribute"
                 or str(node.nameParts().head()).lower() in lower
@@ -234,7 +235,7 @@ def parsed_plan(spark: Session, text: str) -> Any:
     return spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
 
 
-def parsed_statement(spark: Session, plan: Any) -> ParsedStatement | None:
+def parsed_statement(spark: Session, plan: JavaObject) -> ParsedStatement | None:
     """Return a parsed plan as a statement; None for any other plan."""
     kind, around = kind_of(plan), None
     if kind == NodeKind.UNRESOLVED_WITH:
@@ -310,7 +311,7 @@ class MergeAction:
     assignments: Sequence[Assignment]
 
 
-def _action(action: Any, matched: bool, by_source: bool) -> MergeAction:
+def _action(action: JavaObject, matched: bool, by_source: bool) -> MergeAction:
     kind = ActionKind(kind_of(action))
     condition = action.condition()
     assignments = _assignments(action) if kind in (ActionKind.UPDATE, ActionKind.INSERT) else ()
@@ -319,11 +320,11 @@ def _action(action: Any, matched: bool, by_source: bool) -> MergeAction:
     )
 
 
-def _assignments(node: Any) -> list[Assignment]:
+def _assignments(node: JavaObject) -> list[Assignment]:
     return [Assignment(a) for a in each(node.assignments())]
 
 
-def _assigns_a_column_of_its_type(assignment: Any) -> bool:
+def _assigns_a_column_of_its_type(assignment: JavaObject) -> bool:
     """Tell by one call whether an analysed assignment gives a column the value of another one of
     the same type.
     """
@@ -347,6 +348,6 @@ def _is_default(value: Any) -> bool:
     return len(parts) == 1 and parts[0].upper() == "DEFAULT"
 
 
-def _under(spark: Session, inside: Any, alias: Any) -> DataFrame:
+def _under(spark: Session, inside: JavaObject, alias: JavaObject) -> DataFrame:
     """Return a frame under the alias that a relation has in the statement."""
     return frame_of(spark, alias.copy(alias.identifier(), inside))

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from py4j.java_gateway import JavaObject
+
 from frazil.catalog.names import full_name
 from frazil.expr.tokens import tokens
 from frazil.ops.session import Session
@@ -80,7 +82,7 @@ def view_statement(spark: Session, text: str) -> ViewStatement | None:
     )
 
 
-def _read(spark: Session, kind: str, plan: Any, name: tuple[str, ...]) -> ViewStatement:
+def _read(spark: Session, kind: str, plan: JavaObject, name: tuple[str, ...]) -> ViewStatement:
     match kind:
         case "CreateView":
             columns = tuple(
@@ -137,7 +139,7 @@ def _text(option: Any) -> str | None:
     return str(option.get()) if option.isDefined() else None
 
 
-def _pairs(scala_map: Any) -> Iterator[tuple[str, str]]:
+def _pairs(scala_map: JavaObject) -> Iterator[tuple[str, str]]:
     return ((str(pair._1()), str(pair._2())) for pair in each(scala_map.toSeq()))
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from py4j.java_gateway import JavaObject
+
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, Jvm, each, implementing, listen
@@ -79,7 +81,7 @@ class TemporaryViews:
             if (raw := look_up(name)).isDefined():  # another thread may have dropped the view
                 yield TemporaryView(name, database, raw.get())
 
-    def replace(self, view: TemporaryView, plan: Any) -> None:
+    def replace(self, view: TemporaryView, plan: JavaObject) -> None:
         """Replace the plan of a view."""
         identifier = self._identifier(view.name, self._some(view.database))
         self._catalog.alterTempViewDefinition(
@@ -150,12 +152,12 @@ class PlanTags:
         self._alias = getattr(jvm.view, EXPRESSIONS + "Alias")
         self._project = getattr(jvm.view, CATALYST + "plans.logical.Project")
 
-    def set(self, spark: Session, plan: Any, value: NumberedTag) -> None:
+    def set(self, spark: Session, plan: JavaObject, value: NumberedTag) -> None:
         """Tag a plan."""
         listen(spark)
         plan.setTagValue(self._tag, value)
 
-    def number(self, plan: Any) -> int | None:
+    def number(self, plan: JavaObject) -> int | None:
         """Return the number of the tag's value, None if the plan is not tagged."""
         value = plan.getTagValue(self._tag)
         return int(value.get().getAsInt()) if value.isDefined() else None
@@ -197,17 +199,17 @@ class Rule:
     def __init__(self, function: Callable[[Any], Any]):
         self._function = function
 
-    def applyOrElse(self, node: Any, _: Any) -> Any:
+    def applyOrElse(self, node: JavaObject, _: Any) -> Any:
         return self._function(node)
 
     def isDefinedAt(self, _: Any) -> bool:
         return True
 
-    def apply(self, node: Any) -> Any:
+    def apply(self, node: JavaObject) -> Any:
         return self._function(node)
 
 
-def rewritten(plan: Any, function: Callable[[Any], Any]) -> Any:
+def rewritten(plan: JavaObject, function: Callable[[Any], Any]) -> Any:
     """Return a plan, sub-queries included, in which each node is exchanged, from the root down, for
     what a function returns for it. Call `listen` before. The function must not raise: its error
     would come back as one of py4j."""
