@@ -64,8 +64,10 @@ def test_updates_and_net_changes(run, ids):
     )
     net = [(2, "c", "insert"), (3, "d", "insert")]
     assert sorted(run(text + "('deduplicationMode' = 'netChanges')")) == net
-    with pytest.raises(InvalidInput, match="net"):
-        run(text + "('deduplicationMode' = 'netChanges', 'computeUpdates' = 'true')")
+    since = text.replace(f"{ids[0]} ", f"{ids[0]} EXCLUSIVE ")
+    both = "('deduplicationMode' = 'netChanges', 'computeUpdates' = 'true')"
+    assert sorted(run(since + both)) == sorted(DELETED + told + ADDED)
+    assert sorted(run(text + both)) == net
 
 
 def test_each_change_names_its_snapshot(run, ids, table_of):

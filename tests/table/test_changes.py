@@ -299,8 +299,6 @@ def test_the_tables_identifier_fields_serve_when_updates_are_asked_for(catalog: 
     ]
     with pytest.raises(InvalidInput, match="identifier columns are not set"):
         new(catalog).changes(compute_updates=True).to_arrow()
-    with pytest.raises(InvalidInput, match="Cannot compute update images of net changes"):
-        table.changes(net=True, identifier_columns=["id"]).to_arrow()
     assert (
         len(table.changes(net=True, identifier_columns=["id"], compute_updates=False).to_arrow())
         == 2
@@ -310,6 +308,32 @@ def test_the_tables_identifier_fields_serve_when_updates_are_asked_for(catalog: 
     nested = new(catalog, "id bigint, l array<int>")
     with pytest.raises(InvalidInput, match="Identifier column l must be a primitive"):
         nested.changes(identifier_columns=["l"]).to_arrow()
+
+
+def test_net_changes_of_a_key_are_the_rows_before_and_after_the_range(catalog: Any) -> None:
+    for version in (2, 3):
+        table = new(catalog, format_version=version)
+        table.append(rows((1, "a"), (2, "b"), (3, "c"), (5, "e"), (5, "f")))
+        asked = {"start_snapshot_id": table.current_snapshot().snapshot_id, "net": True}
+        for value in ("x", "y"):
+            table.update({"s": f"'{value}'"}, "id = 2", mode="merge-on-read")
+        table.delete("id = 3", mode="copy-on-write")
+        table.append(rows((4, "d")))
+        table.update({"s": "'z'"}, "id = 4 OR s = 'f'", mode="copy-on-write")
+        table.delete("id = 1")
+        table.append(rows((1, "a")))
+        changes = table.changes(**asked, identifier_columns=["id"])
+        assert sorted(row[1:] for row in log(changes)) == [
+            ("DELETE", 3, "c"),
+            ("INSERT", 4, "z"),
+            ("UPDATE_AFTER", 2, "y"),
+            ("UPDATE_AFTER", 5, "z"),
+            ("UPDATE_BEFORE", 2, "b"),
+            ("UPDATE_BEFORE", 5, "f"),
+        ]
+        after = table.changes(**asked, identifier_columns=["id"], row_filter="s = 'y'")
+        assert [row[1:] for row in log(after)] == [("UPDATE_AFTER", 2, "y")]
+        catalog.drop_table(table.name())
 
 
 # Filters, columns

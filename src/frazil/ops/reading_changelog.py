@@ -78,7 +78,6 @@ class ChangelogReading:
         """
         columns = update_columns(
             self.metadata.schema(),
-            self.net,
             self.identifier_columns,
             self.compute_updates,
             self.is_sensitive,

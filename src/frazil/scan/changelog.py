@@ -144,7 +144,6 @@ def changelog_schema(schema: Schema) -> Schema:
 
 def update_columns(
     schema: Schema,
-    net: bool,
     names: Sequence[str] | None,
     compute: bool | None,
     case_sensitive: bool,
@@ -152,16 +151,11 @@ def update_columns(
     """Resolve the identifier columns that pair a DELETE with an INSERT as an update; () when no
     update images are asked for.
 
-    `compute` None: only when columns are named. Raises InvalidInput for update images of net
-    changes, and when they are asked for but neither the caller nor the table names identifier
-    columns.
+    `compute` None: only when columns are named. Raises InvalidInput when update images are asked
+    for but neither the caller nor the table names identifier columns.
     """
     if not (compute if compute is not None else names is not None):
         return ()
-    if net:
-        raise InvalidInput(
-            "Cannot compute update images of net changes: give net or identifier_columns, not both."
-        )
     if names is None:
         names = [
             schema.find_column_name(field_id) or "" for field_id in schema.identifier_field_ids

@@ -33,8 +33,9 @@ class ChangesScan(DataScan):
     `range`: from one snapshot (exclusive) to another (inclusive). `net`: leave out rows that were
     both inserted and deleted in the range. `identifier_columns`: report a DELETE and an INSERT with
     the same values in these columns as UPDATE_BEFORE and UPDATE_AFTER; `compute_updates=True` uses
-    the table's identifier fields. The columns are those of the table's current schema; the three
-    columns of the changelog are always included. The other fields are those of DataScan.
+    the table's identifier fields. With `net` these are the row before the range and after it. The
+    columns are those of the table's current schema; the three columns of the changelog are always
+    included. The other fields are those of DataScan.
     """
 
     range: ChangelogRange = ChangelogRange()

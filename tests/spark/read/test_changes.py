@@ -47,6 +47,8 @@ def test_rows_are_those_without_spark(spark: Any, golden: Golden, name: str) -> 
     same(spark.read.format("iceberg").load(f"{golden[name].metadata_file}#changes"), want)
     net = table.changes(net=True)
     same(net.to_spark(spark), net.to_arrow())
+    keyed = table.changes(net=True, identifier_columns=[table.schema().fields[0].name])
+    same(keyed.to_spark(spark), keyed.to_arrow())
 
 
 @pytest.mark.parametrize("name", ["changelog_cow", "upsert_v3"])

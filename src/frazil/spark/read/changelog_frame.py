@@ -188,12 +188,11 @@ def _without_carried_over(
     undoes it.
     """
     kind, ordinal = (_column(projection, field_id) for field_id in (_KIND_ID, _ORDINAL_ID))
-    equal_rows = [_ROW] if options.net else [ordinal, _ROW]
+    together = [] if options.net else [ordinal]
+    equal_rows = [*together, _ROW]
     if options.key_ids:
-        equal_rows = [ordinal, _KEY, _ROW]
-        frame = frame.repartition(
-            ordinal, _KEY
-        )  # one shuffle for the windows over rows and over keys
+        equal_rows, same_key = [*together, _KEY, _ROW], [*together, _KEY]
+        frame = frame.repartition(*same_key)  # one shuffle for the windows over rows and over keys
     step = F.when(F.col(kind) == "INSERT", 1).otherwise(-1)
     in_time = Window.partitionBy(*equal_rows).orderBy(ordinal, kind)
     number, level, lowest, highest = (
@@ -218,21 +217,21 @@ def _without_carried_over(
     deleted = (step < 0) & (F.col(level) <= -1) & (F.col(level) >= F.col(highest))
     rows = rows.filter(inserted | deleted)
     if options.key_ids:
-        rows = _with_updates(rows, kind, ordinal)
+        rows = _with_updates(rows, kind, same_key)
     return rows.select(*(f"c{n}" for n in range(len(projection.fields))))
 
 
-def _with_updates(frame: DataFrame, kind: str, ordinal: str) -> DataFrame:
-    """Mark as updates, per snapshot and key, as many deleted rows as inserted ones, in the order of
-    their digests.
+def _with_updates(frame: DataFrame, kind: str, same_key: Sequence[str]) -> DataFrame:
+    """Mark as updates, per key (and snapshot, unless changes are net), as many deleted rows as
+    inserted ones, in the order of their digests.
     """
     place, deleted, inserted = (f"__frazil_{column}" for column in ("place", "deleted", "inserted"))
-    same_key = Window.partitionBy(ordinal, _KEY)
+    of_key = Window.partitionBy(*same_key)
     rows = frame.withColumn(
-        place, F.row_number().over(Window.partitionBy(ordinal, _KEY, kind).orderBy(_ROW))
+        place, F.row_number().over(Window.partitionBy(*same_key, kind).orderBy(_ROW))
     )
-    rows = rows.withColumn(deleted, F.count(F.when(F.col(kind) == "DELETE", 1)).over(same_key))
-    rows = rows.withColumn(inserted, F.count(F.when(F.col(kind) == "INSERT", 1)).over(same_key))
+    rows = rows.withColumn(deleted, F.count(F.when(F.col(kind) == "DELETE", 1)).over(of_key))
+    rows = rows.withColumn(inserted, F.count(F.when(F.col(kind) == "INSERT", 1)).over(of_key))
     is_update = F.col(place) <= F.least(deleted, inserted)
     update_kind = F.when(F.col(kind) == "INSERT", "UPDATE_AFTER").otherwise("UPDATE_BEFORE")
     return rows.withColumn(kind, F.when(is_update, update_kind).otherwise(F.col(kind)))
