@@ -277,6 +277,57 @@ def test_merge_with_schema_evolution_adds_the_columns_of_the_source(lake):
 # --------------------------------------------------------------------------------------------------------
 
 
+BEYOND = [  # Spark's own text of an analysed expression leaves parts of these out, or names no function
+    "variant_get(parse_json('{\"a\": 1}'), '$.a', 'int') = v / 10",
+    "from_json('{\"a\": 1}', 'a int').a = id",
+    "to_json(struct(id, CAST(NULL AS INT) AS n), map('ignoreNullFields', 'false')) = '{\"id\":1,\"n\":null}'",
+    "to_csv(struct(id, s), map('sep', '|')) = '1|a'",
+    "exists(array(id, v), x -> x = 1)",
+    "aggregate(array(id, 1L), 0L, (a, b) -> a + b) = 2",
+    "s LIKE ANY ('a%', 'x%')",
+    "to_timestamp(concat('202', id), 'yyyy') = timestamp '2021-01-01 00:00:00'",
+    "timestampdiff(HOUR, timestamp '2026-01-01 00:00:00', timestamp '2026-01-01 01:00:00') = id",
+    "ceil(v / 7, 1) = 1.5",
+]
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("condition", BEYOND)
+def test_conditions_beyond_the_grammar_keep_all_their_arguments(lake, condition):
+    lake.table()
+    lake.sql(f"UPDATE lake.db.t SET v = 99 WHERE {condition}")
+    assert lake.rows() == [(1, 99), (2, 20), (3, 30), (4, 40)]
+    lake.sql("UPDATE lake.db.t SET v = 10 WHERE id = 1")
+    lake.sql(f"""MERGE INTO lake.db.t USING (SELECT 1 AS one) ON {condition}
+                 WHEN MATCHED THEN UPDATE SET v = 98""")
+    assert lake.rows() == [(1, 98), (2, 20), (3, 30), (4, 40)]
+    lake.sql("UPDATE lake.db.t SET v = 10 WHERE id = 1")
+    lake.sql(f"DELETE FROM lake.db.t WHERE {condition}")
+    assert lake.rows() == [(2, 20), (3, 30), (4, 40)]
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("broadcast", ["10MB", "-1"])
+def test_merge_takes_variants_of_its_source(lake, broadcast):
+    lake.catalog.create_table("db.t", "id bigint, data variant", format_version=3)
+    lake.sql(
+        """INSERT INTO lake.db.t VALUES (1, parse_json('{"a":1}')), (2, parse_json('{"a":2}'))"""
+    )
+    lake.spark.conf.set("spark.sql.autoBroadcastJoinThreshold", broadcast)
+    try:
+        lake.sql("""MERGE INTO lake.db.t t USING (
+                    SELECT 1 AS id, parse_json('{"a":31}') AS data, parse_json('[1]') AS other
+                    UNION ALL SELECT 3, parse_json('"x"'), NULL UNION ALL SELECT 4, NULL, NULL) s
+                    ON t.id = s.id WHEN MATCHED THEN UPDATE SET data = s.data
+                    WHEN NOT MATCHED THEN INSERT *""")
+        lake.sql("""MERGE INTO lake.db.t t USING (SELECT 2 AS id, parse_json('{"b":5}') AS more) s
+                    ON t.id = s.id AND variant_get(s.more, '$.b', 'int') = 5
+                    WHEN MATCHED THEN UPDATE SET data = s.more""")
+    finally:
+        lake.spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+    assert lake.rows("id", "data") == [(1, '{"a":31}'), (2, '{"b":5}'), (3, '"x"'), (4, None)]
+
+
 @pytest.mark.versions
 def test_parameters_variables_and_frames_are_taken(lake):
     lake.table()

@@ -12,6 +12,7 @@ __all__ = [
     "building",
     "casts",
     "compute",
+    "covered",
     "functions",
     "literals",
     "nodes",

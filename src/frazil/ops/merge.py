@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -18,10 +17,9 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import meaningless
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
-from frazil.errors import InvalidInput, ParseError, Unsupported
-from frazil.expr.functions.by_name import find_function
-from frazil.expr.nodes import Call, Expression, walk
-from frazil.expr.parse import parse
+from frazil.errors import InvalidInput, Unsupported
+from frazil.expr.covered import is_in_grammar
+from frazil.expr.nodes import Expression
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.anew import staged_change
 from frazil.ops.engine import ReadySource
@@ -46,11 +44,6 @@ from frazil.spec.schema import Schema
 
 # the most source rows that each task joins by itself; Spark's own join takes larger sources
 IN_TASKS = 4_000_000
-_TESTS = (
-    "isnull",
-    "isnotnull",
-    "isnan",
-)  # functions that the parser turns into predicates, so that find_function does not know them
 _SUMMARY = "spark.merge-into.num-target-rows-"
 
 
@@ -301,28 +294,14 @@ def _checked_by_sql(step: Step, rows: InputFrame, merge: Merge) -> bool:
     take long. Returns whether it was checked: with schema evolution it is not, because the table's
     new columns are not known yet. Raises what the engine refuses."""
     both_evaluate_sql = step.engine.evaluates_sql and rows.engine.evaluates_sql
-    if not both_evaluate_sql or merge.merge_schema or all(map(_is_in_grammar, merge.words)):
+    if (
+        not both_evaluate_sql
+        or merge.merge_schema
+        or all(is_in_grammar(w) and not is_spark_column(w) for w in merge.words)
+    ):
         return False
     step.engine.check_merge(step.schema, rows.frame, merge, case_sensitive=step.case_sensitive)
     return True
-
-
-def _is_in_grammar(value: Any) -> bool:
-    """Tell whether Frazil's grammar has an expression and all functions that it calls; types are
-    checked later.
-    """
-    try:
-        expression = parse(value) if isinstance(value, str) else value
-    except ParseError:
-        return False
-    called = (
-        {node.function for node in walk(expression) if isinstance(node, Call)}
-        if isinstance(expression, Expression)
-        else set()
-    )
-    return not is_spark_column(value) and all(
-        find_function(name) or name in _TESTS for name in called
-    )
 
 
 def _by_sql(step: Step, ready: ReadySource, merge: Merge, mode: Mode, checked: bool) -> StagedWrite:

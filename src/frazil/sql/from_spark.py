@@ -5,14 +5,13 @@ values become texts of Frazil's grammar where it covers them, else Columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from pyspark.errors import AnalysisException
 
 from frazil.catalog.names import full_name
-from frazil.errors import FrazilError, SchemaMismatch, Unsupported
-from frazil.expr.parse import parse
+from frazil.errors import SchemaMismatch, Unsupported
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.session import Session
 from frazil.rows.assign import typed_name
@@ -81,7 +80,7 @@ def _of_rows(
 def _delete(parsed: ParsedStatement, table: Name, called: Name, target: Any) -> Statement:
     if parsed.where is None:
         return n.DeleteRows(table)
-    text = _in_grammar(
+    text = jvm_plans.full_text(
         parsed.spark, parsed.analysed(target).plan.condition(), _without_sides(parsed.spark, target)
     )
     return n.DeleteRows(
@@ -96,7 +95,11 @@ def _update(
     _check_policy(parsed.spark, analysed.assignments)
     sides, values = _without_sides(parsed.spark, target), []
     for assignment, resolved in zip(parsed.assignments, analysed.assignments, strict=True):
-        text = None if assignment.is_default else _in_grammar(parsed.spark, resolved.value, sides)
+        text = (
+            None
+            if assignment.is_default
+            else jvm_plans.full_text(parsed.spark, resolved.value, sides)
+        )
         value = (
             DEFAULT
             if assignment.is_default
@@ -107,7 +110,7 @@ def _update(
         values.append((typed_name(_within(assignment.key, called, schema)), value))
     where = parsed.where
     if where is not None:
-        text = _in_grammar(parsed.spark, analysed.where, sides)
+        text = jvm_plans.full_text(parsed.spark, analysed.where, sides)
         where = parsed.column(where) if text is None else text
     return n.UpdateRows(table, tuple(values), where, full_name(called))
 
@@ -142,12 +145,14 @@ def _merge_in_grammar(
     spark, source = parsed.spark, analysed.plan.sourceTable()
     sides = dict.fromkeys(jvm_plans.plan_ids(spark, analysed.plan.targetTable()), TARGET)
     sides |= dict.fromkeys(jvm_plans.plan_ids(spark, source), SOURCE)
-    if (on := _in_grammar(spark, analysed.on, sides)) is None:
+    if (on := jvm_plans.full_text(spark, analysed.on, sides)) is None:
         return None
     clauses = []
     for action, resolved in zip(parsed.clauses, analysed.clauses, strict=True):
         condition = (
-            None if resolved.condition is None else _in_grammar(spark, resolved.condition, sides)
+            None
+            if resolved.condition is None
+            else jvm_plans.full_text(spark, resolved.condition, sides)
         )
         if condition is None and resolved.condition is not None:
             return None
@@ -155,7 +160,7 @@ def _merge_in_grammar(
         for a, r in zip(
             action.assignments, resolved.assignments if action.assignments else (), strict=True
         ):
-            value = DEFAULT if a.is_default else _in_grammar(spark, r.value, sides)
+            value = DEFAULT if a.is_default else jvm_plans.full_text(spark, r.value, sides)
             if value is None:
                 return None
             assignments.append((typed_name(_within(a.key, called, schema)), value))
@@ -205,16 +210,6 @@ def _within(key: Name, called: Name, schema: Schema) -> Name:
 def _without_sides(spark: Session, target: Any) -> dict[int, str]:
     """Return that the columns of a plan have no qualifier in texts."""
     return dict.fromkeys(jvm_plans.plan_ids(spark, target), "")
-
-
-def _in_grammar(spark: Session, expression: Any, sides: Mapping[int, str]) -> str | None:
-    """Return an analysed expression as a text of Frazil's grammar; None where the grammar does not
-    cover it. `sides`: what columns are qualified by, by their ids."""
-    text = jvm_plans.full_text(spark, expression, sides)
-    try:
-        return None if text is None or parse(text) is None else text
-    except FrazilError:
-        return None
 
 
 def _check_policy(spark: Session, assignments: Iterable[Assignment]) -> None:

@@ -115,11 +115,7 @@ def person(name: str, age: int) -> str:
     return f"""parse_json('{{"age":{age},"name":"{name}"}}')"""
 
 
-@case(
-    "TestSparkVariantRead.testMergeIntoWithVariant",
-    each=VECTORISED,
-    differs="MERGE takes no variant from its source",
-)
+@case("TestSparkVariantRead.testMergeIntoWithVariant", each=VECTORISED)
 def variants_are_merged(p: Place) -> None:
     p.sql(f"CREATE TABLE $t (id BIGINT, data VARIANT) USING iceberg {V3}")
     vectorised(p)

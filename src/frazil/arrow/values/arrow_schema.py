@@ -224,6 +224,15 @@ def arrow_children(type_: pa.DataType) -> list[pa.Field]:
     return []
 
 
+def is_sparks_variant(type_: pa.DataType) -> bool:
+    """Tell whether a type is that of Spark's variants in Arrow: a struct whose field `metadata` says
+    so.
+    """
+    if not pa.types.is_struct(type_) or (place := type_.get_field_index("metadata")) < 0:
+        return False
+    return (type_.field(place).metadata or {}).get(b"variant") == b"true"
+
+
 def is_list(type_: pa.DataType) -> bool:
     """Tell whether a type is any of Arrow's list types."""
     t = pa.types
@@ -243,6 +252,8 @@ def _from_field(f: pa.Field, has_ids: bool, fresh: Callable[[], int], path: str)
 def _from_type(
     type_: pa.DataType, has_ids: bool, fresh: Callable[[], int], path: str
 ) -> IcebergType:
+    if is_sparks_variant(type_):
+        return VariantType()
     inside = [_from_field(c, has_ids, fresh, f"{path}.{c.name}") for c in arrow_children(type_)]
     if pa.types.is_struct(type_):
         return StructType(*inside)

@@ -16,8 +16,9 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.arrow.values.arrow_schema import to_arrow_type
+from frazil.arrow.values.arrow_schema import is_sparks_variant, to_arrow_type
 from frazil.arrow.values.uuids import uuid_from_text, uuid_to_text
+from frazil.arrow.values.variant import variant_to_json
 from frazil.spec.types import (
     BinaryType,
     BooleanType,
@@ -73,6 +74,8 @@ def cast_for(have: pa.DataType, want: IcebergType) -> CastFunction | None:
         if have == pa.binary(16):
             return uuid_to_text
         return (lambda a: uuid_to_text(uuid_from_text(a))) if _is_text(have) else None
+    if isinstance(want, VariantType) and is_sparks_variant(have):
+        return variant_to_json
     if not _allowed(have, want):
         return None
     if (

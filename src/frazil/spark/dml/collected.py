@@ -58,7 +58,7 @@ class CollectedFrame:
 
 def collect(frame: DataFrame, folder: str) -> CollectedFrame | None:
     """Evaluate a frame that Spark expects to be as small as what it broadcasts, and return its
-    rows; None for other frames.
+    rows; None for other frames, and for variants, of which PySpark hands no nulls to Arrow.
 
     `folder`: named in errors of disks and stores. Raises the error of the evaluation, Unsupported
     for a type that cannot be staged.
@@ -66,7 +66,9 @@ def collect(frame: DataFrame, folder: str) -> CollectedFrame | None:
     spark = frame.sparkSession
     schema = plain(frame.schema)
     by_place = frame.toDF(*(f"c{n}" for n in range(len(schema))))
-    if not is_small(by_place, _limit(str(spark.conf.get(_BROADCAST, "10MB")))):
+    if _has_variants(schema) or not is_small(
+        by_place, _limit(str(spark.conf.get(_BROADCAST, "10MB")))
+    ):
         return None
     try:
         table = interruptible(spark, by_place.toArrow)
@@ -79,6 +81,17 @@ def collect(frame: DataFrame, folder: str) -> CollectedFrame | None:
     return CollectedFrame(
         pa.Table.from_batches([fitted(b, types) for b in table.to_batches()], schema=types), schema
     )
+
+
+def _has_variants(type_: s.DataType) -> bool:
+    match type_:
+        case s.StructType():
+            return any(_has_variants(f.dataType) for f in type_.fields)
+        case s.ArrayType():
+            return _has_variants(type_.elementType)
+        case s.MapType():
+            return _has_variants(type_.keyType) or _has_variants(type_.valueType)
+    return isinstance(type_, s.VariantType)
 
 
 def _limit(broadcast: str) -> int:

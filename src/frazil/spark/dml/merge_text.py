@@ -10,8 +10,6 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 
 from frazil.catalog.names import identifier_parts
-from frazil.errors import FrazilError
-from frazil.expr.parse import parse
 from frazil.rows.clauses import Merge, When
 from frazil.spark.dml.analysed import as_input, expression, named, texts_of
 from frazil.spark.dml.row_changes import shadow
@@ -42,13 +40,12 @@ def as_texts(frame: DataFrame, schema: Schema, merge: Merge) -> Merge | None:
             if isinstance(v, Column)
         ]
         texts = texts_of(sides[when], columns, {TARGET: target, SOURCE: frame})
-        if not all(_is_parsed(t) for t in texts):
+        if None in texts:
             return None
         texts_by_kind[when] = iter(texts)
     on = texts_of(joined, [expression(merge.on)], {TARGET: target, SOURCE: frame})[0]
-    if not _is_parsed(on):
+    if on is None:
         return None
-    assert on is not None
     clauses = tuple(
         replace(
             c,
@@ -63,14 +60,3 @@ def as_texts(frame: DataFrame, schema: Schema, merge: Merge) -> Merge | None:
 def _next(value: Any, texts: Any) -> Any:
     """Return the next text in place of a Column, other values as they are."""
     return next(texts) if isinstance(value, Column) else value
-
-
-def _is_parsed(text: str | None) -> bool:
-    """Return whether Frazil's grammar can parse a text."""
-    if text is None:
-        return False
-    try:
-        parse(text)
-    except FrazilError:
-        return False
-    return True

@@ -16,6 +16,7 @@ from py4j.java_gateway import JavaClass, JavaObject
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as s
 
+from frazil.expr.covered import is_in_grammar
 from frazil.expr.tokens import Token, tokens
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import (
@@ -71,8 +72,9 @@ class NodeKind(StrEnum):
     VARIABLE = "VariableReference"
 
 
-_NO_FUNCTIONS = ("With", "CommonExpressionRef")
-"""Expressions that share a value between their parts, for which SQL has no words."""
+_NO_FUNCTIONS = ("With", "CommonExpressionRef", "RoundCeil", "RoundFloor")
+"""Expressions that share a value between their parts, for which SQL has no words; `ceil` and `floor`
+to a number of digits, whose names the grammar has for others."""
 _WITH_NAMES_AS_WRITTEN = EXPRESSIONS + "RuntimeReplaceable"
 _EMPTY: weakref.WeakKeyDictionary[Jvm, OrderedDict[str, Any]] = weakref.WeakKeyDictionary()
 _MOST_EMPTY = 64
@@ -325,9 +327,19 @@ def expression_sql(expression: JavaObject) -> str:
 def full_text(
     spark: Session, expression: JavaObject, qualifiers: Mapping[int, str] | None = None
 ) -> str | None:
-    """Return an expression as SQL text, None where no text describes it in full (a UDF, a random
-    function, a sub-query). `qualifiers`: by a column's id the name that its text is qualified by,
-    empty for none; variables of SQL are replaced by their values then."""
+    """Return an expression as SQL text, None where no text of Frazil's grammar describes it in full
+    (a UDF, a random function, a sub-query). `qualifiers`: by a column's id the name that its text is
+    qualified by, empty for none; variables of SQL are replaced by their values then.
+
+    Functions beyond the grammar have none: Spark's text of them may leave out arguments (the type of
+    `variant_get`, the options of `to_json`) or name what no function is called (lambdas)."""
+    text = _spark_text(spark, expression, qualifiers)
+    return text if text is not None and is_in_grammar(text) else None
+
+
+def _spark_text(
+    spark: Session, expression: Any, qualifiers: Mapping[int, str] | None
+) -> str | None:
     if not expression.deterministic():
         return None
     if qualifiers is not None and (text := _quick_text(spark, expression, qualifiers)) is not None:

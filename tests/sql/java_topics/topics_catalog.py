@@ -1,0 +1,124 @@
+"""What a catalog tells beyond single statements: tables of its namespaces, functions, queries that
+make tables, views of a session.
+"""
+
+from tests.sql.java_topics.harness import Place, case, not_sql
+
+MOCKED = "calls Java's classes with catalogs that stand for others"
+
+
+def two_columns(p: Place) -> None:
+    p.sql("CREATE TABLE $t (id bigint NOT NULL, data string) USING iceberg")
+
+
+@case("TestSparkCatalogOperations.testAlterTable", on=("sql", "path", "session"))
+def columns_and_properties_are_changed_whatever_their_names(p: Place) -> None:
+    two_columns(p)
+    p.sql(
+        "ALTER TABLE $t ADD COLUMN location string",
+        "ALTER TABLE $t SET TBLPROPERTIES ('note' = 'jazz')",
+    )
+    assert p.columns()[2] == "3 location string"
+    assert p.properties()["note"] == "jazz"
+    p.sql("INSERT INTO $t VALUES (1, 'a', 'here')")
+    p.rows("SELECT location FROM $t", ("here",))
+
+
+@case("TestSparkCatalogOperations.testTableTypeIsExternal", on=("sql", "path"))
+def a_table_is_external_to_spark(p: Place) -> None:
+    two_columns(p)
+    told = {row[0]: row[1] for row in p.sql("DESCRIBE EXTENDED $t")}
+    assert told["Type"] == "EXTERNAL"
+
+
+@case("TestSparkCatalogOperations.testListTableSummaries")
+def views_are_listed_apart_from_tables(p: Place) -> None:
+    two_columns(p)
+    p.sql("CREATE VIEW $ns.v AS SELECT id FROM $t")
+    p.rows("SHOW TABLES IN $ns", (p.namespace, "t", False))
+    assert ("v",) in [row[1:2] for row in p.sql("SHOW VIEWS IN $ns")]
+
+
+@case("TestSparkCatalogOperations.testInvalidateTable")
+def a_table_that_others_made_anew_is_refreshed(p: Place) -> None:
+    two_columns(p)
+    p.sql("INSERT INTO $t VALUES (1, 'a')")
+    p.rows("SELECT count(*) FROM $t", (1,))
+    known = p.metadata()
+    p.register([{"id": 1, "name": "id", "type": "long", "required": True}])
+    assert p.metadata()["table-uuid"] != known["table-uuid"]
+    p.sql("REFRESH TABLE $t")
+    p.rows("SELECT * FROM $t")
+
+
+@case(
+    "TestSparkCatalogOperations.testCTASUseNullableQuerySchema",
+    "TestSparkCatalogOperations.testRTASUseNullableQuerySchema",
+)
+def columns_of_a_query_are_optional(p: Place) -> None:
+    two_columns(p)
+    p.sql("INSERT INTO $t VALUES (1, 'abc'), (2, null)")
+    p.sql("CREATE TABLE $ns.c USING iceberg AS SELECT * FROM $t")
+    p.sql("CREATE TABLE $ns.r (id bigint NOT NULL, data string) USING iceberg")
+    p.sql("REPLACE TABLE $ns.r USING iceberg AS SELECT * FROM $t")
+    for table in ("$ns.c", "$ns.r"):
+        assert p.columns(table) == ["1 id long", "2 data string"]
+        p.rows(f"SELECT * FROM {table} ORDER BY id", (1, "abc"), (2, None))
+
+
+@case(
+    "TestFunctionCatalog.testListFunctionsViaCatalog",
+    "TestFunctionCatalog.testLoadFunctions",
+    "TestFunctionCatalog.testCallingFunctionInSQLEndToEnd",
+)
+def functions_are_in_the_namespace_system_or_in_none(p: Place) -> None:
+    p.sql("USE $c")
+    functions = [name for (name,) in p.sql("SHOW USER FUNCTIONS")]
+    assert any(name.endswith("iceberg_version") for name in functions)
+    calls = (
+        "$c.system.iceberg_version()",
+        "$c.iceberg_version()",
+        "system.iceberg_version()",
+        "iceberg_version()",
+    )
+    versions = {p.one(f"SELECT {call}") for call in calls}
+    assert len(versions) == 1 and versions.pop()[0].isdigit()
+    p.fails(
+        "SELECT $ns.iceberg_version()", "iceberg_version.* (resolve|found)|resolve.*iceberg_version"
+    )
+    p.fails("SELECT system.undefined_function(1, 2)", "undefined_function")
+    p.fails("SELECT undefined_function(1, 2)", "UNRESOLVED_ROUTINE", "undefined_function")
+
+
+@case("TestSparkSessionCatalog.testLoadFunction", on=("session",))
+def functions_of_hive_are_those_of_the_session(p: Place) -> None:
+    name = "org.apache.hadoop.hive.ql.udf.generic.GenericUDFUpper"
+    p.sql(f"CREATE TEMPORARY FUNCTION {p.namespace}_upper AS '{name}'")
+    p.rows(f"SELECT {p.namespace}_upper('xyz')", ("XYZ",))
+
+
+not_sql(
+    "TestSparkSessionCatalog",
+    "asks how Java's class is initialised with the addresses of two metastores",
+    "testValidateHmsUri",
+)
+not_sql("TestSparkSessionCatalog", MOCKED, "listViewsReturnsSessionCatalogViews")
+not_sql(
+    "TestRestDropPurgeTable",
+    MOCKED,
+    "purgeTableDelegatesToCatalogWhenEnabled",
+    "purgeNotDelegatedToCatalogWhenDisabled",
+    "initializationFailsWhenPurgeEnabledWithNonRestCatalog",
+    "purgeTableDelegatesToCatalogWhenEnabledViaSessionCatalog",
+)
+not_sql(
+    "TestSparkFunctions",
+    "asks for Java's classes of functions by their names",
+    *(
+        f"testBuild{name}FunctionFromClass"
+        for name in ("Years", "Months", "Days", "Hours", "Bucket", "Truncate")
+    ),
+)
+not_sql(
+    "TestSparkAggregates", "converts Spark's aggregates to Java's expressions", "testAggregates"
+)

@@ -1,0 +1,700 @@
+"""Metadata tables and metadata columns."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from tests.sql.java_topics.harness import Place, case
+
+FORMATS = ("parquet", "avro", "orc")
+
+
+def three_columns(p: Place, version: int = 2, **properties: str) -> None:
+    told = {
+        "format-version": str(version),
+        **{k.replace("_", "."): v for k, v in properties.items()},
+    }
+    texts = ", ".join(f"'{k}' = '{v}'" for k, v in told.items())
+    p.sql(
+        f"CREATE TABLE $t (id bigint NOT NULL, category string, data string) USING iceberg TBLPROPERTIES ({texts})"
+    )
+
+
+def insert(p: Place, *rows: tuple[object, ...]) -> None:
+    for row in rows:
+        p.sql(f"INSERT INTO $t VALUES {row}")
+
+
+def partitions(
+    p: Place, tables: tuple[str, ...], kind: str, *expected: tuple[Any, ...], where: str = "true"
+) -> None:
+    """Check the type and the values of `partition` in metadata tables, in their order."""
+    for table in tables:
+        column = "data_file.partition" if "entries" in table else "partition"
+        query = f"SELECT {column}.* FROM $t.{table} WHERE {where.replace('partition', column)} ORDER BY {column}"
+        p.rows(query, *expected)
+        p.rows(f"SELECT DISTINCT typeof({column}) FROM $t.{table}", (kind,))
+
+
+def fields(**names: str) -> str:
+    return f"struct<{','.join(f'{name}:{kind}' for name, kind in names.items())}>"
+
+
+FILES, ENTRIES, PARTITIONS = (
+    ("files", "all_data_files"),
+    ("entries", "all_entries"),
+    ("partitions",),
+)
+DATA = fields(data="string")
+
+
+def evolved(java: str, tables: tuple[str, ...]) -> None:
+    @case(f"TestMetadataTablesWithPartitionEvolution.{java}", each=(1, 2))
+    def partitions_follow_the_specs(p: Place) -> None:
+        three_columns(p, p.each)
+        row = (1, "a1", "b1")
+        insert(p, row)
+        for table in tables:
+            shown = [r[0] for r in p.sql(f"DESCRIBE $t.{table}")]
+            assert "partition" not in shown, shown
+        p.sql("ALTER TABLE $t ADD PARTITION FIELD data")
+        insert(p, row)
+        partitions(p, tables, DATA, (None,), ("b1",))
+        p.sql("ALTER TABLE $t ADD PARTITION FIELD bucket(8, category)")
+        insert(p, row)
+        both = fields(data="string", category_bucket="int")
+        partitions(p, tables, both, (None, None), ("b1", None), ("b1", 2))
+        p.sql("ALTER TABLE $t DROP PARTITION FIELD data")
+        insert(p, row)
+        four = ((None, None), (None, 2), ("b1", None), ("b1", 2))
+        partitions(p, tables, both, *four)
+        p.sql(
+            "ALTER TABLE $t REPLACE PARTITION FIELD category_bucket WITH bucket(8, category) AS other"
+        )
+        partitions(p, tables, fields(data="string", other="int"), *four)
+
+
+evolved("testFilesMetadataTable", FILES)
+evolved("testEntriesMetadataTable", ENTRIES)
+
+
+def filtered(java: str, tables: tuple[str, ...], twice: int) -> None:
+    @case(f"TestMetadataTablesWithPartitionEvolution.{java}", each=(1, 2))
+    def partitions_are_filtered(p: Place) -> None:
+        three_columns(p, p.each)
+        two = ((1, "c1", "d1"), (2, "c2", "d2"))
+        insert(p, *two)
+        p.sql("ALTER TABLE $t ADD PARTITION FIELD data")
+        insert(p, *two)
+        by_data, by_category = "partition.data = 'd2'", "partition.category = 'c2'"
+        partitions(p, tables, DATA, ("d2",), where=by_data)
+        p.sql("ALTER TABLE $t ADD PARTITION FIELD category")
+        insert(p, *two)
+        both = fields(data="string", category="string")
+        partitions(p, tables, both, ("d2", None), ("d2", "c2"), where=by_data)
+        partitions(p, tables, both, ("d2", "c2"), where=by_category)
+        p.sql("ALTER TABLE $t DROP PARTITION FIELD data")
+        insert(p, (3, "c3", "d2"), (4, "c4", "d2"), (5, "c2", "d5"))
+        partitions(p, tables, both, ("d2", None), ("d2", "c2"), where=by_data)
+        partitions(p, tables, both, (None, "c2"), ("d2", "c2"), where=by_category)
+        p.sql("ALTER TABLE $t REPLACE PARTITION FIELD category WITH category AS other")
+        insert(p, (6, "c2", "d6"))
+        renamed = fields(data="string", other="string")
+        expected = ((None, "c2"),) * twice + (("d2", "c2"),)
+        partitions(p, tables, renamed, *expected, where="partition.other = 'c2'")
+
+
+filtered("testFilesMetadataTableFilter", FILES, 2)
+filtered("testPartitionTableFilterAddRemoveFields", PARTITIONS, 1)
+
+
+@case(
+    "TestMetadataTablesWithPartitionEvolution.testPartitionsTableAddRemoveFields",
+    "TestMetadataTablesWithPartitionEvolution.testPartitionsTableSwitchFields",
+    "TestMetadataTablesWithPartitionEvolution.testPartitionTableFilterSwitchFields",
+    each=(1, 2),
+)
+def a_partition_field_that_comes_back_is_new_in_version_1_only(p: Place) -> None:
+    three_columns(p, p.each)
+    two = ((1, "c1", "d1"), (2, "c2", "d2"))
+    insert(p, *two)
+    p.sql("ALTER TABLE $t ADD PARTITION FIELD data", "ALTER TABLE $t ADD PARTITION FIELD category")
+    insert(p, *two)
+    both = fields(data="string", category="string")
+    partitions(p, PARTITIONS, both, (None, None), ("d1", "c1"), ("d2", "c2"))
+    p.sql("ALTER TABLE $t DROP PARTITION FIELD data")
+    insert(p, *two)
+    without = ((None, None), (None, "c1"), (None, "c2"), ("d1", "c1"), ("d2", "c2"))
+    partitions(p, PARTITIONS, both, *without)
+    p.sql("ALTER TABLE $t ADD PARTITION FIELD data")
+    insert(p, *two, (3, "c3", "d3"))
+    if p.each == 2:
+        partitions(p, PARTITIONS, both, *without, ("d3", "c3"))
+        return
+    three = fields(data_1000="string", category="string", data="string")
+    partitions(
+        p, PARTITIONS, three,
+        (None, None, None), (None, "c1", None), (None, "c1", "d1"), (None, "c2", None), (None, "c2", "d2"),
+        (None, "c3", "d3"), ("d1", "c1", None), ("d2", "c2", None),
+    )  # fmt: skip
+    c2 = ((None, "c2", None), (None, "c2", "d2"), ("d2", "c2", None))
+    partitions(p, PARTITIONS, three, *c2, where="partition.category = 'c2'")
+    partitions(p, PARTITIONS, three, (None, "c1", "d1"), where="partition.data = 'd1'")
+
+
+@case(
+    "TestMetadataTablesWithPartitionEvolution.testPartitionsTableRenameFields",
+    "TestMetadataTablesWithPartitionEvolution.testPartitionsTableFilterRenameFields",
+    each=(1, 2),
+)
+def a_renamed_partition_field_is_the_same(p: Place) -> None:
+    three_columns(p, p.each)
+    p.sql("ALTER TABLE $t ADD PARTITION FIELD data", "ALTER TABLE $t ADD PARTITION FIELD category")
+    two = ((1, "c1", "d1"), (2, "c2", "d2"))
+    insert(p, *two)
+    partitions(p, PARTITIONS, fields(data="string", category="string"), ("d1", "c1"), ("d2", "c2"))
+    p.sql("ALTER TABLE $t REPLACE PARTITION FIELD category WITH category AS other")
+    insert(p, *two)
+    renamed = fields(data="string", other="string")
+    partitions(p, PARTITIONS, renamed, ("d1", "c1"), ("d2", "c2"))
+    partitions(p, PARTITIONS, renamed, ("d1", "c1"), where="partition.other = 'c1'")
+
+
+ID = {"id": 1, "name": "id", "type": "long", "required": False}
+
+
+@case(
+    "TestMetadataTablesWithPartitionEvolution.testMetadataTablesWithUnknownTransforms",
+    "TestSparkMetadataColumns.testPartitionMetadataColumnWithUnknownTransforms",
+)
+def partitions_of_an_unknown_transform_are_not_shown(p: Place) -> None:
+    p.register([ID], partitions=((1, "zero", "id_zero"),))
+    for table in (*FILES, *ENTRIES):
+        p.fails(f"SELECT * FROM $t.{table}", "zero")
+    p.fails("SELECT _partition FROM $t", "zero")
+
+
+@case("TestMetadataTablesWithPartitionEvolution.testPartitionColumnNamedPartition")
+def a_column_may_be_called_partition(p: Place) -> None:
+    p.sql("CREATE TABLE $t (id int, partition int) USING iceberg PARTITIONED BY (partition)")
+    p.sql("INSERT INTO $t VALUES (1, 1), (2, 1), (3, 2), (2, 2)")
+    p.rows("SELECT * FROM $t", (1, 1), (2, 1), (3, 2), (2, 2))
+    p.rows("SELECT partition.partition FROM $t.files ORDER BY 1", (1,), (2,))
+
+
+@case("TestSparkMetadataColumns.testSpecAndPartitionMetadataColumns", each=FORMATS)
+def the_partition_of_a_row_has_the_fields_of_all_specs(p: Place) -> None:
+    three_columns(p, write_format_default=p.each)
+    row = (1, "a1", "b1")
+    insert(p, row)
+    for change in (
+        "ADD PARTITION FIELD data",
+        "ADD PARTITION FIELD bucket(8, category)",
+        "DROP PARTITION FIELD data",
+    ):
+        p.sql(f"ALTER TABLE $t {change}")
+        insert(p, row)
+    p.sql(
+        "ALTER TABLE $t REPLACE PARTITION FIELD category_bucket WITH bucket(8, category) AS other"
+    )
+    p.rows(
+        "SELECT _spec_id, _partition.data, _partition.other FROM $t ORDER BY _spec_id",
+        (0, None, None), (1, "b1", None), (2, "b1", 2), (3, None, 2),
+    )  # fmt: skip
+
+
+@case("TestSparkMetadataColumns.testPartitionMetadataColumnWithManyColumns")
+def the_partition_of_a_row_stands_beside_a_thousand_columns(p: Place) -> None:
+    names = [f"c{n}" for n in range(1, 1010)]
+    p.sql(
+        f"CREATE TABLE $t (id bigint, {', '.join(f'{n} string' for n in names)}) USING iceberg PARTITIONED BY (id)"
+    )
+    p.sql(f"INSERT INTO $t SELECT id, {', '.join('string(id)' for _ in names)} FROM range(2)")
+    p.rows(
+        "SELECT _partition.id, id, c999, c1000, c1001 FROM $t ORDER BY id",
+        (0, 0, *"000"),
+        (1, 1, *"111"),
+    )
+
+
+@case(
+    "TestSparkMetadataColumns.testPositionMetadataColumnWithMultipleRowGroups",
+    "TestSparkMetadataColumns.testPositionMetadataColumnWithMultipleBatches",
+)
+def positions_go_on_over_row_groups_and_batches(p: Place) -> None:
+    p.sql("""CREATE TABLE $t (id bigint, data string) USING iceberg TBLPROPERTIES (
+             'write.parquet.row-group-size-bytes' = '1000', 'read.parquet.vectorization.batch-size' = '1000')""")
+    p.sql("INSERT INTO $t SELECT /*+ COALESCE(1) */ id, 'ABCDEF' FROM range(7500)")
+    p.rows("SELECT count(*), sum(abs(_pos - id)) FROM $t", (7500, 0))
+
+
+@case("TestSparkMetadataColumns.testConflictingColumns")
+def a_column_with_the_name_of_a_metadata_column_is_read_when_renamed(p: Place) -> None:
+    p.register([
+        {"id": n, "name": name, "type": kind, "required": False}
+        for n, (name, kind) in enumerate({"id": "long", "_spec_id": "int", "_file": "string"}.items(), 1)
+    ])  # fmt: skip
+    p.sql("INSERT INTO $t VALUES (1, -1, 'path')")
+    p.rows("SELECT id FROM $t", (1,))
+    p.fails("SELECT * FROM $t", "conflict|reserved|_spec_id")
+    p.sql(
+        "ALTER TABLE $t RENAME COLUMN _spec_id TO renamed",
+        "ALTER TABLE $t RENAME COLUMN _file TO path",
+    )
+    p.rows("SELECT _spec_id, _partition IS NULL, renamed FROM $t", (0, True, -1))
+
+
+@case("TestSparkMetadataColumns.testIdentifierFields")
+def a_table_with_identifier_fields_has_metadata_columns(p: Place) -> None:
+    three_columns(p)
+    p.sql("ALTER TABLE $t SET IDENTIFIER FIELDS id")
+    insert(p, (1, "a1", "b1"))
+    p.rows("SELECT id, _spec_id, _partition IS NULL FROM $t", (1, 0, True))
+
+
+@case("TestSparkMetadataColumns.testRowLineageColumnsResolvedInV3OrHigher", each=(1, 2, 3))
+def rows_have_ids_from_version_3_on(p: Place) -> None:
+    three_columns(p, p.each)
+    if p.each == 3:
+        p.rows("SELECT _row_id, _last_updated_sequence_number, id FROM $t")
+        insert(p, (7, "a", "b"))
+        p.rows("SELECT _row_id, _last_updated_sequence_number, id FROM $t", (0, 1, 7))
+        return
+    for column in ("_row_id", "_last_updated_sequence_number"):
+        p.fails(f"SELECT {column} FROM $t", "UNRESOLVED_COLUMN|cannot be resolved", column)
+
+
+@case(
+    "TestSparkMetadataColumns.testPartitionMetadataColumnWithMapColumn",
+    "TestSparkMetadataColumns.testPartitionMetadataColumnWithListColumn",
+    each=("map<string, string>", "array<string>"),
+)
+def ids_of_nested_columns_are_no_ids_of_partition_fields(p: Place) -> None:
+    p.sql(f"""CREATE TABLE $t (id bigint NOT NULL, ts bigint NOT NULL, tags {p.each}) USING iceberg
+              PARTITIONED BY (bucket(1, id)) TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')""")
+    tags = "map('env', '{}')" if "map" in p.each else "array('{}')"
+    p.sql(
+        f"INSERT INTO $t VALUES (1, 1000, {tags.format('prod')}), (2, 9999999999999999, {tags.format('dev')})"
+    )
+    p.sql("DELETE FROM $t WHERE ts < 9999999999999999")
+    p.rows("SELECT id, _partition.id_bucket FROM $t", (2, 0))
+
+
+METRICS = (
+    "column_size, value_count, null_value_count, nan_value_count, lower_bound, upper_bound".split(
+        ", "
+    )
+)
+
+
+@case(
+    "TestMetadataTableReadableMetrics.testPrimitiveColumns",
+    "TestMetadataTableReadableMetrics.testSelectPrimitiveValues",
+)
+def metrics_are_shown_as_values(p: Place) -> None:
+    names = {
+        "b": "boolean",
+        "i": "int",
+        "l": "long",
+        "n": "decimal(10, 2)",
+        "s": "string",
+        "f": "fixed[3]",
+        "x": "binary",
+    }
+    p.register([
+        {"id": n, "name": name, "type": kind, "required": False}
+        for n, (name, kind) in enumerate(names.items(), 1)
+    ])  # fmt: skip
+    p.sql("""INSERT INTO $t SELECT /*+ COALESCE(1) */ * FROM VALUES
+             (false, 1, 1L, 1.00BD, '1', X'D75D75', X'D75D75'), (true, 2, 2L, 2.00BD, '2', X'DB6DB6', X'DB6DB6'),
+             (false, 1, 1L, NULL, '1', NULL, NULL), (false, 2, 2L, 2.00BD, '2', NULL, NULL)""")
+    low, high = b"\xd7\x5d\x75", b"\xdb\x6d\xb6"
+    expected = {
+        "b": (4, 0, False, True), "i": (4, 0, 1, 2), "l": (4, 0, 1, 2), "n": (4, 1, Decimal("1.00"), Decimal("2.00")),
+        "s": (4, 0, "1", "2"), "f": (4, 2, low, high), "x": (4, 2, low, high),
+    }  # fmt: skip
+    for table in ("files", "entries"):
+        for name, values in expected.items():
+            chosen = [
+                f"readable_metrics.{name}.{m}"
+                for m in METRICS
+                if m not in ("column_size", "nan_value_count")
+            ]
+            p.rows(f"SELECT {', '.join(chosen)} FROM $t.{table}", values)
+        p.rows(
+            f"SELECT readable_metrics.s.column_size > 0, readable_metrics.s.nan_value_count FROM $t.{table}",
+            (True, None),
+        )
+        p.rows(
+            f"SELECT readable_metrics.i.lower_bound, readable_metrics.b.upper_bound FROM $t.{table}",
+            (1, True),
+        )
+    p.rows("SELECT content, readable_metrics.l.value_count FROM $t.files", (0, 4))
+    p.rows("SELECT readable_metrics.l.value_count, status FROM $t.entries", (4, 1))
+
+
+@case(
+    "TestMetadataTableReadableMetrics.testNestedValues",
+    "TestMetadataTableReadableMetrics.testSelectNestedValues",
+)
+def metrics_of_nested_columns_have_dots_in_their_names(p: Place) -> None:
+    p.sql("CREATE TABLE $t (a STRUCT<b: STRUCT<l: BIGINT, d: DOUBLE>>) USING iceberg")
+    row = "named_struct('b', named_struct('l', {}, 'd', {}))".format
+    rows = ", ".join(
+        f"({row(*values)})" for values in (("0L", "0.0D"), ("1L", "5.0D"), ("NULL", "NULL"))
+    )
+    p.sql(f"INSERT INTO $t SELECT /*+ COALESCE(1) */ * FROM VALUES {rows}")
+    for table in ("files", "entries"):
+        p.rows(
+            f"SELECT readable_metrics.`a.b.l`.lower_bound, readable_metrics.`a.b.d`.value_count FROM $t.{table}",
+            (0, 3),
+        )
+        p.rows(
+            f"SELECT readable_metrics.`a.b.l`.null_value_count, readable_metrics.`a.b.d`.upper_bound FROM $t.{table}",
+            (1, 5.0),
+        )
+
+
+B = "TestIcebergSourceTablesBase"
+
+
+def id_and_data(p: Place, partitioned: str = "") -> None:
+    p.sql(f"CREATE TABLE $t (id int, data string) USING iceberg {partitioned}")
+
+
+def appended(p: Place, *rows: tuple[object, ...]) -> None:
+    for row in rows:
+        frame = p.spark.createDataFrame([row], "id int, data string")
+        frame.write.format("iceberg").mode("append").save(p.text("$t"))
+
+
+def table(p: Place, name: str, **options: object) -> Any:
+    reader = p.spark.read.format("iceberg")
+    for key, value in options.items():
+        reader = reader.option(key, value)
+    return reader.load(p.text(f"$t.{name}"))
+
+
+@case(f"{B}.testTablesSupport")
+def a_frame_is_appended_and_read(p: Place) -> None:
+    id_and_data(p)
+    appended(p, (1, "1"), (2, "2"), (3, "3"))
+    rows = p.spark.read.format("iceberg").load(p.text("$t")).orderBy("id").collect()
+    assert [tuple(r) for r in rows] == [(1, "1"), (2, "2"), (3, "3")]
+
+
+@case(
+    f"{B}.testEntriesTable", f"{B}.testEntriesTablePartitionedPrune", f"{B}.testEntriesTableDataFilePrune",
+    f"{B}.testEntriesTableDataFilePruneMulti", f"{B}.testFilesSelectMap", f"{B}.testCountEntriesTable",
+    each=("", "PARTITIONED BY (id)"),
+)  # fmt: skip
+def entries_and_files_show_what_was_added(p: Place) -> None:
+    id_and_data(p, p.each)
+    appended(p, (1, "1"))
+    (snapshot,) = p.snapshots()
+    for name in ENTRIES:
+        p.rows(
+            f"SELECT status, snapshot_id, sequence_number, file_sequence_number FROM $t.{name}",
+            (1, snapshot, 1, 1),
+        )
+        assert table(p, name).count() == 1
+    columns = "file_path, value_counts, record_count, column_sizes"
+    (files,) = p.sql(f"SELECT {columns} FROM $t.files")
+    nested = ", ".join(f"data_file.{name}" for name in columns.split(", "))
+    assert p.sql(f"SELECT {nested} FROM $t.entries") == [files]
+    assert (files[1], files[2]) == ({1: 1, 2: 1}, 1) and set(files[3]) == {1, 2}
+    assert p.one("SELECT input_file_name() FROM $t").endswith(files[0].rpartition("/")[2])
+
+
+@case(f"{B}.testAllEntriesTable", f"{B}.testAllDataFilesTable", f"{B}.testFilesTable", f"{B}.testFilesUnpartitionedTable",
+      each=("", "PARTITIONED BY (id)"))  # fmt: skip
+def deleted_files_are_shown_by_the_tables_of_all_snapshots_only(p: Place) -> None:
+    id_and_data(p, p.each)
+    appended(p, (1, "a"))
+    p.sql("DELETE FROM $t WHERE id = 1")
+    appended(p, (2, "b"))
+    one, two, three = p.snapshots()
+    p.rows(
+        "SELECT status, snapshot_id, sequence_number, file_sequence_number FROM $t.all_entries",
+        (1, one, 1, 1), (2, two, 1, 1), (1, three, 3, 3),
+    )  # fmt: skip
+    p.rows("SELECT count(*) FROM $t.all_data_files", (2,))
+    p.rows("SELECT readable_metrics.id.lower_bound, record_count, spec_id FROM $t.files", (2, 1, 0))
+
+
+def imported(p: Place, version: int = 2) -> None:
+    p.sql(f"""CREATE TABLE $t (id int, data string) USING iceberg PARTITIONED BY (id)
+              TBLPROPERTIES ('format-version' = '{version}')""")
+    frame = p.spark.createDataFrame([(1, "a"), (2, "b")], "id int, data string")
+    frame.write.partitionBy("id").parquet(p.text("$dir/plain"))
+    p.sql("CALL $c.system.add_files('$db.t', '`parquet`.`$dir/plain`')")
+
+
+@case(
+    f"{B}.testFilesTableWithSnapshotIdInheritance",
+    f"{B}.testV1EntriesTableWithSnapshotIdInheritance",
+    each=(1, 2),
+)
+def imported_files_have_the_snapshot_that_added_them(p: Place) -> None:
+    imported(p, p.each)
+    (snapshot,) = p.snapshots()
+    number = 0 if p.each == 1 else 1
+    p.rows(
+        "SELECT sequence_number, snapshot_id FROM $t.entries",
+        (number, snapshot),
+        (number, snapshot),
+    )
+    p.rows("SELECT partition.id, record_count FROM $t.files ORDER BY 1", (1, 1), (2, 1))
+    p.rows("SELECT * FROM $t ORDER BY id", (1, "a"), (2, "b"))
+
+
+@case(f"{B}.testAllMetadataTablesWithStagedCommits")
+def staged_commits_are_shown_by_the_tables_of_all_snapshots(p: Place) -> None:
+    id_and_data(p, "PARTITIONED BY (id) TBLPROPERTIES ('write.wap.enabled' = 'true')")
+    with p.conf({"spark.wap.id": "1234567"}):
+        appended(p, (1, "a"), (2, "b"))
+    assert len(p.snapshots()) == 2 and "main" not in p.refs()
+    for name in ("all_data_files", "all_manifests", "all_entries"):
+        assert table(p, name).count() == 2
+    p.rows("SELECT * FROM $t")
+
+
+@case(f"{B}.testHistoryTable")
+def history_tells_what_was_rolled_back(p: Place) -> None:
+    id_and_data(p)
+    appended(p, (1, "1"), (1, "1"))
+    one, two = p.snapshots()
+    p.sql(f"CALL $c.system.rollback_to_snapshot('$db.t', {one})")
+    appended(p, (1, "1"))
+    three = p.snapshots()[-1]
+    p.rows(
+        "SELECT snapshot_id, parent_id, is_current_ancestor FROM $t.history",
+        (one, None, True), (two, one, False), (one, None, True), (three, one, True),
+    )  # fmt: skip
+    times = [row[0] for row in p.sql("SELECT made_current_at FROM $t.history")]
+    assert times == sorted(times)
+
+
+@case(f"{B}.testSnapshotsTable", f"{B}.testPrunedSnapshotsTable")
+def snapshots_tell_what_they_did(p: Place) -> None:
+    id_and_data(p)
+    appended(p, (1, "1"))
+    p.sql("DELETE FROM $t")
+    one, two = p.snapshots()
+    p.sql(f"CALL $c.system.rollback_to_snapshot('$db.t', {one})")
+    p.rows(
+        "SELECT snapshot_id, parent_id, operation FROM $t.snapshots",
+        (one, None, "append"),
+        (two, one, "delete"),
+    )
+    summaries = dict(p.sql("SELECT operation, summary FROM $t.snapshots"))
+    added = {"added-records": "1", "added-data-files": "1", "changed-partition-count": "1",
+             "total-data-files": "1", "total-records": "1"}  # fmt: skip
+    removed = {"deleted-records": "1", "deleted-data-files": "1", "changed-partition-count": "1",
+               "total-records": "0", "total-data-files": "0"}  # fmt: skip
+    assert added.items() <= summaries["append"].items()
+    assert removed.items() <= summaries["delete"].items()
+    lists = {s["snapshot-id"]: s["manifest-list"] for s in p.metadata()["snapshots"]}
+    assert dict(p.sql("SELECT snapshot_id, manifest_list FROM $t.snapshots")) == lists
+
+
+SUMMARY = "contains_null, contains_nan, lower_bound, upper_bound"
+
+
+@case(
+    f"{B}.testManifestsTable",
+    f"{B}.testAllManifestsTable",
+    f"{B}.testAllManifestTableSnapshotFiltering",
+)
+def manifests_are_summarised(p: Place) -> None:
+    id_and_data(p, "PARTITIONED BY (id) TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
+    p.spark.createDataFrame([(1, "a"), (1, "c"), (None, "b")], "id int, data string").coalesce(
+        1
+    ).write.format("iceberg").mode("append").save(p.text("$t"))
+    p.sql("DELETE FROM $t WHERE data = 'a'")
+    one, two = p.snapshots()
+    counts = ", ".join(
+        f"{verb}_{kind}_files_count"
+        for kind in ("data", "delete")
+        for verb in ("added", "existing", "deleted")
+    )
+    p.rows(
+        f"SELECT content, added_snapshot_id, partition_spec_id, {counts} FROM $t.manifests",
+        (0, one, 0, 2, 0, 0, 0, 0, 0), (1, two, 0, 0, 0, 0, 1, 0, 0),
+    )  # fmt: skip
+    query = "SELECT content, s.* FROM (SELECT content, explode(partition_summaries) s FROM $t.manifests)"
+    p.rows(query, (0, True, False, "1", "1"), (1, False, False, "1", "1"))
+    p.rows(
+        "SELECT content, reference_snapshot_id FROM $t.all_manifests", (0, one), (0, two), (1, two)
+    )
+    p.rows(f"SELECT count(*) FROM $t.all_manifests WHERE reference_snapshot_id IN ({one})", (1,))
+    p.sql("DELETE FROM $t")
+    p.rows(
+        f"SELECT count(*) FROM $t.all_manifests WHERE reference_snapshot_id IN ({one}, {two})", (3,)
+    )
+    p.rows("SELECT count(*) FROM $t.all_manifests", (5,))
+
+
+@case(
+    f"{B}.testPruneManifestsTable",
+    differs="a field of the summaries is read alone, which Java's reader refuses",
+)
+def a_field_of_summaries_is_not_read_alone(p: Place) -> None:
+    id_and_data(p, "PARTITIONED BY (id)")
+    appended(p, (1, "a"))
+    p.rows("SELECT partition_spec_id, size(partition_summaries) FROM $t.manifests", (0, 1))
+    p.fails(
+        "SELECT partition_spec_id, partition_summaries.contains_null FROM $t.manifests",
+        "partial list element",
+    )
+
+
+COUNTS = """record_count, file_count, position_delete_record_count, position_delete_file_count,
+            equality_delete_record_count, equality_delete_file_count, last_updated_snapshot_id"""
+
+
+@case(f"{B}.testUnpartitionedPartitionsTable")
+def a_table_without_partitions_has_one_row_of_them(p: Place) -> None:
+    id_and_data(p)
+    appended(p, (1, "a"))
+    p.rows(f"SELECT {COUNTS} FROM $t.partitions", (1, 1, 0, 0, 0, 0, p.snapshots()[0]))
+    assert [row[0] for row in p.sql("DESCRIBE $t.partitions")][:3] == [
+        "record_count", "file_count", "total_data_file_size_in_bytes",
+    ]  # fmt: skip
+    size = p.one("SELECT file_size_in_bytes FROM $t.files")
+    p.rows("SELECT total_data_file_size_in_bytes FROM $t.partitions", (size,))
+
+
+@case(f"{B}.testPartitionsTable", f"{B}.testPartitionsTableDeleteStats")
+def partitions_count_files_and_deletes_also_of_older_snapshots(p: Place) -> None:
+    id_and_data(p, "PARTITIONED BY (id) TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
+    for n in (1, 2):
+        p.spark.createDataFrame([(n, s) for s in "abc"], "id int, data string").coalesce(
+            1
+        ).write.format("iceberg").mode("append").save(p.text("$t"))
+    one, two = p.snapshots()
+    query = f"SELECT partition.id, spec_id, {COUNTS} FROM $t.partitions"
+    first, second = (1, 0, 3, 1, 0, 0, 0, 0, one), (2, 0, 3, 1, 0, 0, 0, 0, two)
+    p.rows(f"{query} ORDER BY 1", first, second)
+    assert [r.record_count for r in table(p, "partitions", versionAsOf=one).collect()] == [3]
+    p.rows(f"{query} WHERE partition.id < 2", first)
+    p.rows(f"{query} WHERE partition.id < 2 OR record_count = 3", first, second)
+    p.sql("DELETE FROM $t WHERE id = 2 AND data = 'a'")
+    three = p.snapshots()[-1]
+    p.rows(f"{query} ORDER BY 1", first, (2, 0, 3, 1, 1, 1, 0, 0, three))
+
+
+@case(f"{B}.testPartitionsTableLastUpdatedSnapshot")
+def rewritten_manifests_are_no_update_of_a_partition_and_expired_snapshots_are_forgotten(
+    p: Place,
+) -> None:
+    id_and_data(p, "PARTITIONED BY (id)")
+    p.sql("INSERT INTO $t VALUES (1, '1'), (2, '2')", "INSERT INTO $t VALUES (2, '20')")
+    one, two = p.snapshots()
+    p.rows("CALL $c.system.rewrite_manifests('$db.t')", (2, 1))
+    query = "SELECT partition.id, file_count, last_updated_snapshot_id FROM $t.partitions"
+    p.rows(f"{query} ORDER BY 1", (1, 1, one), (2, 2, two))
+    p.rows(f"{query} WHERE partition.id < 2", (1, 1, one))
+    p.sql(f"CALL $c.system.expire_snapshots(table => '$db.t', snapshot_ids => array({one}))")
+    p.rows(f"{query} ORDER BY 1", (1, 1, None), (2, 2, two))
+
+
+@case(
+    f"{B}.testSnapshotReadAfterAddColumn",
+    f"{B}.testSnapshotReadAfterDropColumn",
+    f"{B}.testSnapshotReadAfterAddAndDropColumn",
+)
+def a_snapshot_is_read_with_its_own_columns(p: Place) -> None:
+    id_and_data(p)
+    appended(p, (1, "x"), (2, "y"))
+    _, old = p.snapshots()
+    p.sql("ALTER TABLE $t ADD COLUMN category string", "INSERT INTO $t VALUES (4, 'xy', 'B')")
+    p.rows("SELECT * FROM $t ORDER BY id", (1, "x", None), (2, "y", None), (4, "xy", "B"))
+    p.rows(f"SELECT * FROM $t VERSION AS OF {old} ORDER BY id", (1, "x"), (2, "y"))
+    p.sql("ALTER TABLE $t DROP COLUMN data")
+    p.rows("SELECT * FROM $t ORDER BY id", (1, None), (2, None), (4, "B"))
+    year = lambda n: int(datetime(n, 1, 1, tzinfo=UTC).timestamp() * 1000)
+    p.date_snapshots(year(2018), year(2019), year(2021))
+    for name in (f"VERSION AS OF {old}", "TIMESTAMP AS OF '2020-01-01'"):
+        p.rows(f"SELECT * FROM $t {name} ORDER BY id", (1, "x"), (2, "y"))
+    p.rows(
+        "SELECT * FROM $t TIMESTAMP AS OF '2022-01-01' ORDER BY id",
+        (1, "x", None),
+        (2, "y", None),
+        (4, "xy", "B"),
+    )
+
+
+@case(f"{B}.testFilesTablePartitionId")
+def files_tell_the_spec_that_they_were_written_under(p: Place) -> None:
+    id_and_data(p, "PARTITIONED BY (id)")
+    appended(p, (1, "a"))
+    p.sql("ALTER TABLE $t DROP PARTITION FIELD id")
+    appended(p, (2, "b"))
+    p.rows("SELECT spec_id FROM $t.files ORDER BY spec_id", (0,), (1,))
+
+
+@case(f"{B}.testTableWithInt96Timestamp")
+def times_in_96_bits_are_imported_and_filtered(p: Place) -> None:
+    p.sql("CREATE TABLE $t (id bigint, ts timestamp) USING iceberg")
+    with p.conf({"spark.sql.parquet.outputTimestampType": "INT96"}):
+        query = "SELECT id, timestamp_seconds(id * 100 + 949276800) AS ts FROM range(500)"
+        p.spark.sql(query).coalesce(1).write.parquet(p.text("$dir/plain"))
+    p.sql("CALL $c.system.add_files('$db.t', '`parquet`.`$dir/plain`')")
+    for sign in ("<", "<=", "=", ">", ">="):
+        condition = f"ts {sign} to_timestamp('2000-01-31 08:30:00')"
+        expected = p.one(f"SELECT count(*) FROM parquet.`$dir/plain` WHERE {condition}")
+        p.rows(f"SELECT count(*) FROM $t WHERE {condition}", (expected,))
+    p.rows("SELECT count(*) FROM $t WHERE ts = to_timestamp('2000-01-31 08:30:00')", (1,))
+
+
+@case(f"{B}.testSessionConfigSupport")
+def options_are_settings_of_the_session(p: Place) -> None:
+    id_and_data(p, "PARTITIONED BY (id)")
+    appended(p, (1, "a"))
+    with p.conf({"spark.datasource.iceberg.snapshot-property.foo": "bar"}):
+        appended(p, (2, "b"))
+    assert p.snapshot()["summary"]["foo"] == "bar"
+    with p.conf({"spark.datasource.iceberg.versionAsOf": p.snapshots()[0]}):
+        assert p.spark.read.format("iceberg").load(p.text("$t")).collect() == [(1, "a")]
+
+
+@case(
+    f"{B}.testImportSparkTableWithMissingFilesFailure",
+    f"{B}.testImportSparkTableWithIgnoreMissingFilesEnabled",
+)
+def an_imported_partition_without_files_adds_none(p: Place) -> None:
+    p.sql("CREATE TABLE $t (id int, data string) USING iceberg PARTITIONED BY (id)")
+    source = f"spark_catalog.default.{p.namespace}_plain"
+    p.sql(
+        f"CREATE TABLE {source} (data string, id int) USING parquet PARTITIONED BY (id) LOCATION '$dir/plain'"
+    )
+    try:
+        p.sql(
+            f"INSERT INTO {source} VALUES ('a', 1), ('b', 2)",
+            f"ALTER TABLE {source} ADD PARTITION (id = 1234)",
+        )
+        (p.directory / "plain" / "id=1234").rmdir()
+        p.sql(f"CALL $c.system.add_files('$db.t', '{source}')")
+    finally:
+        p.sql(f"DROP TABLE {source}")
+    p.rows("SELECT partition.id FROM $t.partitions", (1,), (2,))
+
+
+@case(f"{B}.testRemoveOrphanFilesActionSupport")
+def files_of_nobody_are_removed(p: Place) -> None:
+    import os
+
+    id_and_data(p)
+    appended(p, (1, "1"))
+    location = p.metadata()["location"].removeprefix("file:")
+    p.spark.range(1).write.mode("append").parquet(f"{location}/data")
+    for folder, _, names in os.walk(location):
+        for name in names:
+            os.utime(os.path.join(folder, name), (1_700_000_000, 1_700_000_000))
+    p.rows(
+        f"CALL $c.system.remove_orphan_files(table => '$db.t', location => '{location}/metadata')"
+    )
+    orphans = [path for (path,) in p.sql("CALL $c.system.remove_orphan_files('$db.t')")]
+    assert any(path.endswith(".parquet") for path in orphans)
+    p.rows("SELECT * FROM $t", (1, "1"))
