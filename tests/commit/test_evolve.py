@@ -316,6 +316,11 @@ def test_partition_fields_come_go_and_come_back_with_their_id():
     with pytest.raises(ValidationError, match="Cannot find partition field"):
         UpdateSpec(one).remove_field("nope")
     assert UpdateSpec(one).remove_field("day_month").add_field("day", "month").updates(one) == ()
+    again = UpdateSpec(one).remove_field("day_month").add_field("day", "month", "other")
+    assert [(f.name, f.field_id) for f in changed(one, again).spec().fields] == [
+        ("other", 1000),  # the same field, as with Java: its older files keep their partitions
+        ("id_bucket_8", 1001),
+    ]
 
 
 def test_v1_drops_a_partition_field_by_making_it_void():

@@ -24,13 +24,6 @@ def columns_and_properties_are_changed_whatever_their_names(p: Place) -> None:
     p.rows("SELECT location FROM $t", ("here",))
 
 
-@case("TestSparkCatalogOperations.testTableTypeIsExternal", on=("sql", "path"))
-def a_table_is_external_to_spark(p: Place) -> None:
-    two_columns(p)
-    told = {row[0]: row[1] for row in p.sql("DESCRIBE EXTENDED $t")}
-    assert told["Type"] == "EXTERNAL"
-
-
 @case("TestSparkCatalogOperations.testListTableSummaries")
 def views_are_listed_apart_from_tables(p: Place) -> None:
     two_columns(p)
@@ -90,17 +83,18 @@ def functions_are_in_the_namespace_system_or_in_none(p: Place) -> None:
     p.fails("SELECT undefined_function(1, 2)", "UNRESOLVED_ROUTINE", "undefined_function")
 
 
-@case("TestSparkSessionCatalog.testLoadFunction", on=("session",))
-def functions_of_hive_are_those_of_the_session(p: Place) -> None:
-    name = "org.apache.hadoop.hive.ql.udf.generic.GenericUDFUpper"
-    p.sql(f"CREATE TEMPORARY FUNCTION {p.namespace}_upper AS '{name}'")
-    p.rows(f"SELECT {p.namespace}_upper('xyz')", ("XYZ",))
-
-
+not_sql(
+    "TestSparkSessionCatalog", "is about functions of Hive, which Spark serves", "testLoadFunction"
+)
 not_sql(
     "TestSparkSessionCatalog",
     "asks how Java's class is initialised with the addresses of two metastores",
     "testValidateHmsUri",
+)
+not_sql(
+    "TestSparkCatalogOperations",
+    "asks for a property of Java's table that no statement shows",
+    "testTableTypeIsExternal",
 )
 not_sql("TestSparkSessionCatalog", MOCKED, "listViewsReturnsSessionCatalogViews")
 not_sql(

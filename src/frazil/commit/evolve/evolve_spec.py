@@ -179,11 +179,10 @@ def _add(
         (f for f in removed_fields if f.source_id == source.field_id and f.transform == parsed),
         None,
     )
-    if removed is not None and name in (
-        None,
-        removed.name,
-    ):  # removed and added again: the field just stays
+    if removed is not None:  # removed and added again: the field stays, perhaps renamed
         draft.removed.discard(removed.field_id)
+        if name not in (None, removed.name):
+            _rename(draft, removed.name, name)
         return
     field_id, old_name = draft.field_id_for(source.field_id, parsed, name)
     full = (
