@@ -13,7 +13,6 @@ __all__ = [
     "casts",
     "compute",
     "covered",
-    "functions",
     "literals",
     "nodes",
     "parse",
