@@ -13,6 +13,7 @@ import frazil
 from frazil.catalog import Catalog
 from frazil.errors import InvalidInput
 from frazil.ops.insert import Insert, create_as, overwrite_mode
+from frazil.spark.host.jvm_catalog import REPLACES_PARTITIONS
 from frazil.sql import results
 from frazil.sql.served import Served
 from frazil.table.table import Table
@@ -61,8 +62,18 @@ def test_an_overwrite_of_some_rows_is_not_one_of_partitions(t: Table, served: Se
 def test_a_statement_replaces_a_table_without_partitions_by_no_rows(
     t: Table, served: Served
 ) -> None:
-    served.insert(("db", "t"), NONE, Insert(None, False, DYNAMIC), None)
+    served.insert(("db", "t"), NONE, Insert(options={REPLACES_PARTITIONS: "true"}), None)
     assert t.refresh().count() == 0
+
+
+def test_an_insert_with_the_option_of_overwrites_replaces_nothing(t: Table, served: Served) -> None:
+    """An INSERT INTO … WITH ('overwrite-mode' = 'dynamic'), and such an append of a writer."""
+    for mode in ("static", "dynamic"):
+        with pytest.raises(InvalidInput, match="'overwrite-mode' means nothing to append"):
+            served.insert(("db", "t"), ROWS, Insert(options={"overwrite-mode": mode}), None)
+    assert t.refresh().count() == 3
+    served.insert(("db", "t"), ROWS.slice(0, 1), Insert("true", options=DYNAMIC), None)
+    assert t.refresh().count() == 1
 
 
 def test_a_statement_writes_to_the_branch_of_its_options(t: Table, served: Served) -> None:
@@ -84,10 +95,7 @@ def test_the_mode_of_an_overwrite_is_checked_as_the_write_option_that_it_is(t: T
     for options in ({"overwrite-mode": "some"}, twice):
         of_write = refusal(options, lambda given: t.overwrite(ROWS, **given))
         assert refusal(options, overwrite_mode) in of_write
-    assert overwrite_mode({"Overwrite_Mode": "DYNAMIC", "branch": "b"}) == (
-        "dynamic",
-        {"branch": "b"},
-    )
+    assert overwrite_mode({"Overwrite_Mode": "DYNAMIC", "branch": "b"}) == "dynamic"
 
 
 def test_a_table_that_is_replaced_is_overwritten(catalog: Catalog, served: Served) -> None:

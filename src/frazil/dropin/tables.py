@@ -91,7 +91,7 @@ def is_dynamic(spark: Session, options: Mapping[str, Any], table: Table | None =
     spark.sql.sources.partitionOverwriteMode is the default; Spark's save() ignores that setting for
     tables of catalogs.
     """
-    mode, _ = overwrite_mode(options)
+    mode = overwrite_mode(options)
     if mode is None and table is not None and table.spec().fields:
         mode = str(spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static")).lower()
     return mode == "dynamic"

@@ -61,13 +61,13 @@ class Insert:
         return target.overwrite(frame, **some, **self.options)
 
 
-def overwrite_mode(options: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """Take Java's write option overwrite-mode out of options: returns it, None where it is not
-    given, and the others. Raises InvalidInput for one that is neither static nor dynamic.
+def overwrite_mode(options: Mapping[str, Any]) -> str | None:
+    """Return Java's write option overwrite-mode, None where it is not given. Raises InvalidInput for
+    one that is neither static nor dynamic.
     """
-    own = {k: v for k, v in options.items() if folded(k) in _MODE.spellings}
-    others = {k: v for k, v in options.items() if k not in own}
-    return _MODE.of(OPTIONS.read(own)), others
+    own = {k: v for k, v in options.items() if folded(k) == _MODE.name}
+    mode: str | None = _MODE.of(OPTIONS.read(own))
+    return mode
 
 
 def with_branch(options: Mapping[str, Any], branch: str | None) -> dict[str, Any]:

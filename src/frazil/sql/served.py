@@ -14,10 +14,11 @@ from frazil.catalog import CatalogBackend
 from frazil.catalog.names import full_name
 from frazil.errors import NoSuchNamespaceError, NoSuchViewError, Unsupported
 from frazil.maintain.procedures import Procedure
-from frazil.ops.insert import Insert, create_as, overwrite_mode, with_branch
+from frazil.ops.insert import Insert, create_as, with_branch
 from frazil.ops.session import Session
 from frazil.ops.table_changes import TableChange
 from frazil.spark.catalog.protocol import Parts, TableDefinition, ViewDefinition
+from frazil.spark.host.jvm_catalog import REPLACES_PARTITIONS
 from frazil.sql import results, views
 from frazil.sql.alter import alter_table
 from frazil.sql.define import columns_of, creation
@@ -76,14 +77,12 @@ class Served:
 
     def insert(self, parts: Parts, frame: Any, insert: Insert, branch: str | None) -> None:
         table, where, dynamic = self.catalog.load_table(parts), insert.where, insert.dynamic
-        mode, options = overwrite_mode(insert.options)
-        if mode == "dynamic" and where is None and not dynamic:
+        options = {k: v for k, v in insert.options.items() if k != REPLACES_PARTITIONS}
+        if len(options) < len(insert.options):
             # An INSERT OVERWRITE of partitions arrives as an INSERT INTO with this option. Spark
             # replaces a table without partitions as a whole, also by no rows.
             dynamic = bool(table.spec().fields)
             where = None if dynamic else "true"
-        elif mode == "dynamic":
-            options["overwrite-mode"] = mode
         rows = Insert(where, dynamic=dynamic, options=with_branch(options, branch))
         results.note(self._spark, rows.into(table, frame))
 

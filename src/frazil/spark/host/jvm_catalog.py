@@ -131,8 +131,8 @@ def with_partitions_replaced(
     spark: Session, plan: JavaObject, is_ours: Callable[[tuple[str, ...]], bool]
 ) -> Any:
     """Return a statement's parsed plan in which an INSERT OVERWRITE that replaces the partitions of
-    its rows is an INSERT INTO with the option `overwrite-mode`. Spark plans such an overwrite only
-    for tables that its executors write to. `is_ours`: by a table's name."""
+    its rows is an INSERT INTO with the option `REPLACES_PARTITIONS`. Spark plans such an overwrite
+    only for tables that its executors write to. `is_ours`: by a table's name."""
 
     def inserting(node: JavaObject) -> Any:
         if (
@@ -149,7 +149,7 @@ def with_partitions_replaced(
             for n in range(node.productArity())
         }
         options = spark._jvm.java.util.HashMap(table.options().asCaseSensitiveMap())
-        options.put(OVERWRITE_MODE, "dynamic")
+        options.put(REPLACES_PARTITIONS, "true")
         insensitive = getattr(spark._jvm, SPARK + "sql.util.CaseInsensitiveStringMap")(options)
         fields["table"] = table.copy(table.multipartIdentifier(), insensitive, table.isStreaming())
         return (
@@ -199,7 +199,8 @@ def with_targets_of_their_own(
     return plan.transformUp(Rule(inserting))
 
 
-OVERWRITE_MODE = "overwrite-mode"
+REPLACES_PARTITIONS = "frazil.replaces-partitions"
+"""The option that tells such an INSERT OVERWRITE from an INSERT INTO that has options of its own."""
 
 
 def options_of(
