@@ -21,13 +21,11 @@ from frazil.spec.version import PYSPARK, VERSION
 __version__ = VERSION
 
 _HOMES = {
-    "frazil.table.load": ("load_catalog", "load_table", "list_catalogs"),
+    "frazil.table.load": ("load_catalog", "load_table", "list_catalogs", "StaticTable", "clear_caches"),
     "frazil.table.table": ("Table",),
     "frazil.table.catalog": ("Catalog",),
-    "frazil.table.static": ("StaticTable",),
     "frazil.table.chains.actions": ("Actions",),
     "frazil.ops.result": ("CommitResult",),
-    "frazil.table.caches": ("clear_caches",),
     "frazil.tasks.runner": ("InProcess",),
     "frazil.dropin": ("configure", "install", "spark_session"),
     "frazil.sql.results": ("last_result",),
@@ -69,13 +67,13 @@ if TYPE_CHECKING:
     from frazil.spec.sorting import SortField as SortField
     from frazil.spec.sorting import SortOrder as SortOrder
     from frazil.sql.results import last_result as last_result
-    from frazil.table.caches import clear_caches as clear_caches
     from frazil.table.catalog import Catalog as Catalog
     from frazil.table.chains.actions import Actions as Actions
+    from frazil.table.load import StaticTable as StaticTable
+    from frazil.table.load import clear_caches as clear_caches
     from frazil.table.load import list_catalogs as list_catalogs
     from frazil.table.load import load_catalog as load_catalog
     from frazil.table.load import load_table as load_table
-    from frazil.table.static import StaticTable as StaticTable
     from frazil.table.table import Table as Table
     from frazil.tasks.runner import InProcess as InProcess
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.arrow.deletes import apply_deletes as deletes_room
-from frazil.arrow.deletes import key_spill
+from frazil.arrow.deletes import key_set
 from frazil.arrow.deletes.apply_deletes import key_schema
 from frazil.arrow.deletes.delete_files import DeleteCache, positions_of
 from frazil.arrow.read.read_tasks import ReadContext, ReadOptions, read
@@ -269,9 +269,9 @@ def test_columns_of_a_delete_file_that_are_no_keys_do_not_matter(tmp_path: Path)
 def test_more_keys_than_memory_allows_are_looked_up_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(key_spill, "PART", 20_000)
+    monkeypatch.setattr(key_set, "PART", 20_000)
     made = []
-    of = key_spill.SpilledKeys.of
+    of = key_set.SpilledKeys.of
     monkeypatch.setattr(
         deletes_room.SpilledKeys,
         "of",

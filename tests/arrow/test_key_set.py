@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.arrow.deletes import key_set
-from frazil.arrow.deletes.key_set import KeySet, canonical
-from frazil.arrow.deletes.key_spill import SpilledKeys
+from frazil.arrow.deletes.key_set import KeySet, SpilledKeys, canonical
 from frazil.arrow.values.arrays import array_of
 from frazil.spec.types import IcebergType
 from tests.arrow.support import LEAVES, leaf_values

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from frazil.arrow.files.read_orc import OrcSource
-from frazil.arrow.footers.orc_footer import _footer, _precisions, check_types
+from frazil.arrow.files.read_orc import OrcSource, _footer, _precisions, check_types
 from frazil.errors import CorruptData
 from frazil.spec.manifest import DataFile
 from frazil.storage import storage_for

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.arrow.footers.parquet_footer import parse
-from frazil.arrow.footers.parquet_join import joined_footer
 from frazil.arrow.write.metrics import metrics_config
 from frazil.arrow.write.write_parquet import ParquetFileWriter, ParquetSettings, parquet_layout
-from frazil.arrow.write.write_row_groups import RowGroupsWriter
+from frazil.arrow.write.write_row_groups import RowGroupsWriter, joined_footer
 from frazil.errors import InvalidInput
 from frazil.spec import types as i
 from frazil.spec.schema import Schema

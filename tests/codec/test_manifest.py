@@ -24,7 +24,7 @@ from frazil.codec.manifest import (
     manifest_header,
 )
 from frazil.codec.manifest_list import decode_manifest_list
-from frazil.codec.manifest_schema import COLUMNS
+from frazil.codec.manifest_write import COLUMNS
 from frazil.errors import CorruptData, InvalidInput, Unsupported, ValidationError
 from frazil.spec.manifest import DataFile, ManifestEntry, ManifestFile
 from frazil.spec.partitioning import PartitionField, PartitionSpec

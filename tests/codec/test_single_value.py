@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.codec import iso_time
+from frazil.codec import single_value
 from frazil.codec.single_value import (
     from_bytes,
     from_json,
@@ -226,14 +226,14 @@ def test_floats_read_as_java_prints_them(value: float, single: bool, expected: s
 @given(st.dates())
 def test_dates_agree_with_the_calendar_of_python(day: dt.date) -> None:
     days = (day - dt.date(1970, 1, 1)).days
-    assert iso_time.civil(days) == (day.year, day.month, day.day)
-    assert iso_time.date_text(days) == day.isoformat()
-    assert iso_time.parse_date(day.isoformat()) == days
+    assert single_value.civil(days) == (day.year, day.month, day.day)
+    assert single_value.date_text(days) == day.isoformat()
+    assert single_value.parse_date(day.isoformat()) == days
 
 
 @given(DAYS)
 def test_dates_of_the_whole_range_survive_their_text(days: int) -> None:
-    assert iso_time.parse_date(iso_time.date_text(days)) == days
+    assert single_value.parse_date(single_value.date_text(days)) == days
 
 
 @given(LONG, st.sampled_from([6, 9]), st.booleans())
@@ -241,6 +241,6 @@ def test_timestamps_of_the_whole_range_survive_their_text(
     units: int, digits: int, zone: bool
 ) -> None:
     assert (
-        iso_time.parse_timestamp(iso_time.timestamp_text(units, digits, zone), digits, zone)
+        single_value.parse_timestamp(single_value.timestamp_text(units, digits, zone), digits, zone)
         == units
     )

@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.arrow.deletes.position_sets import union, union_of
-from frazil.codec.sorted_numbers import distinct
+from frazil.codec.sorted_numbers import distinct, union, union_of
 
 numbers = st.lists(st.integers(0, 40), max_size=30)
 sets = st.lists(st.integers(0, 2**62), max_size=20, unique=True).map(sorted) | st.lists(

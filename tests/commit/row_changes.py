@@ -15,8 +15,8 @@ from frazil.arrow.deletes.write_deletes import (
     FileDeletes,
     write_equality_deletes,
     write_position_deletes,
+    write_vectors,
 )
-from frazil.arrow.deletes.write_vectors import write_vectors
 from frazil.arrow.write.conform import conform
 from frazil.arrow.write.write_options import write_options
 from frazil.arrow.write.write_rows import WriteContext, write

@@ -10,8 +10,7 @@ from frazil.codec.json_nouns import schema_to_json
 from frazil.codec.metadata_json import decode_metadata, encode_metadata
 from frazil.commit.apply import apply_updates
 from frazil.commit.evolve.evolve_schema import SchemaChanges, name_mapping_of
-from frazil.commit.evolve.evolve_sort_order import UpdateSortOrder
-from frazil.commit.evolve.evolve_spec import UpdateSpec
+from frazil.commit.evolve.evolve_spec import UpdateSortOrder, UpdateSpec
 from frazil.commit.evolve.manage_snapshots import RefChanges
 from frazil.commit.new_table import new_metadata
 from frazil.errors import InvalidInput, NoSuchRefError, NoSuchSnapshotError, ValidationError

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from frazil.spark.host.settings import temporarily
-from frazil.spark.scan.misread import misread_columns
+from frazil.spark.scan.pushed_filters import misread_columns
 from frazil.spec.types import DecimalType, StringType
 from frazil.table import Table
 from tests.builders.catalogs import catalog_of

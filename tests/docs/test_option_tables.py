@@ -17,7 +17,7 @@ from frazil.catalog.hive import options as hive
 from frazil.catalog.rest import options as rest
 from frazil.catalog.sql import options as sql
 from frazil.maintain.compact import options as compaction
-from frazil.maintain.position_deletes import delete_options
+from frazil.maintain.position_deletes import delete_groups
 from frazil.maintain.stream_upkeep import triggers
 from frazil.spark.engine import read_target
 from frazil.spark.streams.sink import files
@@ -42,7 +42,7 @@ TABLES: dict[tuple[str, str], tuple[Option[Any, Any], ...]] = {
     (
         "maintenance.md",
         "options of rewrite_position_delete_files",
-    ): delete_options.OPTIONS.listed,
+    ): delete_groups.OPTIONS.listed,
     ("maintenance.md", "options of maintenance"): triggers.OPTIONS.listed,
 }
 

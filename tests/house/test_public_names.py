@@ -17,10 +17,9 @@ from typing import Any
 
 import frazil
 from frazil import errors, testing
-from frazil.commit.evolve.evolve_sort_order import UpdateSortOrder
-from frazil.commit.evolve.evolve_spec import UpdateSpec
+from frazil.commit.evolve.evolve_spec import UpdateSortOrder, UpdateSpec
+from frazil.commit.evolve.manage_snapshots import UpdateStatistics
 from frazil.commit.evolve.update_properties import UpdateProperties
-from frazil.commit.evolve.update_statistics import UpdateStatistics
 from frazil.maintain.advice.auto import AutoResult
 from frazil.maintain.advice.finding import Finding, Findings
 from frazil.maintain.compact.procedure import RewriteDataFilesResult
@@ -62,11 +61,11 @@ from frazil.table.chains.expire_chain import ExpireSnapshots
 from frazil.table.changelog import ChangesScan
 from frazil.table.evolve import ManageSnapshots, UpdateSchema, Updating
 from frazil.table.inspect import InspectTable
+from frazil.table.load import StaticTable
 from frazil.table.maintenance import MaintenanceTable
 from frazil.table.merge import MergeBuilder
 from frazil.table.metadata_table import MetadataTable
 from frazil.table.scan import DataScan, IncrementalAppendScan
-from frazil.table.static import StaticTable
 from frazil.table.table import Table
 from frazil.table.transaction import Transaction
 from frazil.table.update_snapshot import SnapshotFiles, UpdateSnapshot

@@ -32,7 +32,7 @@ from frazil.maintain.migration.add_files import AddFilesResult
 from frazil.maintain.migration.new_tables import MigrateTableResult, SnapshotTableResult
 from frazil.maintain.migration.register import RegisterTableResult
 from frazil.maintain.orphans.remove_orphan_files import OrphanFilesResult
-from frazil.maintain.position_deletes.delete_options import (
+from frazil.maintain.position_deletes.delete_groups import (
     DeleteRewriteOptions,
     delete_rewrite_options,
 )

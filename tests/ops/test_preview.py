@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from frazil.commit.actions import Append
 from frazil.ops import metadata_changes
-from frazil.ops.preview import Preview
+from frazil.ops.operation import Preview
 from tests.ops.support import Place, appended
 
 

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 import frazil
-from frazil.report.overview_page import overview_of
-from frazil.report.page import page_of
+from frazil.report.page import overview_of, page_of
 from frazil.table import Table
 from tests import golden as golden_tables
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.rows import index_on_disk, key_index
-from frazil.rows.index_on_disk import index_on_disk as on_disk
+from frazil.rows import key_index
 from frazil.rows.key_index import KeyIndex, comparable_key, every_pair
+from frazil.rows.key_index import index_on_disk as on_disk
 from tests.builders.examples import examples
 
 values = {
@@ -75,7 +75,7 @@ def test_it_finds_the_pairs_that_a_loop_finds(given_: Any, in_memory: bool) -> N
 
 
 def test_hashes_that_meet_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (key_index, index_on_disk):
+    for module in (key_index, key_index):
         monkeypatch.setattr(
             module, "hash_columns", lambda columns: np.full(len(columns[0]), 7, np.uint64)
         )

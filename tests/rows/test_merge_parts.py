@@ -27,7 +27,7 @@ from frazil.rows.clauses import (
     matched_update_all,
     not_matched_by_source_delete,
 )
-from frazil.rows.equal_rows import equal_rows
+from frazil.rows.merge import equal_rows
 from frazil.rows.pairing import Pairing
 from frazil.rows.reach import reach
 from frazil.rows.sides import sides_of

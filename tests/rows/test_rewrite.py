@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.rows import rewrite
-from frazil.rows.removed_rows import RemovedRows
+from frazil.rows.rewrite import RemovedRows
 
 SCHEMA = pa.schema([("v", pa.int64())])
 

@@ -10,8 +10,7 @@ import pytest
 
 from frazil.codec import avro_write
 from frazil.expr.parse import parse
-from frazil.scan import manifests
-from frazil.scan.listing import bounds_first
+from frazil.scan import manifests, prune
 from frazil.scan.manifests import clear_caches
 from frazil.scan.plan import plan
 from frazil.spec.partitioning import PartitionSpec
@@ -41,7 +40,7 @@ def planned(made, text, least=0):
     clear_caches()
     made.storage.reads.clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounds_first, "LEAST_BYTES", least)
+        patch.setattr(prune, "LEAST_BYTES", least)
         found = plan(
             made.metadata,
             made.storage,
@@ -68,7 +67,7 @@ def asked(monkeypatch):
 
         return decode
 
-    for room in (bounds_first, importlib.import_module("frazil.scan.manifests")):
+    for room in (prune, importlib.import_module("frazil.scan.manifests")):
         monkeypatch.setattr(room, "decode_manifest", told(room.decode_manifest))
     return looks
 
@@ -102,7 +101,7 @@ def test_a_filter_that_keeps_much_of_the_sample_is_one_look_more(made, asked):
 def test_a_manifest_that_was_read_before_is_read_whole(made, asked):
     planned(made, "id = 1230")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounds_first, "LEAST_BYTES", 0)
+        patch.setattr(prune, "LEAST_BYTES", 0)
         for _ in range(2):
             found = plan(
                 made.metadata,

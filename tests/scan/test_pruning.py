@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from frazil.expr import nodes as n
-from frazil.scan.listing import bounds_first
+from frazil.scan import prune
 from frazil.scan.manifests import clear_caches
 from frazil.scan.plan import plan
 from frazil.spec.partitioning import PartitionField, PartitionSpec
@@ -257,8 +257,8 @@ def test_bounds_read_before_the_counts_change_nothing_that_is_found(made, predic
         clear_caches()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(planning, "_MANY_MANIFESTS", many)
-            patch.setattr(bounds_first, "LEAST_BYTES", least)
-            patch.setattr(bounds_first, "FEW", 1)
+            patch.setattr(prune, "LEAST_BYTES", least)
+            patch.setattr(prune, "FEW", 1)
             plan_ = plan(
                 made.metadata,
                 made.storage,

@@ -24,9 +24,15 @@ from frazil.errors import StorageError
 from frazil.expr.bind import bind
 from frazil.expr.parse import parse
 from frazil.ops.scan_log import log_plan
-from frazil.scan.scan_log import buffer, files
-from frazil.scan.scan_log.buffer import BUFFER, PendingScan, ScanLogBuffer
-from frazil.scan.scan_log.files import directory_of, read_log, write_lines
+from frazil.scan.scan_log import files
+from frazil.scan.scan_log.files import (
+    BUFFER,
+    PendingScan,
+    ScanLogBuffer,
+    directory_of,
+    read_log,
+    write_lines,
+)
 from frazil.scan.scan_log.records import LoggedPart, LoggedScan, line_of, parts_of, scan_of
 from frazil.schema import Schema
 from frazil.table import Table
@@ -335,7 +341,7 @@ def test_a_forked_process_does_not_write_what_its_parent_noted(home: Catalog) ->
 
 
 def test_records_beyond_the_limit_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffer, "MOST_PENDING", 3)
+    monkeypatch.setattr(files, "MOST_PENDING", 3)
     log: Any = ScanLogBuffer(seconds=60)
     log._thread = threading.current_thread()  # none is started
     for _ in range(9):

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.orc as po
 import pyarrow.parquet as pq
 
-from frazil.arrow.deletes.write_deletes import FileDeletes, write_position_deletes
-from frazil.arrow.deletes.write_vectors import write_vectors
+from frazil.arrow.deletes.write_deletes import FileDeletes, write_position_deletes, write_vectors
 from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.arrow.write.write_options import write_options
 from frazil.arrow.write.write_rows import WriteContext

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import s3_vending
 
 import frazil
-from frazil.spark.host import jvm_hadoop
+from frazil.spark.host import jvm_reads
 from frazil.spark.host.jvm import class_is_loaded
 from frazil.spark.scan.paths import jvm_can_open
 
@@ -91,10 +91,10 @@ def read(table: frazil.Table) -> dict[str, object]:
 
 
 hadoop_aws = (
-    jvm_hadoop.S3A_FILE_SYSTEM,
-    jvm_hadoop.S3A_ANONYMOUS,
-    jvm_hadoop.S3A_KEYS,
-    jvm_hadoop.S3A_SESSION_KEYS,
+    jvm_reads.S3A_FILE_SYSTEM,
+    jvm_reads.S3A_ANONYMOUS,
+    jvm_reads.S3A_KEYS,
+    jvm_reads.S3A_SESSION_KEYS,
 )
 found: dict[str, object] = {"classes": [class_is_loaded(spark, name) for name in hadoop_aws]}
 for name, scheme in (("one", "s3"), ("two", "s3a")):

@@ -24,15 +24,8 @@ from pyspark.sql import types as s
 
 from frazil.spark.deletes import one_bitmap as one_array
 from frazil.spark.dml.collected import collect
-from frazil.spark.host import (
-    fall_back,
-    frame_size,
-    jvm,
-    jvm_hadoop,
-    jvm_plans,
-    jvm_reads,
-    jvm_views,
-)
+from frazil.spark.host import fall_back, jvm, jvm_plans, jvm_reads, jvm_views
+from frazil.spark.host import session as host_session
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.read import view_refresh
 from frazil.spark.scan import file_index, pushed_filters
@@ -63,7 +56,7 @@ LEADS_TO = {  # by the name of a package or class, a class that must be there
 # What serves SQL is called by Spark, on threads of its own: the statements of tests/sql run it, on
 # each Spark.
 OF_SQL = {
-    "jvm_catalog", "jvm_changelog", "jvm_changes", "jvm_errors", "jvm_functions", "jvm_parser", "jvm_procedures", "jvm_relations", "jvm_statements",
+    "jvm_catalog", "jvm_changes", "jvm_errors", "jvm_functions", "jvm_parser", "jvm_relations", "jvm_statements",
     "jvm_stars", "jvm_view_statements",
 }  # fmt: skip
 BY_SQL = {
@@ -75,10 +68,10 @@ IN_A_RUNNING_QUERY = {
     "jvm_plans.batch_watermark_ms",
     "jvm_plans.checkpoint_of",
     "jvm_plans.has_read_all",
-    "jvm_hadoop.read_text",
+    "jvm_reads.read_text",
 }
 OF_HADOOP_AWS = {
-    f"jvm_hadoop.{name}"
+    f"jvm_reads.{name}"
     for name in ("S3A_FILE_SYSTEM", "S3A_ANONYMOUS", "S3A_KEYS", "S3A_SESSION_KEYS")
 }
 
@@ -157,16 +150,16 @@ def call_the_session(session):
     assert jvm.class_is_loaded(
         session, "org.apache.spark.sql.SparkSession"
     ) and not jvm.class_is_loaded(session, "org.nowhere.Thing")
-    assert jvm_hadoop.has_file_system(session, "file") and not jvm_hadoop.has_file_system(
+    assert jvm_reads.has_file_system(session, "file") and not jvm_reads.has_file_system(
         session, "spork"
     )
-    assert jvm_hadoop.hadoop_settings(session, ["fs.defaultFS", "fs.none"]) == {
+    assert jvm_reads.hadoop_settings(session, ["fs.defaultFS", "fs.none"]) == {
         "fs.defaultFS": "file:///"
     }
-    assert jvm_hadoop.hadoop_version(session).startswith("3.")
+    assert jvm_reads.hadoop_version(session).startswith("3.")
     # hadoop-aws does not come with PySpark: its names are tried where it is on the class path
     # (tests/spark/test_s3_scan.py)
-    assert not jvm.class_is_loaded(session, jvm_hadoop.S3A_FILE_SYSTEM)
+    assert not jvm.class_is_loaded(session, jvm_reads.S3A_FILE_SYSTEM)
     assert (
         list(host.texts(["a", "b"])) == ["a", "b"]
         and host.map({"k": "v"}).get("k") == "v"
@@ -631,7 +624,7 @@ def test_small_frames_are_treated_as_large_ones_when_sizes_are_told_otherwise(
         asked.append(frame)
         return frame._jdf.queryExecution().noSuchMethod()
 
-    monkeypatch.setattr(frame_size, "estimated_bytes", otherwise)
+    monkeypatch.setattr(host_session, "estimated_bytes", otherwise)
     assert (
         collect(frame, str(tmp_path)) is None
         and key_shuffle._few_tasks(frame) is None

@@ -13,8 +13,7 @@ from pyspark.sql import functions as F
 
 from frazil.errors import EvaluationError, NotInstalledError
 from frazil.spark.host.workers import frazil_version, prepare
-from frazil.spark.tasks.spark_runner import SparkRunner, work_on
-from frazil.spark.tasks.where import RUN_IN
+from frazil.spark.tasks.spark_runner import RUN_IN, SparkRunner, work_on
 from tests.builders.files_on_disk import data_files_below, known_files
 
 pytestmark = pytest.mark.spark

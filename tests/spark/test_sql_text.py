@@ -13,7 +13,7 @@ import pytest
 
 import frazil
 from frazil.errors import InvalidInput
-from frazil.spark.host.sql_text import null_safe
+from frazil.spark.host.expression_text import null_safe
 from tests.builders.frames import ids
 
 pytestmark = pytest.mark.spark

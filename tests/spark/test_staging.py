@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from frazil.errors import Unsupported
 from frazil.spark.dml import staging
-from frazil.spark.tasks.stragglers import remove_folder
+from frazil.spark.tasks.spark_runner import remove_folder
 from frazil.storage import storage_for
 
 pytestmark = pytest.mark.spark

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from frazil.arrow.values.transforms import apply_arrow
 from frazil.arrow.write.write_context import WriteContext
 from frazil.errors import InvalidInput, SchemaMismatch, StorageError, ValidationError
-from frazil.spark.tasks import stragglers
+from frazil.spark.tasks import spark_runner
 from frazil.spark.write import write_frame
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
@@ -299,7 +299,7 @@ def test_files_of_attempts_that_nobody_reported_are_removed(catalog, session, mo
     os.makedirs(os.path.dirname(stray))
     with open(stray, "w") as f:
         f.write("left by a killed attempt")
-    monkeypatch.setattr(stragglers, "speculates", lambda _: True)
+    monkeypatch.setattr(spark_runner, "speculates", lambda _: True)
     monkeypatch.setattr(write_frame.WriteContext, "of", lambda *_: context)
     files = write_frame.write(session.range(10), t.metadata, t.io)
     assert sum(f.record_count for f in files) == 10

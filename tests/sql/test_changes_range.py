@@ -9,7 +9,7 @@ import pytest
 
 import frazil
 from frazil.spark.catalog.changes import _range
-from frazil.spark.host.jvm_changelog import AskedChanges
+from frazil.spark.host.jvm_relations import AskedChanges
 
 
 @pytest.mark.parametrize(

@@ -520,7 +520,7 @@ def test_digests_beyond_the_budget_go_to_disk(
     from frazil.arrow.changelog.read_changelog import ChangelogOptions
 
     monkeypatch.setattr(
-        "frazil.ops.reading_changelog.ChangelogOptions",
+        "frazil.ops.reading.ChangelogOptions",
         lambda *a: ChangelogOptions(*a, budget=10_000),
     )
     assert log(table.changes())[5000:] == [

@@ -19,11 +19,11 @@ import pytest
 
 import frazil
 from frazil.arrow.changelog.changelog_match import Matcher
-from frazil.arrow.deletes.key_spill import SpilledKeys
-from frazil.arrow.files.damage import reading as reading_data
+from frazil.arrow.deletes.key_set import SpilledKeys
+from frazil.arrow.files.source import reading as reading_data
 from frazil.codec.guard import reading
 from frazil.errors import CorruptData, StorageError
-from frazil.rows.index_on_disk import index_on_disk
+from frazil.rows.key_index import index_on_disk
 from frazil.rows.source import stage
 from tests.builders.files_on_disk import files_below
 

@@ -18,7 +18,7 @@ from frazil.errors import FrazilError, NoSuchMethod, ParseError, Unsupported
 from frazil.spec.ddl import parse_schema
 from frazil.table import Table
 from frazil.table.catalog import Catalog
-from frazil.table.shown.notebooks import arrow_html, show_arrow_tables
+from frazil.table.shown.rows_text import arrow_html, show_arrow_tables
 
 
 @pytest.fixture

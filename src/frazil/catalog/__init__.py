@@ -59,8 +59,6 @@ __all__ = [
     "options",
     "own_files",
     "path",
-    "planning",
-    "purge",
     "reporting",
     "reports",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from frazil.catalog.base import (
@@ -22,9 +23,10 @@ from frazil.catalog.base import (
     ViewOutcome,
 )
 from frazil.catalog.names import full_name
-from frazil.catalog.planning import ScanPlanner
 from frazil.catalog.reporting import Reporting, TableReporter
 from frazil.errors import FrazilError, TableAlreadyExistsError, Unsupported
+from frazil.scan.plan import Plan
+from frazil.scan.served_plan import AskedScan
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Requirement, Update
 from frazil.spec.view import ViewMetadata
@@ -217,3 +219,25 @@ def planner_of(backend: CatalogBackend | None, table: LoadedTable) -> ScanPlanne
     """Return what plans the scans of a table by its catalog's server; None: Frazil plans them, as it
     does for tables without a catalog."""
     return None if backend is None else backend.planner(table)
+
+
+@dataclass(frozen=True)
+class PlanHints:
+    """Hold what a server may make use of, although the rows of the scan do not depend on it.
+
+    `columns`: the ids of the top-level columns to read; None: all. `limit`: the number of rows that
+    suffice; None: all are wanted. `follows_branch`: the scan reads with the table's current schema,
+    not with that of its snapshot.
+    """
+
+    columns: Sequence[int] | None = None
+    limit: int | None = None
+    follows_branch: bool = True
+
+
+class ScanPlanner(Protocol):
+    """Plan scans of one table by the catalog's server."""
+
+    def plan(self, scan: AskedScan, hints: PlanHints) -> Plan:
+        """Plan the scan of a snapshot. Raises ScanPlanningError, Unsupported where the server does
+        not offer it, CorruptData for an answer that is no plan of the table."""

@@ -7,6 +7,12 @@ the table's current metadata file lies below it, and a file with the table's uui
 the others that this file names count with it. So do directories in which the table lay before, if
 one of its logged metadata files is still there. Files elsewhere, such as those of `add_files`, may
 be those of other tables: they stay.
+
+Delete the files of a dropped table: those that its metadata reaches and that lie in the table's
+own directories.
+
+A manifest can name any file, for example one of another table, or one added by `add_files`. Such
+files are listed in the log, and stay.
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ import ipaddress
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
@@ -26,11 +32,14 @@ import pyarrow.compute as pc
 
 from frazil.catalog import metadata_files
 from frazil.catalog.base import LoadedTable, ToldBy
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, ValidationException
 from frazil.scan.delete_ranges import normalised
+from frazil.scan.listing import reachable as listing
+from frazil.scan.scan_log.files import log_files
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import (
     DATA_PATH,
+    GC_ENABLED,
     METADATA_DELETE_AFTER_COMMIT,
     METADATA_PATH,
     OLD_DATA_PATHS,
@@ -250,3 +259,72 @@ def delete_fallen(
             failed.append((old, error))
     for location, problem in failed:
         logger.warning("Could not delete the old metadata file %s: %s", location, problem)
+
+
+_SHOWN = 20
+
+
+def reachable(table: LoadedTable) -> Iterator[str]:
+    """Yield every file of every retained snapshot: manifest lists, manifests, statistics, metadata
+    files, and data files. A file that cannot be read is logged and skipped, along with the files
+    that it names."""
+    groups = listing.reachable(
+        table.metadata,
+        table.storage,
+        metadata_location=table.metadata_location,
+        contents=True,
+        removed=True,
+        unreadable=lambda file, error: logger.warning(
+            "Purge leaves the files of %s: %s", file, error
+        ),
+    )
+    for files in groups:
+        yield from files.paths.to_pylist()
+
+
+def check_gc(metadata: TableMetadata, name: str) -> None:
+    """Check that files of a table may be deleted, before it is dropped. Raises ValidationException
+    when gc.enabled is false: another table may need not only the data files, but, registered from
+    the same metadata, every file. ValidationError for a value that is no flag."""
+    if not GC_ENABLED.of(metadata.properties):
+        raise ValidationException(
+            f"Cannot purge table {name}: GC is disabled (deleting files may corrupt other tables)",
+            hint="drop_table drops it without its files. If no other table shares them, set the table property gc.enabled to true before.",
+            table=name,
+        )
+
+
+def own_and_others(table: LoadedTable, root: str | None = None) -> tuple[list[str], list[str]]:
+    """Return the reachable files, and those of the scan log, in the table's own directories, and
+    those elsewhere; each file once. `root`: the actual directory of a path table."""
+    unique = list(
+        {
+            normalise(f): f for f in (*reachable(table), *log_files(table.metadata, table.storage))
+        }.values()
+    )
+    own = own_places(table, root).marked(pa.array(unique, pa.string()))
+    return [f for f, is_own in zip(unique, own, strict=True) if is_own], [
+        f for f, is_own in zip(unique, own, strict=True) if not is_own
+    ]
+
+
+def delete(table: LoadedTable, own_files: Iterable[str], others: Sequence[str]) -> tuple[str, ...]:
+    """Delete a dropped table's own files. Returns all files that stay: the others, and those that
+    could not be deleted. Both are logged, since the table can no longer be asked for them."""
+    if others:
+        shown = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
+        logger.warning(
+            "Purge of %s leaves %d files outside its directories: %s",
+            table.metadata.location,
+            len(others),
+            shown,
+        )
+    failed = table.storage.delete_many(own_files)
+    for location, error in failed:
+        logger.warning("Purge could not delete %s: %s", location, error)
+    return (*others, *(location for location, _ in failed))
+
+
+def delete_all(table: LoadedTable) -> tuple[str, ...]:
+    """Delete the files of a dropped table as far as they are its own, and return those that stay."""
+    return delete(table, *own_and_others(table))

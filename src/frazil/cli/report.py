@@ -8,7 +8,7 @@ from frazil.catalog.names import full_name, identifier_parts
 from frazil.cli.look import opened
 from frazil.cli.output import show_facts
 from frazil.errors import FrazilError
-from frazil.report.overview_page import overview_of
+from frazil.report.page import overview_of
 from frazil.table.load import list_catalogs, load_catalog
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import msgspec
 import pyarrow as pa
 
-from frazil.codec.manifest_schema import COLUMNS, arrow_value_type
+from frazil.codec.manifest_write import COLUMNS, arrow_value_type
 from frazil.codec.single_value import from_json, to_bytes
 from frazil.errors import CorruptData, FrazilError, InvalidInput
 from frazil.spec.manifest import DataFileContent, ManifestEntryStatus

@@ -24,15 +24,15 @@ from frazil.codec.avro import Container, read_container, read_records, record_re
 from frazil.codec.avro_arrow import arrays_of, joined, read_columns, storage_type
 from frazil.codec.avro_schema import AvroNode
 from frazil.codec.guard import reading
-from frazil.codec.manifest_schema import (
+from frazil.codec.manifest_write import (
     BY_ID,
     BY_NAME,
     COLUMNS,
     DATA_FILE_ID,
     PARTITION_ID,
     arrow_value_type,
+    encode_manifest,
 )
-from frazil.codec.manifest_write import encode_manifest
 from frazil.errors import CorruptData, InvalidInput, Unsupported
 from frazil.expr.building import from_numpy, scalar, to_numpy
 from frazil.spec.manifest import (

@@ -16,8 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.codec.avro_write import container_of_rows, decimal_size
-from frazil.codec.manifest_schema import ENTRY_COLUMNS, FILE_COLUMNS, Column, arrow_value_type
-from frazil.codec.manifest_write import V1_BLOCK_SIZE, avro_schema, columns_since, manifest_metadata
+from frazil.codec.manifest_write import (
+    ENTRY_COLUMNS,
+    FILE_COLUMNS,
+    V1_BLOCK_SIZE,
+    Column,
+    arrow_value_type,
+    avro_schema,
+    columns_since,
+    manifest_metadata,
+)
 from frazil.errors import CorruptData, Unsupported
 from frazil.expr.building import from_numpy, scalar, to_numpy
 from frazil.spec.manifest import ManifestContent

@@ -18,7 +18,7 @@ from frazil.ops.named import is_location
 from frazil.rows import clauses
 from frazil.rows.assign import name_parts, typed_name
 from frazil.rows.clauses import Clause, Merge
-from frazil.scan.suffixes import split_location
+from frazil.scan.snapshot_ref import split_location
 from frazil.spark.dml.merge_text import as_texts
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.table.table import Table

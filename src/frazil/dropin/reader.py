@@ -11,7 +11,7 @@ from frazil.dropin.spark_errors import known_to_spark
 from frazil.dropin.sql_names import in_full, with_full_name
 from frazil.errors import InvalidInput
 from frazil.ops.session import Session
-from frazil.spark.engine import iceberg_read
+from frazil.spark.engine import read_target
 
 
 class IcebergReader:
@@ -67,14 +67,14 @@ class IcebergReader:
             )
         every = {**self._options, **options}
         named = every if path is None else {**every, "path": path}
-        return iceberg_read.load(self._spark, with_full_name(self._spark, named))
+        return read_target.load(self._spark, with_full_name(self._spark, named))
 
     @known_to_spark()
     def table(self, tableName: str) -> Any:
         """Read a table by name, with the options given."""
         tableName = in_full(self._spark, tableName)
         if self._options and is_ours(self._spark, tableName):
-            return iceberg_read.load(self._spark, {**self._options, "path": tableName})
+            return read_target.load(self._spark, {**self._options, "path": tableName})
         return read_table(self._spark_reader.table, self._spark, tableName)
 
     def __getattr__(self, name: str) -> Any:
@@ -89,4 +89,4 @@ def read_table(spark_table: Callable[..., Any], spark: Session, tableName: str) 
     register(spark)
     if is_served(spark, tableName) or not is_ours(spark, tableName):
         return spark_table(tableName)
-    return iceberg_read.load(spark, {"path": tableName})
+    return read_target.load(spark, {"path": tableName})

@@ -35,7 +35,7 @@ from frazil.expr.bound import (
 )
 from frazil.expr.casts import cast_values
 from frazil.expr.functions.by_name import FUNCTIONS
-from frazil.expr.functions.patterns import as_regex
+from frazil.expr.functions.text import as_regex
 from frazil.expr.values import FLOATS, array, arrow_type, scalar
 from frazil.spec.types import IcebergType
 

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 
 from frazil.errors import InvalidInput, Unsupported, ValidationError
 from frazil.expr.calendar import DAY_MICROS
-from frazil.expr.casts import floor_divide, over_numpy
-from frazil.expr.casts_numbers import unscaled_int64
+from frazil.expr.casts import floor_divide, over_numpy, unscaled_int64
 from frazil.expr.values import NANOS, arrow_type
 from frazil.spec.transform_values import HOURS_HINT, apply, bucket_hash, hours_beyond_an_int
 from frazil.spec.transforms import (

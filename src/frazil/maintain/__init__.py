@@ -10,7 +10,6 @@ as data.
 __all__ = [
     "advice",
     "compact",
-    "current_state",
     "migration",
     "orphans",
     "position_deletes",

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frazil.commit.rewrite_manifests import RewriteManifests, plan_manifests
-from frazil.maintain.current_state import newest_state
-from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult, newest_state
 from frazil.maintain.progress import ProgressCallback, progress
 
 

@@ -18,8 +18,7 @@ import pyarrow as pa
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.expr.nodes import Predicate
-from frazil.ops.reading import RowsReading
-from frazil.ops.reading_changelog import ChangelogReading
+from frazil.ops.reading import ChangelogReading, RowsReading
 from frazil.ops.session import Session, SessionSettings, WriteAuditPublish
 from frazil.rows.change import ChangeContext, Changed
 from frazil.rows.clauses import Merge

@@ -16,8 +16,7 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.errors import Unsupported
 from frazil.ops.engine import ContextOf, Frame, Planned, ReadySource, RowChanges
-from frazil.ops.reading import RowsReading
-from frazil.ops.reading_changelog import ChangelogReading
+from frazil.ops.reading import ChangelogReading, RowsReading
 from frazil.ops.session import SessionSettings, WriteAuditPublish
 from frazil.rows.clauses import Merge
 from frazil.rows.source import stage

@@ -11,8 +11,8 @@ from typing import Any, Protocol, TypeVar
 from frazil.arrow.write.write_options import OPTIONS
 from frazil.catalog import Identifier as Parts
 from frazil.errors import InvalidInput, SchemaMismatch
+from frazil.ops.arguments import GivenFrame
 from frazil.ops.engine import Frame
-from frazil.ops.frames import GivenFrame
 from frazil.ops.table_definition import GivenSchema
 from frazil.spec.options import folded
 from frazil.spec.schema import Schema

@@ -25,7 +25,7 @@ from frazil.catalog.names import full_name, identifier_parts
 from frazil.catalog.path import load_location
 from frazil.errors import InvalidInput, NoSuchTableError
 from frazil.scan.inspect import METADATA_TABLES
-from frazil.scan.suffixes import CHANGES, Suffixes, is_suffix, read_suffixes, split_location
+from frazil.scan.snapshot_ref import CHANGES, Suffixes, is_suffix, read_suffixes, split_location
 
 Opens = Callable[[str | None], CatalogBackend]
 """Open a catalog by its name; None: the default one."""

@@ -15,14 +15,14 @@ from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.catalog.backend import reporter_of
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
-from frazil.commit.context import remove
+from frazil.commit.context import Context, remove
 from frazil.commit.done_once import AlreadyDone, DoneOnce, SetMarks, Txn, already_done, tell
+from frazil.commit.manifests import Output
 from frazil.commit.multi_table import TablePart, commit_together
 from frazil.commit.table_commit import CommitOutcome, commit
 from frazil.errors import CommitStateUnknownException, FrazilError, InvalidInput, ValidationError
 from frazil.ops.engine import Engine
 from frazil.ops.in_process import IN_PROCESS
-from frazil.ops.preview import Preview
 from frazil.ops.result import NOTHING, CommitResult, result_of, skipped
 from frazil.ops.stage import InputFrame, StagedWrite
 from frazil.ops.step import Step
@@ -356,3 +356,37 @@ def naming(name: str, location: str) -> Iterator[None]:
     except FrazilError as e:
         e.of_table(name, location)
         raise
+
+
+class Preview:
+    """Hold a table's metadata with staged actions applied. As the list of actions grows, each
+    action is applied once.
+    """
+
+    def __init__(self, base: TableMetadata, storage: Storage):
+        self._current, self._applied = base, 0
+        self._context = Context(Output(storage), attempt=0)
+
+    def metadata(self, actions: Sequence[Action]) -> TableMetadata:
+        """Return the table's metadata with these actions applied. Raises what an action raises, as
+        the commit would.
+        """
+        for index in range(self._applied, len(actions)):
+            self._context.begin(index)
+            updates = actions[index].apply(self._current, self._context)
+            assert not isinstance(updates, AlreadyDone), "marks are looked for at the commit"
+            if updates:
+                self._current = apply_updates(self._current, updates, now_ms=self._context.now_ms)
+            self._applied = index + 1
+        return self._current
+
+    @property
+    def snapshot_ids(self) -> frozenset[int]:
+        """Return the ids of the preview's snapshots, which the commit replaces by snapshots of its
+        own.
+        """
+        return frozenset(self._context.snapshot_ids())
+
+    def remove(self) -> None:
+        """Remove the manifests of the preview, which no table refers to."""
+        remove(self._context.storage, self._context.output.written, "the preview of a transaction")

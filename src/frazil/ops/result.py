@@ -2,7 +2,7 @@
 
 Counts are the sums over the snapshots' summaries, except where a change counts its rows itself.
 Updated, deleted and copied rows are counted by the deciders of each data file
-(`rows.removed_rows`, summed in `rows.change`) or by Spark's plan (`spark.dml`), inserted rows of a
+(`rows.rewrite`, summed in `rows.change`) or by Spark's plan (`spark.dml`), inserted rows of a
 MERGE in `rows.inserts`; `ops.step` and `ops.merge` hand them over as `StagedWrite.metrics`.
 """
 

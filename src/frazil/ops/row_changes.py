@@ -20,18 +20,15 @@ from frazil.commit.actions import DeleteFiles
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.bind import bind, bind_term
 from frazil.expr.nodes import AlwaysTrue, Expression, Predicate
-from frazil.ops.anew import staged_change
+from frazil.ops.arguments import is_spark_column
 from frazil.ops.engine import RowChanges
-from frazil.ops.frames import is_spark_column
 from frazil.ops.reading import predicate_of
 from frazil.ops.stage import InputFrame, StagedWrite, overwritten, written
-from frazil.ops.step import Step
+from frazil.ops.step import Step, staged_change
 from frazil.ops.target import check_overwrite
 from frazil.rows.assign import bind_update
-from frazil.rows.change import ChangeContext, Changed
-from frazil.rows.delete import DeleteDecider
+from frazil.rows.change import ChangeContext, Changed, DeleteDecider, UpdateDecider
 from frazil.rows.modes import COPY_ON_WRITE, Kind, Mode, mode_of
-from frazil.rows.update import UpdateDecider
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import TaskSequence
 from frazil.spec.manifest import DataFileContent

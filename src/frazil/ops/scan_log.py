@@ -5,6 +5,8 @@ What a record may hold: columns by their ids, kinds of conditions, counts of fil
 the constants no more than manifests hold of the column: none where the column's metrics mode keeps
 no bounds (`none`, `counts`), the first characters of texts and bytes as the mode `truncate(n)`
 says, at most 64.
+
+Note each planned scan: in the log `frazil.scan`, and for the catalog's metrics reporters.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -20,12 +22,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.arrow.write.metrics import metrics_config
+from frazil.catalog.reporting import TableReporter
 from frazil.expr.bound import Bound
 from frazil.scan.plan import Plan
-from frazil.scan.scan_log.buffer import BUFFER, PendingScan
-from frazil.scan.scan_log.files import directory_of
+from frazil.scan.scan_log.files import BUFFER, PendingScan, directory_of
 from frazil.scan.scan_log.records import LoggedPart, LoggedScan, parts_of
 from frazil.scan.tasks import PlannedFiles
+from frazil.spec import logs
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import SCAN_LOG
 from frazil.spec.schema import Schema
@@ -119,3 +122,37 @@ def without_secrets(scan: LoggedScan, properties: dict[str, str], schema: Schema
 def flush() -> None:
     """Write the records of this process now, for a process that is about to end without notice."""
     BUFFER.flush()
+
+
+def note_plan(
+    plan: Plan,
+    reporter: TableReporter | None,
+    projection: Callable[[], Schema],
+    options: Mapping[str, str],
+) -> None:
+    """Log a planned scan (at level DEBUG, since there may be many), and report it where there is a
+    reporter.
+    """
+    if _log.isEnabledFor(logging.DEBUG):
+        report = plan.report
+        name = report.table if reporter is None else reporter.table_name
+        _log.debug(
+            "Planned a scan of %s: %d data files, %d skipped",
+            name,
+            report.result_data_files,
+            report.skipped_data_files,
+            extra=logs.facts(
+                name,
+                "scan",
+                location=report.table,
+                snapshot_id=report.snapshot_id,
+                seconds=report.total_planning_duration / 1e9,
+                result={
+                    k: v
+                    for k, v in vars(report).items()
+                    if k not in ("table", "snapshot_id", "filter")
+                },
+            ),
+        )
+    if reporter is not None:
+        reporter.planned(plan, projection, options)

@@ -25,8 +25,8 @@ from frazil.commit.apply import apply_updates
 from frazil.commit.evolve.evolve_schema import SchemaChanges, name_mapping_of
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import Predicate
+from frazil.ops.arguments import is_spark_frame
 from frazil.ops.engine import Engine, Frame
-from frazil.ops.frames import is_spark_frame
 from frazil.ops.session import SessionSettings
 from frazil.ops.target import WriteTarget, start_of
 from frazil.spec.manifest import DataFile, DataFileContent

@@ -17,18 +17,18 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.arrow.read.metadata_columns import UNSETTLED
-from frazil.arrow.read.read_context import ReadContext
+from frazil.arrow.read.read_context import UNSETTLED, ReadContext
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import meaningless
 from frazil.catalog.reporting import TableReporter
-from frazil.commit.actions import Action, OverwriteFiles, RowDelta, WrittenFor
+from frazil.commit.actions import Action, MetadataChange, OverwriteFiles, RowDelta, WrittenFor
+from frazil.commit.planned_change import PlannedChange
 from frazil.commit.produce import parent_of
 from frazil.errors import ParseError, Unsupported
 from frazil.expr.bound import Bound
 from frazil.expr.nodes import Predicate
 from frazil.ops.engine import Engine
-from frazil.ops.noted_plan import note_plan
+from frazil.ops.scan_log import note_plan
 from frazil.ops.session import SessionSettings
 from frazil.ops.stage import StagedWrite
 from frazil.ops.target import WriteTarget
@@ -406,3 +406,42 @@ class Step:
         zone.
         """
         return {"case_sensitive": self.settings.case_sensitive, "zone": self.settings.zone}
+
+
+def staged_change(step: Step, work: Callable[[Step], StagedWrite]) -> StagedWrite:
+    """Stage what `work` makes of a step. Where the commit finds that maintenance has moved rows to
+    other files meanwhile, it calls `work` again with the step on the table as it is then; the
+    metrics of the staged write become those of the last call.
+
+    What `work` reads beside the table has to be there until the end of the operation
+    (`Step.resources`).
+    """
+    staged = work(step)
+    if not staged.actions:
+        return staged
+    metrics = dict(staged.metrics)
+
+    def anew(metadata: TableMetadata, start: int | None, own: frozenset[int]) -> StagedWrite:
+        now = replace(
+            step,
+            to=step.to.with_metadata(metadata),
+            start=start,
+            staged=own,
+            started=time.perf_counter(),
+        )
+        again = work(now)
+        metrics.clear()
+        metrics.update(again.metrics)
+        return replace(again, actions=tuple(_without_metadata_changes(again)))
+
+    planned = replace(staged, actions=tuple(_without_metadata_changes(staged)))
+    changes: list[Action] = [a for a in staged.actions if isinstance(a, MetadataChange)]
+    action = PlannedChange(planned, anew, step.to.branch, step.read)
+    return replace(staged, actions=(*changes, action), metrics=metrics)
+
+
+def _without_metadata_changes(staged: StagedWrite) -> list[Action]:
+    """Leave out the changes of schema: they are actions of their own, which the commit applies
+    before.
+    """
+    return [a for a in staged.actions if not isinstance(a, MetadataChange)]

@@ -1,11 +1,12 @@
-"""Define a new table by a caller's schema, partitioning and sort order, given as text or as
-objects.
+"""Define a new table by a caller's schema, partitioning and sort order, given as text or as objects;
+and describe as data what an ALTER TABLE changes: columns, properties and the location, whoever
+parsed the statement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -15,8 +16,8 @@ from frazil.commit.evolve.update_properties import property_texts
 from frazil.commit.new_table import new_metadata
 from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.sql_text import back_quoted
+from frazil.ops.arguments import is_spark_frame, is_spark_type
 from frazil.ops.engine import Frame
-from frazil.ops.frames import is_spark_frame, is_spark_type
 from frazil.spec.ddl import parse_schema
 from frazil.spec.metadata import DEFAULT_FORMAT_VERSION, SUPPORTED_FORMAT_VERSION, TableMetadata
 from frazil.spec.partitioning import PartitionSpec, build_spec
@@ -165,3 +166,98 @@ def _with_identifiers(schema: Schema, names: Sequence[str]) -> Schema:
     ids = [schema.find_field(n).field_id for n in names]
     fields = tuple(replace(f, required=True) if f.field_id in ids else f for f in schema.fields)
     return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=ids)
+
+
+Path: TypeAlias = tuple[str, ...]
+FIRST = ("FIRST", None)
+ColumnPosition: TypeAlias = tuple[str, str | None]
+"""`FIRST`, or ("AFTER", the name of a column of the same struct)."""
+
+
+@dataclass(frozen=True)
+class AddColumn:
+    """Add a column. `type_`: of the library that parsed the statement; `default`: a value as the
+    format has it, None: there is none.
+    """
+
+    path: Path
+    type_: Any
+    nullable: bool = True
+    comment: str | None = None
+    position: ColumnPosition | None = None
+    default: Any = None
+
+
+@dataclass(frozen=True)
+class DeleteColumn:
+    path: Path
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class RenameColumn:
+    path: Path
+    name: str
+
+
+@dataclass(frozen=True)
+class ChangeType:
+    path: Path
+    type_: Any
+
+
+@dataclass(frozen=True)
+class ChangeComment:
+    path: Path
+    comment: str
+
+
+@dataclass(frozen=True)
+class ChangeNullable:
+    path: Path
+    nullable: bool
+
+
+@dataclass(frozen=True)
+class MoveColumn:
+    path: Path
+    position: ColumnPosition
+
+
+@dataclass(frozen=True)
+class ChangeDefault:
+    """Set the default of a column for rows to come, as SQL text; "": drop it."""
+
+    path: Path
+    text: str
+
+
+@dataclass(frozen=True)
+class SetProperty:
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class RemoveProperty:
+    name: str
+
+
+@dataclass(frozen=True)
+class NotServed:
+    """Stand for a change that Iceberg's tables do not have. `text`: as in "CLUSTER BY"."""
+
+    text: str
+
+
+ColumnChange: TypeAlias = (
+    AddColumn
+    | DeleteColumn
+    | RenameColumn
+    | ChangeType
+    | ChangeComment
+    | ChangeNullable
+    | MoveColumn
+    | ChangeDefault
+)
+TableChange: TypeAlias = ColumnChange | SetProperty | RemoveProperty | NotServed

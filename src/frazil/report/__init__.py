@@ -5,4 +5,4 @@ Start at `table_report`. `health` gathers the facts from metadata and manifests 
 them out, `charts` draws them as SVG.
 """
 
-__all__ = ["overview_page", "table_report"]
+__all__ = ["page", "table_report"]

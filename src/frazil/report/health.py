@@ -18,8 +18,7 @@ from frazil.maintain.advice.finding import size_text
 from frazil.maintain.advice.positions import Axis, axis_of
 from frazil.maintain.advice.recommend import recommend
 from frazil.maintain.advice.table_state import LiveFiles, state_of
-from frazil.maintain.current_state import newest_readable
-from frazil.maintain.procedure import MaintainedTable
+from frazil.maintain.procedure import MaintainedTable, newest_readable
 from frazil.report.facts import (
     ColumnHealth,
     Health,

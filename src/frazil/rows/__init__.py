@@ -6,13 +6,10 @@ them. Entry points: `change` (ChangeContext, Decider, change_files, Changed, com
 """
 
 __all__ = [
-    "ambiguous",
     "assign",
     "bound_merge",
     "change",
     "clauses",
-    "delete",
-    "evolve",
     "groups",
     "inserts",
     "merge",
@@ -20,10 +17,8 @@ __all__ = [
     "pairing",
     "position_deletes",
     "reach",
-    "remove",
     "rewrite",
     "sides",
     "source",
-    "update",
     "upsert",
 ]

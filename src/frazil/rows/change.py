@@ -1,5 +1,5 @@
-"""Write the files of a row-level change: a decider says which rows of a data file are removed and
-what replaces them.
+"""Write the files of a row-level change: a decider says which rows of a data file are removed and what
+replaces them. The deciders of DELETE and UPDATE are here, that of MERGE is in `rows.merge`.
 
 copy-on-write: the live rows of the file, without the removed ones and with new versions in their
 places, go to new data files; the old file is removed. merge-on-read: positions of removed rows go
@@ -16,19 +16,23 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import Any, Protocol, Self
 
+import numpy as np
 import pyarrow as pa
 
+from frazil.arrow.deletes.delete_files import Positions
 from frazil.arrow.read.read_context import ReadContext
 from frazil.arrow.read.rows_at import rows_of
 from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_rows import write
+from frazil.rows.assign import Assignments
 from frazil.rows.modes import COPY_ON_WRITE, Mode
 from frazil.rows.position_deletes import Gone, delete_files
-from frazil.rows.removed_rows import RemovedRows
-from frazil.rows.rewrite import fitted, rewritten
+from frazil.rows.rewrite import HIDDEN_POS, POS, ROW_ID, RemovedRows, fitted, rewritten
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.manifest import DataFile
+from frazil.spec.schema import ROW_ID_ID, Schema
+from frazil.spec.types import LongType, NestedField
 from frazil.tasks.runner import current_place
 
 LEAST_MEMORY = 32 << 20  # bytes of rows that a task may buffer, however many tasks run beside it
@@ -247,3 +251,103 @@ def _rows(
                 here.go_on()
                 yield fitted(batch, context.arrow_schema)
         tally.take(task, removed_rows)
+
+
+@dataclass(frozen=True)
+class DeleteDecider:
+    """Find the rows to delete. `read`: reads the positions of the rows that match, and no other
+    column.
+    """
+
+    read: ReadContext
+
+    @classmethod
+    def of(cls, read: ReadContext) -> DeleteDecider:
+        """Make the decider. `read`: the read context of the plan, whose filter is the condition of
+        the DELETE.
+        """
+        return cls(read.sharing_deletes(projection=Schema(HIDDEN_POS)))
+
+    def begin(self) -> Self:
+        return self
+
+    def changes(self, task: FileScanTask, removed_rows: RemovedRows) -> Iterator[pa.RecordBatch]:
+        for batch in rows_of(task, self.read):
+            removed_rows.add(batch.column(0).to_numpy(), deleted=batch.num_rows)
+        yield from ()
+
+    def report(self) -> None:
+        return None
+
+
+_ROW_ID = NestedField(ROW_ID_ID, "\0row_id", LongType(), False)
+
+
+@dataclass(frozen=True)
+class UpdateDecider:
+    """Make new versions of matching rows. `read`: reads the columns that are kept or used, then the
+    row id (with `lineage`), then the position."""
+
+    read: ReadContext
+    assignments: Assignments
+    lineage: bool
+
+    @classmethod
+    def of(cls, read: ReadContext, assignments: Assignments, lineage: bool) -> UpdateDecider:
+        """Make the decider. `read`: the read context of the plan, whose filter is the condition of
+        the UPDATE.
+        """
+        needed = read.table_schema.project({*assignments.kept, *assignments.read}).fields
+        return cls(
+            read.sharing_deletes(
+                projection=Schema(*needed, *((_ROW_ID,) if lineage else ()), HIDDEN_POS)
+            ),
+            assignments,
+            lineage,
+        )
+
+    def begin(self) -> Self:
+        return self
+
+    def changes(self, task: FileScanTask, removed_rows: RemovedRows) -> Iterator[pa.RecordBatch]:
+        for batch in rows_of(task, self.read):
+            places = batch.column(batch.num_columns - 1)
+            removed_rows.add(places.to_numpy(), updated=batch.num_rows)
+            new = self.assignments.apply(batch)
+            columns, names = [*new.columns, places], [*new.schema.names, POS]
+            if self.lineage:
+                columns, names = [*columns, batch.column(batch.num_columns - 2)], [*names, ROW_ID]
+            yield pa.RecordBatch.from_arrays(columns, names=names)
+
+    def report(self) -> None:
+        return None
+
+
+class Nothing:
+    """Decide nothing: for operations whose rows are known already."""
+
+    def begin(self) -> Nothing:
+        return self
+
+    def changes(self, task: FileScanTask, removed_rows: RemovedRows) -> Iterator[pa.RecordBatch]:
+        return iter(())
+
+    def report(self) -> Any:
+        return None
+
+
+def remove_positions(
+    context: ChangeContext, group: Sequence[tuple[FileScanTask, Positions]]
+) -> Changed:
+    """Remove the rows at these positions (ascending, each once). All count as deleted; the caller
+    corrects the counts for an UPDATE.
+    """
+    return apply_changes(context, ((task, _gone(positions)) for task, positions in group))
+
+
+def _gone(positions: Positions) -> Changes:
+    def changes(removed_rows: RemovedRows) -> Iterator[pa.RecordBatch]:
+        removed_rows.add(np.asarray(positions, np.int64), deleted=len(positions))
+        return iter(())
+
+    return changes

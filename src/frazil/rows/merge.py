@@ -14,23 +14,23 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.arrow.read.read_context import ReadContext
 from frazil.arrow.read.read_tasks import read_task
 from frazil.arrow.read.rows_at import rows_at
-from frazil.expr.bound import TRUE
-from frazil.rows.ambiguous import refuse_ambiguous
+from frazil.errors import InvalidInput
+from frazil.expr.bound import TRUE, references
+from frazil.rows.assign import at_path
 from frazil.rows.bound_merge import BoundClause, BoundMerge
-from frazil.rows.equal_rows import equal_rows
 from frazil.rows.key_index import Rows
 from frazil.rows.pairing import Pairing, as_side, beside, rows_where
-from frazil.rows.removed_rows import RemovedRows
-from frazil.rows.rewrite import HIDDEN_POS, POS, ROW_ID
+from frazil.rows.rewrite import HIDDEN_POS, POS, ROW_ID, RemovedRows
 from frazil.rows.source import MergeSource
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.schema import ROW_ID_ID, Schema
@@ -413,3 +413,103 @@ def _same(new: pa.RecordBatch, old: pa.Array) -> Flags:
     for name, column in zip(new.schema.names, new.columns, strict=True):
         same &= equal_rows(column, old.field(name))
     return same
+
+
+def equal_rows(a: pa.Array, b: pa.Array) -> Flags:
+    """Return one flag per row for two arrays of the same type and length. Maps are equal when their
+    entries are, in order.
+    """
+    valid_a, valid_b = _valid(a), _valid(b)
+    both = valid_a & valid_b
+    same: Flags = valid_a == valid_b
+    if not both.any():
+        return same
+    types = pa.types
+    if types.is_struct(a.type):
+        for left, right in zip(a.flatten(), b.flatten(), strict=True):
+            same &= ~both | equal_rows(left, right)
+        return same
+    if types.is_list(a.type) or types.is_large_list(a.type) or types.is_map(a.type):
+        return same & (~both | _equal_lists(a, b, both))
+    return same & (~both | _equal_values(a, b))
+
+
+def _equal_values(a: pa.Array, b: pa.Array) -> Flags:
+    if pa.types.is_null(a.type):
+        return np.ones(len(a), bool)
+    equal = pc.equal(a, b)
+    if pa.types.is_floating(a.type):
+        equal = pc.or_(equal, pc.and_(pc.is_nan(a), pc.is_nan(b)))
+    return np.asarray(pc.fill_null(equal, False).to_numpy(zero_copy_only=False))
+
+
+def _equal_lists(a: pa.Array, b: pa.Array, both: Flags) -> Flags:
+    starts_a, lengths_a = _spans(a)
+    starts_b, lengths_b = _spans(b)
+    same: Flags = lengths_a == lengths_b
+    rows = np.flatnonzero(both & same & (lengths_a > 0))
+    if not len(rows):
+        return same
+    counts = lengths_a[rows]
+    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    members = [
+        _members(x).take(pa.array(np.repeat(starts[rows], counts) + within))
+        for x, starts in ((a, starts_a), (b, starts_b))
+    ]
+    wrong = ~equal_rows(members[0], members[1])
+    same[np.repeat(rows, counts)[wrong]] = False
+    return same
+
+
+def _spans(a: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    offsets = a.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    return offsets[:-1], np.diff(offsets)
+
+
+def _members(a: pa.Array) -> pa.Array:
+    if pa.types.is_map(a.type):
+        return pa.StructArray.from_arrays([a.keys, a.items], names=["key", "value"])
+    return a.values
+
+
+def _valid(a: pa.Array) -> Flags:
+    return np.asarray(a.is_valid().to_numpy(zero_copy_only=False))
+
+
+SHOWN = 5
+
+
+def refuse_ambiguous(merge: BoundMerge, target: pa.RecordBatch, rows: Rows) -> NoReturn:
+    """Raise InvalidInput, which names some of the keys. `rows`: target rows, ascending, once per
+    source row that would change them.
+    """
+    distinct, counts = np.unique(rows, return_counts=True)
+    several, times = distinct[counts > 1], counts[counts > 1]
+    keys = {r.path: r for k in merge.on.keys for r in references(k.target).values()} or {
+        r.path: r
+        for r in references(merge.on.rest).values()
+        if r.field_id not in merge.sides.of_source
+    }
+    columns = {
+        ".".join(path[1:]): at_path(target, path).take(pa.array(several[:SHOWN])).to_pylist()
+        for path in keys
+    }
+    shown = [
+        f"{', '.join(f'{n} = {v[i]!r}' for n, v in columns.items()) or 'a row'} ({times[i]} source rows)"
+        for i in range(min(SHOWN, len(several)))
+    ]
+    more = f", and {len(several) - SHOWN} more" if len(several) > SHOWN else ""
+    raise ambiguous("; ".join(shown) + more, keys=columns, rows=len(several))
+
+
+def ambiguous(shown: str, **facts: Any) -> InvalidInput:
+    """Return the error for target rows that several source rows would change, which begins as
+    Spark's own. `shown`: some of the rows.
+    """
+    return InvalidInput(
+        "[MERGE_CARDINALITY_VIOLATION] The ON search condition of the MERGE statement matched a single row from the target table with "
+        f"multiple rows of the source table. MERGE is ambiguous: more than one source row would change the same target row: {shown}.",
+        hint="Make the source unique by the ON condition, or give the clauses conditions that at most one source row per target row meets.",
+        condition="MERGE_CARDINALITY_VIOLATION",
+        **facts,
+    )

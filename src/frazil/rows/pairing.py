@@ -15,8 +15,7 @@ from frazil.arrow.values.evaluate import compute_over, evaluate
 from frazil.expr.bound import TRUE, Bound, BoundCast, BoundReference
 from frazil.rows.assign import at_path
 from frazil.rows.bound_merge import BoundMerge
-from frazil.rows.index_on_disk import index_on_disk
-from frazil.rows.key_index import KeyIndex, Pairs, Rows, comparable_key, every_pair
+from frazil.rows.key_index import KeyIndex, Pairs, Rows, comparable_key, every_pair, index_on_disk
 from frazil.rows.source import MergeSource
 from frazil.spec.types import StringType, UUIDType
 

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frazil.arrow.deletes.delete_files import Positions, positions_of
-from frazil.arrow.deletes.position_sets import union
-from frazil.arrow.deletes.write_deletes import FileDeletes, write_position_deletes
-from frazil.arrow.deletes.write_vectors import write_vectors
+from frazil.arrow.deletes.write_deletes import FileDeletes, write_position_deletes, write_vectors
 from frazil.arrow.read.read_context import ReadContext
 from frazil.arrow.write.write_context import WriteContext
+from frazil.codec.sorted_numbers import union
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.manifest import DataFile, DataFileContent
 

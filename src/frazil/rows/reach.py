@@ -26,7 +26,7 @@ from frazil.expr.nodes import (
     Predicate,
     Reference,
 )
-from frazil.rows.join_on import JoinKey
+from frazil.rows.bound_merge import JoinKey
 from frazil.rows.key_index import Rows
 from frazil.rows.pairing import Pairing, as_side
 from frazil.spec.types import BooleanType, IcebergType, UUIDType

@@ -28,7 +28,6 @@ from frazil.scan.deletes import DeleteEntries, DeleteIndex, attach, read_deletes
 from frazil.scan.explain.delete_report import Reason
 from frazil.scan.explain.explain_file import Candidates, ExplainedFile, explain_file
 from frazil.scan.explain.explanation import Explanation
-from frazil.scan.listing.bounds_first import prune_by_bounds_first
 from frazil.scan.listing.listed_twice import refuse_files_listed_twice
 from frazil.scan.listing.numbering import FileNumbers, number_files
 from frazil.scan.manifests import (
@@ -47,7 +46,7 @@ from frazil.scan.manifests import (
     threads_for,
 )
 from frazil.scan.options import ScanOptions
-from frazil.scan.prune import file_pruner, manifest_outcomes
+from frazil.scan.prune import file_pruner, manifest_outcomes, prune_by_bounds_first
 from frazil.scan.report import PlannedByServer, PlanReport, with_deletes, with_files
 from frazil.scan.tasks import DELETES, NUMBER, WHOLLY, PlannedFiles, TaskSequence
 from frazil.spec.manifest import ManifestFile

@@ -20,12 +20,12 @@ from frazil.codec.content_file_json import ContentFile, ScanTasksJson, content_o
 from frazil.errors import CorruptData
 from frazil.expr.bound import Bound, references
 from frazil.expr.building import from_numpy
+from frazil.scan.bounds import partition_types
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, check_deletes
 from frazil.scan.listing.listed_twice import rows_of_a_repeated_path
 from frazil.scan.options import ScanOptions
 from frazil.scan.plan import Plan, prune_entries, refuse_encrypted, result_of
 from frazil.scan.report import PlannedByServer, PlanReport, with_deletes, with_files
-from frazil.scan.source_types import partition_types
 from frazil.scan.tasks import DELETES, PlannedFiles
 from frazil.spec.manifest import DataFileContent
 from frazil.spec.metadata import TableMetadata

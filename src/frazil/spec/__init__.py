@@ -23,7 +23,6 @@ __all__ = [
     "shown",
     "snapshot",
     "sorting",
-    "statistics",
     "transform_values",
     "transforms",
     "types",

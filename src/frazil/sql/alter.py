@@ -8,9 +8,9 @@ from typing import Any
 from pyspark.sql import types as s
 
 from frazil.errors import InvalidInput, Unsupported
-from frazil.ops import table_changes as changes
+from frazil.ops import table_definition as changes
 from frazil.ops.session import Session
-from frazil.ops.table_changes import TableChange
+from frazil.ops.table_definition import TableChange
 from frazil.spark.host.jvm_changes import constant
 from frazil.spark.types.spark_types import spark_type
 from frazil.spec.types import IcebergType

@@ -16,7 +16,7 @@ from frazil.errors import NoSuchNamespaceError, NoSuchViewError, Unsupported
 from frazil.maintain.procedures import Procedure
 from frazil.ops.insert import Insert, create_as, with_branch
 from frazil.ops.session import Session
-from frazil.ops.table_changes import TableChange
+from frazil.ops.table_definition import TableChange
 from frazil.spark.catalog.protocol import Parts, TableDefinition, ViewDefinition
 from frazil.spark.host.jvm_catalog import REPLACES_PARTITIONS
 from frazil.sql import results, views

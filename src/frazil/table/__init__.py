@@ -12,8 +12,8 @@ from frazil.ops.result import CommitResult
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.pyiceberg_properties import TableProperties
 from frazil.table.catalog_transaction import CatalogTransaction, CreateTableTransaction
+from frazil.table.load import StaticTable
 from frazil.table.scan import DataScan, IncrementalAppendScan
-from frazil.table.static import StaticTable
 from frazil.table.table import Table
 from frazil.table.transaction import Transaction
 
@@ -21,7 +21,7 @@ TableScan, UpsertResult = DataScan, CommitResult
 
 __all__ = [
     "CatalogTransaction", "CommitResult", "CreateTableTransaction", "DataScan", "FileScanTask", "IncrementalAppendScan",
-    "StaticTable", "Table", "TableProperties", "TableScan", "Transaction", "UpsertResult", "caches", "catalog",
+    "StaticTable", "Table", "TableProperties", "TableScan", "Transaction", "UpsertResult", "catalog",
     "catalog_transaction", "chains", "create", "engines", "load", "metadata", "metadata_table", "procedure_calls", "refs",
-    "snapshots", "sorting", "static", "statistics", "table", "transaction", "update", "views",
+    "snapshots", "sorting", "statistics", "table", "transaction", "update", "views",
 ]  # fmt: skip

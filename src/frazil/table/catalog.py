@@ -12,8 +12,8 @@ from frazil.catalog import Identifier as Parts
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.catalog.options import USE_NULLABLE_QUERY_SCHEMA, value
 from frazil.errors import InvalidInput, NamespaceAlreadyExistsError, TableAlreadyExistsError
+from frazil.ops.arguments import SparkFrame, holds_rows, is_spark_frame
 from frazil.ops.creation import create_empty, with_catalog_properties
-from frazil.ops.frames import SparkFrame, holds_rows, is_spark_frame
 from frazil.ops.session import Session
 from frazil.ops.table_definition import GivenSchema, table_metadata
 from frazil.spec.on_demand import on_demand

@@ -14,7 +14,7 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import Predicate
 from frazil.ops.engine import Frame
 from frazil.ops.in_process import IN_PROCESS
-from frazil.ops.reading_changelog import ChangelogReading
+from frazil.ops.reading import ChangelogReading
 from frazil.ops.session import Session
 from frazil.scan.changelog import ChangelogPlan, ChangelogTask
 from frazil.scan.changelog_range import ChangelogRange

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from frazil.catalog import LoadedTable
 from frazil.errors import InvalidInput, NotInstalledError, Unsupported
 from frazil.maintain.migration.source import SparkTables
+from frazil.ops.arguments import is_spark_frame
 from frazil.ops.engine import Engine, Frame
-from frazil.ops.frames import is_spark_frame
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.session import Session
 from frazil.ops.stage import InputFrame

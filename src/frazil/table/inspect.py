@@ -14,7 +14,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.on_demand import on_demand
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage import Storage
-from frazil.table.shown.notebooks import show_arrow_tables
+from frazil.table.shown.rows_text import show_arrow_tables
 
 
 class InspectTable:

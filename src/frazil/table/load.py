@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from frazil.catalog import load_backend, meanings
+from frazil.catalog import load_backend, meanings, metadata_files
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.names import full_name, identifier_parts
+from frazil.catalog.path import load_location
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.named import FoundTable, find_table
-from frazil.scan.suffixes import CHANGES
+from frazil.scan import plan
+from frazil.scan.snapshot_ref import CHANGES
 from frazil.table.catalog import Catalog
 from frazil.table.changelog import ChangesScan
 from frazil.table.engines import session_catalogs
@@ -123,3 +125,29 @@ def resolve(
     """Load the catalog that an identifier names, and return it with the rest of the identifier."""
     name, rest = meanings(identifier, {}, spark_conf=session_catalogs())[0]
     return load_catalog(name, **properties), rest
+
+
+class StaticTable(Table):
+    """Read the state of a table that one metadata file holds: scans, time travel and inspection,
+    but no writes and no refresh.
+    """
+
+    @classmethod
+    def from_metadata(
+        cls, metadata_location: str, properties: Mapping[str, str] = {}
+    ) -> StaticTable:
+        """Open a `…metadata.json`, or the current state of the table in a directory. `properties`:
+        those of the store (`s3.…`).
+
+        Raises NoSuchTableError, NoSuchFileError, CorruptData.
+        """
+        _, loaded = load_location(metadata_location, dict(properties))
+        return cls(None, loaded, metadata_location)
+
+
+def clear_caches() -> None:
+    """Clear all cached manifests, manifest lists and metadata files. Results do not depend on them:
+    the next calls only take longer.
+    """
+    plan.clear_caches()
+    metadata_files.written.clear()

@@ -53,10 +53,10 @@ from frazil.maintain.snapshots.move_snapshots import (
 from frazil.maintain.snapshots.retention import RetentionRequest
 from frazil.maintain.stats.partition_stats import PartitionStatsResult, compute_partition_stats
 from frazil.maintain.stats.table_stats import TableStatsResult, compute_table_stats
-from frazil.maintain.stream_upkeep.last_run import record_run
 from frazil.maintain.stream_upkeep.lease import LEASE_SECONDS, lease
+from frazil.maintain.stream_upkeep.upkeep import record_run
 from frazil.ops import arguments
-from frazil.ops.frames import GivenFrame
+from frazil.ops.arguments import GivenFrame
 from frazil.ops.reading import RowFilter
 from frazil.ops.session import Session
 from frazil.spec.snapshot import MAIN_BRANCH
@@ -64,8 +64,8 @@ from frazil.spec.sorting import SortOrder
 from frazil.spec.values import Time, milliseconds
 from frazil.table import engines
 from frazil.table.chains.expire_chain import ExpireSnapshots
-from frazil.table.handle import TableHandle
 from frazil.table.missing_methods import OF_MAINTENANCE, no_such_method
+from frazil.table.verbs import TableHandle
 from frazil.tasks.runner import Runner
 
 T = TypeVar("T")

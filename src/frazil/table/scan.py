@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
+from frazil.catalog.backend import ScanPlanner
 from frazil.catalog.names import identifier_parts
-from frazil.catalog.planning import ScanPlanner
 from frazil.catalog.reporting import TableReporter
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, And, Predicate
-from frazil.ops.arguments import number
+from frazil.ops.arguments import is_spark_column, number
 from frazil.ops.engine import Frame
-from frazil.ops.frames import is_spark_column
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.operation import naming
 from frazil.ops.reading import RowFilter, RowsReading, predicate_of

@@ -2,7 +2,7 @@
 StatisticsFile`.
 """
 
-from frazil.spec.statistics import PartitionStatisticsFile, StatisticsBlob, StatisticsFile
+from frazil.spec.snapshot import PartitionStatisticsFile, StatisticsBlob, StatisticsFile
 
 BlobMetadata = StatisticsBlob
 

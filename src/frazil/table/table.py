@@ -12,8 +12,8 @@ from frazil.catalog.backend import planner_of, reporter_of
 from frazil.errors import InvalidInput, NotASequence
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops import arguments, metadata_changes
+from frazil.ops.arguments import SparkFrame
 from frazil.ops.engine import Frame
-from frazil.ops.frames import SparkFrame
 from frazil.ops.reading import RowFilter
 from frazil.ops.result import CommitResult
 from frazil.ops.session import Session
@@ -35,7 +35,7 @@ from frazil.table.inspect import InspectTable
 from frazil.table.missing_methods import OF_TABLES, no_such_method
 from frazil.table.scan import DataScan, IncrementalAppendScan, ScannedTable
 from frazil.table.shown import overview
-from frazil.table.shown.notebooks import show_arrow_tables
+from frazil.table.shown.rows_text import show_arrow_tables
 from frazil.table.transaction import Transaction
 from frazil.table.verbs import CommittingVerbs
 

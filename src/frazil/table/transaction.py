@@ -13,7 +13,7 @@ from frazil.commit.cherry_pick import CherryPick
 from frazil.commit.done_once import txn_of
 from frazil.errors import InvalidInput
 from frazil.ops import metadata_changes
-from frazil.ops.frames import GivenFrame
+from frazil.ops.arguments import GivenFrame
 from frazil.ops.operation import TableOperation
 from frazil.ops.result import CommitResult
 from frazil.ops.session import Session
@@ -23,9 +23,8 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage import place_of
 from frazil.table.evolve import Updating
-from frazil.table.handle import TableHandle
 from frazil.table.update_snapshot import UpdateSnapshot
-from frazil.table.verbs import Stage, Verbs
+from frazil.table.verbs import Stage, TableHandle, Verbs
 from frazil.tasks.runner import Runner
 
 T = TypeVar("T", bound=TableHandle)

@@ -2,9 +2,8 @@
 the requirements of a commit.
 """
 
-from frazil.commit.evolve.evolve_sort_order import UpdateSortOrder
-from frazil.commit.evolve.evolve_spec import UpdateSpec
-from frazil.commit.evolve.update_statistics import UpdateStatistics
+from frazil.commit.evolve.evolve_spec import UpdateSortOrder, UpdateSpec
+from frazil.commit.evolve.manage_snapshots import UpdateStatistics
 from frazil.spec.updates import (
     AssertCreate,
     AssertCurrentSchemaId,

@@ -1,5 +1,6 @@
 """Define the methods that change a table, each with its signature once. On a Table each call is a
-commit, in a Transaction it is staged.
+commit, in a Transaction it is staged. `TableHandle` holds the table that they change: transactions
+and updates give it the state that their commit made.
 """
 
 from __future__ import annotations
@@ -7,23 +8,22 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
+from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.actions import Action
 from frazil.commit.done_once import Txn, txn_of
-from frazil.commit.evolve.evolve_sort_order import UpdateSortOrder
-from frazil.commit.evolve.evolve_spec import UpdateSpec
+from frazil.commit.evolve.evolve_spec import UpdateSortOrder, UpdateSpec
+from frazil.commit.evolve.manage_snapshots import UpdateStatistics
 from frazil.commit.evolve.update_properties import UpdateProperties
-from frazil.commit.evolve.update_statistics import UpdateStatistics
-from frazil.errors import InvalidInput, ValidationException
+from frazil.errors import InvalidInput, ValidationError, ValidationException
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops import metadata_changes, row_changes, stage
-from frazil.ops.arguments import mapping
+from frazil.ops.arguments import GivenFrame, is_spark_column, is_stream, mapping
 from frazil.ops.engine import Frame
-from frazil.ops.frames import GivenFrame, is_spark_column, is_stream
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.merge import stage_merge
-from frazil.ops.operation import TableOperation
+from frazil.ops.operation import TableOperation, writable
 from frazil.ops.reading import RowFilter
 from frazil.ops.result import CommitResult
 from frazil.ops.session import Session
@@ -36,8 +36,8 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage.locations import absolute
 from frazil.table import engines
+from frazil.table.engines import refresh_views
 from frazil.table.evolve import ManageSnapshots, UpdateSchema, Updating
-from frazil.table.handle import TableHandle
 from frazil.table.merge import MergeBuilder
 from frazil.tasks.runner import InProcess, Runner
 
@@ -414,6 +414,53 @@ class Verbs(ABC, Generic[R, P]):
         """Manage branches and tags, roll back, fast-forward and cherry-pick:
         `with t.manage_snapshots() as manage: manage.create_tag(snapshot_id, "v1")`."""
         return self._updating(lambda _: ManageSnapshots())
+
+
+class TableHandle:
+    """Hold a loaded table and begin operations on it. `_backend` None: the table was opened from a
+    metadata file and is read-only.
+
+    A refresh or commit replaces `_loaded` as a whole, so that threads may share a handle.
+    """
+
+    def __init__(self, backend: CatalogBackend | None, loaded: LoadedTable, name: str):
+        self._backend, self._loaded, self._name = backend, loaded, name
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """Return the metadata of the state that was loaded, or committed last by this object."""
+        return self._loaded.metadata
+
+    def refresh(self) -> Self:
+        """Load the newest state of the table, with the commits of other writers. Raises
+        NoSuchTableError when the table was dropped, ValidationError when another table has taken
+        its name or when this one is read-only."""
+        fresh = self._writable().load(self._loaded.identifier or (self.metadata.location,))
+        if fresh.metadata.table_uuid != self.metadata.table_uuid:
+            raise ValidationError(
+                f"Table {self._name} was dropped and created again: its uuid was {self.metadata.table_uuid} and is now "
+                f"{fresh.metadata.table_uuid}.",
+                hint="Load it again.",
+                table=self._name,
+            )
+        self._loaded = fresh
+        return self
+
+    def _writable(self) -> CatalogBackend:
+        return writable(self._backend, self._name)
+
+    def _show(self, loaded: LoadedTable) -> None:
+        """Take over the state after a commit, and show it to the temporary views of running Spark
+        sessions.
+        """
+        self._loaded = loaded
+        refresh_views(loaded)
+
+    def _begin(self, txn: Txn | None = None) -> TableOperation:
+        """Begin an operation on the state of the table that this handle holds."""
+        return TableOperation(
+            self._backend, self._loaded, self._name, on_commit=self._show, txn=txn
+        )
 
 
 class CommittingVerbs(TableHandle, Verbs[CommitResult, CommitResult]):

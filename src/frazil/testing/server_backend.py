@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from frazil.catalog import metadata_files
+from frazil.catalog.backend import ScanPlanner
 from frazil.catalog.base import (
     Committed,
     Conflict,
@@ -26,8 +27,7 @@ from frazil.catalog.base import (
     check_namespace,
 )
 from frazil.catalog.names import full_name
-from frazil.catalog.planning import ScanPlanner
-from frazil.catalog.purge import delete_all
+from frazil.catalog.own_files import delete_all
 from frazil.catalog.reporting import Reporting
 from frazil.commit.apply import apply_updates
 from frazil.errors import (

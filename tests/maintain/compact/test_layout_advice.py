@@ -19,8 +19,7 @@ import frazil
 from frazil.catalog import Catalog
 from frazil.maintain.advice.layout_advice import best_of, compared_columns, layout_values
 from frazil.maintain.advice.table_state import state_of
-from frazil.scan.scan_log.buffer import BUFFER
-from frazil.scan.scan_log.files import read_log
+from frazil.scan.scan_log.files import BUFFER, read_log
 from frazil.table import Table
 
 ON = {

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import frazil
-from frazil.arrow.deletes.key_spill import SpilledKeys
+from frazil.arrow.deletes.key_set import SpilledKeys
 from frazil.arrow.read.read_context import ReadOptions
 from frazil.errors import InvalidInput
 from frazil.table.table import Table

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from frazil.commit.actions import Append
 from frazil.maintain.orphans.path_keys import PathKeys
-from frazil.scan import manifest_parts
+from frazil.scan import manifests
 from frazil.scan.listing.reachable import FileKind, reachable
-from frazil.scan.manifest_parts import read_in_parts
-from frazil.scan.manifests import manifests_of, read_manifest
+from frazil.scan.manifests import manifests_of, read_in_parts, read_manifest
 from tests.builders.data_files import data_file
 from tests.builders.files_on_disk import leftovers
 from tests.maintain.support import LATER, add, age, table_in
@@ -26,7 +25,7 @@ MANY = 3_000
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifest_parts, "ENTRIES", 2)
+    monkeypatch.setattr(manifests, "ENTRIES", 2)
 
 
 def test_the_parts_hold_every_entry_once(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import frazil
 from frazil.catalog import Catalog
 from frazil.errors import ValidationError
 from frazil.maintain.stats.partition_counts import PartitionCounts, count_partitions
-from frazil.maintain.stats.partition_file import read_counts
+from frazil.maintain.stats.partition_stats import read_counts
 from frazil.scan.manifests import manifests_of
 from frazil.table import Table
 from tests.builders.catalogs import catalog_of

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
-from frazil.arrow.deletes.write_deletes import FileDeletes
-from frazil.arrow.deletes.write_vectors import write_vectors
+from frazil.arrow.deletes.write_deletes import FileDeletes, write_vectors
 from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import write_options

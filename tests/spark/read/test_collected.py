@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from frazil.spark.dml import collected, staging
 from frazil.spark.dml.collected import collect
-from frazil.spark.tasks.where import RUN_IN
+from frazil.spark.tasks.spark_runner import RUN_IN
 from frazil.storage import storage_for
 from tests.builders.files_on_disk import leftovers
 

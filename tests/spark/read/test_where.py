@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from frazil.errors import EvaluationError, InvalidInput
-from frazil.spark.tasks.spark_runner import SparkRunner
-from frazil.spark.tasks.where import RUN_IN, runner_of, runs_in_driver
+from frazil.spark.tasks.spark_runner import RUN_IN, SparkRunner, runner_of, runs_in_driver
 from frazil.tasks.runner import InProcess
 from tests.builders.files_on_disk import data_files_below, known_files
 

@@ -17,8 +17,8 @@ from frazil.ops.engine import Engine
 from frazil.ops.in_process import IN_PROCESS
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
+from frazil.stream.sink.many_tables import NamedRows, Rejected
 from frazil.stream.sink.rows import ArrowRows, BatchRows
-from frazil.stream.sink.split import NamedRows, Rejected
 
 
 @dataclass

@@ -22,8 +22,7 @@ from frazil.errors import (
     Unsupported,
     ValidationError,
 )
-from frazil.stream.sink.many_options import many_options
-from frazil.stream.sink.many_tables import ManyTablesSink
+from frazil.stream.sink.many_tables import ManyTablesSink, many_options
 from frazil.table.catalog import Catalog
 from frazil.table.stream_tables import StreamTables, creation_arguments
 from frazil.testing import FlakyBackend

@@ -18,7 +18,7 @@ from frazil.errors import CorruptData, InvalidInput, StorageError, ValidationErr
 from frazil.scan.options import SplitOptions, default_workers
 from frazil.scan.plan import clear_caches
 from frazil.stream.source.options import Limits
-from frazil.stream.source.packing import packed
+from frazil.stream.source.plan_batch import packed
 from frazil.stream.source.source import Clock, StreamSource
 from tests.stream.source.story import Story, as_stored, batches, drained, ids_of, rows_of
 

@@ -22,8 +22,7 @@ from frazil.scan.options import SplitOptions
 from frazil.scan.plan import clear_caches
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.manifest import DataFile
-from frazil.stream.source.packing import packed
-from frazil.stream.source.plan_batch import RowTasks
+from frazil.stream.source.plan_batch import RowTasks, packed
 from tests.stream.source.story import Story, as_stored, batches, ids_of, rows_of
 
 EARLIEST = {"starting_strategy": "INCREMENTAL_FROM_EARLIEST_SNAPSHOT"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from frazil.spark.streams.source.read_limits import default_limit, limits_of
+from frazil.spark.streams.source.stream_planner import default_limit, limits_of
 from frazil.stream.source.options import Limits
 
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.arrow.deletes.apply_deletes import RowDeletes, deletes_of
-from frazil.arrow.files.damage import reading
 from frazil.arrow.files.project import plan_columns
+from frazil.arrow.files.source import reading
 from frazil.arrow.read.read_context import ReadContext, identity_values
 from frazil.arrow.read.read_tasks import OpenedFile, open_task, read_opened
 from frazil.scan.changelog import ChangelogTask

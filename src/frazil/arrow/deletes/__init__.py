@@ -4,7 +4,5 @@ __all__ = [
     "apply_deletes",
     "delete_files",
     "key_set",
-    "position_sets",
     "write_deletes",
-    "write_vectors",
 ]

@@ -22,10 +22,9 @@ from frazil.arrow.deletes.delete_files import (
     keys_of,
     positions_of,
 )
-from frazil.arrow.deletes.key_set import KEY_BYTES, KeySet, canonical
-from frazil.arrow.deletes.key_spill import SpilledKeys
+from frazil.arrow.deletes.key_set import KEY_BYTES, KeySet, SpilledKeys, canonical
 from frazil.arrow.values.arrow_schema import to_arrow_type
-from frazil.arrow.values.convert import leaf_conversion
+from frazil.arrow.values.casts import leaf_conversion
 from frazil.errors import CorruptData, Unsupported
 from frazil.spec.manifest import DataFile, DataFileContent
 from frazil.spec.name_mapping import NameMapping

@@ -17,16 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.arrow.deletes.position_sets import union_of
-from frazil.arrow.files.damage import reading
-from frazil.arrow.files.file_schema import FileField
-from frazil.arrow.files.project import build, plan_columns
+from frazil.arrow.files.project import FileField, build, plan_columns
 from frazil.arrow.files.read_avro import AvroSource
 from frazil.arrow.files.read_orc import OrcSource
 from frazil.arrow.files.read_parquet import ParquetSource
-from frazil.arrow.files.source import FileReader
+from frazil.arrow.files.source import FileReader, reading
 from frazil.codec.deletion_vector import positions_array
-from frazil.codec.sorted_numbers import distinct
+from frazil.codec.sorted_numbers import distinct, union_of
 from frazil.errors import CorruptData, Unsupported
 from frazil.scan.delete_ranges import normalised
 from frazil.scan.manifests import ByteCache

@@ -2,4 +2,4 @@
 stripes, blocks), as Arrow batches.
 """
 
-__all__ = ["damage", "file_schema", "project", "read_avro", "read_orc", "read_parquet", "source"]
+__all__ = ["project", "read_avro", "read_orc", "read_parquet", "source"]

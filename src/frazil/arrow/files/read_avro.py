@@ -12,8 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from frazil.arrow.files.file_schema import FileField, FileSchema, file_schema
-from frazil.arrow.files.project import ColumnsPlan
+from frazil.arrow.files.project import ColumnsPlan, FileField, FileSchema, file_schema
 from frazil.arrow.files.source import Piece, RawBatch
 from frazil.arrow.values.arrow_schema import PARQUET_FIELD_ID
 from frazil.codec.avro import record_reader, stream_container

@@ -12,8 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frazil.arrow.files.file_schema import FileField, FileSchema, file_schema
-from frazil.arrow.files.project import ColumnsPlan
+from frazil.arrow.files.project import ColumnsPlan, FileField, FileSchema, file_schema
 from frazil.arrow.files.source import Piece, RawBatch
 from frazil.errors import CorruptData
 from frazil.expr.bound import Bound

@@ -2,4 +2,4 @@
 field ids, statistics, calendars.
 """
 
-__all__ = ["orc_footer", "parquet_footer", "parquet_join", "spark_calendar"]
+__all__ = ["parquet_footer", "spark_calendar"]

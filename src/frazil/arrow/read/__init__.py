@@ -2,4 +2,4 @@
 metadata columns.
 """
 
-__all__ = ["metadata_columns", "read_context", "read_tasks", "rows_at"]
+__all__ = ["read_context", "read_tasks", "rows_at"]

@@ -17,12 +17,24 @@ import pyarrow.compute as pc
 
 from frazil.arrow.deletes.apply_deletes import Flags, RowDeletes, deletes_of
 from frazil.arrow.deletes.delete_files import SOURCES
-from frazil.arrow.files.damage import reading
-from frazil.arrow.files.file_schema import FileField, FileSchema
-from frazil.arrow.files.project import ColumnPlan, ColumnsPlan, build, merge_plans, plan_columns
-from frazil.arrow.files.source import FileReader, Piece
-from frazil.arrow.read.metadata_columns import LINEAGE_IDS, metadata_column
-from frazil.arrow.read.read_context import METADATA_IDS, ReadContext, ReadOptions, identity_values
+from frazil.arrow.files.project import (
+    ColumnPlan,
+    ColumnsPlan,
+    FileField,
+    FileSchema,
+    build,
+    merge_plans,
+    plan_columns,
+)
+from frazil.arrow.files.source import FileReader, Piece, reading
+from frazil.arrow.read.read_context import (
+    LINEAGE_IDS,
+    METADATA_IDS,
+    ReadContext,
+    ReadOptions,
+    identity_values,
+    metadata_column,
+)
 from frazil.arrow.values.evaluate import evaluate
 from frazil.errors import CorruptData, InvalidInput, Unsupported
 from frazil.expr.bound import Bound

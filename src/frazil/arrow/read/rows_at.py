@@ -13,8 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.arrow.deletes.apply_deletes import RowDeletes
-from frazil.arrow.deletes.position_sets import union
-from frazil.arrow.files.damage import reading
+from frazil.arrow.files.source import reading
 from frazil.arrow.read.read_context import ReadContext
 from frazil.arrow.read.read_tasks import (
     Chosen,
@@ -24,6 +23,7 @@ from frazil.arrow.read.read_tasks import (
     read_opened,
     read_task,
 )
+from frazil.codec.sorted_numbers import union
 from frazil.tasks.runner import current_place
 
 Positions = npt.NDArray[np.int64]

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.arrow.values.internal_values import as_internal
+from frazil.arrow.values.python_values import as_internal
 from frazil.errors import ValidationError
 from frazil.expr.bound import Bound, BoundReference, Constant
 from frazil.expr.compute import compute

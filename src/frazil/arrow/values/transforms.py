@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from frazil.arrow.values.internal_values import as_internal
+from frazil.arrow.values.python_values import as_internal
 from frazil.expr.transforms import transformed
 from frazil.spec.transforms import Transform, VoidTransform
 from frazil.spec.types import IcebergType

@@ -12,10 +12,9 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frazil.arrow.files.damage import reading
-from frazil.arrow.files.file_schema import FileField, FileSchema, file_schema
-from frazil.arrow.files.project import plan_columns
+from frazil.arrow.files.project import FileField, FileSchema, file_schema, plan_columns
 from frazil.arrow.files.read_parquet import open_parquet
+from frazil.arrow.files.source import reading
 from frazil.arrow.footers.spark_calendar import check_calendar
 from frazil.arrow.write.metrics import FULL, MetricsConfig, footer_metrics, metrics_config
 from frazil.codec.single_value import from_bytes

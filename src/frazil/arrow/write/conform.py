@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,7 +21,6 @@ from frazil.arrow.values.arrow_schema import (
 )
 from frazil.arrow.values.casts import CastFunction, cast_for
 from frazil.arrow.values.frames import as_arrow
-from frazil.arrow.values.hidden import without_hidden
 from frazil.arrow.values.mismatch import CAST, Problem, advice, mismatch, no_such_column
 from frazil.arrow.write.write_options import WriteOptions, write_options
 from frazil.errors import InvalidInput, SchemaMismatch, Unsupported, ValueMismatch
@@ -394,4 +394,37 @@ def _rebuilt(array: pa.Array, want: pa.DataType, entries: pa.Array) -> pa.Array:
         array.null_count,
         0,
         [entries],
+    )
+
+
+def without_hidden(array: Any) -> Any:
+    """Rebuild an array without hidden values and offsets, at any depth; copies only where there is
+    something to leave out.
+    """
+    if pa.types.is_struct(array.type):
+        inside = [without_hidden(a) for a in array.flatten()]
+        return pa.StructArray.from_arrays(
+            inside, fields=list(array.type), mask=array.is_null() if array.null_count else None
+        )
+    if not (pa.types.is_list(array.type) or pa.types.is_map(array.type)):
+        return array.take(pa.array(np.arange(len(array)))) if array.offset else array
+    offsets, valid = array.offsets.to_numpy(), array.is_valid().to_numpy(zero_copy_only=False)
+    lengths = np.where(valid, np.diff(offsets), 0)
+    members = _entries(array) if pa.types.is_map(array.type) else array.values
+    if lengths.sum() != len(members):
+        keep = np.repeat(np.arange(len(lengths)), lengths)
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        members = members.take(
+            pa.array(np.arange(len(keep)) - starts[keep] + offsets[keep], pa.int64())
+        )
+    fresh = pa.py_buffer(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+    validity = pc.and_(array.is_valid(), True).buffers()[1] if array.null_count else None
+    return pa.Array.from_buffers(
+        array.type, len(array), [validity, fresh], array.null_count, 0, [without_hidden(members)]
+    )
+
+
+def _entries(array: Any) -> Any:
+    return pa.StructArray.from_arrays(
+        [array.keys, array.items], fields=[array.type.key_field, array.type.item_field]
     )

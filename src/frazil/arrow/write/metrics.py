@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.arrow.files.file_schema import FileField, file_schema
+from frazil.arrow.files.project import FileField, file_schema
 from frazil.arrow.files.read_parquet import ChunkStatistics, chunk_statistics, first_byte
 from frazil.arrow.values.arrays import internal_values
 from frazil.codec.single_value import to_bytes

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from frazil.arrow.values.file_layout import Layout
+from frazil.arrow.values.arrow_schema import Layout
 from frazil.arrow.write.metrics import FULL, NONE, MetricsConfig, metrics_config
 from frazil.arrow.write.write_avro import AvroFileWriter, avro_settings
 from frazil.arrow.write.write_options import LEVELS, Verb, WriteOptions, meaningless, write_options

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
-from frazil.arrow.values.file_layout import Layout, layout
-from frazil.arrow.values.hidden import without_hidden
+from frazil.arrow.values.arrow_schema import Layout, layout
+from frazil.arrow.write.conform import without_hidden
 from frazil.arrow.write.metrics import BatchMetrics, Metrics, MetricsConfig
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.properties import (

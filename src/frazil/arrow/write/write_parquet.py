@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from frazil.arrow.footers import parquet_footer
-from frazil.arrow.values.arrow_schema import PARQUET_FIELD_ID
-from frazil.arrow.values.file_layout import Layout, layout
+from frazil.arrow.values.arrow_schema import PARQUET_FIELD_ID, Layout, layout
 from frazil.arrow.write.metrics import (
     BatchMetrics,
     Metrics,

@@ -30,8 +30,15 @@ from frazil.catalog.hive.structs import (
     GetTableRequest,
     HiveTable,
 )
-from frazil.catalog.hive.table_object import LOCATION, is_iceberg, lock_enabled, updated
-from frazil.catalog.hive.view_object import is_iceberg_view, is_view, updated_view
+from frazil.catalog.hive.table_object import (
+    LOCATION,
+    is_iceberg,
+    is_iceberg_view,
+    is_view,
+    lock_enabled,
+    updated,
+    updated_view,
+)
 from frazil.codec.view_json import decode_view
 from frazil.errors import (
     CommitFailedException,

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from frazil.catalog.backend import ScanPlanner
 from frazil.catalog.base import (
     Identifier,
     Identifiers,
@@ -21,7 +22,6 @@ from frazil.catalog.base import (
 )
 from frazil.catalog.names import full_name
 from frazil.catalog.path import files
-from frazil.catalog.planning import ScanPlanner
 from frazil.catalog.reporting import Reporting
 from frazil.errors import (
     InvalidInput,

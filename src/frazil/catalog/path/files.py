@@ -6,6 +6,12 @@ written for other readers but not relied on, so a missing, stale or damaged hint
 current version that is incomplete or empty is an error; no older one is opened instead. A process
 that has read or written the table looks for the version after the one it knows; only where there
 may be one it lists again.
+
+Decide whether a published version of a path table is part of the table's history.
+
+Old versions can be removed (write.metadata.delete-after-commit.enabled, orphan removal), which
+frees their file names. A slow writer that listed the directory before can then publish under such a
+name: its commit would be acknowledged, but no reader would ever see it.
 """
 
 from __future__ import annotations
@@ -14,14 +20,15 @@ import contextlib
 import itertools
 import re
 import zlib
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
-from frazil.catalog import metadata_files, own_files, purge
+from frazil.catalog import metadata_files, own_files
 from frazil.catalog.base import Committed, Conflict, LoadedTable, Outcome, Unknown
 from frazil.catalog.metadata_files import KnownHeads
 from frazil.catalog.names import full_name
-from frazil.catalog.path import line
 from frazil.codec.metadata_json import unzipped
 from frazil.errors import (
     CorruptData,
@@ -330,7 +337,7 @@ def _after_publishing(
     above = [v for v in present if v.number > number]
     if above:
         later = metadata_files.read(storage, above[0].location)
-        outcome = line.settle(
+        outcome = settle(
             base.metadata if base else None, table, later, above[0].number == number + 1
         )
     elif base is not None and (
@@ -403,8 +410,8 @@ def drop(storage: Storage, root: str, purged: LoadedTable | None) -> tuple[str, 
         text = f"The table in {root} cannot be dropped: its directory holds another table, {inner}."
         raise ValidationError(text, hint="Drop that one first, or move it elsewhere.", table=root)
     if purged is not None:
-        purge.check_gc(purged.metadata, full_name(purged.identifier) or root)
-    own, elsewhere = purge.own_and_others(purged, root) if purged is not None else ([], [])
+        own_files.check_gc(purged.metadata, full_name(purged.identifier) or root)
+    own, elsewhere = own_files.own_and_others(purged, root) if purged is not None else ([], [])
     if scheme_of(root) in ("file", "hdfs"):  # where a directory disappears in one step
         storage.delete_tree(root)
     else:  # Object stores delete file by file. The versions go oldest first, so that readers never see an older state meanwhile.
@@ -412,7 +419,7 @@ def drop(storage: Storage, root: str, purged: LoadedTable | None) -> tuple[str, 
             storage.delete_many([version.location])
         storage.delete_tree(root)
     return (
-        purge.delete(purged, (f for f in own if not is_inside(f, root)), elsewhere)
+        own_files.delete(purged, (f for f in own if not is_inside(f, root)), elsewhere)
         if purged is not None
         else ()
     )
@@ -426,3 +433,73 @@ def refuse_together(where: str) -> Unsupported:
         f"{where} cannot commit to several tables at once: each table has a metadata directory of its own.",
         hint="Use a catalog of type sql or rest, or one transaction for each table: t.transaction().",
     )
+
+
+# Every commit changes these fields, so they do not tell whether a certain commit is part of the
+# history; snapshots are compared by id.
+_NOT_COMPARED = {
+    "last_updated_ms",
+    "metadata_log",
+    "snapshot_log",
+    "extra",
+    "snapshots",
+    "last_sequence_number",
+    "next_row_id",
+}
+
+
+def settle(
+    base: TableMetadata | None, table: LoadedTable, later: TableMetadata, is_next: bool
+) -> Outcome:
+    """Decide the outcome of publishing `table`, which was made from `base`, by a later version
+    (`is_next`: the one that follows directly).
+
+    Committed: the later version holds the changes. Conflict: the next version was built on another
+    file with the same name. Unknown: neither can be told.
+    """
+    if is_next and later.metadata_log:
+        listed_entry = later.metadata_log[-1]
+        published_entry = base_name(table.metadata_location), table.metadata.last_updated_ms
+        if (base_name(listed_entry.metadata_file), listed_entry.timestamp_ms) != published_entry:
+            return Conflict(
+                f"{table.metadata_location} was written and removed by other writers before"
+            )
+    evidence = list(_evidence(base, table.metadata, later))
+    if evidence and all(evidence):
+        return Committed(table)
+    return Unknown(
+        CorruptData(
+            f"It is not known whether {table.metadata_location} is part of the table's history.",
+            file=table.metadata_location,
+        )
+    )
+
+
+def _evidence(
+    base: TableMetadata | None, published: TableMetadata, later: TableMetadata
+) -> Iterator[bool]:
+    """Yield, for each change from `base` to `published` (the metadata in question), whether `later`
+    has it. If `published` has new snapshots, they alone decide, since their ids are unique."""
+    if base is None:
+        yield published.table_uuid == later.table_uuid
+        return
+    if new_ids := set(published.snapshots.ids) - set(base.snapshots.ids):
+        yield new_ids <= set(later.snapshots.ids)
+        return
+    for field in fields(TableMetadata):
+        if field.name not in _NOT_COMPARED:
+            yield from _of_value(
+                getattr(base, field.name),
+                getattr(published, field.name),
+                getattr(later, field.name),
+            )
+
+
+def _of_value(base: Any, published: Any, later: Any) -> Iterator[bool]:
+    if isinstance(published, dict):
+        yield from (later.get(k) == v for k, v in published.items() if base.get(k) != v)
+        yield from (k not in later for k in base if k not in published)
+    elif isinstance(published, tuple):
+        yield from (item in later for item in published if item not in base)
+    elif published != base:
+        yield published == later

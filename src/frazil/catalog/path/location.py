@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from frazil.catalog import metadata_files
-from frazil.catalog.backend import CatalogBackend
+from frazil.catalog.backend import CatalogBackend, ScanPlanner
 from frazil.catalog.base import (
     Identifier,
     Identifiers,
@@ -22,7 +22,6 @@ from frazil.catalog.base import (
 from frazil.catalog.names import full_name
 from frazil.catalog.options import canonical, check_of_location
 from frazil.catalog.path import files
-from frazil.catalog.planning import ScanPlanner
 from frazil.catalog.reporting import Reporting
 from frazil.errors import (
     InvalidInput,

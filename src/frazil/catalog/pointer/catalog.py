@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Generic
 
 from frazil.catalog import metadata_files
-from frazil.catalog.backend import ViewBackend
+from frazil.catalog.backend import ScanPlanner, ViewBackend
 from frazil.catalog.base import (
     Conflict,
     Identifier,
@@ -31,7 +31,7 @@ from frazil.catalog.base import (
     shown,
 )
 from frazil.catalog.names import full_name
-from frazil.catalog.planning import ScanPlanner
+from frazil.catalog.own_files import check_gc, delete_all
 from frazil.catalog.pointer.commit import (
     S,
     create_pointed,
@@ -41,7 +41,6 @@ from frazil.catalog.pointer.commit import (
     swap_pointed_together,
 )
 from frazil.catalog.pointer.store import NamespaceStore, Noun, PointerStore, Stored
-from frazil.catalog.purge import check_gc, delete_all
 from frazil.catalog.reporting import Reporting
 from frazil.codec.view_json import decode_view
 from frazil.errors import (

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from frazil.catalog import metadata_files
+from frazil.catalog.backend import ScanPlanner
 from frazil.catalog.base import (
     Committed,
     Conflict,
@@ -30,9 +31,7 @@ from frazil.catalog.base import (
     shown,
 )
 from frazil.catalog.names import full_name
-from frazil.catalog.own_files import told_by
-from frazil.catalog.planning import ScanPlanner
-from frazil.catalog.purge import check_gc
+from frazil.catalog.own_files import check_gc, told_by
 from frazil.catalog.reporting import Reporting
 from frazil.catalog.reports import MetricsReporter, Report, request_of
 from frazil.catalog.rest.errors import certain, raised

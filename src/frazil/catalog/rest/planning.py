@@ -20,9 +20,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from frazil.catalog.backend import PlanHints
 from frazil.catalog.base import Identifier, LoadedTable
 from frazil.catalog.names import full_name
-from frazil.catalog.planning import PlanHints
 from frazil.catalog.rest.errors import ServerError, raised, scrubbed
 from frazil.catalog.rest.http import Answer, Client
 from frazil.catalog.rest.options import SCAN_PLANNING

@@ -3,9 +3,7 @@ builders that turn calls into metadata updates, with Java's checks."""
 
 __all__ = [
     "evolve_schema",
-    "evolve_sort_order",
     "evolve_spec",
     "manage_snapshots",
     "update_properties",
-    "update_statistics",
 ]

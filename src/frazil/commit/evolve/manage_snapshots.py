@@ -1,4 +1,6 @@
-"""Manage branches, tags, rollback and fast-forward: PyIceberg's ManageSnapshots with Java's checks."""
+"""Manage branches, tags, rollback and fast-forward: PyIceberg's ManageSnapshots with Java's checks; and
+set and remove the statistics files of snapshots.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,17 @@ from typing import Any
 from frazil.commit.done_once import moved_marks, without_marks
 from frazil.errors import NoSuchRefError, ValidationError
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.snapshot import MAIN_BRANCH, SnapshotRef
-from frazil.spec.updates import RemoveSnapshotRef, SetSnapshotRef, Update
+from frazil.spec.snapshot import MAIN_BRANCH, PartitionStatisticsFile, SnapshotRef, StatisticsFile
+from frazil.spec.updates import (
+    RemovePartitionStatistics,
+    RemoveSnapshotRef,
+    RemoveStatistics,
+    SetPartitionStatistics,
+    SetSnapshotRef,
+    SetStatistics,
+    Update,
+)
+from frazil.storage import absolute
 
 RefUpdates = Callable[[TableMetadata], Sequence[Update]]
 
@@ -313,3 +324,51 @@ class RefChanges:
         missing branch is created. Raises ValidationError when it is no ancestor, NoSuchRefError
         when there is no `to`."""
         return self._do(fast_forward(branch, to))
+
+
+def _with_absolute_path(
+    statistics_file: StatisticsFile | PartitionStatisticsFile | dict[str, Any],
+) -> dict[str, Any]:
+    """Return a statistics file as a JSON object with an absolute path."""
+    statistics = (
+        statistics_file if isinstance(statistics_file, dict) else statistics_file.to_object()
+    )
+    path = statistics.get("statistics-path")
+    return statistics if path is None else {**statistics, "statistics-path": absolute(str(path))}
+
+
+class UpdateStatistics:
+    """Set and remove the statistics files of snapshots, given as classes of
+    `frazil.table.statistics` or as JSON objects of the spec (`snapshot-id`, `statistics-path`, …).
+    """
+
+    def __init__(self) -> None:
+        self._updates: list[Update] = []
+
+    def set_statistics(self, statistics_file: StatisticsFile | dict[str, Any]) -> UpdateStatistics:
+        """Set the statistics file (Puffin) of its snapshot, as an object or a dict of the spec's
+        names."""
+        self._updates.append(SetStatistics(_with_absolute_path(statistics_file)))
+        return self
+
+    def remove_statistics(self, snapshot_id: int) -> UpdateStatistics:
+        """Remove the statistics file of a snapshot from the metadata."""
+        self._updates.append(RemoveStatistics(snapshot_id))
+        return self
+
+    def set_partition_statistics(
+        self, partition_statistics_file: PartitionStatisticsFile | dict[str, Any]
+    ) -> UpdateStatistics:
+        """Set the partition statistics file of its snapshot, as an object or a dict of the spec's
+        names."""
+        self._updates.append(SetPartitionStatistics(_with_absolute_path(partition_statistics_file)))
+        return self
+
+    def remove_partition_statistics(self, snapshot_id: int) -> UpdateStatistics:
+        """Remove the partition statistics file of a snapshot from the metadata."""
+        self._updates.append(RemovePartitionStatistics(snapshot_id))
+        return self
+
+    def updates(self, _: object) -> Sequence[Update]:
+        """Return the metadata updates that set and remove the files, in the order of the calls."""
+        return tuple(self._updates)

@@ -2,4 +2,4 @@
 meaning.
 """
 
-__all__ = ["by_name", "partitioning", "patterns"]
+__all__ = ["by_name", "partitioning", "text"]

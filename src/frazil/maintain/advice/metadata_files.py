@@ -24,7 +24,7 @@ from frazil.maintain.advice.finding import (
 from frazil.maintain.advice.table_state import Flags, LiveFiles
 from frazil.maintain.orphans.remove_orphan_files import YOUNG_MILLIS
 from frazil.maintain.snapshots.retention import RetentionRequest, expired_in
-from frazil.maintain.stream_upkeep.last_run import last_run, last_version, version_number
+from frazil.maintain.stream_upkeep.upkeep import last_run, last_version, version_number
 from frazil.scan.manifests import is_data
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata

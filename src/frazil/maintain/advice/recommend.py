@@ -15,12 +15,10 @@ from frazil.maintain.advice.finding import Finding, Findings
 from frazil.maintain.advice.table_state import state_of
 from frazil.maintain.compact.commit import idle_deletes
 from frazil.maintain.compact.procedure import rewrite_data_files
-from frazil.maintain.current_state import newest_readable
 from frazil.maintain.orphans.orphan_checks import check_place
 from frazil.maintain.position_deletes.conflict_retries import step_of
-from frazil.maintain.position_deletes.delete_groups import delete_groups
-from frazil.maintain.position_deletes.delete_options import delete_rewrite_options
-from frazil.maintain.procedure import MaintainedTable
+from frazil.maintain.position_deletes.delete_groups import delete_groups, delete_rewrite_options
+from frazil.maintain.procedure import MaintainedTable, newest_readable
 from frazil.maintain.rewrite_manifests import rewrite_manifests
 from frazil.spec.snapshot import MAIN_BRANCH
 

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from frazil.maintain.procedure import MaintainedTable
 from frazil.scan.bounds import MapColumn, decode_bounds
+from frazil.scan.columns import unified_partition_type
 from frazil.scan.inspect.partition_type import coerce_partition
 from frazil.scan.manifests import each, live, manifests_of, read_manifest, threads_for
 from frazil.scan.options import default_workers
-from frazil.scan.partition_union import unified_partition_type
 from frazil.spec.manifest import DataFileContent, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot

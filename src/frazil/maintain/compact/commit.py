@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.arrow.deletes.delete_files import DeleteCache, positions_of
-from frazil.arrow.deletes.write_deletes import FileDeletes, write_position_deletes
-from frazil.arrow.deletes.write_vectors import write_vectors
+from frazil.arrow.deletes.write_deletes import FileDeletes, write_position_deletes, write_vectors
 from frazil.commit import conflicts
 from frazil.commit.actions import SnapshotAction
 from frazil.commit.context import Context

@@ -20,7 +20,7 @@ from frazil.commit.context import remove
 from frazil.errors import CommitStateUnknownException, CorruptData, FrazilError, NoSuchRefError
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue
-from frazil.maintain.compact.carry import RewrittenGroup
+from frazil.maintain.compact.carry import Partitions, RewrittenGroup, older_deletes, unused_deletes
 from frazil.maintain.compact.commit import (
     MOST_PAIRS,
     CompactFiles,
@@ -28,7 +28,6 @@ from frazil.maintain.compact.commit import (
     RemoveIdleDeletes,
     counted,
 )
-from frazil.maintain.compact.obsolete_deletes import Partitions, older_deletes, unused_deletes
 from frazil.maintain.compact.options import CompactionOptions, compaction_options
 from frazil.maintain.compact.plan import FileGroup, file_groups, own_deletes, paths_of, pieces_of
 from frazil.maintain.compact.rewrite import (
@@ -39,8 +38,7 @@ from frazil.maintain.compact.rewrite import (
     rewrite_piece,
 )
 from frazil.maintain.compact.sorting import Sorting, sorting_of
-from frazil.maintain.current_state import newest_readable
-from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult, newest_readable
 from frazil.maintain.progress import Progress, ProgressCallback, progress
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.operation import TableOperation

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from frazil.arrow.write.add_files import data_files_of
 from frazil.commit.actions import NotYetThere
 from frazil.errors import InvalidInput
-from frazil.maintain.current_state import newest_state
 from frazil.maintain.migration.source import Source
-from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult, newest_state
 from frazil.maintain.progress import ProgressCallback, progress
 from frazil.ops import stage
 from frazil.ops.in_process import IN_PROCESS
-from frazil.ops.preview import Preview
+from frazil.ops.operation import Preview
 from frazil.ops.target import WriteArguments
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from frazil.arrow.files.damage import reading
 from frazil.arrow.files.read_parquet import open_parquet
+from frazil.arrow.files.source import reading
 from frazil.arrow.write.add_files import HIVE_NULL
 from frazil.arrow.write.conform import frame_schema
 from frazil.errors import InvalidInput, Unsupported

@@ -25,7 +25,6 @@ from frazil.catalog import LoadedTable
 from frazil.commit.apply import now_millis
 from frazil.errors import InvalidInput, ValidationException
 from frazil.expr.building import column, from_numpy, to_numpy
-from frazil.maintain.current_state import newest_state
 from frazil.maintain.orphans.listing import (
     ListedFiles,
     Numbers,
@@ -46,12 +45,12 @@ from frazil.maintain.orphans.orphan_checks import (
     refuse_fast_clock,
     refuse_other_tables,
 )
-from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult, newest_state
 from frazil.maintain.progress import ProgressCallback, progress
 from frazil.maintain.removal import delete_files, deleting_threads
 from frazil.maintain.snapshots.expire_snapshots import check_gc
 from frazil.maintain.snapshots.expired_files import statistics_of
-from frazil.ops.frames import is_spark_frame
+from frazil.ops.arguments import is_spark_frame
 from frazil.scan.listing.reachable import reachable
 from frazil.scan.manifests import (
     column_of,

@@ -7,6 +7,5 @@ __all__ = [
     "conflict_retries",
     "convert_equality",
     "delete_groups",
-    "delete_options",
     "rewrite_position_delete_files",
 ]

@@ -22,8 +22,7 @@ from frazil.commit.queue import turn
 from frazil.commit.replace_deletes import ReplaceDeletes
 from frazil.commit.table_commit import commit
 from frazil.errors import InvalidInput, ValidationException
-from frazil.maintain.current_state import newest_readable
-from frazil.maintain.procedure import MaintainedTable
+from frazil.maintain.procedure import MaintainedTable, newest_readable
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.operation import naming
 from frazil.ops.step import Step

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from frazil.arrow.deletes.delete_files import DeleteCache, Positions, position_batches, positions_of
-from frazil.arrow.deletes.write_deletes import FileDeletes, write_position_deletes
-from frazil.arrow.deletes.write_vectors import write_vectors
+from frazil.arrow.deletes.write_deletes import FileDeletes, write_position_deletes, write_vectors
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions, write_options
 from frazil.catalog import LoadedTable
@@ -36,9 +35,11 @@ from frazil.maintain.position_deletes.conflict_retries import (
     until_committed,
     written_nowhere,
 )
-from frazil.maintain.position_deletes.delete_groups import DeleteGroup, FileDeletions, delete_groups
-from frazil.maintain.position_deletes.delete_options import (
+from frazil.maintain.position_deletes.delete_groups import (
+    DeleteGroup,
     DeleteRewriteOptions,
+    FileDeletions,
+    delete_groups,
     delete_rewrite_options,
 )
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult

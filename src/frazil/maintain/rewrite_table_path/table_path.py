@@ -25,11 +25,9 @@ from frazil.codec.json_nouns import schema_from_json
 from frazil.codec.manifest import encode_manifest, entries_from_table, manifest_header
 from frazil.codec.manifest_list import encode_manifest_list
 from frazil.errors import FrazilError, InvalidInput
-from frazil.maintain.current_state import newest_readable
-from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult, newest_readable
 from frazil.maintain.progress import Progress, ProgressCallback, progress
-from frazil.maintain.rewrite_table_path.delete_files import rewrite_delete_file
-from frazil.maintain.rewrite_table_path.new_paths import PathChange
+from frazil.maintain.rewrite_table_path.new_paths import PathChange, rewrite_delete_file
 from frazil.scan.manifests import each, is_data, manifest_bytes, manifests_of, read_manifest
 from frazil.scan.options import default_workers
 from frazil.spec.manifest import (

@@ -19,8 +19,7 @@ from frazil.commit.actions import MetadataChange
 from frazil.commit.apply import apply_updates, now_millis
 from frazil.commit.done_once import without_marks
 from frazil.errors import InvalidInput, ValidationException
-from frazil.maintain.current_state import newest_state
-from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult, newest_state
 from frazil.maintain.progress import ProgressCallback, progress
 from frazil.maintain.removal import delete_files, deleting_threads
 from frazil.maintain.snapshots.expired_files import NO_FILES, ExpiredFiles, FileSearch

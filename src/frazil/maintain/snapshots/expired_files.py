@@ -25,13 +25,14 @@ from frazil.errors import CorruptData, NoSuchFileError
 from frazil.expr.building import column, from_numpy, scalar
 from frazil.maintain.orphans.path_keys import Keys, PathKeys, keys_of
 from frazil.scan.delete_ranges import normalised
-from frazil.scan.manifest_parts import is_large, read_in_parts
 from frazil.scan.manifests import (
     column_of,
     each,
+    is_large,
     live,
     manifests_of,
     packs_for,
+    read_in_parts,
     threads_for,
     threads_for_lists,
 )

@@ -20,10 +20,9 @@ from frazil.commit.context import Context
 from frazil.commit.done_once import AlreadyDone
 from frazil.commit.evolve import manage_snapshots
 from frazil.errors import InvalidInput, ValidationException
-from frazil.maintain.current_state import newest_state
-from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult, newest_state
 from frazil.maintain.progress import ProgressCallback, progress
-from frazil.ops.preview import Preview
+from frazil.ops.operation import Preview
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.shown import time_text
 from frazil.spec.snapshot import MAIN_BRANCH

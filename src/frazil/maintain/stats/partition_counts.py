@@ -12,10 +12,10 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.scan.columns import unified_partition_type
 from frazil.scan.inspect.partition_type import coerce_partition
 from frazil.scan.manifests import column_of, each, read_manifest, threads_for
 from frazil.scan.options import default_workers
-from frazil.scan.partition_union import unified_partition_type
 from frazil.spec.manifest import DataFileContent, ManifestEntryStatus, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot

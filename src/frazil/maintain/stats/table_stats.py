@@ -17,21 +17,19 @@ import pyarrow.compute as pc
 
 from frazil.arrow.read.read_context import ReadContext
 from frazil.arrow.read.read_tasks import read_task
-from frazil.arrow.values.internal_values import as_internal
+from frazil.arrow.values.python_values import as_internal
 from frazil.codec.puffin import Blob, encode_puffin
 from frazil.codec.theta_sketch import ThetaSketch, Words, hash_fixed, hash_lengths
 from frazil.commit.actions import AddStatistics
 from frazil.errors import InvalidInput
-from frazil.maintain.current_state import newest_readable
-from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.procedure import MaintainedTable, ProcedureResult, newest_readable
 from frazil.maintain.progress import Progress, ProgressCallback, progress
 from frazil.ops.arguments import names
 from frazil.rows.groups import grouped
 from frazil.scan.plan import Plan, plan
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.schema import Schema
-from frazil.spec.snapshot import Snapshot
-from frazil.spec.statistics import StatisticsBlob, StatisticsFile
+from frazil.spec.snapshot import Snapshot, StatisticsBlob, StatisticsFile
 from frazil.spec.types import (
     BooleanType,
     DecimalType,

@@ -3,4 +3,4 @@ due, `lease` lets one process at a time run them, `stream_tasks` gives them thei
 `upkeep` runs them.
 """
 
-__all__ = ["last_run", "lease", "stream_tasks", "triggers", "upkeep"]
+__all__ = ["lease", "stream_tasks", "triggers", "upkeep"]

@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 
 from frazil.codec.manifest import entries_from_table
 from frazil.codec.single_value import escape, human_string
+from frazil.scan.bounds import partition_types
 from frazil.scan.delete_ranges import PathBounds, normalised, path_bounds
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, Flags, Numbers, scopes_of_deletes
 from frazil.scan.explain.delete_report import EXPLAINED, ExplainedDeletes, Reason
 from frazil.scan.manifests import column_of
-from frazil.scan.source_types import partition_types
 from frazil.scan.tasks import PlannedFiles
 from frazil.spec.metadata import TableMetadata
 from frazil.storage.locations import normalise

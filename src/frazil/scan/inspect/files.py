@@ -1,31 +1,36 @@
 """Build the metadata tables of files and manifest entries: files, data_files, delete_files,
 entries, and their `all_` forms.
+
+Build the column `readable_metrics` of metadata tables: counts and bounds of every leaf column by
+name, with decoded bounds.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.expr.building import scalar
+from frazil.scan.bounds import MapColumn, decode_bounds
+from frazil.scan.columns import unified_partition_type
 from frazil.scan.inspect.partition_type import (
     coerce_partition,
+    documented,
+    door_type,
     partition_arrow_type,
     partition_struct,
+    to_door,
 )
-from frazil.scan.inspect.readable import readable_metrics, readable_type
-from frazil.scan.inspect.repeats import Repeats
-from frazil.scan.inspect.types import documented
 from frazil.scan.manifests import column_of, each, is_data, live, manifests_of, packs_of, read_pack
 from frazil.scan.options import default_workers
-from frazil.scan.partition_union import unified_partition_type
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
-from frazil.spec.types import StructType
+from frazil.spec.types import IcebergType, StructType, VariantType
 from frazil.storage import Storage
 
 Choose = Callable[[ManifestFile], bool]
@@ -153,6 +158,32 @@ def _all_manifests(metadata: TableMetadata, storage: Storage) -> Iterable[Manife
     return manifest_by_path.values()
 
 
+class Repeats:
+    """Replace an array by the equal one of an earlier manifest. Threads may share this object: one
+    that misses an array keeps its own.
+    """
+
+    __slots__ = ("_before",)
+
+    def __init__(self) -> None:
+        self._before: dict[Hashable, pa.Array] = {}
+
+    def same(self, purpose: Hashable, array: pa.Array) -> pa.Array:
+        """Return the last array kept for this purpose, type and length when it holds the same
+        values, otherwise `array`.
+        """
+        if array.null_count == len(array):
+            purpose = "nulls"
+        elif pa.types.is_floating(array.type):
+            return array  # `equals` takes 0.0 for -0.0
+        key = (purpose, array.type, len(array))
+        before = self._before.get(key)
+        if before is not None and before.equals(array):
+            return before
+        self._before[key] = array
+        return array
+
+
 Batch = Callable[[pa.Table, int, StructType, TableMetadata, pa.Schema, Repeats], pa.Table]
 
 
@@ -260,3 +291,53 @@ def _entry_batch(
     return pa.Table.from_arrays(
         [*arrays, data_file, readable_metrics(table, metadata.schema(), repeats)], schema=schema
     )
+
+
+_READABLE_COUNTS = (
+    ("column_size", "column_sizes"), ("value_count", "value_counts"), ("null_value_count", "null_value_counts"),
+    ("nan_value_count", "nan_value_counts"),
+)  # fmt: skip
+_BOUNDS = (("lower_bound", "lower_bounds"), ("upper_bound", "upper_bounds"))
+METRIC_COLUMNS = tuple(column for _, column in (*_READABLE_COUNTS, *_BOUNDS))
+
+
+def _leaves(schema: Schema) -> list[tuple[str, int, IcebergType]]:
+    """List (full name, id, type) of the primitive columns at any depth, in Java's order of names
+    (by UTF-16).
+    """
+    named = [
+        (schema.find_column_name(i) or str(i), i, f.field_type) for i, f in schema.by_id.items()
+    ]
+    leaves = [
+        leaf for leaf in named if leaf[2].is_primitive and not isinstance(leaf[2], VariantType)
+    ]
+    return sorted(leaves, key=lambda leaf: leaf[0].encode("utf-16-be", "surrogatepass"))
+
+
+def _metric_type(type_: IcebergType) -> pa.StructType:
+    counts = [pa.field(name, pa.int64()) for name, _ in _READABLE_COUNTS]
+    return pa.struct([*counts, *(pa.field(name, door_type(type_)) for name, _ in _BOUNDS)])
+
+
+def readable_type(schema: Schema) -> pa.StructType:
+    return pa.struct([pa.field(name, _metric_type(type_)) for name, _, type_ in _leaves(schema)])
+
+
+def readable_metrics(entries: pa.Table, schema: Schema, repeats: Repeats) -> pa.Array:
+    """Return one struct per row, with null for a count or bound that a file lacks or that cannot be
+    of the column's type.
+    """
+    metrics = {column: MapColumn(entries.column(column)) for column in METRIC_COLUMNS}
+    structs = []
+    for _, field_id, type_ in _leaves(schema):
+        children = [
+            repeats.same((field_id, column), metrics[column].at(field_id))
+            for _, column in _READABLE_COUNTS
+        ]
+        for _, column in _BOUNDS:
+            values = to_door(decode_bounds(metrics[column].at(field_id), type_), type_)
+            children.append(repeats.same((field_id, column), values))
+        structs.append(pa.StructArray.from_arrays(children, fields=list(_metric_type(type_))))
+    if not structs:
+        return pa.Array.from_buffers(pa.struct([]), entries.num_rows, [None])
+    return pa.StructArray.from_arrays(structs, fields=list(readable_type(schema)))

@@ -1,12 +1,36 @@
-"""Convert partition values of manifest entries to the `partition` column of metadata tables."""
+"""Convert partition values of manifest entries to the `partition` column of metadata tables.
+
+Map Iceberg types to the Arrow types that metadata tables show to users: uuid is text, variant
+and unknown have no bounds.
+"""
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterable, Mapping
+
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.expr.values import arrow_type as arrow_value_type
-from frazil.scan.inspect.types import door_type, to_door
-from frazil.spec.types import NestedField, StringType, StructType
+from frazil.spec.types import (
+    DateType,
+    FixedType,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UnknownType,
+    UUIDType,
+    VariantType,
+)
 
 
 def coerce_partition(partition: pa.Array, unified: StructType) -> list[pa.Array]:
@@ -49,3 +73,72 @@ def partition_struct(columns: list[pa.Array], unified: StructType) -> pa.Array:
 
 def partition_arrow_type(unified: StructType) -> pa.StructType:
     return pa.struct([pa.field(f.name, door_type(f.field_type)) for f in unified.fields])
+
+
+TIMESTAMP = pa.timestamp("us", "UTC")
+
+
+def door_type(type_: IcebergType) -> pa.DataType:
+    """Return the Arrow type that users see for an Iceberg type."""
+    match type_:
+        case DateType():
+            return pa.date32()
+        case TimeType():
+            return pa.time64("us")
+        case TimestampType():
+            return pa.timestamp("us")
+        case TimestamptzType():
+            return TIMESTAMP
+        case TimestampNanoType():
+            return pa.timestamp("ns")
+        case TimestamptzNanoType():
+            return pa.timestamp("ns", "UTC")
+        case UUIDType() | VariantType():
+            return pa.string()
+        case FixedType(length=n):
+            return pa.binary(n)
+        case UnknownType():
+            return pa.null()
+        case StructType():
+            return pa.struct(
+                [pa.field(f.name, door_type(f.field_type), not f.required) for f in type_.fields]
+            )
+        case ListType():
+            return pa.list_(
+                pa.field("element", door_type(type_.element_type), not type_.element_required)
+            )
+        case MapType():
+            return pa.map_(
+                door_type(type_.key_type),
+                pa.field("value", door_type(type_.value_type), not type_.value_required),
+            )
+    return arrow_value_type(type_)
+
+
+def documented(fields: Iterable[pa.Field], comments: Mapping[str, str]) -> list[pa.Field]:
+    """Add comments to fields by their names, as metadata, where `DESCRIBE` finds them."""
+    return [f.with_metadata({"doc": comments[f.name]}) if f.name in comments else f for f in fields]
+
+
+def to_door(values: pa.Array, type_: IcebergType) -> pa.Array:
+    """Convert internal values (`arrow_value_type`) to the values that users see."""
+    shown = door_type(type_)
+    match type_:
+        case UUIDType():
+            return pa.array(
+                [None if v is None else str(uuid.UUID(bytes=v)) for v in values.to_pylist()],
+                type=pa.string(),
+            )
+        case UnknownType() | VariantType():
+            return pa.nulls(len(values), shown)
+        case FixedType(length=n):
+            return (
+                values.cast(shown)
+                if values.type != shown and not _other_length(values, n)
+                else pa.nulls(len(values), shown)
+            )
+    return values if values.type == shown else values.cast(shown)
+
+
+def _other_length(values: pa.Array, length: int) -> bool:
+    return bool(pc.any(pc.not_equal(pc.binary_length(values), length)).as_py())

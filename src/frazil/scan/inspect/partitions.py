@@ -15,12 +15,14 @@ import pyarrow.compute as pc
 from frazil.expr.bind import bind
 from frazil.expr.bound import Bound, Constant, references
 from frazil.expr.nodes import AlwaysTrue, Predicate
+from frazil.scan.columns import projected_fields, unified_partition_type
 from frazil.scan.inspect.partition_type import (
+    TIMESTAMP,
     coerce_partition,
+    documented,
     partition_arrow_type,
     partition_struct,
 )
-from frazil.scan.inspect.types import TIMESTAMP, documented
 from frazil.scan.manifests import (
     ENTRY,
     STATISTICS,
@@ -32,7 +34,6 @@ from frazil.scan.manifests import (
     threads_for,
 )
 from frazil.scan.options import default_workers
-from frazil.scan.partition_union import projected_fields, unified_partition_type
 from frazil.scan.plan import may_match
 from frazil.scan.prune import file_pruner
 from frazil.spec.manifest import DataFileContent, ManifestFile

@@ -18,13 +18,16 @@ from frazil.codec.avro import read_container
 from frazil.codec.avro_arrow import read_columns
 from frazil.codec.deletion_vector import positions_array
 from frazil.errors import CorruptData, FrazilError, Unsupported
+from frazil.scan.columns import unified_partition_type
 from frazil.scan.inspect.files import delete_manifest
 from frazil.scan.inspect.partition_type import (
     coerce_partition,
+    documented,
+    door_type,
     partition_arrow_type,
     partition_struct,
+    to_door,
 )
-from frazil.scan.inspect.types import documented, door_type, to_door
 from frazil.scan.manifests import (
     DELETE,
     PLAN_COLUMNS,
@@ -35,7 +38,6 @@ from frazil.scan.manifests import (
     read_manifest,
 )
 from frazil.scan.options import default_workers
-from frazil.scan.partition_union import unified_partition_type
 from frazil.scan.vectors import VectorFile
 from frazil.spec.manifest import DataFileContent, ManifestFile
 from frazil.spec.metadata import TableMetadata

@@ -9,7 +9,7 @@ import pyarrow as pa
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.expr.parse import parse
-from frazil.scan.inspect import files, history, manifests
+from frazil.scan.inspect import files, history
 from frazil.scan.inspect.partitions import partitions, partitions_schema
 from frazil.scan.inspect.position_deletes import position_deletes, position_deletes_schema
 from frazil.spec.metadata import TableMetadata
@@ -105,7 +105,7 @@ def _known(name: str) -> str:
 
 _PLAIN = {
     "history": history.HISTORY, "snapshots": history.SNAPSHOTS, "refs": history.REFS, "metadata_log_entries": history.METADATA_LOG_ENTRIES,
-    "manifests": manifests.MANIFESTS, "all_manifests": manifests.ALL_MANIFESTS,
+    "manifests": history.MANIFESTS, "all_manifests": history.ALL_MANIFESTS,
 }  # fmt: skip
 _OF_TABLE: dict[str, Callable[[TableMetadata, Storage, Snapshot | None], pa.Table]] = {
     "history": lambda m, s, snapshot: history.history(m),
@@ -119,7 +119,7 @@ _OF_TABLE: dict[str, Callable[[TableMetadata, Storage, Snapshot | None], pa.Tabl
     "all_delete_files": lambda m, s, snapshot: files.all_files(m, s, files.delete_manifest),
     "entries": lambda m, s, snapshot: files.entries(m, s, snapshot),
     "all_entries": lambda m, s, snapshot: files.all_entries(m, s),
-    "manifests": lambda m, s, snapshot: manifests.manifests(m, s, snapshot),
-    "all_manifests": lambda m, s, snapshot: manifests.all_manifests(m, s),
+    "manifests": lambda m, s, snapshot: history.manifests(m, s, snapshot),
+    "all_manifests": lambda m, s, snapshot: history.all_manifests(m, s),
     "position_deletes": lambda m, s, snapshot: position_deletes(m, s, snapshot),
 }

@@ -19,8 +19,15 @@ import pyarrow.compute as pc
 
 from frazil.errors import CorruptData, FrazilError, NoSuchFileError, Unsupported
 from frazil.expr.building import column
-from frazil.scan.manifest_parts import is_large, read_in_parts
-from frazil.scan.manifests import each, is_data, live, manifests_of, read_manifest
+from frazil.scan.manifests import (
+    each,
+    is_data,
+    is_large,
+    live,
+    manifests_of,
+    read_in_parts,
+    read_manifest,
+)
 from frazil.scan.options import default_workers
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata

@@ -4,4 +4,4 @@ them, and the buffer that writes them.
 What is logged and when is decided in `ops.scan_log`; `maintain.advice` reads the log.
 """
 
-__all__ = ["buffer", "files", "records"]
+__all__ = ["files", "records"]

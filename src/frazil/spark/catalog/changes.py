@@ -18,14 +18,13 @@ from frazil.ops.named import FoundTable
 from frazil.ops.session import Session
 from frazil.scan.changelog import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID
 from frazil.scan.changelog_range import ChangelogRange
-from frazil.scan.snapshot_ref import resolve_read
-from frazil.scan.suffixes import CHANGES
+from frazil.scan.snapshot_ref import CHANGES, resolve_read
 from frazil.spark.catalog.proxy import ScanProxy, SparkProxy
 from frazil.spark.engine.engine import engine_on
 from frazil.spark.engine.read_target import ReadRequest, read_request, target_of
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CONNECTOR, CatalogTypes
-from frazil.spark.host.jvm_changelog import AskedChanges, asked_changes, relation_of
+from frazil.spark.host.jvm_relations import AskedChanges, asked_changes, relation_of
 from frazil.spark.host.settings import session_zone
 from frazil.spec.metadata import TableMetadata
 

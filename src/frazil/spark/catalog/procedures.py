@@ -15,7 +15,7 @@ from frazil.maintain.procedures import BY_NAME, PROCEDURES, Procedure
 from frazil.ops.session import Session
 from frazil.spark.catalog.protocol import Calls
 from frazil.spark.catalog.proxy import ScanProxy, SparkProxy
-from frazil.spark.host import jvm_procedures
+from frazil.spark.host import jvm_functions
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CONNECTOR, CatalogTypes
 
@@ -67,11 +67,11 @@ class BoundProcedure(_Described):
 
     def parameters(self) -> Any:
         described = [(p.name, p.kind, p.required) for p in self._procedure.parameters]
-        return jvm_procedures.parameters(self.types, self._spark, described)
+        return jvm_functions.parameters(self.types, self._spark, described)
 
     def call(self, row: Any) -> Any:
         parameters = self._procedure.parameters
-        values = jvm_procedures.arguments(row, [p.kind for p in parameters])
+        values = jvm_functions.arguments(row, [p.kind for p in parameters])
         arguments = {p.name: value for p, value in zip(parameters, values, strict=True)}
         scans = self.types.jvm.view.java.util.ArrayList()
         scans.add(
@@ -95,7 +95,7 @@ class ProcedureRows(ScanProxy):
         self._table = table
 
     def rows(self) -> Any:
-        return jvm_procedures.rows(self._spark, self._table, self._schema)
+        return jvm_functions.rows(self._spark, self._table, self._schema)
 
     def toBatch(self) -> Any:
         raise Unsupported("The rows of a procedure are in the driver; they are no batch.")

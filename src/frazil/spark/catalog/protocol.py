@@ -15,7 +15,7 @@ from pyspark.sql import types as s
 from frazil.catalog import CatalogBackend
 from frazil.maintain.procedures import Procedure
 from frazil.ops.insert import Insert
-from frazil.ops.table_changes import TableChange
+from frazil.ops.table_definition import TableChange
 
 Parts = tuple[str, ...]
 """The namespace and name of a table, or a namespace, within its catalog."""

@@ -24,8 +24,7 @@ from frazil.scan.inspect import metadata_table_schema
 from frazil.spark.catalog.protocol import Parts
 from frazil.spark.catalog.table import shown_schema
 from frazil.spark.engine.engine import engine_on
-from frazil.spark.engine.iceberg_read import frame_of
-from frazil.spark.engine.read_target import ReadTarget
+from frazil.spark.engine.read_target import ReadTarget, frame_of
 from frazil.spark.host.jvm import NOT_AS_KNOWN, settings_version
 from frazil.spark.host.jvm_catalog import (
     Asked,

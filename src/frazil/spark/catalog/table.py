@@ -20,8 +20,7 @@ from frazil.spark.catalog.proxy import SparkProxy
 from frazil.spark.catalog.write import WriteBuilder
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
-from frazil.spark.types.defaults import default_sql
-from frazil.spark.types.spark_types import spark_field, spark_type, time_enabled
+from frazil.spark.types.spark_types import default_sql, spark_field, spark_type, time_enabled
 from frazil.spec import types as i
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.properties import DATA_FORMAT

@@ -25,8 +25,7 @@ from frazil.ops.session import Session
 from frazil.scan.equality_relations import EqualityRelation
 from frazil.spark.host.workers import check_workers
 from frazil.spark.scan.file_columns import file_schemas, without_nulls
-from frazil.spark.scan.file_facts import with_facts
-from frazil.spark.scan.file_keys import counted
+from frazil.spark.scan.file_keys import counted, with_facts
 from frazil.spark.scan.parquet_scan import ScannedFiles, open_files
 from frazil.spark.scan.paths import Answers, hadoop_options, is_hidden, jvm_can_open
 from frazil.spark.scan.read_schema import ID, read_type

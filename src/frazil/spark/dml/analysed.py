@@ -22,9 +22,9 @@ from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.nodes import Expression, Literal
 from frazil.expr.sql_text import back_quoted
 from frazil.spark.host import jvm_plans
+from frazil.spark.host.expression_text import null_safe
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.host.quiet import quietly
-from frazil.spark.host.sql_text import null_safe
 from frazil.spec.schema import Schema
 
 OWN = "__frazil_"

@@ -24,8 +24,7 @@ from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_rows import write
 from frazil.codec.deletion_vector import positions_array, positions_bitmap
-from frazil.rows.change import ChangeContext, Changed, placed
-from frazil.rows.remove import remove_positions
+from frazil.rows.change import ChangeContext, Changed, placed, remove_positions
 from frazil.scan.tasks import FileScanTask
 from frazil.spark.tasks.this_task import input_errors, this_task
 from frazil.spark.types.fitted import fitted

@@ -21,9 +21,9 @@ from frazil.arrow.write.conform import conform
 from frazil.rows.source import MergeSource
 from frazil.spark.dml.staging import StagedFrame, plain, stage_table
 from frazil.spark.host.failures import failure
-from frazil.spark.host.frame_size import is_small
 from frazil.spark.host.interruptible import interruptible
-from frazil.spark.tasks.stragglers import settle
+from frazil.spark.host.session import is_small
+from frazil.spark.tasks.spark_runner import settle
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
 from frazil.spec.options import size_in_bytes

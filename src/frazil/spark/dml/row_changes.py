@@ -33,9 +33,9 @@ from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Predicate
 from frazil.expr.quoted import columns_of, refuse_columns
 from frazil.ops.engine import ContextOf, Planned, RowChanges
 from frazil.ops.session import Session
-from frazil.rows.ambiguous import ambiguous
 from frazil.rows.change import ChangeContext, combined
 from frazil.rows.groups import packed
+from frazil.rows.merge import ambiguous
 from frazil.rows.modes import COPY_ON_WRITE, Kind, distribution_of
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
@@ -64,8 +64,7 @@ from frazil.spark.host.jvm_plans import empty_plan, frame_of
 from frazil.spark.host.settings import sensitivity, temporarily
 from frazil.spark.host.workers import guarded
 from frazil.spark.read.native_read import read, understood
-from frazil.spark.tasks.stragglers import attempts_on, remove_folder
-from frazil.spark.tasks.where import runner_of
+from frazil.spark.tasks.spark_runner import attempts_on, remove_folder, runner_of
 from frazil.spark.types.spark_types import contains, spark_type, time_enabled, to_spark
 from frazil.spark.write.conform_frame import REQUIRED
 from frazil.spark.write.layout import ADVISORY, advisory_size, rebalanced, spread

@@ -8,7 +8,6 @@ __all__ = [
     "datasource",
     "doors",
     "engine",
-    "iceberg_read",
     "read_target",
     "session_catalogs",
     "stream_read",

@@ -62,8 +62,8 @@ from frazil.spark.streams.sink.source_writer import (
     stream_options,
 )
 from frazil.spark.streams.source.stream_reader import TableStreamReader
-from frazil.spark.streams.source.stream_spec import StreamSpec
-from frazil.spark.tasks.stragglers import LINGER
+from frazil.spark.streams.stream_table import StreamSpec
+from frazil.spark.tasks.spark_runner import LINGER
 from frazil.spark.tasks.this_task import task_was_retried, this_task
 from frazil.spark.types.arrow_types import arrow_schema, for_spark, struct_of
 from frazil.spark.types.fitted import fitted

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.errors import InvalidInput
 from frazil.maintain.migration.source import SparkTables
+from frazil.ops.arguments import is_spark_frame
 from frazil.ops.engine import Engine, Frame, SparkSessions, ViewQuery
-from frazil.ops.frames import is_spark_frame
 from frazil.ops.session import Session
 from frazil.spark.engine import engine
 from frazil.spark.engine.engine import engine_on

@@ -16,10 +16,9 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, Predicate
+from frazil.ops.arguments import is_spark_frame, is_spark_type
 from frazil.ops.engine import ContextOf, Engine, Frame, Planned, ReadySource, RowChanges
-from frazil.ops.frames import is_spark_frame, is_spark_type
-from frazil.ops.reading import RowsReading
-from frazil.ops.reading_changelog import ChangelogReading
+from frazil.ops.reading import ChangelogReading, RowsReading
 from frazil.ops.scan_log import log_plan
 from frazil.ops.session import Session, SessionSettings, WriteAuditPublish
 from frazil.rows.clauses import Merge
@@ -44,8 +43,7 @@ from frazil.spark.host.settings import (
 )
 from frazil.spark.read import changelog_frame, native_read
 from frazil.spark.read.view_refresh import follow
-from frazil.spark.tasks.stragglers import remove_folder
-from frazil.spark.tasks.where import runner_of, runs_in_driver
+from frazil.spark.tasks.spark_runner import remove_folder, runner_of, runs_in_driver
 from frazil.spark.types.arrow_types import for_spark, struct_of
 from frazil.spark.types.spark_types import collated_columns, from_spark
 from frazil.spark.write import write_frame

@@ -1,5 +1,8 @@
 """Resolve `format("iceberg").load(…)`: check its options and find the table, metadata table,
 changelog, snapshot or range of appends.
+
+Read `format("iceberg").load(…)` in a prepared session as a DataFrame on Spark's own Parquet
+scan.
 """
 
 from __future__ import annotations
@@ -10,18 +13,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.catalog.backend import planner_of, reporter_of
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.named import FoundTable, find_table
-from frazil.ops.reading import RowsReading
-from frazil.ops.reading_changelog import ChangelogReading
+from frazil.ops.reading import ChangelogReading, RowsReading
+from frazil.ops.session import Session
 from frazil.scan import options as scan
 from frazil.scan.changelog_range import ChangelogRange
 from frazil.scan.inspect import metadata_table
-from frazil.scan.snapshot_ref import tagged_snapshot_id, to_milliseconds
-from frazil.scan.suffixes import CHANGES
+from frazil.scan.snapshot_ref import CHANGES, tagged_snapshot_id, to_milliseconds
+from frazil.spark.engine.engine import engine_on
+from frazil.spark.engine.session_catalogs import session_catalogs
+from frazil.spark.host.settings import session_zone
+from frazil.spark.read.view_refresh import follow
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.options import BOOLEAN, INTEGER, TEXT, Option, OptionTable, ValueKind
 
@@ -295,3 +302,29 @@ def target_of(
         chosen.selectors,
         found.backend,
     )
+
+
+def load(spark: Session, options: Mapping[str, Any]) -> DataFrame:
+    """Return the DataFrame that read options ask for; options have the names of Java Iceberg.
+    Raises as `read_request` and `locate` do.
+    """
+    return frame_of(
+        spark, locate(read_request(options, session_zone(spark)), session_catalogs(spark))
+    )
+
+
+def frame_of(spark: Session, target: ReadTarget) -> DataFrame:
+    """Return a DataFrame of a target: a metadata table is small and read at once, the table's rows
+    and its changelog are read lazily.
+    """
+    engine = engine_on(spark)
+    if target.is_changelog:
+        return engine.read_changelog(target.changelog())
+    if target.metadata_table is not None:
+        frame = engine.shown(target.metadata_rows())
+        if not target.reading().may_follow:
+            return frame
+        reread = lambda loaded: engine.shown(replace(target, loaded=loaded).metadata_rows())
+        followed: DataFrame = follow(spark, frame, target.loaded.metadata, reread)
+        return followed
+    return engine.read(target.reading())

@@ -18,8 +18,7 @@ from frazil.spark.engine.session_catalogs import session_catalogs
 from frazil.spark.host.settings import all_settings, is_case_sensitive, session_zone
 from frazil.spark.host.workers import parallelism
 from frazil.spark.streams.source.stream_frame import stream_frame
-from frazil.spark.streams.source.stream_spec import StreamSpec
-from frazil.spark.streams.stream_table import StreamTable
+from frazil.spark.streams.stream_table import StreamSpec, StreamTable
 from frazil.spec.options import folded
 from frazil.stream.source.options import OPTIONS, StreamOptions, stream_options
 

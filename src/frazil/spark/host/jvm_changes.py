@@ -11,7 +11,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import types as s
 
 from frazil.errors import Unsupported
-from frazil.ops import table_changes as changes
+from frazil.ops import table_definition as changes
 from frazil.ops.session import Session
 from frazil.spark.host.jvm_plans import session_frame
 

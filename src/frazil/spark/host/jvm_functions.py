@@ -4,6 +4,9 @@ A function of a catalog is called in tasks, which objects of this process do not
 functions are classes of the JVM: their source stands here, Spark's own compiler (Janino) makes
 classes of it once per JVM, and the session's resource loader gives them to all tasks, as ADD JAR
 does. Spark then calls them from the code that it generates, without any detour.
+
+Make and read the values of Spark's procedures: parameters, the row of arguments, and the rows of
+results.
 """
 
 from __future__ import annotations
@@ -14,11 +17,16 @@ import tempfile
 import threading
 import weakref
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+from pyspark.sql import types as s
+
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import SPARK, Jvm
+from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 
 _PACKAGE = "frazil.functions"
 _TYPES = f"{SPARK}sql.types."
@@ -190,3 +198,72 @@ def scalar_function(
     arguments = spark.sparkContext._gateway.new_array(jvm.view.java.lang.Object, 3)
     arguments[0], arguments[1], arguments[2] = name, array, result
     return compiled.constructors[class_name].newInstance(arguments)
+
+
+_PARAMETER = CATALOG + "procedures.ProcedureParameter"
+
+
+def parameters(
+    types: CatalogTypes, spark: Session, described: Sequence[tuple[str, str, bool]]
+) -> Any:
+    """Make an array of ProcedureParameter. `described`: the name, the type as SQL text, and whether
+    it is required, of each.
+    """
+    kind = getattr(types.jvm.view, _PARAMETER)
+    parse = getattr(types.jvm.view, "org.apache.spark.sql.types.DataType").fromDDL
+    built = []
+    for name, type_text, required in described:
+        builder = getattr(kind, "in")(name, parse(type_text))
+        built.append((builder if required else builder.defaultValue("NULL")).build())
+    return types.array(kind, built)
+
+
+def arguments(row: Any, kinds: Sequence[str]) -> list[Any]:
+    """Read the row of arguments that Spark calls a procedure with. Times are milliseconds since
+    1970.
+    """
+    return [
+        None if row.isNullAt(place) else _value(row, place, kind)
+        for place, kind in enumerate(kinds)
+    ]
+
+
+def _value(values: Any, place: int, kind: str) -> Any:
+    match kind:
+        case "STRING":
+            return str(values.getUTF8String(place).toString())
+        case "BOOLEAN":
+            return bool(values.getBoolean(place))
+        case "INT":
+            return int(values.getInt(place))
+        case "BIGINT":
+            return int(values.getLong(place))
+        case "DOUBLE":
+            return float(values.getDouble(place))
+        case "TIMESTAMP":
+            return int(values.getLong(place)) // 1000
+        case "ARRAY<STRING>" | "ARRAY<BIGINT>":
+            return _members(values.getArray(place), kind[6:-1])
+        case "MAP<STRING, STRING>":
+            pairs = values.getMap(place)
+            return dict(
+                zip(
+                    _members(pairs.keyArray(), "STRING"),
+                    _members(pairs.valueArray(), "STRING"),
+                    strict=True,
+                )
+            )
+    raise NotImplementedError(f"A parameter of type {kind} cannot be read.")
+
+
+def _members(array: Any, kind: str) -> list[Any]:
+    return [
+        None if array.isNullAt(n) else _value(array, n, kind) for n in range(array.numElements())
+    ]
+
+
+def rows(spark: Session, table: pa.Table, schema: s.StructType) -> Any:
+    """Make an array of Spark's internal rows of an Arrow table. No job is run."""
+    return (
+        spark.createDataFrame(table, schema)._jdf.queryExecution().executedPlan().executeCollect()
+    )

@@ -13,11 +13,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from frazil.errors import InvalidInput, NotInstalledError
 from frazil.ops.session import Session
-from frazil.spark.host.jvm import context_of, has_jvm, jvm_property, running_context, spark_home
+from frazil.spark.host.fall_back import fall_back
+from frazil.spark.host.jvm import (
+    NOT_AS_KNOWN,
+    context_of,
+    has_jvm,
+    is_classic,
+    jvm_property,
+    running_context,
+    spark_home,
+)
+from frazil.spark.host.jvm_plans import estimated_bytes
 
 _PYTHON = "PYSPARK_PYTHON"
 _FIXED = (
@@ -215,3 +225,19 @@ def java_version(java: str) -> str | None:
 def _major(version: str) -> int:
     first, _, rest = version.partition(".")
     return int(rest.partition(".")[0]) if first == "1" and rest else int(re.match(r"\d+", first)[0])  # type: ignore[index]
+
+
+def is_small(frame: DataFrame, most: int) -> bool:
+    """Tell whether Spark expects the rows of a DataFrame to take at most so many bytes. False where
+    Spark does not say: on Spark Connect, and if its plans have changed."""
+    if not is_classic(frame):
+        return False
+    try:
+        return estimated_bytes(frame) <= most
+    except NOT_AS_KNOWN as error:
+        fall_back(
+            "The estimated size of a frame",
+            error,
+            "Rows are the same, but small frames are written as if they were large.",
+        )
+        return False

@@ -4,14 +4,18 @@ driver's Frazil and see its files.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import sys
 import tempfile
 import zipimport
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +24,6 @@ from frazil.errors import InvalidInput, NotInstalledError
 from frazil.ops.session import Session
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.jvm import context_of, default_parallelism, largest_heap
-from frazil.spark.host.quick_arrow import without_pandas
 from frazil.spec.options import size_in_bytes
 from frazil.storage.base import translated_errors
 
@@ -253,3 +256,58 @@ def worker_error(error: BaseException) -> NotInstalledError | None:
             )
             return NotInstalledError(f"A Spark worker cannot run Frazil: {line.strip()}", hint=hint)
     return None
+
+
+_PANDAS = "pandas"
+
+
+def without_pandas() -> None:
+    """Make pyarrow look for pandas now and not find it, until pandas is imported. Does nothing
+    where pandas is imported already, or where this version of pyarrow cannot be told to look again.
+    """
+    if _PANDAS in sys.modules or not hasattr(type(getattr(pa.lib, "_pandas_api", None)), "pd"):
+        return
+    finder = _PandasFinder()
+    sys.meta_path.insert(0, finder)
+    pa.array([0])
+    finder.hidden = False
+
+
+class _PandasFinder(MetaPathFinder):
+    """Hide pandas from pyarrow's first look. Later find pandas as the import system does, and have
+    pyarrow look again after the import.
+    """
+
+    hidden = True
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != _PANDAS:
+            return None
+        if self.hidden:
+            raise ModuleNotFoundError("pandas is hidden from pyarrow's first look", name=_PANDAS)
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(_PANDAS)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _LoaderThatTellsPyarrow(spec.loader)
+        return spec
+
+
+class _LoaderThatTellsPyarrow(Loader):
+    """Load pandas by its own loader, and have pyarrow look for pandas again as soon as the import
+    has ended.
+    """
+
+    def __init__(self, loader: Loader):
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        pa.lib._pandas_api.pd  # noqa: B018 - reading it makes pyarrow look for pandas

@@ -32,7 +32,7 @@ from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.ops.session import Session
 from frazil.scan.changelog import CHANGELOG_FIELDS, ChangelogPlan, ChangelogTask, changelog_schema
 from frazil.scan.options import adjusted_split_size
-from frazil.spark.host.sql_text import filtered
+from frazil.spark.host.expression_text import filtered
 from frazil.spark.host.workers import check_workers, parallelism
 from frazil.spark.read.arrow_read import refuse_memory, table_columns, transfer_fields
 from frazil.spark.read.native_read import has_type, projected

@@ -28,7 +28,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
-from frazil.arrow.read.metadata_columns import UNSETTLED
+from frazil.arrow.read.read_context import UNSETTLED
 from frazil.errors import FrazilError
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate, names
@@ -46,19 +46,24 @@ from frazil.spark.deletes.native_deletes import (
     ScanDeletes,
     key_columns,
 )
-from frazil.spark.host.expression_text import check_text
+from frazil.spark.host.expression_text import check_text, filtered
 from frazil.spark.host.settings import is_ansi, session_zone
-from frazil.spark.host.sql_text import filtered
 from frazil.spark.read.arrow_read import arrow_frame
 from frazil.spark.read.groups import ScanGroup, mapping_of, scan_groups
-from frazil.spark.scan import file_facts
-from frazil.spark.scan.field_id_check import still_by_id
-from frazil.spark.scan.file_keys import ROW_INDEX, by_rows
-from frazil.spark.scan.misread import misread_columns
-from frazil.spark.scan.parquet_scan import ScannedFiles, open_files
+from frazil.spark.scan.file_keys import ROW_INDEX, by_rows, partition_values, with_facts
+from frazil.spark.scan.parquet_scan import ScannedFiles, open_files, still_by_id
 from frazil.spark.scan.paths import hadoop_options, path_text
-from frazil.spark.scan.quick_columns import remembered, shown_columns
-from frazil.spark.scan.read_schema import ID, Shape, read_type, shape_of, unused_name, without_ids
+from frazil.spark.scan.pushed_filters import misread_columns
+from frazil.spark.scan.read_schema import (
+    ID,
+    Shape,
+    read_type,
+    remembered,
+    shape_of,
+    shown_columns,
+    unused_name,
+    without_ids,
+)
 from frazil.spark.scan.runtime_pruning import Narrowing, OnRun
 from frazil.spark.types.logical import from_file, is_rebuilt, named_as, pruned
 from frazil.spark.types.spark_types import contains, spark_type, time_enabled
@@ -410,7 +415,7 @@ def _scan(
         scan, facts, needed, paths, ROW_INDEX if direct else "_metadata.row_index"
     )
     if all_facts and file_keys is not None:
-        scan = file_facts.with_facts(scan, file_keys.numbers, all_facts, needed.time)
+        scan = with_facts(scan, file_keys.numbers, all_facts, needed.time)
 
     def value(field: i.NestedField) -> Column:
         return _value(field, sources, group, shape, needed.time)
@@ -534,7 +539,7 @@ def _facts(
             for field in spec.fields
             if isinstance(field.transform, IdentityTransform)
         }
-        values = file_facts.partition_values(table, (partition_fields[c] for c in group.constants))
+        values = partition_values(table, (partition_fields[c] for c in group.constants))
         facts |= {
             _constant(c): (values[partition_fields[c][0]], partition_fields[c][1])
             for c in group.constants
@@ -543,7 +548,7 @@ def _facts(
         match field.name:
             case "_partition" if isinstance(field.field_type, i.StructType):
                 types = {member.field_id: member.field_type for member in field.field_type.fields}
-                values = file_facts.partition_values(table, types.items())
+                values = partition_values(table, types.items())
                 ids_of_spec = {partition_field.field_id for partition_field in spec.fields}
                 facts |= {
                     _partition_value(k): (v, types[k])

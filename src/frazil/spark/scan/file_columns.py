@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from frazil.arrow.files.damage import reading
+from frazil.arrow.files.source import reading
 from frazil.arrow.footers.parquet_footer import Footer, ParquetNode, read_footer
 from frazil.arrow.footers.spark_calendar import may_be_marked
 from frazil.scan.manifests import is_data, manifests_of, read_manifest

@@ -14,7 +14,7 @@ import re
 
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import class_is_loaded, jvm_of
-from frazil.spark.host.jvm_hadoop import (
+from frazil.spark.host.jvm_reads import (
     S3A_ANONYMOUS,
     S3A_FILE_SYSTEM,
     S3A_KEYS,

@@ -8,8 +8,8 @@ from frazil.errors import NoSuchFileError
 from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN
-from frazil.spark.host.jvm_hadoop import read_text
 from frazil.spark.host.jvm_plans import checkpoint_of
+from frazil.spark.host.jvm_reads import read_text
 from frazil.storage.local import LocalStorage
 from frazil.storage.locations import absolute, join, scheme_of
 from frazil.stream.sink.offsets import batch_digest

@@ -4,4 +4,4 @@ spreads groups over tasks by `mapInArrow`, `stragglers` waits for tasks that out
 driver. Files that repeated tasks leave are removed by `frazil.tasks.attempts`.
 """
 
-__all__ = ["numbered_groups", "stragglers", "this_task", "where"]
+__all__ = ["numbered_groups", "spark_runner", "this_task"]

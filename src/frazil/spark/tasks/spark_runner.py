@@ -4,12 +4,26 @@ writes the files, no row passes the JVM.
 Groups are serialised with the job, and results come back pickled. An error that a retry cannot help
 is returned as a result, so that Spark does not retry the task; any other error makes Spark retry
 it. File names carry the task's id, which tells attempts apart.
+
+Wait for Spark tasks that outlive their job (speculative copies, the other tasks of a failed
+job), and remove what they wrote.
+
+Choose where the tasks of a session that work from file to file run: as tasks of Spark, or in
+threads of the driver's Python.
+
+With a local master the executor is the driver's JVM, so workers see the same cores, files and
+memory as the driver's Python does, but each must be started, import Frazil and be sent its work:
+the first change of a session waits 2 s for that (docs/adr/0033).
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -20,14 +34,15 @@ from frazil.errors import CorruptData, InvalidInput
 from frazil.ops.session import Session
 from frazil.spark.host.failures import failure
 from frazil.spark.host.interruptible import interruptible
+from frazil.spark.host.jvm import default_parallelism, running_tasks
 from frazil.spark.host.workers import check_shared, check_workers, parallelism
 from frazil.spark.tasks.numbered_groups import jobs_over_groups
-from frazil.spark.tasks.stragglers import settle, speculates
 from frazil.spark.tasks.this_task import this_task
 from frazil.spec.metadata import TableMetadata
 from frazil.storage import Storage
 from frazil.storage.locations import data_root
-from frazil.tasks.runner import Place, place
+from frazil.tasks.attempts import Attempts, WriteOperation
+from frazil.tasks.runner import InProcess, Place, Runner, place
 
 G = TypeVar("G")
 R = TypeVar("R")
@@ -110,4 +125,95 @@ def work_on(number: int, group: Any, payload: bytes) -> Iterator[pa.RecordBatch]
     pickled = pa.array([cloudpickle.dumps((failed, result))], pa.binary())
     yield pa.record_batch(
         {"number": pa.array([number]), "result": pickled, "retried": pa.array([task.retried])}
+    )
+
+
+LINGER = 2.5
+"""The seconds for which the Python worker of a killed task may still write:
+spark.python.task.killTimeout, and some more.
+"""
+_SETTLE = 15.0  # seconds to wait at most; Spark ends the Python worker of a killed task after two
+
+
+def attempts_on(spark: Session, operation: WriteOperation) -> Attempts:
+    """Return the attempts of an operation whose tasks run in this session."""
+    return Attempts(operation, speculates(spark), partial(settle, spark))
+
+
+def speculates(spark: Session) -> bool:
+    """Return whether Spark may run two copies of a task at the same time (spark.speculation)."""
+    return str(spark.conf.get("spark.speculation", "false")).lower() == "true"
+
+
+def settle(spark: Session) -> float:
+    """Wait until no task of the session runs, 15 seconds at most, and return for how many seconds
+    killed tasks may still write.
+
+    Called after a job that failed or was speculated: a task that still runs may write files after
+    the operation's files were removed.
+    """
+    end = time.monotonic() + _SETTLE
+    with contextlib.suppress(
+        Exception
+    ):  # Spark Connect does not list running tasks; files that one leaves there are orphans
+        while running_tasks(spark) and time.monotonic() < end:
+            time.sleep(0.05)
+    return LINGER
+
+
+@contextlib.contextmanager
+def folder_removed_on_error(spark: Session, storage: Storage, folder: str) -> Iterator[None]:
+    """Remove a folder after an error in the block, once no task of the session runs that would
+    create it again.
+    """
+    try:
+        yield
+    except BaseException:
+        settle(spark)
+        remove_folder(storage, folder)
+        raise
+
+
+def remove_folder(storage: Storage, folder: str) -> None:
+    """Delete a folder for temporary files. Errors are ignored, since files that stay are harmless
+    orphans.
+    """
+    with contextlib.suppress(Exception):
+        if storage.is_directory(folder):
+            storage.delete_tree(folder)
+
+
+RUN_IN = "spark.frazil.tasks.run-in"
+"""The session's setting: `spark`, `driver`, or `auto` (the default), which is the driver for the
+masters local, local[n] and local[*].
+"""
+_CHOICES = ("auto", "spark", "driver")
+_LOCAL = re.compile(
+    r"local(\[(\d+|\*)\])?"
+)  # not local[n,tries]: who asks for tries of a task wants Spark's tasks
+
+
+def runs_in_driver(spark: Session) -> bool:
+    """Tell whether tasks that work from file to file run in the driver's Python. Raises
+    InvalidInput for an unknown value of `RUN_IN`.
+    """
+    choice = str(spark.conf.get(RUN_IN, None) or "auto").lower()
+    if choice not in _CHOICES:
+        raise InvalidInput(
+            f"{RUN_IN} is {choice!r}.", hint=f"Set it to one of {', '.join(_CHOICES)}."
+        )
+    if choice == "auto":
+        is_classic = (
+            default_parallelism(spark) is not None
+        )  # with Spark Connect the master is the server's
+        return is_classic and _LOCAL.fullmatch(str(spark.conf.get("spark.master", ""))) is not None
+    return choice == "driver"
+
+
+def runner_of(spark: Session, metadata: TableMetadata, storage: Storage) -> Runner:
+    """Return the runner of a session for a table. Raises what `spark_runner.runner` raises, where
+    tasks run in Spark.
+    """
+    return (
+        InProcess(parallelism(spark)) if runs_in_driver(spark) else runner(spark, metadata, storage)
     )

@@ -22,7 +22,7 @@ from frazil.ops.session import Session
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.settings import temporarily
 from frazil.spark.host.workers import guarded
-from frazil.spark.tasks.stragglers import attempts_on
+from frazil.spark.tasks.spark_runner import attempts_on
 from frazil.spark.tasks.this_task import input_errors, this_task
 from frazil.spark.types.fitted import fitted
 from frazil.spark.types.spark_types import contains

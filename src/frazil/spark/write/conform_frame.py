@@ -15,10 +15,9 @@ from frazil.arrow.values.mismatch import Problem, hints, no_such_column
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.errors import SchemaMismatch
 from frazil.ops.session import Session
-from frazil.spark.scan.quick_columns import remembered, renamed
-from frazil.spark.types.defaults import default_sql
+from frazil.spark.scan.read_schema import remembered, renamed
 from frazil.spark.types.safe_casts import castable, not_taken, safe_cast
-from frazil.spark.types.spark_types import spark_type
+from frazil.spark.types.spark_types import default_sql, spark_type
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
 

@@ -29,7 +29,7 @@ from frazil.ops.session import Session
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.settings import temporarily
 from frazil.spark.host.workers import heap_of_a_task
-from frazil.spark.tasks.stragglers import folder_removed_on_error, remove_folder
+from frazil.spark.tasks.spark_runner import folder_removed_on_error, remove_folder
 from frazil.spark.types.spark_types import contains
 from frazil.spark.write.catalyst_transforms import from_directory
 from frazil.spark.write.layout import Spread, spread

@@ -13,11 +13,9 @@ __all__ = [
     "arguments",
     "batch",
     "equality",
-    "many_options",
     "many_tables",
     "offsets",
     "options",
     "reduce",
     "rows",
-    "split",
 ]

@@ -6,7 +6,8 @@ the batch (`stream.sink.batch`). So a batch that Spark sends again after a crash
 commits is written to the tables that lack it, and to no other. Rows that no table takes stop the
 query, or are set aside: they are written to a table of their own, in the last commit of the batch.
 The mark of that commit says that the whole batch is done; without it, a table that was repaired
-before a replay would also get the rows set aside.
+before a replay would also get the rows set aside. The options are checked before the query starts;
+`SplitRows` is what an engine does to split the rows of a batch, here also implemented for Arrow.
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ from frazil.errors import (
     NoSuchNamespaceError,
     NoSuchTableError,
     TableAlreadyExistsError,
+    Unsupported,
     ValidationException,
 )
+from frazil.ops.engine import Engine
 from frazil.ops.result import CommitResult, skipped
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.options import folded
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.stream.sink.batch import StreamSink
-from frazil.stream.sink.many_options import SET_ASIDE_BAD, ManyOptions
 from frazil.stream.sink.options import (
     OP_COLUMNS,
     SinkOptions,
@@ -39,7 +43,7 @@ from frazil.stream.sink.options import (
     named_mode,
     sink_options,
 )
-from frazil.stream.sink.split import SET_ASIDE, NamedRows, Rejected, SplitRows
+from frazil.stream.sink.rows import BatchRows
 
 log = logging.getLogger("frazil.stream")
 _ONLY_OF_CHANGES = ("_change_ordinal", "_commit_snapshot_id")
@@ -424,3 +428,134 @@ def position_of(name: str, schema: Schema, case_sensitive: bool) -> int | None:
 def with_query(sink: ManyTablesSink, query_id: str) -> ManyTablesSink:
     """Return the sink for the query with this id."""
     return sink if sink.query_id == query_id else replace(sink, query_id=query_id)
+
+
+FAIL_BAD, SET_ASIDE_BAD = "fail", "set-aside"
+
+
+@dataclass(frozen=True)
+class ManyOptions:
+    """Hold the checked options of a stream into many tables.
+
+    `table_column`: the column that names the table of each row. `mode`: the write mode; None: each
+    table's own. `of_table`: the options of each table's writes. `create`, `evolve`: whether missing
+    tables are made, and columns that rows fill are added. `on_bad_table`: whether rows that no
+    table takes stop the query, or go to `set_aside_table`.
+    """
+
+    table_column: str
+    mode: str | None = None
+    of_table: Mapping[str, Any] = field(default_factory=dict)
+    create: bool = True
+    evolve: bool = True
+    on_bad_table: str = FAIL_BAD
+    set_aside_table: str | None = None
+    on_rewind: str = FAIL_BAD
+
+
+def many_options(
+    table_column: str,
+    mode: str | None,
+    option_values: Mapping[str, Any],
+    *,
+    create: bool,
+    evolve: bool,
+    on_bad_table: str,
+    set_aside_table: str | None,
+) -> ManyOptions:
+    """Check the options of a stream into many tables. `option_values`: those of each table's
+    writes.
+
+    Raises InvalidInput for values that are not valid and for options that contradict each other,
+    and Unsupported for options that only a stream into one table has.
+    """
+    if on_bad_table not in (FAIL_BAD, SET_ASIDE_BAD):
+        raise InvalidInput(
+            f"on_bad_table must be one of {FAIL_BAD}, {SET_ASIDE_BAD}, not {on_bad_table!r}."
+        )
+    if (on_bad_table == SET_ASIDE_BAD) != (set_aside_table is not None):
+        raise InvalidInput(
+            "on_bad_table='set-aside' and set_aside_table go together.",
+            hint="Name the table of such rows: set_aside_table='db.rejected'.",
+        )
+    if any(folded(k) == "merge-schema" for k in option_values):
+        raise InvalidInput(
+            "merge-schema of a stream into many tables is the argument evolve.",
+            hint="evolve=True adds columns.",
+        )
+    of_table = {**option_values, **({"merge-schema": True} if evolve else {})}
+    checked = sink_options(of_table, mode=mode)
+    if checked.mode == "complete":
+        raise Unsupported(
+            "write-mode=complete is not for many tables: those that a batch does not name would keep rows that are not in the result.",
+            hint="Start one stream per table, or use write-mode=upsert.",
+        )
+    if checked.on_rewind == "rewrite":
+        raise Unsupported(
+            "on-rewind=rewrite is not for many tables: the marks of tables without rows in a batch would stay ahead of it.",
+            hint="Use on-rewind=skip, or a new checkpoint folder.",
+        )
+    return ManyOptions(
+        table_column,
+        mode,
+        of_table,
+        create,
+        evolve,
+        on_bad_table,
+        set_aside_table,
+        checked.on_rewind,
+    )
+
+
+SET_ASIDE = "table_name string, reason string, query_id string, batch_id bigint, set_aside_at timestamptz, row string"
+"""The columns of the table that takes rows which were set aside; `row` is the whole row as JSON."""
+
+
+@dataclass(frozen=True)
+class NamedRows:
+    """Count the rows of a batch that name one table. `name`: the text in the table column;
+    `filled`: the positions of the columns that have a value in at least one of these rows."""
+
+    name: str | None
+    rows: int
+    filled: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """Say which rows are set aside: those with a table name in `reasons`, each with its reason."""
+
+    query_id: str
+    batch_id: int
+    reasons: Mapping[str | None, str]
+
+
+class SplitRows(Protocol):
+    """Hand out the rows of one micro-batch table by table. However many tables there are, the batch
+    is evaluated once. Columns are named by their positions in the frame."""
+
+    @property
+    def engine(self) -> Engine:
+        """Return the engine that writes the rows."""
+
+    @property
+    def schema(self) -> Schema:
+        """Return the columns of the frame."""
+
+    @property
+    def case_sensitive(self) -> bool:
+        """Tell whether names of columns that differ in case only are different columns."""
+
+    @property
+    def groups(self) -> Sequence[NamedRows]:
+        """Return the table names that the batch holds. This evaluates the batch."""
+
+    def rows(
+        self, names: Sequence[str], columns: Sequence[int], metadata: TableMetadata | None = None
+    ) -> BatchRows:
+        """Return the rows with these table names, with these columns. `metadata`: the table's, for
+        errors.
+        """
+
+    def rejected(self, rejected: Rejected) -> BatchRows:
+        """Return the rows to set aside, with the columns of `SET_ASIDE`."""

@@ -2,4 +2,4 @@
 a checkpoint keeps.
 """
 
-__all__ = ["file_order", "history", "options", "packing", "plan_batch", "source"]
+__all__ = ["file_order", "history", "options", "plan_batch", "source"]

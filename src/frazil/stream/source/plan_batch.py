@@ -2,6 +2,9 @@
 
 The plan depends on the offsets and on files that never change, so a batch that is planned again, by
 this process or after a restart, reads the same rows in the same tasks.
+
+Pack the files of a micro-batch into tasks of about one size, in their order unless `lookback` is
+given; large files are cut at their row groups.
 """
 
 from __future__ import annotations
@@ -13,13 +16,13 @@ from frazil.arrow.changelog.read_changelog import ChangelogRead
 from frazil.arrow.read.read_context import ReadContext
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate
-from frazil.ops.reading import predicate_of
-from frazil.ops.reading_changelog import ChangelogReading
+from frazil.ops.reading import ChangelogReading, predicate_of
 from frazil.rows.groups import in_few_groups
 from frazil.scan import columns
 from frazil.scan.changelog import ChangelogPlan, ChangelogTask, SnapshotChangelog, plan_changelog
+from frazil.scan.combine import combine
 from frazil.scan.incremental import plan_added, plan_added_by
-from frazil.scan.options import ScanOptions
+from frazil.scan.options import ScanOptions, SplitOptions
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.metadata import TableMetadata
@@ -302,3 +305,47 @@ def plan_with_changelog(
         options,
     )
     return BatchPlan(changes=plan, changelog_read=reading.read_of(plan), options=options)
+
+
+def packed(
+    tasks: Sequence[FileScanTask], split: SplitOptions, parallelism: int, lookback: int = 1
+) -> list[tuple[FileScanTask, ...]]:
+    """Return groups of tasks of at most a split size, unless one piece alone is larger.
+
+    With adaptive sizes there are as many groups as slots, unless that makes them larger than the
+    split size: as Spark packs files, a file weighs its bytes and at least `open_file_cost`. A piece
+    goes into the first of the last `lookback` groups that has room for it. The same tasks give the
+    same groups.
+    """
+    weights = [max(t.size_bytes, (1 + len(t.delete_files)) * split.open_file_cost) for t in tasks]
+    size = split.split_size
+    if split.adaptive:
+        size = min(size, max(split.open_file_cost, -(-sum(weights) // max(parallelism, 1))))
+    groups: list[list[FileScanTask]] = []
+    rooms: list[int] = []
+    for task, weight in zip(tasks, weights, strict=True):
+        cut = (
+            [p for c in combine([task], size, 1, split.open_file_cost) for p in c.tasks]
+            if task.length > size
+            else [task]
+        )
+        for piece in cut:
+            cost = weight if len(cut) == 1 else max(piece.size_bytes, split.open_file_cost)
+            # A size that follows from the number of slots may be exceeded by half of a group's last
+            # file, since one task more than there are slots would wait until another has ended.
+            slack = 2 if size < split.split_size else 1
+            place = next(
+                (
+                    n
+                    for n in range(max(0, len(groups) - lookback), len(groups))
+                    if cost <= slack * rooms[n]
+                ),
+                None,
+            )
+            if place is None:
+                place = len(groups)
+                groups.append([])
+                rooms.append(size)
+            groups[place].append(piece)
+            rooms[place] -= cost
+    return [tuple(g) for g in groups]

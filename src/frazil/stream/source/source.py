@@ -33,7 +33,6 @@ from frazil.stream.source.file_order import order_of, ordered_by
 from frazil.stream.source.history import Lost, StreamHistory, counted, head_of
 from frazil.stream.source.offset import NO_SNAPSHOT, Offset, Position, parse_offset, start_offset
 from frazil.stream.source.options import Limits, StreamOptions
-from frazil.stream.source.pinned_schema import with_schema
 from frazil.stream.source.plan_batch import (
     BatchPlan,
     Segment,
@@ -475,3 +474,28 @@ class StreamSource:
 def _share(rows: int | None, files: int, all_files: int | None) -> int:
     """Estimate the rows of some of a snapshot's files."""
     return rows * files // all_files if rows and all_files else 0
+
+
+def with_schema(metadata: TableMetadata, schema: Schema) -> TableMetadata:
+    """Return the metadata with this schema as the current one.
+
+    Columns added since are not read, renamed ones keep their old name, dropped ones are null in new
+    files. Raises ValidationError for a column whose type was widened since: its new values do not
+    fit the query.
+    """
+    if metadata.current_schema_id == schema.schema_id and metadata.schema() == schema:
+        return metadata
+    current = metadata.schema()
+    for field_id, field in schema.by_id.items():
+        now = current.by_id.get(field_id)
+        if now is not None and field.field_type.is_primitive and now.field_type != field.field_type:
+            raise ValidationError(
+                f"Column {schema.find_column_name(field_id)} of table {metadata.location} was {field.field_type} when the query started "
+                f"and is {now.field_type} now.",
+                hint="Restart the query: it goes on from its checkpoint with the new type.",
+                table=metadata.location,
+            )
+    if any(s.schema_id == schema.schema_id and s == schema for s in metadata.schemas):
+        return replace(metadata, current_schema_id=schema.schema_id)
+    others = tuple(s for s in metadata.schemas if s.schema_id != schema.schema_id)
+    return replace(metadata, schemas=(*others, schema), current_schema_id=schema.schema_id)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frazil.arrow.files.file_schema import file_schema
+from frazil.arrow.files.project import file_schema
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import METADATA_COLUMNS, Schema

@@ -1,12 +1,18 @@
-"""Format the overview of a table: name, location, partitioning, snapshot and columns."""
+"""Format the overview of a table: name, location, partitioning, snapshot and columns.
+
+Format the overview of a view: name, default namespace, its query in each dialect, and its
+columns.
+"""
 
 from __future__ import annotations
 
+from frazil.catalog.names import full_name
 from frazil.spec.fact_tree import FactNode
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.shown import LINES, listed, shortened, time_text
 from frazil.spec.snapshot import Summary
+from frazil.spec.view import ViewMetadata
 
 
 def facts(name: str, metadata: TableMetadata, metadata_location: str) -> list[tuple[str, str]]:
@@ -91,3 +97,26 @@ def column_facts(schema: Schema) -> tuple[tuple[str, str], ...]:
     width = max((len(n) for n, _, _ in rows), default=0)
     lines = [f"{n:<{width}}  {t}{'  ' + r if r else ''}" for n, t, r in rows]
     return (("columns", "\n".join(lines)),) if lines else ()
+
+
+def view_tree(name: str, metadata: ViewMetadata) -> FactNode:
+    """Return the overview as a tree of facts."""
+    version = metadata.current_version()
+    place = (
+        *((version.default_catalog,) if version.default_catalog else ()),
+        *version.default_namespace,
+    )
+    return FactNode(
+        facts=(
+            ("view", f"{name}  (version {version.version_id})"),
+            ("names are in", full_name(place) if place else "no default namespace"),
+            *((f"in {dialect}", _query(query.sql)) for dialect, query in version.queries.items()),
+            *column_facts(metadata.schema()),
+        )
+    )
+
+
+def _query(sql: str) -> str:
+    lines = [line.rstrip() for line in sql.strip().splitlines()]
+    omitted = [f"… {len(lines) - LINES} more lines"] if len(lines) > LINES else []
+    return "\n".join([*(shortened(line, 200) for line in lines[:LINES]), *omitted])

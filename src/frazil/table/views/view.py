@@ -15,7 +15,7 @@ from frazil.spec.fact_tree import html_of, text_of
 from frazil.spec.schema import Schema
 from frazil.spec.view import SQLViewRepresentation, ViewHistoryEntry, ViewMetadata, ViewVersion
 from frazil.table import engines
-from frazil.table.shown import view_overview
+from frazil.table.shown import overview
 
 Resolver = Callable[
     [Session | None, ViewVersion, tuple[str, ...], tuple[str, ...]], Frame | tuple[str, ...]
@@ -39,10 +39,10 @@ class View:
     _resolver: Resolver = field(repr=False, compare=False)
 
     def __repr__(self) -> str:
-        return text_of(view_overview.tree(self._full_name, self.metadata))
+        return text_of(overview.view_tree(self._full_name, self.metadata))
 
     def _repr_html_(self) -> str:
-        return html_of(view_overview.tree(self._full_name, self.metadata))
+        return html_of(overview.view_tree(self._full_name, self.metadata))
 
     def name(self) -> tuple[str, ...]:
         """Return the identifier of the view."""

@@ -25,7 +25,7 @@ from pyspark.sql import types as s
 
 from frazil.arrow.write.write_context import WriteContext
 from frazil.ops.session import Session
-from frazil.spark.host.frame_size import is_small
+from frazil.spark.host.session import is_small
 from frazil.spark.host.workers import parallelism
 from frazil.spark.types.spark_types import spark_type
 from frazil.spark.write.catalyst_transforms import transformed

@@ -23,7 +23,7 @@ from frazil.ops.engine import Engine
 from frazil.spark.dml.staging import open_rows
 from frazil.spark.streams.checkpoints import digest_in
 from frazil.spark.streams.sink.source_writer import batch_of_task
-from frazil.spark.tasks.stragglers import remove_folder
+from frazil.spark.tasks.spark_runner import remove_folder
 from frazil.spark.tasks.this_task import this_task
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted

@@ -22,7 +22,7 @@ from frazil.commit.done_once import Txn, already_done
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.engine import Engine
 from frazil.spark.streams.checkpoints import digest_in
-from frazil.spark.tasks.stragglers import LINGER
+from frazil.spark.tasks.spark_runner import LINGER
 from frazil.spark.tasks.this_task import task_property, task_was_retried
 from frazil.spec.manifest import DataFile
 from frazil.stream.sink.batch import StreamSink

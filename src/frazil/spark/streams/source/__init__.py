@@ -5,5 +5,4 @@ source that Spark asks for offsets (`stream_planner`) and rows (`read_partition`
 __all__ = [
     "stream_frame",
     "stream_reader",
-    "stream_spec",
 ]

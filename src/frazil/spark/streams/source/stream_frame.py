@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from frazil.ops.session import Session
 from frazil.spark.host.workers import check_workers
 from frazil.spark.streams.source.stream_reader import TableStreamReader
-from frazil.spark.streams.source.stream_spec import StreamSpec
+from frazil.spark.streams.stream_table import StreamSpec
 from frazil.spark.types.spark_types import time_enabled
 
 _REGISTERED: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
