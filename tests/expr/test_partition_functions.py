@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 
 import frazil
-from frazil.errors import FrazilError, InvalidInput
+from frazil.errors import FrazilError, InvalidInput, ValidationError
 from frazil.expr.parse import parse
 from frazil.spec.transform_values import apply
 from frazil.spec.transforms import parse_transform
+from frazil.spec.types import TimestampType
 from frazil.table.table import Table
 
 UTC = dt.UTC
@@ -135,3 +136,25 @@ def test_names_are_kept_as_they_are_and_others_are_refused(catalog: Any) -> None
     for call in ("bucket(4, id)", "lake.other.bucket(4, id)"):
         with pytest.raises(InvalidInput):
             table.scan(row_filter=f"{call} = 1").to_arrow()
+
+
+@pytest.mark.parametrize("term", ["day", "bucket(4, day)"])
+def test_dates_of_older_specs_stay_dates_while_files_are_partitioned_by_them(
+    catalog: Any, term: str
+) -> None:
+    """As timestamps they have other partition values, by which filters would skip their files."""
+    rows = pa.table({"id": range(4), "day": [dt.date(2020, 1, n) for n in range(1, 5)]})
+    catalog.create_namespace("db")
+    version = {"format-version": "3"}
+    t = catalog.create_table("db.t", rows.schema, partition_by=[term], properties=version)
+    t.append(rows)
+    with t.update_spec() as spec:
+        spec.remove_field(t.spec().fields[0].name)
+    with pytest.raises(ValidationError, match="would change its values.*expire_snapshots"):
+        t.update_schema().update_column("day", TimestampType()).commit()
+    t.delete()
+    t.append(rows)
+    t.maintenance.expire_snapshots(dt.datetime.now(dt.UTC), clean_expired_metadata=True)
+    t.refresh().update_schema().update_column("day", TimestampType()).commit()
+    for where in ("day >= timestamp '2020-01-03'", "lake.system.days(day) >= date '2020-01-03'"):
+        assert sorted(t.scan(row_filter=where).to_arrow()["id"].to_pylist()) == [2, 3]

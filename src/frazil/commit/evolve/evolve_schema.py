@@ -185,9 +185,11 @@ def check_unique_names(schema: Schema) -> None:
 
 
 def check_kept_sources(metadata: TableMetadata, schema: Schema) -> None:
-    """Check that columns used by the current spec or sort order stay, with a type for which the
-    transform gives the same values.
+    """Check that columns used by the current spec or sort order stay, and that columns used by any
+    spec have a type for which the transform gives the same values: files of older specs are pruned
+    by the values that were written.
     """
+    _check_kept_dates(metadata, schema)
     for pf in metadata.spec().fields:
         new, old = schema.by_id.get(pf.source_id), metadata.schema().by_id.get(pf.source_id)
         if pf.transform.name == "void":
@@ -196,10 +198,6 @@ def check_kept_sources(metadata: TableMetadata, schema: Schema) -> None:
             raise ValidationError(
                 f"Cannot find source column for partition field: {pf}",
                 hint="Remove the partition field first.",
-            )
-        if old and isinstance(old.field_type, DateType) and new.field_type != old.field_type:
-            raise ValidationError(
-                f"Cannot change the type of {new.name}: partition field {pf.name} would change its values"
             )
         if (
             isinstance(pf.transform, BucketTransform)
@@ -215,6 +213,24 @@ def check_kept_sources(metadata: TableMetadata, schema: Schema) -> None:
                 f"Cannot find source column for sort field: {sf}",
                 hint="Replace the sort order first.",
             )
+
+
+def _check_kept_dates(metadata: TableMetadata, schema: Schema) -> None:
+    """Check that dates that any spec partitions by stay dates: as timestamps they would have other
+    partition values.
+    """
+    for spec in metadata.partition_specs:
+        for pf in spec.fields:
+            new, old = schema.by_id.get(pf.source_id), metadata.schema().by_id.get(pf.source_id)
+            if new is None or old is None or pf.transform.name == "void":
+                continue
+            if isinstance(old.field_type, DateType) and new.field_type != old.field_type:
+                raise ValidationError(
+                    f"Cannot change the type of {new.name}: partition field {pf.name} of spec"
+                    f" {spec.spec_id} would change its values",
+                    hint="Once no file has this spec, "
+                    "t.maintenance.expire_snapshots(clean_expired_metadata=True) drops it.",
+                )
 
 
 class SchemaChanges:
