@@ -327,6 +327,9 @@ def test_unknown_modes_and_frames_without_the_columns_are_refused(tmp_path: Path
         t.maintenance.remove_orphan_files(
             file_list_view=pa.table({"file_path": ["x"], "last_modified": [1]})
         )
+    numbers = pa.table({"file_path": [1], "last_modified": [dt.datetime(2026, 1, 1)]})
+    with pytest.raises(InvalidInput, match="file_path of file_list_view is a string, not int64"):
+        t.maintenance.remove_orphan_files(file_list_view=numbers)
 
 
 # --- places that may hold more than this table

@@ -259,3 +259,41 @@ def test_functions_of_iceberg_say_which_files_a_procedure_rewrites(run, lake, ta
     counts = rows.to_spark().count(), rows.to_arrow().num_rows
     days = f"SELECT count(*) FROM lake.db.b WHERE {lake}.system.days(ts) = date '2026-01-02'"
     assert counts == (run(days)[0][0],) * 2
+
+
+def test_snapshots_name_the_engine_and_the_application_as_java_icebergs_do(
+    spark, run, table, table_of
+):
+    run(
+        "CALL lake.system.rewrite_data_files(table => 'db.t', options => map('rewrite-all', 'true'))"
+    )
+    context = spark.sparkContext
+    expected = {
+        "engine-name": "spark",
+        "engine-version": spark.version,
+        "app-id": context.applicationId,
+        "app-name": context.appName,
+    }
+    for snapshot in table_of("db.t").snapshots():
+        assert snapshot.summary.items() >= expected.items()
+
+
+def test_procedures_find_columns_as_the_session_spells_them(spark, run, table):
+    """As Spark's own statements do, in conditions and in orders."""
+    run("ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
+    calls = [
+        "CALL lake.system.rewrite_position_delete_files(table => 'db.t', where => 'ID > 0')",
+        "CALL lake.system.convert_equality_deletes(table => 'db.t', where => 'ID > 0')",
+        "CALL lake.system.rewrite_data_files(table => 'db.t', where => 'ID > 0', strategy => 'sort',"
+        " sort_order => 'S DESC', options => map('rewrite-all', 'true'))",
+    ]
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        for text in calls:
+            fails(run, text, "Cannot find column")
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert run(calls[0])[0][:2] == (0, 0)
+    run(calls[1])
+    assert run(calls[2])[0][:2] == (2, 1)
+    assert run("SELECT s FROM lake.db.t") == [("b",), ("a",)]

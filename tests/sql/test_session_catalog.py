@@ -38,6 +38,21 @@ def session(spark, tmp_path, kind):
     own.conf.unset("spark.sql.catalog.spark_catalog")
 
 
+def test_procedures_that_make_a_table_make_its_namespace_as_create_table_does(session, tmp_path):
+    """Spark's database need not be in the catalog whose table is made."""
+    db = session.database
+    session.sql(f"CREATE TABLE p USING parquet LOCATION '{tmp_path}/p' AS SELECT 1L AS id")
+    session.sql("CALL spark_catalog.system.snapshot('p', 's')")
+    assert rows(session, "SELECT id FROM s") == [(1,)]
+    if session.conf.get("spark.sql.catalog.spark_catalog.type") == "hadoop":
+        return  # its tables have no places of their own, and none is registered
+    session.sql("DROP TABLE s")
+    session.sql(f"CALL spark_catalog.system.migrate('{db}.p')")
+    assert rows(session, f"SELECT id FROM {db}.p") == [(1,)] and provider(session, "p") == [
+        "iceberg"
+    ]
+
+
 def rows(session, text):
     return [tuple(row) for row in session.sql(text).collect()]
 

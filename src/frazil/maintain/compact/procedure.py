@@ -224,8 +224,13 @@ def plan_compaction(
     InvalidInput for arguments that Java refuses too, NoSuchRefError for an unknown branch."""
     table = newest_readable(table)
     metadata, named = table.metadata, branch or MAIN_BRANCH
+    case_sensitive = table.engine.settings().case_sensitive
     sorting, chosen = sorting_of(
-        strategy, sort_order, metadata, partial(compaction_options, options, metadata)
+        strategy,
+        sort_order,
+        metadata,
+        partial(compaction_options, options, metadata),
+        case_sensitive,
     )
     condition = AlwaysTrue() if where is None else condition_of(where)
     if named != MAIN_BRANCH and named not in metadata.refs:
@@ -240,7 +245,10 @@ def plan_compaction(
         "use_table_distribution_and_ordering": False,
     }
     step = table.begin().step(
-        WriteArguments("append", named, options=wanted), IN_PROCESS, table.runner, named=False
+        WriteArguments("append", named, options=wanted, case_sensitive=case_sensitive),
+        IN_PROCESS,
+        table.runner,
+        named=False,
     )
     bind(
         condition, step.schema, **step.binding_arguments

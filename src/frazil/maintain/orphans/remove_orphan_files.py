@@ -431,6 +431,9 @@ def listed_in(frame: Any, place: str) -> Iterator[ListedFiles]:
             f"file_list_view has no column {missing[0]}.",
             hint="It needs file_path (string) and last_modified (timestamp).",
         )
+    kind = table.schema.field("file_path").type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise InvalidInput(f"file_path of file_list_view is a string, not {kind}.")
     if not pa.types.is_timestamp(table.schema.field("last_modified").type):
         raise InvalidInput(
             f"last_modified of file_list_view is a timestamp, not {table.schema.field('last_modified').type}."

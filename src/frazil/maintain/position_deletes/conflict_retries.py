@@ -73,7 +73,9 @@ def step_of(
         metadata, loaded.storage, branch, {}, options, known_columns=metadata.last_column_id
     )
     head = metadata.branch_head(branch)
-    return Step(to, IN_PROCESS, table.runner, start=head.snapshot_id if head else None)
+    settings = IN_PROCESS.settings(table.engine.settings().case_sensitive)
+    start = head.snapshot_id if head else None
+    return Step(to, IN_PROCESS, table.runner, start=start, settings=settings)
 
 
 def until_committed(

@@ -8,9 +8,10 @@ reads as `Table.to_spark` does. For any other statement, and for writes, it is a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pyarrow as pa
 from py4j.java_gateway import JavaObject
 
 from frazil.catalog.names import full_name
@@ -26,6 +27,7 @@ from frazil.errors import (
     TableAlreadyExistsError,
     Unsupported,
 )
+from frazil.maintain.procedures import Procedure
 from frazil.ops.named import FoundTable, find_in
 from frazil.ops.session import Session
 from frazil.spark.catalog.changes import OPTIONS, changelog_of
@@ -283,7 +285,11 @@ class ServedCatalog(ServedViews):
                 hint=hint,
                 condition="FAILED_TO_LOAD_ROUTINE",
             )
-        return UnboundProcedure(self.types, self.spark, self.calls, procedure)
+        return UnboundProcedure(self.types, self.spark, self.call, procedure)
+
+    def call(self, procedure: Procedure, arguments: Mapping[str, Any]) -> pa.Table:
+        """Run a procedure, and return its output columns."""
+        return self.calls.call(procedure, arguments)
 
     # --- FunctionCatalog
 

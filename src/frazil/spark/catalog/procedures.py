@@ -4,7 +4,7 @@ shows of their results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -13,13 +13,14 @@ from pyspark.sql import types as s
 from frazil.errors import Unsupported
 from frazil.maintain.procedures import BY_NAME, PROCEDURES, Procedure
 from frazil.ops.session import Session
-from frazil.spark.catalog.protocol import Calls
 from frazil.spark.catalog.proxy import ScanProxy, SparkProxy
 from frazil.spark.host import jvm_functions
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CONNECTOR, CatalogTypes
 
 SYSTEM = "system"
+Run = Callable[[Procedure, Mapping[str, Any]], pa.Table]
+"""Run a procedure with its arguments, and return its output columns."""
 
 
 def procedure_of(parts: tuple[str, ...]) -> Procedure | None:
@@ -37,9 +38,9 @@ def procedure_names(namespace: tuple[str, ...]) -> list[tuple[str, str]]:
 class _Described(SparkProxy):
     """Name a procedure."""
 
-    def __init__(self, types: CatalogTypes, spark: Session, calls: Calls, procedure: Procedure):
+    def __init__(self, types: CatalogTypes, spark: Session, run: Run, procedure: Procedure):
         super().__init__(types, procedure.name)
-        self._spark, self._calls, self._procedure = spark, calls, procedure
+        self._spark, self._run, self._procedure = spark, run, procedure
 
     def name(self) -> str:
         return self._procedure.name
@@ -54,7 +55,7 @@ class UnboundProcedure(_Described):
     Java = implementing(CATALOG + "procedures.UnboundProcedure")
 
     def bind(self, inputs: Any) -> Any:
-        return BoundProcedure(self.types, self._spark, self._calls, self._procedure)
+        return BoundProcedure(self.types, self._spark, self._run, self._procedure)
 
 
 class BoundProcedure(_Described):
@@ -79,7 +80,7 @@ class BoundProcedure(_Described):
                 self.types,
                 self._spark,
                 self._procedure,
-                self._calls.call(self._procedure, arguments),
+                self._run(self._procedure, arguments),
             )
         )
         return scans.iterator()

@@ -9,12 +9,13 @@ the commands that they have without it (CREATE TABLE … AS SELECT, partitions, 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import pyarrow as pa
 from py4j.java_gateway import JavaObject
 
-from frazil.catalog.names import full_name
+from frazil.catalog.names import full_name, identifier_parts
 from frazil.errors import (
     FrazilError,
     NamespaceNotEmptyError,
@@ -23,17 +24,19 @@ from frazil.errors import (
     TableAlreadyExistsError,
     Unsupported,
 )
+from frazil.maintain.procedures import Procedure
 from frazil.ops.session import Session
 from frazil.spark.catalog.catalog import ServedCatalog
 from frazil.spark.catalog.functions import SYSTEM
 from frazil.spark.catalog.protocol import Calls, Parts
 from frazil.spark.host import jvm_relations
 from frazil.spark.host.jvm import implementing
-from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
+from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes, current_namespace
 from frazil.spark.host.settings import is_case_sensitive
 
 _INTERFACES = ("CatalogExtension", "StagingTableCatalog", "ProcedureCatalog")
 _ICEBERG = "iceberg"
+_MAKE_TABLES = frozenset({"migrate", "register_table", "snapshot"})
 
 
 class ServedSessionCatalog(ServedCatalog):
@@ -169,10 +172,21 @@ class ServedSessionCatalog(ServedCatalog):
                 raise TableAlreadyExistsError(
                     f"Table already exists: {full_name(parts)}", table=full_name(parts)
                 )
-        if self._own.namespaceExists(identifier.namespace()) and not self.calls.namespace_exists(
-            tuple(namespace)
-        ):
-            self.calls.create_namespace(tuple(namespace), {})
+        self._make_namespace(tuple(namespace))
+
+    def _make_namespace(self, namespace: Parts) -> None:
+        own = self._own.namespaceExists(self.types.strings(namespace))
+        if own and not self.calls.namespace_exists(namespace):
+            self.calls.create_namespace(namespace, {})
+
+    def call(self, procedure: Procedure, arguments: Mapping[str, Any]) -> pa.Table:
+        """Run a procedure; one that makes a table makes its namespace, as CREATE TABLE does."""
+        if procedure.name in _MAKE_TABLES and (name := arguments["table"]).strip():
+            *namespace, _ = identifier_parts(name)
+            if namespace[:1] == [self.calls.name]:
+                namespace = namespace[1:]
+            self._make_namespace(tuple(namespace) or current_namespace(self.spark))
+        return super().call(procedure, arguments)
 
     # --- namespaces: the session's own
 

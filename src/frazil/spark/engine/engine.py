@@ -122,10 +122,15 @@ class SparkEngine:
         return write_defaults(self.spark)
 
     def facts(self) -> dict[str, str]:
-        """Return what a snapshot summary says about the engine: name, version, application id."""
+        """Return what a snapshot summary says about the engine: name, version, and the application
+        by Java's names.
+        """
+        app_id = self.spark.conf.get("spark.app.id", "")
         return {
             **spark_facts(self.spark.version),
-            "spark.app.id": self.spark.conf.get("spark.app.id", ""),
+            "spark.app.id": app_id,
+            "app-id": app_id,
+            "app-name": self.spark.conf.get("spark.app.name", ""),
         }
 
     def runner(self, metadata: TableMetadata, storage: Storage) -> Runner:
