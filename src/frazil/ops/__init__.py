@@ -5,7 +5,7 @@ All writes pass through this room: those of tables and transactions, of the Pyth
 of `format("iceberg")`. A write is an `operation.TableOperation`. It resolves where to write
 (`target`: branch, write-audit-publish, options), stages frames (`stage`; `insert` for SQL and
 Spark's writers) or changes to existing rows (`step`, `row_changes`, `merge`), and commits them. A
-read is described by `reading` or `reading_changelog`. Everything that an operation asks of
+read, of rows or of a changelog, is described by `reading`. Everything that an operation asks of
 Spark passes through the protocol `engine.Engine`; `in_process` implements it without Spark.
 """
 

@@ -1,8 +1,8 @@
 """Compute row-level changes without an engine: DELETE, UPDATE, MERGE and upsert.
 
 A decider finds the rows of a data file that change; `change` writes data files and delete files for
-them. Entry points: `change` (ChangeContext, Decider, change_files, Changed, combined),
-`remove.remove_positions`, `delete`, `update`, `merge`, `assign`.
+them. Entry points: `change` (ChangeContext, Decider, change_files, Changed, combined,
+remove_positions, and the deciders of DELETE and UPDATE), `merge`, `assign`.
 """
 
 __all__ = [

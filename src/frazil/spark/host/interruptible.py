@@ -92,7 +92,7 @@ def _cancel(spark: Session, tag: str, outcome: Future[Any]) -> None:
         wait([outcome], timeout=0.2)
     time.sleep(
         0.3
-    )  # until Spark counts the tasks that it was starting when their job was cancelled (`stragglers` waits for those)
+    )  # until Spark counts the tasks that it was starting when their job was cancelled (`tasks.spark_runner` waits for those)
 
 
 def _on_connect(spark: Session, tag: str, job: Callable[[], R]) -> R:

@@ -63,7 +63,7 @@ class Shape:
     `sensitive`: ids of columns that Spark's scan would fill wrongly in files that lack them
     (defaults inside structs, defaults of binary types). `opaque`: ids of nested columns that Spark
     must not prune. `misread`: ids of columns on which Spark must push no filter
-    (`misread.misread_columns`).
+    (`pushed_filters.misread_columns`).
     """
 
     fields: tuple[NestedField, ...]
