@@ -4,8 +4,8 @@ Scala.
 Every class and object of Spark, Catalyst, Scala, Jackson and Hadoop that Frazil uses, and every
 private attribute of PySpark that leads to them, is named in the `jvm` files of this room only:
 here, in `jvm_plans` (Catalyst's plans and expressions), `jvm_reads` (the scan of Parquet files,
-rows made in the JVM), `jvm_views` (temporary views, tags of plans), `jvm_catalog` and `jvm_errors`
-(catalogs implemented in Python, and the errors that they raise) and `jvm_reads` (files of reads, file systems).
+rows made in the JVM, file systems), `jvm_views` (temporary views, tags of plans), and `jvm_catalog`
+and `jvm_errors` (catalogs implemented in Python, and the errors that they raise).
 
 Spark promises to keep none of them. Where a version may change one, the caller has another way,
 which returns the same rows and logs a warning once (`host.fall_back`). On Spark Connect, which has
