@@ -272,14 +272,15 @@ def test_a_partition_value_too_long_for_a_folder_is_named_and_leaves_no_file(
     assert files_below(t.location()) == [] and t.current_snapshot() is None
 
 
+@pytest.mark.parametrize("options", [{}, {"check_nullability": False}])
 @pytest.mark.parametrize("format_", ["parquet", "orc"])
-def test_a_null_in_a_required_column_fails_and_leaves_no_file(catalog, session, format_):
+def test_a_null_in_a_required_column_fails_and_leaves_no_file(catalog, session, format_, options):
     t = catalog.create_table(
         "db.required", "id bigint not null", properties={"write.format.default": format_}
     )
     frame = session.range(0, 1000, 1, 4).selectExpr("nullif(id, 999) id")
     with pytest.raises(ValidationError, match="column id is required, and a row has null in it"):
-        t.append(frame)
+        t.append(frame, **options)
     assert files_below(t.location()) == []
     assert t.refresh().current_snapshot() is None
 

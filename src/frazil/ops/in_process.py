@@ -73,9 +73,7 @@ class InProcessEngine:
         case_sensitive: bool | None = None,
     ) -> list[DataFile]:
         context = WriteContext.of(metadata, storage, options)
-        rows = conform.conform(
-            frame, metadata.schema(), options, metadata, case_sensitive=case_sensitive is not False
-        )
+        rows = conform.conform(frame, metadata.schema(), case_sensitive=case_sensitive is not False)
         return write_rows.write(rows, context)
 
     @contextmanager

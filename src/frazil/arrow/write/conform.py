@@ -22,9 +22,7 @@ from frazil.arrow.values.arrow_schema import (
 from frazil.arrow.values.casts import CastFunction, cast_for
 from frazil.arrow.values.frames import as_arrow
 from frazil.arrow.values.mismatch import CAST, Problem, advice, mismatch, no_such_column
-from frazil.arrow.write.write_options import WriteOptions, write_options
 from frazil.errors import InvalidInput, SchemaMismatch, Unsupported, ValueMismatch
-from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StringType, StructType
 
@@ -92,8 +90,6 @@ class Conformed:
 def conform(
     frame: Any,
     schema: Schema,
-    options: WriteOptions | None = None,
-    metadata: TableMetadata | None = None,
     *,
     case_sensitive: bool = True,
 ) -> Conformed:
@@ -104,10 +100,9 @@ def conform(
     that cannot be cast safely. Values that do not fit (overflow, lost digits, nulls in required
     columns) raise it while the rows are iterated.
     """
-    options = options or write_options({})
     source = as_arrow(frame, schema, case_sensitive=case_sensitive)
     check_names(source.schema)
-    matcher = _Matcher(case_sensitive, options.check_nullability)
+    matcher = _Matcher(case_sensitive)
     columns = matcher.struct(schema.fields, list(source.schema), "")
     if matcher.problems:
         raise mismatch(matcher.problems)
@@ -121,7 +116,7 @@ def column_maker(
     """Find the function that makes a column of the table from one of an Arrow type; fields of
     structs by name. Raises SchemaMismatch.
     """
-    matcher = _Matcher(case_sensitive, True)
+    matcher = _Matcher(case_sensitive)
     make = matcher.column(field, have, (name or field.name).removesuffix(field.name))
     if matcher.problems:
         raise mismatch(matcher.problems)
@@ -152,7 +147,6 @@ class _Matcher:
     """Match the fields of a frame with those of a table, and collect all problems for one error."""
 
     case_sensitive: bool
-    check_nullability: bool
 
     def __post_init__(self) -> None:
         self.problems: list[Problem] = []

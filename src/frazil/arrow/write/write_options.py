@@ -159,7 +159,7 @@ OPTIONS = OptionTable("write option", (
     Option("compression-strategy", one_of("speed", "compression"), None, "compression_strategy",
         "ORC files are compressed for speed, or for a small size.", "`write.orc.compression-strategy`, speed"),
     Option("check-nullability", BOOLEAN, True, "check_nullability",
-        "`false`: nulls in required columns are found only while rows are written.", "", _CHECKED, "its values are checked row by row"),
+        "It has no effect: nulls in required columns are found while rows are written.", "", _CHECKED, "its values are checked row by row"),
     Option("check-ordering", BOOLEAN, True, "check_ordering", "It has no effect: columns are matched by name.", "",
         _CHECKED, "its columns are assigned by name"),
     Option("merge-schema", BOOLEAN, False, "merge_schema", "`true`: columns that only the frame has are added to the table.", "",

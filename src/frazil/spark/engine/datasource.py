@@ -376,7 +376,6 @@ class SourceWriter(DataSourceArrowWriter):
         conform(
             arrow_schema(schema).empty_table(),
             self._context.schema,
-            self._to.options,
             case_sensitive=False,
         )
 
@@ -416,7 +415,6 @@ class SourceWriter(DataSourceArrowWriter):
         frame = conform(
             pa.RecordBatchReader.from_batches(first.schema, batches()),
             context.schema,
-            self._to.options,
             case_sensitive=False,
         )
         return write(frame, context)

@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.values.mismatch import Problem, hints, no_such_column
-from frazil.arrow.write.write_options import WriteOptions
 from frazil.errors import SchemaMismatch
 from frazil.ops.session import Session
 from frazil.spark.scan.read_schema import remembered, renamed
@@ -32,17 +31,13 @@ _CONDITIONS = {
 }
 
 
-def conform(
-    df: DataFrame, schema: Schema, options: WriteOptions, *, case_sensitive: bool
-) -> DataFrame:
+def conform(df: DataFrame, schema: Schema, *, case_sensitive: bool) -> DataFrame:
     """Return the frame with exactly the table's columns, in the table's order and types.
 
     Raises SchemaMismatch, which lists every mismatch: unsafe casts, columns that the table lacks,
-    required columns that are missing. A null in a required column makes the job fail (unless
-    `check_nullability` is off).
+    required columns that are missing. A null in a required column makes the job fail.
     """
     problems: list[Problem] = []
-    checks = options.check_nullability
     columns = _matched(df.schema, schema.fields, case_sensitive, "", problems)
     conformed = []
     spark = df.sparkSession
@@ -58,7 +53,6 @@ def conform(
                 df.schema.fields[place].dataType,
                 field,
                 field.name,
-                checks,
                 case_sensitive,
                 problems,
             )
@@ -197,7 +191,7 @@ def fitted_column(
 ) -> Column:
     """Convert a column to the type of a table's column, without a check that the column itself is
     not null. A type that does not fit is a problem."""
-    return _fit_type(c, have, f.field_type, path, True, case_sensitive, problems)
+    return _fit_type(c, have, f.field_type, path, case_sensitive, problems)
 
 
 def _uuid(value: bytes) -> str:
@@ -237,15 +231,12 @@ def _fit(
     have: s.DataType,
     f: i.NestedField,
     path: str,
-    checks: bool,
     case_sensitive: bool,
     problems: list[Problem],
 ) -> Column:
-    """Convert a column to the type of a field; a null fails the job where the field is required and
-    `checks` is set.
-    """
-    fitted = _fit_type(c, have, f.field_type, path, checks, case_sensitive, problems)
-    if f.required and checks:
+    """Convert a column to the type of a field; a null fails the job where the field is required."""
+    fitted = _fit_type(c, have, f.field_type, path, case_sensitive, problems)
+    if f.required:
         return F.coalesce(
             fitted,
             F.raise_error(F.lit(f"{REQUIRED}column {path} is required, and a row has null in it")),
@@ -258,7 +249,6 @@ def _fit_type(
     have: s.DataType,
     want: i.IcebergType,
     path: str,
-    checks: bool,
     case_sensitive: bool,
     problems: list[Problem],
 ) -> Column:
@@ -268,7 +258,7 @@ def _fit_type(
     match want, have:
         case i.StructType(), s.StructType():
             pairs = _matched(have, want.fields, case_sensitive, f"{path}.", problems)
-            if _unchanged(have, want) and not (checks and _requires(want)):
+            if _unchanged(have, want) and not _requires(want):
                 return c
             inside = []
             for f, place in pairs:
@@ -281,7 +271,6 @@ def _fit_type(
                         source.dataType,
                         f,
                         name,
-                        checks,
                         case_sensitive,
                         problems,
                     )
@@ -289,7 +278,7 @@ def _fit_type(
                 inside.append(part.alias(f.name))
             return F.when(c.isNotNull(), F.struct(*inside))
         case i.ListType(), s.ArrayType():
-            if _unchanged(have, want) and not (checks and _requires(want)):
+            if _unchanged(have, want) and not _requires(want):
                 return c
             element = want.element_field
             _fit(
@@ -297,34 +286,29 @@ def _fit_type(
                 have.elementType,
                 element,
                 f"{path}.element",
-                checks,
                 case_sensitive,
                 problems,
             )  # reports what does not fit
             return F.transform(
                 c,
-                lambda e: _fit(
-                    e, have.elementType, element, f"{path}.element", checks, case_sensitive, []
-                ),
+                lambda e: _fit(e, have.elementType, element, f"{path}.element", case_sensitive, []),
             )
         case i.MapType(), s.MapType():
-            if _unchanged(have, want) and not (checks and _requires(want)):
+            if _unchanged(have, want) and not _requires(want):
                 return c
             key, value = want.key_field, want.value_field
             for kind, inner, name in ((have.keyType, key, "key"), (have.valueType, value, "value")):
-                _fit(F.lit(None), kind, inner, f"{path}.{name}", checks, case_sensitive, problems)
+                _fit(F.lit(None), kind, inner, f"{path}.{name}", case_sensitive, problems)
             c = F.transform_values(
                 c,
-                lambda _, v: _fit(
-                    v, have.valueType, value, f"{path}.value", checks, case_sensitive, []
-                ),
+                lambda _, v: _fit(v, have.valueType, value, f"{path}.value", case_sensitive, []),
             )
             if _unchanged(have.keyType, want.key_type):
                 return c
             return F.transform_keys(
                 c,
                 lambda k, _: _fit_type(
-                    k, have.keyType, want.key_type, f"{path}.key", checks, case_sensitive, []
+                    k, have.keyType, want.key_type, f"{path}.key", case_sensitive, []
                 ),
             )
     if not castable(have, want):

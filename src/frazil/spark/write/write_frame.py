@@ -66,7 +66,7 @@ def write(
         hint = "Shuffle them by distribution-mode: hash (of partitions) or range."
         raise meaningless("advisory_partition_size", "where rows are not shuffled", hint)
     sensitive = is_case_sensitive(spark, case_sensitive)
-    frame = conform(df, context.schema, options, case_sensitive=sensitive)
+    frame = conform(df, context.schema, case_sensitive=sensitive)
     check_workers(spark)
     if (root := storage.local_path(data_root(context.location, context.properties))) is not None:
         check_shared(spark, root)

@@ -114,9 +114,7 @@ def write_changes(
     try:
         if rows.num_rows:
             data = write(
-                conform(
-                    rows, context.schema, context.options, case_sensitive=reduction.case_sensitive
-                ),
+                conform(rows, context.schema, case_sensitive=reduction.case_sensitive),
                 context,
             )
         for spec_id in specs if changes.keys.num_rows else ():

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.arrow.write.conform import conform
-from frazil.arrow.write.write_options import write_options
 from frazil.errors import InvalidInput, SchemaMismatch
 from frazil.spec.schema import Schema
 from frazil.stream.sink.options import OP_COLUMNS, SinkOptions
@@ -194,7 +193,7 @@ def last_rows(rows: pa.Table, reduction: Reduction) -> pa.Table:
 def _typed_keys(rows: pa.Table, reduction: Reduction) -> pa.Table:
     """Return the key columns, cast to the table's types."""
     names, sensitive = list(reduction.key_names), reduction.case_sensitive
-    keys = conform(rows.select(names), reduction.keys, write_options({}), case_sensitive=sensitive)
+    keys = conform(rows.select(names), reduction.keys, case_sensitive=sensitive)
     schema = conform(
         rows.slice(0, 0).select(names), reduction.keys, case_sensitive=sensitive
     ).schema

@@ -130,7 +130,7 @@ def check_columns(
     lost. `keeps`: such members keep theirs.
     """
     empty = schema.as_arrow().empty_table().drop_columns(list(reduction.unstored))
-    conform(empty, table, context.options, case_sensitive=reduction.case_sensitive)
+    conform(empty, table, case_sensitive=reduction.case_sensitive)
     for f in () if keeps else schema.fields:
         if (column := table.get_field(f.name, reduction.case_sensitive)) is not None:
             refuse_partial(f.field_type, column.field_type, column.name, reduction.case_sensitive)
