@@ -17,7 +17,7 @@ catalog, `$db` for it without, `$c` for the catalog, `$dir` for an empty directo
 
 Arguments of `case`: several methods where one case says what they all say; `on=("sql", "path")`
 for the catalogs to run in (`sql` is SQLite, `path` Java's Hadoop catalog, `session` is
-`spark_catalog` as a SparkSessionCatalog); `each=(…)` runs the case once for each value of `p.each`
+`spark_catalog` as a SparkSessionCatalog over SQLite); `each=(…)` runs the case once for each value of `p.each`
 (modes, format versions, …); `differs="reason"` marks a method where Frazil is known to do something
 else: it is run, and the test fails when it has become right. `differs={"4.1": "reason"}` says so of
 one version of Spark. `not_sql` lists what says nothing about SQL, with the reason.
@@ -34,9 +34,10 @@ import gzip
 import itertools
 import json
 import re
+import sqlite3
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
@@ -51,6 +52,13 @@ CLASSES = {
     "path": "org.apache.iceberg.spark.SparkCatalog",
     "session": "org.apache.iceberg.spark.SparkSessionCatalog",
 }
+# for tables of a few rows, planning and compiling cost more than they save
+QUICK = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+SETTINGS: dict[str, dict[str, str]] = {}  # of the catalogs that are configured
 _numbers = itertools.count()
 
 
@@ -108,7 +116,8 @@ class Place:
     namespace: str
     directory: Path
     each: Any = None
-    names: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)  # what else `$name` stands for
+    settings: Mapping[str, str] = field(default_factory=dict)  # of the catalog
 
     def text(self, template: str, **values: Any) -> str:
         ns = f"{self.catalog}.{self.namespace}"
@@ -116,7 +125,7 @@ class Place:
             "t": f"{ns}.t", "ns": ns, "db": self.namespace, "c": self.catalog,
             "dir": str(self.directory),
         }  # fmt: skip
-        return Template(template).safe_substitute(known | values)
+        return Template(template).safe_substitute(known | self.names | values)
 
     def sql(self, *templates: str, **values: Any) -> list[tuple[Any, ...]]:
         """Run statements, and return the rows of the last one."""
@@ -175,12 +184,26 @@ class Place:
         made.createOrReplaceTempView(view)
         return made
 
+    def outside(self) -> Any:
+        """Open the catalog by Frazil alone, as a writer of which the session knows nothing."""
+        import frazil
+
+        return frazil.load_catalog(self.catalog, **self.settings)
+
     def metadata(self, name: str = "$t") -> dict[str, Any]:
         """Read the table's newest metadata file."""
         query = f"SELECT file FROM {name}.metadata_log_entries ORDER BY timestamp DESC, latest_sequence_number DESC"
         path = max((r[0] for r in self.sql(query)), key=_version)
         raw = Path(re.sub("^file:/*", "/", path)).read_bytes()
         return dict(json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw))
+
+    def view(self, name: str) -> dict[str, Any]:
+        """Read a view's newest metadata file, which the catalog's database names."""
+        database = self.settings["uri"].removeprefix("jdbc:").removeprefix("sqlite:")
+        query = "SELECT metadata_location FROM iceberg_tables WHERE table_namespace = ? AND table_name = ?"
+        with closing(sqlite3.connect("/" + database.lstrip("/"))) as connection:
+            ((path,),) = connection.execute(query, (self.namespace, name)).fetchall()
+        return dict(json.loads(Path(re.sub("^file:/*", "/", path)).read_text()))
 
     def snapshots(self, name: str = "$t") -> list[int]:
         """Return the ids of all snapshots in the order of their commits."""
@@ -345,24 +368,30 @@ def _named(node: Any, prefix: str) -> Iterator[tuple[int, str]]:
 def catalogs(spark: Any, folder: Path, java: bool = False) -> Iterator[dict[str, Any]]:
     """Configure a catalog of each kind, and give the session that knows it, by the kind's name."""
     sessions = {"sql": spark, "path": spark, "session": spark.newSession()}
+    SETTINGS.clear()
     for kind, session in sessions.items():
         prefix = f"spark.sql.catalog.{name_of(kind)}"
         settings = {"": CLASSES[kind], ".type": "hadoop", ".warehouse": f"{folder}/{kind}"}
         settings |= {".cache-enabled": "false"} if java else {}
-        if kind == "sql":
+        if kind != "path":
             uri = "jdbc:sqlite:" if java else "sqlite:///"
             settings |= {
                 ".type": "jdbc",
-                ".uri": f"{uri}{folder}/lake.db",
+                ".uri": f"{uri}{folder}/{kind}.db",
                 ".jdbc.schema-version": "V1",
             }
         for key, value in settings.items():
             session.conf.set(prefix + key, value)
+        SETTINGS[kind] = {key[1:]: value for key, value in settings.items() if key}
+        for key, value in QUICK.items():
+            session.conf.set(key, value)
     try:
         yield sessions
     finally:
-        for key in settings:
+        for key in settings:  # the last one's, of `spark_catalog`
             sessions["session"].conf.unset(prefix + key)
+        for session, key in itertools.product(sessions.values(), QUICK):
+            session.conf.unset(key)
 
 
 def name_of(kind: str) -> str:
@@ -377,7 +406,7 @@ def place(sessions: dict[str, Any], kind: str, folder: Path, each: Any) -> Itera
     directory.mkdir(parents=True)
     spark.sql(f"CREATE NAMESPACE {catalog}.{namespace}")
     try:
-        yield Place(spark, catalog, namespace, directory, each)
+        yield Place(spark, catalog, namespace, directory, each, settings=SETTINGS[kind])
     finally:
         spark.catalog.setCurrentCatalog("spark_catalog")
         spark.catalog.setCurrentDatabase("default")

@@ -1,0 +1,339 @@
+"""Metadata tables, and the functions `system.bucket` and its like in conditions."""
+
+from typing import Any
+
+from tests.sql.java_topics.harness import Place, case
+from tests.sql.java_topics.rows_changed import put
+
+TABLES = "TestMetadataTables"
+VERSIONS = (2, 3)
+
+
+def letters(p: Place, partitioned: str = "") -> None:
+    clause = f"PARTITIONED BY ({partitioned})" if partitioned else ""
+    p.sql(
+        f"CREATE TABLE $t (id bigint, data string) USING iceberg {clause} TBLPROPERTIES"
+        f" ('format-version' = '{p.each}', 'write.delete.mode' = 'merge-on-read')"
+    )
+
+
+def four(p: Place) -> None:
+    letters(p)
+    put(p, "(1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')", "$t")
+
+
+def two_partitions(p: Place) -> None:
+    letters(p, "data")
+    put(p, "(1, 'a'), (2, 'a')", "$t")
+    put(p, "(1, 'b'), (2, 'b')", "$t")
+
+
+def files(p: Place, name: str, where: str = "") -> list[tuple[Any, ...]]:
+    return p.sql(f"SELECT content, record_count, spec_id FROM $t.{name} {where} ORDER BY content")
+
+
+@case(f"{TABLES}.testUnpartitionedTable", each=VERSIONS)
+def files_are_listed_by_their_content(p: Place) -> None:
+    four(p)
+    p.sql("DELETE FROM $t WHERE id = 1")
+    data, deletes = (0, 4, 0), (1, 1, 0)
+    assert files(p, "data_files") == [data]
+    assert files(p, "delete_files") == [deletes]
+    assert files(p, "files") == [data, deletes]
+    p.rows("SELECT content FROM $t.manifests", (0,), (1,))
+    (listed,) = p.sql("SELECT lower_bounds, upper_bounds, value_counts FROM $t.data_files")
+    assert listed[0][2] == b"a" and listed[1][2] == b"d" and listed[2] == {1: 4, 2: 4}
+
+
+@case(f"{TABLES}.testAllManifestsTableWithNegatedContentFilters", each=VERSIONS)
+def manifests_are_filtered_by_content(p: Place) -> None:
+    four(p)
+    p.sql("DELETE FROM $t WHERE id = 1")
+    query = "SELECT content, path, reference_snapshot_id FROM $t.all_manifests WHERE {} ORDER BY path, reference_snapshot_id"
+    expected = p.sql(query.format("content = 1"))
+    assert expected
+    for condition in ("content != 0", "content <> 0", "NOT(content = 0)"):
+        p.rows(query.format(condition), *expected)
+
+
+@case(f"{TABLES}.testPositionDeletesTable", each=VERSIONS)
+def deleted_positions_are_listed(p: Place) -> None:
+    four(p)
+    p.sql("DELETE FROM $t WHERE id = 1 OR id = 3")
+    data = p.one("SELECT file_path FROM $t.data_files")
+    deletes = p.one("SELECT file_path FROM $t.delete_files")
+    more: tuple[Any, ...] = ()
+    if p.each == 3:
+        (more,) = p.sql("SELECT content_offset, content_size_in_bytes FROM $t.delete_files")
+    rows = [(data, position, None, 0, deletes, *more) for position in (0, 2)]
+    p.rows("SELECT * FROM $t.position_deletes ORDER BY pos", *rows)
+
+
+@case(f"{TABLES}.testPartitionedTable", each=VERSIONS)
+def files_are_filtered_by_partition(p: Place) -> None:
+    two_partitions(p)
+    p.sql(
+        "DELETE FROM $t WHERE id = 1 AND data = 'a'", "DELETE FROM $t WHERE id = 1 AND data = 'b'"
+    )
+    where = "WHERE partition.data = 'a'"
+    assert files(p, "delete_files", where) == [(1, 1, 0)]
+    assert files(p, "data_files", where) == [(0, 2, 0)]
+    assert files(p, "files", where) == [(0, 2, 0), (1, 1, 0)]
+    p.rows("SELECT file_count FROM $t.partitions", (1,), (1,))
+
+
+@case(f"{TABLES}.testAllFilesUnpartitioned", each=VERSIONS)
+@case(f"{TABLES}.testAllFilesPartitioned", each=VERSIONS)
+def files_of_all_snapshots_are_listed(p: Place) -> None:
+    four(p)
+    p.sql("DELETE FROM $t WHERE id = 1")
+    p.sql("DELETE FROM $t")
+    assert files(p, "files") == []
+    assert files(p, "all_data_files") == [(0, 4, 0)]
+    assert files(p, "all_delete_files") == [(1, 1, 0)]
+    assert files(p, "all_files") == [(0, 4, 0), (1, 1, 0)]
+    p.sql("DROP TABLE $t")
+    two_partitions(p)
+    p.sql("DELETE FROM $t WHERE id = 1")
+    p.sql("DELETE FROM $t")
+    where = "WHERE partition.data = 'a'"
+    assert files(p, "all_data_files", where) == [(0, 2, 0)]
+    assert files(p, "all_delete_files", where) == [(1, 1, 0)]
+    assert files(p, "all_files", where) == [(0, 2, 0), (1, 1, 0)]
+
+
+LOG = "SELECT {} FROM $t.metadata_log_entries"
+
+
+@case(f"{TABLES}.testMetadataLogEntries", each=VERSIONS)
+def metadata_files_are_listed(p: Place) -> None:
+    two_partitions(p)
+    first, second = p.snapshots()
+    rows = p.sql(LOG.format("*"))
+    assert [r[2:] for r in rows] == [(None, None, None), (first, 0, 1), (second, 0, 2)]
+    assert p.sql(f"{LOG.format('*')} WHERE latest_snapshot_id = {second}") == rows[2:]
+    assert p.sql(LOG.format("file")) == [(r[1],) for r in rows]
+    known = p.metadata()["metadata-log"]
+    assert [entry["metadata-file"] for entry in known] == [r[1] for r in rows[:2]]
+
+
+@case(f"{TABLES}.metadataLogEntriesAfterReplacingTable", each=VERSIONS)
+def metadata_files_of_a_replaced_table_stay_listed(p: Place) -> None:
+    letters(p, "data")
+    p.sql("INSERT INTO $t VALUES (1, 'a')", "INSERT INTO $t VALUES (1, 'a')")
+    before = p.sql(LOG.format("*"))
+    second = p.snapshots()[-1]
+    p.sql("CREATE OR REPLACE TABLE $t (id bigint, data string) USING iceberg PARTITIONED BY (data)")
+    rows = p.sql(LOG.format("*"))
+    assert rows[:3] == before
+    assert [r[2:] for r in rows[3:]] == [(second, 0, 2)]
+    p.sql("INSERT INTO $t VALUES (1, 'a')")
+    assert p.sql(LOG.format("*"))[:4] == rows
+    assert p.sql(LOG.format("latest_snapshot_id"))[4:] == [(p.refs()["main"]["snapshot-id"],)]
+
+
+@case(f"{TABLES}.testFilesTableTimeTravelWithSchemaEvolution", each=VERSIONS)
+def files_of_a_version_are_listed(p: Place) -> None:
+    letters(p, "data")
+    put(p, "(1, 'a'), (2, 'a')", "$t")
+    first = p.snapshots()[-1]
+    p.sql("ALTER TABLE $t ADD COLUMN category string")
+    put(p, "(3, 'b', 'c'), (4, 'b', 'c')", "$t")
+    second = p.snapshots()[-1]
+    count = "SELECT count(*) FROM $t.files VERSION AS OF {}"
+    p.rows(count.format(second), (2,))
+    p.rows(count.format(first), (1,))
+
+
+@case(f"{TABLES}.testSnapshotReferencesMetatable", each=VERSIONS)
+def branches_and_tags_are_listed(p: Place) -> None:
+    two_partitions(p)
+    head = p.snapshots()[-1]
+    p.sql(
+        "ALTER TABLE $t CREATE BRANCH testBranch RETAIN 1 MINUTES"
+        " WITH SNAPSHOT RETENTION 20 SNAPSHOTS 3 MINUTES",
+        "ALTER TABLE $t CREATE TAG testTag RETAIN 5 MINUTES",
+    )
+    main = ("main", "BRANCH", head, None, None, None)
+    branch = ("testBranch", "BRANCH", head, 60_000, 20, 180_000)
+    tag = ("testTag", "TAG", head, 300_000, None, None)
+    p.rows("SELECT * FROM $t.refs", main, branch, tag)
+    p.rows("SELECT * FROM $t.refs WHERE type = 'BRANCH'", main, branch)
+    p.rows("SELECT * FROM $t.refs WHERE type = 'TAG'", tag)
+    p.rows("SELECT * FROM $t.refs WHERE name = 'main' AND type = 'BRANCH'", main)
+    p.rows("SELECT name, type FROM $t.refs WHERE name = 'testBranch'", branch[:2])
+    names = [f.name for f in p.spark.table(p.text("$t.refs")).schema.fields]
+    assert names[2:] == [
+        "snapshot_id",
+        "max_reference_age_in_ms",
+        "min_snapshots_to_keep",
+        "max_snapshot_age_in_ms",
+    ]
+
+
+# Functions in conditions
+# --------------------------------------------------------------------------------------------------------------------------------------
+
+QUERIES = "TestSystemFunctionPushDownDQL.test"
+
+
+def queried(name: str, term: str, call: str, condition: str, same: str) -> None:
+    for kind in ("Unpartitioned", "Partitioned"):
+
+        @case(
+            f"{QUERIES}{name}FunctionOn{kind}Table", each=(term if kind == "Partitioned" else "",)
+        )
+        def functions_of_partitions_filter_rows(p: Place) -> None:
+            clause = f"PARTITIONED BY ({p.each})" if p.each else ""
+            p.sql(f"CREATE TABLE $t (id bigint, data string, ts timestamp) USING iceberg {clause}")
+            p.sql(
+                "INSERT INTO $t SELECT id, concat(IF(id % 2 = 0, 'data-', 'material-'), id),"
+                " TIMESTAMP '2016-11-22 06:02:09.243857' + make_interval(int(id % 3), 0, 0, int(id % 4), int(id)) FROM range(10)"
+            )
+            expected = p.sql(f"SELECT id FROM $t WHERE {same} ORDER BY id")
+            assert 0 < len(expected) < 10
+            p.rows(f"SELECT id FROM $t WHERE $c.system.{call} {condition} ORDER BY id", *expected)
+            p.sql("USE $c")
+            p.rows(f"SELECT id FROM $t WHERE system.{call} {condition} ORDER BY id", *expected)
+
+
+queried("Years", "years(ts)", "years(ts)", "= 47", "year(ts) = 2017")
+queried("Months", "months(ts)", "months(ts)", "> 574", "ts >= TIMESTAMP '2017-12-01 00:00:00'")
+queried("Days", "days(ts)", "days(ts)", "< date('2017-11-24')", "ts < TIMESTAMP '2017-11-24'")
+queried("Hours", "hours(ts)", "hours(ts)", ">= 419814", "ts >= TIMESTAMP '2017-11-22 06:00:00'")
+# the buckets that the specification's hash gives
+queried("BucketLong", "bucket(5, id)", "bucket(5, id)", "<= 2", "id IN (0, 1, 2, 3, 4)")
+queried("BucketString", "bucket(5, data)", "bucket(5, data)", "!= 3", "id IN (0, 1, 2, 3, 6, 7, 8)")
+queried("Truncate", "truncate(4, data)", "truncate(4, data)", "= 'data'", "data LIKE 'data%'")
+
+CHANGES = "TestSystemFunctionPushDownInRowLevelOperations.test"
+VERBS = {
+    "Delete": "DELETE FROM $t t WHERE {0} AND t.id IN (SELECT id FROM $ns.chosen)",
+    "Update": "UPDATE $t t SET t.salary = -1 WHERE {0} AND t.id IN (SELECT id FROM $ns.chosen)",
+    "Merge": "MERGE INTO $t t USING $ns.chosen s ON t.id == s.id AND {0}"
+    " WHEN MATCHED THEN UPDATE SET salary = -1"
+    " WHEN NOT MATCHED AND s.id = 200 THEN INSERT (id, salary, dep, ts) VALUES (100, -1, 'hr', null)",
+}
+
+
+def changed(name: str, verb: str, term: str, conditions: tuple[str, str]) -> None:
+    """The first condition is tried copy-on-write, the second merge-on-read."""
+    for kind, condition in zip(("CopyOnWrite", "MergeOnRead"), conditions, strict=True):
+
+        @case(f"{CHANGES}{kind}{verb}{name}", each=((kind, condition),))
+        def functions_of_partitions_choose_what_is_changed(p: Place) -> None:
+            kind, condition = p.each
+            mode = "copy-on-write" if kind == "CopyOnWrite" else "merge-on-read"
+            p.sql(
+                f"CREATE TABLE $t (id BIGINT, salary INT, dep STRING, ts TIMESTAMP) USING iceberg PARTITIONED BY ({term})"
+                f" TBLPROPERTIES ('write.{verb.lower()}.mode' = '{mode}',"
+                f" 'write.{verb.lower()}.distribution-mode' = 'none')"
+            )
+            for n in range(1, 7):
+                dep, at = ("hr", "1975-01-01 06") if n < 4 else ("it", "2020-01-01 10")
+                if n in (1, 4):
+                    rows = ", ".join(
+                        f"({m}, {100 * m}, '{dep}', TIMESTAMP '{at}:00:00')"
+                        for m in (n, n + 1, n + 2)
+                    )
+                    put(p, rows, "$t")
+            p.sql("USE $c")
+            chosen = p.sql(f"SELECT id FROM $t WHERE {condition} ORDER BY id LIMIT 2")
+            assert len(chosen) == 2, condition
+            p.sql("CREATE TABLE $ns.chosen (id BIGINT) USING iceberg")
+            p.sql(f"INSERT INTO $ns.chosen VALUES ({chosen[0][0]}), ({chosen[1][0]})")
+            p.sql(VERBS[verb].format(condition))
+            if verb == "Delete":
+                p.rows(
+                    "SELECT count(*), count_if(id IN (SELECT id FROM $ns.chosen)) FROM $t", (4, 0)
+                )
+            else:
+                p.rows("SELECT id FROM $t WHERE salary = -1 ORDER BY id", *chosen)
+
+
+BUCKET, YEARS = "bucket(4, dep)", "years(ts)"
+IN_EQ = ("system.bucket(4, dep) IN (2, 3)", "system.bucket(4, dep) = 2")
+YEAR = ("system.years(ts) > 30", "system.years(ts) <= 30")
+changed("BucketTransformInPredicate", "Delete", BUCKET, (IN_EQ[0], IN_EQ[0]))
+changed("BucketTransformEqPredicate", "Delete", BUCKET, (IN_EQ[1], IN_EQ[1]))
+changed("YearsTransform", "Delete", YEARS, YEAR)
+changed(
+    "MonthsTransform",
+    "Delete",
+    "months(ts)",
+    ("system.months(ts) <= 250", "system.months(ts) > 250"),
+)
+DAY = "date('2000-01-03 00:00:00')"
+changed(
+    "DaysTransform", "Delete", "days(ts)", (f"system.days(ts) <= {DAY}", f"system.days(ts) > {DAY}")
+)
+changed(
+    "HoursTransform",
+    "Delete",
+    "hours(ts)",
+    ("system.hours(ts) <= 100000", "system.hours(ts) > 100000"),
+)
+CUT = "system.truncate(1, dep) = 'i'"
+changed("TruncateTransform", "Delete", "truncate(1, dep)", (CUT, CUT))
+changed("BucketTransform", "Update", BUCKET, IN_EQ)
+changed("YearsTransform", "Update", YEARS, YEAR)
+changed("BucketTransform", "Merge", BUCKET, IN_EQ)
+changed("YearsTransform", "Merge", YEARS, YEAR)
+changed("TruncateTransform", "Merge", "truncate(1, dep)", (CUT, CUT))
+
+# Joins of tables that are partitioned alike
+# --------------------------------------------------------------------------------------------------------------------------------------
+
+JOINS = "TestStoragePartitionedJoinsInRowLevelOperations.test"
+ALIKE = {
+    "spark.sql.sources.v2.bucketing.enabled": "true",
+    "spark.sql.sources.v2.bucketing.pushPartValues.enabled": "true",
+    "spark.sql.requireAllClusterKeysForCoPartition": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.iceberg.planning.preserve-data-grouping": "true",
+}
+EXISTS = "EXISTS (SELECT 1 FROM $ns.other s WHERE t.id = s.id AND t.dep = s.dep)"
+STAY = [(2, 200, "hr"), (3, 300, "hr"), (4, 400, "hardware")]
+MERGED = [(1, 110, "hr"), *STAY, (5, 500, "hr"), (6, 300, "software"), (10, 1000, "ops")]
+MERGE = (
+    "MERGE INTO $t AS t USING $ns.other AS s ON t.id = s.id AND t.dep = s.dep{}"
+    " WHEN MATCHED THEN UPDATE SET t.salary = s.salary WHEN NOT MATCHED THEN INSERT *"
+)
+
+
+def alike(name: str, statement: str, *expected: tuple[int, int, str]) -> None:
+    verb = name.partition("Without")[0]
+    for kind, mode in (("CopyOnWrite", "copy-on-write"), ("MergeOnRead", "merge-on-read")):
+
+        @case(f"{JOINS}{kind}{name}", each=(mode,))
+        def tables_that_are_partitioned_alike_are_joined(p: Place) -> None:
+            for table in ("$t", "$ns.other"):
+                p.sql(
+                    f"CREATE TABLE {table} (id INT, salary INT, dep STRING) USING iceberg PARTITIONED BY (dep)"
+                    " TBLPROPERTIES ('read.split.target-size' = '16777216', 'read.split.open-file-cost' = '16777216',"
+                    f" 'write.{verb.lower()}.mode' = '{p.each}', 'write.{verb.lower()}.distribution-mode' = 'none')"
+                )
+            sixth = ["(6, 600, 'software')"] if verb == "Merge" else []
+            for row in (
+                "(1, 100, 'hr')",
+                "(2, 200, 'hr'), (3, 300, 'hr')",
+                "(4, 400, 'hardware')",
+                *sixth,
+            ):
+                put(p, row, "$t")
+            put(p, "(1, 110, 'hr'), (5, 500, 'hr')", "$ns.other")
+            if sixth:
+                put(p, "(6, 300, 'software'), (10, 1000, 'ops')", "$ns.other")
+            with p.conf(ALIKE):
+                p.sql(statement)
+            p.rows("SELECT * FROM $t", *expected)
+
+
+alike("DeleteWithoutShuffles", f"DELETE FROM $t t WHERE {EXISTS}", *STAY)
+alike("UpdateWithoutShuffles", f"UPDATE $t t SET salary = -1 WHERE {EXISTS}", (1, -1, "hr"), *STAY)
+alike("MergeWithoutShuffles", MERGE.format(""), *MERGED)
+alike(
+    "MergeWithoutShufflesWithPredicate",
+    MERGE.format(" AND t.dep IN ('hr', 'ops', 'software')"),
+    *MERGED,
+)

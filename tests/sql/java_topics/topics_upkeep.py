@@ -1,0 +1,471 @@
+"""Procedures that expire snapshots, remove orphan files and rewrite manifests."""
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+from tests.sql.java_topics.harness import Place, case, not_sql
+from tests.sql.java_topics.topics_history import (
+    EMPTY,
+    delete_files,
+    empty,
+    four,
+    insert,
+    local,
+    missing,
+    routine,
+)
+
+ALL = "SELECT * FROM $t ORDER BY id"
+BOTH = "DUPLICATE_ROUTINE_PARAMETER_ASSIGNMENT"
+
+
+def now(p: Place) -> str:
+    time.sleep(0.01)
+    return f"TIMESTAMP '{p.one('SELECT current_timestamp()').isoformat(sep=' ')}'"
+
+
+# expire_snapshots
+# --------------------------------------------------------------------------------------------------------------------------------------
+
+
+@case("TestExpireSnapshotsProcedure.testExpireSnapshotsInEmptyTable", on=("sql", "path"))
+def nothing_of_an_empty_table_expires(p: Place) -> None:
+    empty(p)
+    p.rows("CALL $c.system.expire_snapshots('$db.t')", (0, 0, 0, 0, 0, 0))
+
+
+@case("TestExpireSnapshotsProcedure.testExpireSnapshotsUsingPositionalArgs", on=("sql", "path"))
+def files_that_expire_are_counted(p: Place) -> None:
+    empty(p)
+    insert(p, 1)
+    time.sleep(0.01)
+    insert(p, 2)
+    at = p.metadata()["snapshots"][-1]["timestamp-ms"]
+    told = p.spark.sql(f"SELECT CAST(timestamp_millis({at}) AS string)").first()[0]
+    p.rows(f"CALL $c.system.expire_snapshots('$db.t', TIMESTAMP '{told}')", (0, 0, 0, 0, 1, 0))
+    p.sql("INSERT OVERWRITE $t VALUES (3, 'c')")
+    insert(p, 4)
+    p.rows(ALL, (3, "c"), (4, "d"))
+    assert len(p.snapshots()) == 3
+    p.rows(f"CALL $c.system.expire_snapshots('$db.t', {now(p)}, 2)", (2, 0, 0, 2, 1, 0))
+
+
+def expires(method: str, template: str, number: int = 2, expired: int = 1) -> None:
+    @case(f"TestExpireSnapshotsProcedure.{method}")
+    def all_but_the_newest_snapshot_expire(p: Place) -> None:
+        empty(p)
+        for n in range(1, number + 1):
+            insert(p, n)
+        p.rows(template.replace("AT", now(p)), (0, 0, 0, 0, expired, 0))
+        assert len(p.snapshots()) == 1
+        p.rows("SELECT count(*) FROM $t", (number,))
+
+
+expires(
+    "testExpireSnapshotUsingNamedArgs",
+    "CALL $c.system.expire_snapshots(older_than => AT, table => '$db.t')",
+)
+expires(
+    "testConcurrentExpireSnapshots",
+    "CALL $c.system.expire_snapshots(older_than => AT, table => '$db.t', max_concurrent_deletes => 4)",
+    *(4, 3),
+)
+expires(
+    "testExpireSnapshotWithStreamResultsEnabled",
+    "CALL $c.system.expire_snapshots(older_than => AT, table => '$db.t', stream_results => true)",
+)
+expires(
+    "testExpireSnapshotsProcedureWorksWithSqlComments",
+    "/* snapshots\n expire */\n-- here\n CALL /* now */ $c.system.expire_snapshots("
+    "older_than => AT, -- all\n table => '$db.t')",
+)
+
+
+@case("TestExpireSnapshotsProcedure.testExpireSnapshotsGCDisabled", each=("expire_snapshots",))
+@case(
+    "TestRemoveOrphanFilesProcedure.testRemoveOrphanFilesGCDisabled", each=("remove_orphan_files",)
+)
+def files_stay_where_gc_is_disabled(p: Place) -> None:
+    empty(p)
+    p.sql("ALTER TABLE $t SET TBLPROPERTIES ('gc.enabled' 'false')")
+    p.fails(f"CALL $c.system.{p.each}('$db.t')", "gc")
+
+
+@case("TestExpireSnapshotsProcedure.testInvalidExpireSnapshotsCases", each=("expire_snapshots",))
+@case(
+    "TestRemoveOrphanFilesProcedure.testInvalidRemoveOrphanFilesCases",
+    each=("remove_orphan_files",),
+)
+@case("TestRewriteManifestsProcedure.testInvalidRewriteManifestsCases", each=("rewrite_manifests",))
+def wrong_arguments_are_told(p: Place) -> None:
+    routine(
+        p,
+        p.each,
+        ("'n', table => 't'", BOTH),
+        ("", missing("table")),
+        ("'n', 2.2", "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE"),
+        ("table => 't', tAbLe => 't'", BOTH),
+        ("''", EMPTY),
+    )
+
+
+@case(
+    "TestExpireSnapshotsProcedure.testResolvingTableInAnotherCatalog",
+    differs="a decision: a name of three parts is one in nested namespaces, and such a table is missing",
+)
+def a_procedure_runs_in_the_catalog_of_the_table(p: Place) -> None:
+    p.sql("CREATE NAMESPACE topics_path.$db")
+    p.sql("CREATE TABLE topics_path.$db.t (id bigint NOT NULL, data string) USING iceberg")
+    p.fails("CALL $c.system.expire_snapshots('topics_path.$db.t')", "catalog", "topics_path")
+
+
+@case(
+    "TestExpireSnapshotsProcedure.testConcurrentExpireSnapshotsWithInvalidInput",
+    each=("expire_snapshots",),
+)
+def deletes_at_once_are_more_than_none(p: Place) -> None:
+    empty(p)
+    for number in (0, -1):
+        call = f"CALL $c.system.{p.each}(table => '$db.t', max_concurrent_deletes => {number})"
+        p.fails(call, "max_concurrent_deletes", str(number))
+
+
+def merge_on_read(p: Place) -> Path:
+    p.sql(
+        "CREATE TABLE $t (id bigint, data string) USING iceberg TBLPROPERTIES"
+        " ('format-version' = '2', 'write.delete.mode' = 'merge-on-read')"
+    )
+    p.sql("INSERT INTO $t SELECT id, string(id) FROM range(1, 5, 1, 1)")
+    p.sql("DELETE FROM $t WHERE id = 1")
+    assert delete_files(p) == 1
+    return local(p.one("SELECT file_path FROM $t.delete_files"))
+
+
+@case("TestExpireSnapshotsProcedure.testExpireDeleteFiles")
+def delete_files_expire(p: Place) -> None:
+    path = merge_on_read(p)
+    p.sql(
+        "CALL $c.system.rewrite_data_files(table => '$db.t',"
+        " options => map('rewrite-all', 'true', 'remove-dangling-deletes', 'true'))"
+    )
+    p.sql("INSERT INTO TABLE $t VALUES (6, 'f')")
+    assert delete_files(p) == 0
+    assert path.exists()
+    (row,) = p.sql(f"CALL $c.system.expire_snapshots(older_than => {now(p)}, table => '$db.t')")
+    assert row[:2] == (1, 1)
+    assert not path.exists()
+
+
+@case("TestExpireSnapshotsProcedure.testExpireSnapshotsWithSnapshotId")
+@case("TestExpireSnapshotsProcedure.testExpireSnapshotShouldFailForCurrentSnapshot")
+def snapshots_expire_by_their_ids_but_not_the_current_one(p: Place) -> None:
+    empty(p)
+    first, second = insert(p, 1), insert(p, 2)
+    call = "CALL $c.system.expire_snapshots(table => '$db.t', snapshot_ids => ARRAY($v))"
+    p.fails(call, "expire", v=f"{second}, {first}")
+    p.sql(call, v=first)
+    assert p.snapshots() == [second]
+
+
+def statistics(kind: str, procedure: str) -> None:
+    method = f"testExpireSnapshotsWith{kind}Files"
+
+    @case(f"TestExpireSnapshotsProcedure.{method}")
+    def statistics_expire_with_their_snapshots(p: Place) -> None:
+        four(p)
+        p.sql(f"CALL $c.system.{procedure}('$db.t')")
+        insert(p, 2)
+        p.sql(f"CALL $c.system.{procedure}('$db.t')")
+        key = "statistics" if kind == "Statistic" else "partition-statistics"
+        known = {s["snapshot-id"]: s["statistics-path"] for s in p.metadata()[key]}
+        first, second = p.snapshots()
+        (row,) = p.sql(f"CALL $c.system.expire_snapshots(older_than => {now(p)}, table => '$db.t')")
+        assert row[5] == 1
+        assert [s["snapshot-id"] for s in p.metadata()[key]] == [second]
+        assert not local(known[first]).exists()
+        assert local(known[second]).exists()
+
+
+statistics("Statistic", "compute_table_stats")
+statistics("PartitionStatistic", "compute_partition_stats")
+
+
+@case("TestExpireSnapshotsProcedure.testNoExpiredMetadataCleanupByDefault", each=(False,))
+@case("TestExpireSnapshotsProcedure.testCleanExpiredMetadata", each=(True,))
+def old_schemas_go_if_that_is_asked(p: Place) -> None:
+    empty(p)
+    insert(p, 1)
+    p.sql("ALTER TABLE $t ADD COLUMN extra_col int", "INSERT INTO TABLE $t VALUES (2, 'b', 21)")
+    assert len(p.metadata()["schemas"]) == 2
+    clean = ", clean_expired_metadata => true" if p.each else ""
+    call = f"CALL $c.system.expire_snapshots(older_than => {now(p)}, table => '$db.t'{clean})"
+    p.rows(call, (0, 0, 0, 0, 1, 0))
+    known = p.metadata()
+    schemas = [s["schema-id"] for s in known["schemas"]]
+    assert schemas == [known["current-schema-id"]] if p.each else len(schemas) == 2
+
+
+# remove_orphan_files
+# --------------------------------------------------------------------------------------------------------------------------------------
+
+
+@case("TestRemoveOrphanFilesProcedure.testRemoveOrphanFilesInEmptyTable")
+def an_empty_table_has_no_orphans(p: Place) -> None:
+    empty(p)
+    p.rows("CALL $c.system.remove_orphan_files('$db.t')")
+    p.rows(ALL)
+
+
+def aged(p: Place) -> str:
+    """Make all files of the table five days old, and return the time two days ago: files of less
+    than a day are safe from the procedure.
+    """
+    old = time.time() - 5 * 86_400
+    for path in local(p.metadata()["location"]).glob("**/*"):
+        os.utime(path, (old, old))
+    return f"TIMESTAMP '{p.one('SELECT current_timestamp() - INTERVAL 2 DAYS').isoformat(sep=' ')}'"
+
+
+def orphans(p: Place, number: int, folder: str = "data") -> str:
+    """Make a table with orphan files, and return a time after them."""
+    empty(p)
+    insert(p, 1), insert(p, 2)
+    place = local(p.metadata()["location"]) / folder
+    source = next(local(p.metadata()["location"]).glob("data/**/*.parquet"))
+    for n in range(number):
+        shutil.copyfile(source, place / f"orphan{n}.parquet")
+    return aged(p)
+
+
+ORPHANS = "CALL $c.system.remove_orphan_files(table => '$db.t', older_than => {}{})"
+
+
+@case("TestRemoveOrphanFilesProcedure.testRemoveOrphanFilesInDataFolder", on=("sql", "path"))
+def orphans_are_removed_once(p: Place) -> None:
+    at = orphans(p, 1)
+    metadata = p.metadata()["location"] + "/metadata"
+    p.rows(ORPHANS.format(at, f", location => '{metadata}'"))
+    assert len(p.sql(ORPHANS.format(at, ""))) == 1
+    p.rows(ORPHANS.format(at, ""))
+    p.rows(ALL, (1, "a"), (2, "b"))
+
+
+@case("TestRemoveOrphanFilesProcedure.testRemoveOrphanFilesDryRun")
+def a_dry_run_removes_nothing(p: Place) -> None:
+    at = orphans(p, 1, ".")
+    assert len(p.sql(ORPHANS.format(at, ", dry_run => true"))) == 1
+    assert len(p.sql(ORPHANS.format(at, ""))) == 1
+    p.rows(ORPHANS.format(at, ""))
+    p.rows(ALL, (1, "a"), (2, "b"))
+
+
+@case("TestRemoveOrphanFilesProcedure.testConcurrentRemoveOrphanFiles")
+def orphans_are_removed_at_once(p: Place) -> None:
+    at = orphans(p, 4)
+    assert len(p.sql(ORPHANS.format(at, ", max_concurrent_deletes => 4"))) == 4
+    p.rows(ORPHANS.format(at, ", max_concurrent_deletes => 4"))
+    p.rows(ALL, (1, "a"), (2, "b"))
+
+
+@case("TestRemoveOrphanFilesProcedure.testRemoveOrphanFilesWap")
+def staged_files_are_no_orphans(p: Place) -> None:
+    empty(p)
+    p.sql("ALTER TABLE $t SET TBLPROPERTIES ('write.wap.enabled' 'true')")
+    with p.conf({"spark.wap.id": "1"}):
+        insert(p, 1)
+    p.rows("SELECT * FROM $t")
+    p.rows("CALL $c.system.remove_orphan_files('$db.t')")
+
+
+@case(
+    "TestRemoveOrphanFilesProcedure.testConcurrentRemoveOrphanFilesWithInvalidInput",
+)
+def arguments_and_lists_of_files_are_checked(p: Place) -> None:
+    empty(p)
+    for number in (0, -1):
+        call = f"CALL $c.system.remove_orphan_files(table => '$db.t', max_concurrent_deletes => {number})"
+        p.fails(call, "max_concurrent_deletes", str(number))
+    listed = "CALL $c.system.remove_orphan_files(table => '$db.t', file_list_view => 'listed')"
+    for schema, word in (
+        ("other int", "file_path"),
+        ("file_path int, last_modified timestamp", "file_path"),
+        ("file_path string, last_modified string", "last_modified"),
+    ):
+        p.frame([], schema, "listed")
+        p.fails(listed, word)
+
+
+@case("TestRemoveOrphanFilesProcedure.testRemoveOrphanFilesWithDeleteFiles")
+def delete_files_are_no_orphans(p: Place) -> None:
+    path = merge_on_read(p)
+    p.rows(ORPHANS.format(aged(p), ""))
+    assert path.exists()
+    p.rows(ALL, (2, "2"), (3, "3"), (4, "4"))
+
+
+@case(
+    "TestRemoveOrphanFilesProcedure.testRemoveOrphanFilesWithStatisticFiles",
+    each=("compute_table_stats",),
+)
+@case(
+    "TestRemoveOrphanFilesProcedure.testRemoveOrphanFilesWithPartitionStatisticFiles",
+    each=("compute_partition_stats",),
+)
+def statistics_are_no_orphans(p: Place) -> None:
+    four(p)
+    path = local(p.one(f"CALL $c.system.{p.each}('$db.t')"))
+    orphan = path.with_name(f"orphan{path.suffix}")
+    shutil.copyfile(path, orphan)
+    ((removed,),) = p.sql(ORPHANS.format(aged(p), ""))
+    assert local(removed) == orphan
+    assert path.exists() and not orphan.exists()
+
+
+@case("TestRemoveOrphanFilesProcedure.testRemoveOrphanFilesProcedureWithPrefixMode")
+def equal_schemes_are_told(p: Place) -> None:
+    p.sql("CREATE TABLE $t (id bigint) USING iceberg LOCATION 'file:$dir/t'")
+    p.sql("INSERT INTO $t VALUES (1)")
+    paths = [f for f in (p.directory / "t").glob("**/*") if f.is_file() and f.suffix != ".crc"]
+    p.frame([(f"file1:{path}",) for path in paths], "file_path string", "plain_list")
+    p.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW files_view AS"
+        " SELECT file_path, timestamp_millis(10000) AS last_modified FROM plain_list"
+    )
+    listed = "CALL $c.system.remove_orphan_files(table => '$db.t', file_list_view => 'files_view'"
+    p.rows(f"{listed}, equal_schemes => map('file1', 'file'), dry_run => true)")
+    p.fails(f"{listed}, dry_run => true)", "file1")
+
+
+not_sql(
+    "TestRemoveOrphanFilesProcedure",
+    "files with an authority, which local disks do not have; tests/maintain tries them",
+    "testRemoveOrphanFilesProcedureWithEqualAuthorities",
+)
+
+
+# rewrite_manifests
+# --------------------------------------------------------------------------------------------------------------------------------------
+
+
+def manifests(p: Place) -> int:
+    return int(p.one("SELECT count(*) FROM $t.manifests"))
+
+
+@case("TestRewriteManifestsProcedure.testRewriteManifestsInEmptyTable")
+def an_empty_table_has_no_manifests(p: Place) -> None:
+    empty(p)
+    p.rows("CALL $c.system.rewrite_manifests('$db.t')", (0, 0))
+
+
+SMALL = "ALTER TABLE $t SET TBLPROPERTIES ('commit.manifest.target-size-bytes' '1')"
+
+
+@case("TestRewriteManifestsProcedure.testRewriteLargeManifests")
+@case("TestRewriteManifestsProcedure.testRewriteManifestsNoOp")
+def a_large_manifest_is_split(p: Place) -> None:
+    four(p)
+    assert manifests(p) == 1
+    p.rows("CALL $c.system.rewrite_manifests('$db.t')", (0, 0))
+    assert manifests(p) == 1
+    p.sql(SMALL)
+    p.rows("CALL $c.system.rewrite_manifests('$db.t')", (1, 4))
+    assert manifests(p) == 4
+
+
+JAVA8 = "testRewriteLargeManifestsOn{}PartitionedTableWithJava8APIEnabled"
+
+
+@case(f"TestRewriteManifestsProcedure.{JAVA8.format('Date')}", each=("DATE",))
+@case(f"TestRewriteManifestsProcedure.{JAVA8.format('Timestamp')}", each=("TIMESTAMP",))
+def manifests_of_partitions_of_times_are_split(p: Place) -> None:
+    with p.conf({"spark.sql.datetime.java8API.enabled": "true"}):
+        p.sql(f"CREATE TABLE $t (id INTEGER, ts {p.each}) USING iceberg PARTITIONED BY (ts)")
+        rows = ", ".join(f"({n}, {p.each} '2021-01-0{n}')" for n in range(1, 5))
+        p.sql(f"INSERT INTO $t VALUES {rows}")
+        assert manifests(p) == 1
+        p.sql(SMALL)
+        p.rows("CALL $c.system.rewrite_manifests('$db.t')", (1, 4))
+        assert manifests(p) == 4
+
+
+def small_manifests(p: Place, number: int = 4) -> None:
+    p.sql(
+        "CREATE TABLE $t (id bigint NOT NULL, data string, category string) USING iceberg"
+        " PARTITIONED BY (data, category)"
+        " TBLPROPERTIES ('compatibility.snapshot-id-inheritance.enabled' 'true')"
+    )
+    for n in range(number):
+        p.sql(f"INSERT INTO TABLE $t VALUES ({n}, '{'abcd'[n]}', '{'xyxy'[n]}')")
+    assert manifests(p) == number
+
+
+def joined(method: str, arguments: str) -> None:
+    @case(f"TestRewriteManifestsProcedure.{method}")
+    def small_manifests_are_joined(p: Place) -> None:
+        small_manifests(p)
+        p.rows(f"CALL $c.system.rewrite_manifests(table => '$db.t'{arguments})", (4, 1))
+        assert manifests(p) == 1
+
+
+joined("testRewriteSmallManifestsWithSnapshotIdInheritance", "")
+joined("testRewriteSmallManifestsWithoutCaching", ", use_caching => false")
+joined("testRewriteManifestsWithSortBy", ", sort_by => array('category', 'data')")
+joined("testRewriteManifestsWithSortBySingleColumn", ", sort_by => array('category')")
+
+
+@case("TestRewriteManifestsProcedure.testRewriteManifestsWithInvalidSortBy")
+@case("TestRewriteManifestsProcedure.testRewriteManifestsWithEmptySortBy")
+def manifests_are_sorted_by_partition_columns(p: Place) -> None:
+    small_manifests(p, 2)
+    call = "CALL $c.system.rewrite_manifests(table => '$db.t', sort_by => $v)"
+    p.fails(call, "nonexistent", v="array('nonexistent')")
+    p.fails(call, "sort_by", v="array()")
+
+
+@case("TestRewriteManifestsProcedure.testReplacePartitionField")
+def manifests_are_joined_after_a_partition_field_was_replaced(p: Place) -> None:
+    p.sql(
+        "CREATE TABLE $t (id int, ts timestamp, day_of_ts date) USING iceberg PARTITIONED BY (day_of_ts)"
+    )
+    p.sql("ALTER TABLE $t REPLACE PARTITION FIELD day_of_ts WITH days(ts)\n")
+    for n in (1, 2):
+        p.sql(f"INSERT INTO $t VALUES ({n}, TIMESTAMP '2022-01-01 1{n}:00:00', DATE '2022-01-01')")
+    query = "SELECT * FROM $t WHERE ts < current_timestamp() ORDER BY 1 ASC"
+    rows = p.sql(query)
+    assert [r[0] for r in rows] == [1, 2]
+    p.rows("CALL $c.system.rewrite_manifests(table => '$t')", (2, 1))
+    p.rows(query, *rows)
+
+
+@case("TestRewriteManifestsProcedure.testWriteManifestWithSpecId")
+def manifests_of_an_older_spec_are_joined_if_it_is_named(p: Place) -> None:
+    p.sql("CREATE TABLE $t (id int, dt string, hr string) USING iceberg PARTITIONED BY (dt)")
+    p.sql("ALTER TABLE $t SET TBLPROPERTIES ('commit.manifest-merge.enabled' = 'false')")
+    specs = "SELECT partition_spec_id FROM $t.manifests ORDER BY 1"
+    p.sql("INSERT INTO $t VALUES (1, '2024-01-01', '00')")
+    p.sql("INSERT INTO $t VALUES (2, '2024-01-01', '00')")
+    p.sql("ALTER TABLE $t ADD PARTITION FIELD hr")
+    p.sql("INSERT INTO $t VALUES (3, '2024-01-01', '00')")
+    p.rows(specs, (0,), (0,), (1,))
+    p.rows("CALL $c.system.rewrite_manifests('$db.t')", (0, 0))
+    p.rows("CALL $c.system.rewrite_manifests(table => '$db.t', spec_id => 0)", (2, 1))
+    p.rows(specs, (0,), (1,))
+
+
+@case("TestRewriteManifestsProcedure.testPartitionStatsIncrementalCompute")
+def partition_statistics_are_the_same_after_manifests_are_joined(p: Place) -> None:
+    small_manifests(p, 2)
+
+    def counted() -> list[tuple[object, ...]]:
+        path = p.one("CALL $c.system.compute_partition_stats('$db.t')")
+        rows = p.spark.read.parquet(path)
+        fields = [f.name for f in rows.schema.fields[:5]]
+        return sorted(
+            tuple(r) for r in rows.selectExpr(*(f"string(`{f}`)" for f in fields)).collect()
+        )
+
+    before = counted()
+    p.sql("CALL $c.system.rewrite_manifests(use_caching => false, table => '$db.t')")
+    assert counted() == before
