@@ -273,6 +273,20 @@ def test_merge_with_schema_evolution_adds_the_columns_of_the_source(lake):
     ]
 
 
+def test_a_table_may_refuse_columns_that_a_merge_would_add(lake):
+    lake.table()
+    lake.sql(
+        "ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.spark.auto-schema-evolution.enabled' = 'false')"
+    )
+    before = lake.spark.table(f"{lake.name}.db.t").columns
+    lake.sql(
+        "MERGE WITH SCHEMA EVOLUTION INTO lake.db.t t USING (SELECT 2L AS id, 5 AS v, 'q' AS s, t.st, 3.5D AS extra FROM lake.db.t t WHERE id = 2) n "
+        "ON t.id = n.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert lake.spark.table(f"{lake.name}.db.t").columns == before
+    assert lake.rows("id", "v")[1] == (2, 5)
+
+
 # Parameters, variables, branches
 # --------------------------------------------------------------------------------------------------------
 

@@ -217,3 +217,10 @@ def test_a_database_is_dropped_however_it_is_spelled(session):
         session.sql(f"CREATE DATABASE {created}")
         assert rows(session, f"SHOW TABLES IN {created}") == []
         session.sql(f"DROP DATABASE {created}")
+
+
+@pytest.mark.parametrize("kind", ["jdbc"])
+def test_a_view_is_created_in_a_database_of_sparks(session):
+    session.sql(f"CREATE VIEW spark_catalog.{session.database}.seen AS SELECT 1 AS id")
+    assert rows(session, "SELECT * FROM seen") == [(1,)]
+    session.sql("DROP VIEW seen")

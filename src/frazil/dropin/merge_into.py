@@ -20,6 +20,7 @@ from frazil.rows.assign import name_parts, typed_name
 from frazil.rows.clauses import Clause, Merge
 from frazil.scan.snapshot_ref import split_location
 from frazil.spark.dml.merge_text import as_texts
+from frazil.spec.properties import SPARK_SCHEMA_EVOLUTION
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.table.table import Table
 
@@ -70,7 +71,8 @@ class MergeIntoWriter:
         table, branch = open_table(self._name, {}, self._frame.sparkSession)
         parts = _parts(self._name, table, branch)
         resolved = tuple(_plain(c, parts, table) for c in self._clauses)
-        merge = Merge(self._condition, resolved, back_quoted(parts), "", self._evolves)
+        evolves = self._evolves and SPARK_SCHEMA_EVOLUTION.of(table.properties)
+        merge = Merge(self._condition, resolved, back_quoted(parts), "", evolves)
         merge.check()
         merge = as_texts(self._frame, table.schema(), merge) or merge
         with table.transaction() as tx:

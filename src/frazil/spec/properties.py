@@ -189,6 +189,7 @@ CHANGE_DISTRIBUTION = {
 DISTRIBUTION = _property("write.distribution-mode", _DISTRIBUTION, None)
 SPARK_FANOUT = _property("write.spark.fanout.enabled", BOOLEAN, False)
 SPARK_ACCEPT_ANY_SCHEMA = _property("write.spark.accept-any-schema", BOOLEAN, False)
+SPARK_SCHEMA_EVOLUTION = _property("write.spark.auto-schema-evolution.enabled", BOOLEAN, True)
 SPARK_ADVISORY_PARTITION_SIZE = _property("write.spark.advisory-partition-size-bytes", SIZE, None)
 DATA_PATH = _property("write.data.path", LOCATION, None)
 OLD_DATA_PATHS = tuple(
@@ -309,7 +310,7 @@ OF_OTHERS: Final = frozenset({
     "write.parquet.row-group-check-min-record-count", "write.parquet.row-group-check-max-record-count",
     "write.parquet.row-group-size-track-uncompressed", "write.parquet.bloom-filter-adaptive-enabled",
     "write.parquet.variant-inference-buffer-size", "write.orc.vectorized.batch-size",
-    "write.spark.auto-schema-evolution.enabled", "read.split.metadata-target-size", "read.parquet.vectorization.enabled",
+    "read.split.metadata-target-size", "read.parquet.vectorization.enabled",
     "read.parquet.vectorization.batch-size", "read.orc.vectorization.enabled", "read.orc.vectorization.batch-size",
     "read.data-planning-mode", "read.delete-planning-mode",
     "compatibility.snapshot-id-inheritance.enabled", "version.history.num-entries", "replace.drop-dialect.allowed",

@@ -14,7 +14,7 @@ from frazil.ops.result import CommitResult
 from frazil.ops.session import Session
 from frazil.rows.assign import ASSIGNED_TWICE, name_parts, typed_name
 from frazil.spec.partitioning import PartitionField
-from frazil.spec.properties import DISTRIBUTION
+from frazil.spec.properties import DISTRIBUTION, SPARK_SCHEMA_EVOLUTION
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.sorting import NullOrder, default_nulls
 from frazil.spec.sorting import SortDirection as Direction
@@ -220,7 +220,8 @@ def _update(to: Target, s: n.UpdateRows) -> CommitResult:
 
 def _merge(to: Target, s: n.MergeInto) -> CommitResult:
     builder = to.table.merge(s.source, s.merge.on, branch=to.writes_to, spark=to.spark)
-    return replace(builder, merge=s.merge).execute()
+    evolves = s.merge.merge_schema and SPARK_SCHEMA_EVOLUTION.of(to.table.properties)
+    return replace(builder, merge=replace(s.merge, merge_schema=evolves)).execute()
 
 
 def _truncate(to: Target, s: n.Truncate) -> CommitResult:

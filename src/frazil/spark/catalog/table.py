@@ -23,7 +23,7 @@ from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 from frazil.spark.types.spark_types import default_sql, spark_field, spark_type, time_enabled
 from frazil.spec import types as i
 from frazil.spec.partitioning import PartitionSpec
-from frazil.spec.properties import DATA_FORMAT
+from frazil.spec.properties import DATA_FORMAT, SPARK_SCHEMA_EVOLUTION
 from frazil.spec.schema import Schema
 from frazil.spec.sorting import SortField
 from frazil.spec.transforms import (
@@ -39,7 +39,6 @@ _CAPABILITIES = (
     "TRUNCATE",
     "OVERWRITE_BY_FILTER",
     "OVERWRITE_DYNAMIC",
-    "AUTOMATIC_SCHEMA_EVOLUTION",
 )
 _UNITS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 
@@ -241,7 +240,9 @@ class ServedTable(DescribedTable):
         return self.types.string_map(self.shown_properties())
 
     def capabilities(self) -> Any:
-        return self.types.capabilities(_CAPABILITIES)
+        evolves = SPARK_SCHEMA_EVOLUTION.of(self.loaded.metadata.properties)
+        more = ("AUTOMATIC_SCHEMA_EVOLUTION",) if evolves else ()
+        return self.types.capabilities(_CAPABILITIES + more)
 
     def id(self) -> str | None:
         uuid = self.loaded.metadata.table_uuid
