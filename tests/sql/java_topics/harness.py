@@ -194,8 +194,7 @@ class Place:
         """Read the table's newest metadata file."""
         query = f"SELECT file FROM {name}.metadata_log_entries ORDER BY timestamp DESC, latest_sequence_number DESC"
         path = max((r[0] for r in self.sql(query)), key=_version)
-        raw = Path(re.sub("^file:/*", "/", path)).read_bytes()
-        return dict(json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw))
+        return _json(path)
 
     def view(self, name: str) -> dict[str, Any]:
         """Read a view's newest metadata file, which the catalog's database names."""
@@ -203,7 +202,7 @@ class Place:
         query = "SELECT metadata_location FROM iceberg_tables WHERE table_namespace = ? AND table_name = ?"
         with closing(sqlite3.connect("/" + database.lstrip("/"))) as connection:
             ((path,),) = connection.execute(query, (self.namespace, name)).fetchall()
-        return dict(json.loads(Path(re.sub("^file:/*", "/", path)).read_text()))
+        return _json(path)
 
     def snapshots(self, name: str = "$t") -> list[int]:
         """Return the ids of all snapshots in the order of their commits."""
@@ -327,6 +326,11 @@ class Place:
             (columns[f["source-id"]], f["transform"], f["direction"], f["null-order"])
             for f in order["fields"]
         ]
+
+
+def _json(path: str) -> dict[str, Any]:
+    raw = Path(re.sub("^file:/*", "/", path)).read_bytes()
+    return dict(json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw))
 
 
 def _version(path: str) -> int:

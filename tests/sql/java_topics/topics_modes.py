@@ -371,9 +371,8 @@ def evolves(
         p.sql(f"CREATE TABLE $t ({columns}) USING iceberg")
         put(p, values, "$t")
         if method == "DisabledByTableProperty":
-            p.sql(
-                "ALTER TABLE $t SET TBLPROPERTIES ('write.spark.auto-schema-evolution' = 'false')"
-            )
+            off = "'write.spark.auto-schema-evolution.enabled' = 'false'"
+            p.sql(f"ALTER TABLE $t SET TBLPROPERTIES ({off})")
         p.frame(source[1], source[0])
         with p.conf(conf or {}):
             p.sql(EVOLVE)

@@ -111,7 +111,7 @@ def a_view_reads_a_view(p: Place) -> None:
 
 @case(
     f"{VIEWS}.readFromViewReferencingTempView",
-    each=("CREATE TEMPORARY VIEW other_$db", "other_$db"),
+    each=("CREATE TEMPORARY VIEW other_$db",),
 )
 @case(
     f"{VIEWS}.readFromViewReferencingGlobalTempView",
@@ -498,7 +498,7 @@ def a_view_is_described_in_full(p: Place) -> None:
     )
     columns, told = extended(p, "v")
     assert (columns["new_id"], columns["new_data"]) == ("int", "string")
-    for part in ("view comment", p.text("$ns"), "[id, data]"):
+    for part in ("view comment", p.text("$db"), "[id, data]"):
         assert part in told, told
 
 
@@ -715,8 +715,8 @@ def queries_in_other_dialects_are_dropped_if_that_is_allowed(p: Place) -> None:
 # --------------------------------------------------------------------------------------------------------------------------------------
 
 
-def cycle(method: str, query: str) -> None:
-    @case(f"{VIEWS}.{method}")
+def cycle(method: str, query: str, differs: str | dict[str, str] = "") -> None:
+    @case(f"{VIEWS}.{method}", differs=differs)
     def a_view_does_not_read_itself(p: Place) -> None:
         begin(p, 0)
         p.sql("CREATE VIEW v1 AS SELECT * FROM t", "CREATE VIEW v2 AS SELECT * FROM v1")
@@ -728,6 +728,7 @@ cycle("createViewWithRecursiveCycleInCTE", MAX.format("v2"))
 cycle(
     "createViewWithRecursiveCycleInSubqueryExpression",
     "SELECT * FROM t WHERE id = (SELECT max(id) FROM v2)",
+    {"4.2": "known gap: Spark looks for cycles itself, and not in sub-queries of expressions"},
 )
 
 
