@@ -320,6 +320,13 @@ def test_conditions_beyond_the_grammar_keep_all_their_arguments(lake, condition)
     assert lake.rows() == [(2, 20), (3, 30), (4, 40)]
 
 
+def test_delete_takes_a_window_whose_column_spark_puts_below_the_condition(lake):
+    lake.table()
+    window = "window(timestamp_seconds(id), '1 second')"
+    lake.sql(f"DELETE FROM lake.db.t WHERE {window}.start = timestamp_seconds(1)")
+    assert lake.rows("id") == [(2,), (3,), (4,)]
+
+
 @pytest.mark.versions
 @pytest.mark.parametrize("broadcast", ["10MB", "-1"])
 def test_merge_takes_variants_of_its_source(lake, broadcast):

@@ -178,6 +178,22 @@ class Place:
                 else:
                     self.spark.conf.set(key, value)
 
+    @contextmanager
+    def another(self, **settings: str) -> Iterator[str]:
+        """Configure a second catalog like this one, with other settings and a namespace of the same
+        name; give its name.
+        """
+        name = f"other_{self.namespace}"
+        known = {
+            key.replace(self.catalog, name): value
+            for key, value in self.spark.conf.getAll.items()
+            if key.startswith(f"spark.sql.catalog.{self.catalog}")
+        }
+        more = {f"spark.sql.catalog.{name}.{k.replace('_', '-')}": v for k, v in settings.items()}
+        with self.conf(known | more):
+            self.sql(f"CREATE NAMESPACE {name}.$db")
+            yield name
+
     def frame(self, rows: list[tuple[Any, ...]], schema: str, view: str = "source") -> Any:
         """Make a DataFrame, and a temporary view of it."""
         made = self.spark.createDataFrame(rows, schema)

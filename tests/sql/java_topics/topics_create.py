@@ -1,8 +1,6 @@
 """Creating, replacing and dropping tables."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from tests.sql.java_topics.harness import Place, case
@@ -325,27 +323,15 @@ def a_table_without_garbage_collection_is_not_purged(p: Place) -> None:
     assert all(path.exists() for path in paths)
 
 
-@contextmanager
-def renamed(p: Place) -> Iterator[str]:
-    """Make two tables in a catalog of unique locations, the first of them renamed; give the
-    catalog's name.
-    """
-    catalog = f"unique_{p.namespace}"
-    settings = {
-        key.replace(p.catalog, catalog): value
-        for key, value in p.spark.conf.getAll.items()
-        if key.startswith(f"spark.sql.catalog.{p.catalog}")
-    }
-    with p.conf(settings | {f"spark.sql.catalog.{catalog}.unique-table-location": "true"}):
-        p.sql(
-            f"CREATE NAMESPACE {catalog}.$db",
-            f"CREATE TABLE {catalog}.$db.t (id BIGINT NOT NULL, data STRING) USING iceberg",
-            f"INSERT INTO {catalog}.$db.t VALUES (0, 'old')",
-            f"ALTER TABLE {catalog}.$db.t RENAME TO $db.t_2",
-            f"CREATE TABLE {catalog}.$db.t (id BIGINT NOT NULL, data STRING) USING iceberg",
-            f"INSERT INTO {catalog}.$db.t VALUES (1, 'new')",
-        )
-        yield catalog
+def rename(p: Place, catalog: str) -> None:
+    """Make two tables, the first of them renamed."""
+    p.sql(
+        f"CREATE TABLE {catalog}.$db.t (id BIGINT NOT NULL, data STRING) USING iceberg",
+        f"INSERT INTO {catalog}.$db.t VALUES (0, 'old')",
+        f"ALTER TABLE {catalog}.$db.t RENAME TO $db.t_2",
+        f"CREATE TABLE {catalog}.$db.t (id BIGINT NOT NULL, data STRING) USING iceberg",
+        f"INSERT INTO {catalog}.$db.t VALUES (1, 'new')",
+    )
 
 
 def locations(p: Place, catalog: str) -> list[str]:
@@ -354,14 +340,16 @@ def locations(p: Place, catalog: str) -> list[str]:
 
 @case("TestUniqueTableLocation.noCollisionAfterRename")
 def a_table_under_the_old_name_of_another_lies_elsewhere(p: Place) -> None:
-    with renamed(p) as catalog:
+    with p.another(unique_table_location="true") as catalog:
+        rename(p, catalog)
         old, new = locations(p, catalog)
         assert old != new
 
 
 @case("TestUniqueTableLocation.orphanCleanupDoesntCorruptTable")
 def no_file_of_a_renamed_table_is_an_orphan_of_its_successor(p: Place) -> None:
-    with renamed(p) as catalog:
+    with p.another(unique_table_location="true") as catalog:
+        rename(p, catalog)
         for location in locations(p, catalog):
             for path in Path(location.removeprefix("file:")).rglob("*"):
                 os.utime(path, (1_700_000_000, 1_700_000_000))  # old enough to be removed

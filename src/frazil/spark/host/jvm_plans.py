@@ -347,7 +347,10 @@ def _spark_text(
     if not is_builtin(expression, variables=qualifiers is not None):
         return None
     if qualifiers is not None:
-        expression = _qualified(spark, expression, qualifiers)
+        try:
+            expression = _qualified(spark, expression, qualifiers)
+        except KeyError:  # a column that Spark has put into the plan, such as that of window()
+            return None
         if not is_builtin(expression):
             return None
     return expression_sql(expression)
