@@ -545,6 +545,11 @@ def test_import_frazil_loads_nothing_heavy() -> None:
     assert json.loads(found) == []
 
 
+def test_statements_of_sql_are_data_that_loads_no_arrow() -> None:
+    found, _ = python("import sys; import frazil.sql.grammar; print('pyarrow' in sys.modules)")
+    assert found == "False"
+
+
 def test_import_frazil_takes_less_than_150_milliseconds() -> None:
     best, bare = (min(python(code)[1] for _ in range(5)) for code in ("import frazil", "pass"))
     assert best - bare < 0.15

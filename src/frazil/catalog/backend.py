@@ -36,7 +36,7 @@ class CatalogBackend(Protocol):
     """Look up, create, commit and drop tables, and manage namespaces. A back end returns data,
     never a Table.
 
-    `properties` may hold secrets; show them only through `storage.redact`.
+    `properties` may hold secrets; show them only through `storage.secrets.redact`.
 
     `create` and `swap` return an outcome. If they raise an error instead, nothing was applied and
     no file is left. Both receive the change in two forms: the complete new `metadata`, which a

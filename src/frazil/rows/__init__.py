@@ -10,6 +10,7 @@ __all__ = [
     "bound_merge",
     "change",
     "clauses",
+    "evolve",
     "groups",
     "inserts",
     "merge",

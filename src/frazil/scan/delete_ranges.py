@@ -48,7 +48,7 @@ _STRING = StringType()
 
 
 def normalised(paths: pa.Array) -> pa.Array:
-    """Normalise paths so that each file has one spelling, as `storage.normalise` does: `file:/x`,
+    """Normalise paths so that each file has one spelling, as `storage.locations.normalise` does: `file:/x`,
     `file:///x` and `/x` are one file.
     """
     odd = pc.or_kleene(

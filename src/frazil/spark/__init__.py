@@ -1,8 +1,8 @@
 """Carry out operations on Spark: data files as DataFrames and back, row-level changes as tasks.
 
-Doors: `door/doors` (what tables and catalogs ask), `door/engine` (the Engine), `door/datasource`
-(the Python data source), `host/session`, `types` (schemas). Takes plans, metadata and storages,
-never a table. Only this room and `dropin` know PySpark.
+Doors: `engine/doors` (what tables and catalogs ask), `engine/engine` (the Engine),
+`engine/datasource` (the Python data source), `host/session`, `types` (schemas). Takes plans,
+metadata and storages, never a table. Only this room and `dropin` know PySpark.
 """
 
 import pyspark

@@ -2,7 +2,7 @@
 without I/O.
 
 Door: the modules themselves (`types`, `schema`, `partitioning`, `sorting`, `transforms`,
-`snapshot`, `metadata`, `properties`, `options`, `data_file`, `manifest`, `updates`).
+`snapshot`, `metadata`, `properties`, `options`, `manifest`, `updates`).
 Values that these classes hold (defaults, bounds, partition values) are *internal values*: see
 `types`.
 """

@@ -1,8 +1,7 @@
 """Serve path tables (Java's Hadoop tables), which are found by their directory: `PathCatalog` for a
 warehouse of them, `load_location` for one.
 
-`files` reads and publishes their metadata files, `line` decides whether one of them is part of the
-table's history.
+`files` reads and publishes their metadata files.
 """
 
 from frazil.catalog.path.catalog import PathCatalog

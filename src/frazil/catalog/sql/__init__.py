@@ -1,8 +1,9 @@
 """Serve catalogs in a SQL database, as Java's JDBC catalog and PyIceberg's SQL catalog lay them out:
 SQLite, PostgreSQL, MySQL and MariaDB.
 
-Start at `sql_catalog` in `store`, whose rows point to metadata files; `namespaces` keeps the
-namespaces, `statements` the SQL, `setup` opens the `database` and creates its tables.
+Start at `sql_catalog` in `store`, which opens the database, creates its two tables and keeps in
+them the pointers to metadata files and the namespaces; `statements` has the SQL, `database` and
+`database_remote` run it.
 """
 
 from typing import Any

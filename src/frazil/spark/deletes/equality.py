@@ -66,7 +66,7 @@ _FOOTERS = 64  # delete files whose footers are read for null counts, at most
 @dataclass(frozen=True)
 class EqualityKeys:
     """Hold what reading delete files needs. `schema`: top-level key columns, as
-    `arrow.deletes.key_schema` gives them.
+    `arrow.deletes.apply_deletes.key_schema` gives them.
     """
 
     schema: Schema

@@ -22,7 +22,7 @@ _PARQUET = "parquet"
 
 @dataclass(frozen=True)
 class SessionTables:
-    """Implement `maintain.imports.source.SparkTables` on a session."""
+    """Implement `maintain.migration.source.SparkTables` on a session."""
 
     spark: Session
 
