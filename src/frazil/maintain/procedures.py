@@ -1,11 +1,18 @@
 """List every procedure once, as data: its parameters, its output columns, and the Python call that
 runs it.
 
-`t.maintenance`, the SQL statement `CALL`, the command line, the upkeep of streams, `auto` and the
-documents all take what they know of procedures from `PROCEDURES`. Parameters and columns of Java
-Iceberg's procedures have Java's names, order and types, as Spark writes them; parameters that only
-Frazil has follow them. To add a procedure, add an entry: `tests/maintain/test_procedures.py` says
-what else is missing.
+The SQL statement `CALL`, the command line, the upkeep of streams, `auto` and the documents all take
+what they know of procedures from `PROCEDURES`; the methods of `t.maintenance` are tested against
+it. Parameters and columns of Java Iceberg's procedures have Java's names, order and types, as Spark
+writes them; parameters that only Frazil has follow them.
+
+To add a procedure:
+- write it as a file of this room (start at `procedure`), and a method of the same name, parameters
+  and defaults in `table.maintenance`;
+- add an entry to `PROCEDURES`, and a text for each new parameter to `_TEXTS` of `cli.procedures`;
+- run `python -m tests.docs.test_procedures`; add its result class to `RESULTS` of
+  tests/house/test_public_names.py and write public_names.txt anew; add it to the tables of
+  tests/maintain/test_java_arguments.py (`OURS`, if Java lacks it) and test_dry_runs.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 A decider finds the rows of a data file that change; `change` writes data files and delete files for
 them. Entry points: `change` (ChangeContext, Decider, change_files, Changed, combined,
-remove_positions, and the deciders of DELETE and UPDATE), `merge`, `assign`.
+remove_positions, and the deciders of DELETE and UPDATE), `merge`, `assign`. The rules of MERGE are
+in `clauses`: `merge` enforces them here, `spark.dml.row_changes` where Spark's SQL joins, `upsert`
+for keys.
 """
 
 __all__ = [

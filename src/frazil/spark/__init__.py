@@ -2,7 +2,7 @@
 
 Doors: `engine/doors` (what tables and catalogs ask), `engine/engine` (the Engine),
 `engine/datasource` (the Python data source), `host/session`, `types` (schemas). Takes plans,
-metadata and storages, never a table. Only this room and `dropin` know PySpark.
+metadata and storages, never a table. Only this room, `sql` and `dropin` import PySpark.
 """
 
 import pyspark

@@ -263,7 +263,8 @@ ENCRYPTION_KEY = _property("encryption.key-id", ANY, None)
 @dataclass(frozen=True)
 class Waits:
     """Hold the limits of retries: their number, and milliseconds between two attempts and over all
-    of them.
+    of them. All commits keep to COMMIT_RETRY (`commit.table_commit`); `stream.sink.batch` waits by
+    it between two tries of a batch, and maintenance takes from it how often work is done again.
     """
 
     retries: TableProperty[int, int]

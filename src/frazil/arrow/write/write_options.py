@@ -4,15 +4,16 @@ anything is written.
 To add an option:
 - make it an entry of `OPTIONS`, with its verbs and the field of `WriteOptions` that holds it; where
   a session may set it, `spark.host.settings` lists it in `_WRITE`;
-- honour it where it acts: files in `arrow.write.write_context` (Arrow) and
-  `spark.write.spark_writer` (Spark's writer), distribution and order of rows in
-  `spark.write.layout`, checks of rows in `arrow.write.conform` and `spark.write.conform_frame`,
-  changes of rows in `rows.modes` and `ops.step`, schema and commit in `ops.stage` and `ops.merge`;
+- honour it where it acts: files in `arrow.write.write_context` (what they have in common),
+  `arrow.write.write_rows` (`Rolling`: where a file ends), `spark.write.write_frame` (which writer)
+  and `spark.write.spark_writer` (Spark's), distribution and order of rows in `spark.write.layout`,
+  checks of rows in `arrow.write.conform` and `spark.write.conform_frame`, changes of rows in
+  `rows.modes` and `ops.step`, schema and commit in `ops.stage` and `ops.merge`;
 - refuse it by `meaningless` where it would have no effect: for a verb by its entry, otherwise where
   it would have acted (`ops.target`, `ops.step`, `ops.merge`, `rows.modes`,
   `arrow.write.write_context`, `spark.write.write_frame`);
 - say in tests/contract/test_options.py what it means and what it changes: that test fails for a
-  field without an effect.
+  field without an effect; `python -m tests.docs.test_option_tables` writes docs/options.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Build a metadata table by its name."""
+"""Build a metadata table by its name.
+
+To add one: its name to `METADATA_TABLES` (and `TIME_TRAVEL_TABLES`, where it takes a snapshot), its
+columns to `_PLAIN` or `metadata_table_schema`, its builder to `_OF_TABLE`.
+tests/contract/test_golden_metadata_tables.py and docs/tour.md list or count them.
+"""
 
 from __future__ import annotations
 
