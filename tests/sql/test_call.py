@@ -237,6 +237,15 @@ def test_ids_of_snapshots_that_are_not_there_are_passed_over_with_a_warning(
         table_of("db.t").maintenance.expire_snapshots(snapshot_ids=[first])
 
 
+def test_nulls_among_the_values_of_a_parameter_are_refused(run, table):
+    for call in (
+        "expire_snapshots(table => 'db.t', snapshot_ids => array(1, CAST(NULL AS bigint)))",
+        "create_changelog_view(table => 'db.t', identifier_columns => array('id', NULL))",
+    ):
+        name = call.split(", ")[1].split()[0]
+        fails(run, f"CALL lake.system.{call}", "InvalidInput", f"{name} of", "has a null")
+
+
 @pytest.mark.versions
 def test_functions_of_iceberg_say_which_files_a_procedure_rewrites(run, lake, table_of):
     run("CREATE TABLE lake.db.b (id bigint, ts timestamp) PARTITIONED BY (bucket(2, id), days(ts))")

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as s
 
-from frazil.errors import Unsupported
+from frazil.errors import InvalidInput, Unsupported
 from frazil.maintain.procedures import BY_NAME, PROCEDURES, Procedure
 from frazil.ops.session import Session
 from frazil.spark.catalog.proxy import ScanProxy, SparkProxy
@@ -74,6 +74,10 @@ class BoundProcedure(_Described):
         parameters = self._procedure.parameters
         values = jvm_functions.arguments(row, [p.kind for p in parameters])
         arguments = {p.name: value for p, value in zip(parameters, values, strict=True)}
+        for name, value in arguments.items():
+            if isinstance(value, list) and None in value:
+                text = f"Parameter {name} of {self._procedure.name} has a null among its values."
+                raise InvalidInput(text, option=name)
         scans = self.types.jvm.view.java.util.ArrayList()
         scans.add(
             ProcedureRows(
