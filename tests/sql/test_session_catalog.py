@@ -220,7 +220,16 @@ def test_a_database_is_dropped_however_it_is_spelled(session):
 
 
 @pytest.mark.parametrize("kind", ["jdbc"])
-def test_a_view_is_created_in_a_database_of_sparks(session):
+def test_a_view_of_sparks_is_created_from_another_catalog(session, tmp_path):
+    other = "spark.sql.catalog.beside"
+    session.conf.set(other, "org.apache.iceberg.spark.SparkCatalog")
+    session.conf.set(f"{other}.type", "jdbc")
+    session.conf.set(f"{other}.uri", f"sqlite:///{tmp_path}/beside.db")
+    session.conf.set(f"{other}.warehouse", f"{tmp_path}/beside")
+    frazil.install(session)
+    session.sql("CREATE NAMESPACE beside.n")
+    session.sql("USE beside.n")
     session.sql(f"CREATE VIEW spark_catalog.{session.database}.seen AS SELECT 1 AS id")
-    assert rows(session, "SELECT * FROM seen") == [(1,)]
-    session.sql("DROP VIEW seen")
+    assert rows(session, f"SELECT * FROM spark_catalog.{session.database}.seen") == [(1,)]
+    session.sql(f"DROP VIEW spark_catalog.{session.database}.seen")
+    session.sql(f"USE spark_catalog.{session.database}")

@@ -13,10 +13,9 @@ from pyspark.sql import types as s
 
 from frazil.catalog.names import full_name
 from frazil.errors import InvalidInput, NoSuchViewError
-from frazil.expr.sql_text import back_quoted
 from frazil.ops.session import Session
 from frazil.spark.catalog.protocol import Parts, ViewDefinition
-from frazil.spark.host.jvm_catalog import current_catalog, current_namespace
+from frazil.spark.host.jvm_catalog import SESSION_CATALOG, current_catalog, current_namespace
 from frazil.spark.host.jvm_plans import named_tables, parsed_query
 from frazil.spark.host.jvm_view_statements import (
     ViewStatement,
@@ -73,6 +72,8 @@ def _place(
         return None
     if first in served and (rest or of_namespace):
         return served[first], tuple(rest)
+    if (rest or of_namespace) and _is_catalog(spark, first):
+        return None
     if (current := current_catalog(spark)) not in served:
         return None
     if of_namespace:
@@ -80,24 +81,19 @@ def _place(
     return served[current], statement.name if rest else (*current_namespace(spark), first)
 
 
+def _is_catalog(spark: Session, name: str) -> bool:
+    return name == SESSION_CATALOG or bool(spark.conf.get(f"spark.sql.catalog.{name}", ""))
+
+
 def _create(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     name = full_name((calls.name, *parts))
     definition = _defined(spark, name, s_)
-    _make_namespace(spark, calls, parts[:-1])
     if s_.replace:
         _refuse_cycle(spark, calls, parts, definition)
         calls.replace_view(parts, definition, create=True)
     elif not calls.view_exists(parts) or not s_.exists:
         calls.create_view(parts, definition)
     return _NOTHING
-
-
-def _make_namespace(spark: Session, calls: Served, namespace: Parts) -> None:
-    """Make a namespace in the catalog that Spark has, as the session's catalog does for a new table."""
-    if not calls.namespace_exists(namespace) and spark.catalog.databaseExists(
-        back_quoted((calls.name, *namespace))
-    ):
-        calls.create_namespace(namespace, {})
 
 
 def _defined(spark: Session, name: str, s_: ViewStatement) -> ViewDefinition:

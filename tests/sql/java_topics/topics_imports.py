@@ -428,7 +428,7 @@ def wrong_arguments_of_snapshot(p: Place) -> None:
         ("'foo'", missing("table")),
         ("'n', 't', map('foo', 'bar')", "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE"),
         (f"'{SOURCE}', 'fable', 'loc', map(2, 1, 1)", "`map`"),
-        ("'', '$db.dest'", "empty|identifier"),
+        ("'', '$db.dest'", "empty|identifier|A source is text"),
         ("'src', ''", "empty|identifier"),
     ):
         p.fails(f"CALL $c.system.snapshot({arguments})", pattern)

@@ -323,24 +323,10 @@ def statistics_are_no_orphans(p: Place) -> None:
     assert path.exists() and not orphan.exists()
 
 
-@case("TestRemoveOrphanFilesProcedure.testRemoveOrphanFilesProcedureWithPrefixMode")
-def equal_schemes_are_told(p: Place) -> None:
-    p.sql("CREATE TABLE $t (id bigint) USING iceberg LOCATION 'file:$dir/t'")
-    p.sql("INSERT INTO $t VALUES (1)")
-    paths = [f for f in (p.directory / "t").glob("**/*") if f.is_file() and f.suffix != ".crc"]
-    p.frame([(f"file1:{path}",) for path in paths], "file_path string", "plain_list")
-    p.sql(
-        "CREATE OR REPLACE TEMPORARY VIEW files_view AS"
-        " SELECT file_path, timestamp_millis(10000) AS last_modified FROM plain_list"
-    )
-    listed = "CALL $c.system.remove_orphan_files(table => '$db.t', file_list_view => 'files_view'"
-    p.rows(f"{listed}, equal_schemes => map('file1', 'file'), dry_run => true)")
-    p.fails(f"{listed}, dry_run => true)", "file1")
-
-
 not_sql(
     "TestRemoveOrphanFilesProcedure",
-    "files with an authority, which local disks do not have; tests/maintain tries them",
+    "files with an authority or a scheme of their own, which local disks do not have; tests/maintain tries them",
+    "testRemoveOrphanFilesProcedureWithPrefixMode",
     "testRemoveOrphanFilesProcedureWithEqualAuthorities",
 )
 

@@ -732,7 +732,10 @@ cycle(
 )
 
 
-@case(f"{VIEWS}.createViewWithRecursiveCycleToV1View")
+@case(
+    f"{VIEWS}.createViewWithRecursiveCycleToV1View",
+    differs={"4.1": "known gap: cycles by way of views of Spark's own are not found"},
+)
 def a_view_does_not_read_itself_by_a_view_of_sparks(p: Place) -> None:
     begin(p, 0)
     p.sql("CREATE VIEW v1 AS SELECT * FROM t", "CREATE NAMESPACE IF NOT EXISTS spark_catalog.$db")
