@@ -1,18 +1,12 @@
-"""Tell which files are a table's own: only these are ever deleted. The one rule of purges, expiry,
-orphan removal and commits' clean-ups.
+"""Tell which files are a table's own, and delete those of a dropped table. Only these are ever
+deleted: the one rule of purges, expiry, orphan removal and commits' clean-ups.
 
 Metadata can name any file and any directory, and a REST server can tell any metadata. A directory
 that metadata names (`location`, `write.data.path`, `write.metadata.path`) is the table's own where
 the table's current metadata file lies below it, and a file with the table's uuid is really there;
 the others that this file names count with it. So do directories in which the table lay before, if
 one of its logged metadata files is still there. Files elsewhere, such as those of `add_files`, may
-be those of other tables: they stay.
-
-Delete the files of a dropped table: those that its metadata reaches and that lie in the table's
-own directories.
-
-A manifest can name any file, for example one of another table, or one added by `add_files`. Such
-files are listed in the log, and stay.
+be those of other tables: a purge lists them in the log, and they stay.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Sort arrays of numbers, each once, faster than `numpy.unique`.
+"""Sort arrays of numbers and join sorted ones, each number once, faster than numpy's `unique` and
+`union1d`.
 
-That function hashes every number first, which takes ten times as long as sorting where nearly all
-are different: 0.3 s for half a million.
-
-Join sets of row positions, held as ascending arrays of distinct numbers.
-
-`numpy.union1d` hashes every number, though the arrays are sorted already: for a file from which
-half a million rows are deleted, that alone takes longer than reading the file's keys.
+Those functions hash every number first, which takes ten times as long as sorting where nearly all
+are different: 0.3 s for half a million, such as the positions of the rows deleted from one file.
 """
 
 from __future__ import annotations

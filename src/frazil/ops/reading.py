@@ -1,11 +1,8 @@
-"""Read the rows of a table: choose the snapshot, branch and columns, and plan the files that the
-filter leaves.
+"""Read the rows of a table, or of its changelog: choose the snapshots and columns, and plan the
+files that the filter leaves.
 
 Every way to read rows makes a `RowsReading`: scans of a table, `format("iceberg")` and the Python
-data source.
-
-Read a table's changelog: choose the snapshots and columns, and plan the files whose rows were
-inserted or deleted.
+data source. Every way to read inserted and deleted rows makes a `ChangelogReading`.
 """
 
 from __future__ import annotations

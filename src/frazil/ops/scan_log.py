@@ -1,12 +1,10 @@
-"""Log the filters of scans for `t.maintenance.recommend()`, where the table property
-`frazil.scan-log.enabled` asks for it.
+"""Note each planned scan: for the catalog's metrics reporters, and in the log from which
+`t.maintenance.recommend()` learns, where the table property `frazil.scan-log.enabled` asks for it.
 
-What a record may hold: columns by their ids, kinds of conditions, counts of files and bytes; and of
-the constants no more than manifests hold of the column: none where the column's metrics mode keeps
-no bounds (`none`, `counts`), the first characters of texts and bytes as the mode `truncate(n)`
-says, at most 64.
-
-Note each planned scan: in the log `frazil.scan`, and for the catalog's metrics reporters.
+What a record of the log may hold: columns by their ids, kinds of conditions, counts of files and
+bytes; and of the constants no more than manifests hold of the column: none where the column's
+metrics mode keeps no bounds (`none`, `counts`), the first characters of texts and bytes as the mode
+`truncate(n)` says, at most 64.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Lay out the page of a table's health: one file of HTML without scripts and network, light and
-dark, for keyboards and screen readers.
-
-Lay out the page of a namespace: each table in a row, those that need the most first.
+"""Lay out the pages of a report: that of a table's health, and that of a namespace, with each table
+in a row, those that need the most first. Each page is one file of HTML without scripts and network,
+light and dark, for keyboards and screen readers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Bind a MERGE to the schemas of target and source: resolve names, cast values, match columns by
-name for UPDATE * and INSERT *.
+name for UPDATE * and INSERT *, split the ON condition.
 
-Split the ON condition of a MERGE into join keys, which a key index can look up, parts over one
-side, and the rest.
-
+`split` divides ON into join keys, which a key index can look up, parts over one side, and the rest.
 Rows match if every part is TRUE. So parts over one side are tested before rows are paired, and the
 rest is tested on the pairs.
 """

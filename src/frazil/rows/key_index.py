@@ -1,5 +1,5 @@
-"""Index the join keys of a MERGE source: find the source rows whose keys equal those of target
-rows, a whole batch at a time.
+"""Index the join keys of a MERGE source, in memory or on disk: find the source rows whose keys
+equal those of target rows, a whole batch at a time.
 
 The index holds the sorted hashes of the keys, with the number of the source row beside each. Equal
 hashes form a run, and a bucket table says where the run of a hash may begin. Keys with equal hashes
@@ -8,9 +8,7 @@ are then compared by value, so a hash collision never makes a match. Keys are eq
 values lie close together also has a bitmap of the values that occur: in a MERGE most target rows
 have no match, and one look at a bit excludes them without hashing.
 
-Build the key index of a MERGE source that is too large for memory: the arrays of `KeyIndex`, in
-memory-mapped files.
-
+`index_on_disk` keeps the arrays of a source that is too large for memory in memory-mapped files.
 Pairs of hash and row number are scattered to files by the first bits of the hash; each file is
 sorted in memory and appended to the index. Only for rows with equal hashes are the keys themselves
 read from the source.

@@ -1,8 +1,6 @@
 """Rewrite a data file as a stream of batches: its live rows without the removed ones, with new
-versions in the places of old ones.
-
-Collect the positions of the rows that a change removes from one data file, and count the updated
-and deleted ones.
+versions in the places of old ones; and collect the positions of the rows that a change removes,
+with the counts of updated and deleted ones.
 """
 
 from __future__ import annotations

@@ -3,10 +3,8 @@ upper bounds as typed values.
 
 Bounds keep the width of the type they were written with (spec, "Schema Evolution"): a long may have
 a bound of 4 bytes, a timestamp the 4 bytes of a date, a decimal any length. A bound whose bytes
-cannot be of its type becomes null, which means unknown and prunes nothing.
-
-Look up the types of partition fields and of their source columns, including source columns that
-were dropped since.
+cannot be of its type becomes null, which means unknown and prunes nothing. The types of partition
+fields are found by their source columns, those that were dropped since included.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Project the selected columns of a scan, metadata columns such as `_file` and `_pos` included
-(spec, "Reserved Field IDs").
-
-Unify the partition fields of all specs of a table into one struct type, that of `_partition`
-(spec, "Partition Evolution").
+(spec, "Reserved Field IDs"). `_partition` is one struct of the partition fields of all specs of a
+table (spec, "Partition Evolution").
 """
 
 from __future__ import annotations

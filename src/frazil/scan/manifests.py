@@ -1,11 +1,9 @@
 """Read manifest lists and manifests from storage, through one bounded cache (spec, "Manifests",
 "Manifest Lists").
 
-Read the entries of a manifest in parts, for work on all files of a table whose memory must not
-grow with the size of its manifests.
-
-Paths compress well: a manifest of 4 MB may name a million files, whose entries take 700 MB while
-they are decoded.
+Work on all files of a table reads large manifests in parts (`read_in_parts`), so that its memory
+does not grow with their size. Paths compress well: a manifest of 4 MB may name a million files,
+whose entries take 700 MB while they are decoded.
 """
 
 from __future__ import annotations

@@ -8,15 +8,13 @@ statistic that is missing, damaged or of an unknown transform excludes nothing. 
 statistics may be missing in the file or may just not have been measured, so nothing follows from
 that either.
 
+`prune_by_bounds_first` prunes a large manifest before its other columns are read. That saves time
+only where a filter keeps few files of a manifest, and costs a second look into it where it keeps
+many. A few of the manifest's blocks are therefore pruned first, as a sample. What else is known of
+the files that are kept is then read from their blocks alone.
+
 The rules for predicates are in `expr.pruning.prune`; filters that Spark adds when a query runs
 prune again in `scan.narrow`.
-
-Prune a large manifest by bounds before its other columns are read, which only the files that
-bounds keep need.
-
-That saves time only where a filter keeps few files of a manifest, and costs a second look into it
-where it keeps many. A few of the manifest's blocks are therefore pruned first, as a sample. What
-else is known of the files that are kept is then read from their blocks alone.
 """
 
 from __future__ import annotations
@@ -274,6 +272,9 @@ def file_pruner(
 
 
 Pruned = tuple[pa.Table, int, int]
+# --- large manifests, by bounds first
+# --------------------------------------------------------------------------------------------
+
 LEAST_BYTES = 256 << 10  # of a manifest that is worth a sample
 SAMPLED_BLOCKS = 4
 FEW = 8  # a filter that keeps at most one file of so many keeps few

@@ -1,11 +1,9 @@
-"""Resolve the snapshot of a read (snapshot id, time, branch, tag, version) and the schema to read
-it with.
+"""Resolve the snapshot of a read (snapshot id, time, branch, tag, version, suffix of the table's
+name) and the schema to read it with.
 
 The schema follows Java's rule: a snapshot selected by id, by time or by tag is read with the schema
-it was written with, a branch (and the table itself) with the table's current one.
-
-Parse the suffixes of a table name, as in Java: `db.t.files`, `/path/to/t#files,branch_audit`,
-`db.t.changes`, `db.t.tag_v1`.
+it was written with, a branch (and the table itself) with the table's current one. Suffixes are
+Java's: `db.t.files`, `/path/to/t#files,branch_audit`, `db.t.changes`, `db.t.tag_v1`.
 """
 
 from __future__ import annotations

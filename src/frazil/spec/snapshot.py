@@ -1,6 +1,5 @@
-"""Describe snapshots, refs and logs (spec, "Snapshots", "Snapshot Retention Policy").
-
-Describe statistics files of snapshots under PyIceberg's names (spec, "Table Statistics");
+"""Describe snapshots, refs, logs and the statistics files of snapshots (spec, "Snapshots",
+"Snapshot Retention Policy", "Table Statistics"). Statistics files have PyIceberg's names here;
 metadata holds them as their JSON objects.
 """
 

@@ -1,19 +1,16 @@
-"""Look up the rows of a batch in a set of keys of one or more columns: equality deletes (spec,
-"Equality Delete Files").
+"""Look up the rows of a batch in a set of keys of one or more columns, in memory or spilled to
+disk: equality deletes (spec, "Equality Delete Files").
 
 Keys are held as Arrow columns, sorted by a 64-bit hash, with a table of buckets that tells where a
 hash begins. Rows with an equal hash are compared column by column, so a collision of hashes never
 deletes a row. A key costs the bytes of its columns, 8 for the hash and 8 to 16 for the buckets;
-while the set is made, about twice as many.
-Null equals null. Floats are compared by their bits, and all NaNs are equal: 0.0 is not -0.0 (as in
-Java's comparison of keys).
+while the set is made, about twice as many. Null equals null. Floats are compared by their bits, and
+all NaNs are equal: 0.0 is not -0.0 (as in Java's comparison of keys).
 
-Spill sets of keys that are too large for memory to disk: split by hash into parts, each a sorted
-set that is memory-mapped.
-
-A lookup loads the pages that it touches into the system's page cache, which drops them under memory
-pressure. The files are unlinked once they are mapped, so they disappear with the process, however
-it ends.
+A set that is too large for memory is split by hash into parts (`SpilledKeys`), each a sorted set
+that is memory-mapped. A lookup loads the pages that it touches into the system's page cache, which
+drops them under memory pressure. The files are unlinked once they are mapped, so they disappear
+with the process, however it ends.
 """
 
 from __future__ import annotations

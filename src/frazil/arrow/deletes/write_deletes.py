@@ -1,10 +1,9 @@
-"""Write position delete files, sorted by path and position, and equality delete files, sorted by
-key (spec, "Delete Formats").
+"""Write row-level deletes: position delete files, sorted by path and position; equality delete
+files, sorted by key; and deletion vectors, those of many data files in one Puffin file (v3; spec,
+"Delete Formats", "Deletion Vectors").
 
 File names, metrics and properties (`write.delete.*`, then those of data files) are those of Java
-Iceberg. A file never mixes partitions.
-
-Write the deletion vectors of data files to one Puffin file (v3; spec, "Deletion Vectors").
+Iceberg. A delete file never mixes partitions.
 """
 
 from __future__ import annotations
@@ -308,6 +307,9 @@ def _narrow(array: pa.Array, have: NestedField, want: NestedField) -> pa.Array:
         inside, fields=typed, mask=array.is_null() if array.null_count else None
     )
 
+
+# Deletion vectors
+# -----------------------------------------------------------------------------------------------------------------------------
 
 CREATED_BY = f"Frazil {VERSION}"
 

@@ -1,11 +1,10 @@
 """Project the columns of a data file by field id, at any depth: which to read, and how to convert
 them (spec, "Column Projection").
 
-`plan_columns` compares a file's columns with the wanted schema once per file; `build` then applies
-the plan to every batch. A column that has the wanted type already is passed on without a copy.
-
-Read the columns of a data file as a tree with field ids: those of the file itself or, when it
-has none, of the table's name mapping.
+`file_schema` reads a file's columns as a tree with field ids: those of the file itself or, when it
+has none, of the table's name mapping. `plan_columns` compares them with the wanted schema once per
+file; `build` then applies the plan to every batch. A column that has the wanted type already is
+passed on without a copy.
 """
 
 from __future__ import annotations

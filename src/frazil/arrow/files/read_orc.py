@@ -3,11 +3,9 @@
 Where stripes begin is not known before the file is opened, so of the tasks that share a file the
 one that begins at 0 reads all of it.
 
-Check the column types in the footer of an ORC file before pyarrow opens it: an impossible
-decimal would end the process there.
-
-Source: ORC specification v1, "File Tail". A footer that cannot be read here passes; pyarrow then
-reports what is wrong with the file.
+`check_types` reads the column types in a file's footer (ORC specification v1, "File Tail") before
+pyarrow opens the file: an impossible decimal would end the process there. A footer that cannot be
+read here passes; pyarrow then reports what is wrong with the file.
 """
 
 from __future__ import annotations

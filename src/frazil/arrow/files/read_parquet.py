@@ -1,5 +1,5 @@
-"""Read Parquet data files: prune row groups by their statistics, choose leaf columns by field id, stream
-batches. The statistics of column chunks become internal values of a table's types.
+"""Read Parquet data files: prune row groups by their statistics, choose leaf columns by field id,
+stream batches. The statistics of column chunks become internal values of a table's types.
 """
 
 from __future__ import annotations

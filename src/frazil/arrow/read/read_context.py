@@ -1,8 +1,6 @@
 """Hold what reading a file scan task needs: the wanted columns, the filter, the options, and a few
-facts of the table's metadata.
-
-Make the metadata columns of a batch: where its rows come from, and their lineage (spec,
-"Reserved Field IDs", "Row Lineage").
+facts of the table's metadata; and make the metadata columns of its batches, which say where rows
+come from and their lineage (spec, "Reserved Field IDs", "Row Lineage").
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Convert Iceberg schemas to Arrow schemas and back.
+"""Convert Iceberg schemas to Arrow schemas and back, and columns to the types in which files store
+them.
 
 Frames in and out of Frazil have a uuid as a string, a variant as JSON text and geo types as WKB.
 With `storage=True` the types are those held in files instead (uuid: 16 bytes, variant: a struct of
-metadata and value).
-
-Convert columns to the types in which files store them: uuid as 16 bytes, variant as metadata and
-value, no columns of unknown type.
+metadata and value). A `Layout` is what a file stores of a schema, without columns of unknown type;
+`laid_down` converts a column to it.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Cast columns safely: a column of a table takes the values that have an equal value in its type,
-and no others.
+"""Cast columns safely: those of a frame to the types of a table by values (`cast_for`), those of a
+data file by type promotion (`leaf_conversion`).
 
-This is the one rule for every write, with and without Spark: for rows of frames of any kind, for
-Python values, and for columns that SET and VALUES name (docs/adr/0025). The types decide where they
-can, else each value: whole numbers go into any number that holds them exactly, times with a zone
-into `timestamp`, times without one into `timestamp_ntz`. Nothing is lost silently; a loss is an
-error.
+`cast_for` is the one rule for every write, with and without Spark: for rows of frames of any kind,
+for Python values, and for columns that SET and VALUES name (docs/adr/0025). A column takes the
+values that have an equal value in its type, and no others. The types decide where they can, else
+each value: whole numbers go into any number that holds them exactly, times with a zone into
+`timestamp`, times without one into `timestamp_ntz`. Nothing is lost silently; a loss is an error.
 
-Convert a leaf column of a data file to the table's type: type promotion (spec, "Schema
-Evolution") and the habits of other writers.
+`leaf_conversion` knows the promotions of the spec ("Schema Evolution") and the habits of other
+writers.
 """
 
 from __future__ import annotations

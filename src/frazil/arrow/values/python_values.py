@@ -1,13 +1,12 @@
-"""Make Arrow columns of Python values: as the table's type where the values are of that kind, by
-Arrow's inference where they are not.
+"""Convert Python values to Arrow columns, and Arrow columns to arrays of internal values.
 
-Inference alone would take a dict for a struct where the table has a map, drop the time of a
-datetime beside a date, and read a naive datetime beside one with a zone as UTC. All columns go
-through the rule of safe casts afterwards (`casts`); so values of another kind than the column's
-type are inferred here and judged by that rule.
+`column_of` makes a column as the table's type where the values are of that kind, by Arrow's
+inference where they are not. Inference alone would take a dict for a struct where the table has a
+map, drop the time of a datetime beside a date, and read a naive datetime beside one with a zone as
+UTC. All columns go through the rule of safe casts afterwards (`casts`); so values of another kind
+than the column's type are inferred here and judged by that rule.
 
-Convert Arrow columns to arrays of internal values (see `expr.values`): dates and times as whole
-numbers, uuids as bytes.
+`as_internal` gives dates and times as whole numbers and uuids as bytes (see `expr.values`).
 """
 
 from __future__ import annotations
@@ -326,6 +325,9 @@ def field_named(
     )
     return near[0] if len(near) == 1 else None
 
+
+# Internal values of Arrow columns
+# ---------------------------------------------------------------------------------------------------------------------------------
 
 _UNITS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 

@@ -1,15 +1,10 @@
 """Write a Parquet file whose row groups are encoded at the same time, each in memory as a file of
-its own, and joined in their order.
+its own, and joined in their order under one footer.
 
 Writing spends its time in encoding and compressing, for which pyarrow uses one core per file
-(docs/adr/0013).
-
-Join the footers of Parquet files of one schema whose row groups are put one after another into
-one file.
-
-Row groups are encoded at the same time, each as a file of its own, and joined here (docs/adr/0013,
-0019). The offsets in the footer's row groups (parquet.thrift: RowGroup, ColumnChunk,
-ColumnMetaData) are moved; everything else is kept as the first file has it.
+(docs/adr/0013). `joined_footer` moves the offsets in the footers' row groups (parquet.thrift:
+RowGroup, ColumnChunk, ColumnMetaData) and keeps everything else as the first file has it
+(docs/adr/0019).
 """
 
 from __future__ import annotations

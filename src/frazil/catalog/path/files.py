@@ -7,11 +7,10 @@ current version that is incomplete or empty is an error; no older one is opened 
 that has read or written the table looks for the version after the one it knows; only where there
 may be one it lists again.
 
-Decide whether a published version of a path table is part of the table's history.
-
 Old versions can be removed (write.metadata.delete-after-commit.enabled, orphan removal), which
 frees their file names. A slow writer that listed the directory before can then publish under such a
-name: its commit would be acknowledged, but no reader would ever see it.
+name: its commit would be acknowledged, but no reader would ever see it. So `settle` decides whether
+a published version is part of the table's history.
 """
 
 from __future__ import annotations

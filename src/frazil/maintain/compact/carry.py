@@ -1,13 +1,13 @@
-"""Find where rows of rewritten files stand in the new files, so that deletes that were committed
-meanwhile can be carried over.
+"""Carry deletes that were committed while files were rewritten over to the new files, and find the
+delete files that a compaction leaves without use.
 
-Nothing is stored for that while files are rewritten, except how many live rows each file had. Rows
-are in the order of a stable sort, so a row's place in the new files is the number of rows before
-it: without a sort, those before it in the files; with one, those with lesser keys, which are
-counted in one pass over the key columns. Only files to which a concurrent delete applies are read
-for this.
+To find where a deleted row stands in the new files, nothing is stored while files are rewritten,
+except how many live rows each file had. Rows are in the order of a stable sort, so a row's place in
+the new files is the number of rows before it: without a sort, those before it in the files; with
+one, those with lesser keys, which are counted in one pass over the key columns. Only files to which
+a concurrent delete applies are read for this.
 
-Find which delete files a compaction will remove, for its dry run: those that the commit drops.
+`older_deletes` and `unused_deletes` tell a dry run which delete files the commit will drop.
 """
 
 from __future__ import annotations
@@ -197,6 +197,9 @@ def _keyed(
             sort_keys = sorting.keys(rows, columns) if sorting is not None else SortKeys({}, ())
             yield path, key, sort_keys, rows
 
+
+# Delete files without use
+# ------------------------------------------------------------------------------------------------------------------------------
 
 Names = set[tuple[str, int | None]]
 Partitions = set[tuple[int, tuple[Any, ...]]]

@@ -2,7 +2,7 @@
 (BinPackRewritePositionDeletePlanner): by partition and spec, the files that are too small or too
 large, in groups. Position delete files whose data files are all gone are dropped in any case.
 
-Check the options of `rewrite_position_delete_files`, which have the names and defaults of Java
+The options of `rewrite_position_delete_files` that steer this have the names and defaults of Java
 Iceberg (RewritePositionDeleteFiles).
 """
 

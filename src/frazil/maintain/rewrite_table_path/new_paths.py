@@ -1,7 +1,7 @@
 """Replace the prefix of every path that table metadata, manifests and delete files name.
 
-Rewrite position delete files and deletion vectors, which name the data files that they delete
-from, with other paths.
+`PathChange` changes metadata and manifests. `rewrite_delete_file` writes position delete files and
+deletion vectors anew, which name the data files that they delete from.
 """
 
 from __future__ import annotations

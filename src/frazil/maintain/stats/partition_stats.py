@@ -1,11 +1,8 @@
-"""Compute the counts of each partition as a statistics file (spec, "Partition Statistics"; Java's
-procedure compute_partition_stats).
+"""Compute the counts of each partition as a statistics file in the table's data format (spec,
+"Partition Statistics", "Partition Statistics File"; Java's procedure compute_partition_stats).
 
-Where an ancestor of the snapshot has such a file, only the manifests that were added since are
-read.
-
-Write and read partition statistics files, in the table's data format (spec, "Partition
-Statistics File").
+Where an ancestor of the snapshot has such a file, it is read, and then only the manifests that were
+added since.
 """
 
 from __future__ import annotations

@@ -2,11 +2,8 @@
 commit, under the table's lease.
 
 A task that fails is reported and tried again when it is next due; the stream goes on. A table
-property holds when each task ran last, so that a query that is started again goes on counting from
-there.
-
-Record in a table property when a maintenance task ran last, and at which version of the
-metadata, so that no later run repeats it.
+property holds when each task ran last, and at which version of the metadata, so that no later run
+repeats it and a query that is started again goes on counting from there.
 """
 
 from __future__ import annotations

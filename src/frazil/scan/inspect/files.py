@@ -1,8 +1,6 @@
 """Build the metadata tables of files and manifest entries: files, data_files, delete_files,
-entries, and their `all_` forms.
-
-Build the column `readable_metrics` of metadata tables: counts and bounds of every leaf column by
-name, with decoded bounds.
+entries, and their `all_` forms. Their column `readable_metrics` holds counts and decoded bounds of
+every leaf column, by name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Convert partition values of manifest entries to the `partition` column of metadata tables.
-
-Map Iceberg types to the Arrow types that metadata tables show to users: uuid is text, variant
-and unknown have no bounds.
+"""Convert values of manifests to what metadata tables show to users: partition values to the column
+`partition`, Iceberg types to Arrow types in which uuid is text, and variant and unknown have no
+bounds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Resolve `format("iceberg").load(…)`: check its options and find the table, metadata table,
-changelog, snapshot or range of appends.
-
-Read `format("iceberg").load(…)` in a prepared session as a DataFrame on Spark's own Parquet
-scan.
+"""Read `format("iceberg").load(…)`: check its options, find the table, metadata table, changelog,
+snapshot or range of appends, and in a prepared session read it as a DataFrame on Spark's own
+Parquet scan.
 """
 
 from __future__ import annotations

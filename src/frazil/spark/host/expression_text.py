@@ -1,10 +1,8 @@
-"""Check that a text is one expression of Spark SQL.
+"""Check that a text is one expression of Spark SQL, and prepare it so that it means on Spark what
+it means without Spark, also for rows with nulls.
 
 An alias after the expression is refused. Spark's parser takes it without an error, Frazil's own
 parser does not, and a filter must mean the same with and without Spark.
-
-Prepare Spark SQL that users write so that it means on Spark what it means without Spark, also
-for rows with nulls.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""Make Iceberg's functions of SQL (`system.bucket`, `truncate`, `years`, …) for Spark.
+"""Make Iceberg's functions of SQL (`system.bucket`, `truncate`, `years`, …) for Spark, and convert
+the parameters, arguments and rows of its procedures.
 
 A function of a catalog is called in tasks, which objects of this process do not reach. So the
 functions are classes of the JVM: their source stands here, Spark's own compiler (Janino) makes
 classes of it once per JVM, and the session's resource loader gives them to all tasks, as ADD JAR
 does. Spark then calls them from the code that it generates, without any detour.
-
-Make and read the values of Spark's procedures: parameters, the row of arguments, and the rows of
-results.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Build Spark's native Parquet scan (HadoopFsRelation, ParquetFileFormat) through py4j over a
-FileIndex written in Python, and local rows (LocalRelation).
-
-Call Hadoop's file systems and settings in Spark's JVM through py4j: which schemes of locations
-Spark itself can open, and how.
+FileIndex written in Python, and local rows (LocalRelation); and ask Hadoop which schemes of
+locations Spark itself can open, and how.
 """
 
 from __future__ import annotations

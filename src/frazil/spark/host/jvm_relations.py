@@ -1,12 +1,10 @@
-"""Make and read views of a catalog: Spark's `View` (4.2, 4.3), and the entry of Spark's own catalog
-that stands for a view in a query (4.1).
+"""Make what stands for a view or for a DataFrame in Spark's catalogs: Spark's `View` (4.2, 4.3) or
+the entry of Spark's own catalog that stands for a view in a query (4.1), and the relation that
+returns the rows of a changelog (4.2, 4.3).
 
-Read what Spark asks of a changelog (4.2, 4.3), and hand the rows of a DataFrame over as a
-relation of its first data source interface.
-
-Spark takes no object of this process for such a relation, since it is a class, not an interface. So
-its source stands here, and Spark's own compiler (Janino) makes a class of it once per JVM, which
-the driver alone uses.
+That relation is of Spark's first data source interface, a class, for which Spark takes no object of
+this process. So its source stands here, and Spark's own compiler (Janino) makes a class of it once
+per JVM, which the driver alone uses.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""Give each file of a scan a key, a long, by which Spark joins deletes and facts to its rows. To
-join by path, Spark would compare strings.
+"""Give each file of a scan a key, a long, by which Spark joins deletes and facts (partition values,
+sequence numbers, first row ids) to its rows; and join the facts. To join by path, Spark would
+compare strings.
 
 Files of a `FileIndex` have the numbers that Frazil gives them. On Spark Connect, which has no such
 index, the key is `xxhash64(_metadata.file_path)`: the driver knows all paths of a scan and computes
 the same hashes (XXH64 with seed 42, as in Spark). Each key begins a span of `SPAN` keys, one per
 65,536 rows of the file (`chunk_key`). If two spans overlap, or one would pass the largest long, the
 paths are hashed again with a salt.
-
-Join facts of files (partition values, sequence numbers, first row ids) to the rows of a scan, by
-the files' keys.
 """
 
 from __future__ import annotations

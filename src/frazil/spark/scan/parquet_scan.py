@@ -2,12 +2,10 @@
 is none (on Spark Connect, or if Spark's FileIndex has changed) by `spark.read` with the files'
 paths.
 
-Make a scan by field id fail if Spark no longer reads by field id when the query runs.
-
-A scan that has no session of its own (on Spark Connect, or if the file index is not available)
-depends on the running session's setting `spark.sql.parquet.fieldId.read.enabled`. If the setting is
-off by then, Spark matches columns by name: columns of a table with renamed columns come back
-swapped or null, without an error. The check that is added here raises one.
+A scan by paths has no session of its own and depends on the running session's setting
+`spark.sql.parquet.fieldId.read.enabled`. If the setting is off by the time the query runs, Spark
+matches columns by name: columns of a table with renamed columns come back swapped or null, without
+an error. So such a scan is given a check that raises one.
 """
 
 from __future__ import annotations

@@ -1,19 +1,17 @@
 """Convert the filters that Spark pushes into a scan from Catalyst expressions to predicates with
-which planning can prune files.
+which planning can prune files, and find the columns of which Spark's Parquet scan may lose rows by
+them.
 
 A filter is converted node by node from Catalyst's JSON. Its SQL text would be ambiguous: it prints
 timestamps in local time, a column named `null` like the constant, and a user's function like the
 built-in one of that name. A filter that contains anything not listed here prunes no files, which is
 safe: Spark applies every filter to the rows itself.
 
-Find the columns of which Spark's Parquet scan may lose rows, because it cannot hold the
-constants of a pushed filter.
-
-Spark converts constants to Java's old types before it compares them with the statistics of row
-groups. `java.sql.Date` lacks the days 1582-10-05 to 14, which the Gregorian calendar left out and
-Iceberg's does not; instants before 1900 pass through the local clock, which is ambiguous where it
-was set back. A decimal is compared in the width of the file, into which a constant of a wider
-column does not fit.
+The scan loses rows where it cannot hold a constant. Spark converts constants to Java's old types
+before it compares them with the statistics of row groups. `java.sql.Date` lacks the days 1582-10-05
+to 14, which the Gregorian calendar left out and Iceberg's does not; instants before 1900 pass
+through the local clock, which is ambiguous where it was set back. A decimal is compared in the
+width of the file, into which a constant of a wider column does not fit.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Make the read schema for Spark's Parquet scan: types with field ids, and names with which Spark
-reads the right columns.
+"""Make the read schema for Spark's Parquet scan, types with field ids and names with which Spark
+reads the right columns; and give its columns the table's names back.
 
 Spark selects columns by field id, but pushes filters into Parquet by name. If a column's name (or
 that of a field nested in it, in any case) ever belonged to another id, a pushed filter could be
@@ -13,9 +13,9 @@ schema, and matches by name. So a nested column that has an invented name, or in
 renamed, is read whole (`opaque`): a cast that changes nothing but the ids in the type keeps Spark
 from pruning it.
 
-Select the columns of a scan under the table's names with few calls to the JVM: PySpark's own
-functions make some fifteen per column to record the caller's line, which takes time where a table
-is wide or the JVM has just started.
+Columns get the table's names with few calls to the JVM: PySpark's own functions make some fifteen
+per column to record the caller's line, which takes time where a table is wide or the JVM has just
+started.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Describe where a streamed table is, for processes that cannot see the session: its catalog with
-all properties, or its location.
-
-Describe a streaming read completely, so that it can be sent to a query's processes: table,
-options and the schema at the start.
+"""Describe a streaming read completely, so that it can be sent to a query's processes, which cannot
+see the session: where the table is (its catalog with all properties, or its location), the options,
+and the schema at the start.
 """
 
 from __future__ import annotations

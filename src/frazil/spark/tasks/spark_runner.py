@@ -3,17 +3,14 @@ writes the files, no row passes the JVM.
 
 Groups are serialised with the job, and results come back pickled. An error that a retry cannot help
 is returned as a result, so that Spark does not retry the task; any other error makes Spark retry
-it. File names carry the task's id, which tells attempts apart.
-
-Wait for Spark tasks that outlive their job (speculative copies, the other tasks of a failed
-job), and remove what they wrote.
-
-Choose where the tasks of a session that work from file to file run: as tasks of Spark, or in
-threads of the driver's Python.
+it. File names carry the task's id, which tells attempts apart. Tasks that outlive their job
+(speculative copies, the other tasks of a failed job) are waited for, and what they wrote is
+removed.
 
 With a local master the executor is the driver's JVM, so workers see the same cores, files and
 memory as the driver's Python does, but each must be started, import Frazil and be sent its work:
-the first change of a session waits 2 s for that (docs/adr/0033).
+the first change of a session waits 2 s for that. There the work runs in threads of the driver's
+Python instead (docs/adr/0033).
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Convert Iceberg types and schemas to Spark's and back (in Java Iceberg: TypeToSparkType and
-SparkTypeToType).
-
-Express a column's default as the Spark SQL text (`EXISTS_DEFAULT`) by which Spark fills files
-that lack the column.
+"""Convert Iceberg types, schemas and column defaults to Spark's, and types and schemas back (in
+Java Iceberg: TypeToSparkType and SparkTypeToType). A default becomes the Spark SQL text
+(`EXISTS_DEFAULT`) by which Spark fills files that lack the column.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Plan a micro-batch: from its two offsets to the tasks that read its rows.
 
 The plan depends on the offsets and on files that never change, so a batch that is planned again, by
-this process or after a restart, reads the same rows in the same tasks.
-
-Pack the files of a micro-batch into tasks of about one size, in their order unless `lookback` is
-given; large files are cut at their row groups.
+this process or after a restart, reads the same rows in the same tasks. Its files are packed into
+tasks of about one size, in their order unless `lookback` is given; large files are cut at their row
+groups.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""Format the overview of a table: name, location, partitioning, snapshot and columns.
-
-Format the overview of a view: name, default namespace, its query in each dialect, and its
-columns.
+"""Format the overview of a table (name, location, partitioning, snapshot and columns) and that of a
+view (name, default namespace, its query in each dialect, and columns).
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Format rows as a text table, as Spark's `show` prints them.
-
-Show Arrow tables, which have no display of their own, as tables in notebooks.
+"""Format rows as a text table, as Spark's `show` prints them, and Arrow tables, which have no
+display of their own, as tables in notebooks.
 """
 
 from __future__ import annotations

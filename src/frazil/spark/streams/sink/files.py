@@ -1,8 +1,6 @@
 """Write a stream to plain folders of Parquet files with Spark's own writer, each batch exactly
-once, and commit their partitions.
-
-Start streaming queries that write plain folders: require a checkpoint, and commit due partitions
-also while no data arrives.
+once, and commit their partitions, those that are due while no data arrives included. A query needs
+a checkpoint.
 """
 
 from __future__ import annotations

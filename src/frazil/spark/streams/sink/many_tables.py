@@ -1,7 +1,7 @@
 """Start streaming writes into many tables, which the rows name in a column. The commits are those
 of `stream.sink.many_tables`.
 
-Split the DataFrame of a micro-batch by the table that each row names. Spark's cache holds the
+The DataFrame of a micro-batch is split by the table that each row names. Spark's cache holds the
 rows, so that the batch is evaluated once and not once per table.
 """
 

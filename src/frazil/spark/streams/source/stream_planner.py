@@ -1,8 +1,6 @@
 """Plan the batches of a streaming read, in the Python process that Spark keeps for a query: their
-offsets, limits and partitions.
-
-Translate Spark's limits of a micro-batch (ReadLimit, which PySpark has from 4.2 on) to those of
-Frazil's options and back.
+offsets, partitions and limits, which are Spark's (ReadLimit, which PySpark has from 4.2 on) or
+those of Frazil's options.
 """
 
 from __future__ import annotations
