@@ -10,8 +10,6 @@ from frazil.codec import json_nouns as nouns
 from frazil.errors import Unsupported
 from frazil.spec import updates as u
 
-_INT = 2**31
-
 
 def update_to_json(update: u.Update) -> dict[str, Any]:
     return {"action": update.kind, **_update_fields(update)}

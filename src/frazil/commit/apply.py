@@ -23,24 +23,9 @@ from frazil.spec.schema import Schema, check_identifier_fields
 from frazil.spec.snapshot import MAIN_BRANCH, SnapshotLogEntry, SnapshotRef
 from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortOrder
 from frazil.spec.transforms import VoidTransform
-from frazil.spec.types import (
-    GeographyType,
-    GeometryType,
-    TimestampNanoType,
-    TimestamptzNanoType,
-    UnknownType,
-    VariantType,
-)
+from frazil.spec.types import V3_TYPES
 
 LAST_ADDED = u.LAST_ADDED
-V3_TYPES = (
-    TimestampNanoType,
-    TimestamptzNanoType,
-    UnknownType,
-    VariantType,
-    GeometryType,
-    GeographyType,
-)
 T = TypeVar("T")
 
 

@@ -29,11 +29,16 @@ from frazil.spec.properties import (
     STORED_IN_NEW_TABLES,
     check_values,
 )
-from frazil.spec.schema import Schema, assign_fresh_ids, empty_structs, refuse_empty_structs
+from frazil.spec.schema import (
+    Schema,
+    assign_fresh_ids,
+    empty_structs,
+    refuse_empty_structs,
+    with_ids,
+)
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortField, SortOrder
 from frazil.spec.transforms import VoidTransform
-from frazil.spec.types import IcebergType, NestedField, children, with_children
 
 
 def new_metadata(
@@ -231,22 +236,8 @@ def _ids_by_name(schema: Schema, base: Schema, fresh_id: Callable[[], int]) -> S
     """Assign the ids of the base's columns of the same full name, else fresh ids; all columns of a
     struct before their inner columns.
     """
-    renumbered: dict[int, int] = {}
-
-    def level(fields: Sequence[NestedField]) -> tuple[NestedField, ...]:
-        ids = [_held(base, schema.find_column_name(f.field_id)) or fresh_id() for f in fields]
-        renumbered.update(zip((f.field_id for f in fields), ids, strict=True))
-        return tuple(
-            replace(f, field_id=i, field_type=inside(f.field_type))
-            for f, i in zip(fields, ids, strict=True)
-        )
-
-    def inside(t: IcebergType) -> IcebergType:
-        return with_children(t, level(children(t))) if children(t) else t
-
-    fields = level(schema.fields)
-    return Schema(
-        *fields, identifier_field_ids=[renumbered[i] for i in schema.identifier_field_ids]
+    return with_ids(
+        schema, lambda f: _held(base, schema.find_column_name(f.field_id)) or fresh_id()
     )
 
 

@@ -264,10 +264,15 @@ def assign_fresh_ids(schema: Schema, next_id: Callable[[], int] | None = None) -
     fields.
     """
     fresh = next_id or itertools.count(1).__next__
+    return with_ids(schema, lambda _: fresh())
+
+
+def with_ids(schema: Schema, id_of: Callable[[NestedField], int]) -> Schema:
+    """Assign ids to the fields: all fields of one struct before their nested fields."""
     renumbered: dict[int, int] = {}
 
     def level(fields: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
-        ids = [fresh() for _ in fields]
+        ids = [id_of(f) for f in fields]
         renumbered.update(zip((f.field_id for f in fields), ids, strict=True))
         return tuple(
             replace(f, field_id=i, field_type=inside(f.field_type))

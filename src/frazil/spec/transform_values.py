@@ -43,7 +43,6 @@ from frazil.spec.types import (
 _WORD = 0xFFFFFFFF
 _EXACT = Context(prec=100, Emax=1_000_000, Emin=-1_000_000)
 _NANOS = (TimestampNanoType, TimestamptzNanoType)
-_MICROS = (TimestampType, TimestamptzType)
 _EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from frazil.errors import InvalidInput, Unsupported, ValidationError
 from frazil.spec.properties import (
@@ -276,10 +276,6 @@ def check_name(name: object, noun: str = "name") -> str:
             f"{name!r} cannot be a {noun}: it would leave its place in the warehouse."
         )
     return name
-
-
-def check_names(names: Sequence[str], noun: str) -> tuple[str, ...]:
-    return tuple(check_name(n, noun) for n in names)
 
 
 def is_inside(location: str, directory: str) -> bool:

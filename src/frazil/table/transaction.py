@@ -127,7 +127,7 @@ class Transaction(Verbs[None, "Transaction[T]"], Generic[T]):
         arguments = WriteArguments(
             "merge", branch, snapshot_properties, write_options, case_sensitive
         )
-        self._merged(df, merge, arguments, mode, runner, spark)
+        self._merged(df, merge, mode, arguments=arguments, runner=runner, spark=spark)
 
     def update_location(self, location: str) -> Self:
         """Set the table's location, below which new files are written. A relative path is taken

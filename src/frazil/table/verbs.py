@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Generic, Self, TypeVar
 
 from frazil.catalog import CatalogBackend, LoadedTable
@@ -338,18 +339,16 @@ class Verbs(ABC, Generic[R, P]):
         arguments = WriteArguments(
             "merge", branch, snapshot_properties, write_options, case_sensitive
         )
-
-        def run(frame: Frame, merge: Merge, mode: str | None) -> R:
-            return self._merged(frame, merge, arguments, mode, runner, spark, txn)
-
+        run = partial(self._merged, arguments=arguments, runner=runner, spark=spark, txn=txn)
         return MergeBuilder(df, Merge(on, (), target_alias, source_alias), run)
 
     def _merged(
         self,
         df: Frame,
         merge: Merge,
-        arguments: WriteArguments,
         mode: str | None,
+        *,
+        arguments: WriteArguments,
         runner: Runner | str | None,
         spark: Session | None,
         txn: tuple[str, int] | None = None,

@@ -73,10 +73,6 @@ class Footer:
         elements = list(self.root.walk())
         return list_head(len(elements)) + b"".join(map(_encoded, elements))
 
-    @property
-    def has_ids(self) -> bool:
-        return any(n.field_id is not None for n in self.root.walk())
-
 
 def read_footer(source: BinaryIO, size: int, file: str) -> Footer:
     """Read the footer of an open Parquet file of `size` bytes. Raises CorruptData when there is

@@ -117,10 +117,7 @@ def _allowed(have: pa.DataType, want: IcebergType) -> bool:
         case StringType() | VariantType():
             return _is_text(have)
         case BinaryType() | GeometryType() | GeographyType():
-            plain = (
-                types.is_binary(have) or types.is_large_binary(have) or types.is_binary_view(have)
-            )
-            return bool(plain or types.is_fixed_size_binary(have))
+            return _is_bytes(have) or bool(types.is_fixed_size_binary(have))
         case FixedType():
             return bool(types.is_binary(have) or types.is_large_binary(have))
     if types.is_timestamp(
@@ -159,12 +156,6 @@ def whole_to_floating(array: pa.Array, target: pa.DataType) -> pa.Array:
     return floating
 
 
-def _is_text(have: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(have) or pa.types.is_large_string(have) or pa.types.is_string_view(have)
-    )
-
-
 Convert = Callable[[pa.Array], pa.Array]
 _TIMESTAMPS = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
 
@@ -191,7 +182,7 @@ def leaf_conversion(have: pa.DataType, want: IcebergType) -> Convert | None:
         return (
             uuid_to_text
             if have == pa.binary(16) or _is_bytes(have)
-            else (_cast(target) if _holds_text(have) else None)
+            else (_cast(target) if _is_text(have) else None)
         )
     if isinstance(want, _TIMESTAMPS):
         return _timestamp(have, want, target)
@@ -212,9 +203,9 @@ def _castable(have: pa.DataType, want: IcebergType) -> bool:
         case DecimalType(precision=p, scale=s):
             return bool(types.is_decimal(have) and have.scale == s and have.precision <= p)
         case StringType():
-            return _holds_text(have) or _is_bytes(have)
+            return _is_text(have) or _is_bytes(have)
         case BinaryType() | GeometryType() | GeographyType():
-            return _holds_text(have) or _is_bytes(have) or bool(types.is_fixed_size_binary(have))
+            return _is_text(have) or _is_bytes(have) or bool(types.is_fixed_size_binary(have))
         case FixedType():
             return _is_bytes(have)
         case TimeType():
@@ -249,7 +240,7 @@ def _timestamp(have: pa.DataType, want: IcebergType, target: pa.DataType) -> Con
     return rescaled
 
 
-def _holds_text(have: pa.DataType) -> bool:
+def _is_text(have: pa.DataType) -> bool:
     return bool(
         pa.types.is_string(have) or pa.types.is_large_string(have) or pa.types.is_string_view(have)
     )

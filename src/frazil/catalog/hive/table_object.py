@@ -84,8 +84,15 @@ def lock_enabled(metadata: TableMetadata, settings: HiveSettings) -> bool:
 
 def new_table(table: LoadedTable, database: str, name: str, settings: HiveSettings) -> HiveTable:
     """Make the object of a table that is not in the metastore yet."""
+    empty = _empty(database, name, settings, "EXTERNAL_TABLE", {"EXTERNAL": "TRUE"})
+    return updated(empty, None, table, settings)
+
+
+def _empty(
+    database: str, name: str, settings: HiveSettings, kind: str, parameters: dict[str, str]
+) -> HiveTable:
     now = int(time.time())
-    empty = HiveTable(
+    return HiveTable(
         name,
         database,
         settings.user,
@@ -93,10 +100,9 @@ def new_table(table: LoadedTable, database: str, name: str, settings: HiveSettin
         now,
         LONGEST_INT,
         partitionKeys=[],
-        parameters={"EXTERNAL": "TRUE"},
-        tableType="EXTERNAL_TABLE",
+        parameters=parameters,
+        tableType=kind,
     )
-    return updated(empty, None, table, settings)
 
 
 def updated(
@@ -253,19 +259,7 @@ def new_view_object(
     view: LoadedView, database: str, name: str, settings: HiveSettings
 ) -> HiveTable:
     """Make the object of a view that is not in the metastore yet."""
-    now = int(time.time())
-    empty = HiveTable(
-        name,
-        database,
-        settings.user,
-        now,
-        now,
-        LONGEST_INT,
-        partitionKeys=[],
-        parameters={},
-        tableType=_VIEW,
-    )
-    return updated_view(empty, None, view, settings)
+    return updated_view(_empty(database, name, settings, _VIEW, {}), None, view, settings)
 
 
 def updated_view(

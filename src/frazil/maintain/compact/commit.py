@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,7 +35,6 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import partition_key
 from frazil.spec.updates import Update
 
-Positions = npt.NDArray[np.int64]
 _CACHE = 256 << 20
 MOST_PAIRS = 50_000_000  # (data file, delete file) pairs that are tested one by one
 

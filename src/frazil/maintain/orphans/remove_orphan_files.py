@@ -9,7 +9,6 @@ table only, no file is deleted.
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -67,7 +66,6 @@ from frazil.spec.metadata import TableMetadata
 from frazil.storage import Storage
 from frazil.storage.locations import join
 
-_log = logging.getLogger("frazil.maintain")
 DAY = 86_400_000
 YOUNG_MILLIS = 3 * DAY
 MODES = ("ERROR", "IGNORE", "DELETE")

@@ -173,7 +173,7 @@ ALL_MANIFESTS = pa.schema(
 
 def manifests(metadata: TableMetadata, storage: Storage, snapshot: Snapshot | None) -> pa.Table:
     listed = manifests_of(metadata, snapshot, storage) if snapshot else ()
-    return _manifests_table([_row(m, metadata) for m in listed], MANIFESTS)
+    return _table([_row(m, metadata) for m in listed], MANIFESTS)
 
 
 def all_manifests(metadata: TableMetadata, storage: Storage) -> pa.Table:
@@ -182,14 +182,7 @@ def all_manifests(metadata: TableMetadata, storage: Storage) -> pa.Table:
     for snapshot in metadata.snapshots:
         for manifest in manifests_of(metadata, snapshot, storage):
             rows.append((*_row(manifest, metadata), snapshot.snapshot_id, manifest.key_metadata))
-    return _manifests_table(rows, ALL_MANIFESTS)
-
-
-def _manifests_table(rows: Iterable[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    return pa.Table.from_arrays(
-        [pa.array(c, type=f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
-    )
+    return _table(rows, ALL_MANIFESTS)
 
 
 def _row(manifest: ManifestFile, metadata: TableMetadata) -> tuple[Any, ...]:

@@ -51,7 +51,6 @@ _PROMOTIONS = (
     (i.FloatType, i.DoubleType),
     (i.DateType, i.TimestampType),
 )
-Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
 
 

@@ -38,7 +38,6 @@ DELETED, UPDATED, INSERTED, BY_SOURCE_DELETED, BY_SOURCE_UPDATED, MATCHED = 1, 2
 """What happens to a row. MATCHED: nothing, but a source row of a MERGE matches it."""
 LEAVES = (DELETED, UPDATED, BY_SOURCE_DELETED, BY_SOURCE_UPDATED)
 WRITES = (UPDATED, INSERTED, BY_SOURCE_UPDATED)
-OPERATIONS = BY_SOURCE_UPDATED + 1
 _LEAVES = pa.array([n > 0 and n in LEAVES for n in range(MATCHED + 1)])
 _WRITES = pa.array([n in WRITES for n in range(MATCHED + 1)])
 SHOWN = 3
