@@ -154,6 +154,7 @@ def test_recommended_calls_are_statements_that_run(run, table):
     listed = ProcedureCall("compute_table_stats", {"columns": ["id", "s"]})
     for call in (*calls, made.as_sql("lake", "db.t"), listed.as_sql("lake", "db.t")):
         assert run(call), call
+    assert made.as_sql("my-lake", "db.t").startswith("CALL `my-lake`.system.rewrite_data_files(")
 
 
 def test_our_own_procedures_answer_in_rows(run, table):

@@ -75,6 +75,17 @@ def test_a_view_is_shown_described_and_listed_apart_from_tables(run, lake, catal
     ) == [("new_id",)]
 
 
+@pytest.mark.versions
+def test_show_create_quotes_names_so_that_its_text_can_be_run(run, lake, table):
+    run("CREATE VIEW lake.db.`a-view` (`new id`) AS SELECT id FROM lake.db.t")
+    (text,) = run("SHOW CREATE TABLE lake.db.`a-view`")[0]
+    run("DROP VIEW lake.db.`a-view`")
+    run(text)
+    assert sorted(run("SELECT `new id` FROM lake.db.`a-view`")) == sorted(
+        run("SELECT id FROM lake.db.t")
+    )
+
+
 def test_a_view_is_replaced_altered_renamed_and_dropped(run, lake, catalog, table):
     run("CREATE VIEW lake.db.v AS SELECT id FROM lake.db.t")
     run("CREATE VIEW IF NOT EXISTS lake.db.v AS SELECT 5 five")

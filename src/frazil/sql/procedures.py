@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.errors import InvalidInput, NoSuchTableError
+from frazil.expr.sql_text import quoted_name
 from frazil.maintain.procedures import Procedure
 from frazil.ops.session import Session
 from frazil.spark.host.jvm_catalog import current_catalog, current_namespace
@@ -77,7 +78,7 @@ def table_parts(catalog: str, spark: Session, text: str) -> tuple[str, ...]:
     if len(parts) == 1 and current_catalog(spark) == catalog:
         parts = (*current_namespace(spark), *parts)
     if len(parts) == 1:
-        hint = f"Give it as in 'db.{text}', or make its namespace the current one: USE {full_name((catalog, 'db'))}."
+        hint = f"Give it as in 'db.{text}', or make its namespace the current one: USE {quoted_name(catalog)}.db."
         raise NoSuchTableError(
             f"Couldn't load table '{text}' in catalog '{catalog}': it names no namespace.",
             hint=hint,

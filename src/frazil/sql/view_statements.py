@@ -13,6 +13,7 @@ from pyspark.sql import types as s
 
 from frazil.catalog.names import full_name
 from frazil.errors import InvalidInput, NoSuchViewError
+from frazil.expr.sql_text import quoted_name
 from frazil.ops.session import Session
 from frazil.spark.catalog.protocol import Parts, ViewDefinition
 from frazil.spark.host.jvm_catalog import SESSION_CATALOG, current_catalog, current_namespace
@@ -290,12 +291,13 @@ def _describe_column(
 
 def _show_create(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     definition = _definition(calls, parts)
-    quoted = [(full_name((f.name,)), (f.metadata or {}).get("comment")) for f in definition.columns]
+    quoted = [(quoted_name(f.name), (f.metadata or {}).get("comment")) for f in definition.columns]
     columns = ",\n".join(
         f"  {name}" + ("" if comment is None else f" COMMENT {_literal(comment)}")
         for name, comment in quoted
     )
-    text = f"CREATE VIEW {full_name((calls.name, *parts))} (\n{columns})\n"
+    view = ".".join(map(quoted_name, (calls.name, *parts)))
+    text = f"CREATE VIEW {view} (\n{columns})\n"
     if (comment := definition.properties.get("comment")) is not None:
         text += f"COMMENT {_literal(comment)}\n"
     properties = ",\n".join(f"  {_literal(k)} = {_literal(v)}" for k, v in _shown(definition))

@@ -11,8 +11,7 @@ from typing import Any, overload
 
 import pyarrow as pa
 
-from frazil.catalog.names import full_name
-from frazil.expr.sql_text import quoted_text
+from frazil.expr.sql_text import quoted_name, quoted_text
 from frazil.spec.fact_tree import FactNode, html_of, text_of
 
 OPEN_SECONDS = 0.005
@@ -42,7 +41,7 @@ class ProcedureCall:
         """Return the call as it is typed in Spark SQL."""
         arguments = {"table": table, **self._given}
         named = ", ".join(f"{k} => {_sql_value(v)}" for k, v in arguments.items())
-        return f"CALL {full_name((catalog,))}.system.{self.verb}({named})"
+        return f"CALL {quoted_name(catalog)}.system.{self.verb}({named})"
 
     def as_command(self, table: str) -> str:
         """Return the call as it is typed in a shell."""
