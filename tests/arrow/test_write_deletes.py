@@ -30,7 +30,6 @@ from frazil.arrow.write.write_options import write_options
 from frazil.arrow.write.write_rows import write
 from frazil.codec.deletion_vector import decode_vector, positions_array
 from frazil.codec.manifest import entries_from_table
-from frazil.codec.puffin import decode_blob, decode_footer
 from frazil.codec.single_value import from_bytes
 from frazil.commit.actions import RowDelta
 from frazil.commit.table_commit import commit
@@ -40,6 +39,7 @@ from frazil.spec.manifest import DataFile
 from frazil.spec.types import LongType, StringType
 from frazil.testing.flaky_storage import FlakyStorage
 from tests.builders.frames import ids
+from tests.codec.puffin_files import decode_blob, decode_footer
 
 PATH, POS = 2147483546, 2147483545
 

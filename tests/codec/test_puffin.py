@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from frazil.codec.deletion_vector import decode_vector, encode_vector, positions_array, vector_blob
-from frazil.codec.puffin import Blob, decode_blob, decode_footer, encode_puffin
+from frazil.codec.puffin import Blob, encode_puffin
 from frazil.errors import CorruptData, InvalidInput, Unsupported
 from tests.codec.made import TEXT
+from tests.codec.puffin_files import decode_blob, decode_footer
 from tests.golden import Golden, names
 
 VECTORS = {

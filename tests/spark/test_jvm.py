@@ -158,7 +158,7 @@ def call_the_session(session):
     }
     assert jvm_reads.hadoop_version(session).startswith("3.")
     # hadoop-aws does not come with PySpark: its names are tried where it is on the class path
-    # (tests/spark/test_s3_scan.py)
+    # (tests/spark/read/test_s3_scan.py)
     assert not jvm.class_is_loaded(session, jvm_reads.S3A_FILE_SYSTEM)
     assert (
         list(host.texts(["a", "b"])) == ["a", "b"]

@@ -1,7 +1,7 @@
 """Decode manifests to Arrow tables with one row per entry (spec, "Manifests"), with inheritance
-applied; `encode_manifest` writes them.
+applied; `manifest_write` encodes them.
 
-The columns are those of `manifest_schema.COLUMNS`. `partition` is a struct with a child per
+The columns are those of `manifest_write.COLUMNS`. `partition` is a struct with a child per
 partition field, named by its id ("1000"). It holds internal values as the manifest stores them, so
 that a column widened since then still has its old type there.
 """

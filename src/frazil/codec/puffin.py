@@ -1,5 +1,5 @@
-"""Encode and decode Puffin files: blobs of statistics and deletion vectors, with a JSON footer
-(Puffin spec).
+"""Encode Puffin files, blobs of statistics and deletion vectors with a JSON footer, and find and
+replace the footer of one (Puffin spec). `deletion_vector` decodes the places of vectors.
 """
 
 from __future__ import annotations
@@ -15,12 +15,6 @@ import pyarrow as pa
 from frazil.codec.guard import reading
 from frazil.codec.json_nouns import (
     fields_of,
-    integer,
-    integers,
-    items_of,
-    text,
-    text_or_none,
-    texts,
 )
 from frazil.errors import CorruptData, Unsupported
 
@@ -46,15 +40,6 @@ class PuffinBlob:
     properties: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class PuffinFooter:
-    """Hold the footer of a file. `size`: bytes of the whole footer, as table metadata records them."""
-
-    blobs: tuple[PuffinBlob, ...]
-    properties: dict[str, str]
-    size: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class Blob:
     """Hold a blob to write; `compression_codec`: None or zstd."""
@@ -68,17 +53,6 @@ class Blob:
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
-def decode_footer(data: bytes, file: str = "") -> PuffinFooter:
-    """Decode the footer of a whole file, or of its last bytes when these hold the whole footer;
-    offsets are those in the file.
-
-    Raises CorruptData, and Unsupported for unknown flags.
-    """
-    with reading("Puffin file", file):
-        payload, size = footer_payload(data)
-        return _footer(msgspec.json.decode(payload), size)
-
-
 def footer_payload(data: bytes) -> tuple[bytes, int]:
     """Find the footer at the end of `data`; returns its JSON text and the number of bytes of the
     whole footer.
@@ -87,9 +61,19 @@ def footer_payload(data: bytes) -> tuple[bytes, int]:
     if size > len(data) or data[-size : 4 - size] != MAGIC:
         raise CorruptData(f"The Puffin footer claims {size - 16} bytes, but does not begin there.")
     payload = data[4 - size : -12]
-    return (
-        _decompress(payload, "lz4") if _TAIL.unpack(data[-12:])[1] & _FOOTER_LZ4 else payload
-    ), size
+    return (_decompress(payload) if _TAIL.unpack(data[-12:])[1] & _FOOTER_LZ4 else payload), size
+
+
+def _decompress(footer: bytes) -> bytes:
+    limit = max(_FREE_BYTES, _MAX_RATIO * len(footer))
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(footer), "lz4") as stream:
+            decompressed = bytes(stream.read(limit + 1))
+    except OSError as e:
+        raise CorruptData(f"A compressed Puffin footer is damaged: {e}") from e
+    if len(decompressed) > limit:
+        raise CorruptData("A Puffin footer decompresses to far more than its size allows.")
+    return decompressed
 
 
 def footer_size(data: bytes) -> int:
@@ -102,61 +86,6 @@ def footer_size(data: bytes) -> int:
     if size < 0:
         raise CorruptData(f"The Puffin footer claims {size} bytes.")
     return int(size) + 16
-
-
-def _footer(obj: Any, size: int) -> PuffinFooter:
-    obj = fields_of(obj, "Puffin footer")
-    blobs = tuple(_blob(fields_of(b, "blob")) for b in items_of(obj.get("blobs"), "blobs"))
-    return PuffinFooter(blobs, texts(obj.get("properties"), "properties"), size)
-
-
-def _blob(obj: dict[str, Any]) -> PuffinBlob:
-    offset, length = integer(obj, "offset"), integer(obj, "length")
-    if offset < 4 or length < 0:
-        raise CorruptData(f"A blob claims {length} bytes at offset {offset}.")
-    return PuffinBlob(
-        type=text(obj, "type"),
-        fields=integers(obj.get("fields"), "fields", 2**31),
-        snapshot_id=integer(obj, "snapshot-id"),
-        sequence_number=integer(obj, "sequence-number"),
-        offset=offset,
-        length=length,
-        compression_codec=text_or_none(obj, "compression-codec"),
-        properties=texts(obj.get("properties"), "properties"),
-    )
-
-
-def decode_blob(data: bytes, blob: PuffinBlob, file: str = "") -> bytes:
-    """Take a blob out of a whole file and decompress it. Raises CorruptData, Unsupported."""
-    with reading("Puffin file", file):
-        if (
-            data[:4] != MAGIC
-            or blob.offset < 4
-            or blob.length < 0
-            or blob.offset + blob.length > len(data)
-        ):
-            raise CorruptData(
-                f"A blob of {blob.length} bytes at {blob.offset} is not inside the file of {len(data)} bytes."
-            )
-        return _decompress(data[blob.offset : blob.offset + blob.length], blob.compression_codec)
-
-
-def _decompress(data: bytes, codec: str | None) -> bytes:
-    if codec not in (None, "zstd", "lz4"):
-        raise Unsupported(
-            f"Cannot read Puffin compression codec {codec[:40]!r}.", hint="Known: zstd, lz4."
-        )
-    if codec is None:
-        return data
-    limit = max(_FREE_BYTES, _MAX_RATIO * len(data))
-    try:
-        with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
-            decompressed = bytes(stream.read(limit + 1))
-    except OSError as e:
-        raise CorruptData(f"A {codec} blob is damaged: {e}") from e
-    if len(decompressed) > limit:
-        raise CorruptData(f"A {codec} blob decompresses to far more than its size allows.")
-    return decompressed
 
 
 def encode_puffin(

@@ -19,7 +19,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.catalog import Catalog
-from frazil.codec.puffin import decode_blob, decode_footer
 from frazil.codec.single_value import to_bytes
 from frazil.codec.theta_sketch import hash_lengths
 from frazil.errors import InvalidInput, NoSuchSnapshotError
@@ -27,6 +26,7 @@ from frazil.maintain.stats.table_stats import hash_values
 from frazil.spec.types import DecimalType, DoubleType, IcebergType, LongType, StringType
 from frazil.table import Table
 from tests.builders.catalogs import catalog_of
+from tests.codec.puffin_files import decode_blob, decode_footer
 from tests.codec.sketches import decode_sketch
 
 SCHEMA = "id bigint, s string, d decimal(20,2), b boolean, day date, at timestamp_ntz, f double, x binary, u uuid, n struct<a:int>, l array<int>"
