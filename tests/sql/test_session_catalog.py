@@ -233,3 +233,14 @@ def test_a_view_of_sparks_is_created_from_another_catalog(session, tmp_path):
     assert rows(session, f"SELECT * FROM spark_catalog.{session.database}.seen") == [(1,)]
     session.sql(f"DROP VIEW spark_catalog.{session.database}.seen")
     session.sql(f"USE spark_catalog.{session.database}")
+
+
+def test_a_database_with_tables_of_sparks_own_is_refused_as_spark_does(session):
+    name = f"{session.database}own"
+    session.sql(f"CREATE DATABASE {name}")
+    session.sql(f"CREATE TABLE {name}.p (id INT) USING parquet")
+    with pytest.raises(AnalysisException, match="SCHEMA_NOT_EMPTY"):
+        session.sql(f"DROP DATABASE {name}")
+    with pytest.raises(AnalysisException, match="DROP_DATABASE|default"):
+        session.sql("DROP DATABASE default CASCADE")
+    session.sql(f"DROP DATABASE {name} CASCADE")

@@ -14,6 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.errors import (
@@ -32,6 +34,7 @@ from frazil.spark.catalog.protocol import Calls, Parts
 from frazil.spark.host import jvm_relations
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes, current_namespace
+from frazil.spark.host.jvm_errors import unchecked
 from frazil.spark.host.settings import is_case_sensitive
 
 _INTERFACES = ("CatalogExtension", "StagingTableCatalog", "ProcedureCatalog")
@@ -211,7 +214,7 @@ class ServedSessionCatalog(ServedCatalog):
         """
         default = tuple(self._own.defaultNamespace())
         if self._as_spark(tuple(namespace)) == self._as_spark(default):
-            return bool(self._own.dropNamespace(namespace, cascade))
+            return self._drop_own(namespace, cascade)
         spellings = self._spellings(tuple(namespace))
         tables = [table for spelled in spellings for table in self._tables(spelled)]
         with self._spark_errors(namespace=namespace):
@@ -219,11 +222,17 @@ class ServedSessionCatalog(ServedCatalog):
                 raise NamespaceNotEmptyError(f"Namespace is not empty: {full_name(namespace)}")
         for table in tables:
             self.calls.drop_table(table, purge=False)
-        dropped = bool(self._own.dropNamespace(namespace, cascade))
+        dropped = self._drop_own(namespace, cascade)
         for spelled in spellings:
             with contextlib.suppress(FrazilError):  # a metastore that both share has dropped it
                 self.calls.drop_namespace(spelled, cascade=False)
         return dropped
+
+    def _drop_own(self, namespace: JavaObject, cascade: bool) -> bool:
+        try:
+            return bool(self._own.dropNamespace(namespace, cascade))
+        except (Py4JJavaError, PySparkException) as error:
+            raise unchecked(self.spark, error) from error
 
     def _spellings(self, database: Parts) -> list[Parts]:
         """Return the namespaces of the catalog that are one database to Spark, which compares its
