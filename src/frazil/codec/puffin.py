@@ -13,9 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from frazil.codec.guard import reading
-from frazil.codec.json_nouns import (
-    fields_of,
-)
+from frazil.codec.json_nouns import fields_of
 from frazil.errors import CorruptData, Unsupported
 
 MAGIC = b"PFA1"
