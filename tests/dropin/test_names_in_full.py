@@ -10,11 +10,12 @@ from frazil.dropin import names, sql_names
 @pytest.fixture
 def session(monkeypatch):
     """A session whose current catalog is `lake`, and whose current namespace is `ns`."""
-    lake = SimpleNamespace(name="lake", catalog=SimpleNamespace(name="lake"))
+    lake = SimpleNamespace(name="lake", catalog=SimpleNamespace(name="lake"), prefix=())
     for module in (names, sql_names):
-        monkeypatch.setattr(module, "served_catalogs", lambda spark: {"lake": lake})
         monkeypatch.setattr(module, "current_catalog", lambda spark: "lake")
         monkeypatch.setattr(module, "register", lambda spark: {"lake": lake})
+    monkeypatch.setattr(names, "served_catalogs", lambda spark: {"lake": lake})
+    monkeypatch.setattr(sql_names, "known_catalogs", lambda spark: {"lake": lake})
     monkeypatch.setattr(names, "session_catalogs", lambda spark: {})
     monkeypatch.setattr(sql_names, "all_settings", lambda spark: {})
     monkeypatch.setattr(sql_names, "current_namespace", lambda spark: ("ns",))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from frazil.errors import NoSuchTableError
+from frazil.spark.catalog import session
 from frazil.spark.catalog.session import ServedSessionCatalog
 from frazil.spark.host import jvm_errors
 from frazil.spark.host.jvm_errors import Thrown
@@ -78,6 +79,7 @@ def both(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(catalog, "_find", found)
     monkeypatch.setattr(jvm_errors, "table_exists", exception)
+    monkeypatch.setattr(session, "unchecked", lambda spark, error: error)
     return catalog, calls, own
 
 
