@@ -17,7 +17,7 @@ def session(monkeypatch):
     monkeypatch.setattr(names, "served_catalogs", lambda spark: {"lake": lake})
     monkeypatch.setattr(sql_names, "known_catalogs", lambda spark: {"lake": lake})
     monkeypatch.setattr(names, "session_catalogs", lambda spark: {})
-    monkeypatch.setattr(sql_names, "all_settings", lambda spark: {})
+    monkeypatch.setattr(sql_names, "knows_catalog", lambda spark, name: False)
     monkeypatch.setattr(sql_names, "current_namespace", lambda spark: ("ns",))
     monkeypatch.setattr(sql_names, "is_temporary_view", lambda spark, name: False)
     return SimpleNamespace()

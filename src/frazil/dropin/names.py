@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from frazil.catalog import load_backend
-from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, home
+from frazil.catalog.configuration import DEFAULT_CATALOG, SPARK_PREFIX, configured_names, home
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.dropin.catalogs import register, served_catalogs
 from frazil.errors import (
@@ -31,7 +31,6 @@ from frazil.spark.host.jvm_views import is_temporary_view
 from frazil.spark.host.quiet import quietly
 from frazil.table.catalog import Catalog
 
-_PREFIX = "spark.sql.catalog."
 _NO_PLACE = ("SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "UNSUPPORTED_FEATURE.TABLE_OPERATION")
 
 
@@ -63,7 +62,7 @@ def is_catalog(spark: Session, name: str, default: bool = True) -> bool:
         *([DEFAULT_CATALOG] if default else []),
     }:
         return False
-    jvm_class = settings.get(_PREFIX + name)
+    jvm_class = settings.get(SPARK_PREFIX + name)
     return not (jvm_class and class_is_loaded(spark, jvm_class))
 
 

@@ -23,15 +23,17 @@ from frazil.dropin.tables import open_table
 from frazil.ops.named import find_in
 from frazil.ops.session import Session
 from frazil.spark.engine.session_catalogs import session_catalogs
-from frazil.spark.host.jvm_catalog import SESSION_CATALOG, current_catalog, current_namespace
+from frazil.spark.host.jvm_catalog import (
+    SESSION_CATALOG,
+    current_catalog,
+    current_namespace,
+    knows_catalog,
+)
 from frazil.spark.host.jvm_views import is_temporary_view
-from frazil.spark.host.settings import all_settings
 from frazil.sql.nodes import Name
 from frazil.table.catalog import Catalog
 from frazil.table.load import loaded_catalogs, table_of
 from frazil.table.table import Table
-
-_PREFIX = "spark.sql.catalog."
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class SessionNames:
         """Tell whether a name begins with a catalog that Frazil does not serve."""
         if len(name) < 2 or name[0] in known_catalogs(self.spark):
             return False
-        return name[0] == SESSION_CATALOG or _PREFIX + name[0] in all_settings(self.spark)
+        return knows_catalog(self.spark, name[0])
 
 
 def in_full(spark: Session, name: str) -> str:

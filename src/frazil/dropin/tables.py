@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frazil.catalog import Committed, create_at
-from frazil.catalog.configuration import store_properties
+from frazil.catalog.configuration import SPARK_PREFIX, store_properties
 from frazil.catalog.names import identifier_parts
 from frazil.dropin.catalogs import served_catalogs
 from frazil.dropin.names import catalog_of, in_session_catalog
@@ -76,7 +76,7 @@ def _of_session(
         return in_session_catalog(spark, identifier_parts(name), new=True)
     if (served := served_catalogs(spark).get(catalog)) is not None and not properties:
         return served.catalog, identifier_parts(name)[1:]
-    prefix = f"spark.sql.catalog.{catalog}."
+    prefix = f"{SPARK_PREFIX}{catalog}."
     settings = {
         k[len(prefix) :]: v for k, v in session_catalogs(spark).items() if k.startswith(prefix)
     }

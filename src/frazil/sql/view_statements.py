@@ -16,7 +16,7 @@ from frazil.errors import InvalidInput, NoSuchViewError
 from frazil.expr.sql_text import quoted_name
 from frazil.ops.session import Session
 from frazil.spark.catalog.protocol import Parts, ViewDefinition
-from frazil.spark.host.jvm_catalog import SESSION_CATALOG, current_catalog, current_namespace
+from frazil.spark.host.jvm_catalog import current_catalog, current_namespace, knows_catalog
 from frazil.spark.host.jvm_plans import named_tables, parsed_query
 from frazil.spark.host.jvm_view_statements import (
     ViewStatement,
@@ -73,17 +73,13 @@ def _place(
         return None
     if first in served and (rest or of_namespace):
         return served[first], tuple(rest)
-    if (rest or of_namespace) and _is_catalog(spark, first):
+    if (rest or of_namespace) and knows_catalog(spark, first):
         return None
     if (current := current_catalog(spark)) not in served:
         return None
     if of_namespace:
         return served[current], statement.name or tuple(current_namespace(spark))
     return served[current], statement.name if rest else (*current_namespace(spark), first)
-
-
-def _is_catalog(spark: Session, name: str) -> bool:
-    return name == SESSION_CATALOG or bool(spark.conf.get(f"spark.sql.catalog.{name}", ""))
 
 
 def _create(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:

@@ -24,6 +24,20 @@ FILE_BY_FILE = (
     "a decision: tasks change one file after the other, and remove files of which no row stays"
 )
 NOTHING = "a decision: a statement that changes no row commits nothing"
+AQE = {
+    "spark.sql.shuffle.partitions": 20,
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.enabled": "true",
+}
+SMALL_PIECES = {
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "100",
+    "spark.sql.iceberg.advisory-partition-size": str(256 << 20),
+}
+LARGE_PIECES = {
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "256MB",
+    "spark.sql.iceberg.advisory-partition-size": "100",
+}
+"""What Spark takes for a good size of pieces, and what Iceberg's setting says instead."""
 
 
 def begin(p: Place, columns: str, values: str = "", partitioned: str = "") -> None:
@@ -50,6 +64,17 @@ def branch(p: Place) -> None:
 def put(p: Place, values: str, to: str = "$o") -> None:
     """Append rows as one file for each partition."""
     p.sql(f"INSERT INTO {to} SELECT /*+ COALESCE(1) */ * FROM VALUES {values}")
+
+
+def in_many_row_groups(p: Place) -> None:
+    """Make a table whose one file has many row groups: the ids 1 to 200."""
+    begin(p, "id INT, dep STRING", "", "dep")
+    p.sql(
+        "ALTER TABLE $t SET TBLPROPERTIES ('write.parquet.row-group-size-bytes' '100',"
+        " 'read.split.target-size' '100')"
+    )
+    p.sql("INSERT INTO $t SELECT /*+ COALESCE(1) */ int(id), 'hr' FROM range(1, 201)")
+    branch(p)
 
 
 def views(p: Place, **lists: list[Any]) -> None:
@@ -86,6 +111,21 @@ def steps(
 
 def head(p: Place) -> dict[str, Any]:
     return p.snapshot(ref="test" if "branch_test" in p.names["o"] else "main")
+
+
+def written_together(p: Place) -> None:
+    """Check that the newest snapshot has one new data file, or a vector for each of four files."""
+    summary = head(p)["summary"]
+    if p.each == "copy-on-write":
+        assert summary["added-data-files"] == "1"
+    else:
+        assert (summary["added-delete-files"], summary["added-dvs"]) == ("4", "4")
+
+
+def written_apart(p: Place) -> None:
+    """Check that the newest snapshot has four new files."""
+    key = "added-data-files" if p.each == "copy-on-write" else "added-delete-files"
+    assert head(p)["summary"][key] == "4"
 
 
 def told(

@@ -2,18 +2,24 @@
 
 from tests.sql.java_topics.harness import Place, case
 from tests.sql.java_topics.rows_changed import (
+    AQE,
     FILE_BY_FILE,
+    LARGE_PIECES,
     MODES,
     NOTHING,
+    SMALL_PIECES,
     begin,
     branch,
     head,
+    in_many_row_groups,
     isolated,
     one_mode,
     put,
     steps,
     told,
     views,
+    written_apart,
+    written_together,
 )
 
 PAIR = "id INT, dep STRING"
@@ -154,13 +160,6 @@ def only_files_with_matching_rows_are_changed(p: Place) -> None:
     p.rows("SELECT * FROM $o", (1, "hardware"), (1, "hr"), (3, "hr"))
 
 
-AQE = {
-    "spark.sql.shuffle.partitions": 20,
-    "spark.sql.adaptive.enabled": "true",
-    "spark.sql.adaptive.coalescePartitions.enabled": "true",
-}
-
-
 def spread(p: Place, partitioned: str, mode: str) -> None:
     """Four files of a hundred rows each."""
     begin(p, PAIR, "", partitioned)
@@ -178,32 +177,18 @@ def spread(p: Place, partitioned: str, mode: str) -> None:
 @case("TestDelete.testCoalesceDelete", each=MODES[1:])
 def small_pieces_are_written_together(p: Place) -> None:
     spread(p, "", "range")
-    sizes = {
-        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "100",
-        "spark.sql.iceberg.advisory-partition-size": str(256 << 20),
-    }
-    with p.conf(AQE | sizes):
+    with p.conf(AQE | SMALL_PIECES):
         p.sql("DELETE FROM $o WHERE mod(id, 2) = 0")
-    summary = head(p)["summary"]
-    if p.each == "copy-on-write":
-        assert summary["added-data-files"] == "1"
-    else:
-        assert (summary["added-delete-files"], summary["added-dvs"]) == ("4", "4")
+    written_together(p)
     p.rows("SELECT count(*) FROM $o", (200,))
 
 
 @case("TestDelete.testSkewDelete", each=MODES)
 def large_pieces_are_written_apart(p: Place) -> None:
     spread(p, "dep", "hash")
-    sizes = {
-        "spark.sql.shuffle.partitions": 2,
-        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "256MB",
-        "spark.sql.iceberg.advisory-partition-size": "100",
-    }
-    with p.conf(AQE | sizes):
+    with p.conf(AQE | LARGE_PIECES | {"spark.sql.shuffle.partitions": 2}):
         p.sql("DELETE FROM $o WHERE mod(id, 2) = 0")
-    key = "added-data-files" if p.each == "copy-on-write" else "added-delete-files"
-    assert head(p)["summary"][key] == "4"
+    written_apart(p)
     p.rows("SELECT count(*) FROM $o", (200,))
 
 
@@ -350,13 +335,7 @@ def null_is_equal_to_nothing_but_by_the_safe_operator(p: Place) -> None:
     each=one_mode("testDeleteWithMultipleRowGroupsParquet"),
 )
 def a_row_of_one_of_many_row_groups_is_deleted(p: Place) -> None:
-    begin(p, PAIR, "", "dep")
-    p.sql(
-        "ALTER TABLE $t SET TBLPROPERTIES ('write.parquet.row-group-size-bytes' '100',"
-        " 'read.split.target-size' '100')"
-    )
-    p.sql("INSERT INTO $t SELECT /*+ COALESCE(1) */ int(id), 'hr' FROM range(1, 201)")
-    branch(p)
+    in_many_row_groups(p)
     p.sql("DELETE FROM $o WHERE id IN (200, 201)")
     p.rows("SELECT count(*) FROM $o", (199,))
 

@@ -4,17 +4,26 @@ from typing import Any
 
 from tests.sql.java_topics.harness import Place, case
 from tests.sql.java_topics.rows_changed import (
+    AQE,
     FILE_BY_FILE,
+    LARGE_PIECES,
     MODES,
+    SMALL_PIECES,
     Rows,
     begin,
     branch,
-    head,
+    in_many_row_groups,
     isolated,
     one_mode,
     put,
+    written_apart,
+    written_together,
 )
-from tests.sql.java_topics.topics_delete import AQE, AUDITED, PAIR, WAP
+from tests.sql.java_topics.topics_delete import (
+    AUDITED,
+    PAIR,
+    WAP,
+)
 
 Source = tuple[str, Rows]
 INTO = "MERGE INTO $o AS t USING source AS s ON "
@@ -174,18 +183,9 @@ RAISE = f"{INTO} t.id = s.id WHEN MATCHED THEN UPDATE SET salary = -1"
 @case("TestMerge.testCoalesceMerge", each=MODES, differs=FILE_BY_FILE)
 def small_pieces_are_written_together(p: Place) -> None:
     spread(p, "", "none")
-    sizes = {
-        "spark.sql.autoBroadcastJoinThreshold": "-1",
-        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "100",
-        "spark.sql.iceberg.advisory-partition-size": str(256 << 20),
-    }
-    with p.conf(AQE | sizes):
+    with p.conf(AQE | SMALL_PIECES | {"spark.sql.autoBroadcastJoinThreshold": "-1"}):
         p.sql(RAISE)
-    summary = head(p)["summary"]
-    if p.each == "copy-on-write":
-        assert summary["added-data-files"] == "1"
-    else:
-        assert (summary["added-delete-files"], summary["added-dvs"]) == ("4", "4")
+    written_together(p)
     p.rows("SELECT count(*) FROM $o WHERE salary = -1", (400,))
 
 
@@ -195,13 +195,10 @@ def large_pieces_are_written_apart(p: Place) -> None:
     sizes = {
         "spark.sql.shuffle.partitions": 4,
         "spark.sql.adaptive.coalescePartitions.minPartitionSize": "100",
-        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "256MB",
-        "spark.sql.iceberg.advisory-partition-size": "100",
     }
-    with p.conf(AQE | sizes):
+    with p.conf(AQE | LARGE_PIECES | sizes):
         p.sql(RAISE)
-    key = "added-data-files" if p.each == "copy-on-write" else "added-delete-files"
-    assert head(p)["summary"][key] == "4"
+    written_apart(p)
     p.rows("SELECT count(*) FROM $o WHERE salary = -1", (400,))
 
 
@@ -580,13 +577,7 @@ merge(
     each=one_mode("testMergeWithMultipleRowGroupsParquet"),
 )
 def a_row_of_one_of_many_row_groups_is_merged(p: Place) -> None:
-    begin(p, PAIR, "", "dep")
-    p.sql(
-        "ALTER TABLE $t SET TBLPROPERTIES ('write.parquet.row-group-size-bytes' '100',"
-        " 'read.split.target-size' '100')"
-    )
-    p.sql("INSERT INTO $t SELECT /*+ COALESCE(1) */ int(id), 'hr' FROM range(1, 201)")
-    branch(p)
+    in_many_row_groups(p)
     p.frame([(1,)], "value int")
     p.sql(f"{INTO} t.id == s.value WHEN MATCHED THEN UPDATE SET dep = 'x'")
     p.rows("SELECT count(*) FROM $o", (200,))

@@ -2,21 +2,26 @@
 
 from tests.sql.java_topics.harness import Place, case
 from tests.sql.java_topics.rows_changed import (
+    AQE,
     FILE_BY_FILE,
+    LARGE_PIECES,
     MODES,
     NOTHING,
+    SMALL_PIECES,
     begin,
     branch,
     head,
+    in_many_row_groups,
     isolated,
     one_mode,
     put,
     steps,
     told,
     views,
+    written_apart,
+    written_together,
 )
 from tests.sql.java_topics.topics_delete import (
-    AQE,
     AUDITED,
     HARD,
     HR,
@@ -223,17 +228,9 @@ def rows_are_named_by_two_columns(p: Place) -> None:
 @case("TestUpdate.testCoalesceUpdate", each=MODES[1:])
 def small_pieces_are_written_together(p: Place) -> None:
     spread(p, "", "range")
-    sizes = {
-        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "100",
-        "spark.sql.iceberg.advisory-partition-size": str(256 << 20),
-    }
-    with p.conf(AQE | sizes):
+    with p.conf(AQE | SMALL_PIECES):
         p.sql("UPDATE $o SET id = -1 WHERE mod(id, 2) = 0")
-    summary = head(p)["summary"]
-    if p.each == "copy-on-write":
-        assert summary["added-data-files"] == "1"
-    else:
-        assert (summary["added-delete-files"], summary["added-dvs"]) == ("4", "4")
+    written_together(p)
     p.rows("SELECT count(*) FROM $o WHERE id = -1", (200,))
 
 
@@ -241,15 +238,9 @@ def small_pieces_are_written_together(p: Place) -> None:
 @case("TestUpdate.testSkewUpdate", each=MODES[1:])
 def large_pieces_are_written_apart(p: Place) -> None:
     spread(p, "dep", "hash")
-    sizes = {
-        "spark.sql.shuffle.partitions": 2,
-        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "256MB",
-        "spark.sql.iceberg.advisory-partition-size": "100",
-    }
-    with p.conf(AQE | sizes):
+    with p.conf(AQE | LARGE_PIECES | {"spark.sql.shuffle.partitions": 2}):
         p.sql("UPDATE $o SET id = -1 WHERE mod(id, 2) = 0")
-    key = "added-data-files" if p.each == "copy-on-write" else "added-delete-files"
-    assert head(p)["summary"][key] == "4"
+    written_apart(p)
     p.rows("SELECT count(*) FROM $o WHERE id = -1", (200,))
 
 
@@ -334,13 +325,7 @@ def all_rows_are_updated(p: Place) -> None:
     each=one_mode("testUpdateWithMultipleRowGroupsParquet"),
 )
 def a_row_of_one_of_many_row_groups_is_updated(p: Place) -> None:
-    begin(p, PAIR, "", "dep")
-    p.sql(
-        "ALTER TABLE $t SET TBLPROPERTIES ('write.parquet.row-group-size-bytes' '100',"
-        " 'read.split.target-size' '100')"
-    )
-    p.sql("INSERT INTO $t SELECT /*+ COALESCE(1) */ int(id), 'hr' FROM range(1, 201)")
-    branch(p)
+    in_many_row_groups(p)
     p.sql("UPDATE $o SET id = -1 WHERE id IN (200, 201)")
     p.rows("SELECT count(*) FROM $o", (200,))
 

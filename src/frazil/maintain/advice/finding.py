@@ -11,7 +11,7 @@ from typing import Any, overload
 
 import pyarrow as pa
 
-from frazil.expr.sql_text import quoted_name, quoted_text
+from frazil.expr.sql_text import literal_text, quoted_name
 from frazil.spec.fact_tree import FactNode, html_of, text_of
 
 OPEN_SECONDS = 0.005
@@ -75,7 +75,7 @@ def _sql_value(value: Any) -> str:
         return f"map({', '.join(_sql_value(v) for pair in value.items() for v in pair)})"
     if isinstance(value, list):
         return f"array({', '.join(map(_sql_value, value))})"
-    return quoted_text(value) if isinstance(value, str) else str(value).lower()
+    return literal_text(value, None)
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ from frazil.spark.host.settings import sensitivity, temporarily
 from frazil.spark.host.workers import guarded
 from frazil.spark.read.native_read import read, understood
 from frazil.spark.tasks.spark_runner import attempts_on, remove_folder, runner_of
-from frazil.spark.types.spark_types import contains, spark_type, time_enabled, to_spark
+from frazil.spark.types.spark_types import contains, has_type, time_enabled, to_spark
 from frazil.spark.write.conform_frame import REQUIRED
 from frazil.spark.write.layout import ADVISORY, advisory_size, rebalanced, spread
 from frazil.spark.write.write_frame import clear_errors
@@ -188,17 +188,6 @@ def pruned(
         if predicate is not None and not isinstance(predicate, AlwaysTrue):
             pruning = predicate if isinstance(pruning, AlwaysTrue) else And(pruning, predicate)
     return planned(pruning), pruning
-
-
-def has_type(f: i.NestedField, time: bool) -> bool:
-    """Return whether Spark has a type for the column. `time`: whether the session has the type
-    TIME.
-    """
-    try:
-        spark_type(f.field_type, f.name, time=time)
-    except Unsupported:
-        return False
-    return True
 
 
 def lacking(spark: Session, schema: Schema) -> i.NestedField | None:

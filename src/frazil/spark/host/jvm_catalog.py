@@ -24,6 +24,7 @@ from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
 from pyspark.sql import types as s
 
+from frazil.catalog.configuration import SPARK_PREFIX
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.ops.session import Session
 from frazil.scan.snapshot_ref import selector_suffix
@@ -101,6 +102,12 @@ def remove_catalog(spark: Session, name: str) -> None:
 def current_catalog(spark: Session) -> str:
     """Return the name of the session's current catalog."""
     return str(spark._jsparkSession.sessionState().catalogManager().currentCatalog().name())
+
+
+def knows_catalog(spark: Session, name: str) -> bool:
+    """Tell whether Spark takes the first part of a name for a catalog: `spark_catalog`, or one that
+    the session's settings have."""
+    return name == SESSION_CATALOG or bool(spark.conf.get(SPARK_PREFIX + name, ""))
 
 
 def current_namespace(spark: Session) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ from frazil.spark.scan.read_schema import (
 )
 from frazil.spark.scan.runtime_pruning import Narrowing, OnRun
 from frazil.spark.types.logical import from_file, is_rebuilt, named_as, pruned
-from frazil.spark.types.spark_types import contains, spark_type, time_enabled
+from frazil.spark.types.spark_types import has_type, spark_type, time_enabled
 from frazil.spec import types as i
 from frazil.spec.schema import METADATA_COLUMNS, Schema
 from frazil.spec.transforms import IdentityTransform
@@ -273,15 +273,6 @@ def _may_name(where: Any, text: str, name: str) -> bool:
     ):  # Frazil's grammar lacks the filter: look for the name outside of quoted texts
         plain = re.sub(r"'(?:[^'\\\\]|\\\\.|'')*'|\"(?:[^\"\\\\]|\\\\.)*\"", "", text)
         return re.search(r"(?<![\w.`])`?_deleted\b", plain) is not None
-
-
-def has_type(f: i.NestedField, time: bool) -> bool:
-    """Tell whether Spark has a type for a column. `time`: whether the session has Spark's TIME type
-    switched on.
-    """
-    return not contains(
-        f.field_type, i.TimestampNanoType, i.TimestamptzNanoType, i.GeometryType, i.GeographyType
-    ) and (time or not contains(f.field_type, i.TimeType))
 
 
 def projected(frame: DataFrame, columns: Schema, projection: Schema) -> DataFrame:

@@ -176,6 +176,15 @@ def contains(type_: i.IcebergType, *kinds: type[i.IcebergType]) -> bool:
     )
 
 
+def has_type(f: i.NestedField, time: bool) -> bool:
+    """Tell whether Spark has a type for a column. `time`: whether the session has Spark's TIME type
+    switched on.
+    """
+    return not contains(
+        f.field_type, i.TimestampNanoType, i.TimestamptzNanoType, i.GeometryType, i.GeographyType
+    ) and (time or not contains(f.field_type, i.TimeType))
+
+
 def default_sql(type_: i.IcebergType, value: Any) -> str | None:
     """Return the SQL text of a default, which is given as an internal value. None for binary and
     nested types, for which Spark's vectorised reader refuses a default."""
