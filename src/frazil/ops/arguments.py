@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 from frazil.errors import InvalidInput
 
@@ -37,7 +37,7 @@ def _checked(method: Callable[..., Any], checks: Mapping[str, Check]) -> Callabl
     signature = inspect.signature(method)
 
     @functools.wraps(method)
-    def call(*args: Any, **named: Any) -> Any:
+    def call(*args: object, **named: object) -> Any:
         bound = signature.bind(*args, **named)
         bound.arguments.update(
             {
@@ -51,7 +51,7 @@ def _checked(method: Callable[..., Any], checks: Mapping[str, Check]) -> Callabl
     return call
 
 
-def names(argument: str, given: Any) -> tuple[str, ...]:
+def names(argument: str, given: object) -> tuple[str, ...]:
     """Return column names as a tuple, from one name or a sequence of names. Raises InvalidInput for
     anything else.
     """
@@ -66,7 +66,7 @@ def names(argument: str, given: Any) -> tuple[str, ...]:
     return tuple(given)
 
 
-def number(argument: str, given: Any, least: int | None = None) -> int | None:
+def number(argument: str, given: object, least: int | None = None) -> int | None:
     """Return a whole number, given as such or as text; None stays None. Raises InvalidInput for
     anything else and for less than `least`, which is 0 or None (no limit)."""
     if given is None:
@@ -80,7 +80,7 @@ def number(argument: str, given: Any, least: int | None = None) -> int | None:
     return value
 
 
-def numbers(argument: str, given: Any) -> tuple[int, ...] | None:
+def numbers(argument: str, given: object) -> tuple[int, ...] | None:
     """Return whole numbers, each given as such or as text; None stays None. Raises InvalidInput for
     anything else.
     """
@@ -91,28 +91,28 @@ def numbers(argument: str, given: Any) -> tuple[int, ...] | None:
     return tuple(value for value in (number(argument, each) for each in given) if value is not None)
 
 
-def flag(argument: str, given: Any) -> bool | None:
+def flag(argument: str, given: object) -> bool | None:
     """Return True, False or None as given. Raises InvalidInput for anything else."""
     if given is not None and not isinstance(given, bool):
         raise InvalidInput(f"{argument} must be True or False, not {given!r}.")
     return given
 
 
-def text(argument: str, given: Any) -> str | None:
+def text(argument: str, given: object) -> str | None:
     """Return a text or None as given. Raises InvalidInput for anything else."""
     if given is not None and not isinstance(given, str):
         raise InvalidInput(f"{argument} must be a text, not {given!r}.")
     return given
 
 
-def function(argument: str, given: Any) -> Any:
+def function(argument: str, given: object) -> Any:
     """Return a function or None as given. Raises InvalidInput for anything else."""
     if given is not None and not callable(given):
         raise InvalidInput(f"{argument} must be a function, not {given!r}.")
     return given
 
 
-def mapping(argument: str, given: Any) -> dict[str, Any]:
+def mapping(argument: str, given: object) -> dict[str, Any]:
     """Return a mapping as a dict with text keys; None gives an empty one. Raises InvalidInput for
     anything that is not a mapping.
     """
@@ -129,6 +129,17 @@ class SparkFrame(Protocol):
 
     @property
     def sparkSession(self) -> Any: ...
+
+    @property
+    def schema(self) -> Any: ...
+
+    def toArrow(self) -> Any: ...
+
+
+class SparkColumn(Protocol):
+    """Stand for a Column of Spark, classic or Connect."""
+
+    def isNull(self) -> Any: ...
 
 
 @runtime_checkable
@@ -179,28 +190,28 @@ a dict of columns.
 """
 
 
-def is_spark_frame(frame: Any) -> bool:
+def is_spark_frame(frame: object) -> TypeGuard[SparkFrame]:
     """Tell whether a value is a Spark DataFrame, classic or Connect."""
     return _is_spark(frame, "DataFrame")
 
 
-def is_spark_column(value: Any) -> bool:
+def is_spark_column(value: object) -> TypeGuard[SparkColumn]:
     """Tell whether a value is a Spark Column, classic or Connect."""
     return _is_spark(value, "Column")
 
 
-def is_spark_type(value: Any) -> bool:
+def is_spark_type(value: object) -> bool:
     """Tell whether a value is a type of Spark, such as a StructType."""
     return _is_spark(value, "DataType")
 
 
-def _is_spark(value: Any, name: str) -> bool:
+def _is_spark(value: object, name: str) -> bool:
     return any(
         c.__name__ == name and c.__module__.startswith("pyspark.sql") for c in type(value).__mro__
     )
 
 
-def is_stream(frame: Any) -> bool:
+def is_stream(frame: object) -> bool:
     """Tell whether a frame may be readable only once: iterators, readers, and objects with an Arrow
     stream but no length.
     """

@@ -27,7 +27,7 @@ from frazil.errors import InvalidInput
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.expr.parse import parse
-from frazil.ops.arguments import is_spark_column
+from frazil.ops.arguments import SparkColumn, is_spark_column
 from frazil.ops.scan_log import log_plan, note_plan
 from frazil.scan import columns
 from frazil.scan.changelog import (
@@ -51,7 +51,7 @@ from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
 
 _UPDATED = "_last_updated_sequence_number"
-RowFilter: TypeAlias = str | Predicate | Any
+RowFilter: TypeAlias = str | Predicate | SparkColumn
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ class ServedCatalog(ServedViews):
 
     # --- TableCatalog: one table
 
-    def loadTable(self, identifier: JavaObject, *how: Any) -> Any:
+    def loadTable(self, identifier: JavaObject, *how: JavaObject | str | int) -> Any:
         parts = self.types.names(identifier)
         with self._spark_errors(identifier):
             try:
@@ -133,7 +133,7 @@ class ServedCatalog(ServedViews):
                     raise
                 return self._view(parts)
 
-    def _load(self, parts: Parts, *how: Any) -> Any:
+    def _load(self, parts: Parts, *how: JavaObject | str | int) -> Any:
         request, asked = self.types.table_request(*how), self.types.asked()
         table = self._find(parts)
         loaded, whole, name = table.loaded, (self.calls.name, *parts), table.name
@@ -177,7 +177,7 @@ class ServedCatalog(ServedViews):
 
     # --- TableCatalog: changes
 
-    def createTable(self, identifier: JavaObject, *definition: Any) -> Any:
+    def createTable(self, identifier: JavaObject, *definition: JavaObject) -> Any:
         parts = self.types.names(identifier)
         with self._spark_errors(identifier):
             self.calls.create_table(parts, self._definition(*definition))
@@ -217,13 +217,13 @@ class ServedCatalog(ServedViews):
 
     # --- StagingTableCatalog
 
-    def stageCreate(self, identifier: JavaObject, *definition: Any) -> Any:
+    def stageCreate(self, identifier: JavaObject, *definition: JavaObject) -> Any:
         return self._stage(identifier, definition, replace=False, create=True)
 
-    def stageReplace(self, identifier: JavaObject, *definition: Any) -> Any:
+    def stageReplace(self, identifier: JavaObject, *definition: JavaObject) -> Any:
         return self._stage(identifier, definition, replace=True, create=False)
 
-    def stageCreateOrReplace(self, identifier: JavaObject, *definition: Any) -> Any:
+    def stageCreateOrReplace(self, identifier: JavaObject, *definition: JavaObject) -> Any:
         return self._stage(identifier, definition, replace=True, create=True)
 
     def supportedCustomMetrics(self) -> Any:
@@ -240,13 +240,13 @@ class ServedCatalog(ServedViews):
             self.types, self.spark, self.calls, parts, definition, staged, transforms
         )
 
-    def _definition(self, *arguments: Any) -> TableDefinition:
+    def _definition(self, *arguments: JavaObject) -> TableDefinition:
         schema, partitions, properties = self.types.definition(*arguments)
         return TableDefinition(schema, partitions, properties)
 
     # --- SupportsNamespaces
 
-    def listNamespaces(self, *parent: Any) -> Any:
+    def listNamespaces(self, *parent: JavaObject) -> Any:
         of = tuple(parent[0]) if parent else ()
         with self._spark_errors(namespace=parent[0] if parent else None):
             return self.types.string_arrays(list(self.calls.list_namespaces(of)))
@@ -308,7 +308,10 @@ class ServedCatalog(ServedViews):
 
     @contextlib.contextmanager
     def _spark_errors(
-        self, identifier: Any = None, namespace: Any = None, to: Any = None
+        self,
+        identifier: JavaObject | None = None,
+        namespace: JavaObject | None = None,
+        to: JavaObject | None = None,
     ) -> Iterator[None]:
         """Raise Spark's own exceptions for what is missing or there already: Spark shows them with
         the place in the statement's text.
@@ -325,13 +328,11 @@ class ServedCatalog(ServedViews):
                 raise
             raise jvm_errors.table_exists(jvm, to if to is not None else identifier) from error
         except NoSuchNamespaceError as error:
-            if (
-                namespace is None and identifier is None
-            ) or to is not None:  # renameTable may not throw Spark's exception
+            if namespace is None and identifier is not None:
+                namespace = identifier.namespace()
+            if namespace is None or to is not None:  # renameTable may not throw Spark's exception
                 raise
-            raise jvm_errors.no_such_namespace(
-                jvm, identifier.namespace() if namespace is None else namespace
-            ) from error
+            raise jvm_errors.no_such_namespace(jvm, namespace) from error
         except NamespaceAlreadyExistsError as error:
             raise jvm_errors.namespace_exists(jvm, namespace) from error
         except NamespaceNotEmptyError as error:

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.named import FoundTable
+from frazil.ops.reading import ChangelogReading
 from frazil.ops.session import Session
 from frazil.scan.changelog import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID
 from frazil.scan.changelog_range import ChangelogRange
@@ -108,7 +109,7 @@ def _snapshot(metadata: TableMetadata, version: str | None) -> int | None:
     return None if snapshot is None else snapshot.snapshot_id
 
 
-def _frame(spark: Session, reading: Any) -> DataFrame:
+def _frame(spark: Session, reading: ChangelogReading) -> DataFrame:
     """Return the changes with the columns that Spark names."""
     names = [field.name for field in reading.metadata.schema().fields]
     if taken := [n for n in (_VERSION, _TIMESTAMP) if n in names]:
@@ -184,7 +185,7 @@ class ChangelogScanBuilder(SparkProxy):
         super().__init__(types, described)
         self._spark, self._frame = spark, frame
 
-    def pruneColumns(self, schema: Any) -> None:
+    def pruneColumns(self, schema: JavaObject) -> None:
         names = [str(name) for name in schema.fieldNames()]
         self._frame = self._frame.select(*(back_quoted((name,)) for name in names))
 

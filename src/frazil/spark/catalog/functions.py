@@ -110,7 +110,7 @@ class SystemFunction(SparkProxy):
     def description(self) -> str:
         return f"{self._name} of Iceberg"
 
-    def bind(self, inputs: Any) -> Any:
+    def bind(self, inputs: JavaObject) -> Any:
         types = [field.dataType() for field in inputs.fields()]
         try:
             choice = FUNCTIONS[self._name]([_kind(t) for t in types])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
+from py4j.java_gateway import JavaObject
 from pyspark.sql import types as s
 
 from frazil.errors import InvalidInput, Unsupported
@@ -54,7 +55,7 @@ class UnboundProcedure(_Described):
 
     Java = implementing(CATALOG + "procedures.UnboundProcedure")
 
-    def bind(self, inputs: Any) -> Any:
+    def bind(self, inputs: JavaObject) -> Any:
         return BoundProcedure(self.types, self._spark, self._run, self._procedure)
 
 
@@ -70,7 +71,7 @@ class BoundProcedure(_Described):
         described = [(p.name, p.kind, p.required) for p in self._procedure.parameters]
         return jvm_functions.parameters(self.types, self._spark, described)
 
-    def call(self, row: Any) -> Any:
+    def call(self, row: JavaObject) -> Any:
         parameters = self._procedure.parameters
         values = jvm_functions.arguments(row, [p.kind for p in parameters])
         arguments = {p.name: value for p, value in zip(parameters, values, strict=True)}

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql.types import StructType
 
 from frazil.ops.session import Session
@@ -24,7 +25,7 @@ def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
     """Let a method end the JVM's call with an exception of Java where it raises an error."""
 
     @functools.wraps(method)
-    def answer(self: Any, *arguments: Any) -> Any:
+    def answer(self: SparkProxy, *arguments: object) -> Any:
         try:
             return method(self, *arguments)
         except Exception as error:
@@ -44,7 +45,7 @@ class SparkProxy:
     def __init__(self, types: CatalogTypes, described: str):
         self.types, self._described, self._number = types, described, next(_NUMBERS)
 
-    def __init_subclass__(cls, **named: Any) -> None:
+    def __init_subclass__(cls, **named: object) -> None:
         super().__init_subclass__(**named)
         for name, member in list(vars(cls).items()):
             if not name.startswith("_") and callable(member) and not isinstance(member, type):
@@ -54,7 +55,7 @@ class SparkProxy:
         """Return the object's number."""
         return self._number
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: SparkProxy | JavaObject | None) -> bool:
         """Tell whether another object is this one: it arrives as a proxy, or as the object itself."""
         return other is self or (
             other is not None

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -102,7 +102,7 @@ class Relations:
             self._types.relation(self._spark, self._catalog, parts, frame, hidden), lasts=False
         )
 
-    def _same(self, key: Any, state: Any) -> Relation | None:
+    def _same(self, key: Hashable, state: object) -> Relation | None:
         with self._lock:
             last_state, relation = self._known.get(key, (None, None))
             if last_state != state:
@@ -110,7 +110,7 @@ class Relations:
             self._known[key] = self._known.pop(key)  # the one that was used last goes last
             return relation
 
-    def _keep(self, key: Any, state: Any, relation: Relation) -> None:
+    def _keep(self, key: Hashable, state: object, relation: Relation) -> None:
         with self._lock:
             old = [self._known.pop(key)] if key in self._known else []
             while len(self._known) >= _MOST_KEPT:

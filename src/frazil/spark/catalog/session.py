@@ -87,7 +87,7 @@ class ServedSessionCatalog(ServedCatalog):
     def tableExists(self, identifier: JavaObject) -> bool:
         return self._is_ours(identifier) or bool(self._own.tableExists(identifier))
 
-    def loadTable(self, identifier: JavaObject, *how: Any) -> Any:
+    def loadTable(self, identifier: JavaObject, *how: JavaObject | str | int) -> Any:
         try:
             return self._load(self.types.names(identifier), *how)
         except (NoSuchTableError, NoSuchNamespaceError):
@@ -103,7 +103,7 @@ class ServedSessionCatalog(ServedCatalog):
     def invalidateTable(self, identifier: JavaObject) -> None:
         self._own.invalidateTable(identifier)
 
-    def createTable(self, identifier: JavaObject, *definition: Any) -> Any:
+    def createTable(self, identifier: JavaObject, *definition: JavaObject) -> Any:
         if not self._is_iceberg(definition):
             return self._own.createTable(identifier, *definition)
         self._make_room(identifier)
@@ -193,7 +193,7 @@ class ServedSessionCatalog(ServedCatalog):
 
     # --- namespaces: the session's own
 
-    def listNamespaces(self, *parent: Any) -> Any:
+    def listNamespaces(self, *parent: JavaObject) -> Any:
         return self._own.listNamespaces(*parent)
 
     def namespaceExists(self, namespace: JavaObject) -> bool:

@@ -31,7 +31,7 @@ class StagedTable(DescribedTable):
         parts: Parts,
         definition: TableDefinition,
         staged: Staged,
-        transforms: Any,
+        transforms: JavaObject,
     ):
         super().__init__(types, full_name((calls.name, *parts)))
         self._spark, self._definition, self._staged, self._transforms = (

@@ -9,10 +9,12 @@ from functools import cached_property
 from typing import Any
 
 from py4j.java_gateway import JavaObject
+from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
 from frazil.catalog import LoadedTable
 from frazil.catalog.names import full_name
+from frazil.ops.insert import Insert
 from frazil.ops.session import Session
 from frazil.scan.columns import metadata_columns
 from frazil.spark.catalog.protocol import Calls, Parts
@@ -275,13 +277,13 @@ class ServedTable(DescribedTable):
     def reportDriverMetrics(self) -> Any:
         return self.types.no_task_metrics
 
-    def truncateTable(self, *context: Any) -> bool:
+    def truncateTable(self, *context: object) -> bool:
         self.calls.truncate(self.parts)
         return True
 
     # --- not of the interfaces: their names begin with _, or they return what Python asks
 
-    def _insert(self, frame: Any, insert: Any) -> None:
+    def _insert(self, frame: DataFrame, insert: Insert) -> None:
         self.calls.insert(self.parts, frame, insert, self.branch)
 
     def shown_properties(self) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ about views are taken in the session's parser (`sql.view_statements`)."""
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import Any
 
 from py4j.java_gateway import JavaObject
@@ -128,25 +129,42 @@ class ServedViews(SparkProxy):
             mode,
         )
 
-    def _view_errors(self, identifier: Any = None, to: Any = None, namespace: Any = None) -> Any:
+    def _view_errors(
+        self,
+        identifier: JavaObject | None = None,
+        to: JavaObject | None = None,
+        namespace: JavaObject | None = None,
+    ) -> _Errors:
         return _Errors(self.types, identifier, to, namespace)
 
 
 class _Errors:
     """Raise Spark's own exceptions for views that are missing or there already."""
 
-    def __init__(self, types: CatalogTypes, identifier: Any, to: Any, namespace: Any):
+    def __init__(
+        self,
+        types: CatalogTypes,
+        identifier: JavaObject | None,
+        to: JavaObject | None,
+        namespace: JavaObject | None,
+    ):
         self._types, self._identifier, self._to, self._namespace = types, identifier, to, namespace
 
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         jvm, identifier = self._types.jvm, self._identifier
         match error:
-            case NoSuchNamespaceError():
-                namespace = identifier.namespace() if self._namespace is None else self._namespace
-                raise jvm_errors.no_such_namespace(jvm, namespace) from error
+            case NoSuchNamespaceError() if self._namespace is not None:
+                raise jvm_errors.no_such_namespace(jvm, self._namespace) from error
+            case NoSuchNamespaceError() if identifier is not None:
+                raise jvm_errors.no_such_namespace(jvm, identifier.namespace()) from error
             case NoSuchViewError() if identifier is not None:
                 raise jvm_errors.no_such_view(jvm, identifier) from error
             case ViewAlreadyExistsError() | TableAlreadyExistsError() if identifier is not None:

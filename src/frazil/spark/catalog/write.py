@@ -118,5 +118,5 @@ class InsertedRows(SparkProxy):
         super().__init__(types, described)
         self._take, self._spark = take, spark
 
-    def insert(self, data: Any, overwrite: bool) -> None:
+    def insert(self, data: JavaObject, overwrite: bool) -> None:
         self._take(session_frame(self._spark, data))

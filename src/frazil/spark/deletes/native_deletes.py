@@ -38,6 +38,7 @@ from frazil.spark.deletes.equality import (
 from frazil.spark.deletes.one_bitmap import OneBitmap, fits
 from frazil.spark.scan.file_keys import FileKeys
 from frazil.spec import types as i
+from frazil.spec.manifest import DataFile
 from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
@@ -247,7 +248,7 @@ def _deleted(
             )
 
 
-def _without_statistics(file: Any) -> Any:
+def _without_statistics(file: DataFile) -> Any:
     """Return a data file without statistics, since it is serialised with tasks that do not need
     them.
     """

@@ -188,7 +188,7 @@ def texts_of(
     ]
 
 
-def expression(value: Any) -> Column:
+def expression(value: object) -> Column:
     """Convert what a user gives as an expression to a Column: Spark SQL text, a Column, a predicate
     or term of `frazil.expressions`, or another Python value as a constant. Raises InvalidInput for
     texts that Spark cannot parse and for dicts and sets."""

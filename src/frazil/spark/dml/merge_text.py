@@ -4,8 +4,8 @@ of it: then tasks match the rows, and Spark shuffles no row.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
@@ -57,6 +57,6 @@ def as_texts(frame: DataFrame, schema: Schema, merge: Merge) -> Merge | None:
     return replace(merge, on=on, clauses=clauses, target_alias=TARGET, source_alias=SOURCE)
 
 
-def _next(value: Any, texts: Any) -> Any:
+def _next(value: object, texts: Iterator[str | None]) -> object:
     """Return the next text in place of a Column, other values as they are."""
     return next(texts) if isinstance(value, Column) else value

@@ -307,7 +307,7 @@ def _type_in_spark(want: i.IcebergType, time: bool) -> s.DataType | None:
         return None
 
 
-def _read(value: Any, path: Sequence[i.NestedField]) -> tuple[Column, Origin]:
+def _read(value: object, path: Sequence[i.NestedField]) -> tuple[Column, Origin]:
     """Return a value as a Column, and how it was given. Python constants are converted to the type
     of their column here.
     """
@@ -339,7 +339,7 @@ def _origin(text: str) -> Origin:
         return Origin.EXPRESSION
 
 
-def _is_default(value: Any) -> bool:
+def _is_default(value: object) -> bool:
     """Return whether a value is the keyword DEFAULT."""
     return isinstance(value, str) and value.strip().upper() == "DEFAULT"
 

@@ -32,6 +32,7 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Predicate
 from frazil.expr.quoted import columns_of, refuse_columns
 from frazil.ops.engine import ContextOf, Planned, RowChanges
+from frazil.ops.reading import RowFilter
 from frazil.ops.session import Session
 from frazil.rows.change import ChangeContext, combined
 from frazil.rows.groups import packed
@@ -89,7 +90,7 @@ _GROUP_BYTES = 128 << 20  # of positions per task, at most
 def delete(
     spark: Session,
     planned: Planned,
-    where: Any,
+    where: RowFilter,
     context_of: ContextOf,
     *,
     case_sensitive: bool | None = None,
@@ -122,7 +123,7 @@ def update(
     spark: Session,
     planned: Planned,
     assignments: Mapping[str, Any],
-    where: Any,
+    where: RowFilter,
     context_of: ContextOf,
     *,
     case_sensitive: bool | None = None,

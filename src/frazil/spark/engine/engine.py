@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import types as s
 
 from frazil.arrow.values.arrow_schema import from_arrow_schema as iceberg_schema
 from frazil.arrow.write.write_context import WriteContext
@@ -18,7 +19,7 @@ from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.ops.arguments import is_spark_frame, is_spark_type
 from frazil.ops.engine import ContextOf, Engine, Frame, Planned, ReadySource, RowChanges
-from frazil.ops.reading import ChangelogReading, RowsReading
+from frazil.ops.reading import ChangelogReading, RowFilter, RowsReading
 from frazil.ops.scan_log import log_plan
 from frazil.ops.session import Session, SessionSettings, WriteAuditPublish
 from frazil.rows.clauses import Merge
@@ -72,7 +73,7 @@ def engine_on(spark: Session) -> Engine:
     return SparkEngine(spark)
 
 
-def schema_of(frame_or_type: Any) -> Schema:
+def schema_of(frame_or_type: DataFrame | s.DataType) -> Schema:
     """Return the Iceberg schema of a DataFrame or of a StructType."""
     return from_spark(frame_or_type if is_spark_type(frame_or_type) else frame_or_type.schema)
 
@@ -273,7 +274,7 @@ class SparkEngine:
     def delete(
         self,
         planned: Planned,
-        where: Any,
+        where: RowFilter,
         context_of: ContextOf,
         *,
         case_sensitive: bool | None = None,
@@ -289,7 +290,7 @@ class SparkEngine:
         self,
         planned: Planned,
         assignments: Mapping[str, Any],
-        where: Any,
+        where: RowFilter,
         context_of: ContextOf,
         *,
         case_sensitive: bool | None = None,

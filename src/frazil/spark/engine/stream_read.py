@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
@@ -22,10 +22,13 @@ from frazil.spark.streams.stream_table import StreamSpec, StreamTable
 from frazil.spec.options import folded
 from frazil.stream.source.options import OPTIONS, StreamOptions, stream_options
 
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import DataStreamReader
+
 _SESSION = "connector.iceberg."
 
 
-def load(spark: Session, options: Mapping[str, Any], own: Any) -> DataFrame:
+def load(spark: Session, options: Mapping[str, Any], own: DataStreamReader) -> DataFrame:
     """Load `spark.readStream.format("iceberg").load(x)` in a prepared session. `own`: a fresh
     DataStreamReader of Spark's.
     """
@@ -42,7 +45,7 @@ def stream_of(
     loaded: LoadedTable,
     name: str,
     options: Mapping[str, Any],
-    own: Any = None,
+    own: DataStreamReader | None = None,
 ) -> DataFrame:
     """Read the stream of a table that is loaded already, for `t.read_stream(…)`."""
     target = ReadTarget(name, loaded, ReadRequest(name), backend=backend)

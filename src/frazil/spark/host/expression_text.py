@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -18,6 +17,7 @@ from frazil.errors import InvalidInput, ParseError
 from frazil.expr.literals import decimal_type
 from frazil.expr.parse import parse
 from frazil.expr.tokens import Token, error, tokens
+from frazil.ops.reading import RowFilter
 from frazil.ops.session import Session
 from frazil.spark.host.jvm_plans import NodeKind, parsed_kind
 from frazil.spark.host.quiet import quietly
@@ -115,7 +115,7 @@ _LARGEST_LONG = 2**63 - 1
 _MAY_EXCEED_LONG = re.compile(r"\d{19}|\d[eE]\+?\d+(?:BD|bd)")
 
 
-def filtered(frame: DataFrame, where: Any) -> DataFrame:
+def filtered(frame: DataFrame, where: RowFilter) -> DataFrame:
     """Return the rows of a DataFrame for which SQL text, a predicate or a Column is TRUE."""
     return frame.filter(where if isinstance(where, Column) else null_safe(str(where)))
 

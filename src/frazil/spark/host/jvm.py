@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from py4j.java_gateway import JavaObject
+from py4j.java_gateway import JavaObject, JVMView
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
@@ -64,7 +64,7 @@ def context_of(spark: Session) -> Any:
     return getattr(spark, "_sc", None)
 
 
-def is_classic(frame: Any) -> bool:
+def is_classic(frame: object) -> bool:
     """Tell whether a DataFrame has a plan in this process's JVM, which is not so on Spark Connect."""
     return hasattr(frame, "_jdf")
 
@@ -194,7 +194,7 @@ class _SeenSettings:
     copy as a dict, once it was asked for.
     """
 
-    def __init__(self, live: Any, copy: Any):
+    def __init__(self, live: JavaObject, copy: JavaObject):
         self.live, self.copy = live, copy
         self.version = next(_VERSIONS)
         self.values: dict[str, str] | None = None
@@ -212,7 +212,7 @@ def _seen(spark: Session) -> _SeenSettings:
     return seen
 
 
-def text_pairs(view: Any, java_map: JavaObject) -> dict[str, str]:
+def text_pairs(view: JVMView, java_map: JavaObject) -> dict[str, str]:
     """Return a Java map of strings by two calls: py4j asks for one element after the other, and
     finds the end by an error, which PySpark compares with each of its own by calls. Raises
     ValueError for texts with the character that separates them."""
@@ -283,7 +283,7 @@ def implementing(*interfaces: str) -> type:
 # --------------------------------------------------------------------------------------------------------------------------
 
 
-def each(values: Any) -> Iterator[Any]:
+def each(values: JavaObject) -> Iterator[Any]:
     """Iterate over a Scala sequence."""
     return (values.apply(n) for n in range(values.size()))
 
@@ -294,17 +294,17 @@ def scala_seq(spark: Session, values: Sequence[Any]) -> Any:
     return functools.reduce(lambda after, value: after.prepended(value), reversed(values), jvm.nil)
 
 
-def texts_of_seq(values: Any) -> tuple[str, ...]:
+def texts_of_seq(values: JavaObject) -> tuple[str, ...]:
     """Return a Scala sequence of strings, by one call."""
     return tuple(text.split("\0")) if (text := str(values.mkString("\0"))) else ()
 
 
-def some(spark: Session, value: Any) -> Any:
+def some(spark: Session, value: object) -> Any:
     """Make Scala's Some."""
     return spark._jvm.scala.Option.apply(value)
 
 
-def is_instance(spark: Session, name: str, value: Any) -> bool:
+def is_instance(spark: Session, name: str, value: object) -> bool:
     """Tell whether an object of the JVM is of a class or interface."""
     jvm = classic_jvm(spark)
     return bool(jvm.is_instance(name, value))

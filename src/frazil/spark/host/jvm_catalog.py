@@ -15,13 +15,15 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from py4j.java_gateway import JavaObject
+from py4j.java_collections import JavaArray
+from py4j.java_gateway import JavaClass, JavaObject
 from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
 from frazil.catalog.configuration import SPARK_PREFIX
@@ -84,7 +86,7 @@ def own_session_catalog(spark: Session) -> Any:
     return field.get(manager)
 
 
-def put_catalog(spark: Session, name: str, catalog: Any) -> None:
+def put_catalog(spark: Session, name: str, catalog: object) -> None:
     """Make an object of this process the session's catalog of a name. Raises one of NOT_AS_KNOWN
     where the CatalogManager has changed.
     """
@@ -327,7 +329,7 @@ class CatalogTypes:
 
     # --- arrays, maps and names
 
-    def array(self, of: Any, values: Sequence[Any]) -> Any:
+    def array(self, of: JavaClass, values: Sequence[Any]) -> Any:
         """Make a Java array."""
         array = self._gateway.new_array(of, len(values))
         for place, value in enumerate(values):
@@ -353,7 +355,7 @@ class CatalogTypes:
             java_set.add(value)
         return java_set
 
-    def _lasting(self, key: Any, make: Callable[[], Any]) -> Any:
+    def _lasting(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return a value that Spark only reads, made at the first call for it."""
         if key not in self._values:
             self._values[key] = make()
@@ -390,11 +392,11 @@ class CatalogTypes:
         """Make a Java array of identifiers longer by those of further tables."""
         return self._longer(self._identifier, identifiers, self.identifiers(names))
 
-    def with_more_summaries(self, summaries: Any, others: Any) -> Any:
+    def with_more_summaries(self, summaries: JavaArray, others: JavaArray) -> Any:
         """Make a Java array of the summaries in two."""
         return self._longer(getattr(self.jvm.view, CATALOG + "TableSummary"), summaries, others)
 
-    def _longer(self, kind: Any, *arrays: Any) -> Any:
+    def _longer(self, kind: JavaClass, *arrays: JavaArray) -> Any:
         joined, place = self._gateway.new_array(kind, sum(map(len, arrays))), 0
         for array in arrays:
             self.jvm.view.java.lang.System.arraycopy(array, 0, joined, place, len(array))
@@ -417,7 +419,7 @@ class CatalogTypes:
         """
         return self._to_columns(struct_type, *self._to_columns_default)
 
-    def struct_type_of(self, columns: Any) -> s.StructType:
+    def struct_type_of(self, columns: JavaArray) -> s.StructType:
         """Return an array of `Column` as a StructType of PySpark; the metadata of its fields holds
         comments and defaults.
         """
@@ -502,7 +504,7 @@ class CatalogTypes:
         spark: Session,
         catalog: str,
         parts: Sequence[str],
-        frame: Any,
+        frame: DataFrame,
         hidden: Sequence[str] = (),
     ) -> Relation:
         """Make what stands for the rows of a DataFrame in a query. `hidden`: the names of the last
@@ -536,7 +538,7 @@ class CatalogTypes:
         with self._lock:
             self._plans.append((time.monotonic(), relation, None))
 
-    def catalog_table(self, name: str | Sequence[str], schema: Any) -> Any:
+    def catalog_table(self, name: str | Sequence[str], schema: JavaObject) -> Any:
         """Make Spark's CatalogTable. `name`: catalog, database and table, or one text; `schema`: a
         StructType of the JVM.
         """
@@ -549,7 +551,7 @@ class CatalogTypes:
         )
         return self._values["a table"].copy(identifier, table_type, storage, schema, *others)
 
-    def _table_fields(self, identifier: JavaObject, schema: Any) -> list[Any]:
+    def _table_fields(self, identifier: JavaObject, schema: JavaObject) -> list[Any]:
         with self._lock:
             self._table_arguments[0], self._table_arguments[3] = identifier, schema
             table = self._values["a table"] = self._table_constructor.newInstance(
@@ -601,7 +603,7 @@ class CatalogTypes:
         return self._lasting(("mark", name), lambda: from_json(f'{{"__metadata_col": "{name}"}}'))
 
     def view_table(
-        self, name: Sequence[str], schema: Any, text: str, properties: Mapping[str, str]
+        self, name: Sequence[str], schema: JavaObject, text: str, properties: Mapping[str, str]
     ) -> Any:
         """Return the V1Table that Spark's analyser replaces by the query of a view. `name`: with
         its catalog.
@@ -655,7 +657,7 @@ class CatalogTypes:
 
     # --- what Spark asks for
 
-    def table_request(self, *how: Any) -> TableRequest:
+    def table_request(self, *how: JavaObject | str | int) -> TableRequest:
         """Read the arguments of `loadTable` after the identifier: none; a version, a time in
         microseconds, or privileges (4.1, 4.2); a TableContext and options (4.3)."""
         if not how or how[0] is None:
@@ -676,13 +678,13 @@ class CatalogTypes:
             self.options(how[1]) if len(how) > 1 else {},
         )
 
-    def _privileges(self, privileges: Any) -> frozenset[str]:
+    def _privileges(self, privileges: JavaObject) -> frozenset[str]:
         """Return the names in a set of privileges, by its text: py4j asks for the elements of a set
         one by one.
         """
         return frozenset(_WORD.findall(str(privileges.toString())))
 
-    def _travel(self, travel: Any) -> dict[str, Any]:
+    def _travel(self, travel: JavaObject) -> dict[str, Any]:
         methods = {str(m.getName()) for m in travel.getClass().getMethods()}
         if "version" in methods:
             return {"version": str(travel.version())}
@@ -693,7 +695,7 @@ class CatalogTypes:
             f"This Spark travels in time by {travel.toString()}, which Frazil does not know."
         )
 
-    def definition(self, *arguments: Any) -> tuple[s.StructType, list[str], dict[str, str]]:
+    def definition(self, *arguments: JavaObject) -> tuple[s.StructType, list[str], dict[str, str]]:
         """Read the arguments of `createTable` after the identifier: a TableInfo, or columns,
         transforms and properties.
         """
@@ -710,12 +712,12 @@ class CatalogTypes:
         )
         return struct, self.texts(transforms), self.pairs(properties)
 
-    def provider(self, *arguments: Any) -> str:
+    def provider(self, *arguments: JavaObject) -> str:
         """Return the provider among the arguments of `createTable`, empty where there is none."""
         properties = arguments[0].properties() if len(arguments) == 1 else arguments[2]
         return str(properties.get("provider") or "")
 
-    def transforms_of(self, *arguments: Any) -> Any:
+    def transforms_of(self, *arguments: JavaObject) -> Any:
         """Return the transforms among the arguments of `createTable`."""
         return arguments[0].partitions() if len(arguments) == 1 else arguments[1]
 
@@ -742,7 +744,7 @@ class CatalogTypes:
         """Return the parts of an Identifier, the namespace first."""
         return identifier_parts(identifier.toString())
 
-    def texts(self, transforms: Any) -> list[str]:
+    def texts(self, transforms: JavaArray) -> list[str]:
         """Return partition transforms as text, as in `days(ts)`."""
         return [str(t.toString()) for t in transforms]
 

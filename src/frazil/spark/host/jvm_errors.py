@@ -51,7 +51,7 @@ def let_errors_pass(spark: Session) -> None:
         convert = captured.convert_exception
         if not hasattr(convert, _PATCHED):
 
-            def converted(error: Any) -> Any:
+            def converted(error: JavaObject) -> Any:
                 return _raised_here(error) or convert(error)
 
             setattr(converted, _PATCHED, True)
@@ -62,7 +62,7 @@ def let_errors_pass(spark: Session) -> None:
         )
 
 
-def _raised_here(error: Any) -> BaseException | None:
+def _raised_here(error: JavaObject | None) -> BaseException | None:
     """Return the error of this process that an exception of Java, or what caused it, stands for."""
     for _ in range(8):
         if error is None or not _RAISED:

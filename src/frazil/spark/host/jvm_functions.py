@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from py4j.java_gateway import JavaObject
 from pyspark.sql import types as s
 
 from frazil.ops.session import Session
@@ -179,7 +180,7 @@ def scalar_function(
     name: str,
     version: str,
     takes: list[Any],
-    returns: Any = None,
+    returns: JavaObject | None = None,
 ) -> Any:
     """Make Spark's ScalarFunction of a class of `_CLASSES`. `takes`: Spark's types of its
     arguments, in the JVM; `returns`: that of the result, where it is that of the value."""
@@ -216,7 +217,7 @@ def parameters(
     return types.array(kind, built)
 
 
-def arguments(row: Any, kinds: Sequence[str]) -> list[Any]:
+def arguments(row: JavaObject, kinds: Sequence[str]) -> list[Any]:
     """Read the row of arguments that Spark calls a procedure with. Times are milliseconds since
     1970.
     """
@@ -226,7 +227,7 @@ def arguments(row: Any, kinds: Sequence[str]) -> list[Any]:
     ]
 
 
-def _value(values: Any, place: int, kind: str) -> Any:
+def _value(values: JavaObject, place: int, kind: str) -> Any:
     match kind:
         case "STRING":
             return str(values.getUTF8String(place).toString())
@@ -254,7 +255,7 @@ def _value(values: Any, place: int, kind: str) -> Any:
     raise NotImplementedError(f"A parameter of type {kind} cannot be read.")
 
 
-def _members(array: Any, kind: str) -> list[Any]:
+def _members(array: JavaObject, kind: str) -> list[Any]:
     return [
         None if array.isNullAt(n) else _value(array, n, kind) for n in range(array.numElements())
     ]

@@ -71,7 +71,7 @@ class Statements(Protocol):
         may be current.
         """
 
-    def run(self, statement: Any) -> None:
+    def run(self, statement: JavaObject | str) -> None:
         """Run a statement that was taken: a plan, or a text."""
 
 
@@ -121,14 +121,14 @@ class SessionParser:
 
     Java = implementing(CATALYST + "parser.ParserInterface")
 
-    def __init__(self, spark: Session, own: Any, statements: Statements):
+    def __init__(self, spark: Session, own: JavaObject, statements: Statements):
         self.spark, self.own, self.statements = spark, own, statements
         self._procedure = StatementProcedure(spark, statements.run)
 
     def parsePlan(self, text: str) -> Any:
         return self._parsed(text, self.own.parsePlan)
 
-    def parsePlanWithParameters(self, text: str, parameters: Any) -> Any:
+    def parsePlanWithParameters(self, text: str, parameters: JavaObject) -> Any:
         return self._parsed(
             text, lambda script: self.own.parsePlanWithParameters(script, parameters)
         )
@@ -193,7 +193,7 @@ class SessionParser:
             else node.copy(*exchanged)
         )
 
-    def _at_same_place(self, statement: Any, plan: JavaObject) -> Any:
+    def _at_same_place(self, statement: JavaObject, plan: JavaObject) -> Any:
         """Return a statement of a script with another plan, and with its place in the script's
         text, which a node takes as it is made.
         """
@@ -232,7 +232,7 @@ class SessionParser:
     def hashCode(self) -> int:
         return 1
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: object) -> bool:
         return False
 
     def toString(self) -> str:
@@ -276,14 +276,14 @@ class NewSessionParsers:
         self.spark, self.is_prepared = spark, is_prepared
         self.prepare, self.before = prepare, before
 
-    def apply(self, session: Any, own: Any) -> Any:
+    def apply(self, session: JavaObject, own: JavaObject) -> Any:
         """Return the parser of a session, whose state does not exist yet."""
         return NewSessionParser(self, session, own)
 
     def hashCode(self) -> int:
         return 1
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: object) -> bool:
         return False
 
     def toString(self) -> str:
@@ -296,7 +296,7 @@ class NewSessionParser:
 
     Java = implementing(CATALYST + "parser.ParserInterface")
 
-    def __init__(self, parsers: NewSessionParsers, session: Any, own: Any):
+    def __init__(self, parsers: NewSessionParsers, session: JavaObject, own: JavaObject):
         self._parsers, self._session, self._own = parsers, session, own
         self._statements: SessionParser | None = None
         self._lock = threading.Lock()
@@ -305,7 +305,7 @@ class NewSessionParser:
     def parsePlan(self, text: str) -> Any:
         return self._parser(text).parsePlan(text)
 
-    def parsePlanWithParameters(self, text: str, parameters: Any) -> Any:
+    def parsePlanWithParameters(self, text: str, parameters: JavaObject) -> Any:
         return self._parser(text).parsePlanWithParameters(text, parameters)
 
     @_throwing
@@ -330,7 +330,7 @@ class NewSessionParser:
     def hashCode(self) -> int:
         return 1
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: object) -> bool:
         return False
 
     def toString(self) -> str:
@@ -340,13 +340,13 @@ class NewSessionParser:
 class _Passing:
     """Pass all methods on to a parser, and its errors on to the JVM."""
 
-    def __init__(self, spark: Session, own: Any):
+    def __init__(self, spark: Session, own: JavaObject):
         self._spark, self._own = spark, own
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._own, name)
 
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: object) -> Any:
             answer, error = _attempt(lambda: method(*arguments))
             if error is not None:
                 raise refusal(self._spark, error) from error
@@ -418,7 +418,7 @@ class StatementProcedure(_Proxy):
         self._literal = getattr(view, CATALYST + "expressions.Literal")
         self._nothing = view.java.util.Collections.emptyIterator()
 
-    def call_of(self, statement: Any, execute: bool = True) -> Any:
+    def call_of(self, statement: JavaObject | str, execute: bool = True) -> Any:
         """Return the plan of a CALL that runs a statement: a plan, or a text."""
         return self._call(
             self._resolved, scala_seq(self.spark, [self._literal(statement, self._type)]), execute
@@ -437,7 +437,7 @@ class StatementProcedure(_Proxy):
         return self._parameters
 
     @_throwing
-    def call(self, arguments: Any) -> Any:
+    def call(self, arguments: JavaObject) -> Any:
         """Run the statement in the row of arguments."""
         self._run(arguments.get(0, self._type))
         return self._nothing

@@ -9,7 +9,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from py4j.java_gateway import JavaClass, JavaObject
@@ -32,6 +32,9 @@ from frazil.spark.host.jvm import (
     no_option,
     scala_seq,
 )
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
 
 _WHOLE_NUMBERS = ("byte", "short", "integer", "long")
 
@@ -153,19 +156,19 @@ def has_watermark(frame: DataFrame) -> bool:
     return not is_classic(frame) or "EventTimeWatermark" in analysed_plan(frame).toString()
 
 
-def batch_watermark_ms(query: Any) -> int:
+def batch_watermark_ms(query: StreamingQuery) -> int:
     """Return the watermark of the batch that a streaming query runs, in milliseconds since 1970.
     Raises one of NOT_AS_KNOWN.
     """
     return int(query._jsq.streamingQuery().lastExecution().offsetSeqMetadata().batchWatermarkMs())
 
 
-def checkpoint_of(query: Any) -> str:
+def checkpoint_of(query: StreamingQuery) -> str:
     """Return the folder of a streaming query's checkpoint. Raises one of NOT_AS_KNOWN."""
     return str(query._jsq.streamingQuery().resolvedCheckpointRoot())
 
 
-def has_read_all(query: Any) -> bool:
+def has_read_all(query: StreamingQuery) -> bool:
     """Tell whether a streaming query that has ended, with a trigger that ends it, has found nothing
     more to read. Raises one of NOT_AS_KNOWN."""
     execution = query._jsq.streamingQuery()
@@ -338,7 +341,7 @@ def full_text(
 
 
 def _spark_text(
-    spark: Session, expression: Any, qualifiers: Mapping[int, str] | None
+    spark: Session, expression: JavaObject, qualifiers: Mapping[int, str] | None
 ) -> str | None:
     if not expression.deterministic():
         return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -74,7 +74,7 @@ class ParquetRelations:
         self._read = mapper.readValue
         self._check(find, index)
 
-    def _check(self, find: Any, index: type) -> None:
+    def _check(self, find: Callable[[str], JavaObject], index: type) -> None:
         is_abstract = self._jvm.view.java.lang.reflect.Modifier.isAbstract
         required = {
             str(m.getName()) for m in find(FILE_INDEX).getMethods() if is_abstract(m.getModifiers())
@@ -129,7 +129,7 @@ class ParquetRelations:
     def scan(
         self,
         spark: Session,
-        session: Any,
+        session: JavaObject,
         schema: s.StructType,
         index: Any,
         options: Mapping[str, str],

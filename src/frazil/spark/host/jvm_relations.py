@@ -138,7 +138,7 @@ class AskedChanges:
     updates: bool
 
 
-def asked_changes(context: Any) -> AskedChanges:
+def asked_changes(context: JavaObject) -> AskedChanges:
     """Read Spark's ChangelogContext."""
     span = context.range()
     bounded = kind_of(span) != "UnboundedRange"
@@ -159,7 +159,7 @@ def asked_changes(context: Any) -> AskedChanges:
     )
 
 
-def relation_of(spark: Session, frame: DataFrame, context: Any) -> Any:
+def relation_of(spark: Session, frame: DataFrame, context: JavaObject) -> Any:
     """Make the relation of a classic DataFrame's rows. `context`: Spark's SQLContext."""
     jvm = classic_jvm(spark)
     if (constructor := _CONSTRUCTORS.get(jvm)) is None:

@@ -184,7 +184,7 @@ class ParsedStatement:
             expression = expression.transformDown(Rule(within))
         return column_of(self.spark, expression)
 
-    def analysed(self, target: Any) -> ParsedStatement:
+    def analysed(self, target: JavaObject) -> ParsedStatement:
         """Return the statement as Spark's analyser resolves it, over a plan that has the table's
         columns. Raises PySpark's AnalysisException, with the place in the statement's text."""
         listen(self.spark)
@@ -332,7 +332,7 @@ def _assigns_a_column_of_its_type(assignment: JavaObject) -> bool:
     return [p.kind for p in parts] == [NodeKind.ATTRIBUTE] * 2 and parts[0].type == parts[1].type
 
 
-def _key(key: Any) -> Parts:
+def _key(key: JavaObject) -> Parts:
     """Return the parts of a column's name, as written."""
     return (
         texts_of_seq(key.nameParts())
@@ -341,7 +341,7 @@ def _key(key: Any) -> Parts:
     )
 
 
-def _is_default(value: Any) -> bool:
+def _is_default(value: JavaObject) -> bool:
     if kind_of(value) != "UnresolvedAttribute":
         return False
     parts = texts_of_seq(value.nameParts())

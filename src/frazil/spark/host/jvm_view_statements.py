@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 from py4j.java_gateway import JavaObject
 
@@ -135,7 +134,7 @@ def _read(spark: Session, kind: str, plan: JavaObject, name: tuple[str, ...]) ->
     return ViewStatement(kind, name)
 
 
-def _text(option: Any) -> str | None:
+def _text(option: JavaObject) -> str | None:
     return str(option.get()) if option.isDefined() else None
 
 
@@ -143,7 +142,7 @@ def _pairs(scala_map: JavaObject) -> Iterator[tuple[str, str]]:
     return ((str(pair._1()), str(pair._2())) for pair in each(scala_map.toSeq()))
 
 
-def _temporary(spark: Session, query: Any, text: str) -> tuple[str, ...]:
+def _temporary(spark: Session, query: JavaObject, text: str) -> tuple[str, ...]:
     """Return the temporary views and functions that a query names."""
     sessions = spark._jsparkSession.sessionState().catalog()
     views = [full_name(t.parts) for t in named_tables(spark, query) if is_temporary(spark, t.parts)]

@@ -162,7 +162,7 @@ class PlanTags:
         value = plan.getTagValue(self._tag)
         return int(value.get().getAsInt()) if value.isDefined() else None
 
-    def under_columns_of(self, old: Any, new: Any) -> Any:
+    def under_columns_of(self, old: JavaObject, new: JavaObject) -> Any:
         """Return a new plan that has an old one's columns, with their ids, by which the nodes above
         the old plan refer to them. Raises ValueError for a column that the new plan lacks or has
         with another type."""
@@ -199,10 +199,10 @@ class Rule:
     def __init__(self, function: Callable[[Any], Any]):
         self._function = function
 
-    def applyOrElse(self, node: JavaObject, _: Any) -> Any:
+    def applyOrElse(self, node: JavaObject, _: object) -> Any:
         return self._function(node)
 
-    def isDefinedAt(self, _: Any) -> bool:
+    def isDefinedAt(self, _: object) -> bool:
         return True
 
     def apply(self, node: JavaObject) -> Any:

@@ -42,7 +42,7 @@ _OF_THE_JVM = (
 _DEFAULTS = {"spark.driver.memory": "1g"}
 
 
-def configure(builder: Any) -> Any:
+def configure(builder: SparkSession.Builder) -> Any:
     """Prepare a SparkSession builder and return it: workers run this Python unless PYSPARK_PYTHON
     is set, and `getOrCreate` raises NotInstalledError if Java is missing or too old."""
     os.environ.setdefault(_PYTHON, sys.executable)
@@ -96,7 +96,7 @@ def spark_session(
     return configure(builder).getOrCreate()
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -73,7 +73,7 @@ def _stamp(path: str) -> tuple[int, int] | None:
 
 
 def guarded(
-    module: str, function: str, *arguments: Any
+    module: str, function: str, *arguments: object
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return `module.function(*arguments, batches)` as a function for mapInArrow that first checks
     which Frazil the worker has.
@@ -86,7 +86,7 @@ def guarded(
 
     version, payload = frazil_version(), cloudpickle.dumps(arguments)
 
-    def task(batches: Any) -> Any:
+    def task(batches: Iterator[pa.RecordBatch]) -> Any:
         import importlib
         import pickle
         import sys as worker

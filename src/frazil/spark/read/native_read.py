@@ -35,6 +35,7 @@ from frazil.expr.nodes import AlwaysTrue, Predicate, names
 from frazil.expr.parse import parse
 from frazil.expr.quoted import columns_of, refuse_columns
 from frazil.expr.sql_text import back_quoted
+from frazil.ops.reading import RowFilter
 from frazil.ops.session import Session
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
@@ -163,7 +164,7 @@ def read(
 
 
 def pruning_predicate(
-    spark: Session, row_filter: Any, schema: Schema, case_sensitive: bool
+    spark: Session, row_filter: RowFilter, schema: Schema, case_sensitive: bool
 ) -> Predicate:
     """Return the predicate by which planning prunes files: the filter itself if Frazil's grammar
     has it, else AlwaysTrue, as Spark applies the filter to the rows anyway.
@@ -180,7 +181,7 @@ def pruning_predicate(
 
 
 def understood(
-    spark: Session, row_filter: Any, schema: Schema, case_sensitive: bool
+    spark: Session, row_filter: RowFilter, schema: Schema, case_sensitive: bool
 ) -> Predicate | None:
     """Return a filter as a predicate for planning in UTC; None if Frazil's grammar does not have
     it, or the table lacks its columns.
@@ -207,7 +208,7 @@ def understood(
 
 
 def pruning(
-    spark: Session, row_filter: Any, schema: Schema, case_sensitive: bool
+    spark: Session, row_filter: RowFilter, schema: Schema, case_sensitive: bool
 ) -> tuple[Predicate, str]:
     """Return the predicate by which planning prunes files (`pruning_predicate`), and the time zone
     to plan in: the session's, or UTC if Frazil cannot bind the filter in that zone. Raises
@@ -225,7 +226,9 @@ def pruning(
     return predicate, zone
 
 
-def _scan_columns(spark: Session, plan: Plan, projection: Schema, where: Any) -> _ScanColumns:
+def _scan_columns(
+    spark: Session, plan: Plan, projection: Schema, where: RowFilter | None
+) -> _ScanColumns:
     time = time_enabled(spark)
     columns = tuple(
         field for field in projection.fields if field.field_id not in METADATA_COLUMNS.values()
@@ -256,13 +259,13 @@ def _scan_columns(spark: Session, plan: Plan, projection: Schema, where: Any) ->
     return _ScanColumns(columns, tuple(extra), time)
 
 
-def _may_name(where: Any, text: str, name: str) -> bool:
+def _may_name(where: RowFilter, text: str, name: str) -> bool:
     """Tell whether a filter may refer to a metadata column. A column too many costs little, except
     `_deleted`: a scan that returns it also returns deleted rows, so the filter must really name it.
     """
     if name != "_deleted":
         return name in text
-    if isinstance(where, Column) or name not in text:
+    if not isinstance(where, str | Predicate) or name not in text:
         # the text of a Column does not distinguish names from strings; to filter by `_deleted`,
         # select it
         return False

@@ -22,6 +22,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from py4j.java_gateway import JavaObject
+from pyspark.sql import DataFrame
+
 from frazil.catalog import LoadedTable
 from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
@@ -95,7 +98,7 @@ def _state_of(metadata: TableMetadata) -> Any:
     return metadata.current_snapshot_id, metadata.current_schema_id, metadata.refs
 
 
-def follow(spark: Session, frame: Any, metadata: TableMetadata, make: Make) -> Any:
+def follow(spark: Session, frame: DataFrame, metadata: TableMetadata, make: Make) -> Any:
     """Tag the plan of a DataFrame over a table's current state, and return the DataFrame. On Spark
     Connect, where plans cannot be reached, or if Spark's tags have changed, nothing is tagged and
     views are not refreshed."""
@@ -221,11 +224,11 @@ class _Replacement:
         """Return how many parts of the plan show an older state of the table."""
         return sum(self._occurrences.values())
 
-    def run(self, plan: Any) -> Any:
+    def run(self, plan: JavaObject) -> Any:
         """Return the plan with its parts replaced."""
         return rewritten(plan, self._replaced)
 
-    def _replaced(self, node: Any) -> Any:
+    def _replaced(self, node: JavaObject) -> Any:
         number = self._tags.number(node)
         followed = None if number is None else _FRAMES.get(number)
         if followed is None or self.error is not None or not followed.is_behind(self._metadata):

@@ -20,6 +20,8 @@ from contextvars import ContextVar
 from functools import cached_property
 from typing import Any
 
+from py4j.java_gateway import JavaObject
+
 from frazil.spark.host.jvm import Jvm, each, implementing
 from frazil.spark.host.jvm_plans import NodeKind, has_references, kind_of
 from frazil.spark.host.jvm_reads import FILE_INDEX, ParquetRelations
@@ -79,7 +81,7 @@ class FileIndex:
         )
         self._paths, self._sizes, self._numbers, self.title = paths, sizes, numbers, _TITLE.get()
 
-    def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:
+    def listFiles(self, partition_filters: JavaObject, data_filters: JavaObject) -> Any:
         """Return the files to read, as Spark's partition directories: those that may hold rows for
         the data filters.
         """
@@ -99,7 +101,7 @@ class FileIndex:
     def _all(self) -> Any:
         return self._listing(range(len(self._paths)))
 
-    def _check(self, partition_filters: Any) -> None:
+    def _check(self, partition_filters: JavaObject) -> None:
         """Raise AssertionError for a filter on the column of numbers: Spark leaves filters on
         partition columns to the index, and this one does not apply them. Frazil puts no filter on
         the column; a join may add IsNotNull, which is always true. Spark also passes filters
@@ -174,7 +176,7 @@ class FileIndex:
         """Return a hash that is the same for indexes of the same files."""
         return int(self._name[7:14], 16)
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: JavaObject | None) -> bool:
         """Compare by `toString`: an object of this class arrives as a Java proxy, which answers
         with this class's text.
         """

@@ -23,6 +23,8 @@ from decimal import Decimal
 from functools import reduce
 from typing import Any
 
+from py4j.java_gateway import JavaObject
+
 from frazil.expr import nodes as n
 from frazil.expr.bind import bind
 from frazil.scan.narrow import any_may_hold
@@ -68,7 +70,7 @@ class _Unknown(Exception):
     """Report an expression that has no equal among Frazil's predicates."""
 
 
-def filters_of(expressions: Any) -> list[Pushed]:
+def filters_of(expressions: JavaObject) -> list[Pushed]:
     """Return the filters among a Scala sequence of Catalyst expressions that can be converted; the
     others prune no files.
     """
@@ -151,14 +153,14 @@ class _CatalystReader:
         return n.Cast(self.node((*path, 0)), i.DateType())
 
 
-def _member(struct_column: n.Expression, name: Any) -> n.Expression:
+def _member(struct_column: n.Expression, name: object) -> n.Expression:
     if not isinstance(struct_column, n.Reference) or not isinstance(name, str):
         raise _Unknown
     parts = (*struct_column.parts, name)
     return n.Reference(".".join(parts), parts)
 
 
-def _constant(value: Any, type_: Any) -> n.Expression:
+def _constant(value: Any, type_: object) -> n.Expression:
     """Convert a constant of a Catalyst type. `value`: its text, or Spark's internal value (days,
     microseconds).
     """

@@ -36,7 +36,7 @@ def over_groups(
     schema: s.StructType | str,
     module: str,
     function: str,
-    *shared: Any,
+    *shared: object,
 ) -> DataFrame:
     """Return a lazy DataFrame of the batches that `module.function(number, group, *shared)` yields
     for each group, in no order.
@@ -57,7 +57,7 @@ def jobs_over_groups(
     schema: s.StructType | str,
     module: str,
     function: str,
-    *shared: Any,
+    *shared: object,
 ) -> Iterator[tuple[DataFrame, int]]:
     """Yield, for `over_groups` or to be run one after the other, one DataFrame per payload with the
     number of its groups.

@@ -109,7 +109,7 @@ def runner(spark: Session, metadata: TableMetadata, storage: Storage) -> SparkRu
     return SparkRunner(spark, data_root(metadata.location, metadata.properties))
 
 
-def work_on(number: int, group: Any, payload: bytes) -> Iterator[pa.RecordBatch]:
+def work_on(number: int, group: object, payload: bytes) -> Iterator[pa.RecordBatch]:
     """Compute the result of one group in a worker; an error that a retry cannot help is returned as
     the result.
     """

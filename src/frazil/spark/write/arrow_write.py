@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
@@ -79,7 +79,7 @@ def shown_to_arrow(frame: DataFrame) -> DataFrame:
     return frame.withColumns(variants) if variants else frame
 
 
-def _to_arrow(column: Any, type_: i.IcebergType) -> Any:
+def _to_arrow(column: Column, type_: i.IcebergType) -> Any:
     """Return a column as the Arrow writer takes it: a variant as JSON text, as everywhere outside
     Spark (docs/adr/0018).
     """

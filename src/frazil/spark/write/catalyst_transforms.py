@@ -83,7 +83,7 @@ def _arrow_udf(transform: t.Transform, type_: i.IcebergType, returns: s.DataType
     """
     version, type_text, transform_text = frazil_version(), str(type_), str(transform)
 
-    def transform_values(values: Any) -> Any:
+    def transform_values(values: pa.Array) -> Any:
         import importlib
 
         try:

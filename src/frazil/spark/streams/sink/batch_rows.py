@@ -132,7 +132,7 @@ class FrameRows:
         return nullcontext() if self.metadata is None else clear_errors(self.metadata)
 
     def _run(
-        self, reduction: Reduction, context: WriteContext, function: str, work: Any
+        self, reduction: Reduction, context: WriteContext, function: str, work: object
     ) -> list[Any]:
         """Run a function of this module in Spark tasks, each of which gets all rows of its keys;
         return the tasks' reports in the order of the tasks."""
@@ -257,7 +257,7 @@ def _as_text(columns: s.StructType) -> s.StructType:
     return s.StructType(fields)
 
 
-def _report(part: int, report: Any) -> pa.RecordBatch:
+def _report(part: int, report: object) -> pa.RecordBatch:
     return pa.record_batch(
         {
             "part": pa.array([part], pa.int32()),

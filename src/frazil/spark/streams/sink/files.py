@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -48,11 +49,11 @@ _TIMESTAMPS = ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
 
 def write_stream_files(
     frame: DataFrame,
-    path: Any,
+    path: str | PathLike[str],
     format: str = "parquet",
     partition_by: Sequence[str] = (),
     policies: Sequence[Callable[[Any], object]] = (),
-    **options: Any,
+    **options: object,
 ) -> DataStreamWriter:
     """Write a streaming frame into folders, `path/dt=2026-01-01/part-….parquet`:
     `frazil.write_stream_files(…).option( "checkpointLocation", …).start()`.
@@ -234,7 +235,7 @@ class FilesStreamWriter(DataStreamWriter):  # type: ignore[misc]
             False,
         )
 
-    def option(self, key: str, value: Any) -> DataStreamWriter:
+    def option(self, key: str, value: object) -> DataStreamWriter:
         """Set Spark's checkpointLocation. Raises InvalidInput for any other option, which Spark
         would ignore here.
         """
@@ -244,7 +245,7 @@ class FilesStreamWriter(DataStreamWriter):  # type: ignore[misc]
         self._has_checkpoint = True
         return super().option(key, value)
 
-    def options(self, **options: Any) -> DataStreamWriter:
+    def options(self, **options: object) -> DataStreamWriter:
         """Set options as `option` does."""
         for key, value in options.items():
             self.option(key, value)
@@ -260,12 +261,12 @@ class FilesStreamWriter(DataStreamWriter):  # type: ignore[misc]
             )
         return super().outputMode(outputMode)
 
-    def trigger(self, **when: Any) -> DataStreamWriter:
+    def trigger(self, **when: object) -> DataStreamWriter:
         self._ends = bool(when.get("availableNow") or when.get("once"))
         return super().trigger(**when)
 
     def start(
-        self, queryName: str | None = None, outputMode: str | None = None, **options: Any
+        self, queryName: str | None = None, outputMode: str | None = None, **options: object
     ) -> StreamingQuery:
         """Start the query. Raises InvalidInput without a checkpoint, and for end-input with a
         trigger that does not end.

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from math import isqrt
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +31,7 @@ from frazil.spark.write.catalyst_transforms import transformed
 from frazil.spark.write.layout import distribution_mode
 from frazil.spec import types as i
 from frazil.spec.partitioning import field_of_other_column
-from frazil.spec.transforms import VoidTransform
+from frazil.spec.transforms import Transform, VoidTransform
 
 _SMALL = 16 << 20  # bytes for each task, mostly of compressed files
 _MANY = 200  # Spark's default of spark.sql.shuffle.partitions
@@ -87,7 +86,7 @@ class BatchKey:
             wanted
         )  # a value that does not fit is refused by the task that gets the row
 
-    def partition_value(self, transform: Any) -> Column:
+    def partition_value(self, transform: Transform) -> Column:
         """Return the value of a partition field that is made of this key."""
         return transformed(transform, self._micros(), self.as_stored)
 

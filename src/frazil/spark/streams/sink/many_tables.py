@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -19,6 +19,7 @@ from frazil.catalog import LoadedTable
 from frazil.errors import InvalidInput
 from frazil.ops.engine import Engine
 from frazil.ops.operation import writable
+from frazil.ops.session import Session
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.spark.streams.checkpoints import digest_of_batch
@@ -46,9 +47,12 @@ from frazil.stream.sink.many_tables import (
 )
 from frazil.stream.sink.rows import BatchRows
 
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import DataStreamWriter
+
 
 def start_many(
-    writer: Any,
+    writer: DataStreamWriter,
     frame: DataFrame,
     tables: ManyTables,
     given: SinkArguments,
@@ -125,7 +129,11 @@ class _RoutedBatches:
     query was defined."""
 
     def __init__(
-        self, sink: ManyTablesSink, position: int, engine_of: Callable[[Any], Engine], owner: Any
+        self,
+        sink: ManyTablesSink,
+        position: int,
+        engine_of: Callable[[Any], Engine],
+        owner: Session,
     ):
         self._sink, self._position, self._engine_of, self._owner = sink, position, engine_of, owner
 

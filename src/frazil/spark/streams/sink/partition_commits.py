@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
@@ -18,6 +18,14 @@ from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN
 from frazil.spark.host.jvm_plans import batch_watermark_ms, has_read_all, has_watermark
 from frazil.stream.partitions.options import PartitionCommitOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
 
 log = logging.getLogger(__name__)
 
@@ -83,15 +91,15 @@ class PartitionListener(StreamingQueryListener):  # type: ignore[misc]
         self._stopped = self._over = False
         self._turn = threading.Lock()
 
-    def onQueryStarted(self, event: Any) -> None: ...
+    def onQueryStarted(self, event: QueryStartedEvent) -> None: ...
 
-    def onQueryProgress(self, event: Any) -> None: ...
+    def onQueryProgress(self, event: QueryProgressEvent) -> None: ...
 
-    def onQueryIdle(self, event: Any) -> None:
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
         if str(event.runId) == self._run_id:
             self._call(last=False)
 
-    def onQueryTerminated(self, event: Any) -> None:
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         if str(event.runId) == self._run_id:
             self.over(failed=event.exception is not None)
 

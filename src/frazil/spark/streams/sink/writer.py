@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import DataFrame
 
@@ -51,6 +51,9 @@ from frazil.stream.sink.batch import StreamSink, checked_options
 from frazil.stream.sink.options import LOOKUP, SinkOptions, key_ids, mode_of_table, named_mode
 from frazil.stream.sink.reduce import reduction
 
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import DataStreamWriter
+
 _CHECKPOINT = ("checkpointlocation", "checkpoint_location", "checkpoint-location")
 _SPARKS_CHECKPOINT, _OF_SESSION = "checkpointLocation", "spark.sql.streaming.checkpointLocation"
 _QUERY = "sql.streaming.queryId"
@@ -70,7 +73,9 @@ class SinkTable:
     shown: Callable[[LoadedTable], object] = lambda _: None
 
 
-def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments) -> Any:
+def start(
+    writer: DataStreamWriter, frame: DataFrame, table: SinkTable, given: SinkArguments
+) -> Any:
     """Start the query. `writer`: Spark's DataStreamWriter, with its trigger, name and checkpoint.
     Everything that can be checked is checked first."""
     check_frame(frame, table.name)
@@ -242,7 +247,7 @@ class BatchWriter:
     this run, if there is a hook; None before the first batch.
     """
 
-    def __init__(self, sink: StreamSink, engine_of: Callable[[Any], Engine], owner: Any):
+    def __init__(self, sink: StreamSink, engine_of: Callable[[Any], Engine], owner: Session):
         self._sink, self._engine_of, self._owner = sink, engine_of, owner
         self.watermark_ms: int | None = None
 
@@ -277,7 +282,7 @@ class BatchWriter:
                 frame.write.format("noop").mode("append").save()
 
 
-def query_id_of(session: Any) -> str:
+def query_id_of(session: Session) -> str:
     """Return the id of the query whose batch runs in this thread. Raises InvalidInput if Spark does
     not give it.
     """
@@ -290,7 +295,7 @@ def query_id_of(session: Any) -> str:
 
 
 @contextmanager
-def adaptive(session: Any, owner: Any) -> Iterator[None]:
+def adaptive(session: Session, owner: Session) -> Iterator[None]:
     """Set adaptive execution inside the block as in the session in which the query was defined
     (`owner`).
 
@@ -330,7 +335,7 @@ class TableStreamWriter:
             if key.lower() in _CHECKPOINT and value is not None:
                 self.option(_SPARKS_CHECKPOINT, str(value))
 
-    def option(self, key: str, value: Any) -> Self:
+    def option(self, key: str, value: object) -> Self:
         """Set an option of the sink, or Spark's checkpointLocation."""
         if key.lower() in _CHECKPOINT:
             key = _SPARKS_CHECKPOINT
@@ -338,7 +343,7 @@ class TableStreamWriter:
         self._given = replace(self._given, options={**self._given.options, key: value})
         return self
 
-    def options(self, **options: Any) -> Self:
+    def options(self, **options: object) -> Self:
         for key, value in options.items():
             self.option(key, value)
         return self
@@ -347,7 +352,7 @@ class TableStreamWriter:
         self._given = replace(self._given, output_mode=outputMode)
         return self
 
-    def trigger(self, **trigger: Any) -> Self:
+    def trigger(self, **trigger: object) -> Self:
         self._own = self._own.trigger(**trigger)
         self._given = replace(self._given, ends=ends(trigger))
         return self
@@ -356,7 +361,7 @@ class TableStreamWriter:
         self._own = self._own.queryName(queryName)
         return self
 
-    def start(self, **options: Any) -> Any:
+    def start(self, **options: object) -> Any:
         """Start the query and return its StreamingQuery."""
         if options:
             self.options(**options)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
@@ -23,11 +23,16 @@ from frazil.spark.streams.source.stream_reader import TableStreamReader
 from frazil.spark.streams.stream_table import StreamSpec
 from frazil.spark.types.spark_types import time_enabled
 
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import DataStreamReader
+
 _REGISTERED: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 _LOCK = threading.Lock()
 
 
-def stream_frame(spark: Session, spec: StreamSpec, own: Any = None) -> DataFrame:
+def stream_frame(
+    spark: Session, spec: StreamSpec, own: DataStreamReader | None = None
+) -> DataFrame:
     """Return the streaming DataFrame of a read. `own`: Spark's own DataStreamReader of the session."""
     check_workers(spark)
     reader = own if own is not None else spark.readStream

@@ -30,7 +30,7 @@ class StreamPlanner:
         """Return the Spark limit that stands for the limits of the options."""
         return default_limit(self.spec.options.limits)
 
-    def latest_offset(self, start: dict[str, Any] | None, limit: Any) -> dict[str, Any]:
+    def latest_offset(self, start: dict[str, Any] | None, limit: object) -> dict[str, Any]:
         """Return the end of the next batch within Spark's limit."""
         return self.source.latest_offset(start, limits_of(limit, self.spec.options.limits))
 
@@ -81,7 +81,7 @@ def default_limit(limits: Limits) -> Any:
     )
 
 
-def limits_of(limit: Any, options: Limits) -> Limits:
+def limits_of(limit: object, options: Limits) -> Limits:
     """Return the limits of one batch: those of the options and Spark's own; no limit where Spark
     asks for all rows (trigger once).
     """

@@ -15,6 +15,7 @@ from typing import Any
 
 from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
 
 try:
     AvailableNow: Any = importlib.import_module(
@@ -33,7 +34,7 @@ class TableStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignore[m
     instance for offsets, which lives as long as the query; tasks read with copies of another
     instance."""
 
-    def __init__(self, spec: bytes, schema: Any):
+    def __init__(self, spec: bytes, schema: StructType):
         self._spec, self._schema = spec, schema
         self._made: Any = None
 
@@ -62,7 +63,7 @@ class TableStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignore[m
         return self._planner.default_limit()
 
     def latestOffset(
-        self, start: dict[str, Any] | None = None, limit: Any = None
+        self, start: dict[str, Any] | None = None, limit: object = None
     ) -> dict[str, Any]:
         offset: dict[str, Any] = self._planner.latest_offset(start, limit)
         return offset
