@@ -94,7 +94,7 @@ def _later(place: str) -> Callable[..., Any]:
     """Return a function that imports the one at `module:name` when it is called."""
     module, _, name = place.partition(":")
 
-    def call(**arguments: Any) -> Any:
+    def call(**arguments: object) -> Any:
         return getattr(importlib.import_module(f"frazil.cli.{module}"), name)(**arguments)
 
     return call

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import click
 import pyarrow as pa
@@ -54,7 +53,7 @@ def _counted(rows: pa.RecordBatchReader, shown: Progress) -> Iterator[pa.RecordB
         shown.advance(batch.num_rows)
 
 
-def migrate_to(catalog: str, tables: tuple[str, ...], dry_run: bool, **source: Any) -> None:
+def migrate_to(catalog: str, tables: tuple[str, ...], dry_run: bool, **source: str | None) -> None:
     """Move tables to another catalog without copying data."""
     named = [resolve(name) for name in tables]
     owners = {owner.name: owner for owner, _ in named}

@@ -11,11 +11,14 @@ import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from frazil.errors import FrazilError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def wants_json() -> bool:
@@ -28,7 +31,7 @@ def wants_json() -> bool:
     return False
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Convert a value to one that JSON has: times to ISO text, decimals and uuids to text, bytes to
     Base64.
     """
@@ -48,7 +51,7 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def show_json(value: Any) -> None:
+def show_json(value: object) -> None:
     """Print a value as JSON, indented in a terminal."""
     click.echo(
         json.dumps(plain(value), indent=2 if sys.stdout.isatty() else None, ensure_ascii=False)
@@ -101,7 +104,7 @@ def _print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> N
         click.echo(line(texts))
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     match value:
         case None:
             return ""
@@ -116,7 +119,7 @@ def _cell(value: Any) -> str:
     return str(plain(value))
 
 
-def show_arrow(table: Any, nothing: str = "nothing") -> None:
+def show_arrow(table: pa.Table, nothing: str = "nothing") -> None:
     """Print an Arrow table; see `show_rows`."""
     show_rows(table.to_pylist(), table.column_names, nothing)
 

@@ -8,7 +8,7 @@ import importlib
 import importlib.util
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -18,6 +18,9 @@ from frazil.errors import InvalidInput, NotInstalledError
 from frazil.expr.sql_text import back_quoted, double_quoted
 from frazil.table.load import load_table
 from frazil.table.metadata_table import MetadataTable
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 _ENGINES = {"spark": "pyspark", "duckdb": "duckdb", "datafusion": "datafusion"}
 
@@ -90,7 +93,7 @@ def _unquoted(name: str) -> tuple[str, ...]:
     )
 
 
-def _define(connection: Any, parts: Sequence[str], name: str) -> None:
+def _define(connection: DuckDBPyConnection, parts: Sequence[str], name: str) -> None:
     """Make a view of DuckDB by the name of a table, whose first parts become a database and a
     schema of DuckDB's.
     """

@@ -9,7 +9,7 @@ prepared; any other session behaves as PySpark does.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from frazil.dropin.catalogs import register
 from frazil.dropin.hooks import hook_classes, mark
@@ -17,6 +17,9 @@ from frazil.dropin.sql import take_statements
 from frazil.errors import InvalidInput
 from frazil.ops.session import Session
 from frazil.spark.host import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def install(spark: Session) -> Any:
@@ -42,7 +45,7 @@ def install(spark: Session) -> Any:
     return spark
 
 
-def configure(builder: Any) -> Any:
+def configure(builder: SparkSession.Builder) -> Any:
     """Prepare a session builder and return it: workers run this Python, unless PYSPARK_PYTHON is
     set, and its sessions are installed.
 

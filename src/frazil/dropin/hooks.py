@@ -63,7 +63,7 @@ def _prepared(spark: Session) -> Any:
     return spark
 
 
-def _session(owner: Any) -> Any:
+def _session(owner: object) -> Any:
     """Return the session of a DataFrame, or the session itself."""
     return getattr(owner, "sparkSession", owner)
 
@@ -78,7 +78,7 @@ def _property(cls: type, name: str, make: Callable[[Any, Any], Any]) -> None:
     else:
         original = attribute.fget
 
-    def routed(self: Any) -> Any:
+    def routed(self: object) -> Any:
         value = original(self)
         return make(value, self) if is_prepared(_session(self)) else value
 
@@ -91,8 +91,8 @@ def _method(cls: type, name: str, call: Callable[..., Any]) -> None:
     """
     original = getattr(cls, name)
 
-    def routed(self: Any, *arguments: Any, **named: Any) -> Any:
-        def bound(*a: Any, **n: Any) -> Any:
+    def routed(self: object, *arguments: object, **named: object) -> Any:
+        def bound(*a: object, **n: object) -> Any:
             return original(self, *a, **n)
 
         return (

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pyspark.sql import Column, DataFrame
+
 from frazil.catalog.names import identifier_parts
 from frazil.dropin.names import is_ours
 from frazil.dropin.spark_errors import known_to_spark
@@ -25,7 +27,9 @@ from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.table.table import Table
 
 
-def merge_into(spark_merge_into: Callable[..., Any], frame: Any, table: str, condition: Any) -> Any:
+def merge_into(
+    spark_merge_into: Callable[..., Any], frame: DataFrame, table: str, condition: Column
+) -> Any:
     """Return the merge builder: Frazil's for tables of Frazil's, else Spark's own."""
     spark = frame.sparkSession
     name = in_full(spark, table)
@@ -41,20 +45,20 @@ class MergeIntoWriter:
     `t.id`, `id`) and the source by the names of the frame's columns; clauses of a kind are tried in
     the order given. `merge()` runs the merge and commits one snapshot."""
 
-    def __init__(self, frame: Any, table: str, condition: Any):
+    def __init__(self, frame: DataFrame, table: str, condition: Column):
         self._frame, self._name, self._condition = frame, table, condition
         self._clauses: list[Clause] = []
         self._evolves = False
 
-    def whenMatched(self, condition: Any = None) -> WhenMatched:
+    def whenMatched(self, condition: Column | None = None) -> WhenMatched:
         """Begin a clause for target rows that match a source row."""
         return WhenMatched(self, condition)
 
-    def whenNotMatched(self, condition: Any = None) -> WhenNotMatched:
+    def whenNotMatched(self, condition: Column | None = None) -> WhenNotMatched:
         """Begin a clause for source rows that match no target row."""
         return WhenNotMatched(self, condition)
 
-    def whenNotMatchedBySource(self, condition: Any = None) -> WhenNotMatchedBySource:
+    def whenNotMatchedBySource(self, condition: Column | None = None) -> WhenNotMatchedBySource:
         """Begin a clause for target rows that match no source row."""
         return WhenNotMatchedBySource(self, condition)
 
@@ -87,7 +91,7 @@ class MergeIntoWriter:
 class _When:
     """Hold a clause that has a condition and waits for its action."""
 
-    def __init__(self, writer: MergeIntoWriter, condition: Any):
+    def __init__(self, writer: MergeIntoWriter, condition: Column | None):
         self._writer, self._condition = writer, condition
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import StructType
 
 from frazil.dropin.catalogs import register
 from frazil.dropin.names import is_ours, is_served
@@ -13,13 +15,16 @@ from frazil.errors import InvalidInput
 from frazil.ops.session import Session
 from frazil.spark.engine import read_target
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrameReader
+
 
 class IcebergReader:
     """Act as PySpark's DataFrameReader: read `format("iceberg")` and Frazil's tables, pass
     everything else to Spark's reader.
     """
 
-    def __init__(self, spark: Session, spark_reader: Any):
+    def __init__(self, spark: Session, spark_reader: DataFrameReader):
         self._spark, self._spark_reader = spark, spark_reader
         self._format = ""
         self._options: dict[str, Any] = {}
@@ -30,25 +35,29 @@ class IcebergReader:
         self._format, self._spark_reader = source.lower(), self._spark_reader.format(source)
         return self
 
-    def option(self, key: str, value: Any) -> IcebergReader:
+    def option(self, key: str, value: object) -> IcebergReader:
         """Set a read option, on Spark's reader as well."""
         self._options[key], self._spark_reader = value, self._spark_reader.option(key, value)
         return self
 
-    def options(self, **options: Any) -> IcebergReader:
+    def options(self, **options: object) -> IcebergReader:
         """Set several read options."""
         for key, value in options.items():
             self.option(key, value)
         return self
 
-    def schema(self, schema: Any) -> IcebergReader:
+    def schema(self, schema: StructType | str) -> IcebergReader:
         """Set a schema, which only other formats take."""
         self._schema, self._spark_reader = schema, self._spark_reader.schema(schema)
         return self
 
     @known_to_spark()
     def load(
-        self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any
+        self,
+        path: str | list[str] | None = None,
+        format: str | None = None,
+        schema: StructType | str | None = None,
+        **options: object,
     ) -> Any:
         """Load a table by `format("iceberg")`. Raises InvalidInput for a schema and for several
         paths.

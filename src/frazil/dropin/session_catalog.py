@@ -4,7 +4,7 @@ know of is answered here.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from frazil.catalog.configuration import DEFAULT_CATALOG
 from frazil.dropin.catalogs import register
@@ -15,12 +15,15 @@ from frazil.dropin.tables import open_table
 from frazil.ops.session import Session
 from frazil.table.engines import refresh_views
 
+if TYPE_CHECKING:
+    from pyspark.sql.catalog import Catalog
+
 
 class IcebergCatalog:
     """Act as PySpark's Catalog. Tables of the default catalog exist by their names without it;
     `refreshTable` shows temporary views what others have written."""
 
-    def __init__(self, spark_catalog: Any, spark: Session):
+    def __init__(self, spark_catalog: Catalog, spark: Session):
         self.spark_catalog, self._spark = spark_catalog, spark
         register(spark)
 
@@ -54,7 +57,7 @@ class IcebergCatalog:
         if not callable(attribute):
             return attribute
 
-        def served(*arguments: Any, **named: Any) -> Any:
+        def served(*arguments: object, **named: object) -> Any:
             serve_default(
                 self._spark,
                 " in ".join(

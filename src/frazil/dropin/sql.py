@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 
 from frazil.dropin.catalogs import forget_plans, register
@@ -14,7 +15,7 @@ from frazil.dropin.default_catalog import serve_default
 from frazil.dropin.spark_errors import known_to_spark
 from frazil.dropin.sql_names import ConnectNames, SessionNames, names_one_of
 from frazil.errors import InvalidInput
-from frazil.ops.session import Session
+from frazil.ops.session import Session, SqlArguments
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
 from frazil.spark.host.jvm_catalog import SESSION_CATALOG
@@ -35,7 +36,11 @@ MARK = "spark.frazil.installed"
 
 @known_to_spark()
 def run(
-    spark_sql: Callable[..., Any], spark: Session, sqlQuery: str, args: Any = None, **named: Any
+    spark_sql: Callable[..., Any],
+    spark: Session,
+    sqlQuery: str,
+    args: SqlArguments = None,
+    **named: object,
 ) -> Any:
     """Run a statement, after the session's catalogs were looked over: settings may have changed,
     and the session of a streaming query's batch is a copy. On Spark Connect, whose server does not
@@ -57,7 +62,11 @@ def run(
 
 
 def _on_connect(
-    spark_sql: Callable[..., Any], spark: Session, text: str, args: Any, named: Mapping[str, Any]
+    spark_sql: Callable[..., Any],
+    spark: Session,
+    text: str,
+    args: SqlArguments,
+    named: Mapping[str, Any],
 ) -> Any:
     if not named and names_one_of(spark, text):
         answer = ConnectStatements(spark, ConnectNames(spark)).run(text, args)
@@ -66,7 +75,7 @@ def _on_connect(
     return spark_sql(text, args, **named)
 
 
-def _of_view(spark: Session, text: str, args: Any, named: Mapping[str, Any]) -> Any:
+def _of_view(spark: Session, text: str, args: SqlArguments, named: Mapping[str, Any]) -> Any:
     """Run a statement about a view of Frazil's where Spark asks no catalog for views (4.1); None:
     it is none. The views of `spark_catalog` are Spark's own.
     """
@@ -76,7 +85,9 @@ def _of_view(spark: Session, text: str, args: Any, named: Mapping[str, Any]) -> 
     return view_statements.run(spark, text, catalogs)
 
 
-def sql(sqlQuery: str, spark: Session | None = None, args: Any = None, **named: Any) -> Any:
+def sql(
+    sqlQuery: str, spark: Session | None = None, args: SqlArguments = None, **named: object
+) -> Any:
     """Run Spark SQL over Frazil's catalogs and return the DataFrame, as `spark.sql` does in a
     session that `frazil.install` has prepared.
 
@@ -128,7 +139,7 @@ def _take_new_sessions(spark: Session) -> None:
         fall_back("The parser of new sessions", error, loss)
 
 
-def _is_prepared(java_session: Any) -> bool:
+def _is_prepared(java_session: JavaObject) -> bool:
     return str(java_session.conf().get(MARK, "false")) == "true"
 
 

@@ -4,7 +4,9 @@ all others are Spark's.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
 
 from frazil.dropin.names import is_ours, led_to_ours
 from frazil.dropin.sql_names import in_full
@@ -18,6 +20,9 @@ from frazil.spark.streams.sink.writer import ends, start
 from frazil.stream.sink.arguments import SinkArguments
 from frazil.table.table import Table
 
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import DataStreamWriter
+
 _OWN_SINKS = ("foreach", "foreachBatch")  # methods that give a stream a sink of the caller's
 
 
@@ -26,7 +31,7 @@ class IcebergStreamWriter:
     passes everything else on.
     """
 
-    def __init__(self, own: Any, frame: Any):
+    def __init__(self, own: DataStreamWriter, frame: DataFrame):
         self.own, self._frame = own, frame
         self._format = ""
         self._output: str | None = None
@@ -43,15 +48,15 @@ class IcebergStreamWriter:
         self._output, self.own = outputMode, self.own.outputMode(outputMode)
         return self
 
-    def trigger(self, **trigger: Any) -> IcebergStreamWriter:
+    def trigger(self, **trigger: object) -> IcebergStreamWriter:
         self._ends, self.own = ends(trigger), self.own.trigger(**trigger)
         return self
 
-    def option(self, key: str, value: Any) -> IcebergStreamWriter:
+    def option(self, key: str, value: object) -> IcebergStreamWriter:
         self._options[key], self.own = value, self.own.option(key, value)
         return self
 
-    def options(self, **options: Any) -> IcebergStreamWriter:
+    def options(self, **options: object) -> IcebergStreamWriter:
         for key, value in options.items():
             self.option(key, value)
         return self
@@ -63,7 +68,7 @@ class IcebergStreamWriter:
         # Spark's writer learns it where the stream is Spark's: its foreachBatch refuses partitions
         return self
 
-    def clusterBy(self, *cols: Any) -> IcebergStreamWriter:
+    def clusterBy(self, *cols: str | list[str]) -> IcebergStreamWriter:
         self._clustered, self.own = True, self.own.clusterBy(*cols)
         return self
 
@@ -72,7 +77,7 @@ class IcebergStreamWriter:
         if not callable(attribute):
             return attribute
 
-        def call(*arguments: Any, **named: Any) -> Any:
+        def call(*arguments: object, **named: object) -> Any:
             answer = attribute(*arguments, **named)
             if not isinstance(answer, type(self.own)):
                 return answer
@@ -90,9 +95,9 @@ class IcebergStreamWriter:
         path: str | None = None,
         format: str | None = None,
         outputMode: str | None = None,
-        partitionBy: Any = None,
+        partitionBy: str | list[str] | None = None,
         queryName: str | None = None,
-        **options: Any,
+        **options: object,
     ) -> Any:
         self._set_arguments(format, outputMode, partitionBy, queryName, options)
         if self._format != "iceberg":
@@ -109,9 +114,9 @@ class IcebergStreamWriter:
         tableName: str,
         format: str | None = None,
         outputMode: str | None = None,
-        partitionBy: Any = None,
+        partitionBy: str | list[str] | None = None,
         queryName: str | None = None,
-        **options: Any,
+        **options: object,
     ) -> Any:
         self._set_arguments(format, outputMode, partitionBy, queryName, options)
         spark = self._frame.sparkSession
@@ -132,7 +137,7 @@ class IcebergStreamWriter:
         self,
         format: str | None,
         output: str | None,
-        partition_by: Any,
+        partition_by: str | list[str] | None,
         query: str | None,
         options: dict[str, Any],
     ) -> None:

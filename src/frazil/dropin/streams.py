@@ -4,7 +4,9 @@ reads everything else.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import StructType
 
 from frazil.dropin.names import is_ours
 from frazil.dropin.sql_names import in_full, with_full_name
@@ -12,13 +14,16 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.session import Session
 from frazil.spark.engine import stream_read
 
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import DataStreamReader
+
 
 class IcebergStreamReader:
     """Provide a DataStreamReader that takes `format("iceberg")` and Frazil's tables itself and
     passes on everything else.
     """
 
-    def __init__(self, own: Any, spark: Session):
+    def __init__(self, own: DataStreamReader, spark: Session):
         self._own, self._spark = own, spark
         self._format, self._name = "", ""
         self._options: dict[str, Any] = {}
@@ -28,16 +33,16 @@ class IcebergStreamReader:
         self._format, self._own = source.lower(), self._own.format(source)
         return self
 
-    def option(self, key: str, value: Any) -> IcebergStreamReader:
+    def option(self, key: str, value: object) -> IcebergStreamReader:
         self._options[key], self._own = value, self._own.option(key, value)
         return self
 
-    def options(self, **options: Any) -> IcebergStreamReader:
+    def options(self, **options: object) -> IcebergStreamReader:
         for key, value in options.items():
             self.option(key, value)
         return self
 
-    def schema(self, schema: Any) -> IcebergStreamReader:
+    def schema(self, schema: StructType | str) -> IcebergStreamReader:
         self._schema, self._own = schema, self._own.schema(schema)
         return self
 
@@ -47,7 +52,11 @@ class IcebergStreamReader:
         return self
 
     def load(
-        self, path: str | None = None, format: str | None = None, schema: Any = None, **options: Any
+        self,
+        path: str | None = None,
+        format: str | None = None,
+        schema: StructType | str | None = None,
+        **options: object,
     ) -> Any:
         if (format or self._format).lower() != "iceberg":
             return self._own.load(path, format, schema, **options)

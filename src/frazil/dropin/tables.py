@@ -6,6 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import StructType
+
 from frazil.catalog import Committed, create_at
 from frazil.catalog.configuration import SPARK_PREFIX, store_properties
 from frazil.catalog.names import identifier_parts
@@ -99,7 +102,7 @@ def is_dynamic(spark: Session, options: Mapping[str, Any], table: Table | None =
 
 def create(
     name: str,
-    frame: Any,
+    frame: DataFrame,
     options: Mapping[str, Any],
     *,
     partition_by: Sequence[str] = (),
@@ -144,7 +147,7 @@ def create(
 
 def create_empty(
     name: str,
-    schema: Any,
+    schema: StructType,
     options: Mapping[str, Any],
     spark: Session,
     partition_by: Sequence[str] = (),
@@ -167,7 +170,7 @@ def create_empty(
 
 def _create_at(
     location: str,
-    frame: Any,
+    frame: DataFrame,
     of_write: Mapping[str, Any],
     of_catalog: Mapping[str, str],
     partition_by: Sequence[str],
@@ -199,7 +202,7 @@ def _create_at(
 _TERM = re.compile(r"Column<'(.*)'>", re.DOTALL)
 
 
-def term_of(column: Any) -> str:
+def term_of(column: Column | str) -> str:
     """Return a partition term as text, given as `F.partitioning.days("ts")`, as a column or as
     text.
     """
@@ -209,7 +212,7 @@ def term_of(column: Any) -> str:
     return match[1]
 
 
-def sql_of(spark: Session, table: Table, condition: Any) -> str:
+def sql_of(spark: Session, table: Table, condition: Column | str) -> str:
     """Return a condition over a table's columns as SQL text; a Column is resolved by Spark's
     analyser. Raises Unsupported for a Column on Spark Connect, where plans are out of reach."""
     if isinstance(condition, str):

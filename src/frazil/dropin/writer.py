@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
 
 from frazil.dropin.names import is_ours, led_to_ours
 from frazil.dropin.spark_errors import known_to_spark
@@ -15,6 +17,10 @@ from frazil.errors import (
     Unsupported,
 )
 from frazil.ops.insert import Insert, by_position, with_branch
+from frazil.table.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrameWriter
 
 _ERROR_MODES = ("error", "errorifexists", "default")
 _LAYOUTS = ("bucketBy", "sortBy", "clusterBy")
@@ -25,7 +31,7 @@ class IcebergWriter:
     everything else to Spark's writer.
     """
 
-    def __init__(self, frame: Any, spark_writer: Any):
+    def __init__(self, frame: DataFrame, spark_writer: DataFrameWriter):
         self._frame, self._spark_writer = frame, spark_writer
         self._format, self._mode = "", "error"
         self._options: dict[str, Any] = {}
@@ -51,12 +57,12 @@ class IcebergWriter:
             self._mode = saveMode.lower()
         return self
 
-    def option(self, key: str, value: Any) -> IcebergWriter:
+    def option(self, key: str, value: object) -> IcebergWriter:
         """Set a write option, on Spark's writer as well."""
         self._options[key], self._spark_writer = value, self._spark_writer.option(key, value)
         return self
 
-    def options(self, **options: Any) -> IcebergWriter:
+    def options(self, **options: object) -> IcebergWriter:
         """Set several write options."""
         for key, value in options.items():
             self.option(key, value)
@@ -75,7 +81,7 @@ class IcebergWriter:
         if name not in _LAYOUTS:
             return attribute
 
-        def laid_out(*arguments: Any, **named: Any) -> IcebergWriter:
+        def laid_out(*arguments: object, **named: object) -> IcebergWriter:
             self._spark_writer, self._layout = attribute(*arguments, **named), name
             return self
 
@@ -89,8 +95,8 @@ class IcebergWriter:
         path: str | None = None,
         format: str | None = None,
         mode: str | None = None,
-        partitionBy: Any = None,
-        **options: Any,
+        partitionBy: str | list[str] | None = None,
+        **options: object,
     ) -> None:
         """Write to the table of a name or location by `format("iceberg")`: `append` and `overwrite`
         need a table that is there, without a mode a new one is created."""
@@ -111,8 +117,8 @@ class IcebergWriter:
         name: str,
         format: str | None = None,
         mode: str | None = None,
-        partitionBy: Any = None,
-        **options: Any,
+        partitionBy: str | list[str] | None = None,
+        **options: object,
     ) -> None:
         """Create the table or write to it; mode `overwrite` replaces the table and keeps its
         history.
@@ -153,7 +159,11 @@ class IcebergWriter:
         ).into(table, rows)
 
     def _set_arguments(
-        self, format: str | None, mode: str | None, partition_by: Any, options: dict[str, Any]
+        self,
+        format: str | None,
+        mode: str | None,
+        partition_by: str | list[str] | None,
+        options: dict[str, Any],
     ) -> None:
         """Set the arguments of `save` and `saveAsTable` as the methods of the same names would."""
         if format is not None:
@@ -169,7 +179,7 @@ class IcebergWriter:
         table, branch = open_table(name, self._options, self._frame.sparkSession)
         return table, with_branch(self._options, branch)
 
-    def _check_partitions(self, name: str, table: Any) -> None:
+    def _check_partitions(self, name: str, table: Table) -> None:
         """Refuse, as Spark does, a partitionBy that is not the table's partitioning."""
         spec = [str(f.name) for f in table.spec().fields if str(f.transform) == "identity"]
         if self._partitions and list(self._partitions) != spec:

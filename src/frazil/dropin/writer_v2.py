@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pyspark.sql import Column, DataFrame
+
 from frazil.dropin.names import catalog_of, is_ours, led_to_ours
 from frazil.dropin.spark_errors import known_to_spark
 from frazil.dropin.sql_names import in_full
@@ -25,7 +27,7 @@ class IcebergWriterV2:
     repeated on Spark's own writer.
     """
 
-    def __init__(self, frame: Any, table: str, spark_write_to: Callable[..., Any]):
+    def __init__(self, frame: DataFrame, table: str, spark_write_to: Callable[..., Any]):
         self._frame, self._spark_write_to = frame, spark_write_to
         self._table = in_full(frame.sparkSession, table)
         self._calls: list[tuple[str, tuple[Any, ...]]] = []
@@ -41,12 +43,12 @@ class IcebergWriterV2:
         self._provider = provider.lower()
         return self._note("using", provider)
 
-    def option(self, key: str, value: Any) -> IcebergWriterV2:
+    def option(self, key: str, value: object) -> IcebergWriterV2:
         """Set a write option."""
         self._options[key] = value
         return self._note("option", key, value)
 
-    def options(self, **options: Any) -> IcebergWriterV2:
+    def options(self, **options: object) -> IcebergWriterV2:
         """Set several write options."""
         for key, value in options.items():
             self.option(key, value)
@@ -57,7 +59,7 @@ class IcebergWriterV2:
         self._properties[property] = value
         return self._note("tableProperty", property, value)
 
-    def partitionedBy(self, col: Any, *cols: Any) -> IcebergWriterV2:
+    def partitionedBy(self, col: Column | str, *cols: Column | str) -> IcebergWriterV2:
         """Partition a new table by columns and transforms (`F.partitioning`)."""
         self._partitions = [col, *cols]
         return self._note("partitionedBy", col, *cols)
@@ -66,7 +68,7 @@ class IcebergWriterV2:
         """Cluster a new table, which Iceberg tables do not support; writing one raises Unsupported."""
         return self._note("clusterBy", col, *cols)
 
-    def _note(self, name: str, *arguments: Any) -> IcebergWriterV2:
+    def _note(self, name: str, *arguments: object) -> IcebergWriterV2:
         """Note a call, to be repeated on Spark's own writer."""
         self._calls.append((name, arguments))
         return self
@@ -102,7 +104,7 @@ class IcebergWriterV2:
         """Replace the partitions that the frame has rows of."""
         self._write("overwritePartitions", dynamic=True)
 
-    def overwrite(self, condition: Any) -> None:
+    def overwrite(self, condition: Column | str) -> None:
         """Replace the rows for which the condition (a Column, or SQL text) is TRUE."""
         self._write("overwrite", condition)
 
@@ -170,7 +172,7 @@ class IcebergWriterV2:
             )
 
     @known_to_spark()
-    def _write(self, verb: str, *condition: Any, dynamic: bool = False) -> None:
+    def _write(self, verb: str, *condition: Column | str, dynamic: bool = False) -> None:
         """Write to an existing table, in Frazil or by Spark's own writer."""
         spark = self._frame.sparkSession
         name = self._table

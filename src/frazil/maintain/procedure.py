@@ -127,7 +127,7 @@ class ProcedureResult:
         return f"{type(self).__name__}({'dry run' if self.dry_run else 'done'}: {numbers or 'nothing to do'}, seconds={self.seconds:,.2f})"
 
 
-def log_result(table: str, procedure: str, result: ProcedureResult, **more: Any) -> None:
+def log_result(table: str, procedure: str, result: ProcedureResult, **more: object) -> None:
     """Log what a procedure did to a table, or would do (`dry_run`)."""
     if _log.isEnabledFor(logging.INFO):
         extra = logs.facts(
@@ -136,7 +136,7 @@ def log_result(table: str, procedure: str, result: ProcedureResult, **more: Any)
         _log.info("Maintenance of %s: %s: %s", table, procedure, result, extra=extra)
 
 
-def _shown(name: str, value: Any) -> str:
+def _shown(name: str, value: object) -> str:
     """Write a value as text: numbers with commas, ids as they are typed."""
     if isinstance(value, float):
         return f"{value:,.2f}"

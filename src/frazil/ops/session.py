@@ -4,8 +4,12 @@ hold without a session.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
+
+SqlArguments: TypeAlias = Mapping[str, object] | Sequence[object] | None
+"""Values of the parameters of a statement, by name or by place."""
 
 
 class Session(Protocol):
@@ -50,11 +54,11 @@ class Session(Protocol):
     def _jsc(self) -> Any:
         """Return the context in the JVM of a classic session."""
 
-    def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> Any: ...
+    def sql(self, sqlQuery: str, args: SqlArguments = None, **kwargs: object) -> Any: ...
 
     def table(self, tableName: str) -> Any: ...
 
-    def createDataFrame(self, data: Any, schema: Any = None) -> Any: ...
+    def createDataFrame(self, data: object, schema: object = None) -> Any: ...
 
     def range(
         self,

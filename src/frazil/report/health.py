@@ -5,7 +5,7 @@ snapshots, columns, manifests, advice.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +33,7 @@ from frazil.scan.scan_log.records import LoggedScan
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import SCAN_LOG, TARGET_FILE_SIZE
 from frazil.spec.shown import shortened
+from frazil.spec.types import IcebergType
 
 POINTS, PARTITIONS, COLUMNS, SNAPSHOTS, SCANS = 240, 25, 10, 40, 200
 """How many points of a curve, partitions, columns, snapshots and scans a page shows: a page stays
@@ -102,7 +103,7 @@ def _with_facts(health: Health, metadata: TableMetadata, state: LiveFiles | None
     return replace(health, facts=tuple(facts))
 
 
-def _number(summary: Any, key: str) -> int | None:
+def _number(summary: Mapping[str, str], key: str) -> int | None:
     text = summary.get(key, "")
     return int(text) if text.isdigit() else None
 
@@ -230,7 +231,7 @@ def _columns(state: LiveFiles, chosen: Sequence[int]) -> list[ColumnHealth]:
     return shown
 
 
-def _extreme(bounds: Any, type_: Any, name: str) -> str:
+def _extreme(bounds: pa.Array, type_: IcebergType, name: str) -> str:
     try:
         value = pc.min_max(bounds)[name].as_py()
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid, ValueError, OverflowError):

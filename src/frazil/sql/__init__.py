@@ -16,14 +16,18 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from frazil.ops.session import Session
+from frazil.ops.session import Session, SqlArguments
 
 
 class _Callable(ModuleType):
     """Make `frazil.sql` both this room and the function of that name."""
 
     def __call__(
-        self, sqlQuery: str, spark: Session | None = None, args: Any = None, **named: Any
+        self,
+        sqlQuery: str,
+        spark: Session | None = None,
+        args: SqlArguments = None,
+        **named: object,
     ) -> Any:
         """Run Spark SQL over Frazil's catalogs (`frazil.dropin.sql.sql`)."""
         return import_module("frazil.dropin.sql").sql(sqlQuery, spark, args, **named)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import types as s
 
+from frazil.commit.evolve.evolve_schema import SchemaChanges
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops import table_definition as changes
 from frazil.ops.session import Session
@@ -73,7 +74,9 @@ def _number(name: str, value: str) -> int:
         raise InvalidInput(f"{name} must be a whole number, not {value!r}.") from None
 
 
-def _change(update: Any, table: Table, spark: Session, change: changes.ColumnChange) -> None:
+def _change(
+    update: SchemaChanges, table: Table, spark: Session, change: changes.ColumnChange
+) -> None:
     """Make one change of columns."""
     match change:
         case changes.AddColumn(path, type_, nullable, comment, position, default):
@@ -103,7 +106,7 @@ def _change(update: Any, table: Table, spark: Session, change: changes.ColumnCha
             update.set_default_value(path, value)
 
 
-def _move(update: Any, path: changes.Path, position: changes.ColumnPosition) -> None:
+def _move(update: SchemaChanges, path: changes.Path, position: changes.ColumnPosition) -> None:
     _, after = position
     if after is None:
         update.move_first(path)

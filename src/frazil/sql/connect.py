@@ -9,7 +9,7 @@ Frazil's is refused by name.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from frazil.catalog.names import full_name
 from frazil.errors import InvalidInput, NotInstalledError, Unsupported
 from frazil.expr.sql_text import literal_text
-from frazil.ops.session import Session
+from frazil.ops.session import Session, SqlArguments
 from frazil.rows.assign import typed_name
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.host.settings import is_case_sensitive
@@ -40,7 +40,7 @@ class ConnectStatements:
     spark: Session
     names: NamesOfTables
 
-    def run(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> Any:
+    def run(self, text: str, args: SqlArguments = None) -> Any:
         """Run a statement and return its frame; None where it is about no table of Frazil's. Raises
         NotInstalledError without sqlglot, Unsupported for statements that are not taken on Spark
         Connect."""
@@ -226,7 +226,7 @@ class ConnectStatements:
                 self._of_views(definition.this).sql(dialect=_DIALECT)
             ).createOrReplaceTempView(f"`{definition.alias}`")
 
-    def _with_arguments(self, tree: Any, args: Mapping[str, Any] | Sequence[Any] | None) -> Any:
+    def _with_arguments(self, tree: Any, args: SqlArguments) -> Any:
         """Return a tree with constants in place of parameters. Raises InvalidInput for one without
         a value.
         """

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark.errors import AnalysisException
 
 from frazil.catalog.names import full_name
@@ -65,7 +66,7 @@ def node_of(parsed: ParsedStatement, table: Name, schema: Schema) -> Statement:
 
 
 def _of_rows(
-    parsed: ParsedStatement, table: Name, called: Name, target: Any, schema: Schema
+    parsed: ParsedStatement, table: Name, called: Name, target: JavaObject, schema: Schema
 ) -> Statement:
     """Return the node of DELETE, UPDATE or MERGE. `called`: by what name it calls the table;
     `target`: a plan of that name and the table's columns."""
@@ -77,7 +78,7 @@ def _of_rows(
     return _merge(parsed, table, called, target, schema)
 
 
-def _delete(parsed: ParsedStatement, table: Name, called: Name, target: Any) -> Statement:
+def _delete(parsed: ParsedStatement, table: Name, called: Name, target: JavaObject) -> Statement:
     if parsed.where is None:
         return n.DeleteRows(table)
     text = jvm_plans.full_text(
@@ -89,7 +90,7 @@ def _delete(parsed: ParsedStatement, table: Name, called: Name, target: Any) -> 
 
 
 def _update(
-    parsed: ParsedStatement, table: Name, called: Name, target: Any, schema: Schema
+    parsed: ParsedStatement, table: Name, called: Name, target: JavaObject, schema: Schema
 ) -> Statement:
     analysed = parsed.analysed(target)
     _check_policy(parsed.spark, analysed.assignments)
@@ -116,7 +117,7 @@ def _update(
 
 
 def _merge(
-    parsed: ParsedStatement, table: Name, called: Name, target: Any, schema: Schema
+    parsed: ParsedStatement, table: Name, called: Name, target: JavaObject, schema: Schema
 ) -> Statement:
     if (
         not parsed.evolves
@@ -207,7 +208,7 @@ def _within(key: Name, called: Name, schema: Schema) -> Name:
     return key
 
 
-def _without_sides(spark: Session, target: Any) -> dict[int, str]:
+def _without_sides(spark: Session, target: JavaObject) -> dict[int, str]:
     """Return that the columns of a plan have no qualifier in texts."""
     return dict.fromkeys(jvm_plans.plan_ids(spark, target), "")
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from frazil.catalog import CatalogBackend
 from frazil.catalog.names import full_name
@@ -75,7 +76,7 @@ class Served:
     def rename_table(self, parts: Parts, to: Parts) -> None:
         self.catalog.rename_table(parts, to)
 
-    def insert(self, parts: Parts, frame: Any, insert: Insert, branch: str | None) -> None:
+    def insert(self, parts: Parts, frame: DataFrame, insert: Insert, branch: str | None) -> None:
         table, where, dynamic = self.catalog.load_table(parts), insert.where, insert.dynamic
         options = {k: v for k, v in insert.options.items() if k != REPLACES_PARTITIONS}
         if len(options) < len(insert.options):
@@ -203,7 +204,7 @@ class StagedRows:
     def __init__(self, transaction: CreateTableTransaction, spark: Session):
         self._transaction, self._spark = transaction, spark
 
-    def insert(self, frame: Any, insert: Insert) -> None:
+    def insert(self, frame: DataFrame, insert: Insert) -> None:
         insert.into(self._transaction, frame)
 
     def commit(self) -> None:

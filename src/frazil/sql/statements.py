@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark.errors import ParseException
 
 from frazil.catalog.names import identifier_parts
@@ -59,7 +60,7 @@ class SessionStatements:
             word not in _MAY_HOLD_ONE or _WITHIN.search(text) is not None
         )
 
-    def adapted(self, text: str, plan: Any) -> Any:
+    def adapted(self, text: str, plan: JavaObject) -> Any:
         """Return a plan in which overwrites of partitions are told to the table, and columns can be
         called by a table's full name.
         """
@@ -105,7 +106,7 @@ class SessionStatements:
         """
         return with_extensions_executed(text) if _first_word(text) == "begin" else None
 
-    def takes(self, plan: Any, in_script: bool) -> bool:
+    def takes(self, plan: JavaObject, in_script: bool) -> bool:
         """Tell whether a plan is a statement about a table of Frazil's. In a script names are
         looked up when the statement runs, so every one that may be Frazil's is taken."""
         parsed = parsed_statement(self.spark, plan)
@@ -132,7 +133,7 @@ class SessionStatements:
         self.run(plan)
         return True
 
-    def run(self, statement: Any) -> None:
+    def run(self, statement: JavaObject | str) -> None:
         """Run a statement: a parsed plan, or the text of an extension statement."""
         if isinstance(statement, str):
             node = parse_extension(statement)

@@ -18,24 +18,24 @@ class StreamWriter(Protocol):
     table.
     """
 
-    def option(self, key: str, value: Any) -> Self:
+    def option(self, key: str, value: object) -> Self:
         """Set an option of the stream, as `checkpointLocation`, or of the write (docs/streams-
         sink.md)."""
 
-    def options(self, **options: Any) -> Self:
+    def options(self, **options: object) -> Self:
         """Set several options."""
 
     def outputMode(self, outputMode: str) -> Self:
         """Set the output mode: append, update or complete."""
 
-    def trigger(self, **trigger: Any) -> Self:
+    def trigger(self, **trigger: object) -> Self:
         """Set when batches begin, as `processingTime="1 minute"`, `availableNow=True` or
         `once=True`."""
 
     def queryName(self, queryName: str) -> Self:
         """Set the name of the query."""
 
-    def start(self, **options: Any) -> Any:
+    def start(self, **options: object) -> Any:
         """Start the query, and return its StreamingQuery."""
 
 

@@ -165,7 +165,7 @@ def auto(
     )
 
 
-def _bytes(budget: Any) -> Any:
+def _bytes(budget: object) -> Any:
     """Read a size that is written as `10GB`, `1.5 TiB` or `4096`; anything else is returned as it
     is.
     """

@@ -70,7 +70,7 @@ class ProcedureCall:
         return ProcedureCall(self.verb, {**self.arguments, "options": options}, self.share_option)
 
 
-def _sql_value(value: Any) -> str:
+def _sql_value(value: object) -> str:
     if isinstance(value, Mapping):
         return f"map({', '.join(_sql_value(v) for pair in value.items() for v in pair)})"
     if isinstance(value, list):

@@ -161,11 +161,11 @@ def _few(
     return max(2, different) if len(low) >= 4 and different <= len(low) else None
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     return float(value) if isinstance(value, Decimal) else value
 
 
-def _raw(value: Any) -> bytes:
+def _raw(value: bytes | str) -> bytes:
     return value if isinstance(value, bytes) else bytes.fromhex(value)
 
 

@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +33,7 @@ from frazil.spec.manifest import DataFile, DataFileContent
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import partition_key
 from frazil.spec.updates import Update
+from frazil.storage import Storage
 
 _CACHE = 256 << 20
 MOST_PAIRS = 50_000_000  # (data file, delete file) pairs that are tested one by one
@@ -321,7 +321,7 @@ class RemoveIdleDeletes(SnapshotAction):
         )
 
 
-def idle_deletes(metadata: TableMetadata, branch: str, storage: Any) -> tuple[DataFile, ...]:
+def idle_deletes(metadata: TableMetadata, branch: str, storage: Storage) -> tuple[DataFile, ...]:
     """Find the delete files of a branch that apply to no data file, by partition, sequence number,
     path and bounds.
     """

@@ -42,6 +42,7 @@ from frazil.maintain.procedure import MaintainedTable, ProcedureResult, newest_r
 from frazil.maintain.progress import Progress, ProgressCallback, progress
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.operation import TableOperation
+from frazil.ops.reading import RowFilter
 from frazil.ops.row_changes import condition_of
 from frazil.ops.stage import StagedWrite
 from frazil.ops.step import Step
@@ -51,6 +52,7 @@ from frazil.scan.tasks import FileScanTask, TaskSequence
 from frazil.spec.manifest import DataFileContent
 from frazil.spec.properties import COMMIT_RETRY
 from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.spec.sorting import SortOrder
 from frazil.tasks.attempts import attempts_of, removing_files_on_error
 from frazil.tasks.runner import InProcess
 
@@ -215,9 +217,9 @@ class CompactionPlan:
 def plan_compaction(
     table: MaintainedTable,
     strategy: str | None,
-    sort_order: Any,
+    sort_order: str | Sequence[str] | SortOrder | None,
     options: Mapping[str, Any] | None,
-    where: Any,
+    where: RowFilter | None,
     branch: str | None,
 ) -> CompactionPlan | None:
     """Plan a compaction of the table's newest state; None: the branch has no snapshot. Raises
@@ -262,9 +264,9 @@ def plan_compaction(
 def rewrite_data_files(
     table: MaintainedTable,
     strategy: str | None = None,
-    sort_order: Any = None,
+    sort_order: str | Sequence[str] | SortOrder | None = None,
     options: Mapping[str, Any] | None = None,
-    where: Any = None,
+    where: RowFilter | None = None,
     branch: str | None = None,
     dry_run: bool = False,
     on_progress: ProgressCallback | None = None,

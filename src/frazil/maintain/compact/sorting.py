@@ -178,7 +178,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 def sorting_of(
     strategy: str | None,
-    sort_order: Any,
+    sort_order: str | Sequence[str] | SortOrder | None,
     metadata: TableMetadata,
     options: Callable[[str], CompactionOptions],
     case_sensitive: bool = True,
@@ -226,7 +226,7 @@ def _terms(text: str) -> list[str]:
     return [t.strip() for t in _TERMS.findall(text) if t.strip()]
 
 
-def _listed(sort_order: Any) -> list[Any]:
+def _listed(sort_order: str | Sequence[str] | SortOrder | None) -> list[Any]:
     if isinstance(sort_order, str):
         return _terms(sort_order)
     if not isinstance(sort_order, Iterable):
@@ -236,7 +236,10 @@ def _listed(sort_order: Any) -> list[Any]:
 
 
 def _by_order(
-    sort_order: Any, metadata: TableMetadata, schema: Schema, case_sensitive: bool
+    sort_order: str | Sequence[str] | SortOrder | None,
+    metadata: TableMetadata,
+    schema: Schema,
+    case_sensitive: bool,
 ) -> Sorting:
     if sort_order is None:
         order = metadata.sort_order()

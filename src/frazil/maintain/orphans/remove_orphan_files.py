@@ -49,7 +49,7 @@ from frazil.maintain.progress import ProgressCallback, progress
 from frazil.maintain.removal import delete_files, deleting_threads
 from frazil.maintain.snapshots.expire_snapshots import check_gc
 from frazil.maintain.snapshots.expired_files import statistics_of
-from frazil.ops.arguments import is_spark_frame
+from frazil.ops.arguments import GivenFrame, is_spark_frame
 from frazil.scan.listing.reachable import reachable
 from frazil.scan.manifests import (
     column_of,
@@ -112,7 +112,7 @@ class OrphanFilesResult(ProcedureResult):
 def request_of(
     older_than_ms: int | None,
     location: str | None,
-    file_list_view: Any,
+    file_list_view: GivenFrame | None,
     equal_schemes: Mapping[str, str] | None,
     equal_authorities: Mapping[str, str] | None,
     prefix_mismatch_mode: str | None,
@@ -416,7 +416,7 @@ def _in_order(paths: pa.Array) -> pa.Array:
     )
 
 
-def listed_in(frame: Any, place: str) -> Iterator[ListedFiles]:
+def listed_in(frame: GivenFrame, place: str) -> Iterator[ListedFiles]:
     """Yield those files of a frame with columns file_path and last_modified (a timestamp) whose
     paths lie below a directory, under whatever scheme and authority. Raises InvalidInput when a
     column is missing."""

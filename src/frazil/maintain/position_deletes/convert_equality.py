@@ -37,6 +37,7 @@ from frazil.maintain.position_deletes.conflict_retries import (
 )
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
 from frazil.maintain.progress import ProgressCallback, progress
+from frazil.ops.reading import RowFilter
 from frazil.ops.row_changes import condition_of
 from frazil.ops.step import Step
 from frazil.rows.change import placed
@@ -77,7 +78,7 @@ class ConvertEqualityDeletesResult(ProcedureResult):
 
 def convert_equality_deletes(
     table: MaintainedTable,
-    where: Any = None,
+    where: RowFilter | None = None,
     branch: str = MAIN_BRANCH,
     *,
     dry_run: bool = False,

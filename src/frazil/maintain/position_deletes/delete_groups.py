@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.commit.matching import TRUE, file_outcomes
@@ -156,7 +157,7 @@ def _applied(plan: Plan, index: DeleteIndex) -> _Applied:
 
 def _packed(
     numbers: Sequence[int],
-    scopes: Any,
+    scopes: npt.NDArray[np.int64],
     lookup: DeleteIndex,
     options: DeleteRewriteOptions,
     *,

@@ -44,6 +44,7 @@ from frazil.maintain.position_deletes.delete_groups import (
 )
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
 from frazil.maintain.progress import Progress, ProgressCallback, progress
+from frazil.ops.reading import RowFilter
 from frazil.ops.row_changes import condition_of
 from frazil.ops.step import Step
 from frazil.rows.change import placed
@@ -76,7 +77,7 @@ class RewritePositionDeleteFilesResult(ProcedureResult):
 
 def rewrite_position_delete_files(
     table: MaintainedTable,
-    where: Any = None,
+    where: RowFilter | None = None,
     options: Mapping[str, Any] | None = None,
     branch: str = MAIN_BRANCH,
     *,

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from frazil.scan.columns import unified_partition_type
 from frazil.scan.inspect.partition_type import coerce_partition
-from frazil.scan.manifests import column_of, each, read_manifest, threads_for
+from frazil.scan.manifests import column_of, each, manifests_of, read_manifest, threads_for
 from frazil.scan.options import default_workers
 from frazil.spec.manifest import DataFileContent, ManifestEntryStatus, ManifestFile
 from frazil.spec.metadata import TableMetadata
@@ -83,7 +83,7 @@ def summed(parts: Iterable[PartitionCounts]) -> list[PartitionCounts]:
     return sorted(counts_by_key.values(), key=lambda p: (*map(_rank, p.partition), p.spec_id))
 
 
-def _rank(value: Any) -> tuple[Any, ...]:
+def _rank(value: object) -> tuple[Any, ...]:
     if value is None:
         return (0,)
     return (
@@ -117,7 +117,7 @@ def count_partitions(
 
 
 def added_manifests(
-    metadata: TableMetadata, storage: Storage, snapshots: Iterable[Snapshot], manifests_of: Any
+    metadata: TableMetadata, storage: Storage, snapshots: Iterable[Snapshot]
 ) -> list[ManifestFile]:
     """List the manifests that each of the snapshots added. Removed entries are only in the manifest
     of the snapshot that removed them.

@@ -133,7 +133,7 @@ def plan_partition_stats(
     for ancestor in metadata.ancestors(snapshot):
         if (base := files.get(ancestor.snapshot_id)) is not None:
             return PartitionStatsPlan(
-                snapshot, added_manifests(metadata, storage, since, manifests_of), dict(base)
+                snapshot, added_manifests(metadata, storage, since), dict(base)
             )
         since.append(ancestor)
     return _from_all_manifests(table, snapshot)

@@ -133,7 +133,7 @@ def named_partition(values: Mapping[str, Any], metadata: TableMetadata, table: s
     return Partition(spec.spec_id, tuple(texts))
 
 
-def _text(transform: Transform, source: IcebergType, value: Any) -> str | None:
+def _text(transform: Transform, source: IcebergType, value: object) -> str | None:
     """Return the text of a partition value. Raises ValueError for one that the field cannot have."""
     if value is None:
         return None
@@ -158,7 +158,7 @@ def _moment(value: date) -> str:
     return value.isoformat().replace("T", "-")
 
 
-def _value(type_: IcebergType, value: Any) -> Any:
+def _value(type_: IcebergType, value: object) -> Any:
     """Read texts of types whose values are not read from texts elsewhere, and write values of
     columns of text. Raises ValueError.
     """

@@ -97,13 +97,13 @@ class PartitionCommitOptions:
         return self.enabled and self.trigger == PARTITION_TIME and self.watermark_column is None
 
 
-def _kinds(given: Any) -> tuple[str, ...]:
+def _kinds(given: object) -> tuple[str, ...]:
     words = given.split(",") if isinstance(given, str) else NAMES.read(given) if given else ()
     kinds = (word.strip().lower() for word in words if word.strip())
     return tuple(one_of(*POLICIES).read(MERGE if kind == "merge-files" else kind) for kind in kinds)
 
 
-def _stripped(given: Any) -> str | None:
+def _stripped(given: object) -> str | None:
     return str(given).strip() or None
 
 

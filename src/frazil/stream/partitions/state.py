@@ -9,7 +9,7 @@ rollback of snapshots, and a commit sets it together with the rows that it descr
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
@@ -163,7 +163,7 @@ def decode(values: Mapping[str, Any], where: str) -> PartitionState:
         raise CorruptData(f"The state of partition commit in {where} is damaged: {e!r}.") from e
 
 
-def decode_done(entries: Any) -> dict[Partition, Done]:
+def decode_done(entries: Iterable[Any]) -> dict[Partition, Done]:
     """Decode done partitions. Raises TypeError, ValueError."""
     return {
         _partition(spec, values): Done(
@@ -177,23 +177,23 @@ def decode_done(entries: Any) -> dict[Partition, Done]:
     }
 
 
-def _partition(spec_id: Any, values: Any) -> Partition:
+def _partition(spec_id: object, values: object) -> Partition:
     if not isinstance(values, list) or not all(v is None or isinstance(v, str) for v in values):
         raise TypeError(values)
     return Partition(_whole(spec_id), tuple(values))
 
 
-def _whole(value: Any) -> int:
+def _whole(value: object) -> int:
     if type(value) is not int:
         raise TypeError(value)
     return value
 
 
-def _whole_or_none(value: Any) -> int | None:
+def _whole_or_none(value: object) -> int | None:
     return None if value is None else _whole(value)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(value)
     return value

@@ -28,7 +28,7 @@ from frazil.errors import (
     Unsupported,
     ValidationException,
 )
-from frazil.ops.engine import Engine
+from frazil.ops.engine import Engine, Frame
 from frazil.ops.result import CommitResult, skipped
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.options import folded
@@ -64,7 +64,7 @@ class TablePlaces(Protocol):
     def full_name(self, parts: Identifier) -> str:
         """Return the table's name for messages."""
 
-    def needed(self, frame: Any) -> frozenset[str]:
+    def needed(self, frame: Frame) -> frozenset[str]:
         """Return the columns of a frame without which a new table cannot be made: sources of its
         partitions and of its sort order.
         """

@@ -53,7 +53,7 @@ def _identity(place: int, line: str, read: ReadText) -> str:
     return f"{name}:{json.dumps([offset, files], sort_keys=True)}"
 
 
-def _listed_files(name: str, offset: Any, read: ReadText) -> list[str]:
+def _listed_files(name: str, offset: object, read: ReadText) -> list[str]:
     """List the files of a batch of Spark's file source, whose offset is only the number of a list
     in `sources/`.
     """

@@ -13,7 +13,7 @@ from typing import Any
 
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import Predicate
-from frazil.ops.reading import predicate_of
+from frazil.ops.reading import RowFilter, predicate_of
 from frazil.scan.options import VECTORIZATION
 from frazil.scan.snapshot_ref import to_milliseconds
 from frazil.spec.options import (
@@ -63,7 +63,7 @@ _UNITS = {
 }  # fmt: skip
 
 
-def _filter(given: Any) -> str | Predicate:
+def _filter(given: RowFilter) -> str | Predicate:
     return given if isinstance(given, str) else predicate_of(given)
 
 

@@ -14,7 +14,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import quote, unquote
 
 from frazil.errors import CorruptData, InvalidInput, NoSuchFileError, Unsupported
@@ -82,7 +81,7 @@ class Folder:
             os.close(descriptor)
 
 
-def folder_at(path: Any, columns: tuple[str, ...]) -> Folder:
+def folder_at(path: str | os.PathLike[str], columns: tuple[str, ...]) -> Folder:
     """Check the path of a folder. Raises Unsupported where files cannot be renamed and synced: only
     local and mounted disks can.
     """
