@@ -22,6 +22,7 @@ import tempfile
 import threading
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 import deflate
@@ -137,7 +138,7 @@ def _array(values: tuple[Any, ...], node: AvroNode, type_: pa.DataType) -> pa.Ar
     return from_numpy(np.frombuffer(words, dtype="V16"), type_, missing=missing)
 
 
-def _lacks(item: Any) -> bool:
+def _lacks(item: object) -> bool:
     """Tell whether an item of an array is null, or a pair without key or value, which says nothing."""
     return item is None or (isinstance(item, tuple) and None in item)
 
@@ -296,7 +297,7 @@ def _swells(chunk: bytes) -> bool:
     return len(zlib.decompress(chunk[3:], -15)) > _TRIED_RATIO * len(chunk) + _FEW_BYTES
 
 
-def _collect(engine: Any, parts: list[Any], schema: pa.Schema) -> pa.Table:
+def _collect(engine: ModuleType, parts: list[Any], schema: pa.Schema) -> pa.Table:
     with _memory_file(parts) as path:
         config = engine.SessionConfig().with_target_partitions(1).with_batch_size(_ENTRIES_AT_ONCE)
         context = engine.SessionContext(config)  # a new one, since contexts cache by path

@@ -72,7 +72,7 @@ def parse_schema(text: bytes) -> AvroNode:
         return _node(msgspec.json.decode(text), {}, 0)
 
 
-def _node(obj: Any, named: dict[str, AvroNode | None], depth: int) -> AvroNode:
+def _node(obj: object, named: dict[str, AvroNode | None], depth: int) -> AvroNode:
     if depth > MAX_DEPTH:
         raise CorruptData(f"Avro types are nested more than {MAX_DEPTH} deep.")
     if isinstance(obj, str):

@@ -236,6 +236,6 @@ def avro_name(name: str) -> str:
     return "".join(out) or "_"
 
 
-def to_text(schema: Any) -> bytes:
+def to_text(schema: object) -> bytes:
     """Encode a schema as JSON text."""
     return msgspec.json.encode(schema)

@@ -211,7 +211,7 @@ def _are_bytes(bounds: ValueMap, schema: Schema) -> bool | None:
     return None
 
 
-def _bound(type_: IcebergType, value: Any, are_bytes: bool | None) -> bytes | None:
+def _bound(type_: IcebergType, value: object, are_bytes: bool | None) -> bytes | None:
     """Return the bytes of a bound; None for one that is not understood, which excludes nothing."""
     is_ambiguous = isinstance(type_, _AMBIGUOUS)
     if is_ambiguous and are_bytes is None:
@@ -264,7 +264,7 @@ def _partition(file: ContentFile, spec: PartitionSpec, types: Sequence[IcebergTy
         ) from None
 
 
-def _value(type_: IcebergType, value: Any) -> Any:
+def _value(type_: IcebergType, value: object) -> Any:
     """Read a partition value; of the transform `day` some servers give the number of days instead
     of a date.
     """

@@ -123,7 +123,7 @@ def _json(bound: Bound, name: Name, negated: bool) -> Json:
     return True
 
 
-def _comparison(op: str, term: BoundReference, column: str, value: Any, negated: bool) -> Json:
+def _comparison(op: str, term: BoundReference, column: str, value: object, negated: bool) -> Json:
     if op == "nseq":
         if not negated:
             return _comparison("eq", term, column, value, False)
@@ -251,7 +251,7 @@ def _is_single(value: float) -> bool:
         return False
 
 
-def _text(type_: IcebergType, value: Any) -> str | None:
+def _text(type_: IcebergType, value: object) -> str | None:
     """Return a decimal, date or time as text; None for one that does not fit its type, and for
     years of other than four digits.
     """

@@ -48,14 +48,14 @@ _REF_KEYS = frozenset(
 _INT, _LONG = 2**31, 2**63
 
 
-def fields_of(obj: Any, noun: str) -> dict[str, Any]:
+def fields_of(obj: object, noun: str) -> dict[str, Any]:
     """Return `obj` when it is a JSON object. Raises CorruptData."""
     if isinstance(obj, dict):
         return obj
     raise CorruptData(f"Cannot parse {noun} from a non-object: {str(obj)[:100]}")
 
 
-def items_of(obj: Any, noun: str) -> list[Any]:
+def items_of(obj: object, noun: str) -> list[Any]:
     """Return `obj` when it is a JSON array. Raises CorruptData."""
     if isinstance(obj, list):
         return obj
@@ -109,7 +109,7 @@ def truth(obj: Mapping[str, Any], key: str) -> bool:
     return value
 
 
-def texts(obj: Any, noun: str) -> dict[str, str]:
+def texts(obj: object, noun: str) -> dict[str, str]:
     """Read a map of strings, empty for null; numbers and booleans become their text, as in Java.
     Raises CorruptData.
     """
@@ -127,13 +127,13 @@ def texts(obj: Any, noun: str) -> dict[str, str]:
     return members
 
 
-def _java_text(value: Any, noun: str) -> str:
+def _java_text(value: object, noun: str) -> str:
     if isinstance(value, dict | list | None):
         raise CorruptData(f"Cannot parse to a string value: {noun}: {str(value)[:100]}")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def integers(obj: Any, noun: str, bound: int = _LONG) -> tuple[int, ...]:
+def integers(obj: object, noun: str, bound: int = _LONG) -> tuple[int, ...]:
     """Read a list of integers. Raises CorruptData."""
     items = items_of(obj, noun)
     for value in items:
@@ -197,7 +197,7 @@ def type_to_json(type_: IcebergType) -> Any:
     return str(type_)
 
 
-def type_from_json(obj: Any, depth: int = 0) -> IcebergType:
+def type_from_json(obj: object, depth: int = 0) -> IcebergType:
     if isinstance(obj, str):
         return parse_primitive(obj)
     if depth > MAX_DEPTH:
@@ -243,7 +243,7 @@ def field_to_json(field: NestedField) -> dict[str, Any]:
     return {**obj, **field.extra}
 
 
-def _field_from_json(obj: Any, depth: int) -> NestedField:
+def _field_from_json(obj: object, depth: int) -> NestedField:
     obj = fields_of(obj, "struct field")
     type_ = type_from_json(obj.get("type"), depth)
     return NestedField(
@@ -266,7 +266,7 @@ def schema_to_json(schema: Schema) -> dict[str, Any]:
     return {**obj, **schema.extra}
 
 
-def schema_from_json(obj: Any) -> Schema:
+def schema_from_json(obj: object) -> Schema:
     """Read a schema; a missing schema-id is 0. Raises also when an id or a column's full name
     occurs twice.
     """
@@ -328,7 +328,7 @@ def partition_fields_to_json(spec: PartitionSpec) -> list[dict[str, Any]]:
     return objects
 
 
-def partition_fields_from_json(obj: Any) -> tuple[PartitionField, ...]:
+def partition_fields_from_json(obj: object) -> tuple[PartitionField, ...]:
     """Read a list of partition fields; fields without ids (v1) are numbered from 1000 in order."""
     partition_fields = []
     for number, item in enumerate(items_of(obj, "partition fields")):
@@ -352,7 +352,7 @@ def spec_to_json(spec: PartitionSpec) -> dict[str, Any]:
     return {"spec-id": spec.spec_id, "fields": partition_fields_to_json(spec), **spec.extra}
 
 
-def spec_from_json(obj: Any) -> PartitionSpec:
+def spec_from_json(obj: object) -> PartitionSpec:
     obj = fields_of(obj, "partition spec")
     fields = partition_fields_from_json(obj.get("fields"))
     refuse_repeated("partition field's name", [f.name for f in fields])
@@ -382,7 +382,7 @@ def sort_order_to_json(order: SortOrder) -> dict[str, Any]:
     return {"order-id": order.order_id, "fields": fields, **order.extra}
 
 
-def sort_order_from_json(obj: Any) -> SortOrder:
+def sort_order_from_json(obj: object) -> SortOrder:
     obj, fields = fields_of(obj, "sort order"), []
     for item in items_of(obj.get("fields"), "sort fields"):
         item = fields_of(item, "sort field")
@@ -440,7 +440,7 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
     return {**obj, **snapshot.extra}
 
 
-def snapshot_from_json(obj: Any) -> Snapshot:
+def snapshot_from_json(obj: object) -> Snapshot:
     obj = fields_of(obj, "snapshot")
     manifests = obj.get("manifests")
     if manifests is not None and not all(
@@ -474,7 +474,7 @@ def ref_to_json(ref: SnapshotRef) -> dict[str, Any]:
     return {**obj, **ref.extra}
 
 
-def ref_from_json(obj: Any) -> SnapshotRef:
+def ref_from_json(obj: object) -> SnapshotRef:
     obj = fields_of(obj, "snapshot reference")
     kind = text(obj, "type").lower()
     if kind not in ("branch", "tag"):

@@ -39,6 +39,7 @@ from frazil.spec.types import (
     IcebergType,
     IntegerType,
     LongType,
+    NestedField,
     StringType,
     StructType,
     TimestampNanoType,
@@ -138,7 +139,7 @@ def columns_since(columns: Iterable[Column], format_version: int) -> list[Column
     return [c for c in columns if c.since <= format_version <= c.until]
 
 
-def _partition_field(field: Any, named: set[str]) -> dict[str, Any]:
+def _partition_field(field: NestedField, named: set[str]) -> dict[str, Any]:
     name = avro_name(field.name)
     name_property = {"iceberg-field-name": field.name} if name != field.name else {}
     if isinstance(field.field_type, UnknownType):
@@ -159,7 +160,7 @@ def _partition_field(field: Any, named: set[str]) -> dict[str, Any]:
     }
 
 
-def _field(column: Column, format_version: int, partition: Any) -> dict[str, Any]:
+def _field(column: Column, format_version: int, partition: object) -> dict[str, Any]:
     type_: Any = column.kind
     if column.kind == "partition":
         type_ = partition

@@ -22,7 +22,7 @@ from frazil.spec.types import IcebergType, NestedField, StructType
 T = TypeVar("T")
 
 
-def to_object(model: Any) -> Any:  # one arm per class
+def to_object(model: object) -> Any:  # one arm per class
     """Convert an object to its JSON form, as the spec has it."""
     match model:
         case Schema():
@@ -48,7 +48,7 @@ def to_object(model: Any) -> Any:  # one arm per class
     raise InvalidInput(f"{type(model).__name__} has no JSON form.")
 
 
-def to_text(model: Any, indent: int | None = None) -> str:
+def to_text(model: object, indent: int | None = None) -> str:
     """Format the JSON form as text; `indent`: blanks per level, None: all on one line."""
     data = (
         encode_metadata(model)
@@ -71,7 +71,7 @@ def from_text(kind: type[T], text: str | bytes) -> T:
     return from_object(kind, obj)
 
 
-def from_object(kind: type[T], obj: Any) -> T:
+def from_object(kind: type[T], obj: object) -> T:
     """Make an object of the class `kind` from its JSON form. Raises CorruptData, ValidationError."""
     model = _from_object(kind, obj)
     if not isinstance(model, kind):
@@ -81,7 +81,7 @@ def from_object(kind: type[T], obj: Any) -> T:
     return model
 
 
-def _from_object(kind: type[Any], obj: Any) -> Any:
+def _from_object(kind: type[Any], obj: object) -> Any:
     if issubclass(kind, IcebergType):
         return nouns.type_from_json(obj)
     if kind not in _READERS:
@@ -89,7 +89,7 @@ def _from_object(kind: type[Any], obj: Any) -> Any:
     return _READERS[kind](obj)
 
 
-def _struct(obj: Any) -> StructType:
+def _struct(obj: object) -> StructType:
     return cast(StructType, nouns.type_from_json({"type": "struct", "fields": [obj]}))
 
 

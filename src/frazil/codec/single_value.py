@@ -198,7 +198,7 @@ def to_json(type_: IcebergType, value: Any) -> Any:
     return value
 
 
-def from_json(type_: IcebergType, obj: Any, depth: int = 0) -> Any:
+def from_json(type_: IcebergType, obj: object, depth: int = 0) -> Any:
     """Convert the JSON form of a value to an internal value. Raises InvalidInput when it is not a
     value of the type.
     """

@@ -97,7 +97,7 @@ def version_to_json(version: ViewVersion) -> dict[str, Any]:
     }
 
 
-def _view_from_json(obj: Any) -> ViewMetadata:
+def _view_from_json(obj: object) -> ViewMetadata:
     obj = nouns.fields_of(obj, "view metadata")
     if "table-uuid" in obj and "view-uuid" not in obj:
         raise CorruptData("This is the metadata of a table, not of a view.")
@@ -137,7 +137,7 @@ def _view_from_json(obj: Any) -> ViewMetadata:
     )
 
 
-def _version_from_json(obj: Any) -> ViewVersion:
+def _version_from_json(obj: object) -> ViewVersion:
     obj = nouns.fields_of(obj, "view version")
     namespace = nouns.items_of(obj.get("default-namespace"), "default-namespace")
     return ViewVersion(
@@ -157,7 +157,7 @@ def _version_from_json(obj: Any) -> ViewVersion:
     )
 
 
-def _representation(obj: Any) -> SQLViewRepresentation | OtherRepresentation:
+def _representation(obj: object) -> SQLViewRepresentation | OtherRepresentation:
     obj = nouns.fields_of(obj, "view representation")
     if nouns.text(obj, "type").lower() != "sql":
         return OtherRepresentation(obj)
@@ -166,7 +166,7 @@ def _representation(obj: Any) -> SQLViewRepresentation | OtherRepresentation:
     )
 
 
-def _entry_from_json(obj: Any) -> ViewHistoryEntry:
+def _entry_from_json(obj: object) -> ViewHistoryEntry:
     obj = nouns.fields_of(obj, "version log entry")
     return ViewHistoryEntry(
         nouns.integer(obj, "timestamp-ms"), nouns.integer(obj, "version-id", _INT)

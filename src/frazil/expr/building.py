@@ -12,7 +12,7 @@ from __future__ import annotations
 import array
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -67,7 +67,7 @@ def column(values: Values, type_: pa.DataType) -> pa.Array:
     return _builder(type_)(values)
 
 
-def scalar(value: Any, type_: pa.DataType) -> pa.Scalar:
+def scalar(value: object, type_: pa.DataType) -> pa.Scalar:
     """Build a scalar as `pa.scalar(value, type_)` does."""
     return column((value,), type_)[0]
 
@@ -80,7 +80,7 @@ def _validity(missing: np.ndarray[Any, Any] | None) -> pa.Buffer | None:
     )
 
 
-def _split(values: Values, instead: Any) -> tuple[Values, pa.Buffer | None]:
+def _split(values: Values, instead: object) -> tuple[Values, pa.Buffer | None]:
     """Replace None by `instead`, and return the validity bitmap."""
     if None not in values:
         return values, None
@@ -163,5 +163,5 @@ def _structs(
     return pa.Array.from_buffers(type_, len(values), [validity], children=parts)
 
 
-def _offsets(lengths: Any) -> pa.Buffer:
+def _offsets(lengths: Iterable[int]) -> pa.Buffer:
     return pa.py_buffer(array.array("i", itertools.accumulate(lengths, initial=0)))

@@ -136,7 +136,7 @@ def each(
     return pa.array(converted, to).take(encoded.indices)
 
 
-def _message(source: IcebergType, target: IcebergType, value: Any) -> str:
+def _message(source: IcebergType, target: IcebergType, value: object) -> str:
     return f"The value {str(value)[:80]!r} of type {source} cannot be cast to {target}: it is malformed or out of range."
 
 
@@ -437,7 +437,7 @@ def checked(
     return pa.concat_arrays(results)
 
 
-def overflow(value: Any, target: IcebergType) -> EvaluationError:
+def overflow(value: object, target: IcebergType) -> EvaluationError:
     return EvaluationError(
         f"The value {value} does not fit into {target}.",
         hint="TRY_CAST gives null instead.",

@@ -186,7 +186,7 @@ def _comparison(node: Comparison, column: ValuesOf, rows: int) -> pa.Array:
     )
 
 
-def compare_with(op: str, left: pa.Array, value: Any, type_: IcebergType) -> pa.Array:
+def compare_with(op: str, left: pa.Array, value: object, type_: IcebergType) -> pa.Array:
     """Compare an array with a constant: `left op value`; the value is not null."""
     if op == "nseq":
         return _filled(compare_with("eq", left, value, type_), False)

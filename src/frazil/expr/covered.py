@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from frazil.errors import FrazilError
 from frazil.expr.functions.by_name import find_function
 from frazil.expr.nodes import Call, Expression, walk
@@ -13,7 +11,7 @@ from frazil.expr.parse import parse
 _TESTS = ("isnull", "isnotnull", "isnan")
 
 
-def is_in_grammar(value: Any) -> bool:
+def is_in_grammar(value: object) -> bool:
     """Tell whether the grammar has an expression (a text is parsed) and all functions that it
     calls; types are checked later.
     """

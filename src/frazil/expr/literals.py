@@ -77,7 +77,7 @@ def _in_nanoseconds(value: Any) -> BoundLiteral | None:
     return BoundLiteral(count, TimestampNanoType() if zone is None else TimestamptzNanoType())
 
 
-def type_of(value: Any) -> IcebergType:
+def type_of(value: object) -> IcebergType:
     """Return the type of a Python value."""
     match value:
         case None:

@@ -206,7 +206,7 @@ class _Binary(Expression):
     literal: Expression
     word: ClassVar[str] = ""
 
-    def __init__(self, term: Any, literal: Any):
+    def __init__(self, term: object, literal: object):
         object.__setattr__(self, "term", as_term(term))
         object.__setattr__(self, "literal", as_literal(literal))
 
@@ -276,7 +276,7 @@ class _Membership(Expression):
     literals: tuple[Expression, ...]
     word: ClassVar[str] = ""
 
-    def __init__(self, term: Any, literals: Iterable[Any]):
+    def __init__(self, term: object, literals: Iterable[Any]):
         object.__setattr__(self, "term", as_term(term))
         object.__setattr__(self, "literals", tuple(as_literal(v) for v in literals))
 
@@ -303,7 +303,7 @@ class _Unary(Expression):
     term: Expression
     word: ClassVar[str] = ""
 
-    def __init__(self, term: Any):
+    def __init__(self, term: object):
         object.__setattr__(self, "term", as_term(term))
 
     def __str__(self) -> str:
@@ -349,7 +349,7 @@ class Like(Expression):
 
     def __init__(
         self,
-        term: Any,
+        term: object,
         pattern: str,
         escape: str = "\\",
         ignore_case: bool = False,
@@ -383,12 +383,12 @@ class NotLike(Like):
         return "NOT ILIKE" if self.ignore_case else "NOT LIKE"
 
 
-def Between(term: Any, lower: Any, upper: Any) -> Expression:
+def Between(term: object, lower: object, upper: object) -> Expression:
     """Make the predicate `term BETWEEN lower AND upper`, both included."""
     return And(GreaterThanOrEqual(term, lower), LessThanOrEqual(term, upper))
 
 
-def as_term(value: Any) -> Expression:
+def as_term(value: object) -> Expression:
     """Convert a term as users give it, an expression or a column's name, to an expression."""
     return (
         value
@@ -399,7 +399,7 @@ def as_term(value: Any) -> Expression:
     )
 
 
-def as_literal(value: Any) -> Expression:
+def as_literal(value: object) -> Expression:
     return value if isinstance(value, Expression) else Literal(value)
 
 

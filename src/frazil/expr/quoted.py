@@ -6,7 +6,6 @@ two constants, so such texts are refused whichever was meant.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.nodes import Expression, in_double_quotes
@@ -66,7 +65,7 @@ def refuse_column(text: str, column_of: ColumnOf) -> None:
         )
 
 
-def refuse_columns(condition: Any, column_of: ColumnOf) -> None:
+def refuse_columns(condition: object, column_of: ColumnOf) -> None:
     """Raise InvalidInput if an expression, or Spark SQL text that Frazil's grammar may not cover,
     has a column in double quotes.
     """

@@ -122,7 +122,7 @@ def literal_text(value: Any, type_: IcebergType | None) -> str:
     return _untyped_text(value)
 
 
-def shown_value(value: Any, type_: IcebergType) -> Any:
+def shown_value(value: object, type_: IcebergType) -> Any:
     """Return a value as people read it: as SQL writes it where it is a number or bytes inside
     (dates, times, uuids), else as it is.
     """
@@ -134,7 +134,7 @@ def shown_value(value: Any, type_: IcebergType) -> Any:
     return literal_text(value, type_) if is_inside else value
 
 
-def _untyped_text(value: Any) -> str:
+def _untyped_text(value: object) -> str:
     match value:
         case bool():
             return "TRUE" if value else "FALSE"

@@ -105,7 +105,7 @@ def _round(h: _Words, words: _Words) -> _Words:
     return ((h << np.uint32(13)) | (h >> np.uint32(19))) * np.uint32(5) + np.uint32(0xE6546B64)
 
 
-def _final(h: _Words, length: Any) -> _Words:
+def _final(h: _Words, length: _Words | np.uint32) -> _Words:
     h = h ^ length
     h = (h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     h = (h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35)
@@ -152,7 +152,7 @@ def _hash_bytes(data: pa.Array) -> _Words:
     return hashes_by_row
 
 
-def _words(raw: npt.NDArray[np.uint8], offsets: Any, count: int) -> _Words:
+def _words(raw: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], count: int) -> _Words:
     """Read little-endian words of 1 to 4 bytes at some offsets."""
     words: _Words = raw[offsets].astype(np.uint32)
     for byte in range(1, count):
@@ -206,7 +206,7 @@ def _truncated(type_: IcebergType, values: pa.Array, width: int) -> pa.Array:
     return pc.binary_slice(values, 0, width)
 
 
-def _floored(numbers: Any, width: int, bits: int) -> Any:
+def _floored(numbers: npt.NDArray[Any], width: int, bits: int) -> Any:
     with np.errstate(
         over="ignore"
     ):  # below the type's least value the number wraps around, as in Java
@@ -219,7 +219,7 @@ def _time_part(transform: Transform, type_: IcebergType, values: pa.Array) -> pa
         1 if isinstance(type_, DateType) else DAY_MICROS * (1000 if isinstance(type_, NANOS) else 1)
     )
 
-    def part(numbers: Any) -> Any:
+    def part(numbers: npt.NDArray[Any]) -> Any:
         if isinstance(transform, HourTransform):
             return _as_int32(numbers // (per_day // 24))
         days = (numbers // per_day if per_day > 1 else numbers).astype(np.int64)
@@ -237,7 +237,7 @@ def _time_part(transform: Transform, type_: IcebergType, values: pa.Array) -> pa
     return over_numpy(values, part, pa.int32())
 
 
-def _as_int32(hours: Any) -> Any:
+def _as_int32(hours: npt.NDArray[np.int64]) -> Any:
     beyond = (hours < -(2**31)) | (hours >= 2**31)
     if beyond.any():
         raise InvalidInput(hours_beyond_an_int(int(hours[beyond][0])), hint=HOURS_HINT)

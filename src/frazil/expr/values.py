@@ -53,7 +53,7 @@ def arrow_type(type_: IcebergType) -> pa.DataType:
     raise Unsupported(f"Values of type {type_} cannot be compared or computed with.")
 
 
-def scalar(value: Any, type_: IcebergType) -> pa.Scalar:
+def scalar(value: object, type_: IcebergType) -> pa.Scalar:
     return building.scalar(value, arrow_type(type_))
 
 

@@ -26,7 +26,7 @@ class JsonModel:
         return text
 
     @classmethod
-    def model_validate(cls, obj: Any) -> Self:
+    def model_validate(cls, obj: object) -> Self:
         """Make the object from its parsed JSON form. Raises CorruptData, ValidationError."""
         model: Self = on_demand(_CODEC, "from_object")(cls, obj)
         return model

@@ -14,7 +14,7 @@ _OF_EVERY_RECORD = frozenset(
 )
 
 
-def facts(table: str, operation: str, **more: Any) -> dict[str, Any]:
+def facts(table: str, operation: str, **more: object) -> dict[str, Any]:
     """Return the facts of a log record, for its argument `extra`: `table` (its full name),
     `operation` (of a snapshot, `scan`, or a procedure's name) and others by name: `snapshot_id`,
     `branch`, `seconds`, `attempts`, counters. Those that are None are left out.

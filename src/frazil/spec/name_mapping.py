@@ -53,13 +53,13 @@ def parse_name_mapping(text: str) -> NameMapping:
     return mapping
 
 
-def _fields(obj: Any, depth: int) -> tuple[MappedField, ...]:
+def _fields(obj: object, depth: int) -> tuple[MappedField, ...]:
     if not isinstance(obj, list) or depth > MAX_DEPTH:
         raise ValidationError(f"Cannot parse non-array mapping fields: {str(obj)[:100]}")
     return tuple(_field(item, depth + 1) for item in obj)
 
 
-def _field(obj: Any, depth: int) -> MappedField:
+def _field(obj: object, depth: int) -> MappedField:
     if not isinstance(obj, dict):
         raise ValidationError(f"Cannot parse non-object mapping field: {str(obj)[:100]}")
     names, field_id = obj.get("names") or [], obj.get("field-id")

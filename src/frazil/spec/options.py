@@ -26,7 +26,7 @@ _UNITS = {
 _PLURALS = {f"{unit}s": ms for unit, ms in _UNITS.items() if len(unit) > 2}
 
 
-def milliseconds(duration: Any) -> int:
+def milliseconds(duration: object) -> int:
     """Parse a duration into milliseconds; a timedelta is taken as well. Raises ValueError."""
     if isinstance(duration, timedelta):
         duration = str(duration // timedelta(milliseconds=1))
@@ -55,7 +55,7 @@ class ValueKind(Generic[T]):
     choices: tuple[str, ...] = ()
 
     def parse(
-        self, label: str, given: Any, error: type[InvalidInput] = InvalidInput, **facts: Any
+        self, label: str, given: object, error: type[InvalidInput] = InvalidInput, **facts: Any
     ) -> T:
         """Parse a value. Raises `error` with what `label` names, the value and what it takes."""
         try:
@@ -150,25 +150,25 @@ def _positive_size(text: str) -> int:
     return size
 
 
-def _interval(given: Any) -> int:
+def _interval(given: object) -> int:
     if (duration := milliseconds(given)) <= 0:
         raise ValueError(given)
     return duration
 
 
-def _text(given: Any) -> str:
+def _text(given: object) -> str:
     if not isinstance(given, str):
         raise ValueError(given)
     return given
 
 
-def _name(given: Any) -> str:
+def _name(given: object) -> str:
     if not (name := _text(given)).strip():
         raise ValueError(given)
     return name
 
 
-def _names(given: Any) -> tuple[str, ...]:
+def _names(given: object) -> tuple[str, ...]:
     parts = [p.strip() for p in given.split(",")] if isinstance(given, str) else given
     if (
         not isinstance(parts, Sequence)
@@ -248,7 +248,7 @@ class Option(Generic[T, D]):
         return verb is None or not self.verbs or verb in self.verbs
 
 
-def folded(name: Any) -> str:
+def folded(name: object) -> str:
     """Normalise an option's name: in lower case, with `-` for `_` and, since keywords have no dots,
     for `.`.
     """
@@ -300,18 +300,18 @@ class OptionTable:
         """Name an option at the beginning of a message: `Write option 'branch'`."""
         return f"{self.noun.split(' of ')[0].capitalize()} {name!r}"
 
-    def find(self, key: Any) -> Option[Any, Any] | None:
+    def find(self, key: str) -> Option[Any, Any] | None:
         """Return the option that a name, however it is spelt, stands for; None where there is none."""
         return self._by_folded.get(folded(key))
 
-    def knows(self, key: Any) -> bool:
+    def knows(self, key: str) -> bool:
         """Tell whether a name stands for an option, be it one that is refused."""
         return self.find(key) is not None or self._reason(folded(key)) is not None
 
     def _reason(self, name: str) -> str | None:
         return next((why for n, why in self._reasons.items() if fnmatchcase(name, n)), None)
 
-    def named(self, key: Any) -> Option[Any, Any]:
+    def named(self, key: str) -> Option[Any, Any]:
         """Return the option that a name stands for. Raises Unsupported for one that is refused,
         InvalidInput for an unknown one.
         """

@@ -350,7 +350,7 @@ def properties_of_deletes(properties: Mapping[str, str]) -> dict[str, str]:
     return of_deletes
 
 
-def property_text(key: str, value: Any) -> str:
+def property_text(key: str, value: object) -> str:
     """Format a value as the text that properties store. Raises InvalidInput for None."""
     if value is None:
         raise InvalidInput(

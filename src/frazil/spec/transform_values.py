@@ -73,12 +73,12 @@ def apply(transform: Transform, source_type: IcebergType, value: Any) -> Any:
     )
 
 
-def bucket(source_type: IcebergType, value: Any, num_buckets: int) -> int:
+def bucket(source_type: IcebergType, value: object, num_buckets: int) -> int:
     """Compute the bucket of a value that is not null."""
     return (bucket_hash(source_type, value) & 0x7FFFFFFF) % num_buckets
 
 
-def bucket_hash(source_type: IcebergType, value: Any) -> int:
+def bucket_hash(source_type: IcebergType, value: object) -> int:
     """Hash the bytes of a value with Murmur3 (x86, 32 bits, seed 0), as a signed int. int, long and
     date hash alike (8 bytes).
     """

@@ -374,7 +374,7 @@ def parse_primitive(text: str) -> PrimitiveType:
     )
 
 
-def _as_type(holder: Any, name: str) -> None:
+def _as_type(holder: object, name: str) -> None:
     """Replace a member of a frozen dataclass that was given as text by the type that the text
     names. Raises ValidationError.
     """

@@ -86,7 +86,7 @@ def _nanos_of_text(text: str) -> int:
     return 1000 * _micros_of_text(text) + (int(last[1].ljust(3, "0")) if last else 0)
 
 
-def internal_value(type_: IcebergType, value: Any) -> Any:
+def internal_value(type_: IcebergType, value: object) -> Any:
     """Convert `value` to the internal value of a primitive type; None stays None. Raises
     InvalidInput when it does not fit.
     """

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -152,7 +153,7 @@ def _with_numpy(function: Callable[[Any, Any], Any]) -> Callable[[pa.Array, pa.A
     return run
 
 
-def _pmod(x: Any, y: Any) -> Any:
+def _pmod(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> Any:
     rest = np.fmod(x, y)
     return np.where(rest < 0, np.fmod(rest + y, y), rest)
 

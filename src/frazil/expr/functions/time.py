@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -96,27 +97,27 @@ def _part(
     return kernel
 
 
-def _year(days: Any) -> Any:
+def _year(days: npt.NDArray[np.datetime64]) -> Any:
     return days.astype("datetime64[Y]").astype(np.int64) + 1970
 
 
-def _month(days: Any) -> Any:
+def _month(days: npt.NDArray[np.datetime64]) -> Any:
     return days.astype(_MONTHS).astype(np.int64) % 12 + 1
 
 
-def _day(days: Any) -> Any:
+def _day(days: npt.NDArray[np.datetime64]) -> Any:
     return (days - days.astype(_MONTHS).astype("datetime64[D]")).astype(np.int64) + 1
 
 
-def _day_of_year(days: Any) -> Any:
+def _day_of_year(days: npt.NDArray[np.datetime64]) -> Any:
     return (days - days.astype("datetime64[Y]").astype("datetime64[D]")).astype(np.int64) + 1
 
 
-def _weekday(days: Any) -> Any:
+def _weekday(days: npt.NDArray[np.datetime64]) -> Any:
     return (days.astype(np.int64) + 3) % 7  # 1970-01-01 was a Thursday; Monday is 0
 
 
-def _week(days: Any) -> Any:
+def _week(days: npt.NDArray[np.datetime64]) -> Any:
     """Return the ISO 8601 week: that of the year in which the week's Thursday lies."""
     thursday = days - _weekday(days).astype("timedelta64[D]") + np.timedelta64(3, "D")
     return (_day_of_year(thursday) - 1) // 7 + 1
@@ -215,7 +216,7 @@ def _trunc(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: 
     return shift_zone(truncated, zone, 1, to_instant=True)
 
 
-def _floored(unit: str, micros: Any) -> Any:
+def _floored(unit: str, micros: npt.NDArray[np.int64]) -> Any:
     if unit in _MICROS:
         return micros // _MICROS[unit] * _MICROS[unit]
     days = (micros // DAY_MICROS).astype("datetime64[D]")
@@ -233,7 +234,7 @@ def _floored(unit: str, micros: Any) -> Any:
 
 
 def _last_day(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
-    def last(days: Any) -> Any:
+    def last(days: npt.NDArray[np.int32]) -> Any:
         return (
             (days.astype("datetime64[D]").astype(_MONTHS) + 1)
             .astype("datetime64[D]")

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -171,7 +172,7 @@ def _in_range(bound: Bounds, type_: IcebergType) -> Bounds:
     return _unless(bound, (numbers < limits.min) | (numbers > limits.max)).cast(to)
 
 
-def _unless(bound: pa.Array, unknown_: Any) -> pa.Array:
+def _unless(bound: pa.Array, unknown_: npt.NDArray[np.bool_]) -> pa.Array:
     return (
         pc.if_else(from_numpy(unknown_), scalar(None, bound.type), bound)
         if unknown_.any()
@@ -238,7 +239,7 @@ def _unit(transform: Transform, type_: IcebergType) -> Callable[[Any], Any]:
     moments, nanos = isinstance(type_, MOMENTS), isinstance(type_, NANOS)
     per_day = (DAY_MICROS * (1000 if nanos else 1)) if moments else 1
 
-    def first(ordinals: Any) -> Any:
+    def first(ordinals: npt.NDArray[np.int64]) -> Any:
         match transform:
             case YearTransform() | MonthTransform():
                 kind, most = (
@@ -267,7 +268,7 @@ _NONE = np.iinfo(np.int64).min
 _MOST_YEARS = 6_000_000  # from 1970: more than there are dates of (32 bits of days)
 
 
-def _times(numbers: Any, factor: int) -> Any:
+def _times(numbers: npt.NDArray[np.int64], factor: int) -> Any:
     """Multiply numbers; those out of int64's range become the least int64, which stands for "not
     known".
     """

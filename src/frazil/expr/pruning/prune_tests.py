@@ -113,7 +113,9 @@ def _touches(a: Range, values: tuple[Any, ...], type_: IcebergType) -> tuple[Fla
     return _any((_not(both_known),), (within,)), _all(both_known, within, lower == upper)
 
 
-def _ranked(lower: Any, upper: Any, values: pa.Array, type_: IcebergType) -> tuple[Any, Any, Any]:
+def _ranked(
+    lower: pa.Array, upper: pa.Array, values: pa.Array, type_: IcebergType
+) -> tuple[Any, Any, Any]:
     """Rank bounds and values as numpy arrays of one order; unknown bounds get any rank."""
     if pa.types.is_integer(values.type) or isinstance(type_, FLOATS):
         filled = [to_numpy(pc.fill_null(x, scalar(0, type_))) for x in (lower, upper)]
