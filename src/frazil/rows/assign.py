@@ -312,7 +312,7 @@ def bind_insert(
     )
 
 
-def as_expression(value: Any) -> Expression:
+def as_expression(value: object) -> Expression:
     """Convert a new value as users give it (Spark SQL text, an expression, or a Python value as a
     constant) to an expression.
     """
@@ -323,7 +323,7 @@ def as_expression(value: Any) -> Expression:
     return value if isinstance(value, Expression) else Literal(value)
 
 
-def _bound(value: Any, bind: Bind, name: str) -> Bound:
+def _bound(value: object, bind: Bind, name: str) -> Bound:
     """Bind a value. The error of a text that is not an expression says how to write a constant, in
     case that was meant.
     """
@@ -348,7 +348,7 @@ def meant_as_constant(error: E, name: str, text: str) -> E:
 
 
 def _stored(
-    value: Any, bound: Bound, f: NestedField, name: str, zone: str, case_sensitive: bool
+    value: object, bound: Bound, f: NestedField, name: str, zone: str, case_sensitive: bool
 ) -> Bound:
     expression = as_expression(value)
     origin = origin_of(value, expression)

@@ -78,31 +78,33 @@ class Clause:
         return f"{self.when.value}{test} then {self.do.value}"
 
 
-def matched_update(assignments: Mapping[str, Any], condition: Any = None) -> Clause:
+def matched_update(assignments: Mapping[str, Any], condition: object = None) -> Clause:
     return Clause(When.MATCHED, Do.UPDATE, condition, tuple(assignments.items()))
 
 
-def matched_update_all(condition: Any = None) -> Clause:
+def matched_update_all(condition: object = None) -> Clause:
     return Clause(When.MATCHED, Do.UPDATE_ALL, condition)
 
 
-def matched_delete(condition: Any = None) -> Clause:
+def matched_delete(condition: object = None) -> Clause:
     return Clause(When.MATCHED, Do.DELETE, condition)
 
 
-def not_matched_insert(assignments: Mapping[str, Any], condition: Any = None) -> Clause:
+def not_matched_insert(assignments: Mapping[str, Any], condition: object = None) -> Clause:
     return Clause(When.NOT_MATCHED, Do.INSERT, condition, tuple(assignments.items()))
 
 
-def not_matched_insert_all(condition: Any = None) -> Clause:
+def not_matched_insert_all(condition: object = None) -> Clause:
     return Clause(When.NOT_MATCHED, Do.INSERT_ALL, condition)
 
 
-def not_matched_by_source_update(assignments: Mapping[str, Any], condition: Any = None) -> Clause:
+def not_matched_by_source_update(
+    assignments: Mapping[str, Any], condition: object = None
+) -> Clause:
     return Clause(When.NOT_MATCHED_BY_SOURCE, Do.UPDATE, condition, tuple(assignments.items()))
 
 
-def not_matched_by_source_delete(condition: Any = None) -> Clause:
+def not_matched_by_source_delete(condition: object = None) -> Clause:
     return Clause(When.NOT_MATCHED_BY_SOURCE, Do.DELETE, condition)
 
 

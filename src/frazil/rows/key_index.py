@@ -230,7 +230,7 @@ def expanded(places: Rows, begins: Rows, counts: Rows) -> Pairs:
     return np.repeat(places, counts), np.repeat(begins, counts) + offsets
 
 
-def every_pair(rows: Any, source_rows: int) -> Iterator[Pairs]:
+def every_pair(rows: npt.NDArray[np.int64], source_rows: int) -> Iterator[Pairs]:
     """Pair every target row with every source row, some at a time, for a MERGE without join keys."""
     rows = np.asarray(rows, np.int64)
     if not len(rows) or not source_rows:
@@ -351,5 +351,5 @@ def _part(folder: str, number: int) -> str:
     return os.path.join(folder, f"part-{number:02d}")
 
 
-def _mapped(name: str, type_: Any) -> npt.NDArray[Any]:
+def _mapped(name: str, type_: npt.DTypeLike) -> npt.NDArray[Any]:
     return np.memmap(name, type_, "r") if os.path.getsize(name) else np.zeros(0, type_)

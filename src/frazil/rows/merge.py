@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NoReturn, Self
+from typing import NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -502,7 +502,7 @@ def refuse_ambiguous(merge: BoundMerge, target: pa.RecordBatch, rows: Rows) -> N
     raise ambiguous("; ".join(shown) + more, keys=columns, rows=len(several))
 
 
-def ambiguous(shown: str, **facts: Any) -> InvalidInput:
+def ambiguous(shown: str, **facts: object) -> InvalidInput:
     """Return the error for target rows that several source rows would change, which begins as
     Spark's own. `shown`: some of the rows.
     """

@@ -80,7 +80,10 @@ def rewritten(
 
 
 def _together(
-    rows: pa.RecordBatch, places: Numbers, is_kept: Any, new: list[tuple[pa.RecordBatch, Numbers]]
+    rows: pa.RecordBatch,
+    places: Numbers,
+    is_kept: npt.NDArray[np.bool_] | None,
+    new: list[tuple[pa.RecordBatch, Numbers]],
 ) -> RewrittenPart:
     """Merge kept rows (`is_kept` None: all) and new rows by their positions; every row is copied
     once.
@@ -161,7 +164,7 @@ class RemovedRows:
         self._parts: list[tuple[int, int, Positions]] = []
         self.updated = self.deleted = 0
 
-    def add(self, positions: Any, *, updated: int = 0, deleted: int = 0) -> None:
+    def add(self, positions: npt.ArrayLike, *, updated: int = 0, deleted: int = 0) -> None:
         """Add rows that are deleted or replaced by a new version; each row once."""
         array = np.asarray(positions, dtype=np.int64)
         if len(array):

@@ -58,7 +58,7 @@ class Sides:
     def of_source(self) -> frozenset[int]:
         return frozenset(self.source.by_id)
 
-    def condition(self, condition: Any, side: Side = Side.BOTH) -> Bound:
+    def condition(self, condition: object, side: Side = Side.BOTH) -> Bound:
         """Bind a condition over the columns of one side, or of both."""
         return bind(self.qualified(condition, side), self.pair, **self._means)
 
@@ -77,7 +77,7 @@ class Sides:
             "column_of": named,
         }
 
-    def qualified(self, expression: Any, side: Side = Side.BOTH) -> Expression:
+    def qualified(self, expression: object, side: Side = Side.BOTH) -> Expression:
         """Qualify every column name of an expression with the alias of its side."""
         qualified: Expression = with_references(
             _expression(expression), lambda r: self._placed(r, side)
@@ -158,7 +158,7 @@ def sides_of(target: Schema, source: Schema, **more: Any) -> Sides:
     return Sides(target, assign_fresh_ids(source, fresh), **more)
 
 
-def _expression(condition: Any) -> Expression:
+def _expression(condition: object) -> Expression:
     if isinstance(condition, bool):
         return AlwaysTrue() if condition else AlwaysFalse()
     if isinstance(condition, str):

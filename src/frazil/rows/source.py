@@ -15,7 +15,7 @@ import tempfile
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +84,7 @@ class MergeSource:
         """Return the Iceberg schema of the columns, with fresh ids."""
         return from_arrow_schema(self.table.schema.remove_metadata())
 
-    def fact(self, key: Any, make: Callable[[], Any]) -> Any:
+    def fact(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return `make()`, called once per process and key."""
         with self._lock:
             if key not in self._facts:
@@ -220,12 +220,12 @@ class StagedSource:
     def __enter__(self) -> MergeSource:
         return self.source
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self.remove()
 
 
 def stage(
-    frame: Any,
+    frame: object,
     *,
     memory: int = MEMORY,
     folder: str | None = None,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -149,7 +148,7 @@ class Pruner:
 
     tests: tuple[tuple[Flags, Test], ...]  # (delete files that are tested, the test)
 
-    def __call__(self, data: Any, deletes: Numbers) -> Flags:
+    def __call__(self, data: npt.NDArray[np.int64], deletes: Numbers) -> Flags:
         keep = np.ones(len(deletes), bool)
         for about, test in self.tests:
             tested = np.flatnonzero(keep & about[deletes])

@@ -342,7 +342,7 @@ def check_deletes(metadata: TableMetadata, table: pa.Table) -> None:
     impossible ones.
     """
 
-    def first(mask: Any) -> str | None:
+    def first(mask: pa.ChunkedArray) -> str | None:
         return table.filter(mask).column("file_path")[0].as_py() if pc.any(mask).as_py() else None
 
     if (file := first(table.column("key_metadata").is_valid())) is not None:

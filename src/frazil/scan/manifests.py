@@ -65,7 +65,7 @@ class ByteCache:
             self._items.move_to_end(key)
             return item[0]
 
-    def put(self, key: Hashable, value: Any, size: int) -> None:
+    def put(self, key: Hashable, value: object, size: int) -> None:
         with self._lock:
             old = self._items.pop(key, None)
             self._bytes -= old[1] if old else 0

@@ -26,7 +26,7 @@ from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata, schema_of_spec
 from frazil.spec.partitioning import PartitionField, PartitionKey, PartitionSpec, plain_values
 from frazil.spec.schema import Schema
-from frazil.spec.transforms import IdentityTransform
+from frazil.spec.transforms import IdentityTransform, Transform
 from frazil.spec.types import IcebergType, UnknownType
 
 _MOST_KEYS = 1000
@@ -56,7 +56,7 @@ def _range(
     manifests: Sequence[ManifestFile],
     spec: PartitionSpec,
     place: int,
-    transform: Any,
+    transform: Transform,
     source: IcebergType,
 ) -> Range:
     complete = len(spec.fields)

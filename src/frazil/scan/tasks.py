@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.codec.manifest import entries_from_table
+from frazil.expr.bound import Bound
 from frazil.spec.manifest import DataFile, ManifestEntry
 from frazil.spec.partitioning import PartitionSpec
 
@@ -109,7 +110,7 @@ class PlannedFiles:
         number = int(self.delete_numbers[index])
         return () if number < 0 or self.deletes is None else self.deletes.of(number)
 
-    def chosen(self, rows: Any) -> PlannedFiles:
+    def chosen(self, rows: pa.Array | pa.ChunkedArray | Sequence[int]) -> PlannedFiles:
         """Keep only these files, given as a mask or as their positions."""
         if isinstance(rows, pa.Array | pa.ChunkedArray) and pa.types.is_boolean(rows.type):
             return PlannedFiles(self.spec, self.table.filter(rows), self.deletes)
@@ -146,7 +147,7 @@ class FileScanTask:
         self,
         planned: PlannedFiles | None,
         index: int,
-        row_filter: Any,
+        row_filter: Bound | None,
         spec: PartitionSpec,
         facts: TaskFacts | None = None,
         span: tuple[int, int] | None = None,
@@ -201,7 +202,7 @@ class FileScanTask:
         return self.file.partition
 
     @property
-    def residual(self) -> Any:
+    def residual(self) -> Bound | None:
         """Return the filter that its rows must be tested by; None: all rows match."""
         return None if self.facts.match == WHOLLY else self._filter
 
@@ -305,7 +306,7 @@ class TaskSequence(Sequence[FileScanTask]):
     """List all tasks of a plan in order; each is made when it is asked for."""
 
     groups: tuple[PlannedFiles, ...]
-    row_filter: Any = None
+    row_filter: Bound | None = None
     _ends: tuple[int, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.arrow.files.project import FileField, build, plan_columns
+from frazil.arrow.files.project import ColumnsPlan, FileField, build, plan_columns
 from frazil.arrow.files.read_avro import AvroSource
 from frazil.arrow.files.read_orc import OrcSource
 from frazil.arrow.files.read_parquet import ParquetSource
@@ -283,7 +283,7 @@ def _open(
 
 
 def _batches(
-    source: FileReader, plan: Any, delete: DataFile
+    source: FileReader, plan: ColumnsPlan, delete: DataFile
 ) -> Iterator[tuple[Sequence[pa.Array], int]]:
     """Read batches of a delete file, and stop as soon as it holds more rows than its manifest entry
     says, whatever the file claims.

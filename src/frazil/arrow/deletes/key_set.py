@@ -20,7 +20,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -108,7 +107,10 @@ class KeySet:
 
 
 def rows_equal(
-    left: Sequence[pa.Array], left_rows: Any, right: Sequence[pa.Array], right_rows: Any
+    left: Sequence[pa.Array],
+    left_rows: npt.NDArray[np.int64],
+    right: Sequence[pa.Array],
+    right_rows: npt.NDArray[np.int64],
 ) -> Flags:
     """Compare the rows `left_rows` and `right_rows`, pair by pair: equal when all columns are; null
     equals null.

@@ -392,7 +392,7 @@ def build(plan: ColumnPlan, array: pa.Array | None, count: int) -> pa.Array:
             )
 
 
-def _list(array: Any, type_: pa.DataType, element: ColumnPlan) -> pa.Array:
+def _list(array: pa.Array, type_: pa.DataType, element: ColumnPlan) -> pa.Array:
     if not pa.types.is_list(array.type):
         array = array.cast(pa.list_(array.type.value_field))
     values = build(element, array.values, len(array.values))

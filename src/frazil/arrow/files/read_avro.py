@@ -110,7 +110,7 @@ class AvroSource:
         return 0
 
 
-def _field(name: str, field_id: Any, node: AvroNode) -> pa.Field:
+def _field(name: str, field_id: object, node: AvroNode) -> pa.Field:
     metadata = {PARQUET_FIELD_ID: str(field_id)} if isinstance(field_id, int) else None
     return pa.field(name, _type(node), nullable=node.kind in ("union", "null"), metadata=metadata)
 

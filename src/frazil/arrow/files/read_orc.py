@@ -122,7 +122,7 @@ _DECIMAL, _MAX_PRECISION = 14, 38
 _NONE, _ZLIB, _SNAPPY, _ZSTD = 0, 1, 2, 5
 
 
-def check_types(source: Any, file: str) -> None:
+def check_types(source: pa.NativeFile, file: str) -> None:
     """Check the precision of decimals. Raises CorruptData, naming the file. `source`: random
     access; its position is 0 afterwards.
     """
@@ -140,7 +140,7 @@ def check_types(source: Any, file: str) -> None:
             )
 
 
-def _footer(source: Any) -> bytes:
+def _footer(source: pa.NativeFile) -> bytes:
     size = source.size()
     tail = _last(source, size, _TAIL)
     length = tail[-1]
@@ -153,12 +153,12 @@ def _footer(source: Any) -> bytes:
     return _plain(tail[len(tail) - 1 - length - footer : len(tail) - 1 - length], kind)
 
 
-def _last(source: Any, size: int, count: int) -> bytes:
+def _last(source: pa.NativeFile, size: int, count: int) -> bytes:
     source.seek(max(0, size - count))
     return bytes(source.read(count))
 
 
-def _plain(data: bytes, kind: Any) -> bytes:
+def _plain(data: bytes, kind: object) -> bytes:
     """Decompress a stream of chunks. Three bytes before each hold twice its length, plus one where
     the chunk is not compressed.
     """

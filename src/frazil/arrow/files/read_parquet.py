@@ -87,7 +87,7 @@ def row_groups(metadata: pq.FileMetaData, start: int, length: int | None) -> lis
     return pieces
 
 
-def first_byte(group: Any) -> int:
+def first_byte(group: pq.RowGroupMetaData) -> int:
     """Find the offset at which a row group begins in its file."""
     if group.num_columns == 0:
         return 4
@@ -289,7 +289,9 @@ class ChunkStatistics:
     upper: Any = None
 
 
-def chunk_statistics(chunk: Any, have: pa.DataType, want: IcebergType) -> ChunkStatistics | None:
+def chunk_statistics(
+    chunk: pq.ColumnChunkMetaData, have: pa.DataType, want: IcebergType
+) -> ChunkStatistics | None:
     """Decode the statistics of a column chunk; None when it has none. `have` is the file's type of
     the column, `want` the table's.
     """
@@ -312,7 +314,7 @@ def chunk_statistics(chunk: Any, have: pa.DataType, want: IcebergType) -> ChunkS
     return ChunkStatistics(chunk.num_values, nulls, lower, upper)
 
 
-def decoded(raw: Any, have: pa.DataType, want: IcebergType) -> Any:
+def decoded(raw: object, have: pa.DataType, want: IcebergType) -> Any:
     """Convert a physical value to an internal value of the table's type; None when the types do not
     tell how.
     """
@@ -342,7 +344,7 @@ def decoded(raw: Any, have: pa.DataType, want: IcebergType) -> Any:
     return _moment(raw, have, want) if isinstance(want, _TIMESTAMPS) else None
 
 
-def _decimal(raw: Any, have: pa.DataType, scale: int) -> decimal.Decimal | None:
+def _decimal(raw: object, have: pa.DataType, scale: int) -> decimal.Decimal | None:
     if not pa.types.is_decimal(have) or have.scale != scale:
         return None
     number = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
@@ -353,14 +355,14 @@ def _decimal(raw: Any, have: pa.DataType, scale: int) -> decimal.Decimal | None:
     )
 
 
-def _text(raw: Any) -> str | None:
+def _text(raw: object) -> str | None:
     try:
         return raw.decode() if isinstance(raw, bytes) else None
     except UnicodeDecodeError:
         return None
 
 
-def _moment(raw: Any, have: pa.DataType, want: IcebergType) -> int | None:
+def _moment(raw: object, have: pa.DataType, want: IcebergType) -> int | None:
     unit = "ns" if isinstance(want, TimestampNanoType | TimestamptzNanoType) else "us"
     if not isinstance(raw, int):
         return None

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.errors import Unsupported
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 _VERSION = b"org.apache.spark.version"
 _MARKS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
@@ -29,7 +32,7 @@ _ZONES_AGREE = (
 _TICKS = {"milliseconds": 1_000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
 
 
-def check_calendar(path: str, file: Any) -> None:
+def check_calendar(path: str, file: pq.ParquetFile) -> None:
     """Check the dates of an open Parquet file. Raises Unsupported when it holds a date or time that
     would mean another one in Iceberg.
     """
@@ -63,7 +66,7 @@ def _is_marked(key_values: dict[bytes, bytes]) -> bool:
     return any(mark in key_values for mark in _MARKS) or (version is not None and version < b"3.")
 
 
-def _limit(column: Any) -> int | None:
+def _limit(column: pq.ColumnSchema) -> int | None:
     """Find the first value of a column that means the same in both calendars, in the unit of the
     file; None for columns of other types.
     """
@@ -79,7 +82,7 @@ def _limit(column: Any) -> int | None:
     )
 
 
-def _least(file: Any, leaf: int, column: Any) -> int | None:
+def _least(file: pq.ParquetFile, leaf: int, column: pq.ColumnSchema) -> int | None:
     """Find the least value of a column by its statistics or, without them, by its rows; None when
     all are null.
     """

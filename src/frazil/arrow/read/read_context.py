@@ -19,6 +19,9 @@ from frazil.arrow.values.arrays import repeated
 from frazil.arrow.values.arrow_schema import to_arrow_schema, to_arrow_type
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.bound import Bound, Constant, references
+from frazil.scan.changelog import ChangelogPlan
+from frazil.scan.plan import Plan
+from frazil.scan.tasks import FileScanTask
 from frazil.spec.name_mapping import NameMapping, parse_name_mapping
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.properties import NAME_MAPPING
@@ -82,7 +85,11 @@ class ReadContext:
 
     @classmethod
     def of(
-        cls, plan: Any, projection: Schema, storage: Storage, options: ReadOptions | None = None
+        cls,
+        plan: Plan | ChangelogPlan,
+        projection: Schema,
+        storage: Storage,
+        options: ReadOptions | None = None,
     ) -> ReadContext:
         """Make the context of a scan plan; `storage` reads its files."""
         return cls(
@@ -179,7 +186,7 @@ Positions = np.ndarray[Any, Any]
 
 
 def metadata_column(
-    field: NestedField, task: Any, positions: Positions, stored: pa.Array | None
+    field: NestedField, task: FileScanTask, positions: Positions, stored: pa.Array | None
 ) -> pa.Array:
     """Make one metadata column. `positions`: of the rows in the file. `stored`: the lineage column
     that the file itself holds, or None.
@@ -215,7 +222,7 @@ def metadata_column(
     raise Unsupported(f"Metadata column {field.name} cannot be read.", column=field.name)
 
 
-def stored_or_null(task: Any, stored: pa.Array) -> pa.Array:
+def stored_or_null(task: FileScanTask, stored: pa.Array) -> pa.Array:
     """Take the lineage that a file stores, or nulls: a file without first_row_id has no lineage
     (spec, "Row Lineage").
     """
@@ -231,7 +238,7 @@ def _row_ids(first_row_id: int | None, positions: Positions, stored: pa.Array | 
     return fresh if stored is None else pc.if_else(stored.is_null(), fresh, stored)
 
 
-def _partition(field: NestedField, task: Any, count: int) -> pa.Array:
+def _partition(field: NestedField, task: FileScanTask, count: int) -> pa.Array:
     """Make the `_partition` column: a struct of the fields of all specs, in which those of other
     specs than the file's are null.
     """

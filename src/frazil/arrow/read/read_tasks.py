@@ -38,6 +38,7 @@ from frazil.arrow.read.read_context import (
 from frazil.arrow.values.evaluate import evaluate
 from frazil.errors import CorruptData, InvalidInput, Unsupported
 from frazil.expr.bound import Bound
+from frazil.scan.tasks import FileScanTask
 from frazil.spec.schema import DELETED_ID
 from frazil.spec.types import NestedField
 from frazil.storage import REMOTE_SCHEMES
@@ -96,7 +97,7 @@ def read(
     )
 
 
-def read_task(task: Any, context: ReadContext) -> Iterator[pa.RecordBatch]:
+def read_task(task: FileScanTask, context: ReadContext) -> Iterator[pa.RecordBatch]:
     """Read the rows of one task. Raises CorruptData, NoSuchFileError, Unsupported, each naming the
     file.
     """
@@ -188,7 +189,7 @@ def _read_unit(
         yield from read_opened(opened, context, pieces=(piece,), threads=len(opened.pieces) == 1)
 
 
-def open_task(task: Any, context: ReadContext) -> OpenedFile:
+def open_task(task: FileScanTask, context: ReadContext) -> OpenedFile:
     """Open the data file of a task: plan its columns, decode its deletes, and prune its pieces by
     the filter.
     """
@@ -224,7 +225,7 @@ def open_task(task: Any, context: ReadContext) -> OpenedFile:
     )
 
 
-def _deletes(task: Any, context: ReadContext) -> RowDeletes:
+def _deletes(task: FileScanTask, context: ReadContext) -> RowDeletes:
     return deletes_of(
         task.file,
         task.delete_files,
@@ -237,7 +238,7 @@ def _deletes(task: Any, context: ReadContext) -> RowDeletes:
     )
 
 
-def _check(task: Any) -> None:
+def _check(task: FileScanTask) -> None:
     file = task.file
     if file.key_metadata:
         raise Unsupported(
@@ -249,7 +250,7 @@ def _check(task: Any) -> None:
         raise Unsupported(text, file=file.file_path)
 
 
-def _whole(task: Any) -> bool:
+def _whole(task: FileScanTask) -> bool:
     return bool(task.start == 0 and task.length >= task.file.file_size_in_bytes)
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +23,13 @@ from frazil.arrow.read.read_tasks import (
     read_task,
 )
 from frazil.codec.sorted_numbers import union
+from frazil.scan.tasks import FileScanTask
 from frazil.tasks.runner import current_place
 
 Positions = npt.NDArray[np.int64]
 
 
-def rows_of(task: Any, context: ReadContext) -> Iterator[pa.RecordBatch]:
+def rows_of(task: FileScanTask, context: ReadContext) -> Iterator[pa.RecordBatch]:
     """Read a file scan task with as many threads as the calling task may use, so that a lone large
     file is read by all cores.
     """
@@ -42,7 +42,9 @@ def rows_of(task: Any, context: ReadContext) -> Iterator[pa.RecordBatch]:
         )
 
 
-def rows_at(task: Any, positions: Positions, context: ReadContext) -> Iterator[pa.RecordBatch]:
+def rows_at(
+    task: FileScanTask, positions: Positions, context: ReadContext
+) -> Iterator[pa.RecordBatch]:
     """Read the rows at positions (ascending, each once) in the order of the file; row groups that
     hold none of them are skipped.
 
@@ -66,7 +68,9 @@ def rows_at(task: Any, positions: Positions, context: ReadContext) -> Iterator[p
                     )
 
 
-def rows_without(task: Any, positions: Positions, context: ReadContext) -> Iterator[pa.RecordBatch]:
+def rows_without(
+    task: FileScanTask, positions: Positions, context: ReadContext
+) -> Iterator[pa.RecordBatch]:
     """Read the live rows of a file except those at some positions; the filter is not applied."""
     plain = context.sharing_deletes(row_filter=None)
     with reading(task.file.file_path, task.file.file_format):

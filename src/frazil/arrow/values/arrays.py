@@ -4,7 +4,7 @@ internal values out of arrays.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -64,7 +64,7 @@ def array_of(type_: IcebergType, values: Sequence[Any]) -> pa.Array:
     return pa.array(values, to_arrow_type(type_))
 
 
-def _member(f: NestedField, value: Any) -> Any:
+def _member(f: NestedField, value: Mapping[int, Any] | None) -> Any:
     return None if value is None else value.get(f.field_id, f.initial_default)
 
 
@@ -78,7 +78,7 @@ def _flatten(values: Sequence[Any]) -> tuple[pa.Array, list[Any]]:
     return pa.array([*offsets, len(flat)], pa.int32()), flat
 
 
-def repeated(type_: IcebergType, value: Any, count: int) -> pa.Array:
+def repeated(type_: IcebergType, value: object, count: int) -> pa.Array:
     """Repeat one internal value `count` times."""
     arrow_type = to_arrow_type(type_)
     if value is None:

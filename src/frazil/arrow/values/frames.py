@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,9 @@ from frazil.arrow.values.python_values import TYPED, column_of, field_named, nam
 from frazil.errors import InvalidInput, SchemaMismatch
 from frazil.spec.schema import Schema
 from frazil.spec.types import IcebergType, IntegerType, LongType
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _EXACT = (
     2.0**53
@@ -104,17 +107,17 @@ def _column(name: str, values: Any, want: IcebergType | None) -> Any:
 # ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def _is_pandas(frame: Any) -> bool:
+def _is_pandas(frame: object) -> bool:
     return _is_of_pandas(frame, "DataFrame")
 
 
-def _is_of_pandas(value: Any, name: str) -> bool:
+def _is_of_pandas(value: object, name: str) -> bool:
     return any(
         c.__name__ == name and c.__module__.split(".")[0] == "pandas" for c in type(value).__mro__
     )
 
 
-def _of_pandas(frame: Any, type_of: TypeOf) -> pa.Table:
+def _of_pandas(frame: pd.DataFrame, type_of: TypeOf) -> pa.Table:
     """Convert a pandas frame: its columns, then the named levels of its index, as pyarrow does;
     levels without a name are left out.
     """
@@ -140,14 +143,14 @@ def _of_pandas(frame: Any, type_of: TypeOf) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])
 
 
-def _same(column: Any, level: Any) -> bool:
+def _same(column: pd.Series, level: pd.Series) -> bool:
     """Tell whether a column repeats a level of the index, as after `set_index(…, drop=False)`."""
     return getattr(column, "ndim", 1) == 1 and bool(
         column.reset_index(drop=True).equals(level.reset_index(drop=True))
     )
 
 
-def _of_series(name: str, values: Any, want: IcebergType | None) -> Any:
+def _of_series(name: str, values: pd.Series, want: IcebergType | None) -> Any:
     """Convert a pandas Series, missing values to null. Doubles become whole numbers again where the
     table's column has them (`want`).
     """
@@ -169,19 +172,19 @@ def _of_series(name: str, values: Any, want: IcebergType | None) -> Any:
     return column
 
 
-def _infer_dtype(values: Any) -> str:
+def _infer_dtype(values: pd.Series) -> str:
     from pandas.api.types import infer_dtype
 
     return str(infer_dtype(values, skipna=True))
 
 
-def _objects(values: Any) -> list[Any]:
+def _objects(values: pd.Series) -> list[Any]:
     """List the Python objects of a Series, with None for each of pandas' nulls (NaN among them)."""
     missing: Sequence[bool] = values.isna().tolist()
     return [None if gone else v for v, gone in zip(values.tolist(), missing, strict=True)]
 
 
-def _whole(doubles: Any) -> Any:
+def _whole(doubles: pa.Array | pa.ChunkedArray) -> Any:
     """Convert doubles to whole numbers where all of them are whole; otherwise return them as they
     are.
     """

@@ -306,7 +306,7 @@ def _does_not_fit(name: str, want: IcebergType, why: str, hint: str | None = Non
     )
 
 
-def name_of(name: Any) -> str:
+def name_of(name: object) -> str:
     """Check that the name of a column is text. Raises InvalidInput."""
     if not isinstance(name, str):
         raise InvalidInput(f"The name of a column must be text, not {name!r}.")

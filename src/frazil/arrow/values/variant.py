@@ -60,7 +60,7 @@ class _Missing:
 MISSING = _Missing()
 
 
-def _to_text(value: Any) -> str:
+def _to_text(value: object) -> str:
     return _Encoder(ensure_ascii=False, separators=(",", ":")).encode(_plain(value))
 
 
@@ -79,11 +79,11 @@ class _Number(float):
 
 
 class _Encoder(json.JSONEncoder):
-    def encode(self, o: Any) -> str:
+    def encode(self, o: object) -> str:
         return _dump(o)
 
 
-def _dump(value: Any) -> str:
+def _dump(value: object) -> str:
     if isinstance(value, _Number):
         return value.text
     if isinstance(value, dict):
@@ -97,7 +97,7 @@ def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     match value:
         case dict():
             return {k: _plain(v) for k, v in value.items()}
@@ -320,7 +320,7 @@ def json_to_variant(texts: Iterable[str | None]) -> list[Pair | None]:
     ]
 
 
-def encode(value: Any) -> Pair:
+def encode(value: object) -> Pair:
     """Encode a Python value as JSON has it (numbers with a point as Decimal) to the bytes of
     metadata and value.
     """
@@ -331,7 +331,7 @@ def encode(value: Any) -> Pair:
     return _metadata(ordered), _value(value, numbers)
 
 
-def _collect(value: Any, names: set[str]) -> None:
+def _collect(value: object, names: set[str]) -> None:
     if isinstance(value, dict):
         names.update(value)
     if isinstance(value, dict | list):
@@ -354,7 +354,7 @@ def _metadata(names: list[str]) -> bytes:
     return head + b"".join(o.to_bytes(size, "little") for o in offsets) + b"".join(texts)
 
 
-def _value(value: Any, numbers: dict[str, int]) -> bytes:
+def _value(value: object, numbers: dict[str, int]) -> bytes:
     match value:
         case None:
             return b"\x00"

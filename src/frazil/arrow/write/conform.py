@@ -88,7 +88,7 @@ class Conformed:
 
 
 def conform(
-    frame: Any,
+    frame: object,
     schema: Schema,
     *,
     case_sensitive: bool = True,
@@ -123,7 +123,7 @@ def column_maker(
     return lambda array, count: make(_clean(array), count)
 
 
-def _clean(column: Any) -> Any:
+def _clean(column: pa.Array) -> Any:
     """Drop the hidden values under the nulls of a nested column, on which a cast might fail."""
     nested = (
         pa.types.is_struct(column.type)
@@ -133,7 +133,7 @@ def _clean(column: Any) -> Any:
     return without_hidden(column) if nested else column
 
 
-def frame_schema(frame: Any) -> Schema:
+def frame_schema(frame: object) -> Schema:
     """Convert the schema of a frame (or a pyarrow.Schema) to an Iceberg schema, with its own field
     ids or else fresh ones.
     """
@@ -276,7 +276,7 @@ class _Matcher:
 def _leaf_maker(cast: CastFunction, name: str, want: IcebergType) -> Make:
     is_text = isinstance(want, StringType)
 
-    def made(array: Any, count: int) -> pa.Array:
+    def made(array: pa.Array, count: int) -> pa.Array:
         try:
             converted = cast(array)
             if is_text:
@@ -310,7 +310,7 @@ def _struct_maker(
 ) -> Make:
     want = list(to_arrow_type(type_))
 
-    def made(array: Any, count: int) -> pa.Array:
+    def made(array: pa.Array, count: int) -> pa.Array:
         array = array.storage if isinstance(array, pa.ExtensionArray) else array
         inside = [
             make(None if index is None else array.field(index), count) for index, make in members
@@ -329,7 +329,7 @@ def _struct_maker(
 def _list_maker(type_: ListType, element: Make, name: str) -> Make:
     want = to_arrow_type(type_)
 
-    def made(array: Any, count: int) -> pa.Array:
+    def made(array: pa.Array, count: int) -> pa.Array:
         array = array.storage if isinstance(array, pa.ExtensionArray) else array
         if not pa.types.is_list(array.type):
             array = array.cast(pa.list_(array.type.value_field))
@@ -347,7 +347,7 @@ def _list_maker(type_: ListType, element: Make, name: str) -> Make:
 def _map_maker(type_: MapType, key: Make, value: Make, name: str) -> Make:
     want = to_arrow_type(type_)
 
-    def made(array: Any, count: int) -> pa.Array:
+    def made(array: pa.Array, count: int) -> pa.Array:
         offsets = array.offsets.to_numpy()
         start, size = int(offsets[0]), int(offsets[-1] - offsets[0])
         keys, items = (
@@ -391,7 +391,7 @@ def _rebuilt(array: pa.Array, want: pa.DataType, entries: pa.Array) -> pa.Array:
     )
 
 
-def without_hidden(array: Any) -> Any:
+def without_hidden(array: pa.Array) -> Any:
     """Rebuild an array without hidden values and offsets, at any depth; copies only where there is
     something to leave out.
     """
@@ -418,7 +418,7 @@ def without_hidden(array: Any) -> Any:
     )
 
 
-def _entries(array: Any) -> Any:
+def _entries(array: pa.Array) -> Any:
     return pa.StructArray.from_arrays(
         [array.keys, array.items], fields=[array.type.key_field, array.type.item_field]
     )

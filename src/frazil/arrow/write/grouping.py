@@ -116,7 +116,7 @@ def _bits_of(key: pa.Array) -> pa.Array:
     return plain.view(pa.int32() if key.type == pa.float32() else pa.int64())
 
 
-def _bits(value: Any) -> Any:
+def _bits(value: object) -> Any:
     if isinstance(value, float):
         return "nan" if value != value else struct.pack(">d", value)
     return value

@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,6 +46,9 @@ from frazil.spec.types import (
     VariantType,
     children,
 )
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 _KEEP_ORDER = (
     IdentityTransform,
@@ -175,7 +178,7 @@ class Metrics:
     unknown: list[FileField] = field(default_factory=list)
 
     def set_bounds(
-        self, field_id: int, type_: IcebergType, lower: Any, upper: Any, config: MetricsConfig
+        self, field_id: int, type_: IcebergType, lower: object, upper: object, config: MetricsConfig
     ) -> None:
         mode = config.mode(field_id)
         if (low := lower_bound(type_, lower, mode)) is not None:
@@ -198,7 +201,7 @@ class Metrics:
 
 
 def footer_metrics(
-    footer: Any,
+    footer: pq.FileMetaData,
     schema: Schema,
     config: MetricsConfig,
     *,
@@ -216,7 +219,7 @@ def footer_metrics(
 
 
 def parquet_metrics(
-    footer: Any,
+    footer: pq.FileMetaData,
     schema: Schema,
     config: MetricsConfig,
     nan_counts: Mapping[int, int] | None = None,

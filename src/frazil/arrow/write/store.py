@@ -64,7 +64,7 @@ class ByName:
     column: Reference
 
 
-def origin_of(value: Any, expression: Expression) -> Origin:
+def origin_of(value: object, expression: Expression) -> Origin:
     """Tell how a value was given. `expression`: what the value was parsed as."""
     if isinstance(value, ByName):
         return Origin.BY_NAME

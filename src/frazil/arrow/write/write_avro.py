@@ -206,7 +206,7 @@ def _with_lengths(values: Sequence[bytes]) -> list[bytes]:
     return [n + v for n, v in zip(lengths, values, strict=True)]
 
 
-def _blocks(array: Any, flat: list[bytes]) -> list[bytes]:
+def _blocks(array: pa.Array, flat: list[bytes]) -> list[bytes]:
     """Encode lists and maps: one block of all members, then the end; only the end where there are
     no members.
     """

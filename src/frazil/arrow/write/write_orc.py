@@ -148,7 +148,7 @@ def orc_columns(schema: pa.Schema) -> dict[str, int]:
     return column_ids
 
 
-def check_moments(type_: IcebergType, array: Any, name: str) -> None:
+def check_moments(type_: IcebergType, array: pa.Array, name: str) -> None:
     """Check that no time before 1970 has a fraction of a second: pyarrow rounds those towards zero,
     and Java reads another second.
 

@@ -277,7 +277,7 @@ class ParquetFileWriter:
         """Return the number of NaNs so far, by field id."""
         return self._nans.nan_counts()
 
-    def metrics(self, footer: Any, nan_counts: Mapping[int, int]) -> Metrics:
+    def metrics(self, footer: pq.FileMetaData, nan_counts: Mapping[int, int]) -> Metrics:
         """Collect the metrics of a file of this writer from its footer."""
         return parquet_metrics(footer, self._schema, self._config, nan_counts)
 
@@ -403,7 +403,7 @@ def _width(type_: pa.DataType) -> int | None:
     )
 
 
-def _stored(values: Any) -> Any:
+def _stored(values: pa.Array) -> Any:
     return values.storage if isinstance(values, pa.ExtensionArray) else values
 
 

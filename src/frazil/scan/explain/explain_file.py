@@ -300,7 +300,7 @@ def _range_text(name: str, column_range: Range, type_: IcebergType) -> str:
     return f"{name} {', '.join(words)}" if words else ""
 
 
-def _value(bound: Any) -> Any:
+def _value(bound: pa.Array | pa.Scalar | None) -> Any:
     if bound is None:
         return None
     return (bound if isinstance(bound, pa.Scalar) else bound[0]).as_py()

@@ -17,6 +17,8 @@ from frazil.spec.manifest import FieldSummary, ManifestContent, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef
+from frazil.spec.transforms import Transform
+from frazil.spec.types import IcebergType
 from frazil.storage import Storage
 
 HISTORY = pa.schema(
@@ -218,9 +220,9 @@ def _summaries(
 
         def human(
             bound: bytes | None,
-            transform: Any = field.transform,
-            source: Any = source,
-            type_: Any = type_,
+            transform: Transform = field.transform,
+            source: IcebergType = source,
+            type_: IcebergType = type_,
         ) -> str:
             value = None if bound is None else single_value.from_bytes(type_, bound)
             return single_value.human_string(transform, source, value)

@@ -174,7 +174,7 @@ def line_of(scan: LoggedScan) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode() + b"\n"
 
 
-def _stored(value: Any) -> Any:
+def _stored(value: object) -> Any:
     match value:
         case bool() | int() | str():
             return value
@@ -213,7 +213,7 @@ def scan_of(line: bytes) -> LoggedScan:
     )
 
 
-def _part(record: Any) -> LoggedPart:
+def _part(record: object) -> LoggedPart:
     if not isinstance(record, dict) or record.get("kind") not in KINDS:
         raise ValueError("filter")
     points, low, high = record.get("values", []), record.get("low"), record.get("high")
