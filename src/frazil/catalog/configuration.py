@@ -200,7 +200,7 @@ def _named(catalogs: Mapping[str, Mapping[str, Any]], name: str) -> Mapping[str,
     return {}
 
 
-def _text(key: str, value: Any, source: str) -> str:
+def _text(key: str, value: object, source: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float | Path):

@@ -117,7 +117,7 @@ def load_backend(
     *,
     spark_conf: Mapping[str, str] | None = None,
     environ: Mapping[str, str] | None = None,
-    **properties: Any,
+    **properties: object,
 ) -> CatalogBackend:
     """Create the back end of a configured catalog; see `configuration` for the sources of its
     properties. If nothing is configured, "default" is a SQLite database and a folder below

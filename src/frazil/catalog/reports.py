@@ -234,7 +234,7 @@ def _negated(child: Json | None) -> Json | None:
     return {"type": "not", "child": child}
 
 
-def kind_of(value: Any, iceberg_type: IcebergType) -> str:
+def kind_of(value: object, iceberg_type: IcebergType) -> str:
     """Name the kind of a constant, as Java does in reports: `(2-digit-int)`, `(date)`; of texts and
     bytes no more than that.
     """

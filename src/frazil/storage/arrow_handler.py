@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs
@@ -60,10 +59,10 @@ class StorageHandler(pa.fs.FileSystemHandler):
         except NoSuchFileError as error:
             raise FileNotFoundError(str(error)) from error
 
-    def open_output_stream(self, path: str, metadata: Any) -> pa.NativeFile:
+    def open_output_stream(self, path: str, metadata: object) -> pa.NativeFile:
         return pa.PythonFile(_WholeFileSink(self.storage, path), "w")
 
-    def open_append_stream(self, path: str, metadata: Any) -> pa.NativeFile:
+    def open_append_stream(self, path: str, metadata: object) -> pa.NativeFile:
         raise storage_error(OSError("its files cannot be appended to"), path, "append to")
 
     def create_dir(self, path: str, recursive: bool) -> None:

@@ -244,7 +244,7 @@ def _assumed(session: Any, base: Any, role: str, properties: Mapping[str, str]) 
     }
     region = properties.get(_REGION) or session.get_config_variable("region")
 
-    def client(service: str, **options: Any) -> Any:
+    def client(service: str, **options: object) -> Any:
         return session.create_client(service, **{"region_name": region, **options})
 
     fetcher = AssumeRoleCredentialFetcher(

@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs
@@ -39,6 +39,9 @@ from frazil.storage.base import Entries, Failures, FileInfo, Names, PublishUncle
 from frazil.storage.hdfs_files import HdfsInput, HdfsSink, complete
 from frazil.storage.hdfs_options import HdfsSettings, hdfs_settings
 from frazil.storage.locations import collapsed
+
+if TYPE_CHECKING:
+    from hdfs_native import FileStatus
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -383,7 +386,7 @@ def _beside(path: str) -> str:
     return f"{directory}/.{name[:100]}.{uuid.uuid4().hex}.tmp"
 
 
-def _info(shown: str, name: str, status: Any) -> FileInfo:
+def _info(shown: str, name: str, status: FileStatus) -> FileInfo:
     return FileInfo(f"{shown}/{name}", int(status.length), int(status.modification_time))
 
 

@@ -8,7 +8,11 @@ import io
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hdfs_native import Client, FileReader, FileWriter
 
 _PIECE = 1 << 20  # bytes that are handed to the client at once
 
@@ -18,7 +22,7 @@ class HdfsInput(io.RawIOBase):
     here.
     """
 
-    def __init__(self, reader: Any, translated: Any):
+    def __init__(self, reader: FileReader, translated: Callable[[], AbstractContextManager[None]]):
         super().__init__()
         self._reader, self._translated = reader, translated
         self._length, self._position = int(reader.file_length()), 0
@@ -69,7 +73,9 @@ class HdfsSink(io.RawIOBase):
     written again after a fault.
     """
 
-    def __init__(self, begin: Callable[[], Any], translated: Any):
+    def __init__(
+        self, begin: Callable[[], Any], translated: Callable[[], AbstractContextManager[None]]
+    ):
         super().__init__()
         self._begin, self._translated = begin, translated
         self.writer: Any = None
@@ -97,7 +103,7 @@ class HdfsSink(io.RawIOBase):
         self.written += len(held)
 
 
-def complete(client: Any, writer: Any, path: str, size: int) -> None:
+def complete(client: Client, writer: FileWriter, path: str, size: int) -> None:
     """Complete a file of a private name, which nobody else reads or writes, with all its bytes on
     the data nodes.
 
@@ -124,7 +130,7 @@ def complete(client: Any, writer: Any, path: str, size: int) -> None:
         raise closing.error
 
 
-def _released(client: Any, path: str, size: int) -> bool:
+def _released(client: Client, path: str, size: int) -> bool:
     """Close a file whose blocks are complete by the release of its lease; False for any other file,
     and where nothing is answered.
     """
@@ -139,7 +145,7 @@ class _Closing(threading.Thread):
     client's code.
     """
 
-    def __init__(self, writer: Any):
+    def __init__(self, writer: FileWriter):
         super().__init__(name="frazil-hdfs-close")
         self._writer, self.done = writer, threading.Event()
         self.error: Exception | None = None

@@ -117,7 +117,7 @@ def _seconds(properties: Mapping[str, str], key: str, default: float) -> float:
     return seconds
 
 
-def _without_none(**values: Any) -> dict[str, Any]:
+def _without_none(**values: object) -> dict[str, Any]:
     return {k: v for k, v in values.items() if v is not None}
 
 

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
@@ -223,7 +224,7 @@ class ObjectStorage:
         )
 
     def read_start(self, location: str, size: int) -> bytes:
-        def start(library: Any, store: Any, key: str) -> bytes:
+        def start(library: ModuleType | SimpleNamespace, store: object, key: str) -> bytes:
             try:
                 return bytes(library.get(store, key, options={"range": (0, size)}).bytes())
             except Exception as error:
@@ -545,7 +546,7 @@ class _ObjectSink(io.RawIOBase):
         return len(data)
 
 
-def _is_refused(library: Any, error: Exception) -> bool:
+def _is_refused(library: ModuleType | SimpleNamespace, error: Exception) -> bool:
     """Tell whether a conditional PUT was refused, for whatever reason but an object of that name."""
     if isinstance(error, library.exceptions.AlreadyExistsError):
         return bool(_CONFLICTING.search(str(error)))
@@ -559,7 +560,9 @@ def _is_refused(library: Any, error: Exception) -> bool:
     )
 
 
-def _not_created(library: Any, error: Exception, location: str, is_certain: bool) -> FrazilError:
+def _not_created(
+    library: ModuleType | SimpleNamespace, error: Exception, location: str, is_certain: bool
+) -> FrazilError:
     """Translate the last error of a conditional PUT. `is_certain`: a refusal means that there is no
     object of ours, as no earlier try can have been applied, or the store says so."""
     if _is_refused(library, error):

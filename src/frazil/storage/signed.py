@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
@@ -295,7 +295,7 @@ def _put(
     *,
     mode: str = "overwrite",
     use_multipart: bool = True,
-    **_: Any,
+    **_: object,
 ) -> None:
     if len(data) > 2 * _PART and use_multipart:
         upload = _Upload(bucket, key)
@@ -446,7 +446,7 @@ def _urllib3() -> Any:
     return urllib3
 
 
-def _pool(urllib3: Any) -> Any:
+def _pool(urllib3: ModuleType) -> Any:
     with _LOCK:
         pool = _POOLS.get(os.getpid())
         if pool is None:
@@ -464,11 +464,11 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def _timeout(urllib3: Any, config: Mapping[str, Any]) -> Any:
+def _timeout(urllib3: ModuleType, config: Mapping[str, Any]) -> Any:
     return urllib3.Timeout(connect=config["connect"], read=config["request"])
 
 
-def _retries(urllib3: Any, method: str) -> Any:
+def _retries(urllib3: ModuleType, method: str) -> Any:
     """Return when a request is sent again. One that begins or completes an upload is not, once it
     may have been handled.
     """

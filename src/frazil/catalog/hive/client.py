@@ -164,7 +164,10 @@ class HiveClient:
         self._lock, self._owner, self._server = threading.Lock(), os.getpid(), 0
 
     def ask(
-        self, call: MetastoreCall, *values: Any, first: Callable[[Connection], None] | None = None
+        self,
+        call: MetastoreCall,
+        *values: object,
+        first: Callable[[Connection], None] | None = None,
     ) -> Any:
         """Make a call. `first`: asks over the same connection before, what the same server answers;
         it must not change anything. Raises MetastoreError for an exception of the server, Unclear

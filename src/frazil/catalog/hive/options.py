@@ -12,7 +12,9 @@ from frazil.spec.properties import HIVE_ENGINE_ENABLED, HIVE_LOCK_ENABLED
 _OF_TABLES = "The table property of that name comes first."
 
 
-def _as_hadoop_spells(name: str, kind: ValueKind[Any], default: Any, text: str) -> Option[Any, Any]:
+def _as_hadoop_spells(
+    name: str, kind: ValueKind[Any], default: object, text: str
+) -> Option[Any, Any]:
     """Define a property that Hadoop's configuration spells with `iceberg.` before it."""
     return Option(
         name, kind, default, aliases=(f"iceberg.{name}",), text=text, otherwise="" if kind is BOOLEAN else str(default)

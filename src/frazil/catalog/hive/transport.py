@@ -78,7 +78,7 @@ def _limited_socket() -> type[Any]:
     """Return the library's socket with limits for each answer."""
 
     class LimitedSocket(thrift_library().sockets.TSocket):  # type: ignore[misc]  # typed only where thrift is installed
-        def __init__(self, limits: AnswerLimits, *address: Any, read_timeout: float):
+        def __init__(self, limits: AnswerLimits, *address: object, read_timeout: float):
             super().__init__(*address, socket_keepalive=True)
             self.limits, self.read_timeout = limits, read_timeout
 

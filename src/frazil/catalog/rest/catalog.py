@@ -569,7 +569,7 @@ class RestBackend(RestViews):
         identifier: Identifier,
         config: Mapping[str, str],
         *,
-        body: Any = None,
+        body: object = None,
         repeatable: bool = False,
     ) -> Answer:
         """Call the server by the token that it has given for a table alone, if any. Where it is

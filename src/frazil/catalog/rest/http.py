@@ -24,7 +24,7 @@ import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import msgspec
@@ -36,6 +36,9 @@ from frazil.catalog.rest.settings import Proxy, Settings, fits_header
 from frazil.catalog.rest.sigv4 import signed_headers
 from frazil.codec.metadata_json import MAX_RATIO
 from frazil.errors import CorruptData, FrazilError, InvalidInput, NotInstalledError, StorageError
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse
 
 MAX_BODY = (
     1 << 28
@@ -150,7 +153,7 @@ class Client:
         path: str,
         *,
         query: Mapping[str, str] | None = None,
-        body: Any = None,
+        body: object = None,
         headers: Mapping[str, str] | None = None,
         bearer: str | None = None,
         repeatable: bool = False,
@@ -445,7 +448,7 @@ def _lost(call: _Call, error: Exception, secrets: tuple[str, ...]) -> StorageErr
     return StorageError(text, hint="Check uri, the network and the server, then try again.")
 
 
-def _answer(response: Any, secrets: tuple[str, ...], call: _Call) -> Answer:
+def _answer(response: BaseHTTPResponse, secrets: tuple[str, ...], call: _Call) -> Answer:
     url, method, reads = call.url, call.method, call.reads
     status, request_line = (
         int(response.status),
@@ -478,7 +481,7 @@ def _answer(response: Any, secrets: tuple[str, ...], call: _Call) -> Answer:
     return Answer(status, response.headers, b"" if failed else body, error, request_line)
 
 
-def _read(response: Any, limit: int, request_line: str, *, cut: bool) -> bytes:
+def _read(response: BaseHTTPResponse, limit: int, request_line: str, *, cut: bool) -> bytes:
     """Read a body of at most `limit` bytes after decompression. `cut`: what is longer is cut off
     instead of refused.
     """

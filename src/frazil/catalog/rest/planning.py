@@ -69,7 +69,7 @@ class PlanningCatalog(Protocol):
         identifier: Identifier,
         config: Mapping[str, str],
         *,
-        body: Any = None,
+        body: object = None,
         repeatable: bool = False,
     ) -> Answer: ...
 
@@ -268,7 +268,7 @@ class _Asked:
                 self._cancel()
             raise
 
-    def _ask(self, method: str, path: str, body: Any = None) -> Answer:
+    def _ask(self, method: str, path: str, body: object = None) -> Answer:
         with self._lock:
             self.requests += 1
         table = self.table
@@ -429,7 +429,7 @@ def _pool(workers: int) -> Iterator[Callable[..., Future[Any]]]:
     """Run calls in threads; after an error those that wait are not begun."""
     with ThreadPoolExecutor(workers, thread_name_prefix="frazil-plan") as pool:
 
-        def submit(call: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        def submit(call: Callable[..., Any], *arguments: object) -> Future[Any]:
             return pool.submit(call, *arguments)
 
         try:

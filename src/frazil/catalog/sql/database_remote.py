@@ -7,12 +7,16 @@ import importlib.util
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from frazil.catalog.base import Unclear
 from frazil.catalog.sql.database import Contended, DuplicateKey, MissingTable, Row, SqlStatement
 from frazil.errors import FrazilError, InvalidInput, NotInstalledError, StorageError
 from frazil.storage import redact_text
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
 
 _DRIVERS = {
     "postgresql": (("psycopg", "psycopg"), ("psycopg2", "psycopg2")),
@@ -90,7 +94,7 @@ class RemoteDatabase:
         )
 
     def query(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
-        def rows(connection: Any) -> list[Row]:
+        def rows(connection: Connection) -> list[Row]:
             return [
                 tuple(row) for row in connection.execute(self._text(statement), dict(parameters))
             ]
@@ -127,7 +131,7 @@ class RemoteDatabase:
             self._run(connection, [(statement, {}) for statement in statements])
 
     def _run(
-        self, connection: Any, steps: Sequence[SqlStatement], all_or_none: bool = False
+        self, connection: Connection, steps: Sequence[SqlStatement], all_or_none: bool = False
     ) -> list[int]:
         """Run statements in one transaction. While COMMIT has not been sent, a connection that is
         lost has applied nothing.
@@ -179,7 +183,7 @@ class RemoteDatabase:
             is_silent and isinstance(error, self._errors.OperationalError)
         )
 
-    def _is_rolled_back(self, error: Any) -> bool:
+    def _is_rolled_back(self, error: object) -> bool:
         original = getattr(error, "orig", None)
         state, arguments = getattr(original, "sqlstate", None), getattr(original, "args", ())
         return state in _ROLLED_BACK_STATES or bool(
@@ -245,7 +249,7 @@ def _sqlalchemy() -> Any:
     return sqlalchemy
 
 
-def _url(alchemy: Any, uri: str, user: str | None, password: str | None) -> Any:
+def _url(alchemy: ModuleType, uri: str, user: str | None, password: str | None) -> Any:
     try:
         url = alchemy.engine.make_url(uri)
     except alchemy.exc.ArgumentError:  # not chained, since its text may hold the password
