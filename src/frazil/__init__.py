@@ -99,7 +99,7 @@ def __getattr__(name: str) -> Any:
 def _without_pyspark(name: str) -> Any:
     """Return a function that raises NotInstalledError when it is called."""
 
-    def missing(*_: Any, **__: Any) -> Any:
+    def missing(*_: object, **__: object) -> Any:
         from frazil.errors import NotInstalledError
 
         raise NotInstalledError(

@@ -49,12 +49,9 @@ class FrazilError(Exception):
 
     retryable = False
 
-    def __init__(self, message: str = "", *, hint: str | None = None, **facts: Any):
-        self.message, self.hint, self.facts = (
-            message,
-            hint,
-            {k: v for k, v in facts.items() if v is not None},
-        )
+    def __init__(self, message: str = "", *, hint: str | None = None, **facts: object):
+        self.message, self.hint = message, hint
+        self.facts: dict[str, Any] = {k: v for k, v in facts.items() if v is not None}
         super().__init__()
         self._set_text()
         _mark_frames(sys._getframe())

@@ -69,7 +69,7 @@ class AlreadyDone:
     """Whether the write done under this number was another one."""
 
 
-def txn_of(value: Any) -> Txn | None:
+def txn_of(value: object) -> Txn | None:
     """Parse a caller's `txn=`. Raises InvalidInput unless it is a pair of a non-empty text and a
     whole number from 0 to 2^63 - 1.
     """

@@ -4,10 +4,9 @@ MergingSnapshotProducer).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -194,7 +193,7 @@ class History:
             if m.manifest_path in paths:
                 yield m, live(read_manifest(self.storage, m))
 
-    def refuse(self, message: str, files: Any, **facts: Any) -> None:
+    def refuse(self, message: str, files: Iterable[tuple[str, int]], **facts: object) -> None:
         """Raise ValidationException if there are any conflicting files, given as (path, snapshot
         that changed the file).
         """

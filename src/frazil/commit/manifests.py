@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from frazil.codec.manifest import encode_manifest, entries_from_table
 from frazil.codec.manifest_list import encode_manifest_list
 from frazil.codec.single_value import to_bytes
@@ -205,7 +207,7 @@ def described(
 # ------------------------------------------------------------------------------------------------------------------------
 
 
-def with_counts(manifest: ManifestFile, table: Any) -> ManifestFile:
+def with_counts(manifest: ManifestFile, table: pa.Table) -> ManifestFile:
     """Add the counts that an old writer left out of a manifest's description."""
     files, rows = [0, 0, 0], [0, 0, 0]
     for status, records in zip(

@@ -18,7 +18,7 @@ import pyarrow as pa
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.expr.nodes import Predicate
-from frazil.ops.reading import ChangelogReading, RowsReading
+from frazil.ops.reading import ChangelogReading, RowFilter, RowsReading
 from frazil.ops.session import Session, SessionSettings, WriteAuditPublish
 from frazil.rows.change import ChangeContext, Changed
 from frazil.rows.clauses import Merge
@@ -160,7 +160,7 @@ class Engine(Protocol):
     def delete(
         self,
         planned: Planned,
-        where: Any,
+        where: RowFilter,
         context_of: ContextOf,
         *,
         case_sensitive: bool | None = None,
@@ -174,7 +174,7 @@ class Engine(Protocol):
         self,
         planned: Planned,
         assignments: Mapping[str, Any],
-        where: Any,
+        where: RowFilter,
         context_of: ContextOf,
         *,
         case_sensitive: bool | None = None,

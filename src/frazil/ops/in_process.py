@@ -16,7 +16,7 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.errors import Unsupported
 from frazil.ops.engine import ContextOf, Frame, Planned, ReadySource, RowChanges
-from frazil.ops.reading import ChangelogReading, RowsReading
+from frazil.ops.reading import ChangelogReading, RowFilter, RowsReading
 from frazil.ops.session import SessionSettings, WriteAuditPublish
 from frazil.rows.clauses import Merge
 from frazil.rows.source import stage
@@ -98,7 +98,7 @@ class InProcessEngine:
     def delete(
         self,
         planned: Planned,
-        where: Any,
+        where: RowFilter,
         context_of: ContextOf,
         *,
         case_sensitive: bool | None = None,
@@ -110,7 +110,7 @@ class InProcessEngine:
         self,
         planned: Planned,
         assignments: Mapping[str, Any],
-        where: Any,
+        where: RowFilter,
         context_of: ContextOf,
         *,
         case_sensitive: bool | None = None,

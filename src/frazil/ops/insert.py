@@ -103,7 +103,7 @@ def create_as(
     *,
     replace: bool,
     create: bool,
-    **definition: Any,
+    **definition: object,
 ) -> R:
     """Begin CREATE TABLE AS SELECT, or with `replace` REPLACE TABLE, which with `create` makes a
     table that does not exist. Rows that replace are an overwrite of all rows, as Spark writes them,

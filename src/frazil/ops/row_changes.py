@@ -22,7 +22,7 @@ from frazil.expr.bind import bind, bind_term
 from frazil.expr.nodes import AlwaysTrue, Expression, Predicate
 from frazil.ops.arguments import is_spark_column
 from frazil.ops.engine import RowChanges
-from frazil.ops.reading import predicate_of
+from frazil.ops.reading import RowFilter, predicate_of
 from frazil.ops.stage import InputFrame, StagedWrite, overwritten, written
 from frazil.ops.step import Step, staged_change
 from frazil.ops.target import check_overwrite
@@ -37,7 +37,7 @@ from frazil.storage import Storage
 _DELETE_CACHE = 64 << 20
 
 
-def condition_of(where: Any) -> Predicate:
+def condition_of(where: RowFilter | bool) -> Predicate:
     """Return a caller's condition as a predicate. Raises ParseError for text outside the grammar,
     Unsupported for a Spark Column, InvalidInput for anything that is not a condition."""
     if isinstance(where, bool):
@@ -52,7 +52,7 @@ def condition_of(where: Any) -> Predicate:
     return predicate_of(where)
 
 
-def delete(step: Step, where: Any, mode: str | None = None, alias: str = "") -> StagedWrite:
+def delete(step: Step, where: RowFilter, mode: str | None = None, alias: str = "") -> StagedWrite:
     """Delete the rows for which the condition is TRUE. Files whose rows all match are removed by
     metadata alone.
 
@@ -62,7 +62,7 @@ def delete(step: Step, where: Any, mode: str | None = None, alias: str = "") -> 
     return staged_change(step, partial(_deleted, where=where, mode=mode, alias=alias))
 
 
-def _deleted(step: Step, where: Any, mode: str | None, alias: str) -> StagedWrite:
+def _deleted(step: Step, where: RowFilter, mode: str | None, alias: str) -> StagedWrite:
     chosen = mode_of("delete", step.metadata, mode, step.to.options)
     bound = step.in_grammar(lambda: _bound(step, where))
     if bound is None:
@@ -83,7 +83,7 @@ def _deleted(step: Step, where: Any, mode: str | None, alias: str) -> StagedWrit
     return step.staged_change("delete", chosen, changed, bound)
 
 
-def _bound(step: Step, where: Any) -> Predicate:
+def _bound(step: Step, where: RowFilter) -> Predicate:
     """Return the condition as a predicate, after checking its columns and types against the table."""
     predicate = condition_of(where)
     bind(
@@ -96,7 +96,7 @@ def _bound(step: Step, where: Any) -> Predicate:
     return predicate
 
 
-def overwrite(step: Step, rows: InputFrame, where: Any) -> StagedWrite:
+def overwrite(step: Step, rows: InputFrame, where: RowFilter) -> StagedWrite:
     """Replace the rows for which the filter is TRUE by the rows of a frame.
 
     Files that match in part keep their other rows, copied or with deletes as write.delete.mode
@@ -108,7 +108,7 @@ def overwrite(step: Step, rows: InputFrame, where: Any) -> StagedWrite:
     return staged_change(step, partial(_overwritten, new=new, where=where))
 
 
-def _overwritten(step: Step, new: Callable[[], StagedWrite], where: Any) -> StagedWrite:
+def _overwritten(step: Step, new: Callable[[], StagedWrite], where: RowFilter) -> StagedWrite:
     """Remove the rows, and stage their removal together with the new rows, which are written once."""
     mode = COPY_ON_WRITE if isinstance(where, AlwaysTrue) else None
     bound = step.in_grammar(lambda: _bound(step, where))
@@ -174,7 +174,7 @@ def live_rows(wholly: TaskSequence, storage: Storage) -> int:
 def update(
     step: Step,
     new_values: Mapping[str, Any],
-    where: Any = None,
+    where: RowFilter | None = None,
     mode: str | None = None,
     alias: str = "",
 ) -> StagedWrite:
@@ -192,7 +192,7 @@ def update(
 
 
 def _updated(
-    step: Step, new_values: Mapping[str, Any], where: Any, mode: str | None, alias: str
+    step: Step, new_values: Mapping[str, Any], where: RowFilter, mode: str | None, alias: str
 ) -> StagedWrite:
     chosen = mode_of("update", step.metadata, mode, step.to.options)
 
@@ -235,7 +235,7 @@ def _staged_by_sql(
     step: Step,
     kind: Kind,
     mode: Mode,
-    where: Any,
+    where: RowFilter,
     new_values: Mapping[str, Any] | None = None,
     alias: str = "",
 ) -> StagedWrite:
@@ -248,7 +248,7 @@ def _by_sql(
     step: Step,
     kind: Kind,
     mode: Mode,
-    where: Any,
+    where: RowFilter,
     new_values: Mapping[str, Any] | None = None,
     alias: str = "",
 ) -> RowChanges:

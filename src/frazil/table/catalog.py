@@ -178,7 +178,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         loaded = create_empty(self._backend, parts, metadata, self._full_name(parts))
         return Table(self._backend, loaded, self._full_name(parts))
 
-    def _columns(self, schema: Any) -> Schema:
+    def _columns(self, schema: GivenSchema) -> Schema:
         takes_nulls = value(self._backend.properties, USE_NULLABLE_QUERY_SCHEMA)
         return schema_of(schema.schema if is_spark_frame(schema) and not takes_nulls else schema)
 

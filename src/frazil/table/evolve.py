@@ -127,7 +127,7 @@ class Updating(Generic[T]):
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._update, name)
 
-        def call(*arguments: Any, **named: Any) -> Any:
+        def call(*arguments: object, **named: object) -> Any:
             with self._naming():
                 answer = method(*arguments, **named)
             return self if answer is self._update else answer

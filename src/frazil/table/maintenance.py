@@ -90,7 +90,7 @@ def _logged(cls: type[T]) -> type[T]:
 
     def logged(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)
-        def call(maintenance: Any, *args: Any, **named: Any) -> Any:
+        def call(maintenance: MaintenanceTable, *args: object, **named: object) -> Any:
             result = method(maintenance, *args, **named)
             if isinstance(result, ProcedureResult):
                 log_result(maintenance._handle._name, name, result)

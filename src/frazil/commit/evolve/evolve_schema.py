@@ -263,7 +263,7 @@ class SchemaChanges:
         field_type: IcebergType | str,
         doc: str | None = None,
         required: bool = False,
-        default_value: Any = None,
+        default_value: object = None,
     ) -> SchemaChanges:
         """Add a column at any depth ("a.b" or ("a", "b")); its type may be DDL text. A required
         column needs a default (v3) unless incompatible changes are allowed."""
@@ -307,7 +307,7 @@ class SchemaChanges:
         """
         return self._do(lambda d: _update(d, _dotted(path), None, True, None))
 
-    def set_default_value(self, path: Path, default_value: Any) -> SchemaChanges:
+    def set_default_value(self, path: Path, default_value: object) -> SchemaChanges:
         """Set the write default of a column (v3); the initial default, with which old files are
         read, stays as it is.
         """
@@ -384,7 +384,7 @@ def _property_updates(metadata: TableMetadata, new: Schema, draft: SchemaDraft) 
     return updates + ([RemoveProperties(tuple(removals))] if removals else [])
 
 
-def _type_of(type_: Any) -> IcebergType:
+def _type_of(type_: object) -> IcebergType:
     """Return the type given as an object or as DDL text ("int", "array<string>"). Raises
     ParseError, and ValidationError for any other value."""
     if isinstance(type_, str):
@@ -426,7 +426,7 @@ def _add(
     type_: IcebergType,
     doc: str | None,
     required: bool,
-    default: Any,
+    default: object,
 ) -> None:
     parent, prefix, name = _parent(draft, path)
     existing = draft.schema.get_field(prefix + name, draft.case_sensitive)
@@ -464,7 +464,7 @@ def _named(type_: IcebergType) -> list[tuple[str, NestedField]]:
     return [(n, schema.find_field(n)) for n in schema.column_names]
 
 
-def _default(draft: SchemaDraft, type_: IcebergType, default: Any, name: str) -> Any:
+def _default(draft: SchemaDraft, type_: IcebergType, default: object, name: str) -> Any:
     if default is None:
         return None
     if draft.metadata.format_version < 3:
@@ -556,7 +556,7 @@ def _is_map_key(draft: SchemaDraft, field_id: int) -> bool:
     )
 
 
-def _set_default(draft: SchemaDraft, name: str, default: Any) -> None:
+def _set_default(draft: SchemaDraft, name: str, default: object) -> None:
     f = _checked(draft, name)
     if default is None and f.required and f.initial_default is not None:
         raise ValidationError(f"Cannot drop the default of a required column: {name}")

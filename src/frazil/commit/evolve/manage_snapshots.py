@@ -27,7 +27,11 @@ RefUpdates = Callable[[TableMetadata], Sequence[Update]]
 
 
 def create_ref(
-    snapshot_id: int | None, name: str, kind: str, replace_existing: bool = False, **retention: Any
+    snapshot_id: int | None,
+    name: str,
+    kind: str,
+    replace_existing: bool = False,
+    **retention: Any,
 ) -> RefUpdates:
     """Create a branch or tag at a snapshot (None: the current one). Raises ValidationError when the
     table has no snapshot.

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -12,8 +12,10 @@ from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, And, Predicate
 from frazil.maintain.compact.procedure import RewriteDataFilesResult
 from frazil.maintain.progress import ProgressCallback
+from frazil.ops.reading import RowFilter
 from frazil.ops.row_changes import condition_of
 from frazil.ops.session import Session
+from frazil.spec.sorting import SortOrder
 from frazil.table.maintenance import MaintenanceTable
 from frazil.table.table import Table
 
@@ -57,7 +59,7 @@ class RewriteDataFiles:
     where: Predicate = AlwaysTrue()
     branch: str | None = None
 
-    def option(self, name: str, value: Any) -> Self:
+    def option(self, name: str, value: object) -> Self:
         """Set an option, such as "min-input-files"."""
         return self.options({name: value})
 
@@ -69,7 +71,7 @@ class RewriteDataFiles:
         """Set the size of new files."""
         return self.option("target-file-size-bytes", size)
 
-    def filter(self, condition: Any) -> Self:
+    def filter(self, condition: RowFilter) -> Self:
         """Take only files that may hold rows matching this condition, and those of earlier calls."""
         both = condition_of(condition)
         return replace(
@@ -80,7 +82,7 @@ class RewriteDataFiles:
         """Keep the order of rows."""
         return self._by("binpack", None)
 
-    def sort(self, sort_order: Any = None) -> Self:
+    def sort(self, sort_order: str | Sequence[str] | SortOrder | None = None) -> Self:
         """Sort the rows (None: by the table's sort order)."""
         return self._by("sort", sort_order)
 
@@ -107,7 +109,7 @@ class RewriteDataFiles:
             spark=self.spark,
         )
 
-    def _by(self, strategy: str, order: Any) -> Self:
+    def _by(self, strategy: str, order: object) -> Self:
         if self.strategy is not None:
             raise InvalidInput(
                 f"Must use only one rewriter type (bin-pack, sort, zorder): {self.strategy} was chosen already."
