@@ -19,7 +19,8 @@ def diff(table: str, from_snapshot: str, to_snapshot: str | None, rows: bool, li
     table_of_name = opened(table)
     start = snapshot_id_of(table_of_name, from_snapshot)
     end = snapshot_id_of(table_of_name, to_snapshot or "main")
-    before, after = (_paths(table_of_name, one) for one in (start, end))
+    files = (table_of_name.inspect.files(snapshot_id=one) for one in (start, end))
+    before, after = (set(of_one["file_path"].to_pylist()) for of_one in files)
     scan = table_of_name.changes(start_snapshot_id=start, end_snapshot_id=end, net=True)
     counts: Counter[str] = Counter()
     for batch in scan.select(*table_of_name.columns[:1]).to_arrow_batch_reader():
@@ -72,10 +73,6 @@ def snapshot_id_of(table: Table, text: str) -> int:
             f"There is no snapshot, branch or tag {text}.", hint=hint, table=table.location()
         )
     return snapshot.snapshot_id
-
-
-def _paths(table: Table, snapshot_id: int) -> set[str]:
-    return set(table.inspect.files(snapshot_id=snapshot_id)["file_path"].to_pylist())
 
 
 def _schema_changes(table: Table, start: int, end: int) -> list[str]:

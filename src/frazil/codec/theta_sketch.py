@@ -9,7 +9,6 @@ here and by every other reader of the format.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,14 +105,10 @@ def hash_lengths(
     hashes = np.zeros(len(starts), np.uint64)
     for length in np.unique(lengths[lengths > 0]).tolist():
         rows = np.flatnonzero(lengths == length)
-        for part in _bounded(rows, length):
+        parts = max(1, len(rows) * length // (1 << 23))  # of some megabytes each
+        for part in np.array_split(rows, parts):
             hashes[part] = hash_fixed(data[starts[part][:, None] + np.arange(length)])
     return hashes
-
-
-def _bounded(rows: np.ndarray[Any, Any], length: int) -> Sequence[np.ndarray[Any, Any]]:
-    """Cut rows such that the bytes of a part take some megabytes."""
-    return np.array_split(rows, max(1, len(rows) * length // (1 << 23)))
 
 
 def _murmur(words: Words, length: int) -> Words:

@@ -156,10 +156,6 @@ _lines_lock = threading.Lock()
 _file = _LockFile()
 
 
-def _key(table: LoadedTable) -> str:
-    return table.metadata.table_uuid or table.metadata.location
-
-
 def _line(key: str) -> _Line:
     with _lines_lock:
         line = _lines.get(key)
@@ -179,7 +175,7 @@ def turn(
     without being alone, since a wait ends when patience runs out. A thread that holds a turn gets
     another one at once.
     """
-    key = _key(table)
+    key = table.metadata.table_uuid or table.metadata.location
     line, place, until = _line(key), _Place(), time.monotonic() + patience
     if line.is_first(place.thread):
         yield False

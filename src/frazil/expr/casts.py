@@ -214,7 +214,7 @@ def _cast_time(
             lambda v: pc.multiply_checked(v, DAY_MICROS), wide, pa.int64(), target, attempt
         )
         return _scaled_moment(
-            to_utc_values(local, zone) if isinstance(target, _ZONED) else local,
+            shift_zone(local, zone, 1, to_instant=True) if isinstance(target, _ZONED) else local,
             MICROS[0](),
             target,
             attempt,
@@ -263,10 +263,6 @@ def local_values(values: pa.Array, source: IcebergType, zone: str) -> pa.Array:
     if not isinstance(source, _ZONED):
         return values
     return shift_zone(values, zone, 1000 if isinstance(source, NANOS) else 1, to_instant=False)
-
-
-def to_utc_values(values: pa.Array, zone: str) -> pa.Array:
-    return shift_zone(values, zone, 1, to_instant=True)
 
 
 def shift_zone(values: pa.Array, zone: str, per_micro: int, *, to_instant: bool) -> pa.Array:

@@ -58,7 +58,7 @@ def health_of(table: MaintainedTable) -> Health:
         (),
         moments,
         tuple(_sizes(state)) if state is not None else (),
-        _target(metadata),
+        TARGET_FILE_SIZE.of(metadata.properties),
         tuple(by_partition),
         partition_count,
         tuple(_columns(state, chosen)) if state is not None else (),
@@ -126,10 +126,6 @@ def _moments(metadata: TableMetadata) -> list[Moment]:
         ]
         moments.append(Moment(snapshot.timestamp_ms, *totals))
     return sorted(moments, key=lambda m: m.time_ms)
-
-
-def _target(metadata: TableMetadata) -> int:
-    return TARGET_FILE_SIZE.of(metadata.properties)
 
 
 def _sizes(state: LiveFiles) -> list[SizeClass]:

@@ -44,13 +44,10 @@ def packed(
     """Group items that hold a task, as `grouped` does."""
     every = sorted(items, key=lambda i: _partition(task_of(i)))
     weights = [max(task_of(i).size_bytes, split.open_file_cost) for i in every]
-    size = _group_size(sum(weights), parallelism, split.split_size)
+    wanted = -(-sum(weights) // max(1, parallelism * ROUNDS))
+    least = min(MIN_ADAPTIVE_SPLIT, split.split_size)
+    size = min(split.split_size, max(wanted, least))
     return list(_packed(every, weights, size))
-
-
-def _group_size(total: int, parallelism: int, split_size: int) -> int:
-    wanted = -(-total // max(1, parallelism * ROUNDS))
-    return min(split_size, max(wanted, min(MIN_ADAPTIVE_SPLIT, split_size)))
 
 
 def _packed(items: Sequence[T], weights: Sequence[int], size: int) -> Iterable[tuple[T, ...]]:

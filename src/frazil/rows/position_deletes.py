@@ -50,7 +50,8 @@ def delete_files(
     for deleted in gone:
         file = deleted.task.file
         own, shared = _before(deleted.task)
-        may_be_all = len(deleted.positions) + _most(own, shared) >= file.record_count
+        most_before = sum(d.record_count for d in (*own, *shared))
+        may_be_all = len(deleted.positions) + most_before >= file.record_count
         deleted_before = (
             _positions(file, (*own, *shared), read)
             if version >= 3 or may_be_all
@@ -88,11 +89,6 @@ def _before(task: FileScanTask) -> tuple[list[DataFile], list[DataFile]]:
     positional = [d for d in task.delete_files if d.content == DataFileContent.POSITION_DELETES]
     own = [d for d in positional if d.referenced_data_file is not None]
     return own, [d for d in positional if d.referenced_data_file is None]
-
-
-def _most(own: Sequence[DataFile], shared: Sequence[DataFile]) -> int:
-    """Return the most rows that may be deleted already."""
-    return sum(d.record_count for d in (*own, *shared))
 
 
 def _positions(file: DataFile, deletes: Sequence[DataFile], read: ReadContext) -> Positions:

@@ -9,7 +9,6 @@ fields are found by their source columns, those that were dropped since included
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -298,7 +297,7 @@ def _decimals(values: pa.Array, precision: int, scale: int) -> pa.Array:
         np.zeros((len(values), 16), dtype=np.uint8),
         valid & (lengths >= 1) & (lengths <= 16),
     )
-    for width in _distinct(lengths[known]):
+    for width in np.unique(lengths[known]).tolist():
         rows = np.flatnonzero(known & (lengths == width))
         read = _gather(data, starts[rows], width)
         sign = np.where(read[:, :1] >= 128, 255, 0).astype(np.uint8)
@@ -306,10 +305,6 @@ def _decimals(values: pa.Array, precision: int, scale: int) -> pa.Array:
             [read[:, ::-1], np.broadcast_to(sign, (len(rows), 16 - width))], axis=1
         )
     return from_numpy(out.reshape(-1).view("V16"), pa.decimal128(precision, scale), missing=~known)
-
-
-def _distinct(lengths: np.ndarray[Any, Any]) -> Iterable[int]:
-    return (int(n) for n in np.unique(lengths))
 
 
 def _text(values: pa.Array) -> pa.Array:

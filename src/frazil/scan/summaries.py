@@ -45,13 +45,6 @@ def source_range(
     return _range(manifests, spec, spec.fields.index(field), field.transform, source)
 
 
-def partition_range(
-    manifests: Sequence[ManifestFile], spec: PartitionSpec, place: int, type_: IcebergType
-) -> Range:
-    """Return what the manifests, all of this spec, hold of a partition field, of this type, itself."""
-    return _range(manifests, spec, place, IdentityTransform(), type_)
-
-
 def _range(
     manifests: Sequence[ManifestFile],
     spec: PartitionSpec,
@@ -122,7 +115,10 @@ def _may_hold(
         for n, f in enumerate(spec.partition_type(schema))
         if _has_type(spec.fields[n], schema)
     ]
-    ranges = [(place, type_, partition_range(group, spec, place, type_)) for place, type_ in typed]
+    ranges = [
+        (place, type_, _range(group, spec, place, IdentityTransform(), type_))
+        for place, type_ in typed
+    ]
     may = np.zeros(len(group), bool)
     for values in partitions:
         held = np.ones(len(group), bool)

@@ -6,7 +6,6 @@ values become texts of Frazil's grammar where it covers them, else Columns.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from py4j.java_gateway import JavaObject
 from pyspark.errors import AnalysisException
@@ -182,13 +181,13 @@ def _when(action: MergeAction) -> When:
 def _clause(parsed: ParsedStatement, action: MergeAction, called: Name, schema: Schema) -> Clause:
     condition = None if action.condition is None else parsed.column(action.condition)
     assignments = tuple(
-        (typed_name(_within(a.key, called, schema)), _value(parsed, a)) for a in action.assignments
+        (
+            typed_name(_within(a.key, called, schema)),
+            DEFAULT if a.is_default else parsed.column(a.value),
+        )
+        for a in action.assignments
     )
     return Clause(_when(action), _DO[action.kind], condition, assignments)
-
-
-def _value(parsed: ParsedStatement, assignment: Assignment) -> Any:
-    return DEFAULT if assignment.is_default else parsed.column(assignment.value)
 
 
 def _within(key: Name, called: Name, schema: Schema) -> Name:

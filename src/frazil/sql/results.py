@@ -27,17 +27,12 @@ def note(spark: Session, result: CommitResult) -> None:
             _LAST.popitem(last=False)
 
 
-def last_of(spark: Session) -> CommitResult | None:
-    """Return the outcome of the session's last write: of this thread, else of any; None where it
-    has not written.
-    """
-    session, thread = session_key(spark), thread_key(spark)
-    own = _LAST.get((session, thread))
-    return own if own is not None else _LAST.get((session, None))
-
-
 def last_result(spark: Session | None = None) -> CommitResult | None:
     """Return the `CommitResult` of the last SQL statement that wrote in a session (None: the
     running one): of those of this thread, else of any thread. None if none has written."""
     session = active_session() if spark is None else spark
-    return None if session is None else last_of(session)
+    if session is None:
+        return None
+    key, thread = session_key(session), thread_key(session)
+    own = _LAST.get((key, thread))
+    return own if own is not None else _LAST.get((key, None))

@@ -260,9 +260,10 @@ def _describe(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) ->
             if "comment" in definition.properties
             else []
         )
+        query_columns = definition.query_columns or definition.columns.names
         rows += [("View Text", definition.text, ""), ("View Catalog and Namespace", context, "")]
         rows += [
-            ("View Query Output Columns", f"[{', '.join(_query_columns(definition))}]", ""),
+            ("View Query Output Columns", f"[{', '.join(query_columns)}]", ""),
             ("View Properties", f"[{listed}]", ""),
         ]
     return rows, ("col_name", "data_type", "comment")
@@ -318,10 +319,6 @@ def _show_columns(spark: Session, calls: Served, parts: Parts, s_: ViewStatement
 
 def _definition(calls: Served, parts: Parts) -> ViewDefinition:
     return calls.load_view(parts, to_read=False)
-
-
-def _query_columns(definition: ViewDefinition) -> Sequence[str]:
-    return list(definition.query_columns) or definition.columns.names
 
 
 def _shown(definition: ViewDefinition) -> list[tuple[str, str]]:

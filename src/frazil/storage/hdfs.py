@@ -167,7 +167,7 @@ class HdfsStorage:
             temporary = _again(lambda: cluster.new_file(name, data))
         try:
             won = cluster.move(
-                temporary, path, location, overwrite, lambda: self._holds(location, data)
+                temporary, path, location, overwrite, lambda: self.read(location) == data
             )
         except BaseException:
             cluster.remove(temporary)
@@ -175,9 +175,6 @@ class HdfsStorage:
         if not won:
             cluster.remove(temporary)
         return won
-
-    def _holds(self, location: str, data: bytes) -> bool:
-        return self.read(location) == data
 
     def exists(self, location: str) -> bool:
         status = self._status(location)

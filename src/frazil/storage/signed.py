@@ -160,7 +160,7 @@ class _Bucket:
                 headers=sent,
                 preload_content=False,
                 redirect=False,
-                timeout=_timeout(urllib3, config),
+                timeout=urllib3.Timeout(connect=config["connect"], read=config["request"]),
                 retries=_retries(urllib3, method),
             )
             data = answer.read(most + 1 if most is not None else None, decode_content=False)
@@ -462,10 +462,6 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
-
-
-def _timeout(urllib3: ModuleType, config: Mapping[str, Any]) -> Any:
-    return urllib3.Timeout(connect=config["connect"], read=config["request"])
 
 
 def _retries(urllib3: ModuleType, method: str) -> Any:

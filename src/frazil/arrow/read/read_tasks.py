@@ -211,7 +211,8 @@ def open_task(task: FileScanTask, context: ReadContext) -> OpenedFile:
         if f.field_id not in METADATA_IDS or f.field_id in LINEAGE_IDS
     )
     columns = _plan(source, fields, schema, constants, file.file_path)
-    pieces = source.pieces(task.start, None if _whole(task) else task.length)
+    whole = task.start == 0 and task.length >= file.file_size_in_bytes
+    pieces = source.pieces(task.start, None if whole else task.length)
     deletes = _deletes(task, context) if pieces and task.delete_files else None
     mask_fields = context.mask_fields(row_filter, deletes.key_ids if deletes else set())
     mask_columns = _plan(source, mask_fields, schema, constants, file.file_path)
@@ -248,10 +249,6 @@ def _check(task: FileScanTask) -> None:
     if file.file_format not in SOURCES:
         text = f"Data file {file.file_path} has format {file.file_format}; supported are parquet, orc and avro."
         raise Unsupported(text, file=file.file_path)
-
-
-def _whole(task: FileScanTask) -> bool:
-    return bool(task.start == 0 and task.length >= task.file.file_size_in_bytes)
 
 
 def _holds(fields: Sequence[FileField], field_id: int) -> bool:

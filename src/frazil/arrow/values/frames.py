@@ -62,7 +62,7 @@ def as_arrow(
                     f"The columns of the frame differ in length: {', '.join(f'{n}: {c}' for n, c in lengths.items())}."
                 )
             return pa.table(columns)
-    if _is_pandas(frame):
+    if _is_of_pandas(frame, "DataFrame"):
         return _of_pandas(frame, type_of)
     if type(frame).__name__ == "LazyFrame" and type(frame).__module__.split(".")[0] == "polars":
         frame = (frame if rows else frame.limit(0)).collect()
@@ -105,10 +105,6 @@ def _column(name: str, values: Any, want: IcebergType | None) -> Any:
 
 # pandas
 # ---------------------------------------------------------------------------------------------------------------------------------
-
-
-def _is_pandas(frame: object) -> bool:
-    return _is_of_pandas(frame, "DataFrame")
 
 
 def _is_of_pandas(value: object, name: str) -> bool:

@@ -49,7 +49,8 @@ def variant_to_json(array: pa.Array) -> pa.Array:
             continue
         keys = _keys(metadata[row])
         value = _shredded(keys, values[row], None if typed is None else typed[row], array.type)
-        texts.append(_to_text(None if value is MISSING else value))
+        plain = _plain(None if value is MISSING else value)
+        texts.append(_Encoder(ensure_ascii=False, separators=(",", ":")).encode(plain))
     return pa.array(texts, pa.string())
 
 
@@ -58,10 +59,6 @@ class _Missing:
 
 
 MISSING = _Missing()
-
-
-def _to_text(value: object) -> str:
-    return _Encoder(ensure_ascii=False, separators=(",", ":")).encode(_plain(value))
 
 
 class _Number(float):

@@ -309,7 +309,7 @@ def _partition_value(
     if isinstance(field.transform, VoidTransform):
         return None
     source = schema.find_field(field.source_id)
-    if not _holds(columns.fields, field.source_id):
+    if _field(columns.fields, field.source_id) is None:
         return _from_path(path, field, source)
     if isinstance(source.field_type, FloatType | DoubleType):
         return _only_float(path, field, file, _field(columns.fields, field.source_id))
@@ -374,10 +374,6 @@ def _field(fields: Sequence[FileField], field_id: int) -> FileField | None:
         if f.field_id == field_id or inside:
             return inside or f
     return None
-
-
-def _holds(fields: Sequence[FileField], field_id: int) -> bool:
-    return _field(fields, field_id) is not None
 
 
 def _count(metrics: Mapping[str, Any], key: str, source: NestedField) -> int | None:

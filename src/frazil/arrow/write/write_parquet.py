@@ -381,7 +381,8 @@ def _grows(column: pa.ChunkedArray) -> bool:
     count = len(column) - column.null_count
     if column.type.id in _NO_DICTIONARY or pa.types.is_nested(column.type) or count == 0:
         return False
-    values = _stored(column.combine_chunks())
+    values = column.combine_chunks()
+    values = values.storage if isinstance(values, pa.ExtensionArray) else values
     plain = (
         count * width
         if (width := _width(values.type))
@@ -401,10 +402,6 @@ def _width(type_: pa.DataType) -> int | None:
         if pa.types.is_primitive(type_) or pa.types.is_fixed_size_binary(type_)
         else None
     )
-
-
-def _stored(values: pa.Array) -> Any:
-    return values.storage if isinstance(values, pa.ExtensionArray) else values
 
 
 _NO_DICTIONARY: Collection[int] = frozenset({pa.bool_().id, pa.null().id})

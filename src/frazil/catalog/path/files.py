@@ -287,7 +287,10 @@ def _publish(
     try:
         won = storage.publish(location, data)
     except PublishUnclear as error:
-        return _after_unclear(storage, location, data, error)
+        with contextlib.suppress(FrazilError):
+            if storage.read(location) != data:
+                return Conflict(f"Another writer published {location}")
+        return Unknown(error)
     if not won:
         return Conflict(f"Version {number} already exists: {location}")
     try:
@@ -299,13 +302,6 @@ def _publish(
         write_hint(storage, root, number, hint)
         known_heads.published(root, location)
     return outcome
-
-
-def _after_unclear(storage: Storage, location: str, data: bytes, error: PublishUnclear) -> Outcome:
-    with contextlib.suppress(FrazilError):
-        if storage.read(location) != data:
-            return Conflict(f"Another writer published {location}")
-    return Unknown(error)
 
 
 def _after_publishing(

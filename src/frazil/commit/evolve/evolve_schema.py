@@ -112,7 +112,7 @@ class SchemaDraft:
         identifier_ids = sorted(draft.find_field(n).field_id for n in names)
         built = Schema(
             *fields,
-            schema_id=_next_schema_id(self.metadata),
+            schema_id=max((s.schema_id for s in self.metadata.schemas), default=-1) + 1,
             identifier_field_ids=identifier_ids,
             extra=self.schema.extra,
         )
@@ -164,10 +164,6 @@ class SchemaDraft:
             )
             fields.insert(position, moved)
         return tuple(fields)
-
-
-def _next_schema_id(metadata: TableMetadata) -> int:
-    return max((s.schema_id for s in metadata.schemas), default=-1) + 1
 
 
 def check_unique_names(schema: Schema) -> None:

@@ -132,16 +132,14 @@ class CompactionPlan:
             bytes_rewritten=size,
             rewritten_data_files_count=sum(g.files for g in self.groups),
             rewritten_bytes_count=size,
-            added_data_files_count=sum(self._files_for(g) for g in self.groups),
+            added_data_files_count=sum(  # an estimate: none is exact
+                0 if g.is_deleted else self.options.files_for(g.bytes) for g in self.groups
+            ),
             removed_delete_files_count=len(self._obsolete()),
             groups=len(self.groups),
             commits=len(list(self.batches())),
             removed_files=tuple(paths_of(self.plan, self.groups).to_pylist()),
         )
-
-    def _files_for(self, group: FileGroup) -> int:
-        """Estimate how many files a group becomes; none is exact."""
-        return 0 if group.is_deleted else self.options.files_for(group.bytes)
 
     def _obsolete(self) -> set[tuple[str, int | None]]:
         """Find the delete files that are removed with the data files to which they apply and, with

@@ -107,7 +107,11 @@ def count_partitions(
     they remove; else count all live files. `on_manifest`: called after each manifest.
     """
     work = partial(
-        _manifest, metadata=metadata, storage=storage, added_only=added_only, times=_times(metadata)
+        _manifest,
+        metadata=metadata,
+        storage=storage,
+        added_only=added_only,
+        times={s.snapshot_id: s.timestamp_ms for s in metadata.snapshots},
     )
     todo, counts = list(manifests), list[PartitionCounts]()
     for parts in each(work, todo, threads_for(todo, storage, default_workers())):
@@ -128,10 +132,6 @@ def added_manifests(
         for m in manifests_of(metadata, s, storage)
         if m.added_snapshot_id == s.snapshot_id
     ]
-
-
-def _times(metadata: TableMetadata) -> Mapping[int, int]:
-    return {s.snapshot_id: s.timestamp_ms for s in metadata.snapshots}
 
 
 def _manifest(

@@ -188,7 +188,7 @@ def with_columns_of(frame: DataFrame, like: DataFrame) -> DataFrame:
     one; further columns stay.
     """
     spark, plan = frame.sparkSession, analysed_plan(frame)
-    catalyst, nothing = _catalyst(spark), no_option(spark)
+    catalyst, nothing = getattr(spark._jvm, CATALYST.removesuffix(".")), no_option(spark)
     columns = [
         catalyst.expressions.Alias(
             have, want.name(), want.exprId(), want.qualifier(), nothing, scala_seq(spark, ())
@@ -613,8 +613,3 @@ def _named_in_expression(
         yield from named_tables(spark, expression.plan(), hidden)
     for child in each(expression.children()):
         yield from _named_in_expression(spark, child, hidden)
-
-
-def _catalyst(spark: Session) -> Any:
-    """Return Catalyst's package, through which expressions and plans are constructed."""
-    return getattr(spark._jvm, CATALYST.removesuffix("."))

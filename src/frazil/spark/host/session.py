@@ -85,7 +85,7 @@ def spark_session(
     named = {"spark.app.name": app_name, "spark.master": master}
     settings = {
         **{k: v for k, v in named.items() if v is not None},
-        **{k: _text(v) for k, v in (config or {}).items()},
+        **{k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in (config or {}).items()},
     }
     if not _connects(settings):
         _check_jvm(settings)
@@ -94,10 +94,6 @@ def spark_session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     return configure(builder).getOrCreate()
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _check_jvm(settings: Mapping[str, str]) -> None:

@@ -109,7 +109,7 @@ def shape_of(
             renamed.add(top)
     used_names = {path.partition(".")[0] for path in ids_of}
     names = {
-        f.field_id: _invented(f.field_id, used_names) if f.field_id in unsafe else f.name
+        f.field_id: unused_name(f"_f{f.field_id}", used_names) if f.field_id in unsafe else f.name
         for f in schema.fields
     }
     nested = {f.field_id for f in schema.fields if children(f.field_type)}
@@ -174,10 +174,6 @@ def file_name(name: str) -> str:
         else:
             out.append(f"_x{ord(character):X}")
     return "".join(out)
-
-
-def _invented(field_id: int, used_names: set[str]) -> str:
-    return unused_name(f"_f{field_id}", used_names)
 
 
 def unused_name(name: str, used_names: Container[str]) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from uuid import UUID
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -164,7 +165,7 @@ def absent_column(field: i.NestedField, problems: list[Problem], path: str) -> C
         return (
             F.lit(field.write_default)
             if not isinstance(field.field_type, i.UUIDType)
-            else F.lit(_uuid(field.write_default))
+            else F.lit(str(UUID(bytes=field.write_default)))
         )
     if field.required:
         hint = "Required columns without a default need values."
@@ -192,12 +193,6 @@ def fitted_column(
     """Convert a column to the type of a table's column, without a check that the column itself is
     not null. A type that does not fit is a problem."""
     return _fit_type(c, have, f.field_type, path, case_sensitive, problems)
-
-
-def _uuid(value: bytes) -> str:
-    """Return the text of a UUID."""
-    digits = value.hex()
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def _type(type_: i.IcebergType, path: str) -> s.DataType:

@@ -143,7 +143,9 @@ def _text(transform: Transform, source: IcebergType, value: object) -> str | Non
         transform
     ) != "day":  # the values are numbers, the texts are times
         text = (
-            _moment(value)[: {"hour": 13, "month": 7, "year": 4}[str(transform)]]
+            value.isoformat().replace("T", "-")[
+                : {"hour": 13, "month": 7, "year": 4}[str(transform)]
+            ]
             if isinstance(value, date)
             else str(value)
         )
@@ -152,10 +154,6 @@ def _text(transform: Transform, source: IcebergType, value: object) -> str | Non
         return text
     result = transform.result_type(source)
     return human_string(IdentityTransform(), result, internal_value(result, _value(result, value)))
-
-
-def _moment(value: date) -> str:
-    return value.isoformat().replace("T", "-")
 
 
 def _value(type_: IcebergType, value: object) -> Any:
