@@ -189,7 +189,8 @@ def test_the_type_of_the_argument_names_every_kind_of_frame_that_is_taken_and_no
         assert named_for_editors(frame)
         t.append(frame)
     assert t.to_arrow().to_pylist() == [{"k": "a", "v": 1}] * len(frames)
-    assert named_for_editors(type("DataFrame", (), {"sparkSession": None})())
+    members = {"sparkSession": None, "schema": None, "toArrow": lambda self: arrow}
+    assert named_for_editors(type("DataFrame", (), members)())
     assert named_for_editors(t) and named_for_editors(t.scan("v > 0"))
     t.append(t.scan("v > 0", limit=2))
     assert t.count() == len(frames) + 2
