@@ -432,14 +432,9 @@ def _more(extra: dict[str, Any]) -> bytes:
     return b", " + msgspec.json.encode(extra)[1:-1]
 
 
-def _indented(value: object, level: int) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).replace(
-        b"\n", b"\n" + b"  " * level
-    )
-
-
 def _part(key: str, value: object) -> tuple[bytes, ...]:
-    return msgspec.json.encode(key), b": ", _indented(value, 1)
+    indented = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    return msgspec.json.encode(key), b": ", indented.replace(b"\n", b"\n  ")
 
 
 def _list_part(key: str, items: list[Any]) -> tuple[bytes, ...]:

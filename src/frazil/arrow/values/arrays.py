@@ -4,7 +4,7 @@ internal values out of arrays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,6 @@ from frazil.spec.types import (
     IcebergType,
     ListType,
     MapType,
-    NestedField,
     StructType,
     TimestampNanoType,
     TimestampType,
@@ -36,7 +35,11 @@ def array_of(type_: IcebergType, values: Sequence[Any]) -> pa.Array:
     match type_:
         case StructType():
             children = [
-                array_of(f.field_type, [_member(f, v) for v in values]) for f in type_.fields
+                array_of(
+                    f.field_type,
+                    [None if v is None else v.get(f.field_id, f.initial_default) for v in values],
+                )
+                for f in type_.fields
             ]
             mask = pa.array([v is None for v in values], pa.bool_())
             fields = list(to_arrow_type(type_))
@@ -62,10 +65,6 @@ def array_of(type_: IcebergType, values: Sequence[Any]) -> pa.Array:
         case _ if isinstance(type_, _LONGS):
             return pa.array(values, pa.int64()).view(to_arrow_type(type_))
     return pa.array(values, to_arrow_type(type_))
-
-
-def _member(f: NestedField, value: Mapping[int, Any] | None) -> Any:
-    return None if value is None else value.get(f.field_id, f.initial_default)
 
 
 def _flatten(values: Sequence[Any]) -> tuple[pa.Array, list[Any]]:
