@@ -15,7 +15,7 @@ from frazil.codec.manifest import encode_manifest, entries_from_table
 from frazil.codec.manifest_list import encode_manifest_list
 from frazil.codec.single_value import to_bytes
 from frazil.errors import ValidationError
-from frazil.scan.manifests import read_manifest
+from frazil.scan.manifests import keep_list, read_manifest
 from frazil.spec.manifest import (
     FieldSummary,
     ManifestContent,
@@ -312,6 +312,7 @@ def write_list(
         codec=MANIFEST_CODEC.of(md.properties),
     )
     writer.output.write(location, data, last=True)
+    keep_list(location, tuple(manifests), len(data))
     return location
 
 

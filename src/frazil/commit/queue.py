@@ -132,9 +132,13 @@ def _opened() -> int | None:
     user = os.geteuid()
     try:
         path = os.path.join(tempfile.gettempdir(), f"frazil-{user}")
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(path, 0o700)
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            folder = os.open(path, flags)
+        except FileNotFoundError:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, 0o700)
+            folder = os.open(path, flags)
         try:
             owned = os.fstat(folder)
             if owned.st_uid != user or owned.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

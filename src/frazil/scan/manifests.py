@@ -154,11 +154,18 @@ def manifests_of(
         manifests = decode_manifest_list(data, snapshot.manifest_list)
         _refuse_torn(manifests, snapshot)
         if keep:
-            manifest_cache.put(key, manifests, 8 * len(data) + 1000)
+            keep_list(snapshot.manifest_list, manifests, len(data))
     for manifest in manifests:
         if manifest.key_metadata is not None:
             raise _encrypted(metadata, snapshot, "manifest", manifest.manifest_path)
     return manifests
+
+
+def keep_list(location: str, manifests: tuple[ManifestFile, ...], length: int) -> None:
+    """Keep the manifests of a list of `length` bytes in the cache. The commit that wrote a list
+    keeps it too, so that the next one need not read it.
+    """
+    manifest_cache.put(("list", location), manifests, 8 * length + 1000)
 
 
 def _refuse_torn(manifests: tuple[ManifestFile, ...], snapshot: Snapshot) -> None:
