@@ -386,16 +386,18 @@ def call_temporary_views(session):
         isinstance(view, jvm_views.TemporaryView)
         and view.plan.getClass() == jvm_plans.written_plan(frame).getClass()
     )
-    assert (view.quoted, views.cached(view)) == ("`jvm_view`", None)
-    session.catalog.cacheTable("jvm_view")
-    cached = views.cached(view)
-    assert (
-        isinstance(cached, jvm_views.CachedView) and cached.by_name and not views.nothing_is_cached
-    )
-    assert jvm_plans.kind_of(cached.plan) == "SubqueryAlias"
-    views.uncache(cached)
+    assert view.quoted == "`jvm_view`"
     views.replace(view, jvm_plans.written_plan(session.range(5)))
-    views.cache_again(cached)
+    cache = jvm_views.SparkCache(session, host)
+    assert cache.is_empty and cache.named() == [] and cache.of_frame(view.quoted) is None
+    level = cache.frame(view.quoted).storageLevel()
+    session.table("jvm_view").cache()
+    found = cache.of_frame(view.quoted)
+    assert isinstance(found, jvm_views.CachedRows) and found.name == view.quoted
+    cache.remove(found)
+    cache.add(view.quoted, found.level)
+    (named,) = cache.named()
+    assert named.name == view.quoted and named.level == found.level != level
     assert session.table("jvm_view").count() == 5 and session.catalog.isCached("jvm_view")
     session.catalog.uncacheTable("jvm_view")
     jvm_views.drop_temporary_view(session, "jvm_view")

@@ -2,11 +2,14 @@
 without rows are run for what follows.
 """
 
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.errors import AnalysisException
 
 from frazil.errors import InvalidInput, NoSuchRefError
+from frazil.spark.host.jvm import classic_jvm
+from frazil.spark.host.jvm_views import SparkCache
 
 pytestmark = pytest.mark.spark
 
@@ -283,3 +286,54 @@ def test_tables_made_of_a_query_take_nulls(run, table_of):
         field.required for name in ("db.c", "db.r") for field in table_of(name).schema().fields
     ] == [False] * 4
     run("INSERT INTO lake.db.c VALUES (NULL, NULL)")
+
+
+@pytest.mark.versions
+def test_what_is_cached_by_a_name_follows_the_table_and_leaves_with_it(
+    run, spark, table_of, monkeypatch
+):
+    cache = SparkCache(spark, classic_jvm(spark))
+
+    def names():
+        return sorted(rows.name.split(".")[-1] for rows in cache.named())
+
+    def is_read_from_cache(name):
+        return "InMemoryRelation" in run(f"EXPLAIN SELECT * FROM {name}")[0][0]
+
+    run("CREATE TABLE lake.db.t (id BIGINT) USING iceberg")
+    run("INSERT INTO lake.db.t VALUES (1)")
+    run("CREATE OR REPLACE TEMPORARY VIEW cached_text AS SELECT -id AS id FROM lake.db.t")
+    run("CACHE TABLE lake.db.t OPTIONS ('storageLevel' 'MEMORY_ONLY')")
+    run("CACHE TABLE cached_text")
+    run("CACHE TABLE cached_query AS SELECT id + 1 AS id FROM lake.db.t")
+    everything = {"lake.db.t", "cached_text", "cached_query"}
+    frame = spark.sql("SELECT 7 AS seven").cache()  # is none of ours
+    try:
+        for count, write in enumerate(
+            (
+                lambda: run("INSERT INTO lake.db.t VALUES (2)"),
+                lambda: run("UPDATE lake.db.t SET id = 3 WHERE id = 2"),
+                lambda: table_of("db.t").append(pa.table({"id": [4]})),
+                lambda: run("CALL lake.system.rewrite_data_files('db.t')"),
+            )
+        ):
+            if count == 2:  # as if another process wrote, and all after it
+                monkeypatch.setattr("frazil.table.verbs.refresh_views", lambda loaded: None)
+            write()
+            expected = [(1,)] + [(3 if count else 2,)] + [(4,)] * (count > 1)
+            assert sorted(run("SELECT * FROM lake.db.t")) == expected
+            assert sorted(run("SELECT -id FROM cached_text")) == expected
+            assert sorted(run("SELECT * FROM cached_query")) == [(n + 1,) for (n,) in expected]
+            assert {name for name in everything if is_read_from_cache(name)} == everything
+            assert names() == ["cached_query", "cached_text", "t"]
+        (level,) = [rows.level for rows in cache.named() if rows.name.endswith(".t")]
+        assert not level.useDisk()
+        table_of("db.t").append(pa.table({"id": [5]}))
+        run("UNCACHE TABLE cached_query")
+        assert names() == ["cached_text", "t"]
+        run("DROP TABLE lake.db.t")
+        assert names() == [] and not cache.is_empty and frame.is_cached
+    finally:
+        spark.catalog.clearCache()
+        for view in ("cached_text", "cached_query"):
+            spark.catalog.dropTempView(view)

@@ -428,6 +428,8 @@ def place(sessions: dict[str, Any], kind: str, folder: Path, each: Any) -> Itera
     try:
         yield Place(spark, catalog, namespace, directory, each, settings=SETTINGS[kind])
     finally:
+        # Spark 4.1 fails at SHOW CURRENT NAMESPACE while anything is cached, whoever cached it.
+        spark.catalog.clearCache()
         spark.catalog.setCurrentCatalog("spark_catalog")
         spark.catalog.setCurrentDatabase("default")
 

@@ -50,6 +50,7 @@ from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 from frazil.spark.host.jvm_changes import namespace_changes, table_changes
 from frazil.spark.host.jvm_relations import HAS_VIEWS
 from frazil.spark.host.settings import session_zone
+from frazil.spark.read.view_refresh import uncache
 from frazil.spec.snapshot import MAIN_BRANCH
 
 _CAPABILITIES = ("SUPPORT_COLUMN_DEFAULT_VALUE",)
@@ -205,8 +206,10 @@ class ServedCatalog(ServedViews):
         return self._drop(identifier, purge=True)
 
     def _drop(self, identifier: JavaObject, purge: bool) -> bool:
+        parts = self.types.names(identifier)
         try:
-            self.calls.drop_table(self.types.names(identifier), purge)
+            uncache(self.spark, lambda: self._find(parts).loaded.metadata)
+            self.calls.drop_table(parts, purge)
         except (NoSuchTableError, NoSuchNamespaceError):
             return False
         return True

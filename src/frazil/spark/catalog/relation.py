@@ -36,6 +36,7 @@ from frazil.spark.host.jvm_catalog import (
     options_of,
 )
 from frazil.spark.host.jvm_stars import repeats_table, with_stars_spelled
+from frazil.spark.read.view_refresh import cache_again
 from frazil.spark.scan.file_index import titled
 from frazil.spark.types.arrow_types import for_spark, struct_of
 from frazil.spark.types.spark_types import time_enabled
@@ -94,7 +95,8 @@ class Relations:
         if state is None:
             return self._given(parts, frame, hidden)
         relation = self._types.relation(self._spark, self._catalog, parts, frame)
-        self._keep(key, state, relation)
+        if self._keep(key, state, relation):
+            cache_again(self._spark, target.loaded)
         return self._types.given(relation, lasts=True)
 
     def _given(self, parts: Sequence[str], frame: DataFrame, hidden: Sequence[str] = ()) -> Any:
@@ -110,14 +112,17 @@ class Relations:
             self._known[key] = self._known.pop(key)  # the one that was used last goes last
             return relation
 
-    def _keep(self, key: Hashable, state: object, relation: Relation) -> None:
+    def _keep(self, key: Hashable, state: object, relation: Relation) -> bool:
+        """Keep what a query was given, and tell whether it takes the place of an older state's."""
         with self._lock:
-            old = [self._known.pop(key)] if key in self._known else []
+            replaced = key in self._known
+            old = [self._known.pop(key)] if replaced else []
             while len(self._known) >= _MOST_KEPT:
                 old.append(self._known.pop(next(iter(self._known))))
             self._known[key] = (state, relation)
         for _, withdrawn in old:
             self._types.withdraw(withdrawn)
+        return replaced
 
     def _beside(
         self, target: ReadTarget, asked: Asked, schema: Schema

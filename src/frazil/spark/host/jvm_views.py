@@ -39,31 +39,74 @@ class TemporaryView:
 
 
 @dataclass(frozen=True)
-class CachedView:
-    """Describe a view that is in Spark's cache. `by_name`: it was cached by its name, as by CACHE
-    TABLE, and not as a DataFrame.
+class CachedRows:
+    """Describe an entry of Spark's cache that a name stands for. `plan`: the logical plan of the
+    cached rows; `level`: the storage level.
     """
 
-    view: TemporaryView
-    frame: Any
-    level: Any
-    by_name: bool
-
-    @property
-    def plan(self) -> Any:
-        """Return the logical plan of the cached rows."""
-        return self.frame.logicalPlan()
+    name: str
+    plan: Any = field(repr=False)
+    level: Any = field(repr=False)
 
 
-class TemporaryViews:
-    """List and replace the temporary views of a classic session, global ones included, and their
-    entries in Spark's cache.
-    """
+class SparkCache:
+    """List and exchange what Spark keeps in its cache, which all sessions of the JVM share."""
 
     def __init__(self, spark: Session, jvm: Jvm):
         self._session, self._jvm = spark._jsparkSession, jvm
-        self._catalog = self._session.sessionState().catalog()
-        self._cache = self._session.sharedState().cacheManager()
+        self._manager = self._session.sharedState().cacheManager()
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether nothing is cached."""
+        return bool(self._manager.isEmpty())
+
+    def named(self) -> list[CachedRows]:
+        """Return what was cached by a name, as by CACHE TABLE, and not as a DataFrame. Spark shows
+        its entries to nobody, so they are read from its private field."""
+        entries = self._manager.getClass().getDeclaredField("cachedData")
+        entries.setAccessible(True)
+        found = []
+        for entry in each(entries.get(self._manager)):
+            builder = entry.cachedRepresentation().cacheBuilder()
+            if builder.tableName().isDefined():
+                name = str(builder.tableName().get())
+                found.append(CachedRows(name, entry.plan(), builder.storageLevel()))
+        return found
+
+    def frame(self, name: str) -> Any:
+        """Return the JVM's DataFrame that a name means now. Raises Spark's error for one that means
+        nothing or cannot be analysed."""
+        return self._session.table(name)
+
+    def of_frame(self, name: str) -> CachedRows | None:
+        """Return the entry that serves a view by its name because its DataFrame was cached, or
+        None. Raises Spark's error for a view that cannot be analysed.
+        """
+        frame = self.frame(name)
+        entry = self._manager.lookupCachedData(frame)
+        if not entry.isDefined():
+            return None
+        builder = entry.get().cachedRepresentation().cacheBuilder()
+        if builder.tableName().isDefined():
+            return None
+        return CachedRows(name, frame.logicalPlan(), builder.storageLevel())
+
+    def remove(self, rows: CachedRows) -> None:
+        """Remove an entry, and nothing that was made of its rows."""
+        self._manager.uncacheQuery(self._session, rows.plan, False)
+
+    def add(self, name: str, level: JavaObject) -> None:
+        """Cache the rows that a name means now, when they are first read."""
+        some = getattr(self._jvm.view, "scala.Option").apply
+        self._manager.cacheQuery(self.frame(name), some(name), level)
+
+
+class TemporaryViews:
+    """List and replace the temporary views of a classic session, global ones included."""
+
+    def __init__(self, spark: Session, jvm: Jvm):
+        self._catalog = spark._jsparkSession.sessionState().catalog()
         self._identifier = getattr(jvm.view, CATALYST + "TableIdentifier")
         self._some = getattr(jvm.view, "scala.Option").apply
 
@@ -87,31 +130,6 @@ class TemporaryViews:
         self._catalog.alterTempViewDefinition(
             identifier, view.raw.copy(view.raw.tableMeta(), self._some(plan))
         )
-
-    @property
-    def nothing_is_cached(self) -> bool:
-        """Tell whether Spark's cache is empty."""
-        return bool(self._cache.isEmpty())
-
-    def cached(self, view: TemporaryView) -> CachedView | None:
-        """Return the entry of a view in Spark's cache, or None. Raises Spark's error for a view
-        that cannot be analysed.
-        """
-        frame = self._session.table(view.quoted)
-        entry = self._cache.lookupCachedData(frame)
-        if not entry.isDefined():
-            return None
-        builder = entry.get().cachedRepresentation().cacheBuilder()
-        return CachedView(view, frame, builder.storageLevel(), builder.tableName().isDefined())
-
-    def uncache(self, cached: CachedView) -> None:
-        """Remove a view's entry from Spark's cache."""
-        self._cache.uncacheQuery(cached.frame, False)
-
-    def cache_again(self, cached: CachedView) -> None:
-        """Cache the view's present rows, at its former storage level."""
-        name = cached.view.quoted
-        self._cache.cacheQuery(self._session.table(name), self._some(name), cached.level)
 
 
 def is_temporary_view(spark: Session, name: str) -> bool:

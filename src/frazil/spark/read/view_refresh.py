@@ -18,7 +18,7 @@ import itertools
 import logging
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,9 +31,10 @@ from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, classic_jvm, is_stopped, jvm_of
 from frazil.spark.host.jvm_plans import written_plan
 from frazil.spark.host.jvm_views import (
-    CachedView,
+    CachedRows,
     NumberedTag,
     PlanTags,
+    SparkCache,
     TemporaryView,
     TemporaryViews,
     rewritten,
@@ -137,6 +138,71 @@ def refresh(loaded: LoadedTable) -> None:
                 _LOG.warning(text, loaded.metadata.location, e)
 
 
+def cache_again(spark: Session, loaded: LoadedTable) -> None:
+    """Cache again, over a table's new state, what Spark has in its cache by a name (CACHE TABLE of
+    the table, or of a view whose text names it) and what shows an older state: no query would take
+    these rows, and no UNCACHE TABLE find them. Rows are cached when they are next read."""
+    for cache, rows, shown in _cached(spark, lambda: loaded.metadata):
+        if shown.behind:
+            # A name may mean nothing in this session, or a view that does not follow this commit.
+            with contextlib.suppress(Exception), _REFRESHING:
+                plan = cache.frame(rows.name).logicalPlan()
+                now = _shown(classic_jvm(spark), plan, loaded.metadata)
+                if now.current and not now.behind:
+                    cache.remove(rows)
+                    cache.add(rows.name, rows.level)
+
+
+def uncache(spark: Session, find: Callable[[], TableMetadata]) -> None:
+    """Take out of Spark's cache what was cached by a name and shows a table that will be dropped.
+    `find` is asked for its metadata where anything is cached at all; a table that cannot be read
+    can be dropped all the same."""
+    with contextlib.suppress(Exception):
+        for cache, rows, _ in _cached(spark, find):
+            cache.remove(rows)
+
+
+def _cached(
+    spark: Session, find: Callable[[], TableMetadata]
+) -> Iterator[tuple[SparkCache, CachedRows, _Shown]]:
+    """Yield what was cached by a name and shows a table."""
+    jvm = classic_jvm(spark)
+    cache = SparkCache(spark, jvm)
+    if cache.is_empty:
+        return
+    try:
+        metadata, named = find(), cache.named()
+    except NOT_AS_KNOWN as error:
+        fall_back("Spark's cache", error, "Tables that are cached by name are not cached again.")
+        return
+    for rows in named:
+        shown = _shown(jvm, rows.plan, metadata)
+        if shown.behind or shown.current:
+            yield cache, rows, shown
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """Count the parts of a plan that show an older, and another state of a table."""
+
+    behind: int
+    current: int
+
+
+def _shown(jvm: Jvm, plan: Any, metadata: TableMetadata) -> _Shown:
+    tags, found = _tags(jvm), []
+
+    def look(node: Any) -> Any:
+        number = tags.number(node)
+        if number is not None and (followed := _FRAMES.get(number)) is not None:
+            if followed.table == _table_of(metadata):
+                found.append(followed.is_behind(metadata))
+        return node
+
+    rewritten(plan, look)
+    return _Shown(sum(found), len(found) - sum(found))
+
+
 @dataclass
 class _Refresh:
     """Refresh the temporary views of one session after one commit. `frames`: the DataFrames over
@@ -148,39 +214,25 @@ class _Refresh:
     frames: dict[tuple[int, int], Any] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Replace the plans of the views, and then cache again those that were cached."""
+        """Replace the plans of the views, and then cache again those that were cached. What was
+        cached as a DataFrame stays cached beside the view's new rows, since the DataFrame keeps its
+        rows."""
         jvm = classic_jvm(self.spark)
-        views = TemporaryViews(self.spark, jvm)
+        views, cache = TemporaryViews(self.spark, jvm), SparkCache(self.spark, jvm)
         all_views = list(views)
-        cached = (
-            []
-            if views.nothing_is_cached
-            else [c for view in all_views if (c := self._cached(jvm, views, view)) is not None]
-        )
+        frames = []
+        for view in [] if cache.is_empty else all_views:
+            # A view may have become invalid for reasons that have nothing to do with this commit.
+            with contextlib.suppress(Exception):
+                rows = cache.of_frame(view.quoted)
+                if rows is not None and _shown(jvm, rows.plan, self.loaded.metadata).behind:
+                    frames.append(rows)
         for view in all_views:
             if view.plan is not None and (plan := self._new_plan(jvm, view)) is not None:
                 views.replace(view, plan)
-        for cached_view in cached:
-            if (
-                cached_view.by_name
-            ):  # what was cached as a DataFrame stays cached, since the DataFrame keeps its rows
-                views.uncache(cached_view)
-        for cached_view in cached:
-            views.cache_again(cached_view)
-
-    def _cached(self, jvm: Jvm, views: TemporaryViews, view: TemporaryView) -> CachedView | None:
-        """Return a view's entry in Spark's cache if its plan contains a DataFrame of an older state
-        of the table, else None.
-        """
-        with contextlib.suppress(
-            Exception
-        ):  # a view may have become invalid for reasons that have nothing to do with this commit
-            if (cached := views.cached(view)) is not None:
-                search = _Replacement(jvm, self.loaded.metadata, None)
-                search.run(cached.plan)
-                if search.count:
-                    return cached
-        return None
+        for rows in frames:
+            cache.add(rows.name, rows.level)
+        cache_again(self.spark, self.loaded)
 
     def _new_plan(self, jvm: Jvm, view: TemporaryView) -> Any:
         """Return a view's plan over the table's new state; None if it does not show the table, or
@@ -206,22 +258,20 @@ class _Refresh:
 
 class _Replacement:
     """Replace the tagged parts of a plan, sub-queries included, that show an older state of a
-    table; with `plan_of` None, only count them.
+    table.
 
     An error ends the replacement and is kept in `error`: raised into the JVM, it would come back as
     an error of py4j.
     """
 
-    def __init__(
-        self, jvm: Jvm, metadata: TableMetadata, plan_of: Callable[[Followed, int], Any] | None
-    ):
+    def __init__(self, jvm: Jvm, metadata: TableMetadata, plan_of: Callable[[Followed, int], Any]):
         self._metadata, self._plan_of, self._tags = metadata, plan_of, _tags(jvm)
         self._occurrences: dict[int, int] = {}
         self.error: Exception | None = None
 
     @property
     def count(self) -> int:
-        """Return how many parts of the plan show an older state of the table."""
+        """Return how many parts of the plan showed an older state of the table."""
         return sum(self._occurrences.values())
 
     def run(self, plan: JavaObject) -> Any:
@@ -236,8 +286,6 @@ class _Replacement:
         occurrence = self._occurrences[followed.number] = (
             self._occurrences.get(followed.number, 0) + 1
         )
-        if self._plan_of is None:
-            return node
         try:
             plan = self._tags.under_columns_of(node, self._plan_of(followed, occurrence))
             self._tags.set(
