@@ -195,11 +195,11 @@ class RowsReading:
             columns, enough, {k for k, v in self.selectors.items() if v is not None} <= {"branch"}
         )
 
-    def batches(self) -> pa.RecordBatchReader:
+    def batches(self, planned: Plan | None = None) -> pa.RecordBatchReader:
         """Read the rows in this process, as a stream of Arrow batches. Memory use does not grow
-        with the table's size.
+        with the table's size. `planned`: the plan of this read; None: it is planned now.
         """
-        planned = self.plan()
+        planned = self.plan() if planned is None else planned
         context = ReadContext.of(planned, self.projection(), planned.reads_by(self.storage))
         return read_tasks.read(planned.tasks(), context, limit=self.limit)
 

@@ -201,6 +201,8 @@ def _of_known_unit(
     doubtful = np.ones(len(lower), dtype=bool)
     if "split_offsets" in entries.column_names:
         doubtful = np.asarray(entries.column("split_offsets").is_null().to_numpy())
+        if not doubtful.any():
+            return lower, upper
     plain = np.ones(len(lower), dtype=bool)
     for bound in (lower, upper):
         size = np.abs(to_numpy(bound.fill_null(scalar(_MILLIS_END, bound.type))).astype(np.float64))

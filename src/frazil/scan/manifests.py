@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from frazil.codec.avro import Container, read_container
 from frazil.codec.guard import reading
 from frazil.codec.manifest import decode_manifest, decode_manifests
 from frazil.codec.manifest_list import decode_manifest_list
 from frazil.errors import CorruptData, Unsupported
-from frazil.expr.building import scalar
+from frazil.expr.building import from_numpy, to_numpy
 from frazil.scan.options import workers_are_given
 from frazil.spec.manifest import ManifestContent, ManifestEntryStatus, ManifestFile
 from frazil.spec.metadata import TableMetadata
@@ -237,12 +236,13 @@ def read_manifest(
     manifest would only evict everything else.
     """
     wanted = ALL_COLUMNS if columns is None else tuple(columns)
+    selected = frozenset(wanted)
     key = _key(manifest)
     cached: pa.Table | None = manifest_cache.get(key)
     if cached is not None:
         have = set(cached.column_names)
-        if have.issuperset(wanted):
-            return cached.select([c for c in cached.column_names if c in set(wanted)])
+        if have.issuperset(selected):
+            return cached.select([c for c in cached.column_names if c in selected])
         table = _with(
             cached,
             _decoded(storage, manifest, tuple(c for c in wanted if c not in have), data),
@@ -253,9 +253,7 @@ def read_manifest(
     if keep:
         manifest_cache.put(key, table, table.nbytes + 4000)
     return (
-        table
-        if columns is None
-        else table.select([c for c in table.column_names if c in set(columns)])
+        table if columns is None else table.select([c for c in table.column_names if c in selected])
     )
 
 
@@ -408,10 +406,8 @@ def is_data(manifest: ManifestFile) -> bool:
 
 def live(entries: pa.Table) -> pa.Table:
     """Keep the entries that are live, that is whose status is not DELETED."""
-    alive = pc.not_equal(
-        entries.column("status"), scalar(int(ManifestEntryStatus.DELETED), pa.int32())
-    )
-    return entries if pc.all(alive).as_py() is not False else entries.filter(alive)
+    alive = to_numpy(column_of(entries, "status")) != ManifestEntryStatus.DELETED
+    return entries if alive.all() else entries.filter(from_numpy(alive))
 
 
 def column_of(table: pa.Table, name: str) -> pa.Array:

@@ -113,6 +113,9 @@ class ChangesScan(DataScan):
         with self.source.naming():
             return IN_PROCESS.read_changelog(self._changelog())
 
+    def _read_for_polars(self) -> pa.RecordBatchReader:
+        return self.to_arrow_batch_reader()
+
     def count(self) -> int:
         """Count the changes: by the manifests for files that were added or removed as a whole, else
         by reading.

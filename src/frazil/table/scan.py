@@ -5,7 +5,7 @@ frames.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -34,9 +34,14 @@ from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
 from frazil.storage.locations import base_name
 from frazil.table import engines
-from frazil.table.frames.frames import in_duckdb, pandas_of, polars_of
-from frazil.table.frames.lazy_frames import scan_dataset
-from frazil.table.frames.plain_files import may_be_plain, plain_files
+from frazil.table.frames.frames import (
+    in_duckdb,
+    pandas_of,
+    polars_makes_a_frame,
+    polars_of,
+)
+from frazil.table.frames.lazy_frames import polars_over, scan_dataset
+from frazil.table.frames.plain_files import PlainFiles, may_be_plain, plain_files
 from frazil.table.missing_methods import OF_SCANS, no_such_method
 from frazil.table.shown.rows_text import first_rows
 
@@ -232,7 +237,15 @@ class DataScan:
         Files are planned when the consumer asks for the first batch, since some ask for the schema
         several times before, and read as it asks for more. `requested_schema`: a capsule of the
         schema that the consumer would like; columns are cast to it where pyarrow can.
+
+        For a DataFrame of polars, which takes all rows, polars reads the files itself where
+        `to_polars` lets it.
         """
+        if requested_schema is None and polars_makes_a_frame():
+            rows = self._read_for_polars()
+            if isinstance(rows, pa.RecordBatchReader):
+                return rows.__arrow_c_stream__()
+            return rows.to_struct().__arrow_c_stream__()  # a frame's own joins its chunks first
 
         def batches() -> Iterator[pa.RecordBatch]:
             yield from self.to_arrow_batch_reader()
@@ -252,8 +265,27 @@ class DataScan:
         return pandas_of(self.to_arrow(), **kwargs)
 
     def to_polars(self) -> pl.DataFrame:
-        """Return the rows as a polars DataFrame."""
-        return polars_of(self.to_arrow())
+        """Return the rows as a polars DataFrame. Up to 200 local Parquet files that hold the rows as
+        they are (no deletes, no columns of other names or types) are read by polars itself, unless
+        the scan has a limit or a filter that is more than comparisons joined by AND.
+        """
+        rows = self._read_for_polars()
+        return polars_of(rows.read_all()) if isinstance(rows, pa.RecordBatchReader) else rows
+
+    def _read_for_polars(self) -> pl.DataFrame | pa.RecordBatchReader:
+        """Let polars read the files itself. Where it would read other rows, or fails, they come as
+        Arrow batches: Frazil's own reader says why a file cannot be read."""
+        reading = self._reading()
+        with self.source.naming():
+            plan = reading.plan()
+            files = self._plain(plan, reading.projection())
+            frame = None if files is None else polars_over(files)
+            if frame is not None:
+                from polars.exceptions import PolarsError
+
+                with suppress(OSError, PolarsError):
+                    return frame.collect()
+            return reading.batches(plan)
 
     def show(self, n: int = 20, truncate: bool | int = True) -> None:
         """Print the first `n` rows, in no particular order, as Spark's show does. `truncate`: cut
@@ -274,10 +306,12 @@ class DataScan:
         rows = scan_dataset(self, self.projection().as_arrow())
         source = self.source.name
         name = table_name or (base_name(source) if "/" in source else identifier_parts(source)[-1])
-        return in_duckdb(rows, name, connection, self._plain_files())
+        files = self._plain_files()
+        return in_duckdb(rows, name, connection, None if files is None else files.paths)
 
-    def _plain_files(self) -> list[str] | None:
-        """Return the files that other libraries read as this scan would; None where they could not."""
+    def _plain_files(self) -> PlainFiles | None:
+        """Find the files that other libraries read as this scan would; None where they could not.
+        Nothing is planned where it is unlikely."""
         snapshot = self.snapshot()
         if (
             snapshot is None
@@ -287,10 +321,14 @@ class DataScan:
             or self.limit is not None
         ):
             return None
-        plan = self._planned(None, None, "UTC", logged=False)
+        return self._plain(self._planned(None, None, "UTC", logged=False), self.projection())
+
+    def _plain(self, plan: Plan, selected: Schema) -> PlainFiles | None:
+        if self.limit is not None:
+            return None
         names = NAME_MAPPING.text(self.source.metadata.properties)
         mapping = parse_name_mapping(names) if names else None
-        return plain_files(plan.tasks(), self.projection(), self.source.storage, mapping)
+        return plain_files(plan, selected, plan.reads_by(self.source.storage), mapping)
 
     def count(self) -> int:
         """Count the rows: by the manifests where their statistics suffice, else by reading the

@@ -77,7 +77,10 @@ def rows_of_a_repeated_path(paths: pa.Array) -> Numbers:
     one file); usually there is none.
     """
     rows: Numbers = np.arange(len(paths))
-    if len(paths) > _FEW:
+    if len(paths) <= _FEW:
+        if len({p.rpartition("/")[2] for p in paths.to_pylist()}) == len(paths):
+            return rows[:0]
+    else:
         start = _common_start(paths)
         rows = (
             _alike(paths, len(start.encode()))

@@ -4,8 +4,10 @@ needed.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from frazil.errors import NotInstalledError
 from frazil.expr.sql_text import double_quoted
@@ -30,15 +32,33 @@ def pandas_of(table: pa.Table, **kwargs: object) -> pd.DataFrame:
         ) from e
 
 
-def polars_of(table: pa.Table) -> pl.DataFrame:
-    """Convert an Arrow table to a polars DataFrame. Raises NotInstalledError."""
+def polars_module() -> Any:
+    """Import polars. Raises NotInstalledError."""
     try:
         import polars
     except ModuleNotFoundError as e:
         raise NotInstalledError(
             "to_polars needs polars.", hint="pip install 'frazil[polars]'"
         ) from e
-    return polars.from_arrow(table)
+    return polars
+
+
+def polars_of(table: pa.Table) -> pl.DataFrame:
+    """Convert an Arrow table to a polars DataFrame. Raises NotInstalledError."""
+    return polars_module().from_arrow(table)
+
+
+def polars_makes_a_frame() -> bool:
+    """Tell whether it is polars that asks for an Arrow stream, to make a DataFrame of all rows.
+    Where polars comes to do so in another module, it gets Arrow's stream, with the same rows."""
+    frame = sys._getframe()
+    while _module(frame).startswith("frazil.") and frame.f_back is not None:
+        frame = frame.f_back
+    return _module(frame) == "polars._utils.pycapsule"
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
 
 
 def in_duckdb(
@@ -59,10 +79,10 @@ def in_duckdb(
     connection = connection or duckdb.connect(database=":memory:")
     if files is not None and _reads_files(connection):
         paths = ", ".join("'{}'".format(path.replace("'", "''")) for path in files)
-        columns = ", ".join(map(_column, rows.schema))
-        rows = connection.sql(
-            f"SELECT {columns} FROM read_parquet([{paths}], hive_partitioning = false)"
-        )
+        columns = ", ".join(map(double_quoted, rows.schema.names))
+        # the statistics of Parquet know no NaN, which DuckDB orders above all numbers
+        options = "hive_partitioning = false, can_have_nan = true"
+        rows = connection.sql(f"SELECT {columns} FROM read_parquet([{paths}], {options})")
     connection.register(name, rows)
     return connection
 
@@ -73,13 +93,3 @@ def _reads_files(connection: DuckDBPyConnection) -> bool:
     """
     allowed = connection.sql("SELECT current_setting('enable_external_access')").fetchall()
     return bool(allowed[0][0])
-
-
-def _column(field: pa.Field) -> str:
-    """Return a column of a query over Parquet files. DuckDB skips row groups by their statistics,
-    in which there is no NaN, which it orders above all numbers: so it gets no column of floating
-    point as it is. (It sees through a product by one.)
-    """
-    name = double_quoted(field.name)
-    kind = {"float": "FLOAT", "double": "DOUBLE"}.get(str(field.type))
-    return name if kind is None else f"if(isnan({name}), 'nan'::{kind}, {name}) AS {name}"

@@ -5,19 +5,39 @@ that a query needs, when it runs.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from frazil.errors import NotInstalledError
+from frazil.expr.bound import (
+    Bound,
+    BoundLiteral,
+    BoundNot,
+    BoundReference,
+    Comparison,
+    NullTest,
+    conjuncts,
+)
 from frazil.expr.sql_text import double_quoted
-from frazil.table.frames.plain_files import condition_of
+from frazil.spec.types import (
+    DateType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+)
+from frazil.table.frames.frames import polars_module
+from frazil.table.frames.plain_files import PlainFiles, condition_of
 
 if TYPE_CHECKING:
     import datafusion
     import polars as pl
     import pyarrow.dataset as ds
+
+
+_ORDERED = (IntegerType, LongType, DateType, TimestampType, TimestamptzType, StringType)
 
 
 class Scanned(Protocol):
@@ -37,28 +57,15 @@ def lazy_polars(
     scan: Scanned,
     schema: pa.Schema,
     limited: Callable[[int], Scanned],
-    files: Sequence[str] | None,
+    files: PlainFiles | None,
 ) -> pl.LazyFrame:
     """Convert a scan to a LazyFrame, which reads the columns that it needs when it is collected.
     `limited`: returns the scan with a limit of rows; `files`: Parquet files that hold its rows as
     they are, which polars reads itself. Raises NotInstalledError."""
-    try:
-        import polars
-        from polars.io.plugins import register_io_source
-    except ModuleNotFoundError as e:
-        raise NotInstalledError(
-            "to_polars needs polars.", hint="pip install 'frazil[polars]'"
-        ) from e
-
-    types = dict(polars.from_arrow(schema.empty_table()).schema)
-    if files is not None:
-        # each by itself: polars refuses files together that have columns which the first one lacks
-        frame = polars.concat(
-            polars.scan_parquet(f, glob=False, hive_partitioning=False).select(schema.names)
-            for f in files
-        )
-        if dict(frame.collect_schema()) == types:
-            return frame
+    if files is not None and (frame := polars_over(files)) is not None:
+        return frame
+    polars, types = polars_module(), _polars_types(schema)
+    from polars.io.plugins import register_io_source
 
     def batches(
         names: list[str] | None, predicate: pl.Expr | None, rows: int | None, _: int | None
@@ -74,12 +81,57 @@ def lazy_polars(
             scan if rows is None or predicate is not None else limited(rows), schema, needed
         ):
             frame = polars.from_arrow(batch)
-            frame = (frame if predicate is None else frame.filter(predicate)).select(selected)
+            frame = (frame if predicate is None else frame.filter(predicate))[selected]
             yield frame if rows_left is None else frame.head(rows_left)
             if rows_left is not None and (rows_left := rows_left - frame.height) <= 0:
                 return
 
     return register_io_source(batches, schema=types, is_pure=True)
+
+
+def polars_over(files: PlainFiles) -> pl.LazyFrame | None:
+    """Let polars read the files of a scan, with its filter; None where polars takes a column for
+    another type than Arrow does, takes a name for a pattern, or where the filter is more than tests
+    joined by AND that surely mean the same in polars. Raises NotInstalledError."""
+    polars = polars_module()
+    types = _polars_types(files.columns)
+    parts = conjuncts(files.row_filter)
+    conditions = [c for part in parts if (c := _condition(part, types)) is not None]
+    if len(conditions) < len(parts) or any(n == "*" or n.startswith("^") for n in types):
+        return None
+    # by runs: polars refuses files together that have columns which the first one lacks
+    runs = [
+        polars.scan_parquet(list(run), glob=False, hive_partitioning=False).select(list(types))
+        for run in files.runs
+    ]
+    frame = polars.concat(runs) if len(runs) > 1 else runs[0]
+    if dict(frame.collect_schema()) != types:
+        return None
+    return frame.filter(*conditions).select(files.selected) if conditions else frame
+
+
+@functools.lru_cache(maxsize=100)
+def _polars_types(schema: pa.Schema) -> dict[str, pl.DataType]:
+    return dict(polars_module().from_arrow(schema.empty_table()).schema)
+
+
+def _condition(part: Bound, types: Mapping[str, pl.DataType]) -> pl.Expr | None:
+    """Return the test of a column against null, or against a value of a type that has one order;
+    None for everything else."""
+    polars = polars_module()
+    match part:
+        case NullTest(term=BoundReference(path=(name,))):
+            return polars.col(name).is_null()
+        case BoundNot(child=NullTest(term=BoundReference(path=(name,)))):
+            return polars.col(name).is_not_null()
+        case Comparison(
+            op="eq" | "lt" | "le" | "gt" | "ge" as op,
+            left=BoundReference(path=(name,), type=kind),
+            right=BoundLiteral(value=value),
+        ) if isinstance(kind, _ORDERED) and value is not None:
+            compare: Callable[[pl.Expr], pl.Expr] = getattr(polars.col(name), op)
+            return compare(polars.lit(value, dtype=types[name]))
+    return None
 
 
 def narrowed(scan: Scanned, schema: pa.Schema, names: Sequence[str]) -> pa.RecordBatchReader:

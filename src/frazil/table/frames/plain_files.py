@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frazil.arrow.files.project import file_schema
-from frazil.scan.tasks import FileScanTask
+from frazil.expr.bound import Bound, references
+from frazil.scan.plan import Plan
 from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import METADATA_COLUMNS, Schema
 from frazil.spec.snapshot import Snapshot
@@ -45,48 +47,78 @@ def may_be_plain(snapshot: Snapshot) -> bool:
     return deletes == "0" and files is not None and files.isdecimal() and int(files) <= _MOST
 
 
-def plain_files(
-    tasks: Sequence[FileScanTask],
-    columns: Schema,
-    storage: Storage,
-    mapping: NameMapping | None,
-) -> list[str] | None:
-    """Return the paths of the files of a scan without a filter, if they are local Parquet files
-    without deletes that hold each column by its name and type; None where a reader that does not
-    know the table could give other rows, and for many files.
-
-    `columns`: what the scan selects; `mapping`: the table's, for files without field ids.
+@dataclass(frozen=True)
+class PlainFiles:
+    """Hold the Parquet files of a scan that hold its columns as they are. `selected`: the names of
+    its columns; `columns`: these and those that only its filter reads; `runs`: the files in their
+    order, those together that follow each other with the same Parquet schema and the same metadata.
     """
-    if not 0 < len(tasks) <= _MOST or not all(
-        isinstance(f.field_type, _ALIKE) and f.name not in METADATA_COLUMNS for f in columns.fields
+
+    row_filter: Bound
+    selected: tuple[str, ...]
+    columns: pa.Schema
+    runs: tuple[tuple[str, ...], ...]
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for run in self.runs for path in run]
+
+
+def plain_files(
+    plan: Plan, selected: Schema, storage: Storage, mapping: NameMapping | None
+) -> PlainFiles | None:
+    """Find the files of a scan, if they are local Parquet files without deletes that hold each
+    column by its name and type; None where a reader that does not know the table could give other
+    rows, and for many files.
+
+    `selected`: the columns of the scan; `mapping`: the table's, for files without field ids.
+    """
+    if not 0 < len(plan) <= _MOST or plan.has_deletes:
+        return None
+    if {f.lower() for g in plan.groups for f in g.table["file_format"].to_pylist()} != {"parquet"}:
+        return None
+    filtered = references(plan.row_filter).keys()
+    fields = (*selected.fields, *plan.schema.project(filtered - selected.field_ids).fields)
+    if (
+        not selected.fields
+        or not filtered <= {f.field_id for f in fields}
+        or not all(
+            isinstance(f.field_type, _ALIKE) and f.name not in METADATA_COLUMNS for f in fields
+        )
     ):  # a file may hold _row_id with nulls, which stand for what the file inherits
         return None
-    expected = [
-        (f.field_id, f.name, t.type)
-        for f, t in zip(columns.fields, columns.as_arrow(), strict=True)
-    ]
-    paths = []
-    for task in tasks:
-        path = storage.local_path(task.file.file_path)
-        if (
-            path is None
-            or _GLOB.search(path)
-            or str(task.file.file_format).lower() != "parquet"
-            or task.delete_files
-        ):
+    columns = Schema(*fields).as_arrow()
+    expected = [(f.field_id, f.name, t.type) for f, t in zip(fields, columns, strict=True)]
+    runs: list[tuple[tuple[pq.ParquetSchema, dict[bytes, bytes] | None], list[str]]] = []
+    for path in map(storage.local_path, plan.paths()):
+        if path is None or _GLOB.search(path):
             return None
         try:
-            physical = file_schema(pq.read_schema(path), mapping)
+            footer = pq.read_metadata(path)
+            layout = (footer.schema, footer.metadata)
+            if not runs or layout != runs[-1][0]:
+                if not _holds(footer.schema.to_arrow_schema(), expected, mapping):
+                    return None
+                runs.append((layout, []))
         except (OSError, pa.ArrowException):  # the scan says what is wrong with it
             return None
-        if physical is None:
-            return None
-        in_file = {(f.field_id, f.name, f.type) for f in physical.fields}
-        names = [f.name.lower() for f in physical.fields]  # DuckDB's names have no case
-        if len(set(names)) < len(names) or not in_file.issuperset(expected):
-            return None
-        paths.append(path)
-    return paths
+        runs[-1][1].append(path)
+    names = tuple(f.name for f in selected.fields)
+    return PlainFiles(plan.row_filter, names, columns, tuple(tuple(paths) for _, paths in runs))
+
+
+def _holds(
+    schema: pa.Schema, expected: Sequence[tuple[int, str, pa.DataType]], mapping: NameMapping | None
+) -> bool:
+    """Tell whether a file has these columns by their ids, names and types, and no two of one name
+    but for its case, which DuckDB does not see."""
+    physical = file_schema(schema, mapping)
+    if physical is None:
+        return False
+    names = {f.name.lower() for f in physical.fields}
+    return len(names) == len(physical.fields) and {
+        (f.field_id, f.name, f.type) for f in physical.fields
+    }.issuperset(expected)
 
 
 _COMPARISON = re.compile(
