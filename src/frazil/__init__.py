@@ -25,7 +25,7 @@ _HOMES = {
     "frazil.table.table": ("Table",),
     "frazil.table.catalog": ("Catalog",),
     "frazil.table.chains.actions": ("Actions",),
-    "frazil.ops.result": ("CommitResult",),
+    "frazil.ops.operation": ("CommitResult",),
     "frazil.tasks.runner": ("InProcess",),
     "frazil.dropin": ("configure", "install", "spark_session"),
     "frazil.sql.results": ("last_result",),
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from frazil.dropin import install as install
     from frazil.dropin import spark_session as spark_session
     from frazil.dropin.sql import sql as sql
-    from frazil.ops.result import CommitResult as CommitResult
+    from frazil.ops.operation import CommitResult as CommitResult
     from frazil.spark.streams.sink.files import write_stream_files as write_stream_files
     from frazil.spec.partitioning import (
         UNPARTITIONED_PARTITION_SPEC as UNPARTITIONED_PARTITION_SPEC,

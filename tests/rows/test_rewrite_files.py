@@ -18,7 +18,7 @@ from frazil.codec.metadata_json import encode_metadata
 from frazil.commit.actions import RewriteFiles
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops.in_process import IN_PROCESS
-from frazil.ops.result import CommitResult
+from frazil.ops.operation import CommitResult
 from frazil.ops.target import WriteArguments
 from frazil.rows.change import RewriteContext, combined, rewrite_files
 from frazil.rows.groups import grouped

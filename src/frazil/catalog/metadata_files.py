@@ -20,7 +20,11 @@ from frazil.codec.metadata_json import MAX_UNZIPPED, decode_metadata, encode_met
 from frazil.codec.view_json import encode_view
 from frazil.errors import CorruptData, InvalidInput
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import METADATA_CODEC, METADATA_PREVIOUS_VERSIONS
+from frazil.spec.properties import (
+    METADATA_CODEC,
+    METADATA_DELETE_AFTER_COMMIT,
+    METADATA_PREVIOUS_VERSIONS,
+)
 from frazil.spec.snapshot import MetadataLogEntry
 from frazil.spec.view import COMPRESSION, ViewMetadata
 from frazil.storage import Storage, is_inside, read_whole, settled
@@ -129,15 +133,18 @@ def new_location(
 
 
 def with_log(base: LoadedTable, metadata: TableMetadata) -> tuple[TableMetadata, tuple[str, ...]]:
-    """Return `metadata` with the file of `base` added to its metadata log, and the files that drop
-    out of the log, which holds at most write.metadata.previous-versions-max entries (default 100).
+    """Return `metadata` with the file of `base` added to its metadata log, which holds at most
+    write.metadata.previous-versions-max entries (default 100), and the files to delete after the
+    commit: those that drop out of the log, if write.metadata.delete-after-commit.enabled is true.
     """
     most = max(1, METADATA_PREVIOUS_VERSIONS.of(metadata.properties))
     log = (
         *base.metadata.metadata_log,
         MetadataLogEntry(base.metadata.last_updated_ms, base.metadata_location),
     )
-    return replace(metadata, metadata_log=log[-most:]), tuple(e.metadata_file for e in log[:-most])
+    deletes = METADATA_DELETE_AFTER_COMMIT.of(metadata.properties)
+    fallen = tuple(e.metadata_file for e in log[:-most]) if deletes else ()
+    return replace(metadata, metadata_log=log[-most:]), fallen
 
 
 def discard(storage: Storage, location: str) -> None:

@@ -34,7 +34,6 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import (
     DATA_PATH,
     GC_ENABLED,
-    METADATA_DELETE_AFTER_COMMIT,
     METADATA_PATH,
     OLD_DATA_PATHS,
 )
@@ -231,15 +230,12 @@ def told_by(properties: Mapping[str, str]) -> ToldBy:
 def delete_fallen(
     base: LoadedTable, metadata: TableMetadata, fallen: tuple[str, ...], root: str | None = None
 ) -> None:
-    """Delete the metadata files that a commit has removed from the log, if
-    write.metadata.delete-after-commit.enabled is true. A failure is logged and leaves files behind;
-    it never fails the commit.
+    """Delete the metadata files that a commit has removed from the log (`with_log`). A failure is
+    logged and leaves files behind; it never fails the commit.
 
     Only metadata files inside the table's own directories go, whatever a log names. `root`: the
     directory of a path table.
     """
-    if not fallen or not METADATA_DELETE_AFTER_COMMIT.of(metadata.properties):
-        return
     own = own_places(replace(base, metadata=metadata), root)
     failed = []
     # one by one, since a store may delete many at once in any order, and path tables need the

@@ -33,6 +33,7 @@ from frazil.spec.properties import (
     MANIFEST_TARGET_SIZE,
 )
 from frazil.spec.schema import Schema
+from frazil.spec.snapshot import Snapshot
 from frazil.spec.types import IcebergType
 from frazil.storage.base import Storage
 from frazil.storage.locations import metadata_location
@@ -293,7 +294,7 @@ def write_list(
     writer: ManifestWriter,
     manifests: Sequence[ManifestFile],
     attempt: int,
-    parent_id: int | None,
+    parent: Snapshot | None,
     sequence_number: int,
     first_row_id: int | None,
 ) -> str:
@@ -305,14 +306,15 @@ def write_list(
     data = encode_manifest_list(
         manifests,
         snapshot_id=writer.snapshot_id,
-        parent_snapshot_id=parent_id,
+        parent_snapshot_id=None if parent is None else parent.snapshot_id,
         sequence_number=sequence_number,
         first_row_id=first_row_id,
         format_version=md.format_version,
         codec=MANIFEST_CODEC.of(md.properties),
     )
     writer.output.write(location, data, last=True)
-    keep_list(location, tuple(manifests), len(data))
+    before = None if parent is None else parent.manifest_list
+    keep_list(location, tuple(manifests), len(data), in_place_of=before)
     return location
 
 

@@ -108,8 +108,7 @@ def produce(
     if context.only_new:
         _write_new(change, state, metadata)
         return ()
-    # Few readers ask for the parent's list after this commit: in a process that commits again and
-    # again, the cache would fill with them.
+    # The new list takes the place of the parent's in the cache (`keep_list`).
     old = manifests_of(metadata, parent, context.storage, keep=False) if parent is not None else ()
     data = filter_data(
         [m for m in old if m.content == ManifestContent.DATA],
@@ -379,9 +378,8 @@ def _snapshot(
     listed, following = numbered(
         manifests, sequence_number, first_row_id, metadata, context.storage
     )
-    parent_id = None if parent is None else parent.snapshot_id
     location = write_list(
-        state.writer, listed, context.attempt, parent_id, sequence_number, first_row_id
+        state.writer, listed, context.attempt, parent, sequence_number, first_row_id
     )
     state.used = {location, *(m.manifest_path for m in listed)}
     logged = metadata.snapshot_log[-1].timestamp_ms if metadata.snapshot_log else 0
@@ -389,7 +387,7 @@ def _snapshot(
         snapshot_id=state.snapshot_id,
         timestamp_ms=max(context.now_ms, metadata.last_updated_ms, logged),
         manifest_list=location,
-        parent_snapshot_id=parent_id,
+        parent_snapshot_id=None if parent is None else parent.snapshot_id,
         sequence_number=sequence_number,
         summary=Summary(
             {

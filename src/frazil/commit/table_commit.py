@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from frazil.catalog.backend import CatalogBackend, reporter_of
+from frazil.catalog.backend import CatalogBackend
 from frazil.catalog.base import Committed, Conflict, LoadedTable, Outcome, Unknown
 from frazil.catalog.names import full_name
 from frazil.commit.actions import Action, ReplaceTable
@@ -473,7 +473,7 @@ def report(
     if (
         outcome.attempts
         and outcome.snapshots
-        and (reporter := reporter_of(backend, outcome.table.identifier)) is not None
+        and (reporter := backend.reporting.reporter(outcome.table.identifier)) is not None
     ):
         reporter.committed(outcome.snapshots, outcome.attempts, outcome.seconds, environment or {})
 

@@ -20,7 +20,6 @@ __all__ = [
     "named",
     "operation",
     "reading",
-    "result",
     "row_changes",
     "scan_log",
     "session",

@@ -76,6 +76,11 @@ class ByteCache:
                 _, (_, gone) = self._items.popitem(last=False)
                 self._bytes -= gone
 
+    def drop(self, key: Hashable) -> None:
+        with self._lock:
+            if (item := self._items.pop(key, None)) is not None:
+                self._bytes -= item[1]
+
     def clear(self) -> None:
         with self._lock:
             self._items.clear()
@@ -160,10 +165,14 @@ def manifests_of(
     return manifests
 
 
-def keep_list(location: str, manifests: tuple[ManifestFile, ...], length: int) -> None:
+def keep_list(
+    location: str, manifests: tuple[ManifestFile, ...], length: int, in_place_of: str | None = None
+) -> None:
     """Keep the manifests of a list of `length` bytes in the cache. The commit that wrote a list
-    keeps it too, so that the next one need not read it.
+    keeps it, too, so that the next one need not read it, in place of its parent's: few readers ask
+    for that afterwards, and the cache would fill with the lists of a process that commits often.
     """
+    manifest_cache.drop(("list", in_place_of))
     manifest_cache.put(("list", location), manifests, 8 * length + 1000)
 
 

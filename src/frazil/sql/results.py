@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-from frazil.ops.result import CommitResult
+from frazil.ops.operation import CommitResult
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import session_key, thread_key
 from frazil.table.engines import active_session

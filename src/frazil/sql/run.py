@@ -10,7 +10,7 @@ from typing import Any
 
 from frazil.errors import InvalidInput, NoSuchRefError, ValidationError
 from frazil.expr.nodes import AlwaysTrue
-from frazil.ops.result import CommitResult
+from frazil.ops.operation import CommitResult
 from frazil.ops.session import Session
 from frazil.rows.assign import ASSIGNED_TWICE, name_parts, typed_name
 from frazil.spec.partitioning import PartitionField

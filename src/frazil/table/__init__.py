@@ -2,13 +2,13 @@
 the rooms below it, and holds no logic of the table format.
 
 Start at `load` (load_catalog, load_table), `catalog.Catalog`, `table.Table`, `scan.DataScan`,
-`transaction.Transaction` or `CommitResult` (from `ops.result`). Names and arguments are PyIceberg's
+`transaction.Transaction` or `CommitResult` (from `ops.operation`). Names and arguments are PyIceberg's
 where it has them; further arguments are keyword-only. The public names of `pyiceberg.table` are
 found here as well, some of them in modules of the same name (`sorting`, `snapshots`, `refs`,
 `statistics`).
 """
 
-from frazil.ops.result import CommitResult
+from frazil.ops.operation import CommitResult
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.pyiceberg_properties import TableProperties
 from frazil.table.catalog_transaction import CatalogTransaction, CreateTableTransaction

@@ -15,8 +15,7 @@ from frazil.commit.actions import Action
 from frazil.commit.done_once import txn_of
 from frazil.errors import InvalidInput
 from frazil.ops.creation import Creation
-from frazil.ops.operation import TableOperation, commit_operations, naming
-from frazil.ops.result import CommitResult
+from frazil.ops.operation import CommitResult, TableOperation, commit_operations, naming
 from frazil.spec.metadata import TableMetadata
 from frazil.table.table import Table
 from frazil.table.transaction import Transaction

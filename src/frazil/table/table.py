@@ -14,8 +14,8 @@ from frazil.expr.nodes import AlwaysTrue
 from frazil.ops import arguments, metadata_changes
 from frazil.ops.arguments import SparkFrame
 from frazil.ops.engine import Frame
+from frazil.ops.operation import CommitResult
 from frazil.ops.reading import RowFilter
-from frazil.ops.result import CommitResult
 from frazil.ops.session import Session
 from frazil.scan.changelog_range import ChangelogRange
 from frazil.scan.snapshot_ref import tagged_snapshot_id

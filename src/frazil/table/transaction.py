@@ -14,8 +14,7 @@ from frazil.commit.done_once import txn_of
 from frazil.errors import InvalidInput
 from frazil.ops import metadata_changes
 from frazil.ops.arguments import GivenFrame
-from frazil.ops.operation import TableOperation
-from frazil.ops.result import CommitResult
+from frazil.ops.operation import CommitResult, TableOperation
 from frazil.ops.session import Session
 from frazil.ops.target import WriteArguments
 from frazil.rows.clauses import Merge

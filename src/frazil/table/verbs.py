@@ -24,9 +24,8 @@ from frazil.ops.arguments import GivenFrame, is_spark_column, is_stream, mapping
 from frazil.ops.engine import Frame
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.merge import stage_merge
-from frazil.ops.operation import TableOperation, writable
+from frazil.ops.operation import CommitResult, TableOperation, writable
 from frazil.ops.reading import RowFilter
-from frazil.ops.result import CommitResult
 from frazil.ops.session import Session
 from frazil.ops.stage import InputFrame, StagedWrite
 from frazil.ops.step import Step

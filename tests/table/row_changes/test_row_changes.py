@@ -20,7 +20,7 @@ from frazil.errors import (
     ValidationError,
     ValidationException,
 )
-from frazil.ops.result import METRICS
+from frazil.ops.operation import METRICS
 from frazil.testing import FlakyRunner, TaskKilled
 from tests.builders.catalogs import catalog_of
 from tests.builders.files_on_disk import data_files_below, known_files

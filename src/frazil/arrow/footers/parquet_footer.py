@@ -162,20 +162,10 @@ def add_field_ids(path: str, schema: Schema) -> None:
         file.seek(size - 8)
         length = int.from_bytes(file.read(4), "little")
         numbered = with_field_ids(old, schema)
-        new = (
-            with_annotations(numbered, schema) if needs_annotations(schema) else numbered
-        ).encode()
+        new = with_annotations(numbered, schema).encode()
         file.seek(size - 8 - length)
         file.write(closing(new))
         file.truncate()
-
-
-def needs_annotations(schema: Schema) -> bool:
-    """Tell whether the schema has types whose Parquet annotation pyarrow cannot write."""
-    return any(
-        isinstance(f.field_type, VariantType | GeometryType | GeographyType)
-        for f in schema.by_id.values()
-    )
 
 
 def with_annotations(footer: Footer, schema: Schema) -> Footer:

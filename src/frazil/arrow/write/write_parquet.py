@@ -46,6 +46,8 @@ from frazil.spec.properties import (
 from frazil.spec.schema import Schema
 from frazil.spec.types import (
     BooleanType,
+    GeographyType,
+    GeometryType,
     IcebergType,
     NestedField,
     StringType,
@@ -56,6 +58,8 @@ from frazil.spec.types import (
 
 _SMALLEST_PAGE = 64  # bytes
 _BLOOM_FILTER_RATE = 0.01  # rate of false positives, where no property sets another
+_ANNOTATED = (VariantType, GeometryType, GeographyType)
+"""Types whose annotation in the footer pyarrow cannot write."""
 _LIMITS = {
     "data_page_size": PARQUET_PAGE_SIZE, "max_rows_per_page": PARQUET_PAGE_ROWS, "dictionary_pagesize_limit": PARQUET_DICTIONARY_SIZE,
 }  # fmt: skip
@@ -208,7 +212,8 @@ class ParquetFileWriter:
         notes: Mapping[str, str] | None = None,
     ):
         self._schema, self._layout, self._config, self._sink = schema, laid, config, sink
-        self._tail = _Tail(sink) if parquet_footer.needs_annotations(schema) else None
+        annotated = any(isinstance(f.field_type, _ANNOTATED) for f in schema.by_id.values())
+        self._tail = _Tail(sink) if annotated else None
         self._settings, self._notes = (
             settings,
             {

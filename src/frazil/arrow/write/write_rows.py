@@ -51,7 +51,7 @@ def write(batches: Iterable[pa.RecordBatch], context: WriteContext) -> list[Data
     if context.lineage:
         batches = map(context.rows, batches)
     try:
-        if context.spec.fields or not context.sort_order.is_unsorted:
+        if context.spec.fields or context.sort_order.fields:
             _write_grouped(batches, context, files)
         else:
             _write_plain(batches, context, files)
@@ -64,10 +64,9 @@ def write(batches: Iterable[pa.RecordBatch], context: WriteContext) -> list[Data
 def _write_plain(
     batches: Iterable[pa.RecordBatch], context: WriteContext, files: OutputFiles
 ) -> None:
-    workers = context.workers or default_workers()
     size = batches.nbytes if isinstance(batches, Splittable) else 0
-    count = min(workers, -(-size // SPLIT_BYTES))
-    if workers == 1 or count == 1:
+    count = -(-size // SPLIT_BYTES)
+    if count == 1 or (workers := context.workers or default_workers()) == 1:
         _roll(batches, context, files, 0)
         return
     with ThreadPoolExecutor(workers, thread_name_prefix="frazil-write") as pool:
@@ -77,7 +76,7 @@ def _write_plain(
             return
         futures = [
             pool.submit(_roll, part, context, files, i)
-            for i, part in enumerate(batches.parts(count))
+            for i, part in enumerate(batches.parts(min(workers, count)))
         ]
         errors = [e for f in futures if (e := f.exception()) is not None]
     if errors:

@@ -239,7 +239,7 @@ def swap(storage: Storage, root: str, base: LoadedTable, metadata: TableMetadata
     outcome = _publish(
         storage, root, base, table, metadata_files.encode(complete, gzipped), number + 1
     )
-    if isinstance(outcome, Committed):
+    if fallen and isinstance(outcome, Committed):
         own_files.delete_fallen(base, complete, fallen, root)
     return outcome
 

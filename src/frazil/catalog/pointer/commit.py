@@ -61,7 +61,8 @@ def create_pointed(
     new = replace(
         staged, metadata_location=_location(None, staged.identifier, staged.metadata, check)
     )
-    return _moved(new, storage, f"Table or view exists: {full_name(new.identifier)}", move, load)
+    outcome = _moved(new, storage, move, load)
+    return outcome or Conflict(f"Table or view exists: {full_name(new.identifier)}")
 
 
 def swap_pointed(
@@ -81,9 +82,11 @@ def swap_pointed(
     new = replace(
         base, metadata_location=_location(base, base.identifier, metadata, check), **changes
     )
-    reason = f"The metadata location of {full_name(base.identifier)} is no longer {base.metadata_location}"
-    outcome = _moved(new, storage, reason, move, load)
-    if isinstance(base, LoadedTable) and isinstance(outcome, LoadedTable):
+    outcome = _moved(new, storage, move, load)
+    if outcome is None:
+        name = full_name(base.identifier)
+        return Conflict(f"The metadata location of {name} is no longer {base.metadata_location}")
+    if fallen and isinstance(base, LoadedTable) and isinstance(outcome, LoadedTable):
         own_files.delete_fallen(base, outcome.metadata, fallen)
     return outcome
 
@@ -134,7 +137,8 @@ def swap_pointed_together(
         names = ", ".join(full_name(table.identifier) for table in tables)
         return Conflict(f"The metadata location of one of {names} is no longer that of its base")
     for swap, (metadata, fallen) in zip(swaps, complete, strict=True):
-        own_files.delete_fallen(swap.base, metadata, fallen)
+        if fallen:
+            own_files.delete_fallen(swap.base, metadata, fallen)
     return tuple(Committed(table) for table in tables)
 
 
@@ -194,11 +198,9 @@ def _discard(tables: Iterable[LoadedTable]) -> None:
         metadata_files.discard(table.storage, table.metadata_location)
 
 
-def _moved(
-    new: S, storage: Storage, conflict: str, move: Move[S], load: Load[S]
-) -> S | Conflict | Unknown:
-    """Write a metadata file, move the pointer to it, and return the outcome. After a certain
-    failure the file is removed.
+def _moved(new: S, storage: Storage, move: Move[S], load: Load[S]) -> S | Conflict | Unknown | None:
+    """Write a metadata file, move the pointer to it, and return the outcome; None: another writer
+    was first. After a certain failure the file is removed.
     """
     _write(new, storage)
     try:
@@ -214,7 +216,7 @@ def _moved(
     if won:
         return new
     metadata_files.discard(storage, new.metadata_location)
-    return Conflict(conflict)
+    return None
 
 
 def _after_unclear(new: S, load: Load[S], error: Unclear) -> S | Unknown:

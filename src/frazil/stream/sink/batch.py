@@ -23,8 +23,7 @@ from frazil.commit.done_once import Txn, already_done
 from frazil.commit.produce import parent_of
 from frazil.errors import ValidationError, ValidationException
 from frazil.ops.engine import Engine
-from frazil.ops.operation import TableOperation
-from frazil.ops.result import NOTHING, CommitResult, skipped
+from frazil.ops.operation import NOTHING, CommitResult, TableOperation, skipped
 from frazil.ops.target import WriteArguments, WrittenTo, where_to
 from frazil.spec.manifest import DataFile
 from frazil.spec.metadata import TableMetadata

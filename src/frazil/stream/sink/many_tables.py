@@ -29,7 +29,7 @@ from frazil.errors import (
     ValidationException,
 )
 from frazil.ops.engine import Engine, Frame
-from frazil.ops.result import CommitResult, skipped
+from frazil.ops.operation import CommitResult, skipped
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.options import folded
 from frazil.spec.schema import Schema
