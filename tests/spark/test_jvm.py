@@ -241,6 +241,8 @@ def call_plans(session):
         jvm_plans.empty_plan(session, frame.schema) is none
         and jvm_plans.frame_of(session, none).count() == 0
     )
+    empty = jvm_plans.empty_frame(session, frame.schema)
+    assert empty.schema == frame.schema and jvm_plans.analysed_plan(empty).sameResult(none)
     assert (
         jvm_plans.frame_of(session, jvm_plans.aliased_plan(session, none, ["db", "t"]))
         .select("db.t.id")

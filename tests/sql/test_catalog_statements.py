@@ -331,6 +331,13 @@ def test_what_is_cached_by_a_name_follows_the_table_and_leaves_with_it(
         table_of("db.t").append(pa.table({"id": [5]}))
         run("UNCACHE TABLE cached_query")
         assert names() == ["cached_text", "t"]
+        for statement in ("TRUNCATE TABLE lake.db.t", "REPLACE TABLE lake.db.t (id BIGINT)"):
+            run(statement)
+            assert run("SELECT * FROM lake.db.t") == run("SELECT * FROM cached_text") == []
+            assert names() == ["cached_text", "t"]
+        run("UNCACHE TABLE lake.db.t")  # which takes with it what is made of the table's rows
+        assert names() == []
+        run("CACHE TABLE lake.db.t")
         run("DROP TABLE lake.db.t")
         assert names() == [] and not cache.is_empty and frame.is_cached
     finally:

@@ -60,8 +60,7 @@ from frazil.spark.dml.checked import GivenExpression, checked
 from frazil.spark.dml.new_values import Given, NewColumns, failed, given_expressions
 from frazil.spark.dml.staging import folder_of, shared
 from frazil.spark.host.interruptible import interruptible
-from frazil.spark.host.jvm import jvm_of
-from frazil.spark.host.jvm_plans import empty_plan, frame_of
+from frazil.spark.host.jvm_plans import empty_frame
 from frazil.spark.host.settings import sensitivity, temporarily
 from frazil.spark.host.workers import guarded
 from frazil.spark.read.native_read import read, understood
@@ -208,12 +207,7 @@ def shadow(spark: Session, schema: Schema) -> DataFrame:
     """Return an empty frame with the table's columns, against which Spark's analyser checks
     expressions without a scan.
     """
-    columns = shown_columns(spark, schema)
-    return (
-        spark.createDataFrame([], columns)
-        if jvm_of(spark) is None
-        else frame_of(spark, empty_plan(spark, columns))
-    )
+    return empty_frame(spark, shown_columns(spark, schema))
 
 
 def shown_columns(spark: Session, schema: Schema) -> s.StructType:

@@ -29,6 +29,7 @@ from frazil.spark.host.jvm import (
     each,
     is_classic,
     is_instance,
+    jvm_of,
     no_option,
     scala_seq,
 )
@@ -128,6 +129,14 @@ def empty_plan(spark: Session, schema: s.StructType) -> Any:
         while len(plans) > _MOST_EMPTY:
             plans.popitem(last=False)
     return plan
+
+
+def empty_frame(spark: Session, schema: s.StructType) -> DataFrame:
+    """Return a DataFrame of no rows. In a classic session it is a local relation, which Spark
+    compares by its columns and leaves out of plans; `createDataFrame` makes an RDD."""
+    if jvm_of(spark) is None:
+        return spark.createDataFrame([], schema)
+    return frame_of(spark, empty_plan(spark, schema).newInstance())
 
 
 def aliased_plan(spark: Session, plan: JavaObject, parts: Sequence[str]) -> Any:

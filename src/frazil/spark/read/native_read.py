@@ -48,6 +48,7 @@ from frazil.spark.deletes.native_deletes import (
     key_columns,
 )
 from frazil.spark.host.expression_text import check_text, filtered
+from frazil.spark.host.jvm_plans import empty_frame
 from frazil.spark.host.settings import is_ansi, session_zone
 from frazil.spark.read.arrow_read import arrow_frame
 from frazil.spark.read.groups import ScanGroup, mapping_of, scan_groups
@@ -153,7 +154,7 @@ def read(
             s.StructField(f.name, spark_type(f.field_type, f.name, time=needed.time), True)
             for f in needed.schema.fields
         ]
-        frames.append(spark.createDataFrame([], s.StructType(fields)))
+        frames.append(empty_frame(spark, s.StructType(fields)))
     if on_run is not None and not narrowing.is_asked:
         on_run((), None)
     frame = functools.reduce(DataFrame.unionAll, frames)
