@@ -9,7 +9,7 @@ import time
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import functions as F
 
 import frazil
@@ -152,6 +152,9 @@ def test_errors_that_spark_has_a_condition_for_are_spark_s_as_well(spark, lake, 
     spark.sql(f"CREATE VIEW {view} AS SELECT * FROM {name}")
     update = f"UPDATE {name} SET"
     merge = f"MERGE INTO {name} t USING (SELECT 1 AS id FROM range(2)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET s = 'b'"
+    two = spark.sql("SELECT id AS n, 1 AS id FROM range(2)").alias("s")
+    into = two.mergeInto(name, F.col("t.id") == F.col("s.id"))
+    cardinality = "MERGE_CARDINALITY_VIOLATION"
     exists = "TABLE_OR_VIEW_ALREADY_EXISTS" if HAS_VIEWS else "VIEW_ALREADY_EXISTS"
     twice = "DATATYPE_MISMATCH.INVALID_ROW_LEVEL_OPERATION_ASSIGNMENTS"
     cases = [
@@ -166,11 +169,14 @@ def test_errors_that_spark_has_a_condition_for_are_spark_s_as_well(spark, lake, 
         (f"CREATE VIEW {view} AS SELECT 1 AS a", exists, None),
         (f"{update} s = 'a', s = 'b'", twice, InvalidInput),
         (f"{update} id = 'x'", "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", SchemaMismatch),
-        (merge, "MERGE_CARDINALITY_VIOLATION", InvalidInput),
+        (merge, cardinality, InvalidInput),
+        (merge.replace("MATCHED", "MATCHED AND s.id = 2"), cardinality, InvalidInput),
+        (into.whenMatched(F.col("s.n") == 1).delete().merge, cardinality, InvalidInput),
         (f"CALL {lake}.system.none('db.t')", "FAILED_TO_LOAD_ROUTINE", Unsupported),
     ]  # fmt: skip
     for call, condition, kind in cases:
-        with pytest.raises(AnalysisException) as raised:
+        runs = condition == cardinality
+        with pytest.raises(SparkRuntimeException if runs else AnalysisException) as raised:
             spark.sql(call) if isinstance(call, str) else call()
         error = raised.value
         assert error.getCondition() == condition, (call, error)

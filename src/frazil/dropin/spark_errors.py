@@ -1,5 +1,6 @@
 """Raise errors that Spark has a condition for as Spark's own as well: a script that catches
-AnalysisException, and asks for its condition, goes on as it did with Java Iceberg.
+AnalysisException or SparkRuntimeException, and asks for its condition, goes on as it did with Java
+Iceberg.
 """
 
 from __future__ import annotations
@@ -8,7 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import (
+    AnalysisException,
+    ParseException,
+    PySparkException,
+    SparkRuntimeException,
+)
 
 from frazil import errors as e
 
@@ -23,9 +29,11 @@ _CONDITIONS = {
     e.SchemaMismatch: "INCOMPATIBLE_DATA_FOR_TABLE",
     e.ParseError: "PARSE_SYNTAX_ERROR",
 }
+_WHILE_RUNNING = ("MERGE_CARDINALITY_VIOLATION", "NOT_NULL_ASSERT_VIOLATION")
+"""The conditions that only rows show."""
 
 
-class _Conditioned(AnalysisException):
+class _Conditioned(PySparkException):
     """Answer what callers ask an error of Spark's; the rest is Frazil's error."""
 
     facts: dict[str, Any]
@@ -62,15 +70,20 @@ class _Conditioned(AnalysisException):
 _OF_BOTH: dict[Any, type[e.FrazilError]] = {}
 
 
-def _of_both(kind: type[e.FrazilError]) -> type[e.FrazilError]:
-    """Return the class of errors that are of Frazil's kind and of Spark's."""
-    if kind in _OF_BOTH:
-        return _OF_BOTH[kind]
-    bases = (_Conditioned, ParseException) if kind is e.ParseError else (_Conditioned,)
+def _of_both(kind: type[e.FrazilError], condition: str) -> type[e.FrazilError]:
+    """Return the class of errors that are of Frazil's kind and of the kind that Spark raises for a
+    condition.
+    """
+    spark_kind: type[Any] = ParseException if kind is e.ParseError else AnalysisException
+    if condition in _WHILE_RUNNING:
+        spark_kind = SparkRuntimeException
+    if (both := _OF_BOTH.get((kind, spark_kind))) is not None:
+        return both
     # A copy in another process is of Frazil's kind alone.
     reduced = lambda error: (e._rebuild, (kind, error.message, error.hint, error.facts))
     members = {"__reduce__": reduced, "__module__": kind.__module__}
-    return _OF_BOTH.setdefault(kind, type(kind.__name__, (kind, *bases), members))
+    both = type(kind.__name__, (kind, _Conditioned, spark_kind), members)
+    return _OF_BOTH.setdefault((kind, spark_kind), both)
 
 
 @contextmanager
@@ -85,5 +98,5 @@ def known_to_spark() -> Iterator[None]:
             raise
         text = error.message if condition in error.message else f"[{condition}] {error.message}"
         facts = {**error.facts, "condition": condition}
-        both = _of_both(type(error))(text, hint=error.hint, **facts)
+        both = _of_both(type(error), condition)(text, hint=error.hint, **facts)
         raise both.with_traceback(error.__traceback__) from error.__cause__

@@ -138,13 +138,19 @@ class Merge:
 
     @property
     def checks_cardinality(self) -> bool:
-        """Tell whether at most one source row may change a target row; a lone DELETE without a
-        condition is exempt, as in Spark.
+        """Tell whether at most one source row may match a target row, whatever the conditions of
+        the clauses; a lone DELETE without a condition is exempt, as in Spark.
         """
+        match self.of(When.MATCHED):
+            case () | (Clause(do=Do.DELETE, condition=None),):
+                return False
+        return True
+
+    @property
+    def may_pass_over_matches(self) -> bool:
+        """Tell whether rows may match without a clause that acts on them."""
         matched = self.of(When.MATCHED)
-        return bool(matched) and not (
-            len(matched) == 1 and matched[0].do is Do.DELETE and matched[0].is_unconditional
-        )
+        return bool(matched) and not matched[-1].is_unconditional
 
     def check(self) -> None:
         if isinstance(self.on, list | tuple):

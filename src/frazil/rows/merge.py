@@ -212,22 +212,24 @@ class MergeDecider:
     def _acts(self, target: pa.RecordBatch) -> Acts:
         merge = self.merge
         parts: list[Acts] = []
+        matches: list[Rows] = []
         has_match = np.zeros(target.num_rows, bool)
         if merge.matched or merge.by_source or self.wants_matched:
             for target_rows, source_rows in self.pairing.pairs(target):
                 has_match[target_rows] = True
                 if self.wants_matched:
                     self.matched[source_rows] = True
-                if merge.matched:
+                if merge.checks_cardinality:
+                    matches.append(target_rows)
+                    if np.count_nonzero(has_match) < sum(map(len, matches)):
+                        refuse_ambiguous(merge, target, np.concatenate(matches))
                     parts.append(self._picked(target, target_rows, source_rows))
-                    if len(parts) > 1:
-                        parts = [self._one_each(target, _together(parts))]
-        acts = (
-            self._one_each(target, _together(parts)) if parts else Acts(NO_ROWS, NO_ROWS, NO_ROWS)
-        )
-        if not merge.by_source:
-            return acts
-        return _together([acts, self._by_source(target, np.flatnonzero(~has_match))])
+        if merge.matched and not merge.checks_cardinality:  # a lone DELETE of all rows that match
+            rows = np.flatnonzero(has_match)
+            parts.append(Acts(rows, np.full(len(rows), -1), np.zeros(len(rows), np.int64)))
+        if merge.by_source:
+            parts.append(self._by_source(target, np.flatnonzero(~has_match)))
+        return _together(parts)
 
     def _picked(self, target: pa.RecordBatch, target_rows: Rows, source_rows: Rows) -> Acts:
         """Choose for each pair the first matched clause whose condition is TRUE; pairs without such
@@ -248,21 +250,6 @@ class MergeDecider:
             )
             undecided = np.setdiff1d(undecided, chosen, assume_unique=True)
         return _together(parts)
-
-    def _one_each(self, target: pa.RecordBatch, acts: Acts) -> Acts:
-        """Keep one clause per target row. Several source rows for one target row are refused, or,
-        where allowed, count once.
-        """
-        again = (
-            np.concatenate([[False], acts.rows[1:] == acts.rows[:-1]])
-            if len(acts.rows)
-            else np.zeros(0, bool)
-        )
-        if not again.any():
-            return acts
-        if self.merge.checks_cardinality:
-            refuse_ambiguous(self.merge, target, acts.rows)
-        return acts.where(~again)
 
     def _by_source(self, target: pa.RecordBatch, rows: Rows) -> Acts:
         parts: list[Acts] = []
@@ -480,8 +467,8 @@ SHOWN = 5
 
 
 def refuse_ambiguous(merge: BoundMerge, target: pa.RecordBatch, rows: Rows) -> NoReturn:
-    """Raise InvalidInput, which names some of the keys. `rows`: target rows, ascending, once per
-    source row that would change them.
+    """Raise InvalidInput, which names some of the keys. `rows`: target rows, once per source row
+    that matches them.
     """
     distinct, counts = np.unique(rows, return_counts=True)
     several, times = distinct[counts > 1], counts[counts > 1]
@@ -503,13 +490,13 @@ def refuse_ambiguous(merge: BoundMerge, target: pa.RecordBatch, rows: Rows) -> N
 
 
 def ambiguous(shown: str, **facts: object) -> InvalidInput:
-    """Return the error for target rows that several source rows would change, which begins as
-    Spark's own. `shown`: some of the rows.
+    """Return the error for target rows that several source rows match, which begins as Spark's own.
+    `shown`: some of the rows.
     """
     return InvalidInput(
         "[MERGE_CARDINALITY_VIOLATION] The ON search condition of the MERGE statement matched a single row from the target table with "
-        f"multiple rows of the source table. MERGE is ambiguous: more than one source row would change the same target row: {shown}.",
-        hint="Make the source unique by the ON condition, or give the clauses conditions that at most one source row per target row meets.",
+        f"multiple rows of the source table. MERGE is ambiguous: more than one source row matches the same target row: {shown}.",
+        hint="Make the source unique by the ON condition, or add to it what tells the source rows apart: conditions of clauses do not.",
         condition="MERGE_CARDINALITY_VIOLATION",
         **facts,
     )

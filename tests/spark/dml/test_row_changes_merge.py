@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 import frazil
 from frazil.errors import InvalidInput, SchemaMismatch
 from frazil.spark.dml import merge_by_sql as row_changes_merge
+from frazil.spark.host.settings import temporarily
 from tests.builders.files_on_disk import leftovers
 
 pytestmark = pytest.mark.spark
@@ -145,12 +146,33 @@ def test_a_row_that_several_source_rows_would_change_is_refused_by_its_key(
     with pytest.raises(InvalidInput, match="ambiguous.*id = 17"):
         t.merge(twice, ON).when_matched_update_all().execute(mode="merge-on-read")
     assert state(t) == start() and leftovers(t) == []
-    t.merge(twice, ON).when_matched_update_all(condition="source.name <> 'again'").execute(
-        mode="merge-on-read"
-    )
-    assert state(t)[17] == ("s17", 1700)
+    for condition in ("source.name <> 'again'", "source.name = 'never'"):
+        for act in ({"v": "source.v"}, None):
+            merged = t.merge(twice, ON).when_not_matched_insert_all()
+            merged = (
+                merged.when_matched_update(act, condition=condition)
+                if act
+                else merged.when_matched_delete(condition=condition)
+            )
+            with pytest.raises(InvalidInput, match="ambiguous.*id = 17"):
+                merged.execute(mode="merge-on-read")
+    assert state(t) == start() and leftovers(t) == []
     result = t.merge(twice, ON).when_matched_delete().execute(mode="merge-on-read")
     assert sorted(state(t)) == list(range(15)) and result.rows_deleted == 5
+
+
+@pytest.mark.parametrize("acts", ["source.name = 's17'", "source.name = 'none'"])
+def test_several_source_rows_for_one_row_are_refused_where_they_are_in_several_tasks(
+    table, source, session, monkeypatch, acts
+):
+    t = table(partition_by=["v"])
+    # A row on which no clause acts has no new values: its place is another than that of a new row.
+    monkeypatch.setattr(row_changes_merge, "_SMALL", 0)
+    twice = source.union(session.sql("select 17L, 'again', 1")).repartition(3, "name")
+    settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "7"}
+    with temporarily(session, settings), pytest.raises(InvalidInput, match="ambiguous.*id = 17"):
+        t.merge(twice, ON).when_matched_update_all(condition=acts).execute(mode="copy-on-write")
+    assert state(t) == start() and leftovers(t) == []
 
 
 def test_a_source_that_is_never_the_same_is_evaluated_once(table, session, size):

@@ -220,15 +220,44 @@ def test_several_source_rows_for_one_target_row_are_refused_by_their_keys(table)
     assert sorted(p for p in Path(table.location(), "data").rglob("*")) == files
 
 
-def test_conditions_that_leave_one_source_row_make_it_clear(table):
-    merging(table, frame([2, 2], [1, 2])).when_matched_update_all("source.v = 2").execute()
+TWICE = frame([2, 2], [1, 2])
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        lambda m: m.when_matched_update_all("source.v = 2"),
+        lambda m: m.when_matched_update_all("source.v > 2"),
+        lambda m: m.when_matched_delete("source.v = 1").when_not_matched_insert_all(),
+        lambda m: m.when_matched_delete("source.v = 1").when_matched_delete(),
+        lambda m: m.when_matched_delete("true"),
+    ],
+)
+@pytest.mark.parametrize("on", ["target.id = source.id", "target.id >= source.id"])
+def test_conditions_of_clauses_do_not_make_several_source_rows_clear(table, clauses, on):
+    before = rows(table)
+    with pytest.raises(InvalidInput, match=r"ambiguous.*id = 2 \(2 source rows\)"):
+        clauses(merging(table, TWICE, on)).execute()
+    assert rows(table) == before and len(table.refresh().snapshots()) == 1
+
+
+def test_the_on_condition_makes_several_source_rows_clear(table):
+    on = "target.id = source.id AND source.v = 2"
+    merging(table, TWICE, on).when_matched_update_all().execute()
     assert rows(table)[1] == (2, 2, "t")
 
 
-def test_a_lone_delete_without_condition_may_match_several(table):
-    assert merging(table, frame([2, 2, 3])).when_matched_delete().execute().rows_deleted == 2
-    with pytest.raises(InvalidInput, match="ambiguous"):
-        merging(table, frame([1, 1])).when_matched_delete("source.v > 0").execute()
+@pytest.mark.parametrize("on", ["target.id = source.id", "target.id IN (source.id, source.id)"])
+def test_a_lone_delete_without_condition_may_match_several(table, on):
+    merged = (
+        merging(table, frame([2, 2, 3, 7, 7]), on)
+        .when_matched_delete()
+        .when_not_matched_insert_all()
+        .when_not_matched_by_source_update({"name": "'u'"}, "target.id = 1")
+    )
+    result = merged.execute()
+    assert (result.rows_deleted, result.rows_inserted, result.rows_updated) == (2, 2, 1)
+    assert [r[0] for r in rows(table)] == [1, 4, 7, 7] and rows(table)[0] == (1, 10, "u")
 
 
 def test_source_rows_that_only_insert_may_repeat(table):

@@ -38,7 +38,9 @@ DELETED, UPDATED, INSERTED, BY_SOURCE_DELETED, BY_SOURCE_UPDATED, MATCHED = 1, 2
 """What happens to a row. MATCHED: nothing, but a source row of a MERGE matches it."""
 LEAVES = (DELETED, UPDATED, BY_SOURCE_DELETED, BY_SOURCE_UPDATED)
 WRITES = (UPDATED, INSERTED, BY_SOURCE_UPDATED)
-_LEAVES = pa.array([n > 0 and n in LEAVES for n in range(MATCHED + 1)])
+_LEAVES = pa.array([n in LEAVES for n in range(MATCHED + 1)])
+_MATCHED = pa.scalar(MATCHED, pa.int8())
+_PLACES = pa.schema([(name, pa.large_binary()) for name in ("leave", "stay")])
 _WRITES = pa.array([n in WRITES for n in range(MATCHED + 1)])
 SHOWN = 3
 """The rows that an error names, at most."""
@@ -66,8 +68,8 @@ class Sink:
 
 @dataclass(frozen=True)
 class Places:
-    """Refer to an Arrow file of bitmaps: its row n has the `counts[n]` positions of data file
-    `paths[n]`.
+    """Refer to an Arrow file of bitmaps: its row n has the positions of data file `paths[n]`, of
+    rows that leave it (`counts[n]` many) and of rows that are matched only.
     """
 
     location: str
@@ -78,7 +80,7 @@ class Places:
 @dataclass(frozen=True)
 class TaskReport:
     """Report what a task of the first job did. `rows`: counts by operation. `twice`: some rows, as
-    (path, position), that were deleted or replaced more than once. `matched`: numbers of the source
+    (path, position), that were deleted, replaced or matched more than once. `matched`: numbers of the source
     rows that matched, a serialised bitmap. `retried`: Spark tried the task more than once."""
 
     places: Places | None
@@ -100,7 +102,8 @@ class _CountedRows:
     """
 
     rows: list[int] = field(default_factory=lambda: [0] * (MATCHED + 1))
-    bitmaps: dict[str, BitMap64] = field(default_factory=dict)
+    leave: dict[str, BitMap64] = field(default_factory=dict)
+    stay: dict[str, BitMap64] = field(default_factory=dict)
     twice: list[tuple[str, int]] = field(default_factory=list)
     matched: BitMap64 = field(default_factory=BitMap64)
 
@@ -109,26 +112,32 @@ class _CountedRows:
         for pair in pc.value_counts(operations).to_pylist():
             self.rows[pair["values"]] += pair["counts"]
 
-    def leave(self, files: pa.Array, positions: pa.Array) -> None:
-        """Add the positions of rows that are deleted or replaced: sort them by file, then add each
-        file's to its bitmap.
+    def place(self, files: pa.Array, positions: pa.Array, bitmaps: dict[str, BitMap64]) -> None:
+        """Add the positions of rows to `leave` or `stay`: sort them by file, then add each file's to
+        its bitmap.
         """
         codes = files.dictionary_encode()
         order = np.argsort(codes.indices.to_numpy(), kind="stable")
         numbers, places = codes.indices.to_numpy()[order], positions.to_numpy()[order]
         starts = np.flatnonzero(np.diff(numbers, prepend=-1))
         for start, end in zip(starts, [*starts[1:], len(numbers)], strict=True):
-            self._add(codes.dictionary[int(numbers[start])].as_py(), places[start:end])
+            path = codes.dictionary[int(numbers[start])].as_py()
+            new = self._new(path, places[start:end])
+            bitmaps.setdefault(path, BitMap64())
+            bitmaps[path] |= new
 
-    def _add(self, path: str, places: np.ndarray) -> None:
-        """Add positions to the bitmap of a file, and note some of those that occur twice."""
-        new, earlier = positions_bitmap(places), self.bitmaps.setdefault(path, BitMap64())
-        if len(new) < len(places) or (earlier and earlier.intersect(new)):
+    def _new(self, path: str, places: np.ndarray) -> BitMap64:
+        """Return the bitmap of positions in a file, and note some of those that occur twice."""
+        new = positions_bitmap(places)
+        repeated: list[int] = []
+        if len(new) < len(places):
             values, counts = np.unique(places, return_counts=True)
-            repeated = [*values[counts > 1][:SHOWN].tolist(), *list((earlier & new)[:SHOWN])]
-            self.twice += [(path, p) for p in repeated][: SHOWN - len(self.twice)]
-        earlier |= new
-        self.bitmaps[path] = earlier
+            repeated += values[counts > 1][:SHOWN].tolist()
+        for earlier in (self.leave.get(path), self.stay.get(path)):
+            if earlier is not None and earlier.intersect(new):
+                repeated += (earlier & new)[:SHOWN]
+        self.twice += [(path, p) for p in repeated][: SHOWN - len(self.twice)]
+        return new
 
 
 def write_rows_and_positions(
@@ -148,7 +157,7 @@ def write_rows_and_positions(
     places = _write_places(
         f"{sink.folder}/places-{task.partition:05d}-{task.attempt}.arrow",
         sink.write.storage,
-        gathered.bitmaps,
+        gathered,
     )
     matched = gathered.matched.serialize() if gathered.matched else b""
     report = TaskReport(
@@ -167,7 +176,14 @@ def _new_rows(
         gathered.count(operations)
         leaves = pc.take(_LEAVES, operations)
         if pc.any(leaves).as_py():
-            gathered.leave(batch.column(1).filter(leaves), batch.column(2).filter(leaves))
+            gathered.place(
+                batch.column(1).filter(leaves), batch.column(2).filter(leaves), gathered.leave
+            )
+        if gathered.rows[MATCHED]:
+            stays = pc.equal(operations, _MATCHED)
+            gathered.place(
+                batch.column(1).filter(stays), batch.column(2).filter(stays), gathered.stay
+            )
         if sink.numbered:
             gathered.matched |= positions_bitmap(batch.column(3 + sink.write.lineage).to_numpy())
         if schema is None:
@@ -188,25 +204,24 @@ def _new_rows(
             yield rows
 
 
-def _write_places(location: str, storage: Storage, bitmaps: dict[str, BitMap64]) -> Places | None:
+def _write_places(location: str, storage: Storage, gathered: _CountedRows) -> Places | None:
     """Write the bitmaps of a task to an Arrow file, one row per data file; they are freed as they
     are written. None: there are none.
     """
-    if not bitmaps:
+    paths = sorted({*gathered.leave, *gathered.stay})
+    if not paths:
         return None
-    paths = sorted(bitmaps)
     counts = []
     with (
         storage.open_output(location) as out,
-        pa.ipc.new_file(out, pa.schema([("places", pa.large_binary())])) as writer,
+        pa.ipc.new_file(out, _PLACES) as writer,
     ):
         for path in paths:
-            positions = bitmaps.pop(path)
-            counts.append(len(positions))
-            positions.run_optimize()
-            writer.write_batch(
-                pa.record_batch({"places": pa.array([positions.serialize()], pa.large_binary())})
-            )
+            bitmaps = [part.pop(path, BitMap64()) for part in (gathered.leave, gathered.stay)]
+            counts.append(len(bitmaps[0]))
+            for positions in bitmaps:
+                positions.run_optimize()
+            writer.write_batch(pa.record_batch([[b.serialize()] for b in bitmaps], schema=_PLACES))
     return Places(location, tuple(paths), tuple(counts))
 
 
@@ -216,8 +231,8 @@ def _write_places(location: str, storage: Storage, bitmaps: dict[str, BitMap64])
 
 @dataclass(frozen=True)
 class Touched:
-    """Hold a data file that loses rows, and where their positions are: (file of bitmaps, row in
-    it). `rows`: how many at most.
+    """Hold a data file with rows that leave it or are matched, and where their positions are: (file
+    of bitmaps, row in it). `rows`: how many leave it, at most.
     """
 
     task: FileScanTask
@@ -228,26 +243,25 @@ class Touched:
 def take_away(context: ChangeContext, unique: bool, group: Sequence[Touched]) -> Changed:
     """Remove in a worker the collected positions from a group of data files.
 
-    `unique`: no row may be changed twice, as in a MERGE with a WHEN MATCHED clause; where one is,
+    `unique`: no row may be matched twice, as in a MERGE with a WHEN MATCHED clause; where one is,
     the result has only `reports`, which name such rows, and no file is written.
     """
     opened: dict[str, Any] = {}
     work, twice = [], []
     for touched in group:
-        positions = BitMap64()
+        positions, matched = BitMap64(), BitMap64()
         for location, row in touched.parts:
-            part = BitMap64.deserialize(
-                _bitmaps(context.write.storage, location, opened)
-                .get_batch(row)
-                .column(0)[0]
-                .as_py()
-            )
-            if unique and positions.intersect(part):
-                twice += [
-                    (touched.task.file.file_path, p) for p in list((positions & part)[:SHOWN])
-                ]
-            positions |= part
-        work.append((touched.task, positions_array(positions)))
+            bitmaps = _bitmaps(context.write.storage, location, opened).get_batch(row)
+            leave, stay = (BitMap64.deserialize(column[0].as_py()) for column in bitmaps.columns)
+            if unique:
+                part = leave | stay
+                if matched.intersect(part):
+                    repeated = (matched & part)[:SHOWN]
+                    twice += [(touched.task.file.file_path, p) for p in repeated]
+                matched |= part
+            positions |= leave
+        if positions:
+            work.append((touched.task, positions_array(positions)))
     if twice:
         return Changed(reports=tuple(twice[:SHOWN]))
     return remove_positions(context, work)

@@ -81,7 +81,7 @@ def merge(
     staged, apply, and `like.id` is a column of the source. `checked`: `check` has passed already.
 
     Raises InvalidInput for what Spark cannot resolve, and for a target row that several source rows
-    would change.
+    match.
     """
     merge.check()
     with sensitivity(spark, case_sensitive) as sensitive:
@@ -313,17 +313,22 @@ class _Writing:
         alone: bool = False,
     ) -> list[TaskReport]:
         """Write the rows of a join by these clauses. `alone`: the frame has source rows that match
-        nothing. `numbered`: pairs on which no clause acts are reported, too, as their source rows
-        count as matched."""
+        nothing. `numbered`: source rows that match are reported by their numbers. Pairs on which no
+        clause acts match, too."""
         with as_input():
             decided = frame.withColumn(ACT, self.clauses.act(frame, clauses, alone))
-            if not numbered:
-                decided = decided.filter(F.col(ACT).isNotNull())
             operation = choice(
                 [(n, F.lit(_OPERATIONS[c.when, c.do is Do.DELETE])) for n, c in enumerate(clauses)]
             )
             assert operation is not None
-            operation = F.coalesce(operation, F.lit(MATCHED)) if numbered else operation
+            acts = F.col(ACT).isNotNull()
+            if not alone and self.merge.may_pass_over_matches:
+                pairs = F.col(FILE).isNotNull()
+                if FOUND in frame.columns:
+                    pairs &= F.col(FOUND).isNotNull()
+                acts |= pairs
+                operation = F.coalesce(operation, F.lit(MATCHED))
+            decided = decided.filter(acts)
             marks = (
                 [F.lit(None).cast("string").alias(FILE), F.lit(None).cast("long").alias(POS)]
                 if alone

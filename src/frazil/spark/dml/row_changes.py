@@ -366,7 +366,7 @@ class Job:
 
     def finish(self, *, unique: bool) -> RowChanges:
         """Run the second job and return the changes of both. Raises InvalidInput, with `unique`,
-        for a row that was changed twice.
+        for a row that was matched twice.
         """
         if unique and (twice := [t for r in self.reports for t in r.twice]):
             raise self.ambiguous(twice)
@@ -410,17 +410,20 @@ class Job:
         return RowChanges(changed, self.filter, rows[INSERTED], counts)
 
     def _touched(self) -> list[Touched]:
-        """Return the data files that lose rows, each with the bitmaps of all tasks."""
+        """Return the data files that lose rows or were matched in several tasks, each with the
+        bitmaps of all tasks.
+        """
         parts: dict[str, list[tuple[str, int]]] = {}
         rows: dict[str, int] = {}
         for places in (r.places for r in self.reports if r.places is not None):
             for n, (path, count) in enumerate(zip(places.paths, places.counts, strict=True)):
                 parts.setdefault(path, []).append((places.location, n))
                 rows[path] = rows.get(path, 0) + count
+        parts = {path: at for path, at in parts.items() if rows[path] or len(at) > 1}
         if not parts:
             return []
         tasks = tasks_of(self.plan, parts)
-        return [Touched(tasks[path], tuple(bitmaps), rows[path]) for path, bitmaps in parts.items()]
+        return [Touched(tasks[path], tuple(parts[path]), rows[path]) for path in parts]
 
     def ambiguous(self, twice: Sequence[tuple[str, int]]) -> InvalidInput:
         """Return the error for target rows that several source rows would change; it names some of
