@@ -328,6 +328,21 @@ def test_delete_takes_a_window_whose_column_spark_puts_below_the_condition(lake)
 
 
 @pytest.mark.versions
+def test_update_refuses_windows_which_may_show_a_row_several_times(lake):
+    lake.table()
+    for window in (
+        "window(timestamp_seconds(id), '2 second', '1 second')",
+        "session_window(timestamp_seconds(id), '1 second')",
+    ):
+        with pytest.raises(InvalidInput, match="windows of times") as raised:
+            lake.sql(f"UPDATE lake.db.t SET v = 1 WHERE {window}.start <= timestamp_seconds(1)")
+        assert raised.value.getCondition() == "UNSUPPORTED_FEATURE.TABLE_OPERATION"
+        with pytest.raises(InvalidInput):
+            lake.sql(f"UPDATE lake.db.t SET v = second({window}.start)")
+    assert lake.rows() == [(1, 10), (2, 20), (3, 30), (4, 40)]
+
+
+@pytest.mark.versions
 @pytest.mark.parametrize("broadcast", ["10MB", "-1"])
 def test_merge_takes_variants_of_its_source(lake, broadcast):
     lake.catalog.create_table("db.t", "id bigint, data variant", format_version=3)

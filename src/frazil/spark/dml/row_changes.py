@@ -132,7 +132,7 @@ def update(
     changes, which are not committed yet.
 
     Values of `assignments` are SQL texts, Columns, terms, or Python constants; `alias` as for
-    `delete`. Raises InvalidInput for what Spark cannot resolve,
+    `delete`. Raises InvalidInput for what Spark cannot resolve and for windows of times,
     SchemaMismatch for values that do not fit their column.
     """
     with sensitivity(spark, case_sensitive) as sensitive:
@@ -144,6 +144,7 @@ def update(
         where = checked(
             empty, [GivenExpression(True if where is None else where, "The condition")]
         )[0]
+        _refuse_windows_of_times(empty, where)
         checked(empty, given_expressions(assigned_values))
         if len(empty.columns) == len(schema.fields):
             NewColumns(
@@ -162,6 +163,19 @@ def update(
             *job.named(new, None),
         ]
         return job.run(chosen.select(*columns), new_rows=True, unique=False)
+
+
+def _refuse_windows_of_times(frame: DataFrame, where: Column) -> None:
+    """Raise InvalidInput for `window(…)` and `session_window(…)`, which Spark refuses in an UPDATE:
+    it computes them in a plan below the condition, which has a row for each window of a row.
+    """
+    with as_input():
+        if frame.filter(where).columns != frame.columns:
+            raise InvalidInput(
+                "The condition: windows of times are not allowed in an update, as a row may be in several of them.",
+                hint="Compare with date_trunc('day', …) or a range of times.",
+                condition="UNSUPPORTED_FEATURE.TABLE_OPERATION",
+            )
 
 
 def _called(frame: DataFrame, alias: str) -> DataFrame:
