@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import os
 import re
 import zlib
@@ -42,6 +43,7 @@ BLOCK_BYTES = 64_000  # per block before compression, as in Avro's Java writer
 # Numbers
 
 
+@functools.lru_cache(maxsize=1024)  # the ids of snapshots come again in each list of manifests
 def _zigzag(number: int) -> bytes:
     if not -(2**63) <= number < 2**63:
         raise InvalidInput(f"{number} does not fit in 64 bits.")

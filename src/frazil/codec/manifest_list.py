@@ -5,6 +5,7 @@ counts and partition summaries.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -51,6 +52,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
     for _, name, kind, *_ in _FIELDS
 }
 _NEEDED = ("manifest_path", "manifest_length", "added_snapshot_id")
+_FieldWriter = tuple[str, Callable[[Any], bytes], bool]
 _DEFAULTS = {"content": 0, "sequence_number": 0, "min_sequence_number": 0}
 
 
@@ -166,21 +168,34 @@ def encode_manifest_list(
     if format_version >= 3:
         metadata["first-row-id"] = "null" if first_row_id is None else str(first_row_id)
     metadata["format-version"] = str(format_version)
-    fields = [
-        (name, _WRITERS[kind], required <= format_version)
-        for _, name, kind, required, since, _ in _FIELDS
-        if since <= format_version
-    ]
-    entries = [_entry(manifest, fields) for manifest in manifests]
+    entries = map(functools.partial(_entry, *_plan_of_entries(format_version)), manifests)
     return container(
         _schema(format_version), {k: v.encode() for k, v in metadata.items()}, entries, codec, level
     )
 
 
-def _entry(manifest: ManifestFile, fields: list[tuple[str, Callable[[Any], bytes], bool]]) -> bytes:
+@functools.lru_cache(maxsize=8)
+def _plan_of_entries(
+    format_version: int,
+) -> tuple[Callable[[ManifestFile], tuple[Any, ...]], tuple[_FieldWriter, ...]]:
+    """Plan to write the entries of lists of one version: what returns the values of a manifest, and
+    the name of each value, its writer, and whether it is required.
+    """
+    fields = tuple(
+        (name, _WRITERS[kind], required <= format_version)
+        for _, name, kind, required, since, _ in _FIELDS
+        if since <= format_version
+    )
+    return operator.attrgetter(*(name for name, _, _ in fields)), fields
+
+
+def _entry(
+    values_of: Callable[[ManifestFile], tuple[Any, ...]],
+    fields: tuple[_FieldWriter, ...],
+    manifest: ManifestFile,
+) -> bytes:
     parts = []
-    for name, write, required in fields:
-        value = getattr(manifest, name)
+    for value, (name, write, required) in zip(values_of(manifest), fields, strict=True):
         if value is not None:
             parts.append(write(value) if required else b"\x02" + write(value))
         elif required:

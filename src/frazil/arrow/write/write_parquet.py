@@ -388,12 +388,14 @@ def _grows(column: pa.ChunkedArray) -> bool:
         return False
     values = column.combine_chunks()
     values = values.storage if isinstance(values, pa.ExtensionArray) else values
+    distinct = pc.count_distinct(values).as_py()
+    if distinct == count:
+        return True
     plain = (
         count * width
         if (width := _width(values.type))
         else 4 * count + (pc.sum(pc.binary_length(values)).as_py() or 0)
     )
-    distinct = pc.count_distinct(values).as_py()
     numbers = count * (distinct - 1).bit_length() / 8
     return bool(plain * distinct / count + numbers >= plain)
 

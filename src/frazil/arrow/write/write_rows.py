@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import pyarrow as pa
 
+from frazil.arrow.write.conform import Conformed
 from frazil.arrow.write.grouping import by_partition, sorted_rows
 from frazil.arrow.write.metrics import Metrics
 from frazil.arrow.write.write_context import WriteContext
@@ -29,17 +30,6 @@ MAX_ROWS = 1 << 20  # per row group
 CHUNK_ROWS, CHUNK_BYTES = 1 << 20, 64 * 1024 * 1024  # rows that are grouped by partition at once
 SPLIT_BYTES = 128 * 1024 * 1024  # a larger frame is written as several files at the same time
 MAX_OPEN = 256  # partitions whose files stay open between generations
-
-
-@runtime_checkable
-class Splittable(Protocol):
-    """Describe a frame in memory, whose parts can be written at the same time. `nbytes` 0: a stream
-    of unknown size.
-    """
-
-    nbytes: int
-
-    def parts(self, count: int) -> Sequence[Iterable[pa.RecordBatch]]: ...
 
 
 def write(batches: Iterable[pa.RecordBatch], context: WriteContext) -> list[DataFile]:
@@ -64,13 +54,12 @@ def write(batches: Iterable[pa.RecordBatch], context: WriteContext) -> list[Data
 def _write_plain(
     batches: Iterable[pa.RecordBatch], context: WriteContext, files: OutputFiles
 ) -> None:
-    size = batches.nbytes if isinstance(batches, Splittable) else 0
-    count = -(-size // SPLIT_BYTES)
+    count = -(-batches.nbytes // SPLIT_BYTES) if isinstance(batches, Conformed) else 0
     if count == 1 or (workers := context.workers or default_workers()) == 1:
         _roll(batches, context, files, 0)
         return
     with ThreadPoolExecutor(workers, thread_name_prefix="frazil-write") as pool:
-        if not isinstance(batches, Splittable) or not count:
+        if not isinstance(batches, Conformed) or not count:
             files.pool = pool
             _roll(batches, context, files, 0)
             return
