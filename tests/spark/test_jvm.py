@@ -397,7 +397,7 @@ def call_temporary_views(session):
     found = cache.of_frame(view.quoted)
     assert isinstance(found, jvm_views.CachedRows) and found.name == view.quoted
     cache.remove(found)
-    cache.add(view.quoted, found.level)
+    cache.add(view.quoted, cache.frame(view.quoted), found.level)
     (named,) = cache.named()
     assert named.name == view.quoted and named.level == found.level != level
     assert session.table("jvm_view").count() == 5 and session.catalog.isCached("jvm_view")

@@ -311,7 +311,7 @@ def test_what_is_cached_by_a_name_follows_the_table_and_leaves_with_it(
     try:
         for count, write in enumerate(
             (
-                lambda: run("INSERT INTO lake.db.t VALUES (2)"),
+                lambda: table_of("db.t").append(pa.table({"id": [2]})),
                 lambda: run("UPDATE lake.db.t SET id = 3 WHERE id = 2"),
                 lambda: table_of("db.t").append(pa.table({"id": [4]})),
                 lambda: run("CALL lake.system.rewrite_data_files('db.t')"),

@@ -96,10 +96,11 @@ class SparkCache:
         """Remove an entry, and nothing that was made of its rows."""
         self._manager.uncacheQuery(self._session, rows.plan, False)
 
-    def add(self, name: str, level: JavaObject) -> None:
-        """Cache the rows that a name means now, when they are first read."""
-        some = getattr(self._jvm.view, "scala.Option").apply
-        self._manager.cacheQuery(self.frame(name), some(name), level)
+    def add(self, name: str, frame: JavaObject, level: JavaObject) -> None:
+        """Cache the rows of a DataFrame under a name, when they are first read."""
+        if not self._manager.lookupCachedData(frame).isDefined():
+            some = getattr(self._jvm.view, "scala.Option").apply
+            self._manager.cacheQuery(frame, some(name), level)
 
 
 class TemporaryViews:

@@ -127,12 +127,12 @@ def refresh(loaded: LoadedTable) -> None:
     ]  # valuerefs() is a copy: other threads may add DataFrames
     behind = [f for f in alive if f.is_behind(loaded.metadata)]
     sessions = {id(f.spark): f.spark for f in behind}
-    with _REFRESHING:
-        for spark in sessions.values():
-            if is_stopped(spark):
-                continue
+    for spark in sessions.values():
+        if not is_stopped(spark):
             try:
-                _Refresh(spark, loaded).run()
+                with _REFRESHING:
+                    _Refresh(spark, loaded).run()
+                cache_again(spark, loaded)
             except Exception as e:
                 text = "Temporary views over %s keep the rows from before this commit; create them again to see the new ones. Reason: %s"
                 _LOG.warning(text, loaded.metadata.location, e)
@@ -142,15 +142,17 @@ def cache_again(spark: Session, loaded: LoadedTable) -> None:
     """Cache again, over a table's new state, what Spark has in its cache by a name (CACHE TABLE of
     the table, or of a view whose text names it) and what shows an older state: no query would take
     these rows, and no UNCACHE TABLE find them. Rows are cached when they are next read."""
+    # No lock: to find out what a name means, Spark may ask for the table on another thread, and is
+    # given it by way of this function.
     for cache, rows, shown in _cached(spark, lambda: loaded.metadata):
         if shown.behind:
             # A name may mean nothing in this session, or a view that does not follow this commit.
-            with contextlib.suppress(Exception), _REFRESHING:
-                plan = cache.frame(rows.name).logicalPlan()
-                now = _shown(classic_jvm(spark), plan, loaded.metadata)
+            with contextlib.suppress(Exception):
+                frame = cache.frame(rows.name)
+                now = _shown(classic_jvm(spark), frame.logicalPlan(), loaded.metadata)
                 if now.current and not now.behind:
                     cache.remove(rows)
-                    cache.add(rows.name, rows.level)
+                    cache.add(rows.name, frame, rows.level)
 
 
 def uncache(spark: Session, find: Callable[[], TableMetadata]) -> None:
@@ -231,8 +233,7 @@ class _Refresh:
             if view.plan is not None and (plan := self._new_plan(jvm, view)) is not None:
                 views.replace(view, plan)
         for rows in frames:
-            cache.add(rows.name, rows.level)
-        cache_again(self.spark, self.loaded)
+            cache.add(rows.name, cache.frame(rows.name), rows.level)
 
     def _new_plan(self, jvm: Jvm, view: TemporaryView) -> Any:
         """Return a view's plan over the table's new state; None if it does not show the table, or
