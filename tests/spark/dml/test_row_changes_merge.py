@@ -161,6 +161,16 @@ def test_a_row_that_several_source_rows_would_change_is_refused_by_its_key(
     assert sorted(state(t)) == list(range(15)) and result.rows_deleted == 5
 
 
+def test_matches_that_no_clause_acts_on_stay_in_batches_of_any_rows(table, source, session, size):
+    t = table()
+    with temporarily(session, {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}):
+        t.merge(source, ON).when_matched_update(
+            {"v": "source.v"}, condition="source.id IN (15, 18)"
+        ).when_not_matched_insert_all("id = 24").execute(mode="merge-on-read")
+    expected = start() | {15: ("n15", 1500), 18: ("n18", 1800), 24: ("s24", 2400)}
+    assert state(t) == expected
+
+
 @pytest.mark.parametrize("acts", ["source.name = 's17'", "source.name = 'none'"])
 def test_several_source_rows_for_one_row_are_refused_where_they_are_in_several_tasks(
     table, source, session, monkeypatch, acts

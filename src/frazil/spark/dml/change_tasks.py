@@ -174,16 +174,14 @@ def _new_rows(
     for batch in batches:
         operations = batch.column(0)
         gathered.count(operations)
-        leaves = pc.take(_LEAVES, operations)
-        if pc.any(leaves).as_py():
-            gathered.place(
-                batch.column(1).filter(leaves), batch.column(2).filter(leaves), gathered.leave
-            )
-        if gathered.rows[MATCHED]:
-            stays = pc.equal(operations, _MATCHED)
-            gathered.place(
-                batch.column(1).filter(stays), batch.column(2).filter(stays), gathered.stay
-            )
+        for chosen, bitmaps in (
+            (pc.take(_LEAVES, operations), gathered.leave),
+            (pc.equal(operations, _MATCHED), gathered.stay),
+        ):
+            if pc.any(chosen).as_py():
+                gathered.place(
+                    batch.column(1).filter(chosen), batch.column(2).filter(chosen), bitmaps
+                )
         if sink.numbered:
             gathered.matched |= positions_bitmap(batch.column(3 + sink.write.lineage).to_numpy())
         if schema is None:
