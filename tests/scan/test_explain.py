@@ -245,9 +245,9 @@ def test_many_delete_files_make_a_short_text_and_no_objects() -> None:
     deletes += [delete(f"/t/y{i}", 0, content=2, equality_ids=(1,)) for i in range(30)]
     found = planned([one(f"/t/data/{i}", 1) for i in range(25)], deletes).explain()
     text = repr(found.deletes).splitlines()
-    assert len(text) == 14 and text[0] == "2030 delete files: 1000 apply, 1030 dropped"
+    assert len(text) == 14 and text[0] == "2,030 delete files: 1,000 apply, 1,030 dropped"
     assert text[11] == "  and 990 more" and text[12].startswith(
-        "  1000: the data file it applies to is not read; the first is /t/x25"
+        "  1,000: the data file it applies to is not read; the first is /t/x25"
     )
     assert len(str(found).splitlines()) < 20
     some = found.deletes[1998:2001]

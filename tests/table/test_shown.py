@@ -188,13 +188,13 @@ def test_counts_that_are_shown_say_that_deletes_are_not_subtracted(catalog, vers
         "db.counted", "id bigint, p bigint", partition_by=["p"], format_version=version
     )
     t.append([{"id": n, "p": n % 2} for n in range(1000)])
-    assert "rows  1,000 in 2 files\n" in repr(t) and "to read  1000 rows, " in str(
+    assert "rows  1,000 in 2 files\n" in repr(t) and "to read  1,000 rows, " in str(
         t.scan().explain()
     )
     t.delete("id < 100 and p = 0", mode="merge-on-read")
     shown = "1,000 in 2 files, before the deletes of 1 delete files, which count() subtracts"
     assert shown in repr(t) and shown in t._repr_html_() and t.count() == 950
-    assert "to read  1000 rows before deletes, " in str(t.scan().explain())
+    assert "to read  1,000 rows before deletes, " in str(t.scan().explain())
     assert sorted(
         repr(task).endswith(" 500 rows before deletes)") for task in t.scan().plan_files()
     ) == [False, True]

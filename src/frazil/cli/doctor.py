@@ -18,7 +18,7 @@ import click
 from frazil.cli.look import every_namespace
 from frazil.cli.output import show_json, wants_json
 from frazil.errors import FrazilError
-from frazil.maintain.advice.finding import count_text
+from frazil.spec.shown import count_text
 from frazil.spec.version import PYSPARK, VERSION, check_pyspark
 from frazil.storage import redact_text
 from frazil.table.load import list_catalogs, load_catalog

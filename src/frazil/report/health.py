@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.expr.sql_text import shown_value
-from frazil.maintain.advice.finding import size_text
 from frazil.maintain.advice.positions import Axis, axis_of
 from frazil.maintain.advice.recommend import recommend
 from frazil.maintain.advice.table_state import LiveFiles, state_of
@@ -32,7 +31,7 @@ from frazil.scan.scan_log.files import read_log
 from frazil.scan.scan_log.records import LoggedScan
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import SCAN_LOG, TARGET_FILE_SIZE
-from frazil.spec.shown import shortened
+from frazil.spec.shown import shortened, size_text
 from frazil.spec.types import IcebergType
 
 POINTS, PARTITIONS, COLUMNS, SNAPSHOTS, SCANS = 240, 25, 10, 40, 200

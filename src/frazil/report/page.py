@@ -9,11 +9,11 @@ import html
 from collections.abc import Sequence
 from pathlib import Path
 
-from frazil.maintain.advice.finding import minutes_text, size_text
+from frazil.maintain.advice.finding import minutes_text
 from frazil.report.charts import Bar, SnapshotPoint, bars, curve, graph
 from frazil.report.facts import Health
 from frazil.spec.fact_tree import FactNode, html_of
-from frazil.spec.shown import html_table, time_text
+from frazil.spec.shown import html_table, size_text, time_text
 from frazil.spec.version import VERSION
 
 STYLE = (Path(__file__).parent / "style.css").read_text(encoding="utf-8")

@@ -119,11 +119,3 @@ def with_deletes(report: PlanReport, index: DeleteIndex) -> PlanReport:
         delete_pairs_ruled_out=index.ruled_out,
         skipped_delete_files=len(entries) - int(index.used.sum()),
     )
-
-
-def size_text(size: float) -> str:
-    for unit in ("B", "KB", "MB", "GB", "TB"):
-        if size < 1000 or unit == "TB":
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    raise AssertionError

@@ -22,6 +22,21 @@ class FactNode:
     children: tuple[FactNode, ...] = ()
 
 
+class ShownAsTree:
+    """Show an object by its tree of facts: as text in a console, as HTML in a notebook."""
+
+    @property
+    def tree(self) -> FactNode:
+        """Return what the object tells, as a tree of facts."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return text_of(self.tree)
+
+    def _repr_html_(self) -> str:
+        return html_of(self.tree)
+
+
 def leaves(texts: Iterator[str] | list[str]) -> tuple[FactNode, ...]:
     """Make one node without facts of each text."""
     return tuple(FactNode(text) for text in texts)

@@ -1,4 +1,4 @@
-"""Format times, long texts and long lists for people, so that output fits on one screen of a
+"""Format times, sizes, counts, long texts and long lists for people, so that output fits on one screen of a
 console.
 """
 
@@ -40,6 +40,20 @@ def listed(items: Iterable[object], most: int = 100) -> str:
         shown.append(shortened(text, most))
     more = [f"… {len(texts) - len(shown)} more"] if len(shown) < len(texts) else []
     return ", ".join([*shown, *more])
+
+
+def size_text(size: float) -> str:
+    """Format a number of bytes with its unit."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1024:
+            return f"{size:,.0f} {unit}" if unit == "B" or size >= 100 else f"{size:,.1f} {unit}"
+        size /= 1024
+    return f"{size:,.1f} TB"
+
+
+def count_text(count: int, noun: str) -> str:
+    """Format a number with a noun, in the plural where needed."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def html_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

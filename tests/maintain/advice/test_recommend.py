@@ -26,13 +26,13 @@ from frazil.maintain.advice.finding import (
     Finding,
     Findings,
     ProcedureCall,
-    count_text,
     minutes_text,
     saving_text,
 )
 from frazil.maintain.compact.options import CompactionOptions
 from frazil.maintain.procedure import ProcedureResult
 from frazil.maintain.stream_upkeep.lease import LEASE, LEASE_SECONDS, LeaseHeld, _held, lease
+from frazil.spec.shown import count_text
 from frazil.spec.snapshot import SnapshotRef
 from frazil.spec.updates import SetSnapshotRef
 from frazil.table import Table

@@ -18,14 +18,13 @@ from frazil.maintain.advice.finding import (
     REWRITE_BYTES_PER_SECOND,
     Finding,
     ProcedureCall,
-    count_text,
     saving_text,
-    size_text,
 )
 from frazil.maintain.advice.table_state import Flags, LiveFiles, sorted_by
 from frazil.maintain.compact.options import CompactionOptions
 from frazil.spec.manifest import DataFile, DataFileContent
 from frazil.spec.properties import DELETE_GRANULARITY, DELETE_TARGET_FILE_SIZE, TARGET_FILE_SIZE
+from frazil.spec.shown import count_text, size_text
 
 SMALL = 0.75
 """Share of the target size below which rewrite_data_files takes a file, as in Java."""

@@ -12,7 +12,8 @@ from typing import Any, overload
 import pyarrow as pa
 
 from frazil.expr.sql_text import literal_text, quoted_name
-from frazil.spec.fact_tree import FactNode, html_of, text_of
+from frazil.spec.fact_tree import FactNode, ShownAsTree, text_of
+from frazil.spec.shown import count_text, size_text
 
 OPEN_SECONDS = 0.005
 """What one more file costs a cure: it is opened, read and closed by a core."""
@@ -141,7 +142,7 @@ def _cost_text(finding: Finding) -> str:
     return f"{size}about {minutes_text(finding.cost_minutes)}"
 
 
-class Findings(Sequence[Finding]):
+class Findings(ShownAsTree, Sequence[Finding]):
     """Hold the findings about a table, in the order in which their cures are best run; empty if the
     table needs no maintenance.
     """
@@ -213,21 +214,6 @@ class Findings(Sequence[Finding]):
             tuple(replace(t, label=f"{n}. {t.label}") for n, t in enumerate(trees, 1)),
         )
 
-    def _repr_html_(self) -> str:
-        return html_of(self.tree)
-
-    def __repr__(self) -> str:
-        return text_of(self.tree)
-
-
-def size_text(size: float) -> str:
-    """Format a number of bytes with its unit."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if size < 1024:
-            return f"{size:,.0f} {unit}" if unit == "B" or size >= 100 else f"{size:,.1f} {unit}"
-        size /= 1024
-    return f"{size:,.1f} TB"
-
 
 def minutes_text(minutes: float) -> str:
     """Format a number of minutes with its unit."""
@@ -245,8 +231,3 @@ def saving_text(seconds: float) -> str:
     return (
         f", which saves about {f'{seconds:.1f} s' if seconds < 10 else minutes_text(seconds / 60)}"
     )
-
-
-def count_text(count: int, noun: str) -> str:
-    """Format a number with a noun, in the plural where needed."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -18,7 +18,6 @@ from frazil.maintain.advice.finding import (
     Finding,
     ProcedureCall,
     saving_text,
-    size_text,
 )
 from frazil.maintain.advice.layouts import Filter, LayoutEstimator, RowLayout
 from frazil.maintain.advice.positions import columns_with_values
@@ -28,6 +27,7 @@ from frazil.scan.scan_log.files import read_log
 from frazil.scan.scan_log.records import LoggedScan
 from frazil.spec.properties import SCAN_LOG
 from frazil.spec.schema import Schema
+from frazil.spec.shown import size_text
 from frazil.spec.types import ListType, MapType
 
 FEWEST_SCANS = 10

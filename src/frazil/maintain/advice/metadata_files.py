@@ -17,9 +17,7 @@ from frazil.commit.apply import now_millis
 from frazil.maintain.advice.finding import (
     Finding,
     ProcedureCall,
-    count_text,
     saving_text,
-    size_text,
 )
 from frazil.maintain.advice.table_state import Flags, LiveFiles
 from frazil.maintain.orphans.remove_orphan_files import YOUNG_MILLIS
@@ -35,6 +33,7 @@ from frazil.spec.properties import (
     MANIFEST_TARGET_SIZE,
     METADATA_DELETE_AFTER_COMMIT,
 )
+from frazil.spec.shown import count_text, size_text
 
 ORPHANS = "orphans"
 """The finding, and the name under which the table records when `auto` or a stream's task has looked

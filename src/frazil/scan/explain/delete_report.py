@@ -12,7 +12,8 @@ from typing import overload
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.spec.fact_tree import FactNode, html_of, leaves, text_of
+from frazil.spec.fact_tree import FactNode, ShownAsTree, leaves
+from frazil.spec.shown import count_text
 
 SHOWN = 10  # lines that a text shows of one kind
 EXPLAINED = pa.schema(
@@ -113,7 +114,7 @@ class ExplainedDelete:
     def why(self) -> str:
         """Say to how many data files the delete file applies, or why to none."""
         if self.reason is None:
-            return f"applies to {'' if self.exact else 'at most '}{_counted(self.data_files, 'data file')}"
+            return f"applies to {'' if self.exact else 'at most '}{count_text(self.data_files, 'data file')}"
         if self.reason is Reason.SEQUENCE:
             least = "more than" if self.kind == "equality" else "at least"
             return f"dropped, {self.reason.text}, the oldest needs {least} {self.oldest_data_sequence_number}"
@@ -125,7 +126,7 @@ class ExplainedDelete:
         ) or f"equality deletes by {self._compared}"
         places = {"file": f"of {self.referenced_data_file}", "table": "everywhere"}
         place = places.get(self.scope) or f"in {self.partition or 'no partition'}"
-        rows = _counted(self.record_count, "row")
+        rows = count_text(self.record_count, "row")
         number = "" if self.sequence_number is None else f", sequence number {self.sequence_number}"
         return f"{kind} {place}, {rows}{number}: {self.why} ({self.file_path})"
 
@@ -134,7 +135,7 @@ class ExplainedDelete:
         return ", ".join(self.equality_columns or ())
 
 
-class ExplainedDeletes(Sequence[ExplainedDelete]):
+class ExplainedDeletes(ShownAsTree, Sequence[ExplainedDelete]):
     """List explained delete files; each object is made when it is asked for. `to_arrow()` has
     columns of the same names.
 
@@ -218,14 +219,8 @@ class ExplainedDeletes(Sequence[ExplainedDelete]):
             if self.exact
             else "; counts of data files are upper limits, since not all bounds were compared"
         )
-        title = f"{_counted(len(self), 'delete file')}: {len(applied)} apply, {len(dropped)} dropped{about}"
+        title = f"{count_text(len(self), 'delete file')}: {len(applied):,} apply, {len(dropped):,} dropped{about}"
         return FactNode(title, (), leaves([*applied.lines(SHOWN), *dropped.lines(SHOWN)]))
-
-    def __repr__(self) -> str:
-        return text_of(self.tree)
-
-    def _repr_html_(self) -> str:
-        return html_of(self.tree)
 
     def lines(self, most: int) -> list[str]:
         """Describe at most `most` delete files, one per line; more that were dropped are summed up
@@ -235,9 +230,9 @@ class ExplainedDeletes(Sequence[ExplainedDelete]):
             return [str(d) for d in self]
         reasons = self.reasons
         if sum(reasons.values()) < len(self):
-            return [*(str(d) for d in self[:most]), f"and {len(self) - most} more"]
+            return [*(str(d) for d in self[:most]), f"and {len(self) - most:,} more"]
         return [
-            f"{count}: {reason.text}; the first is {self.first(reason).file_path}"
+            f"{count:,}: {reason.text}; the first is {self.first(reason).file_path}"
             for reason, count in reasons.items()
         ]
 
@@ -250,7 +245,3 @@ def _objects(rows: pa.Table | pa.RecordBatch, exact: bool) -> Iterator[Explained
             None if reason is None else Reason(reason),
         )
         yield ExplainedDelete(**row, equality_columns=columns, reason=reason, exact=exact)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -51,67 +51,34 @@ class DataFiles:
         )
 
 
-def read_deletes_explained(
-    metadata: TableMetadata, index: DeleteIndex, data: DataFiles, row: int | None = None
+def compared_deletes_explained(
+    metadata: TableMetadata, index: DeleteIndex, data: DataFiles | None, row: int | None = None
 ) -> ExplainedDeletes:
-    """Explain every delete file of the index for all data files, or for the one numbered `row`."""
-    bounds = bounds_of(index.entries)
-    assert index.reach is not None
-    if row is None:
-        counts = index.exact_file_counts(MOST_PAIRS)
-        exact, held = counts is not None, data
-        counts = index.file_counts if counts is None else counts
+    """Explain every delete file of the index for all data files, or for the one numbered `row`.
+    `data` None: a catalog's server has planned the scan, and names only those that apply.
+    """
+    entries, exact = index.entries, True
+    if row is not None:
+        counts = np.bincount(index.numbers_of(row), minlength=len(entries))
+    elif data is None or (compared := index.exact_file_counts(MOST_PAIRS)) is None:
+        exact, counts = data is None, index.file_counts
     else:
-        exact, held = True, data.only(row)
-        counts = np.bincount(index.numbers_of(row), minlength=len(index.entries))
-    reasons, oldest = _reasons(index, bounds, held, counts)
-    return _explained(
-        metadata, index.entries, index.reach.delete_scopes, bounds, counts, reasons, oldest, exact
-    )
-
-
-def told_deletes_explained(
-    metadata: TableMetadata, index: DeleteIndex, row: int | None = None
-) -> ExplainedDeletes:
-    """Explain the delete files that a catalog's server has planned, for all data files or for the
-    one numbered `row`: those that apply, as it names no others."""
-    entries = index.entries
-    counts = (
-        index.file_counts
-        if row is None
-        else np.bincount(index.numbers_of(row), minlength=len(entries))
-    )
-    nobody, applies = np.full(len(entries), _NOBODY), np.full(len(entries), -1, np.int64)
-    explained = _explained(
-        metadata,
-        entries,
-        scopes_of_deletes(entries),
-        bounds_of(entries),
-        counts,
-        applies,
-        nobody,
-        True,
-    )
-    return ExplainedDeletes(explained.to_arrow().filter(pa.array(counts > 0)), True)
+        counts = compared
+    if data is None:
+        applies = np.full(len(entries), -1, np.int64)
+        table = _explained(metadata, entries, counts, applies).to_arrow()
+        return ExplainedDeletes(table.filter(pa.array(counts > 0)))
+    bounds = bounds_of(entries)
+    reasons, oldest = _reasons(index, bounds, data if row is None else data.only(row), counts)
+    return _explained(metadata, entries, counts, reasons, oldest, exact, bounds)
 
 
 def unread_deletes_explained(
     metadata: TableMetadata, entries: DeleteEntries, reason: Reason
 ) -> ExplainedDeletes:
     """Explain delete files that planning did not read, all for one reason."""
-    nothing = np.zeros(len(entries), np.int64)
     reasons = np.full(len(entries), _REASONS.index(reason), np.int64)
-    scopes = scopes_of_deletes(entries)
-    return _explained(
-        metadata,
-        entries,
-        scopes,
-        bounds_of(entries),
-        nothing,
-        reasons,
-        np.full(len(entries), _NOBODY),
-        True,
-    )
+    return _explained(metadata, entries, np.zeros(len(entries), np.int64), reasons)
 
 
 def bounds_of(entries: DeleteEntries) -> PathBounds:
@@ -122,11 +89,13 @@ def bounds_of(entries: DeleteEntries) -> PathBounds:
     )
 
 
-def data_files(groups: Sequence[PlannedFiles], index: DeleteIndex) -> DataFiles:
-    """Collect the planned files in the numbering of their index."""
+def data_files(groups: Sequence[PlannedFiles], index: DeleteIndex) -> DataFiles | None:
+    """Collect the planned files in the numbering of their index; None where a catalog's server has
+    planned them."""
+    if index.reach is None:
+        return None
     paths = normalised(pa.concat_arrays([column_of(g.table, "file_path") for g in groups]))
     reach, entries = index.reach, index.entries
-    assert reach is not None
     named = bounds_of(entries).single.filter(pa.array(entries.is_vector))
     rows = pc.index_in(named, value_set=paths)
     positions = pc.fill_null(rows, -1).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -212,13 +181,17 @@ def _least(scopes: Numbers, sequences: Numbers, asked: Numbers) -> Numbers:
 def _explained(
     metadata: TableMetadata,
     entries: DeleteEntries,
-    scopes: Numbers,
-    bounds: PathBounds,
     counts: Numbers,
     reasons: Numbers,
-    oldest: Numbers,
-    exact: bool,
+    oldest: Numbers | None = None,
+    exact: bool = True,
+    bounds: PathBounds | None = None,
 ) -> ExplainedDeletes:
+    """Make the report. `counts`, `reasons`, `oldest`: of each delete file the number of data files
+    that it applies to, the number of the reason if there is none (-1: it applies), and the least
+    sequence number of the data files in reach (None: not known). `bounds`: those of the entries."""
+    bounds = bounds_of(entries) if bounds is None else bounds
+    oldest = np.full(len(entries), _NOBODY) if oldest is None else oldest
     named = bounds.single.is_valid().to_numpy(zero_copy_only=False)
     unpartitioned = np.concatenate(
         [np.full(t.num_rows, s.unpartitioned) for s, t in entries.groups]
@@ -234,7 +207,7 @@ def _explained(
                 np.concatenate([np.full(t.num_rows, s.spec_id) for s, t in entries.groups]),
                 pa.int32(),
             ),
-            "partition": _partitions(metadata, entries, scopes),
+            "partition": _partitions(metadata, entries),
             "equality_columns": _columns(metadata, entries),
             "referenced_data_file": pc.coalesce(
                 entries.strings("referenced_data_file"), bounds.single
@@ -255,9 +228,9 @@ def _explained(
     return ExplainedDeletes(table, exact)
 
 
-def _partitions(metadata: TableMetadata, entries: DeleteEntries, scopes: Numbers) -> pa.Array:
+def _partitions(metadata: TableMetadata, entries: DeleteEntries) -> pa.Array:
     """Format partitions as paths, as their directories are named; each distinct partition once."""
-    parts, begin = [], 0
+    scopes, parts, begin = scopes_of_deletes(entries), [], 0
     for spec, table in entries.groups:
         _, first, place = np.unique(
             scopes[begin : begin + table.num_rows], return_index=True, return_inverse=True

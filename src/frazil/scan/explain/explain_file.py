@@ -39,7 +39,7 @@ from frazil.scan.prune import (
     partition_ranges,
     statistics_ranges,
 )
-from frazil.spec.fact_tree import FactNode, html_of, leaves, text_of
+from frazil.spec.fact_tree import FactNode, ShownAsTree, leaves
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionSpec
@@ -77,8 +77,8 @@ class ExplainedCondition:
         return f"{shown}: {'; '.join(self.known) or 'nothing is known of its columns'}"
 
 
-@dataclass(frozen=True)
-class ExplainedFile:
+@dataclass(frozen=True, repr=False)
+class ExplainedFile(ShownAsTree):
     """Explain why a scan reads a data file (`is_read`) or by which metadata it skips it
     (`skipped_by`).
 
@@ -109,12 +109,6 @@ class ExplainedFile:
         """Return the verdict, and the conditions below it, as a tree of facts."""
         verdict = f"{self.file_path} ({self.record_count:,} rows) {self._verdict()}"
         return FactNode(verdict, (), leaves([str(c) for c in self.conditions]))
-
-    def __repr__(self) -> str:
-        return text_of(self.tree)
-
-    def _repr_html_(self) -> str:
-        return html_of(self.tree)
 
     def _verdict(self) -> str:
         if not self.is_read:
@@ -279,18 +273,14 @@ def _range_text(name: str, column_range: Range, type_: IcebergType) -> str:
     if not has_values:
         return f"{name} has no values but null" + (" and NaN" if has_nans else "")
     words = []
-    if lower is not None or upper is not None:
-        same = lower is not None and lower == upper
-        from_to = (
-            f"between {shortened(lower, 40)} and {shortened(upper, 40)}"
-            if lower is not None and upper is not None
-            else ""
-        )
-        words.append(
-            f"= {shortened(lower, 40)}"
-            if same
-            else from_to or (f">= {lower}" if upper is None else f"<= {upper}")
-        )
+    if lower is not None and lower == upper:
+        words.append(f"= {shortened(lower, 40)}")
+    elif lower is not None and upper is not None:
+        words.append(f"between {shortened(lower, 40)} and {shortened(upper, 40)}")
+    elif lower is not None:
+        words.append(f">= {shortened(lower, 40)}")
+    elif upper is not None:
+        words.append(f"<= {shortened(upper, 40)}")
     elif column_range.hashed is not None:
         words.append(
             f"in bucket {_value(column_range.hashed.lower)} of {column_range.hashed.num_buckets}"

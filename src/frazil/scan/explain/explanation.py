@@ -7,9 +7,8 @@ decided by `scan.prune.file_pruner`.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from frazil.errors import InvalidInput
@@ -17,23 +16,23 @@ from frazil.scan.deletes import DeleteEntries, DeleteIndex
 from frazil.scan.explain.delete_report import EXPLAINED, ExplainedDeletes, Reason
 from frazil.scan.explain.explain_deletes import (
     DataFiles,
+    compared_deletes_explained,
     data_files,
-    read_deletes_explained,
     row_of,
-    told_deletes_explained,
     unread_deletes_explained,
 )
 from frazil.scan.explain.explain_file import ExplainedFile
-from frazil.scan.report import PlannedByServer, PlanReport, size_text
+from frazil.scan.report import PlannedByServer, PlanReport
 from frazil.scan.tasks import PlannedFiles
-from frazil.spec.fact_tree import FactNode, html_of, leaves, text_of
+from frazil.spec.fact_tree import FactNode, ShownAsTree, leaves
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.shown import count_text, size_text
 
 _FEW = 3  # delete files that the text names
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(ShownAsTree):
     """Explain one scan plan: `str()` is the text, `report` the counters, `deletes` what became of
     each delete file.
 
@@ -42,11 +41,11 @@ class Explanation:
     """
 
     report: PlanReport
-    _metadata: TableMetadata = field(repr=False)
-    _groups: tuple[PlannedFiles, ...] = field(repr=False)
-    _idle: Callable[[], Iterable[tuple[Reason, DeleteEntries]]] = field(repr=False)
-    _file: Callable[[str], ExplainedFile] = field(repr=False)
-    _by_server: PlannedByServer | None = field(default=None, repr=False)
+    _metadata: TableMetadata
+    _groups: tuple[PlannedFiles, ...]
+    _idle: Callable[[], Iterable[tuple[Reason, DeleteEntries]]]
+    _file: Callable[[str], ExplainedFile]
+    _by_server: PlannedByServer | None = None
 
     def why(self, file_path: str) -> ExplainedFile:
         """Explain why the scan reads a data file or skips it: what each condition of the filter can
@@ -85,11 +84,7 @@ class Explanation:
                 hint=hint,
                 file=file_path,
             )
-        if self._index is None:
-            return self._with_idle(_nothing())
-        if self._index.reach is None:
-            return told_deletes_explained(self._metadata, self._index, row)
-        return self._with_idle(read_deletes_explained(self._metadata, self._index, self._data, row))
+        return self._with_idle(self._compare(row))
 
     @cached_property
     def tree(self) -> FactNode:
@@ -103,16 +98,16 @@ class Explanation:
             self._where(),
             (
                 "files",
-                f"{report.result_data_files} of {report.result_data_files + report.skipped_data_files} kept; "
-                f"skipped {report.skipped_by_partition} by partition values, {report.skipped_by_statistics} by counts and bounds",
+                f"{report.result_data_files:,} of {report.result_data_files + report.skipped_data_files:,} kept; "
+                f"skipped {report.skipped_by_partition:,} by partition values, {report.skipped_by_statistics:,} by counts and bounds",
             ),
             (
                 "match wholly",
-                f"{report.wholly_matching_files} of the kept files (none of their rows is tested)",
+                f"{report.wholly_matching_files:,} of the kept files (none of their rows is tested)",
             ),
             (
                 "to read",
-                f"{report.total_records} rows{before}, {size_text(report.total_file_size_in_bytes)}",
+                f"{report.total_records:,} rows{before}, {size_text(report.total_file_size_in_bytes)}",
             ),
             ("planned in", f"{report.total_planning_duration / 1e6:.1f} ms"),
         )
@@ -132,49 +127,62 @@ class Explanation:
         """Say where the files were found: in manifests, or in the plan of a catalog's server."""
         report, served = self.report, self._by_server
         if served is None:
-            skipped = f"{report.skipped_data_manifests} skipped by partition summaries"
+            skipped = f"{report.skipped_data_manifests:,} skipped by partition summaries"
             return (
                 "manifests",
-                f"{report.scanned_data_manifests} of {report.total_data_manifests} read, {skipped}",
+                f"{report.scanned_data_manifests:,} of {report.total_data_manifests:,} read, {skipped}",
             )
         plan = f"plan {served.plan_id}, " if served.plan_id else ""
-        requests = f"{served.requests} request{'' if served.requests == 1 else 's'}"
+        requests = count_text(served.requests, "request")
         return "planned by", f"the catalog's server {served.server}: {plan}{requests}"
 
     def _delete_nodes(self) -> Iterator[FactNode]:
         report, deletes = self.report, self._compared
         if self._by_server is None:
-            read = f"{report.scanned_delete_manifests} of {report.total_delete_manifests} read"
-            yield FactNode(f"delete manifests: {read}, {report.skipped_delete_manifests} skipped")
+            read = f"{report.scanned_delete_manifests:,} of {report.total_delete_manifests:,} read"
+            yield FactNode(f"delete manifests: {read}, {report.skipped_delete_manifests:,} skipped")
         if not deletes:
             return
         applied, dropped = deletes.applied, deletes.dropped
-        kinds = f"{report.positional_delete_files} of positions, {report.equality_delete_files} of equality, {report.dvs} deletion vectors"
-        reached = f"{len(applied)} apply to {report.data_files_with_deletes} files"
+        positions, equality = report.positional_delete_files, report.equality_delete_files
+        kinds = (
+            f"{positions:,} of positions, {equality:,} of equality, {report.dvs:,} deletion vectors"
+        )
+        reached = f"{len(applied):,} apply to {report.data_files_with_deletes:,} files"
         yield FactNode(
-            f"delete files: {len(deletes)} ({kinds}); {'' if deletes.exact else 'at most '}{reached}",
+            f"delete files: {len(deletes):,} ({kinds}); {'' if deletes.exact else 'at most '}{reached}",
             (),
             leaves(applied.lines(_FEW)),
         )
         if self._by_server is None:  # a server names no others
             pairs = report.delete_pairs_ruled_out
-            ruled_out = f"; bounds and counts ruled out {pairs} pairs of data file and delete file"
+            ruled_out = (
+                f"; bounds and counts ruled out {pairs:,} pairs of data file and delete file"
+            )
             yield FactNode(
-                f"not applied: {len(dropped)} delete files{ruled_out if pairs else ''}",
+                f"not applied: {len(dropped):,} delete files{ruled_out if pairs else ''}",
                 (),
                 leaves(dropped.lines(_FEW)),
             )
 
     @cached_property
     def _compared(self) -> ExplainedDeletes:
-        """Explain the delete files that planning compared with data files."""
-        if self._index is not None and self._index.reach is None:
-            return told_deletes_explained(self._metadata, self._index)
-        return (
-            _nothing()
-            if self._index is None
-            else read_deletes_explained(self._metadata, self._index, self._data)
-        )
+        return self._compare(None)
+
+    def _compare(self, row: int | None) -> ExplainedDeletes:
+        """Explain the delete files that planning compared with all data files, or with the one
+        numbered `row`."""
+        if self._index is None:
+            return ExplainedDeletes(EXPLAINED.empty_table())
+        return compared_deletes_explained(self._metadata, self._index, self._data, row)
+
+    @cached_property
+    def _index(self) -> DeleteIndex | None:
+        return next((g.deletes for g in self._groups if isinstance(g.deletes, DeleteIndex)), None)
+
+    @cached_property
+    def _data(self) -> DataFiles | None:
+        return None if self._index is None else data_files(self._groups, self._index)
 
     def _with_idle(self, explained: ExplainedDeletes) -> ExplainedDeletes:
         for reason, entries in self._idle():
@@ -182,26 +190,3 @@ class Explanation:
                 unread_deletes_explained(self._metadata, entries, reason)
             )
         return explained
-
-    @property
-    def _index(self) -> DeleteIndex | None:
-        return next((g.deletes for g in self._groups if isinstance(g.deletes, DeleteIndex)), None)
-
-    @cached_property
-    def _data(self) -> DataFiles:
-        assert self._index is not None
-        return data_files(self._groups, self._index)
-
-    def __repr__(self) -> str:
-        return text_of(self.tree)
-
-    def _repr_html_(self) -> str:
-        return html_of(self.tree)
-
-
-@functools.cache
-def _nothing() -> ExplainedDeletes:
-    """Return an empty explanation. It is made on first use and not at import, since the first Arrow
-    array made imports pandas.
-    """
-    return ExplainedDeletes(EXPLAINED.empty_table())
