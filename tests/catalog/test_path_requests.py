@@ -26,19 +26,14 @@ def s3() -> Iterator[FakeS3]:
         yield fake
 
 
-def test_a_warm_append_takes_nine_requests_and_no_listing(s3: FakeS3) -> None:
+def test_a_warm_append_takes_eight_requests_and_no_listing(s3: FakeS3) -> None:
     catalog = frazil.load_catalog("p", type="path", warehouse="s3://b/w", **s3.properties)
     table = catalog.create_table("db.t", "id bigint")
     table.append([{"id": 0}])
     s3.asked.clear()
     table.append([{"id": 1}])
     asked = [(method, path.rpartition("/")[2].rpartition(".")[2]) for method, path, _ in s3.asked]
-    read = [
-        ("GET", "avro"),
-        ("GET", "json"),
-        ("GET", "json"),
-        ("GET", "text"),
-    ]  # the list of manifests, the base twice, and the hint
+    read = [("GET", "json"), ("GET", "json"), ("GET", "text")]  # the base twice, and the hint
     assert sorted(asked) == sorted(
         [
             ("PUT", "parquet"),

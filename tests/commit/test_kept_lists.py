@@ -57,3 +57,25 @@ def test_what_a_commit_keeps_equals_what_is_in_the_file(
     t.upgrade(3)
     t.append(rows(60))
     assert kept(t) and t.count() == 8
+
+
+def test_commits_of_one_process_read_no_list_and_keep_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = frazil.load_catalog("kept", type="memory")
+    catalog.create_namespace("db")
+    t = catalog.create_table("db.t", COLUMNS)
+    t.append(rows(0))
+    read: list[str] = []
+    decode = manifests.decode_manifest_list
+    monkeypatch.setattr(
+        manifests,
+        "decode_manifest_list",
+        lambda data, file: read.append(file) or decode(data, file),
+    )
+    for first in (4, 8, 12):
+        t.append(rows(first))
+    lists = [("list", s.manifest_list) for s in t.metadata.snapshots]
+    assert [manifests.manifest_cache.get(key) is not None for key in lists] == [False] * 3 + [True]
+    assert not read
+    frazil.clear_caches()
+    t.append(rows(16))
+    assert read == [lists[-1][1]] and t.count() == 20

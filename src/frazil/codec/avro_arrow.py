@@ -143,6 +143,7 @@ def _lacks(item: object) -> bool:
     return item is None or (isinstance(item, tuple) and None in item)
 
 
+@functools.lru_cache(maxsize=1024)
 def _has_unions(node: AvroNode) -> bool:
     return node.kind == "union" or any(
         _has_unions(n) for n in (*node.inside, *(n for _, _, n in node.fields))
