@@ -35,7 +35,14 @@ from frazil.expr.sql_text import back_quoted
 from frazil.ops.engine import ContextOf, Planned, RowChanges
 from frazil.ops.session import Session
 from frazil.rows.clauses import Clause, Do, Merge, When
-from frazil.spark.dml.analysed import as_input, equal_columns, expression, named, standing_for
+from frazil.spark.dml.analysed import (
+    as_input,
+    column_at,
+    equal_columns,
+    expression,
+    named,
+    standing_for,
+)
 from frazil.spark.dml.change_tasks import (
     BY_SOURCE_DELETED,
     BY_SOURCE_UPDATED,
@@ -53,6 +60,7 @@ from frazil.spark.host.settings import sensitivity
 from frazil.spark.types.spark_types import time_enabled
 from frazil.spec.schema import Schema
 
+KeyPairs = list[tuple[int, int, bool]]
 _SMALL = 32 << 20
 """The bytes of a staged source that is broadcast, at most, where the session allows broadcasts at
 all.
@@ -99,7 +107,8 @@ def merge(
         job = Job(spark, plan, context, AlwaysTrue(), "merge", empty, False)
         with job.cleaned():
             source, staged = _source(spark, source, merge.source_alias, job, like)
-            keys, reach = _reach(empty, source, staged, merge, plan.schema)
+            pairs = equal_columns(empty, source, expression(merge.on))
+            keys, reach = _reach(pairs, empty, source, staged, merge, plan.schema)
             plan = planned(reach)
             where = None if isinstance(reach, AlwaysTrue) else reach
             job = Job.of(
@@ -107,7 +116,8 @@ def merge(
             )
             job.target, job.keys = named(job.target, names), keys
             clauses = Clauses(job.target, source, plan.schema, merge, names, sensitive, job.time)
-            _Writing(job, clauses, staged).write()
+            repeats = merge.may_pass_over_matches and (staged is None or _repeats(source, pairs))
+            _Writing(job, clauses, staged, repeats).write()
             return job.finish(unique=merge.checks_cardinality)
 
 
@@ -189,13 +199,31 @@ def _source(
     return standing_for(frame, like.alias(alias) if alias else like, alias), source
 
 
+def _repeats(source: DataFrame, pairs: KeyPairs) -> bool:
+    """Tell whether several source rows may match one row of the target: ON equates no key of the
+    source, or one that occurs more than once.
+    """
+    if not pairs:
+        return True
+    keys = source.select(
+        *(column_at(source, b).alias(f"k{n}") for n, (_, b, _) in enumerate(pairs))
+    )
+    if matching := [f"k{n}" for n, (_, _, nulls) in enumerate(pairs) if not nulls]:
+        keys = keys.dropna(subset=matching)
+    return not keys.groupBy(*keys.columns).count().filter("count > 1").isEmpty()
+
+
 def _reach(
-    target: DataFrame, source: DataFrame, staged: StagedFrame | None, merge: Merge, schema: Schema
+    pairs: KeyPairs,
+    target: DataFrame,
+    source: DataFrame,
+    staged: StagedFrame | None,
+    merge: Merge,
+    schema: Schema,
 ) -> tuple[tuple[int, ...], Predicate]:
     """Return the field ids of the target's key columns, and a predicate for the target rows that
-    the source's keys can match.
+    the source's keys can match. `pairs`: the columns that ON equates.
     """
-    pairs = equal_columns(target, source, expression(merge.on))
     fields = [next(f for f in schema.fields if f.name == n) for n in target.columns]
     keys = tuple(fields[a].field_id for a, _, _ in pairs)
     if staged is None or merge.of(When.NOT_MATCHED_BY_SOURCE):
@@ -228,12 +256,14 @@ def _range(name: str, values: KeyValues | None, nulls: bool) -> Predicate:
 @dataclass(frozen=True)
 class _Writing:
     """Run the first job of a MERGE. `staged`: the staged source, None where its types cannot be
-    staged.
+    staged. `repeats`: pairs on which no clause acts are counted, too, as several source rows may
+    match one row of the target.
     """
 
     job: Job
     clauses: Clauses
     staged: StagedFrame | None
+    repeats: bool
 
     @property
     def merge(self) -> Merge:
@@ -313,8 +343,8 @@ class _Writing:
         alone: bool = False,
     ) -> list[TaskReport]:
         """Write the rows of a join by these clauses. `alone`: the frame has source rows that match
-        nothing. `numbered`: source rows that match are reported by their numbers. Pairs on which no
-        clause acts match, too."""
+        nothing. `numbered`: source rows that match are reported by their numbers, also those of
+        pairs on which no clause acts."""
         with as_input():
             decided = frame.withColumn(ACT, self.clauses.act(frame, clauses, alone))
             operation = choice(
@@ -322,7 +352,7 @@ class _Writing:
             )
             assert operation is not None
             acts = F.col(ACT).isNotNull()
-            if not alone and self.merge.may_pass_over_matches:
+            if not alone and (self.repeats or numbered):
                 pairs = F.col(FILE).isNotNull()
                 if FOUND in frame.columns:
                     pairs &= F.col(FOUND).isNotNull()
