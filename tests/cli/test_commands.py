@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import frazil
-from frazil.cli import procedures_run
+from frazil.cli import doctor, procedures_run
 from frazil.cli.app import COMMANDS, app
 from frazil.cli.procedures import parameters
 from frazil.maintain.advice.finding import ProcedureCall
@@ -346,6 +346,23 @@ def test_java_and_pyspark_are_checked_by_asking_them(
     assert old.exit_code == 1 and "Spark 4 needs Java 17" in old.stdout
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     assert "has no bin/java" in run("doctor", "--catalog", "default").stdout
+
+
+def test_the_doctor_asks_the_python_that_spark_starts_whether_it_has_frazil(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    lacking = doctor._workers()
+    assert lacking.state == "absent" and f"{python} lacks Frazil" in lacking.text
+    assert f"PYSPARK_PYTHON={sys.executable}" in lacking.cure
+    monkeypatch.setenv("PYSPARK_PYTHON", "python3.none")
+    assert "python3.none is not on the PATH" in doctor._workers().text
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    assert doctor._workers().state == "ok"
 
 
 def test_a_report_is_a_page_of_a_table_or_of_a_namespace(

@@ -10,6 +10,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -113,6 +114,7 @@ def _spark() -> Iterator[Checked]:
         yield Checked("PySpark", "ok", version)
     except FrazilError as e:
         yield Checked("PySpark", "failed", e.message, e.hint or "")
+    yield _workers()
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=os.path.join(home, "bin")) if home else shutil.which("java")
     if java is None:
@@ -142,6 +144,28 @@ def _spark() -> Iterator[Checked]:
         summary,
         "" if is_new else "Spark 4 needs Java 17 or 21; set JAVA_HOME to it.",
     )
+
+
+def _workers() -> Checked:
+    """Check that the Python which Spark starts by itself has Frazil: Spark asks it for the format
+    iceberg in sessions that nothing prepared, and where spark_catalog is a SparkSessionCatalog.
+    """
+    what, program = "Spark's Python", os.environ.get("PYSPARK_PYTHON") or "python3"
+    cure = (
+        f"Set PYSPARK_PYTHON={sys.executable} before Spark starts, as frazil.spark_session() does."
+    )
+    python = shutil.which(program)
+    if python is None:
+        return Checked(what, "absent", f"{program} is not on the PATH", cure)
+    try:
+        run = subprocess.run(
+            [python, "-c", "import frazil"], capture_output=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as e:
+        return Checked(what, "absent", f"{python} does not answer: {e}", cure)
+    if run.returncode:
+        return Checked(what, "absent", f"{python} lacks Frazil", cure)
+    return Checked(what, "ok", f"{python} has Frazil")
 
 
 def _catalog(name: str) -> Iterator[Checked]:
