@@ -104,7 +104,7 @@ def test_connections_are_few_and_kept_however_much_is_read(tmp_path: Path) -> No
             table = catalog.create_table("db.t", "c0 bigint, c1 bigint")
             for number in range(40):
                 table.append(numbers(2, 100, number))
-            assert len(proxy.requests) >= 200 and proxy.connections <= 8, (
+            assert len(proxy.requests) >= 160 and proxy.connections <= 8, (
                 "connections are kept from one commit to the next"
             )
             _scan_at_once(table, 1)
