@@ -66,13 +66,13 @@ class SparkCache:
         its entries to nobody, so they are read from its private field."""
         entries = self._manager.getClass().getDeclaredField("cachedData")
         entries.setAccessible(True)
-        found = []
+        in_cache = []
         for entry in each(entries.get(self._manager)):
             builder = entry.cachedRepresentation().cacheBuilder()
             if builder.tableName().isDefined():
                 name = str(builder.tableName().get())
-                found.append(CachedRows(name, entry.plan(), builder.storageLevel()))
-        return found
+                in_cache.append(CachedRows(name, entry.plan(), builder.storageLevel()))
+        return in_cache
 
     def frame(self, name: str) -> Any:
         """Return the JVM's DataFrame that a name means now. Raises Spark's error for one that means

@@ -192,17 +192,17 @@ class _Shown:
 
 
 def _shown(jvm: Jvm, plan: Any, metadata: TableMetadata) -> _Shown:
-    tags, found = _tags(jvm), []
+    tags, behind = _tags(jvm), []
 
     def look(node: Any) -> Any:
         number = tags.number(node)
         if number is not None and (followed := _FRAMES.get(number)) is not None:
             if followed.table == _table_of(metadata):
-                found.append(followed.is_behind(metadata))
+                behind.append(followed.is_behind(metadata))
         return node
 
     rewritten(plan, look)
-    return _Shown(sum(found), len(found) - sum(found))
+    return _Shown(sum(behind), len(behind) - sum(behind))
 
 
 @dataclass
