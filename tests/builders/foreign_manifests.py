@@ -12,6 +12,7 @@ from typing import Any
 
 import fastavro
 
+from frazil.scan.manifests import clear_caches
 from frazil.table import Table
 
 Records = list[dict[str, Any]]
@@ -32,6 +33,7 @@ def rewritten(path: str | Path, change: Change) -> None:
         fastavro.writer(
             file, fastavro.parse_schema(schema), records, metadata=metadata, codec="deflate"
         )
+    clear_caches()  # which hold the list that the commit wrote
 
 
 def records_changed(path: str | Path, change: Callable[[dict[str, Any]], Any]) -> None:
