@@ -149,3 +149,17 @@ def test_all_statements_find_a_table_of_the_default_catalog_where_queries_find_i
         assert sorted(tuple(r.values()) for r in rows_there) == expected
         if "ADD COLUMN" in text:
             spark.sql(f"ALTER TABLE {name} DROP COLUMN w")
+
+
+def test_what_a_statement_named_is_not_taken_for_a_table_of_sparks_afterwards(
+    spark, home, tmp_path, monkeypatch
+):
+    frazil.load_catalog().create_table("db.t", ROW[0])
+    spark.sql("SELECT * FROM db.t").collect()
+    monkeypatch.setenv("FRAZIL_HOME", str(tmp_path / "another"))
+    frame = spark.range(2)
+    frame.writeTo("db.t").using("iceberg").create()
+    frame.writeTo("db.t").append()
+    assert spark.table("db.t").count() == 4 and spark.sql("TABLE db.t").columns == ["id"]
+    spark.sql("SELECT 1")
+    assert not spark.catalog.databaseExists("db.db")

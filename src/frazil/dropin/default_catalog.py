@@ -128,6 +128,8 @@ def _default(spark: Session) -> Served:
             loaded_catalogs().get(DEFAULT_CATALOG) or configured_catalog(DEFAULT_CATALOG, settings)
         )
         registered.default = (state, Served(DEFAULT_CATALOG, load, spark))
+        for name in registered.passing.keys() - {current_catalog(spark)}:
+            remove_catalog(spark, name)
         registered.passing.clear()
     return registered.default[1]
 

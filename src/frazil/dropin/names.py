@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from frazil.catalog import load_backend
 from frazil.catalog.configuration import DEFAULT_CATALOG, SPARK_PREFIX, configured_names, home
 from frazil.catalog.names import full_name, identifier_parts
-from frazil.dropin.catalogs import register, served_catalogs
+from frazil.dropin.catalogs import register, registered_in, served_catalogs
 from frazil.errors import (
     FrazilError,
     InvalidInput,
@@ -204,8 +204,12 @@ def exists(spark: Session, name: str) -> bool:
 
 
 def _spark_knows(spark: Session, name: str) -> bool:
-    """Return whether Spark itself knows a table of this name."""
+    """Return whether Spark itself knows a table of this name, and not by way of the default catalog,
+    under a name that the last statement had.
+    """
     try:
+        if identifier_parts(name)[0] in registered_in(spark).passing:
+            return False
         with quietly():
             return bool(spark.catalog.spark_catalog.tableExists(name))
     except Exception:  # Spark refuses names whose catalog it does not know
