@@ -221,6 +221,18 @@ def test_a_table_is_described_and_shown(run, lake):
         run("SHOW PARTITIONS lake.db.by_s")
 
 
+def test_a_table_like_another_has_its_format_version_unless_the_statement_names_one(run, table_of):
+    run("CREATE TABLE lake.db.s (id INT, v INT DEFAULT 5) TBLPROPERTIES ('format-version' = '3')")
+    run("CREATE TABLE lake.db.t LIKE lake.db.s")
+    run("INSERT INTO lake.db.t (id) VALUES (1)")
+    assert run("SELECT * FROM lake.db.t") == [(1, 5)]
+    run("CREATE TABLE lake.db.old (id INT) TBLPROPERTIES ('format-version' = '1')")
+    run("CREATE TABLE lake.db.same LIKE lake.db.old")
+    run("CREATE TABLE lake.db.new LIKE lake.db.old TBLPROPERTIES ('format-version' = '2')")
+    versions = [table_of(f"db.{name}").format_version for name in ("t", "same", "new")]
+    assert versions == [3, 1, 2]
+
+
 @pytest.mark.versions
 def test_the_write_order_is_shown_as_it_was_written(run):
     run("CREATE TABLE lake.db.t (id BIGINT, p STRUCT<s: STRING>, ts TIMESTAMP) USING iceberg")

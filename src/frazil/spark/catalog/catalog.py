@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -179,15 +180,24 @@ class ServedCatalog(ServedViews):
     # --- TableCatalog: changes
 
     def createTable(self, identifier: JavaObject, *definition: JavaObject) -> Any:
+        return self._created(identifier, self._definition(*definition))
+
+    def createTableLike(self, identifier: JavaObject, info: JavaObject, source: JavaObject) -> Any:
+        # Spark copies columns and partitions, no properties. The format version says which types
+        # and defaults columns may have, so the new table takes that of its source.
+        definition, version = self._definition(info), source.properties().get("format-version")
+        if version is not None:
+            properties = {"format-version": str(version), **definition.properties}
+            definition = replace(definition, properties=properties)
+        return self._created(identifier, definition)
+
+    def _created(self, identifier: JavaObject, definition: TableDefinition) -> Any:
         parts = self.types.names(identifier)
         with self._spark_errors(identifier):
-            self.calls.create_table(parts, self._definition(*definition))
+            self.calls.create_table(parts, definition)
             return ServedTable(
                 self.types, self.spark, self.calls, parts, self.calls.backend.load(parts)
             )
-
-    def createTableLike(self, identifier: JavaObject, info: JavaObject, source: JavaObject) -> Any:
-        return self.createTable(identifier, info)
 
     def alterTable(self, identifier: JavaObject, changes: JavaObject) -> Any:
         parts = self.types.names(identifier)

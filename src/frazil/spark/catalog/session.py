@@ -114,7 +114,7 @@ class ServedSessionCatalog(ServedCatalog):
         if provider.lower() != _ICEBERG:
             return self._own.createTableLike(identifier, info, source)
         self._make_room(identifier)
-        return super().createTable(identifier, info)
+        return super().createTableLike(identifier, info, source)
 
     def alterTable(self, identifier: JavaObject, changes: JavaObject) -> Any:
         if self._is_ours(identifier):
