@@ -343,6 +343,27 @@ def test_update_refuses_windows_which_may_show_a_row_several_times(lake):
 
 
 @pytest.mark.versions
+def test_merge_refuses_windows_of_times_by_name(lake):
+    table = lake.table()
+    source, late = "(SELECT 1L AS id, 9 AS v) s", "window(timestamp_seconds(t.v), '2 second').start"
+    for statement in (
+        f"ON t.id = s.id AND {late} > '1970-01-01' WHEN MATCHED THEN DELETE",
+        f"ON t.id = s.id WHEN MATCHED AND {late} > '1970-01-01' THEN DELETE",
+        f"ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = second({late})",
+    ):
+        with pytest.raises(InvalidInput, match="window"):
+            lake.sql(f"MERGE INTO lake.db.t t USING {source} {statement}")
+    with pytest.raises(InvalidInput, match="windows of times"):
+        table.merge(
+            lake.spark.sql(f"SELECT * FROM {source}"),
+            "t.id = s.id AND window(timestamp_seconds(t.v), '2 second').start > '1970-01-01'",
+            target_alias="t",
+            source_alias="s",
+        ).when_matched_delete().execute()
+    assert lake.rows() == [(1, 10), (2, 20), (3, 30), (4, 40)]
+
+
+@pytest.mark.versions
 @pytest.mark.parametrize("broadcast", ["10MB", "-1"])
 def test_merge_takes_variants_of_its_source(lake, broadcast):
     lake.catalog.create_table("db.t", "id bigint, data variant", format_version=3)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 
 from frazil.catalog.names import full_name
@@ -16,6 +17,7 @@ from frazil.expr.sql_text import back_quoted
 from frazil.ops.session import Session
 from frazil.rows.assign import typed_name
 from frazil.rows.clauses import Clause, Do, Merge, When
+from frazil.spark.dml.merge_by_sql import check
 from frazil.spark.dml.merge_text import SOURCE, TARGET, as_texts
 from frazil.spark.dml.row_changes import shown_columns
 from frazil.spark.host import jvm_plans
@@ -121,7 +123,12 @@ def _merge(
     if (
         not parsed.evolves
     ):  # with it the statement may name columns that the table does not have yet
-        analysed = parsed.analysed(target)
+        try:
+            analysed = parsed.analysed(target)
+        except Py4JJavaError:
+            # Windows of times end in an internal error of Spark's analyser; this names them.
+            check(parsed.spark, schema, parsed.source, _merge_of_columns(parsed, called, schema))
+            raise
         _check_policy(parsed.spark, (a for clause in analysed.clauses for a in clause.assignments))
         if (
             parsed.around is None
@@ -129,11 +136,15 @@ def _merge(
         ):
             merge.check()
             return n.MergeInto(table, analysed.source, merge)
-    source = parsed.source
-    clauses = tuple(_clause(parsed, action, called, schema) for action in parsed.clauses)
-    merge = Merge(parsed.column(parsed.on), clauses, back_quoted(called), "", parsed.evolves)
+    source, merge = parsed.source, _merge_of_columns(parsed, called, schema)
     merge.check()
     return n.MergeInto(table, source, as_texts(source, schema, merge) or merge)
+
+
+def _merge_of_columns(parsed: ParsedStatement, called: Name, schema: Schema) -> Merge:
+    """Return a MERGE whose conditions and values are Columns, as Spark's parser has read them."""
+    clauses = tuple(_clause(parsed, action, called, schema) for action in parsed.clauses)
+    return Merge(parsed.column(parsed.on), clauses, back_quoted(called), "", parsed.evolves)
 
 
 def _merge_in_grammar(

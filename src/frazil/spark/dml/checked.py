@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from frazil.errors import InvalidInput, ParseError
 from frazil.ops.session import Session
 from frazil.rows.assign import meant_as_constant
-from frazil.spark.dml.analysed import analysed, expression
+from frazil.spark.dml.analysed import analysed, as_input, expression
 from frazil.spark.host.expression_text import check_text
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.host.jvm_plans import are_deterministic
@@ -90,6 +90,19 @@ def checked(
                     f"{expr.about}: non-deterministic functions are not allowed: {expr}.", hint=hint
                 )
     return columns
+
+
+def refuse_windows_of_times(frame: DataFrame, condition: Column, about: str) -> None:
+    """Raise InvalidInput for `window(…)` and `session_window(…)`, which Spark refuses in UPDATE and
+    MERGE: it computes them in a plan below the condition, which has a row for each window of a row.
+    """
+    with as_input():
+        if frame.filter(condition).columns != frame.columns:
+            raise InvalidInput(
+                f"{about}: windows of times are not allowed, as a row may be in several of them.",
+                hint="Compare with date_trunc('day', …) or a range of times.",
+                condition="UNSUPPORTED_FEATURE.TABLE_OPERATION",
+            )
 
 
 def _needs_other_rows(frame: DataFrame, value: Column) -> str | None:

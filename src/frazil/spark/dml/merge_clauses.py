@@ -15,7 +15,7 @@ from pyspark.sql import types as s
 from frazil.errors import InvalidInput
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.dml.analysed import as_input, bound_to, column_at, columns_by_id, expression
-from frazil.spark.dml.checked import GivenExpression, checked
+from frazil.spark.dml.checked import GivenExpression, checked, refuse_windows_of_times
 from frazil.spark.dml.new_values import Given, Matched, NewColumns, given_expressions
 from frazil.spark.dml.row_changes import FILE, NUMBER
 from frazil.spark.host.jvm import is_classic
@@ -48,6 +48,7 @@ class Clauses:
         InvalidInput, ParseError or SchemaMismatch."""
         both = self.target.join(self.source)
         on = checked(both, [GivenExpression(self.merge.on, "MERGE: ON")], repeatable=True)[0]
+        refuse_windows_of_times(both, on, "MERGE: ON")
         with as_input():
             assert self.target.join(self.source, on).schema is not None
         for when in When:

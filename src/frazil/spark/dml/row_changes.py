@@ -56,7 +56,7 @@ from frazil.spark.dml.change_tasks import (
     Touched,
     take_away,
 )
-from frazil.spark.dml.checked import GivenExpression, checked
+from frazil.spark.dml.checked import GivenExpression, checked, refuse_windows_of_times
 from frazil.spark.dml.new_values import Given, NewColumns, failed, given_expressions
 from frazil.spark.dml.staging import folder_of, shared
 from frazil.spark.host.interruptible import interruptible
@@ -144,7 +144,7 @@ def update(
         where = checked(
             empty, [GivenExpression(True if where is None else where, "The condition")]
         )[0]
-        _refuse_windows_of_times(empty, where)
+        refuse_windows_of_times(empty, where, "The condition")
         checked(empty, given_expressions(assigned_values))
         if len(empty.columns) == len(schema.fields):
             NewColumns(
@@ -163,19 +163,6 @@ def update(
             *job.named(new, None),
         ]
         return job.run(chosen.select(*columns), new_rows=True, unique=False)
-
-
-def _refuse_windows_of_times(frame: DataFrame, where: Column) -> None:
-    """Raise InvalidInput for `window(…)` and `session_window(…)`, which Spark refuses in an UPDATE:
-    it computes them in a plan below the condition, which has a row for each window of a row.
-    """
-    with as_input():
-        if frame.filter(where).columns != frame.columns:
-            raise InvalidInput(
-                "The condition: windows of times are not allowed in an update, as a row may be in several of them.",
-                hint="Compare with date_trunc('day', …) or a range of times.",
-                condition="UNSUPPORTED_FEATURE.TABLE_OPERATION",
-            )
 
 
 def _called(frame: DataFrame, alias: str) -> DataFrame:
@@ -440,7 +427,7 @@ class Job:
         return [Touched(tasks[path], tuple(parts[path]), rows[path]) for path in parts]
 
     def ambiguous(self, twice: Sequence[tuple[str, int]]) -> InvalidInput:
-        """Return the error for target rows that several source rows would change; it names some of
+        """Return the error for target rows that several source rows match; it names some of
         them by their keys.
         """
         rows = [row for path, position in twice[:SHOWN] for row in self._rows(path, position)]
