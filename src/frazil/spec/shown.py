@@ -1,5 +1,5 @@
-"""Format times, sizes, counts, long texts and long lists for people, so that output fits on one screen of a
-console.
+"""Format times, sizes, counts, long texts and long lists for people, so that output fits on one
+screen of a console.
 """
 
 from __future__ import annotations

@@ -185,7 +185,9 @@ def _cached(
 
 @dataclass(frozen=True)
 class _Shown:
-    """Count the parts of a plan that show an older, and another state of a table."""
+    """Count the parts of a plan that show a table in an older state than the given one (`behind`),
+    and in this or a newer state (`current`).
+    """
 
     behind: int
     current: int
