@@ -204,7 +204,7 @@ def exists(spark: Session, name: str) -> bool:
 
 
 def _spark_knows(spark: Session, name: str) -> bool:
-    """Return whether Spark itself knows a table of this name, and not by way of the default catalog,
+    """Tell whether Spark itself knows a table of this name, and not by way of the default catalog,
     under a name that the last statement had.
     """
     try:

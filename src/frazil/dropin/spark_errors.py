@@ -30,7 +30,7 @@ _CONDITIONS = {
     e.ParseError: "PARSE_SYNTAX_ERROR",
 }
 _WHILE_RUNNING = ("MERGE_CARDINALITY_VIOLATION", "NOT_NULL_ASSERT_VIOLATION")
-"""The conditions that only rows show."""
+"""Conditions that Spark finds while it reads or writes rows, and raises as SparkRuntimeException."""
 
 
 class _Conditioned(PySparkException):

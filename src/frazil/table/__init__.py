@@ -2,10 +2,10 @@
 the rooms below it, and holds no logic of the table format.
 
 Start at `load` (load_catalog, load_table), `catalog.Catalog`, `table.Table`, `scan.DataScan`,
-`transaction.Transaction` or `CommitResult` (from `ops.operation`). Names and arguments are PyIceberg's
-where it has them; further arguments are keyword-only. The public names of `pyiceberg.table` are
-found here as well, some of them in modules of the same name (`sorting`, `snapshots`, `refs`,
-`statistics`).
+`transaction.Transaction` or `CommitResult` (from `ops.operation`). Names and arguments are those of
+PyIceberg where it has them; further arguments are keyword-only. The public names of
+`pyiceberg.table` are found here as well, some of them in modules of the same name (`sorting`,
+`snapshots`, `refs`, `statistics`).
 """
 
 from frazil.ops.operation import CommitResult

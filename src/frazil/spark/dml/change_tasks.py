@@ -80,8 +80,10 @@ class Places:
 @dataclass(frozen=True)
 class TaskReport:
     """Report what a task of the first job did. `rows`: counts by operation. `twice`: some rows, as
-    (path, position), that were deleted, replaced or matched more than once. `matched`: numbers of the source
-    rows that matched, a serialised bitmap. `retried`: Spark tried the task more than once."""
+    (path, position), that were deleted, replaced or matched more than once. `matched`: numbers of
+    the source rows that matched, a serialised bitmap. `retried`: Spark tried the task more than
+    once.
+    """
 
     places: Places | None
     files: tuple[DataFile, ...]
@@ -113,8 +115,8 @@ class _CountedRows:
             self.rows[pair["values"]] += pair["counts"]
 
     def place(self, files: pa.Array, positions: pa.Array, bitmaps: dict[str, BitMap64]) -> None:
-        """Add the positions of rows to `leave` or `stay`: sort them by file, then add each file's to
-        its bitmap.
+        """Add the positions of rows to `leave` or `stay`: sort them by file, then add those of each
+        file to its bitmap.
         """
         codes = files.dictionary_encode()
         order = np.argsort(codes.indices.to_numpy(), kind="stable")

@@ -1,5 +1,5 @@
-"""Refresh temporary views after a commit of this process, so that SQL over a view sees what was
-written, as with tables of Java Iceberg.
+"""Refresh temporary views, and what was cached by a name, after a commit of this process, so that
+SQL over them sees what was written, as with tables of Java Iceberg.
 
 Why: a DataFrame is a value and keeps showing the snapshot that it was made from, cached or not. A
 temporary view is a name, from which users expect the table's current rows, in SQL, CACHE TABLE and
@@ -9,6 +9,7 @@ the old snapshot.
 How: the root of each plan that `follow` is given carries a tag that refers to a `Followed`. After a
 commit, the plans of all temporary views are searched for tags of the table, the tagged parts are
 replaced by plans over the new snapshot, and the views that were in Spark's cache are cached again.
+So are tables and queries that were cached by a name (CACHE TABLE), which are found by the same tags.
 """
 
 from __future__ import annotations
