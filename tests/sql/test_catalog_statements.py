@@ -288,6 +288,17 @@ def test_tables_made_of_a_query_take_nulls(run, table_of):
     run("INSERT INTO lake.db.c VALUES (NULL, NULL)")
 
 
+def test_tables_are_read_and_dropped_where_sparks_cache_is_not_as_known(run, monkeypatch):
+    run("CREATE TABLE lake.db.t (id BIGINT) USING iceberg")
+    assert run("SELECT * FROM lake.db.t") == []
+    unknown = property(lambda _: (_ for _ in ()).throw(AttributeError("isEmpty")))
+    monkeypatch.setattr(SparkCache, "is_empty", unknown)
+    monkeypatch.setattr("frazil.spark.host.fall_back._WARNED", set())
+    run("INSERT INTO lake.db.t VALUES (1)")
+    assert run("SELECT * FROM lake.db.t") == [(1,)]
+    run("DROP TABLE lake.db.t")
+
+
 @pytest.mark.versions
 def test_what_is_cached_by_a_name_follows_the_table_and_leaves_with_it(
     run, spark, table_of, monkeypatch

@@ -158,7 +158,7 @@ def cache_again(spark: Session, loaded: LoadedTable) -> None:
 
 def uncache(spark: Session, find: Callable[[], TableMetadata]) -> None:
     """Take out of Spark's cache what was cached by a name and shows a table that will be dropped.
-    `find` is asked for its metadata where anything is cached at all; a table that cannot be read
+    `find` is asked for its metadata where anything is cached by a name; a table that cannot be read
     can be dropped all the same."""
     with contextlib.suppress(Exception):
         for cache, rows, _ in _cached(spark, find):
@@ -170,14 +170,15 @@ def _cached(
 ) -> Iterator[tuple[SparkCache, CachedRows, _Shown]]:
     """Yield what was cached by a name and shows a table."""
     jvm = classic_jvm(spark)
-    cache = SparkCache(spark, jvm)
-    if cache.is_empty:
-        return
     try:
-        metadata, named = find(), cache.named()
+        cache = SparkCache(spark, jvm)
+        named = [] if cache.is_empty else cache.named()
     except NOT_AS_KNOWN as error:
         fall_back("Spark's cache", error, "Tables that are cached by name are not cached again.")
         return
+    if not named:
+        return
+    metadata = find()
     for rows in named:
         shown = _shown(jvm, rows.plan, metadata)
         if shown.behind or shown.current:
