@@ -2,6 +2,8 @@
 without rows are run for what follows.
 """
 
+import logging
+
 import pyarrow as pa
 import pyspark
 import pytest
@@ -355,3 +357,41 @@ def test_what_is_cached_by_a_name_follows_the_table_and_leaves_with_it(
         spark.catalog.clearCache()
         for view in ("cached_text", "cached_query"):
             spark.catalog.dropTempView(view)
+
+
+def test_what_a_name_means_is_asked_of_the_session_that_cached_it(run, spark, lake, table_of):
+    cache, other = SparkCache(spark, classic_jvm(spark)), spark.newSession()
+    for key, value in spark.conf.getAll.items():
+        if key.startswith(f"spark.sql.catalog.{lake}"):
+            other.conf.set(key, value)
+    reports = []
+    handler = logging.Handler()
+    handler.emit = reports.append
+    run("CREATE TABLE lake.db.t (id BIGINT) USING iceberg")
+    view = "CREATE OR REPLACE TEMP VIEW one_name AS SELECT {} * id AS id FROM {}.db.t"
+    spark.sql(view.format(2, lake))
+    other.sql(view.format(3, lake))
+
+    def is_read_from_cache(session):
+        return "InMemoryRelation" in session.sql("EXPLAIN SELECT * FROM one_name").first()[0]
+
+    try:
+        logging.getLogger("SQLQueryContextLogger").addHandler(handler)
+        other.sql("CACHE TABLE one_name")
+        for n in (1, 2):
+            table_of("db.t").append(pa.table({"id": [n]}))
+            assert sorted(run("SELECT * FROM one_name")) == [(2 * i,) for i in range(1, n + 1)]
+            assert other.table("one_name").count() == n
+            assert is_read_from_cache(other) and not is_read_from_cache(spark)
+        other.sql("UNCACHE TABLE one_name")
+        assert cache.named() == []
+        run("USE lake.db")
+        run("CACHE TABLE t")
+        run("USE spark_catalog.default")
+        table_of("db.t").append(pa.table({"id": [3]}))  # what t meant cannot be asked here
+        assert cache.named() == [] and not reports
+    finally:
+        logging.getLogger("SQLQueryContextLogger").removeHandler(handler)
+        spark.catalog.clearCache()
+        for session in (spark, other):
+            session.catalog.dropTempView("one_name")

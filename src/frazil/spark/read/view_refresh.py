@@ -40,6 +40,7 @@ from frazil.spark.host.jvm_views import (
     TemporaryViews,
     rewritten,
 )
+from frazil.spark.host.quiet import quietly
 from frazil.spec.metadata import TableMetadata
 
 _LOG = logging.getLogger(__name__)
@@ -142,17 +143,21 @@ def refresh(loaded: LoadedTable) -> None:
 def cache_again(spark: Session, loaded: LoadedTable) -> None:
     """Cache again, over a table's new state, what Spark has in its cache by a name (CACHE TABLE of
     the table, or of a view whose text names it) and what shows an older state: no query would take
-    these rows, and no UNCACHE TABLE find them. Rows are cached when they are next read."""
+    these rows, and no UNCACHE TABLE find them. Rows are cached when they are next read. What a name
+    means is asked of the session that cached it, since each has views and a namespace of its own;
+    where it does not mean the table any more, the rows leave the cache."""
     # No lock: to find out what a name means, Spark may ask for the table on another thread, and is
     # given it by way of this function.
-    for cache, rows, shown in _cached(spark, lambda: loaded.metadata):
-        if shown.behind:
-            # A name may mean nothing in this session, or a view that does not follow this commit.
-            with contextlib.suppress(Exception):
+    for _, rows, shown in _cached(spark, lambda: loaded.metadata):
+        if shown.session is not None:
+            cache, frame, now = SparkCache(shown.session, classic_jvm(spark)), None, _Shown()
+            # A name may mean nothing any more, as one that counts on the current namespace.
+            with quietly(), contextlib.suppress(Exception):
                 frame = cache.frame(rows.name)
                 now = _shown(classic_jvm(spark), frame.logicalPlan(), loaded.metadata)
-                if now.current and not now.behind:
-                    cache.remove(rows)
+            if not now.behind:  # else it is a view that does not follow this commit
+                cache.remove(rows)
+                if now.current:
                     cache.add(rows.name, frame, rows.level)
 
 
@@ -188,25 +193,28 @@ def _cached(
 @dataclass(frozen=True)
 class _Shown:
     """Count the parts of a plan that show a table in an older state than the given one (`behind`),
-    and in this or a newer state (`current`).
+    and in this or a newer state (`current`). `session`: the one whose plan shows an older state,
+    None where none does.
     """
 
-    behind: int
-    current: int
+    behind: int = 0
+    current: int = 0
+    session: Session | None = None
 
 
 def _shown(jvm: Jvm, plan: Any, metadata: TableMetadata) -> _Shown:
-    tags, behind = _tags(jvm), []
+    tags, parts = _tags(jvm), []
 
     def look(node: Any) -> Any:
         number = tags.number(node)
         if number is not None and (followed := _FRAMES.get(number)) is not None:
             if followed.table == _table_of(metadata):
-                behind.append(followed.is_behind(metadata))
+                parts.append(followed)
         return node
 
     rewritten(plan, look)
-    return _Shown(sum(behind), len(behind) - sum(behind))
+    behind = [part.spark for part in parts if part.is_behind(metadata)]
+    return _Shown(len(behind), len(parts) - len(behind), behind[0] if behind else None)
 
 
 @dataclass
@@ -229,7 +237,7 @@ class _Refresh:
         frames = []
         for view in [] if cache.is_empty else all_views:
             # A view may have become invalid for reasons that have nothing to do with this commit.
-            with contextlib.suppress(Exception):
+            with quietly(), contextlib.suppress(Exception):
                 rows = cache.of_frame(view.quoted)
                 if rows is not None and _shown(jvm, rows.plan, self.loaded.metadata).behind:
                     frames.append(rows)
