@@ -96,8 +96,11 @@ def refuse_windows_of_times(frame: DataFrame, condition: Column, about: str) -> 
     """Raise InvalidInput for `window(…)` and `session_window(…)`, which Spark refuses in UPDATE and
     MERGE: it computes them in a plan below the condition, which has a row for each window of a row.
     """
+    # A DataFrame of Spark Connect hands the schema that it was once asked for to its filters, which
+    # then are not analysed: so a copy is asked.
+    whole = frame.select("*")
     with as_input():
-        if frame.filter(condition).columns != frame.columns:
+        if whole.filter(condition).columns != whole.columns:
             raise InvalidInput(
                 f"{about}: windows of times are not allowed, as a row may be in several of them.",
                 hint="Compare with date_trunc('day', …) or a range of times.",
