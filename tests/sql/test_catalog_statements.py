@@ -359,6 +359,25 @@ def test_what_is_cached_by_a_name_follows_the_table_and_leaves_with_it(
             spark.catalog.dropTempView(view)
 
 
+def test_a_cached_table_is_found_again_after_many_others_were_read(
+    run, spark, table_of, monkeypatch
+):
+    monkeypatch.setattr("frazil.spark.catalog.relation._MOST_KEPT", 1)
+    monkeypatch.setattr("frazil.table.verbs.refresh_views", lambda loaded: None)
+    for name in ("t", "other"):
+        run(f"CREATE TABLE lake.db.{name} (id BIGINT) USING iceberg")
+    try:
+        run("CACHE TABLE lake.db.t")
+        run("SELECT * FROM lake.db.other")
+        table_of("db.t").append(pa.table({"id": [1]}))  # as if another process wrote
+        assert run("SELECT * FROM lake.db.t") == [(1,)]
+        assert "InMemoryRelation" in run("EXPLAIN SELECT * FROM lake.db.t")[0][0]
+        run("UNCACHE TABLE lake.db.t")
+        assert SparkCache(spark, classic_jvm(spark)).named() == []
+    finally:
+        spark.catalog.clearCache()
+
+
 def test_what_a_name_means_is_asked_of_the_session_that_cached_it(run, spark, lake, table_of):
     cache, other = SparkCache(spark, classic_jvm(spark)), spark.newSession()
     for key, value in spark.conf.getAll.items():

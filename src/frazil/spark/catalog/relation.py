@@ -95,8 +95,8 @@ class Relations:
         if state is None:
             return self._given(parts, frame, hidden)
         relation = self._types.relation(self._spark, self._catalog, parts, frame)
-        if self._keep(key, state, relation):
-            cache_again(self._spark, target.loaded)
+        self._keep(key, state, relation)
+        cache_again(self._spark, target.loaded)
         return self._types.given(relation, lasts=True)
 
     def _given(self, parts: Sequence[str], frame: DataFrame, hidden: Sequence[str] = ()) -> Any:
@@ -112,17 +112,15 @@ class Relations:
             self._known[key] = self._known.pop(key)  # the one that was used last goes last
             return relation
 
-    def _keep(self, key: Hashable, state: object, relation: Relation) -> bool:
-        """Keep what a query was given, and tell whether it takes the place of an older state's."""
+    def _keep(self, key: Hashable, state: object, relation: Relation) -> None:
+        """Keep what a query was given, in the place of an older state's."""
         with self._lock:
-            replaced = key in self._known
-            old = [self._known.pop(key)] if replaced else []
+            old = [self._known.pop(key)] if key in self._known else []
             while len(self._known) >= _MOST_KEPT:
                 old.append(self._known.pop(next(iter(self._known))))
             self._known[key] = (state, relation)
         for _, withdrawn in old:
             self._types.withdraw(withdrawn)
-        return replaced
 
     def _beside(
         self, target: ReadTarget, asked: Asked, schema: Schema
