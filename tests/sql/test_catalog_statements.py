@@ -372,6 +372,10 @@ def test_a_cached_table_is_found_again_after_many_others_were_read(
         table_of("db.t").append(pa.table({"id": [1]}))  # as if another process wrote
         assert run("SELECT * FROM lake.db.t") == [(1,)]
         assert "InMemoryRelation" in run("EXPLAIN SELECT * FROM lake.db.t")[0][0]
+        run("SELECT * FROM lake.db.other")
+        monkeypatch.undo()
+        table_of("db.t").append(pa.table({"id": [2]}))
+        assert "InMemoryRelation" in run("EXPLAIN SELECT * FROM lake.db.t")[0][0]
         run("UNCACHE TABLE lake.db.t")
         assert SparkCache(spark, classic_jvm(spark)).named() == []
     finally:

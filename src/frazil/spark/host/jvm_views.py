@@ -76,8 +76,9 @@ class SparkCache:
 
     def frame(self, name: str) -> Any:
         """Return the JVM's DataFrame that a name means now. Raises Spark's error for one that means
-        nothing or cannot be analysed."""
-        return self._session.table(name)
+        nothing or cannot be analysed. It is asked for by a statement: only so a table comes without
+        metadata columns, as queries that name none find it in the cache."""
+        return self._session.sql(f"TABLE {name}")
 
     def of_frame(self, name: str) -> CachedRows | None:
         """Return the entry that serves a view by its name because its DataFrame was cached, or
