@@ -9,7 +9,10 @@ To add a transform, beside its class here and those two:
   manifests; without that it prunes nothing;
 - `expr.functions.partitioning` makes it a function of expressions;
 - `spark.write.catalyst_transforms` computes it in Spark's plans, `spark.catalog.table` shows it to
-  Spark; `arrow.write.metrics` lists those that keep the order of the source.
+  Spark, `spark.catalog.functions` serves it as a function of SQL; `arrow.write.metrics` lists those
+  that keep the order of the source;
+- `sql.grammar` reads it in `ALTER TABLE … ADD PARTITION FIELD`; `frazil.transforms` exports the
+  class.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Prune the files of a scan by the filters that Spark passes to it when the query runs."""
+"""Prune the files of a scan by the filters that Spark passes to it when the query runs. Its names
+of columns are those of the scan; `of_scan` binds them to field ids, so that columns renamed since
+are found in each file."""
 
 from __future__ import annotations
 
