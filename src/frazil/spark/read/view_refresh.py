@@ -148,16 +148,19 @@ def cache_again(spark: Session, loaded: LoadedTable) -> None:
     where it does not mean the table any more, the rows leave the cache."""
     # No lock: to find out what a name means, Spark may ask for the table on another thread, and is
     # given it by way of this function.
-    for _, rows, shown in _cached(spark, lambda: loaded.metadata):
-        if shown.session is not None:
-            cache, frame, now = SparkCache(shown.session, classic_jvm(spark)), None, _Shown()
+    jvm, metadata = classic_jvm(spark), loaded.metadata
+    for _, rows, parts in _cached(spark, lambda: metadata):
+        behind = [part for part in parts if part.is_behind(metadata)]
+        if behind:
+            cache, frame, now = SparkCache(behind[0].spark, jvm), None, list[Followed]()
             # A name may mean nothing any more, as one that counts on the current namespace.
             with quietly(), contextlib.suppress(Exception):
                 frame = cache.frame(rows.name)
-                now = _shown(classic_jvm(spark), frame.logicalPlan(), loaded.metadata)
-            if not now.behind:  # else it is a view that does not follow this commit
+                now = _parts(jvm, frame.logicalPlan(), metadata)
+            if not any(part.is_behind(metadata) for part in now):
+                # else it is a view that does not follow this commit
                 cache.remove(rows)
-                if now.current:
+                if now:
                     cache.add(rows.name, frame, rows.level)
 
 
@@ -172,8 +175,8 @@ def uncache(spark: Session, find: Callable[[], TableMetadata]) -> None:
 
 def _cached(
     spark: Session, find: Callable[[], TableMetadata]
-) -> Iterator[tuple[SparkCache, CachedRows, _Shown]]:
-    """Yield what was cached by a name and shows a table."""
+) -> Iterator[tuple[SparkCache, CachedRows, list[Followed]]]:
+    """Yield what was cached by a name and shows a table, with the parts of its plan that show it."""
     jvm = classic_jvm(spark)
     try:
         cache = SparkCache(spark, jvm)
@@ -185,36 +188,27 @@ def _cached(
         return
     metadata = find()
     for rows in named:
-        shown = _shown(jvm, rows.plan, metadata)
-        if shown.behind or shown.current:
-            yield cache, rows, shown
+        if parts := _parts(jvm, rows.plan, metadata):
+            yield cache, rows, parts
 
 
-@dataclass(frozen=True)
-class _Shown:
-    """Count the parts of a plan that show a table in an older state than the given one (`behind`),
-    and in this or a newer state (`current`). `session`: the one whose plan shows an older state,
-    None where none does.
-    """
-
-    behind: int = 0
-    current: int = 0
-    session: Session | None = None
-
-
-def _shown(jvm: Jvm, plan: Any, metadata: TableMetadata) -> _Shown:
+def _parts(jvm: Jvm, plan: Any, metadata: TableMetadata) -> list[Followed]:
+    """Return the states of a table that the tagged parts of a plan show."""
     tags, parts = _tags(jvm), []
 
     def look(node: Any) -> Any:
-        number = tags.number(node)
-        if number is not None and (followed := _FRAMES.get(number)) is not None:
-            if followed.table == _table_of(metadata):
-                parts.append(followed)
+        followed = _followed(tags, node)
+        if followed is not None and followed.table == _table_of(metadata):
+            parts.append(followed)
         return node
 
     rewritten(plan, look)
-    behind = [part.spark for part in parts if part.is_behind(metadata)]
-    return _Shown(len(behind), len(parts) - len(behind), behind[0] if behind else None)
+    return parts
+
+
+def _followed(tags: PlanTags, node: Any) -> Followed | None:
+    number = tags.number(node)
+    return None if number is None else _FRAMES.get(number)
 
 
 @dataclass
@@ -239,7 +233,10 @@ class _Refresh:
             # A view may have become invalid for reasons that have nothing to do with this commit.
             with quietly(), contextlib.suppress(Exception):
                 rows = cache.of_frame(view.quoted)
-                if rows is not None and _shown(jvm, rows.plan, self.loaded.metadata).behind:
+                metadata = self.loaded.metadata
+                if rows is not None and any(
+                    part.is_behind(metadata) for part in _parts(jvm, rows.plan, metadata)
+                ):
                     frames.append(rows)
         for view in all_views:
             if view.plan is not None and (plan := self._new_plan(jvm, view)) is not None:
@@ -292,8 +289,7 @@ class _Replacement:
         return rewritten(plan, self._replaced)
 
     def _replaced(self, node: JavaObject) -> Any:
-        number = self._tags.number(node)
-        followed = None if number is None else _FRAMES.get(number)
+        followed = _followed(self._tags, node)
         if followed is None or self.error is not None or not followed.is_behind(self._metadata):
             return node
         occurrence = self._occurrences[followed.number] = (
