@@ -4,7 +4,8 @@ about views are taken in the session's parser (`sql.view_statements`)."""
 
 from __future__ import annotations
 
-from types import TracebackType
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from py4j.java_gateway import JavaObject
@@ -21,7 +22,6 @@ from frazil.ops.session import Session
 from frazil.spark.catalog.protocol import Calls, Parts, ViewDefinition
 from frazil.spark.catalog.proxy import SparkProxy
 from frazil.spark.host import jvm_errors, jvm_relations
-from frazil.spark.host.jvm_catalog import CatalogTypes
 
 DEFAULT_MODE = "COMPENSATION"
 """Spark's own default: rows are cast to the view's columns where its tables have changed."""
@@ -129,45 +129,28 @@ class ServedViews(SparkProxy):
             mode,
         )
 
+    @contextlib.contextmanager
     def _view_errors(
         self,
         identifier: JavaObject | None = None,
         to: JavaObject | None = None,
         namespace: JavaObject | None = None,
-    ) -> _Errors:
-        return _Errors(self.types, identifier, to, namespace)
-
-
-class _Errors:
-    """Raise Spark's own exceptions for views that are missing or there already."""
-
-    def __init__(
-        self,
-        types: CatalogTypes,
-        identifier: JavaObject | None,
-        to: JavaObject | None,
-        namespace: JavaObject | None,
-    ):
-        self._types, self._identifier, self._to, self._namespace = types, identifier, to, namespace
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        jvm, identifier = self._types.jvm, self._identifier
-        match error:
-            case NoSuchNamespaceError() if self._namespace is not None:
-                raise jvm_errors.no_such_namespace(jvm, self._namespace) from error
-            case NoSuchNamespaceError() if identifier is not None:
-                raise jvm_errors.no_such_namespace(jvm, identifier.namespace()) from error
-            case NoSuchViewError() if identifier is not None:
-                raise jvm_errors.no_such_view(jvm, identifier) from error
-            case ViewAlreadyExistsError() | TableAlreadyExistsError() if identifier is not None:
-                raise jvm_errors.view_exists(
-                    jvm, identifier if self._to is None else self._to
-                ) from error
+    ) -> Iterator[None]:
+        """Raise Spark's own exceptions for views that are missing or there already."""
+        jvm = self.types.jvm
+        try:
+            yield
+        except NoSuchNamespaceError as error:
+            if namespace is None and identifier is not None:
+                namespace = identifier.namespace()
+            if namespace is None:
+                raise
+            raise jvm_errors.no_such_namespace(jvm, namespace) from error
+        except NoSuchViewError as error:
+            if identifier is None:
+                raise
+            raise jvm_errors.no_such_view(jvm, identifier) from error
+        except (ViewAlreadyExistsError, TableAlreadyExistsError) as error:
+            if identifier is None:
+                raise
+            raise jvm_errors.view_exists(jvm, to if to is not None else identifier) from error
