@@ -89,9 +89,8 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as e:
         if (e.name or "").split(".")[0] != "pyspark":
             raise
-        return _without_pyspark(
-            name
-        )  # not an error yet, so that `from frazil import *` works without PySpark
+        # not an error yet, so that `from frazil import *` works without PySpark
+        return _without_pyspark(name)
     globals()[name] = value
     return value
 

@@ -66,9 +66,8 @@ def encode(metadata: TableMetadata | ViewMetadata, gzipped: bool) -> bytes:
     if isinstance(metadata, ViewMetadata):
         return encode_view(metadata, gzipped)
     data = encode_metadata(metadata)
-    data = (
-        bytes(deflate.gzip_compress(data, 6)) if gzipped else data
-    )  # libdeflate takes half the time of zlib, and no time goes in
+    # libdeflate takes half the time of zlib, and no time goes in
+    data = bytes(deflate.gzip_compress(data, 6)) if gzipped else data
     written.keep(metadata, data)
     return data
 

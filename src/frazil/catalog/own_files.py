@@ -101,9 +101,8 @@ def named_places(metadata: TableMetadata, root: str | None = None) -> tuple[str,
         root or metadata.location,
         *(metadata.properties.get(place.name, "") for place in _PLACES),
     )
-    return tuple(
-        place for place in places if normalise(place).strip("/")
-    )  # "/" holds files of anybody
+    # "/" holds files of anybody
+    return tuple(place for place in places if normalise(place).strip("/"))
 
 
 def own_places(table: LoadedTable, root: str | None = None) -> OwnPlaces:

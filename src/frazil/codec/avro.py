@@ -27,10 +27,11 @@ from frazil.errors import CorruptData, NotInstalledError, Unsupported
 
 MAGIC = b"Obj\x01"
 USUAL_RATIO = 16  # few blocks decompress to more than this times their size
+# the decompressed size of a file may be 32 MiB, or 200 times its size
 MAX_RATIO, FREE_BYTES = (
     200,
     1 << 25,
-)  # the decompressed size of a file may be 32 MiB, or 200 times its size
+)
 Reader = Callable[[bytes, int], tuple[Any, int]]
 
 
@@ -189,9 +190,8 @@ def _deflated(data: bytes, limit: int) -> bytes | bytearray:
 
 def _snappy(data: bytes, limit: int) -> bytes:
     size, _ = _unsigned(data, 0)
-    if (
-        size > limit or size > 64 * len(data) + 64
-    ):  # a copy element of 3 bytes yields at most 64 bytes
+    if size > limit or size > 64 * len(data) + 64:
+        # a copy element of 3 bytes yields at most 64 bytes
         raise CorruptData("A snappy block claims an impossible size.")
     decompressed = _pyarrow().Codec("snappy").decompress(data[:-4], size, asbytes=True)
     if zlib.crc32(decompressed) != int.from_bytes(data[-4:], "big"):

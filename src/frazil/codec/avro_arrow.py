@@ -40,9 +40,9 @@ _log = logging.getLogger("frazil.codec")
 NATIVE_FROM_BYTES = (
     24_000  # decompressed; below, starting the native reader costs more than it saves
 )
-_ENTRIES_AT_ONCE = (
-    1 << 17
-)  # a manifest has fewer, as a rule: its columns come in one piece each, which need not be copied together
+# a manifest has fewer, as a rule: its columns come in one piece each, which need not be copied
+# together
+_ENTRIES_AT_ONCE = 1 << 17
 _SYNC = bytes(range(16))
 _MANY, _TRIED, _TRIED_RATIO, _FEW_BYTES = 32, 16, 20, 4096
 _USUAL_RATIO = 8
@@ -261,13 +261,11 @@ def _small_blocks(container: Container) -> tuple[int, list[bytes]] | None:
         return None
     lengths = np.fromiter(map(len, chunks), dtype=np.int64, count=len(chunks))
     starts = np.cumsum(lengths + 16) - lengths + container.start
-    data = np.frombuffer(
-        container.data, dtype=np.uint8
-    )  # for a chunk that is too short, the marker after it is read and does not match
+    # for a chunk that is too short, the marker after it is read and does not match
+    data = np.frombuffer(container.data, dtype=np.uint8)
     entries, low, high = (data[starts + i].astype(np.int64) for i in range(3))
-    sound = (
-        (entries & 129 == 0) & (low & 129 == 128) & (high < 128)
-    )  # one byte of count, two of size
+    # one byte of count, two of size
+    sound = (entries & 129 == 0) & (low & 129 == 128) & (high < 128)
     if not (sound & (((low & 127) | (high << 7)) >> 1 == lengths - 3)).all():
         return None
     return int((entries >> 1).sum()), chunks

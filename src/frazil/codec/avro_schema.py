@@ -32,9 +32,8 @@ class AvroNode:
     fields: tuple[tuple[str, int | None, AvroNode], ...] = ()
     inside: tuple[AvroNode, ...] = ()
     symbols: tuple[str, ...] = ()
-    properties: Mapping[str, Any] = field(
-        default_factory=dict, hash=False
-    )  # a decimal's precision and scale among them
+    # a decimal's precision and scale among them
+    properties: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @cached_property
     def weight(self) -> int:

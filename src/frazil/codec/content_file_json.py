@@ -147,9 +147,8 @@ def _made(
         case "file_format":
             return [f.file_format.lower() for f in files]
         case "key_metadata":
-            return [
-                None if f.key_metadata is None else f.key_metadata.encode() for f in files
-            ]  # it is only told, never used
+            # key metadata are only passed on, never used
+            return [None if f.key_metadata is None else f.key_metadata.encode() for f in files]
         case "value_counts" | "null_value_counts" | "nan_value_counts":
             return [_map(f, getattr(f, name), fields, lambda _, n: n) for f in files]
         case "lower_bounds" | "upper_bounds":
@@ -159,9 +158,8 @@ def _made(
 
 def content_of(file: ContentFile) -> int:
     """Return what a file holds, as manifests number it. Raises CorruptData for an unknown word."""
-    number = _CONTENTS.get(
-        file.content.lower().replace("_", "-")
-    )  # Java before 1.11 wrote the names of its constants
+    # Java before 1.11 wrote the names of its constants
+    number = _CONTENTS.get(file.content.lower().replace("_", "-"))
     if number is None:
         raise CorruptData(
             f"File {file.file_path} has the unknown content {file.content[:40]!r}.",

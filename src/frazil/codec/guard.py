@@ -44,9 +44,8 @@ def reading(noun: str, file: str = "") -> Iterator[None]:
             **{**e.facts, "file": file or None},
         ) from e
     except _SYMPTOMS as e:
-        if (
-            isinstance(e, OSError) and e.errno is not None
-        ):  # an error of the operating system: decompressors give no errno
+        if isinstance(e, OSError) and e.errno is not None:
+            # an error of the operating system: decompressors give no errno
             text = f"Could not read {_named(noun, file)}: {e.strerror or e}."
             raise StorageError(text, file=file or None, errno=errno.errorcode.get(e.errno)) from e
         raise CorruptData(

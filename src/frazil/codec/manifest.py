@@ -441,9 +441,8 @@ def _inherit(columns: dict[str, pa.Array], manifest: ManifestFile) -> None:
     for name in ("sequence_number", "file_sequence_number"):
         if name in columns and number is not None and columns[name].null_count:
             inherited = columns[name].fill_null(scalar(number, pa.int64()))
-            if (
-                number != 0
-            ):  # only added files inherit a number; in version 1, which has none, all files have 0
+            if number != 0:
+                # only added files inherit a number; in version 1, which has none, all files have 0
                 added = pc.equal(
                     columns["status"], scalar(int(ManifestEntryStatus.ADDED), pa.int32())
                 )
@@ -457,9 +456,8 @@ def _first_row_ids(columns: dict[str, pa.Array], manifest: ManifestFile) -> pa.A
     ids = columns["first_row_id"]
     if manifest.first_row_id is None or manifest.content != ManifestContent.DATA:
         committed = manifest.sequence_number is not None
-        return (
-            pa.nulls(len(ids), pa.int64()) if committed else ids
-        )  # a manifest that is not in a list yet keeps the ids of its entries
+        # a manifest that is not in a list yet keeps the ids of its entries
+        return pa.nulls(len(ids), pa.int64()) if committed else ids
     if ids.null_count == 0:
         return ids
     status = to_numpy(columns["status"])

@@ -260,9 +260,8 @@ def _summaries(summaries: tuple[FieldSummary, ...]) -> bytes:
         return b"\x00"
     parts = [write_long(len(summaries))]
     for s in summaries:
-        parts.append(
-            b"\x00" if s.contains_null is False else b"\x01"
-        )  # not known: there may be nulls
+        # not known: there may be nulls
+        parts.append(b"\x00" if s.contains_null is False else b"\x01")
         parts.append(
             b"\x00" if s.contains_nan is None else b"\x02\x01" if s.contains_nan else b"\x02\x00"
         )

@@ -69,11 +69,12 @@ _PACKERS: dict[type, struct.Struct] = {
     DoubleType: _DOUBLE,
     **dict.fromkeys(_LONGS, _LONG),
 }
+# the spec has no JSON form for these numbers; Java writes these
 _NOT_FINITE = (
     "NaN",
     "Infinity",
     "-Infinity",
-)  # the spec has no JSON form for these numbers; Java writes these
+)
 _RAW = (BinaryType, FixedType, UUIDType, GeometryType, GeographyType, VariantType)
 _TIMESTAMPS: dict[type, tuple[int, bool]] = {  # digits of a second, zone
     TimestampType: (6, False), TimestamptzType: (6, True), TimestampNanoType: (9, False), TimestamptzNanoType: (9, True),
@@ -311,9 +312,8 @@ def human_string(transform: Transform, source_type: IcebergType, value: Any) -> 
         case FloatType() | DoubleType():
             return java_float(value, single=isinstance(result, FloatType))
         case DecimalType(scale=scale):
-            return str(
-                scaled(unscaled(value, scale), scale)
-            )  # Decimal prints exponents as BigDecimal does
+            # Decimal prints exponents as BigDecimal does
+            return str(scaled(unscaled(value, scale), scale))
         case UUIDType():
             return str(uuid.UUID(bytes=value))
         case FixedType() | BinaryType() | GeometryType() | GeographyType():
@@ -399,10 +399,11 @@ def partition_path(spec: PartitionSpec, schema: Schema, values: tuple[Any, ...])
     return "/".join(parts)
 
 
+# units per day, by the digits of a second's fraction
 DAY = {
     6: 86_400_000_000,
     9: 86_400_000_000_000,
-}  # units per day, by the digits of a second's fraction
+}
 _EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 _DATE = re.compile(r"([+-]?\d{4,10})-(\d{2})-(\d{2})")
 _TIME = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?")

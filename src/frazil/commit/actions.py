@@ -168,9 +168,8 @@ class OverwriteFiles(CheckedAction):
         if self.check_added:
             self._check_added(metadata)
         self.validate(self.history(metadata, context))
-        required = bool(
-            self.removed
-        )  # otherwise rows of a missing file, rewritten in `added`, would be in the table twice
+        # otherwise rows of a missing file, rewritten in `added`, would be in the table twice
+        required = bool(self.removed)
         removal = Removal(
             tuple(self.removed),
             row_filter=self.row_filter,

@@ -157,7 +157,7 @@ def _snapshot_log(draft: _Draft) -> tuple[SnapshotLogEntry, ...]:
 
 
 # -- schemas, specs, orders
-# ---------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def check_schema(schema: Schema, format_version: int) -> None:
@@ -175,9 +175,8 @@ def check_schema(schema: Schema, format_version: int) -> None:
                 f"Invalid initial default for {name}: non-null default ({f.initial_default!r}) is not supported until v3"
             )
     check_identifier_fields(schema)
-    if len(schema.column_names) != len(
-        schema.by_id
-    ):  # also a column "a.b" beside a struct a with member b: the name is ambiguous
+    if len(schema.column_names) != len(schema.by_id):
+        # also a column "a.b" beside a struct a with member b: the name is ambiguous
         count = Counter(schema.find_column_name(i) for i in schema.by_id)
         raise ValidationError(
             f"Invalid schema: multiple fields for name {', '.join(str(n) for n, c in count.items() if c > 1)}"
@@ -325,7 +324,7 @@ def _set_default_order(draft: _Draft, update: u.SetDefaultSortOrder) -> None:
 
 
 # -- snapshots and refs
-# -------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _add_snapshot(draft: _Draft, update: u.AddSnapshot) -> None:
@@ -417,7 +416,7 @@ def _remove_snapshots(draft: _Draft, update: u.RemoveSnapshots) -> None:
 
 
 # -- the rest
-# -----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _assign_uuid(draft: _Draft, update: u.AssignUUID) -> None:

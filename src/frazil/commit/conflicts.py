@@ -57,7 +57,7 @@ def _named(manifests: Iterable[tuple[ManifestFile | None, pa.Table]]) -> Iterato
 
 
 # Data files
-# ----------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def no_added_data_files(history: History, where: Predicate) -> None:
@@ -171,7 +171,7 @@ def no_older_data_files(history: History, sequence_number: int) -> None:
 
 
 # Delete files
-# --------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def no_new_delete_files(history: History, where: Predicate) -> None:

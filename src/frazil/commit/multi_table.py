@@ -252,9 +252,8 @@ class _CommitTogether:
             elif (
                 isinstance(ready, AlreadyDone) and ready.snapshot_id in work.context.snapshot_ids()
             ):
-                outcomes.append(
-                    work.succeeded(work.base)
-                )  # by an attempt of this commit, whose snapshot others have expired since
+                # by an attempt of this commit, whose snapshot others have expired since
+                outcomes.append(work.succeeded(work.base))
             else:
                 work.take_back()
                 outcomes.append(work.outcome(work.base, 0, ready))

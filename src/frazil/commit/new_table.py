@@ -175,7 +175,7 @@ def creation_updates(metadata: TableMetadata) -> tuple[u.Update, ...]:
 
 
 # -- replacing
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def replacement(
@@ -222,9 +222,8 @@ def replacement(
     updates += [u.AddSortOrder(_reorder(sort_order, moved, fresh)), u.SetDefaultSortOrder()]
     if location is not None:
         updates.append(u.SetLocation(location))
-    if mapping := NAME_MAPPING.text(
-        base.properties
-    ):  # that of the old snapshots; columns that are new get entries
+    if mapping := NAME_MAPPING.text(base.properties):
+        # that of the old snapshots; columns that are new get entries
         table_properties = {
             NAME_MAPPING.name: update_name_mapping(mapping, base.schema(), fresh),
             **table_properties,

@@ -38,9 +38,8 @@ from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef, Summary
 from frazil.spec.version import VERSION, WRITER
 from frazil.storage.base import Storage
 
-_WRITTEN_BY = {
-    "iceberg-version": f"{WRITER} {VERSION}"
-}  # a key of Java's summaries; `scan.bounds.trusted` relies on it
+# a key of Java's summaries; `scan.bounds.trusted` relies on it
+_WRITTEN_BY = {"iceberg-version": f"{WRITER} {VERSION}"}
 
 
 @dataclass(frozen=True)
@@ -223,9 +222,8 @@ def _filtered_deletes(
         for m in data.manifests
         if m.min_sequence_number is not None and m.has_live_files
     ]
-    if (
-        change.added and change.data_sequence_number is not None
-    ):  # younger deletes apply to these files as well
+    if change.added and change.data_sequence_number is not None:
+        # younger deletes apply to these files as well
         sequence_numbers.append(change.data_sequence_number)
     named, removal = change.delete_removal, change.removal
     everything = replace(

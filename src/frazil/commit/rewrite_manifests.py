@@ -96,9 +96,8 @@ def plan_manifests(
 
 
 def _live_files(manifest: ManifestFile, storage: Storage) -> int:
-    if (
-        manifest.added_files_count is None or manifest.existing_files_count is None
-    ):  # an old writer left them out
+    if manifest.added_files_count is None or manifest.existing_files_count is None:
+        # an old writer left them out
         return len(live(read_manifest(storage, manifest, ("status",))))
     return manifest.added_files_count + manifest.existing_files_count
 
@@ -142,7 +141,8 @@ def in_order(
     except (
         TypeError,
         ValueError,
-    ):  # bounds of a type that has no order here: rewriting them does no harm
+    ):
+        # bounds of a type that has no order here: rewriting them does no harm
         return False
     return all(before[1] <= after[0] for before, after in zip(ranges, ranges[1:], strict=False))
 
@@ -300,10 +300,11 @@ def _sorted(entries: pa.Table, order: Sequence[int]) -> pa.Table:
     keys: dict[str, pa.Array] = {}
     for field_number in order:
         if not pa.types.is_null(children[field_number].type):
+            # the key before each field sorts nulls first
             keys |= {
                 f"known {field_number}": children[field_number].is_valid(),
                 str(field_number): children[field_number],
-            }  # nulls first
+            }
     if not keys or not len(entries):
         return entries
     indices = pc.sort_indices(pa.table(keys), [(name, "ascending") for name in keys])

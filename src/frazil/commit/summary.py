@@ -44,9 +44,8 @@ class SummaryCounts:
         self.bump(f"{change}-files-size", file.size)
         match file.content:
             case DataFileContent.DATA:
-                data_change = (
-                    "added" if added else "deleted"
-                )  # Java's keys say "deleted" of data, "removed" of the rest
+                # Java's keys say "deleted" of data, "removed" of the rest
+                data_change = "added" if added else "deleted"
                 self.bump(f"{data_change}-data-files")
                 self.bump(f"{data_change}-records", file.record_count)
                 return

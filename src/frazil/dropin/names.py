@@ -157,7 +157,8 @@ def default_has_namespace(spark: Session, namespace: Sequence[str]) -> bool:
     with (
         contextlib.suppress(Exception),
         quietly(),
-    ):  # Spark's own catalog has no namespaces of several parts
+    ):
+        # Spark's own catalog has no namespaces of several parts
         if spark.catalog.spark_catalog.databaseExists(full_name(namespace)):
             return False
     try:
@@ -196,9 +197,8 @@ def exists(spark: Session, name: str) -> bool:
         locate(read_request({"path": name}), session_catalogs(spark))
     except NotFound:
         return False
-    except (
-        FrazilError
-    ):  # damaged or refused: the table is Frazil's all the same, and its reader will report why
+    except FrazilError:
+        # damaged or refused: the table is Frazil's all the same, and its reader will report why
         return True
     return True
 

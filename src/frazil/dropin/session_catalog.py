@@ -34,9 +34,8 @@ class IcebergCatalog:
         name = f"{dbName}.{tableName}" if dbName else tableName
         if is_ours(self._spark, name) and exists(self._spark, name):
             return True
-        if (
-            name.startswith(f"{DEFAULT_CATALOG}.") and name.count(".") > 1
-        ):  # which Spark knows only at times
+        if name.startswith(f"{DEFAULT_CATALOG}.") and name.count(".") > 1:
+            # Spark knows the default catalog only at times
             return False
         if is_served(self._spark, name):
             return bool(self.spark_catalog.tableExists(name))

@@ -89,9 +89,8 @@ class IcebergStreamReader:
         return getattr(self._own, name)
 
     def _ours(self, options: dict[str, Any]) -> Any:
-        without_options = type(self._own)(
-            self._spark
-        )  # options may hold secrets, and Spark would show them in plans
+        # options may hold secrets, and Spark would show them in plans
+        without_options = type(self._own)(self._spark)
         return stream_read.load(
             self._spark,
             options,

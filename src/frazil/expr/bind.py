@@ -300,9 +300,8 @@ class _Binder:
                 and isinstance(item.type, INTEGERS)
                 and low <= item.value <= high
             ):
-                direct.append(
-                    item.value
-                )  # what `rewritten` would return, but faster, since lists can be long
+                # what `rewritten` would return, but faster, since lists can be long
+                direct.append(item.value)
                 continue
             match rewritten("eq", term, self._near(term, item, common), self.zone):
                 case Comparison(right=BoundLiteral(value=value)):

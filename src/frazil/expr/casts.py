@@ -202,7 +202,7 @@ def to_text(source: IcebergType, zone: str, value: Any) -> str:
 
 
 # Dates and points in time
-# --------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _cast_time(
@@ -382,9 +382,8 @@ def _from_decimal(
 
 def rescale(values: pa.Array, source: DecimalType, target: DecimalType) -> pa.Array:
     """Change precision and scale, rounding half up. Raises ArrowInvalid when a value does not fit."""
-    wide = values.cast(
-        pa.decimal256(_WIDE, max(target.scale, source.scale))
-    )  # decimal128 may round beyond its precision to 0
+    # decimal128 may round beyond its precision to 0
+    wide = values.cast(pa.decimal256(_WIDE, max(target.scale, source.scale)))
     if target.scale < source.scale:
         wide = pc.round(wide, target.scale, round_mode="half_towards_infinity")
     return wide.cast(pa.decimal256(_WIDE, target.scale)).cast(arrow_type(target))

@@ -107,7 +107,7 @@ def _no_column(reference: BoundReference) -> pa.Array:
 
 
 # Logic
-# ---------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _junction(
@@ -174,7 +174,7 @@ def _filled(values: pa.Array, with_: bool) -> pa.Array:
 
 
 # Tests
-# ---------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _comparison(node: Comparison, column: ValuesOf, rows: int) -> pa.Array:
@@ -198,7 +198,8 @@ def compare_with(op: str, left: pa.Array, value: object, type_: IcebergType) -> 
         if op in (
             "gt",
             "ge",
-        ):  # NaN is above every number, but Arrow's gt is false for it; so the opposite is negated
+        ):
+            # NaN is above every number, but Arrow's gt is false for it; so the opposite is negated
             return pc.invert(_PLAIN["le" if op == "gt" else "lt"](left, scalar(value, type_)))
     return _PLAIN[op](left, scalar(value, type_))
 

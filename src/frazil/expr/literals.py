@@ -58,18 +58,15 @@ def _in_nanoseconds(value: Any) -> BoundLiteral | None:
     """
     count: int | None = None
     zone: Any = getattr(value, "tzinfo", None)
-    if hasattr(value, "as_py") and hasattr(
-        value.type, "tz"
-    ):  # Arrow's TimestampScalar: pyarrow is not imported to parse a filter
+    if hasattr(value, "as_py") and hasattr(value.type, "tz"):
+        # Arrow's TimestampScalar: pyarrow is not imported to parse a filter
         count, zone = value.value if value.type.unit == "ns" else None, value.type.tz
-    elif (
-        str(getattr(value, "dtype", "")) == "datetime64[ns]" and value == value
-    ):  # NaT does not equal itself
+    elif str(getattr(value, "dtype", "")) == "datetime64[ns]" and value == value:
+        # NaT does not equal itself
         count = int(value.astype("int64"))
         if count % 1000 == 0:
-            return typed_literal(
-                value.astype("datetime64[us]")
-            )  # whose item() is a datetime, and not a whole number
+            # whose item() is a datetime, and not a whole number
+            return typed_literal(value.astype("datetime64[us]"))
     elif hasattr(value, "to_pydatetime") and value == value and value.nanosecond:
         count = value.value
     if count is None or count % 1000 == 0:

@@ -476,6 +476,5 @@ class _Parser:
             parse_moment(text, "UTC")
         except NoTime as e:
             raise self.error(f"{text!r} is not a {token.text.lower()}", text_token) from e
-        return n.Cast(
-            n.Literal(text, StringType()), TimestamptzType()
-        )  # local time of the zone that `bind` is given
+        # local time of the zone that `bind` is given
+        return n.Cast(n.Literal(text, StringType()), TimestamptzType())

@@ -85,9 +85,8 @@ def position(type_: IcebergType, literal: BoundLiteral, zone: str) -> Fraction |
             scale = type_.scale if isinstance(type_, DecimalType) else 0
             if isinstance(literal.type, (*INTEGERS, DecimalType)):
                 return Fraction(value) * int(10**scale)
-            small = (
-                isinstance(value, float) and abs(value) < 2**53
-            )  # beyond, a long may round up to the literal
+            # beyond, a long may round up to the literal
+            small = isinstance(value, float) and abs(value) < 2**53
             exact = isinstance(type_, IntegerType) or (isinstance(type_, LongType) and small)
             return Fraction(value) if isinstance(literal.type, FLOATS) and exact else None
         case DateType():

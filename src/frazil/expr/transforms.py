@@ -69,7 +69,7 @@ def _nulls(values: pa.Array) -> Any:
 
 
 # Hashes
-# --------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def hash_values(type_: IcebergType, values: pa.Array) -> _Words:
@@ -178,7 +178,7 @@ def _hash_decimals(type_: DecimalType, values: pa.Array) -> _Words:
 
 
 # Truncation and time
-# -------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _truncated(type_: IcebergType, values: pa.Array, width: int) -> pa.Array:
@@ -189,9 +189,8 @@ def _truncated(type_: IcebergType, values: pa.Array, width: int) -> pa.Array:
         encoded = values.dictionary_encode()
         truncated = [apply(transform, type_, v) for v in encoded.dictionary.to_pylist()]
         try:
-            wide = pa.array(
-                truncated, pa.decimal128(38, type_.scale)
-            )  # near the least value there may be one digit more, as in Java
+            # near the least value there may be one digit more, as in Java
+            wide = pa.array(truncated, pa.decimal128(38, type_.scale))
         except pa.ArrowInvalid as error:
             raise InvalidInput(
                 f"A {type_} truncated to multiples of {width} has more than 38 digits."
@@ -207,9 +206,8 @@ def _truncated(type_: IcebergType, values: pa.Array, width: int) -> pa.Array:
 
 
 def _floored(numbers: npt.NDArray[Any], width: int, bits: int) -> Any:
-    with np.errstate(
-        over="ignore"
-    ):  # below the type's least value the number wraps around, as in Java
+    with np.errstate(over="ignore"):
+        # below the type's least value the number wraps around, as in Java
         wide = numbers.astype(np.int64)
         return (wide - wide % width).astype(np.int32 if bits == 32 else np.int64)
 

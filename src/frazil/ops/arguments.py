@@ -217,9 +217,8 @@ def is_stream(frame: object) -> bool:
     """
     if hasattr(frame, "__next__") or hasattr(frame, "read_next_batch"):
         return True
-    if hasattr(
-        frame, "to_arrow_batch_reader"
-    ):  # a table or scan of ours, each pass of which reads its files again
+    if hasattr(frame, "to_arrow_batch_reader"):
+        # a table or scan of ours, each pass of which reads its files again
         return True
     return hasattr(frame, "__arrow_c_stream__") and not (
         hasattr(frame, "__len__") or hasattr(frame, "num_rows")

@@ -149,9 +149,8 @@ def result_of(
         **spent,
         **metrics,
     }
-    if (
-        "rows_deleted" in metrics
-    ):  # a partition overwrite knows how many rows it replaces only once it is committed
+    if "rows_deleted" in metrics:
+        # a partition overwrite knows how many rows it replaces only once it is committed
         counts["rows_deleted"] += removed(
             [s for s in snapshots if s.summary.get("replace-partitions") == "true"]
         )

@@ -42,9 +42,8 @@ def condition_of(where: RowFilter | bool) -> Predicate:
     Unsupported for a Spark Column, InvalidInput for anything that is not a condition."""
     if isinstance(where, bool):
         where = "true" if where else "false"
-    if is_spark_column(
-        where
-    ):  # Unsupported, since Spark can still evaluate it: see Step.in_grammar
+    if is_spark_column(where):
+        # Unsupported, since Spark can still evaluate it: see Step.in_grammar
         raise Unsupported(
             "A Spark Column as a condition needs Spark.",
             hint="Pass spark=, or give the condition as text.",

@@ -266,9 +266,8 @@ class Step:
     @cached_property
     def write_context(self) -> WriteContext:
         context = WriteContext.of(self.metadata, self.storage, self.to.options)
-        assert (
-            context.settings is not None
-        )  # reading the property checks it before any file is written
+        # reading the property checks it before any file is written
+        assert context.settings is not None
         return context.keeping_lineage() if self.lineage else context
 
     def read_context(self, plan: Plan) -> ReadContext:

@@ -43,9 +43,9 @@ def schema_of(schema: GivenSchema, of_spark: Callable[[Frame], Schema]) -> Schem
         return parse_schema(
             ", ".join(f"{back_quoted((str(name),))} {type_}" for name, type_ in schema.items())
         )
-    if is_spark_frame(
-        schema
-    ):  # columns of a query become nullable, as in Java: what Spark infers about nulls is no promise
+    if is_spark_frame(schema):
+        # columns of a query become nullable, as in Java: what Spark infers about nulls is no
+        # promise
         return _all_optional(of_spark(schema))
     if is_spark_type(schema):
         return of_spark(schema)

@@ -56,7 +56,7 @@ ASSIGNED_TWICE = "DATATYPE_MISMATCH.INVALID_ROW_LEVEL_OPERATION_ASSIGNMENTS"
 
 
 # What a column becomes
-# ------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -166,9 +166,8 @@ class Assignments:
             and node.value.type == f.field_type
             and f.field_type.is_primitive
         ):
-            return at_path(
-                batch, node.value.path
-            )  # unchanged: converting to internal values and back would cost time
+            # unchanged: converting to internal values and back would cost time
+            return at_path(batch, node.value.path)
         if isinstance(node.value, BoundReference) or not f.field_type.is_primitive:
             return self._reshaped(f, node, batch)
         try:
@@ -255,7 +254,7 @@ def _computed(nodes: Iterable[Node]) -> Iterable[Bound]:
 
 
 # Binding
-# --------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def bind_update(

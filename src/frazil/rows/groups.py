@@ -54,9 +54,8 @@ def _packed(items: Sequence[T], weights: Sequence[int], size: int) -> Iterable[t
     held: list[T] = []
     weight = 0
     for item, more in zip(items, weights, strict=True):
-        if (
-            held and weight + more / 2 >= size
-        ):  # without this item the group is closer to the wanted size
+        if held and weight + more / 2 >= size:
+            # without this item the group is closer to the wanted size
             yield tuple(held)
             held, weight = [], 0
         held.append(item)

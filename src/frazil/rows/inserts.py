@@ -26,9 +26,8 @@ from frazil.rows.rewrite import ROW_ID
 from frazil.rows.source import MergeSource
 from frazil.spec.manifest import DataFile
 
-SLICE_BYTES = (
-    64 << 20
-)  # least bytes of the source per task: smaller slices would make many small files
+# least bytes of the source per task: smaller slices would make many small files
+SLICE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)

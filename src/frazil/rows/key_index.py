@@ -33,9 +33,8 @@ from frazil.arrow.deletes.key_set import canonical, hash_columns, rows_equal
 from frazil.storage.base import temporary_files
 
 Rows = npt.NDArray[np.int64]
-Pairs = tuple[
-    Rows, Rows
-]  # rows of the target's batch and rows of the source, two arrays of one length
+# rows of the target's batch and rows of the source, two arrays of one length
+Pairs = tuple[Rows, Rows]
 PAIRS = 1 << 20  # pairs that are processed together
 _SPREAD, _WIDEST = 64, 1 << 27  # the most bytes that a bitmap takes, per key and in all
 

@@ -129,9 +129,8 @@ class MergeSource:
     def __reduce__(self) -> Any:
         if self.files is not None:
             return open_source, (self.files,)
-        sink = (
-            pa.BufferOutputStream()
-        )  # pickling a slice would include the whole table that it is a part of
+        # pickling a slice would include the whole table that it is a part of
+        sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self.table.schema) as writer:
             writer.write_table(self.table)
         return _restored, (sink.getvalue().to_pybytes(), self.token)
@@ -142,7 +141,7 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
 
 
 # One process opens a source once
-# -------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 _OPEN: OrderedDict[str, MergeSource] = OrderedDict()
 _LOCK = threading.Lock()
@@ -188,9 +187,8 @@ def _mapped(files: SourceFiles) -> pa.Table:
                 path = os.path.join(folder, str(number))
                 _copy(files.storage, location, path)
             with translated_errors(location, "read"):
-                tables.append(
-                    pa.ipc.open_file(pa.memory_map(path)).read_all()
-                )  # stays readable when the file's name is gone
+                # stays readable when the file's name is gone
+                tables.append(pa.ipc.open_file(pa.memory_map(path)).read_all())
     rows = conform(pa.concat_tables(tables), from_arrow_schema(tables[0].schema))
     return pa.Table.from_batches(list(rows), schema=rows.schema)
 
@@ -207,7 +205,7 @@ def _copy(storage: Storage, location: str, path: str) -> None:
 
 
 # Staging
-# --------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,30 +105,34 @@ DELETE = ("equality_ids", "referenced_data_file", "content_offset", "content_siz
 SIZES = ("column_sizes",)
 BOUNDS = ("lower_bounds", "upper_bounds")
 STATISTICS = ("value_counts", "null_value_counts", "nan_value_counts", *BOUNDS)
+# what nearly all files are pruned by
 PRUNED_BY = (
     *ENTRY,
     "partition",
     "record_count",
     "first_row_id",
     *BOUNDS,
-)  # what nearly all files are pruned by
+)
 PLAN_COLUMNS = (*ENTRY, *FILE, *READ)
+# manifests that are decoded together, and their bytes: more of them are hardly faster
 _PACK, _PACK_BYTES = (
     64,
     1 << 20,
-)  # manifests that are decoded together, and their bytes: more of them are hardly faster
+)
+# threads that wait for a store, and bytes of manifests that they read at once
 _WAITING, _AT_ONCE_BYTES = (
     16,
     64 << 20,
-)  # threads that wait for a store, and bytes of manifests that they read at once
+)
 _SMALL = 24 << 10  # bytes of a manifest
 ALL_COLUMNS = (*PLAN_COLUMNS, *DELETE, *SIZES, *STATISTICS)
 
 
+# a list of a million manifests has 100 MB, an entry some 200 bytes
 LONGEST_LIST, LONGEST_MANIFEST = (
     1 << 28,
     1 << 31,
-)  # a list of a million manifests has 100 MB, an entry some 200 bytes
+)
 _LONGER = 1 << 24
 
 

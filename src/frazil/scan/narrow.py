@@ -36,9 +36,8 @@ def may_hold(plan: Plan, row_filter: Bound, schema: Schema) -> frozenset[str] | 
         return None
     if all(_is_told(part, plan) for part in conjuncts(row_filter)):
         return None
-    if (
-        plan.by_server is not None
-    ):  # manifests may be closed to whoever is to ask the server for plans
+    if plan.by_server is not None:
+        # manifests may be closed to whoever is to ask the server for plans
         matching = [_may_match(group, row_filter, schema, plan) for group in plan.groups]
         return frozenset(p for t in matching for p in t.column("file_path").to_pylist())
     data = [m for m in manifests_of(plan.metadata, plan.snapshot, plan.storage) if is_data(m)]

@@ -277,9 +277,8 @@ def _check_vectors(tasks: _Tasks, files: Sequence[int], applying: Sequence[Seque
 
 def _index(entries: DeleteEntries, files: int, rows: Numbers, deletes: Numbers) -> DeleteIndex:
     """Make an index of pairs (data file, delete file)."""
-    kinds = (
-        2 * rows + entries.is_equality[deletes]
-    )  # of each data file, position deletes come first
+    # of each data file, position deletes come first
+    kinds = 2 * rows + entries.is_equality[deletes]
     order = np.argsort(kinds, kind="stable")
     ends = np.cumsum(np.bincount(kinds, minlength=2 * files))
     spans = (

@@ -51,9 +51,8 @@ class PlannedFiles:
 
     def __init__(self, spec: PartitionSpec, table: pa.Table, deletes: DeletesByFile | None = None):
         if deletes is None and DELETES in table.column_names:
-            raise ValueError(
-                "Planned files with delete numbers need the delete index."
-            )  # without it deleted rows would be read
+            # without it deleted rows would be read
+            raise ValueError("Planned files with delete numbers need the delete index.")
         self.spec, self.table, self.deletes = spec, table, deletes
         self._block: tuple[int, list[ManifestEntry], list[int]] | None = None
         self._numbers: npt.NDArray[np.int64] | None = None

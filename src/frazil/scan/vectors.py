@@ -20,9 +20,8 @@ from frazil.storage import Storage, normalise
 from frazil.storage.base import translated_errors
 from frazil.storage.locations import base_name
 
-_TAIL = (
-    128 * 1024
-)  # bytes at the end of the file that are read at once: usually the whole footer, often the whole file
+# bytes at the end of the file that are read at once: usually the whole footer, often the whole file
+_TAIL = 128 * 1024
 _PLACE_BYTES = 500  # estimated memory per blob of the footer
 
 

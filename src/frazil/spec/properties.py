@@ -139,7 +139,7 @@ def _mark(text: str) -> tuple[int, int | None, str | None]:
 
 
 # -- the properties
-# -------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 TABLE_PROPERTIES: Final[dict[str, TableProperty[Any, Any]]] = {}
 COLUMN_PROPERTIES: Final[dict[str, ColumnProperty[Any]]] = {}

@@ -248,9 +248,8 @@ def _project(fields: tuple[NestedField, ...], ids: set[int]) -> tuple[NestedFiel
         if column.field_id in ids:
             projected.append(column)
         elif inner := _project(children(column.field_type), ids):
-            if not isinstance(
-                column.field_type, StructType
-            ):  # a map keeps its key beside a pruned value
+            if not isinstance(column.field_type, StructType):
+                # a map keeps its key beside a pruned value
                 inner = tuple(
                     next((i for i in inner if i.field_id == c.field_id), c)
                     for c in children(column.field_type)

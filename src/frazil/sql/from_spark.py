@@ -120,9 +120,8 @@ def _update(
 def _merge(
     parsed: ParsedStatement, table: Name, called: Name, target: JavaObject, schema: Schema
 ) -> Statement:
-    if (
-        not parsed.evolves
-    ):  # with it the statement may name columns that the table does not have yet
+    if not parsed.evolves:
+        # with it the statement may name columns that the table does not have yet
         try:
             analysed = parsed.analysed(target)
         except Py4JJavaError:

@@ -63,7 +63,7 @@ def run(statement: Statement, target: Target) -> CommitResult | None:
 
 
 # Partition fields, write order, identifier fields
-# ----------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _add_partition_field(to: Target, s: n.AddPartitionField) -> CommitResult:
@@ -146,7 +146,7 @@ def _drop_identifier_fields(to: Target, s: n.DropIdentifierFields) -> CommitResu
 
 
 # Branches and tags
-# ------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _set_ref(to: Target, s: n.SetRef) -> CommitResult | None:
@@ -167,9 +167,8 @@ def _set_ref(to: Target, s: n.SetRef) -> CommitResult | None:
         raise InvalidInput(text, hint="Write rows first.", table=table._name)
     if snapshot_id is None and exists:
         raise ValidationError(f"Ref {s.name} already exists", table=table._name)
-    if (
-        snapshot_id is None
-    ):  # as Java does, a branch of a table without rows begins with an empty snapshot
+    if snapshot_id is None:
+        # as Java does, a branch of a table without rows begins with an empty snapshot
         result = table.append(table.schema().as_arrow().empty_table(), branch=s.name)
         if all(v is None for v in retention.values()):
             return result
@@ -194,7 +193,7 @@ def _drop_ref(to: Target, s: n.DropRef) -> CommitResult | None:
 
 
 # Rows
-# -----------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _delete(to: Target, s: n.DeleteRows) -> CommitResult:

@@ -140,9 +140,8 @@ class Served:
         try:
             self.catalog.create_namespace(namespace, properties)
         except Unsupported:
-            if properties.keys() - {
-                "owner"
-            }:  # Spark adds the owner, which path catalogs cannot keep
+            if properties.keys() - {"owner"}:
+                # Spark adds the owner, which path catalogs cannot keep
                 raise
             self.catalog.create_namespace(namespace)
 

@@ -107,9 +107,8 @@ def active_session() -> Session | None:
     if sql is None:
         return None
     session: Session | None = sql.SparkSession.getActiveSession()
-    if session is None and hasattr(
-        sql.SparkSession, "active"
-    ):  # a PySpark that is too old has no such method
+    if session is None and hasattr(sql.SparkSession, "active"):
+        # a PySpark that is too old has no such method
         # The active session belongs to a thread; a thread without one uses the session that this
         # process made.
         with contextlib.suppress(sys.modules["pyspark.errors"].PySparkRuntimeError):

@@ -511,9 +511,8 @@ class MaintenanceTable:
             )
 
         def record(kind: str) -> None:
-            if (
-                kind == ORPHANS
-            ):  # what is left behind is estimated, so that only a record tells that it was removed
+            if kind == ORPHANS:
+                # what is left behind is estimated, so that only a record tells that it was removed
                 record_run(self._table(), kind)
 
         return auto(

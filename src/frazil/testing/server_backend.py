@@ -180,9 +180,9 @@ class ServerBackend:
             except ValidationError as error:
                 if now.metadata_location == base.metadata_location:
                     raise
-                return Conflict(
-                    str(error)
-                )  # for example a sequence number that a commit to another branch has taken in the meantime
+                # for example a sequence number that a commit to another branch has taken in the
+                # meantime
+                return Conflict(str(error))
             self.received.append(tuple(u.kind for u in updates))
             logged, _ = metadata_files.with_log(now, changed)
             return self._keep(

@@ -178,9 +178,8 @@ def _unmatched(level: Numbers, group: Numbers, of_sign: Flags) -> Flags:
     `level` is the running sum of the signs within each group of equal rows. An unmatched row lifts
     the sum above zero to a level below which it never falls again.
     """
-    distance = (
-        2 * len(level) + 2
-    )  # shifts the groups so far apart that the minimum of one is never taken from a later one
+    # shifts the groups so far apart that the minimum of one is never taken from a later one
+    distance = 2 * len(level) + 2
     lowest = np.minimum.accumulate((level + group * distance)[::-1])[::-1] - group * distance
     return np.asarray(of_sign & (level >= 1) & (level <= lowest))
 

@@ -124,9 +124,8 @@ def _decoded(delete: DataFile, file: DataFile, storage: Storage, cache: DeleteCa
             delete.referenced_data_file or file.file_path,
             storage,
         )
-        if (
-            bitmap and bitmap.max() >= file.record_count
-        ):  # checked before it becomes an array: a few bytes can stand for billions of rows
+        if bitmap and bitmap.max() >= file.record_count:
+            # checked before it becomes an array: a few bytes can stand for billions of rows
             rows = f"row {bitmap.max()} of {file.file_path}, which has {file.record_count} rows"
             raise CorruptData(
                 f"The deletion vector at {offset} of {path} deletes {rows}.", file=path
@@ -155,9 +154,8 @@ class _PositionFile:
 
 def _from_file(delete: DataFile, file: DataFile, storage: Storage, cache: DeleteCache) -> Positions:
     wanted = str(normalised(pa.array([file.file_path], pa.string()))[0])
-    if (
-        delete.record_count * 64 > cache.max_bytes
-    ):  # too large for the cache: only the positions of this data file are kept
+    if delete.record_count * 64 > cache.max_bytes:
+        # too large for the cache: only the positions of this data file are kept
         return _grouped(delete, storage, wanted).of(wanted)
     grouped = cache.get_or_make(
         ("positions", delete.file_path),

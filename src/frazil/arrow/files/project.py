@@ -111,9 +111,8 @@ def _map_one(field: FileField, mapped: MappedField | None) -> FileField:
     if mapped is None:
         return replace(field, field_id=None)
     inside = mapped.fields or ()
-    if is_list(
-        field.type
-    ):  # the name of a list's child in the file does not matter: writers disagree about it
+    if is_list(field.type):
+        # the name of a list's child in the file does not matter: writers disagree about it
         children = tuple(_map_one(c, _named(inside, "element")) for c in field.children)
     elif pa.types.is_map(field.type):
         children = tuple(
@@ -276,9 +275,9 @@ class _Planner:
             members.append((index, plan))
             leaves |= inside
         fields = sorted({index for index, _ in members if index is not None})
-        if (
-            needs_one and not fields and have
-        ):  # some member must be read to know where the struct is null: the one with the fewest leaves
+        if needs_one and not fields and have:
+            # some member must be read to know where the struct is null: the one with the fewest
+            # leaves
             fields = [min(range(len(have)), key=lambda i: have[i].leaves[1] - have[i].leaves[0])]
             leaves.add(have[fields[0]].leaves[0])
         if not self.prune and needs_one:

@@ -80,9 +80,8 @@ class OrcSource:
             return
         schema = self.file.schema
         names = [schema.field(i).name for i in plan.fields]
-        plain = not any(
-            "." in n for n in schema.names
-        )  # pyarrow takes a dot in a name as a step into a struct: read those files whole
+        # pyarrow takes a dot in a name as a step into a struct: read those files whole
+        plain = not any("." in n for n in schema.names)
         done = 0
         for number in range(self.file.nstripes):
             stripe = self._stripe(number, names if plain else None)

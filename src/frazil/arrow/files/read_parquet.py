@@ -301,15 +301,13 @@ def chunk_statistics(
     if not stats.has_min_max:
         return ChunkStatistics(chunk.num_values, nulls)
     lower, upper = decoded(stats.min_raw, have, want), decoded(stats.max_raw, have, want)
-    if isinstance(
-        want, FloatType | DoubleType
-    ):  # a zero bound may stand for either zero (Parquet, "Statistics")
+    if isinstance(want, FloatType | DoubleType):
+        # a zero bound may stand for either zero (Parquet, "Statistics")
         if lower is None or upper is None or lower != lower or upper != upper:
             return ChunkStatistics(chunk.num_values, nulls)
         lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
-    if (
-        lower is not None and upper is not None and lower > upper
-    ):  # written by a faulty writer: neither bound can be trusted
+    if lower is not None and upper is not None and lower > upper:
+        # written by a faulty writer: neither bound can be trusted
         return ChunkStatistics(chunk.num_values, nulls)
     return ChunkStatistics(chunk.num_values, nulls, lower, upper)
 

@@ -22,9 +22,8 @@ from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.storage.base import system_error
 
-RawBatch = tuple[
-    Sequence[pa.Array], int, int
-]  # columns in the order of the plan's `fields`, number of rows, position of the first row
+# columns in the order of the plan's `fields`, number of rows, position of the first row
+RawBatch = tuple[Sequence[pa.Array], int, int]
 
 
 @dataclass(frozen=True)
@@ -87,9 +86,8 @@ _DAMAGE = (
     RecursionError,
 )
 
-_STORE = re.compile(
-    r"AWS Error|google::cloud|Azure|curlCode"
-)  # failures of an object store, for which Arrow gives no errno
+# failures of an object store, for which Arrow gives no errno
+_STORE = re.compile(r"AWS Error|google::cloud|Azure|curlCode")
 
 
 @contextlib.contextmanager

@@ -46,9 +46,8 @@ class ParquetNode:
     field_id: int | None = None
     physical: int | None = None
     children: tuple[ParquetNode, ...] = ()
-    others: tuple[tuple[int, int, bytes], ...] = field(
-        default=(), repr=False
-    )  # (number, kind, bytes) of Thrift fields that are copied
+    # (number, kind, bytes) of Thrift fields that are copied
+    others: tuple[tuple[int, int, bytes], ...] = field(default=(), repr=False)
 
     def walk(self) -> Iterator[ParquetNode]:
         """List the node and all below it, depth first, as a footer lists them."""

@@ -26,9 +26,8 @@ _IN_FOOTER = re.compile(
     b"|".join(map(re.escape, _MARKS)) + b"|" + re.escape(_VERSION) + rb"\x18.[12]\.", re.DOTALL
 )
 _GREGORIAN = -141_427  # in days: 1582-10-15, from which on both calendars agree
-_ZONES_AGREE = (
-    -2_208_988_800
-)  # in seconds: 1900-01-01, from which on Java's old and new time zones agree as well
+# in seconds: 1900-01-01, from which on Java's old and new time zones agree as well
+_ZONES_AGREE = -2_208_988_800
 _TICKS = {"milliseconds": 1_000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
 
 

@@ -175,10 +175,11 @@ def identity_values(spec: PartitionSpec, partition: tuple[Any, ...]) -> dict[int
     }
 
 
+# the metadata columns that files may store, too
 LINEAGE_IDS = (
     ROW_ID_ID,
     LAST_UPDATED_SEQUENCE_NUMBER_ID,
-)  # the metadata columns that files may store, too
+)
 # first_row_id of a file that is not committed yet: its rows have the lineage that the file stores,
 # or none
 UNSETTLED = -1

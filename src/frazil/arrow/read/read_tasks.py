@@ -87,9 +87,8 @@ def read(
     """Read the rows of tasks as a stream, in their order, at most `limit` rows. The options bound
     the memory, whatever the table's size.
     """
-    if (
-        limit is not None and context.filter is None
-    ):  # the rows asked for are the first ones, so that more need not be decoded
+    if limit is not None and context.filter is None:
+        # the rows asked for are the first ones, so that more need not be decoded
         few = min(context.options.batch_size, max(limit, _FEW_ROWS))
         context = replace(context, options=replace(context.options, batch_size=few))
     return pa.RecordBatchReader.from_batches(

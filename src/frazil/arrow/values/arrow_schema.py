@@ -407,9 +407,8 @@ def laid_down(array: pa.Array, type_: IcebergType, want: pa.DataType) -> pa.Arra
             inside = [
                 laid_down(a, f.field_type, want.field(n).type) for n, (a, f) in enumerate(pairs)
             ]
-            if (
-                array.null_count
-            ):  # writers refuse nulls in a required member, even where the struct itself is null
+            if array.null_count:
+                # writers refuse nulls in a required member, even where the struct itself is null
                 inside = [
                     _without_nulls(a) if a.null_count and f.required else a
                     for a, (_, f) in zip(inside, pairs, strict=True)

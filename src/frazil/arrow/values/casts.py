@@ -87,9 +87,8 @@ def cast_for(have: pa.DataType, want: IcebergType) -> CastFunction | None:
         and have.bit_width > exact_bits(target)
     ):
         return lambda a: whole_to_floating(a, target)
-    if isinstance(want, DecimalType) and pa.types.is_integer(
-        have
-    ):  # through the widest decimal: each value decides, not the width
+    if isinstance(want, DecimalType) and pa.types.is_integer(have):
+        # through the widest decimal: each value decides, not the width
         widest = pa.decimal128(38, want.scale)
         return lambda a: pc.cast(pc.cast(a, widest), target)
     return lambda a: pc.cast(a, target)
@@ -120,9 +119,8 @@ def _allowed(have: pa.DataType, want: IcebergType) -> bool:
             return _is_bytes(have) or bool(types.is_fixed_size_binary(have))
         case FixedType():
             return bool(types.is_binary(have) or types.is_large_binary(have))
-    if types.is_timestamp(
-        have
-    ):  # a time with a zone is a point in time, whatever the zone; one without a zone is not
+    if types.is_timestamp(have):
+        # a time with a zone is a point in time, whatever the zone; one without a zone is not
         return bool(have.tz) == isinstance(want, _ZONED)
     return bool(types.is_date(have)) and isinstance(want, _LOCAL)
 
@@ -138,14 +136,12 @@ def whole_to_floating(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast integers to the floating-point numbers that equal them. Raises ArrowInvalid for an
     integer that has none.
     """
-    with contextlib.suppress(
-        pa.ArrowInvalid
-    ):  # this cast accepts only integers within 2^53 (float: 2^24)
+    with contextlib.suppress(pa.ArrowInvalid):
+        # this cast accepts only integers within 2^53 (float: 2^24)
         return pc.cast(array, target)
     floating = pc.cast(array, target, safe=False)
-    limit = 2.0 ** (
-        array.type.bit_width - pa.types.is_signed_integer(array.type)
-    )  # the least number above all integers of this type
+    # the least number above all integers of this type
+    limit = 2.0 ** (array.type.bit_width - pa.types.is_signed_integer(array.type))
     inside = pc.less(floating, pa.scalar(limit, target))
     back = pc.cast(pc.if_else(inside, floating, pa.scalar(0, target)), array.type, safe=False)
     wrong = pc.fill_null(pc.invert(pc.and_(inside, pc.equal(back, array))), False)

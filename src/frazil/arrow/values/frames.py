@@ -20,9 +20,8 @@ from frazil.spec.types import IcebergType, IntegerType, LongType
 if TYPE_CHECKING:
     import pandas as pd
 
-_EXACT = (
-    2.0**53
-)  # above this, pandas may have rounded whole numbers when it turned them into doubles
+# above this, pandas may have rounded whole numbers when it turned them into doubles
+_EXACT = 2.0**53
 TypeOf = Callable[[str], IcebergType | None]
 
 
@@ -48,9 +47,8 @@ def as_arrow(
         case pa.RecordBatch():
             return pa.Table.from_batches([frame])
         case list() if all(isinstance(r, Mapping) for r in frame) and any(frame):
-            names = dict.fromkeys(
-                name for row in frame for name in row
-            )  # a row may lack columns that others have
+            # a row may lack columns that others have
+            names = dict.fromkeys(name for row in frame for name in row)
             return pa.table(
                 {name_of(n): column_of(n, [row.get(n) for row in frame], type_of(n)) for n in names}
             )
@@ -70,9 +68,8 @@ def as_arrow(
         table = frame.to_arrow()
         if isinstance(table, pa.Table):
             return table
-    with contextlib.suppress(
-        pa.ArrowInvalid, TypeError
-    ):  # a single column, as a pandas Series is, has the interface as well
+    with contextlib.suppress(pa.ArrowInvalid, TypeError):
+        # a single column, as a pandas Series is, has the interface as well
         if hasattr(frame, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(frame)
         if hasattr(frame, "__arrow_c_array__"):
@@ -104,7 +101,7 @@ def _column(name: str, values: Any, want: IcebergType | None) -> Any:
 
 
 # pandas
-# ---------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _is_of_pandas(value: object, name: str) -> bool:

@@ -155,9 +155,8 @@ def _of_bytes(raw: pa.Buffer, offsets: npt.NDArray[np.int64]) -> Digests:
     low, high = int(offsets[0]), int(offsets[-1])
     padded = np.zeros(high - low + 8, np.uint8)
     padded[: high - low] = np.frombuffer(raw, np.uint8, high - low, low) if high > low else 0
-    words = np.ndarray(
-        (high - low + 1,), "<u8", padded, strides=(1,)
-    )  # a word begins at every byte
+    # a word begins at every byte
+    words = np.ndarray((high - low + 1,), "<u8", padded, strides=(1,))
     rows = np.flatnonzero((lengths > 0) & (lengths <= LONG))
     offset = 0
     while len(rows):

@@ -91,9 +91,8 @@ def _codes(keys: Sequence[pa.Array], count: int) -> tuple[Codes, int]:
     """
     codes, total = np.zeros(count, np.int64), 1
     for key in keys:
-        comparable = (
-            _bits_of(key) if pa.types.is_floating(key.type) else key
-        )  # floats are compared by their bits, all NaNs alike
+        # floats are compared by their bits, all NaNs alike
+        comparable = _bits_of(key) if pa.types.is_floating(key.type) else key
         encoded = comparable.dictionary_encode(null_encoding="encode")
         size = max(1, len(encoded.dictionary))
         if size == 1:

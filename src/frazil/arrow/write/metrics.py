@@ -299,9 +299,8 @@ def _column(
             metrics.nans[field_id] = 0
     if isinstance(want, _NO_BOUNDS):
         bounded = []
-    all_nan = isinstance(want, FLOATS) and (writer or "").startswith(
-        "parquet-cpp-arrow"
-    )  # which writes no bounds for a chunk of NaNs
+    # Arrow's writer leaves out the bounds of a chunk of NaNs
+    all_nan = isinstance(want, FLOATS) and (writer or "").startswith("parquet-cpp-arrow")
     if bounded and (len(bounded) == len(some) or all_nan):
         metrics.set_bounds(
             field_id, want, min(c.lower for c in bounded), max(c.upper for c in bounded), config
@@ -399,9 +398,8 @@ def _widen(gathered: _ColumnCounts, type_: IcebergType, column: pa.Array) -> Non
         column = column.cast(pa.binary())
     extremes = pc.min_max(column)
     lower, upper = internal_values(type_, pa.array([extremes["min"], extremes["max"]], column.type))
-    if isinstance(
-        type_, FLOATS
-    ):  # Arrow takes 0.0 and -0.0 for equal, so the bounds must cover both
+    if isinstance(type_, FLOATS):
+        # Arrow takes 0.0 and -0.0 for equal, so the bounds must cover both
         lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
     gathered.lower = lower if gathered.lower is None else min(gathered.lower, lower)
     gathered.upper = upper if gathered.upper is None else max(gathered.upper, upper)

@@ -184,9 +184,8 @@ def _column(
     if want.is_primitive and cast_for(have, want) is None:
         raise refused(str(value), value.type, want, name)
     to = NestedField(field.field_id, field.name, want, field.required)
-    column_maker(
-        to, pa.field(field.name, have), case_sensitive=case_sensitive, name=name
-    )  # refuses now what would not fit
+    # refuses now what would not fit
+    column_maker(to, pa.field(field.name, have), case_sensitive=case_sensitive, name=name)
     return value
 
 

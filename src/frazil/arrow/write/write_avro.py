@@ -55,9 +55,8 @@ from frazil.spec.types import (
 _LEVELS = {"deflate": "gzip", "zstandard": "zstd"}  # codecs that have levels
 _NULL, _VALUE = b"\x00", b"\x02"  # the branch of the union ["null", type] that follows
 _END = b"\x00"  # ends the blocks of an array or map
-_STEPS = np.array(
-    [1 << (7 * n) for n in range(1, 10)], np.uint64
-)  # the numbers from which on a varint takes one byte more
+# the numbers from which on a varint takes one byte more
+_STEPS = np.array([1 << (7 * n) for n in range(1, 10)], np.uint64)
 
 
 def avro_settings(

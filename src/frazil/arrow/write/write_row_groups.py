@@ -86,9 +86,8 @@ class RowGroupsWriter:
         """Tell whether the file has at least `size` bytes; waits for row groups that are being
         encoded where the answer depends on them.
         """
-        while (
-            self._waiting and self._written < size <= self._written + 2 * self._coming
-        ):  # encoding never doubles the size
+        while self._waiting and self._written < size <= self._written + 2 * self._coming:
+            # encoding never doubles the size
             self._take()
         return self._written >= size
 
@@ -179,9 +178,8 @@ def _changes(moved: int, ordinal: int) -> Mapping[int, _Change]:
     """
 
     def move(offset: int) -> int:
-        return (
-            offset + moved if offset > 0 else offset
-        )  # file_offset 0 means that the writer did not set it
+        # file_offset 0 means that the writer did not set it
+        return offset + moved if offset > 0 else offset
 
     return {
         1: {2: move, 3: {9: move, 10: move, 11: move, 14: move}, 4: move, 6: move},

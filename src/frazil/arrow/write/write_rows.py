@@ -243,9 +243,8 @@ class _OpenFile:
             raise
 
     def write(self, batches: list[pa.RecordBatch]) -> None:
-        with translated_errors(
-            self.location, "write"
-        ):  # the batches are in memory already, so an OSError is one of the file
+        with translated_errors(self.location, "write"):
+            # the batches are in memory already, so an OSError is one of the file
             self.writer.write(batches)
 
     def close(self) -> DataFile:

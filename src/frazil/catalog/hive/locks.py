@@ -43,9 +43,8 @@ class TableLock:
 
     def __init__(self, client: HiveClient, lock_id: int, name: str):
         self._client, self._id, self._name = client, lock_id, name
-        self._alive_at = (
-            time.monotonic()
-        )  # the last time that the metastore said that the lock is held
+        # the last time that the metastore said that the lock is held
+        self._alive_at = time.monotonic()
         self._released, self._lost, self._left = threading.Event(), "", False
         self._beating = threading.Thread(
             target=self._beat, name="frazil-hive-heartbeat", daemon=True
@@ -187,9 +186,8 @@ def _wait(
         except MetastoreError as error:
             if error.kind != "TApplicationException":
                 raise
-            logger.warning(
-                "The lock on %s is asked for again: %s", name, error
-            )  # the metastore's database failed: the next may get through
+            # the metastore's database failed: the next may get through
+            logger.warning("The lock on %s is asked for again: %s", name, error)
     if answer.state != _ACQUIRED:
         why = f": {answer.errorMessage}" if answer.errorMessage else ""
         raise WaitingForLockException(
@@ -206,9 +204,8 @@ def _pauses(client: HiveClient) -> Iterator[float]:
 
 def locks_on(client: HiveClient, database: str, table: str) -> list[HeldLock]:
     """Return all locks on a table, those that wait among them."""
-    request = ShowLocksRequest(
-        database.lower(), table.lower()
-    )  # compared as the metastore stores names, in small letters
+    # compared as the metastore stores names, in small letters
+    request = ShowLocksRequest(database.lower(), table.lower())
     locks: list[HeldLock] = client.ask(calls.SHOW_LOCKS, request).locks or []
     return [
         lock

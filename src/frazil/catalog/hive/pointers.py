@@ -371,9 +371,8 @@ class Pointers:
                     connection.compares = True
                 elif "partition keys" in str(error):
                     connection.compares = False
-                elif not is_view(table) or "exist" not in str(
-                    error
-                ):  # a view that has just gone does not exist either: not remembered
+                elif not is_view(table) or "exist" not in str(error):
+                    # a view that has just gone does not exist either: not remembered
                     raise
         if not connection.compares or self._cannot_compare:
             raise _refused(None)

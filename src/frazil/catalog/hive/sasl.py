@@ -18,10 +18,11 @@ PROTECTIONS = {"privacy": 4, "integrity": 2, "authentication": 1}
 """The layers of RFC 4752 by the names of hadoop.rpc.protection, the strongest first."""
 _SHOWN = 300
 _NO_CREDENTIALS, _CREDENTIALS_EXPIRED = 7, 11  # routine errors of RFC 2744
+# MIT's AP_ERR_TKT_EXPIRED; REALM_UNKNOWN, KDC_UNREACH
 _TICKET_EXPIRED, _KDC_UNREACHABLE = (
     2529638944,
     (2529639066, 2529639068),
-)  # MIT's AP_ERR_TKT_EXPIRED; REALM_UNKNOWN, KDC_UNREACH
+)
 _TICKET_HINT = "Get one by kinit (klist lists tickets), or let KRB5_CLIENT_KTNAME name a keytab, by which it is renewed as well."
 _KDC_HINT = "Check the realm and its kdc in krb5.conf (KRB5_CONFIG), and that the KDC runs."
 _PRINCIPAL_ADVICE = (

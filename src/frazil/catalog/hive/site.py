@@ -86,9 +86,8 @@ def metastore_sources(
         path or "hive-site.xml (none found)",
         _translated(site_values(path), path, known) if path else {},
     )
-    if by_kerberos(
-        known
-    ):  # as Hadoop has it for all its services, whether they ask for tickets or not
+    if by_kerberos(known):
+        # as Hadoop has it for all its services, whether they ask for tickets or not
         yield from _protections(spark_conf or {}, path, hadoop_folder(environ))
 
 

@@ -23,9 +23,8 @@ class ThriftType:
 
 BOOL, I32, I64, TEXT = ThriftType(2), ThriftType(8), ThriftType(10), ThriftType(11, "UTF8")
 TEXTS_BY_TEXT = ThriftType(13, (TEXT.code, TEXT.inner, TEXT.code, TEXT.inner, False))
-TEXT_BY_TEXTS = ThriftType(
-    13, (15, (TEXT.code, TEXT.inner, True), TEXT.code, TEXT.inner, False)
-)  # keys are read as tuples
+# keys are read as tuples
+TEXT_BY_TEXTS = ThriftType(13, (15, (TEXT.code, TEXT.inner, True), TEXT.code, TEXT.inner, False))
 
 
 def list_of(item: ThriftType) -> ThriftType:

@@ -39,9 +39,8 @@ _STORAGE_HANDLER, _HANDLER = (
     "storage_handler",
     "org.apache.iceberg.mr.hive.HiveIcebergStorageHandler",
 )
-_IN_HIVE = {
-    GC_ENABLED.name: "external.table.purge"
-}  # table properties that Hive has under names of its own
+# table properties that Hive has under names of its own
+_IN_HIVE = {GC_ENABLED.name: "external.table.purge"}
 LONGEST_INT = 2**31 - 1
 _STATISTICS = {
     "numFiles": "total-data-files",

@@ -41,9 +41,8 @@ def thrift_library() -> ThriftLibrary:
         raise NotInstalledError(
             "Hive catalogs need thrift.", hint='pip install "frazil[hive]"'
         ) from error
-    logging.getLogger("thrift.transport.TSocket").setLevel(
-        logging.CRITICAL
-    )  # what it logs is raised, too
+    # what it logs is raised, too
+    logging.getLogger("thrift.transport.TSocket").setLevel(logging.CRITICAL)
     return ThriftLibrary(TSocket, TTransport, TBinaryProtocol, Thrift)
 
 

@@ -44,11 +44,12 @@ from frazil.storage.locations import base_name, join, scheme_of
 _VERSION = re.compile(
     r"v(0|[1-9][0-9]{0,9})(\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)"
 )
+# of two files with the same number the first counts, as in Java
 _ENDINGS = (
     ".metadata.json",
     ".gz.metadata.json",
     ".metadata.json.gz",
-)  # of two files with the same number the first counts, as in Java
+)
 _LEFTOVER = re.compile(r"\..*\.[0-9a-f]{32}\.tmp")
 _HINT = "version-hint.text"
 _TRIES = 10
@@ -176,9 +177,8 @@ def _known_head(storage: Storage, root: str) -> Version | None:
         f"v{number}{ending}" for ending in preferred
     ]
     rivals = [join(root, "metadata", name) for name in names]
-    with contextlib.suppress(
-        FrazilError, RuntimeError
-    ):  # no threads start while the interpreter ends
+    with contextlib.suppress(FrazilError, RuntimeError):
+        # no threads start while the interpreter ends
         if not remote:
             is_newest = read_hint(storage, root) == number and not any(map(storage.exists, rivals))
         else:  # a store is waited for: all of them at once
@@ -367,9 +367,8 @@ def write_hint(storage: Storage, root: str, number: int, hint: int | None) -> No
             newest = head(storage, root)
             if newest is not None and newest.number > number:
                 return
-        if (
-            storage.local_path(location) is not None
-        ):  # a checksum that Hadoop has written on a local disk would no longer match
+        if storage.local_path(location) is not None:
+            # a checksum that Hadoop has written on a local disk would no longer match
             storage.delete_many([join(root, "metadata", f".{_HINT}.crc")])
         storage.write(location, str(number).encode(), overwrite=True, synced=False)
 

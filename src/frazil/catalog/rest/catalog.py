@@ -83,10 +83,11 @@ from frazil.storage.precedence import overriding
 
 _KEPT = 32
 _METRICS = "POST namespaces/{}/tables/{}/metrics"
+# what Java's server adds to a staged table's properties without being configured so
 _STAMPS = {
     "created-at",
     *STORED_IN_NEW_TABLES,
-}  # what Java's server adds to a staged table's properties without being configured so
+}
 
 
 class _LoadTableResult(msgspec.Struct, rename="kebab"):
@@ -119,9 +120,8 @@ class RestBackend(RestViews):
         self._routes: Routes | None = None
         self._kept: OrderedDict[Identifier, tuple[str, LoadedTable]] = OrderedDict()
         self._staged: dict[Identifier, LoadedTable] = {}
-        self._newer_tokens: OrderedDict[str, str] = (
-            OrderedDict()
-        )  # by the token that a table was loaded with
+        # by the token that a table was loaded with
+        self._newer_tokens: OrderedDict[str, str] = OrderedDict()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({shown(self.name, self.properties)})"
@@ -369,10 +369,11 @@ class RestBackend(RestViews):
         """Mark what the server alone names and gives among a store's properties, so that no secret
         of the catalog's own goes there.
         """
+        # an endpoint of the environment is the catalog's own, too
         own = {
             **self.properties,
             "s3.endpoint": s3_endpoint(self.properties) or "",
-        }  # that of the environment is one's own, too
+        }
         from_server = {**self.routes.from_server, **credentials.properties}
         together = overriding(self.routes.properties, credentials.properties)
         return replace(
@@ -518,9 +519,9 @@ class RestBackend(RestViews):
             table = self._loaded(identifier, answer)
         except FrazilError as error:
             return Unknown(error)  # applied, as the status says, but what came of it must be loaded
-        if (
-            base is None
-        ):  # answers to commits tell nothing of credentials, so those that the table was staged with are kept
+        if base is None:
+            # answers to commits tell nothing of credentials, so those that the table was staged
+            # with are kept
             base = self._staged.pop(identifier, None)
         if base is None or base.metadata.location != table.metadata.location:
             return Committed(table)

@@ -40,13 +40,12 @@ from frazil.errors import CorruptData, FrazilError, InvalidInput, NotInstalledEr
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
 
-MAX_BODY = (
-    1 << 28
-)  # of a table: ten thousand snapshots have 10 MB, the files of a planned scan some 500 bytes each
-MAX_NAMES = 1 << 24  # of a page of names: half a million
-_FREE_BYTES = (
-    1 << 26
-)  # so much may come of any compressed body, and beyond it as much as of a metadata file that is gzip
+# bytes of an answer about a table: ten thousand snapshots have 10 MB, each file of a planned scan
+# some 500 bytes
+MAX_BODY = 1 << 28
+MAX_NAMES = 1 << 24  # bytes of a page of names: half a million
+# bytes that any compressed body may grow to; beyond them the ratio of metadata files holds
+_FREE_BYTES = 1 << 26
 _MAX_ERROR_BODY = _MAX_TOKEN_BODY = 1 << 20
 _PIECE = 1 << 16  # so much is decompressed at once
 _LONGEST_WAIT_S = 10.0
@@ -188,9 +187,8 @@ class Client:
             if not call.unclear:
                 raise
             raise Unclear(error.message, hint=_MAY_BE_HANDLED) from error
-        if (
-            call.unclear and answer.error is not None
-        ):  # the first request, which may still run, may be the cause
+        if call.unclear and answer.error is not None:
+            # the first request, which may still run, may be the cause
             raise Unclear(
                 f"The catalog's server {_host(url)} answers a repeated request: {answer.error}",
                 hint=_MAY_BE_HANDLED,
@@ -242,9 +240,8 @@ class Client:
         raise AssertionError("the second answer is returned")
 
     def _token_answer(self, url: str, form: dict[str, str], headers: dict[str, str]) -> bytes:
-        at_own_host = (
-            urlsplit(url)[:2] == urlsplit(self.settings.uri)[:2]
-        )  # others are sent no secrets of the catalog
+        # others are sent no secrets of the catalog
+        at_own_host = urlsplit(url)[:2] == urlsplit(self.settings.uri)[:2]
         sent = {
             **_USER_AGENT,
             "Accept": "application/json",
@@ -252,9 +249,8 @@ class Client:
             "Content-Type": "application/x-www-form-urlencoded",
             **headers,
         }
-        call = self._call(
-            "POST", _below(url), urlencode(form).encode(), reads=True
-        )  # one token more does no harm
+        # one token more does no harm
+        call = self._call("POST", _below(url), urlencode(form).encode(), reads=True)
         try:
             answer = self._send(
                 call,
@@ -390,13 +386,11 @@ class Client:
     def _never_sent(self, error: Exception) -> bool:
         exceptions = self._urllib3.exceptions
         cause = getattr(error, "reason", None) or error
-        if isinstance(
-            cause, exceptions.SSLError
-        ):  # other faults of TLS may come after the request has been sent
+        if isinstance(cause, exceptions.SSLError):
+            # other faults of TLS may come after the request has been sent
             return any(isinstance(a, ssl.SSLCertVerificationError) for a in cause.args)
-        if isinstance(
-            cause, exceptions.ProxyError
-        ):  # also of a proxy that was sent the request and then cut the connection
+        if isinstance(cause, exceptions.ProxyError):
+            # also of a proxy that was sent the request and then cut the connection
             cause = cause.original_error
             if type(cause) is OSError and str(cause).startswith("Tunnel connection failed"):
                 return True
@@ -487,9 +481,8 @@ def _read(response: BaseHTTPResponse, limit: int, request_line: str, *, cut: boo
     """
     pieces, size, until = [], 0, time.monotonic() + _LONGEST_ANSWER_S
     compressed = bool(response.headers.get("Content-Encoding"))
-    while piece := response.read1(
-        _PIECE, decode_content=True
-    ):  # what has come by now, so that time is told also where little comes
+    while piece := response.read1(_PIECE, decode_content=True):
+        # what has come by now, so that time is told also where little comes
         pieces.append(piece)
         size += len(piece)
         if size > limit and cut:

@@ -189,9 +189,8 @@ class RestNamespaces:
         )
 
     def drop_namespace(self, namespace: Identifier) -> None:
-        if not self.namespace_exists(
-            namespace
-        ):  # some servers answer 204 for those that are not there
+        if not self.namespace_exists(namespace):
+            # some servers answer 204 for those that are not there
             raise NoSuchNamespaceError(
                 f"Namespace does not exist: {self.name}.{full_name(namespace)}.",
                 namespace=full_name(namespace),
@@ -230,10 +229,11 @@ class RestNamespaces:
             "POST", self._namespace_path(namespace, "properties"), body=body
         )
         summary = decoded(self._namespace_answer(answer, namespace), _Summary, "summary")
+        # some servers name properties that the request did not
         removed, missing = (
             removals & set(summary.removed),
             removals & set(summary.missing or ()),
-        )  # some servers name others, too
+        )
         return PropertiesUpdateSummary(
             tuple(sorted(removed)),
             tuple(sorted(set(updates) & set(summary.updated))),

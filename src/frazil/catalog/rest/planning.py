@@ -107,9 +107,8 @@ class ServerPlanner:
         request = _request(scan, hints)
         asked = _Asked(self.catalog, self.table)
         answers = asked.answers(request)
-        if "min-rows-requested" in request and total_rows(answers) < (
-            hints.limit or 0
-        ):  # empty files may have been counted as rows
+        if "min-rows-requested" in request and total_rows(answers) < (hints.limit or 0):
+            # empty files may have been counted as rows
             del request["min-rows-requested"]
             answers = asked.answers(request)
         storage = scan.storage

@@ -19,10 +19,11 @@ from frazil.catalog.rest.namespaces import decoded
 from frazil.storage.parties import check_trusted
 from frazil.storage.signed import SignedAccessError, SignedRequest
 
+# as long as Java's client uses a signature again, where the server allows that
 _KEPT_S, _KEPT = (
     30.0,
     1000,
-)  # as long as Java's client uses a signature again, where the server allows that
+)
 _ENDPOINTS: dict[TableSigner, tuple[str, str | None]] = {}
 _SIGNED: OrderedDict[tuple[TableSigner, str, str, str], tuple[float, SignedRequest]] = OrderedDict()
 _LOCK = threading.Lock()

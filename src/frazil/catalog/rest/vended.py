@@ -231,9 +231,8 @@ def _is_connection(key: str) -> bool:
 
 def is_known(key: str) -> bool:
     """Tell whether Frazil's stores know a property that a server tells."""
-    if (
-        key in SIGNING or key in AWS_PROPERTIES or key.startswith(AWS_BEGINNINGS)
-    ):  # whose identity is used, only one's own properties say
+    if key in SIGNING or key in AWS_PROPERTIES or key.startswith(AWS_BEGINNINGS):
+        # whose identity is used, only one's own properties say
         return False
     try:
         check_property(key)
@@ -291,9 +290,8 @@ class TableCredentials:
         renewed = self.ask(
             self.catalog, self.properties, self.identifier, self.location, self.plan_id
         )
-        if not holds_secrets(
-            renewed
-        ):  # those at hand would be used beyond their end, and never be renewed again
+        if not holds_secrets(renewed):
+            # those at hand would be used beyond their end, and never be renewed again
             text = f"The catalog's server gave credentials for {self.location}, and now gives none."
             raise StorageError(
                 text,

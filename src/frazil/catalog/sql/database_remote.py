@@ -26,11 +26,12 @@ _DRIVERS = {
 _EXTRAS = {"postgresql": "frazil[postgres]", "mysql": "frazil[mysql]", "mariadb": "frazil[mysql]"}
 _CONNECT_S = 10
 _KEPT = 8  # connections that stay open
+# by these a connection notices that the server's machine has vanished
 _ALIVE = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
-}  # a server's machine that has vanished is noticed
+}
 # Deadlocks, serialization failures and lock time-outs: the server has rolled back, so the change
 # was certainly not applied.
 _ROLLED_BACK_STATES, _ROLLED_BACK_CODES = {"40001", "40P01", "55P03"}, {1205, 1213}
@@ -71,9 +72,8 @@ class RemoteDatabase:
         self._limit = (
             self._text(f"SET LOCAL lock_timeout = {timeout * 1000:.0f}") if waits_for_ever else None
         )
-        self.shown = redact_text(
-            url.render_as_string(hide_password=True)
-        )  # SQLAlchemy hides no password among the URL's options
+        # SQLAlchemy hides no password among the URL's options
+        self.shown = redact_text(url.render_as_string(hide_password=True))
         # SQLAlchemy keeps five connections unless it is told a number, and opens others anew for
         # each call beside them.
         self._engine = alchemy.create_engine(
@@ -173,9 +173,8 @@ class RemoteDatabase:
     def _is_lost(self, error: Any) -> bool:
         """Tell whether a connection was lost, or could not be made, without a word of the server."""
         original = error.orig
-        if isinstance(
-            code := (getattr(original, "args", None) or (None,))[0], int
-        ):  # drivers of MySQL
+        if isinstance(code := (getattr(original, "args", None) or (None,))[0], int):
+            # drivers of MySQL
             return code in _LOST_CODES
         state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
         is_silent = state is None and "FATAL" not in str(original)

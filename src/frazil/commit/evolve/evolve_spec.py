@@ -91,9 +91,8 @@ class SpecDraft:
         for f in self.spec.fields:
             if f.field_id not in self.removed:
                 fields.append(replace(f, name=self.renamed.get(f.field_id, f.name)))
-            elif (
-                self.metadata.format_version < 2
-            ):  # v1 keeps the position: field ids are not stored there
+            elif self.metadata.format_version < 2:
+                # v1 keeps the position: field ids are not stored there
                 name = f"{f.name}_{f.field_id}" if f.name in added_names else f.name
                 fields.append(replace(f, transform=VoidTransform(), name=name))
         next_id = max(s.spec_id for s in self.metadata.partition_specs) + 1

@@ -75,9 +75,8 @@ def meant_by(name: str) -> str | None:
 
 
 def _is_known(name: str) -> bool:
-    of_data_files = re.sub(
-        r"^write\.delete\.(parquet|orc|avro)\.", r"write.\1.", name
-    )  # delete files have the properties of data files
+    # delete files have the properties of data files
+    of_data_files = re.sub(r"^write\.delete\.(parquet|orc|avro)\.", r"write.\1.", name)
     names = {*TABLE_PROPERTIES, *RESERVED_PROPERTIES, *OF_OTHERS}
     return any(n in names or n.startswith(tuple(COLUMN_PROPERTIES)) for n in (name, of_data_files))
 

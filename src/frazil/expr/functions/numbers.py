@@ -33,7 +33,7 @@ _SIGNS = {
 
 
 # Types
-# ---------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _binary(op: str) -> Bind:
@@ -99,7 +99,7 @@ def _unary(result: Callable[[IcebergType], IcebergType | None]) -> Bind:
 
 
 # Kernels
-# -------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _arithmetic(op: str) -> Kernel:
@@ -269,13 +269,11 @@ def _rounding(name: str) -> Kernel:
         if isinstance(types[0], INTEGERS):
             return v.cast(pa.int64())
         if isinstance(types[0], DecimalType):
-            v = v.cast(
-                pa.decimal256(76, types[0].scale)
-            )  # decimal128 may round beyond its precision to 0
+            # decimal128 may round beyond its precision to 0
+            v = v.cast(pa.decimal256(76, types[0].scale))
         if isinstance(types[0], FLOATS):
-            v = pc.if_else(
-                pc.is_nan(v), pa.scalar(0, v.type), v
-            )  # Java's: NaN as a whole number is 0
+            # Java's: NaN as a whole number is 0
+            v = pc.if_else(pc.is_nan(v), pa.scalar(0, v.type), v)
         rounded = pc.ceil(v) if name == "ceil" else pc.floor(v)
         return (
             rounded.cast(arrow_type(result))

@@ -199,9 +199,8 @@ def _trunc_bind(types: tuple[IcebergType, ...]) -> Signature | str:
         or not isinstance(types[1], (DateType, *MOMENTS, StringType, UnknownType))
     ):
         return "takes a unit and a timestamp, as in date_trunc('day', ts)."
-    return Signature(
-        (types[0], TimestamptzType()), TimestamptzType()
-    )  # as Spark, also for timestamps without zone
+    # Spark returns a timestamp with zone for timestamps without zone, too
+    return Signature((types[0], TimestamptzType()), TimestamptzType())
 
 
 def _trunc(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:

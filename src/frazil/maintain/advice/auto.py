@@ -300,9 +300,8 @@ def _left_after(done: Finding, findings: Iterable[Finding]) -> list[Finding]:
     left = []
     for finding in findings:
         now = finding.left_after.get(done.kind, finding)
-        if (
-            now is not None and now is not finding
-        ):  # what another cure settles, it settles after this one as well
+        if now is not None and now is not finding:
+            # what another cure settles, it settles after this one as well
             now = replace(
                 now,
                 left_after={

@@ -478,9 +478,8 @@ def _depth(low: Numbers, high: Numbers) -> float:
     """
     begun, ended = np.sort(low), np.sort(high)
     depths = np.searchsorted(begun, low, "right") - np.searchsorted(ended, low, "right")
-    alone = (
-        low == high
-    )  # a file of one value has an end at its own lower bound, and must be counted there all the same
+    # a file of one value has an end at its own lower bound, and must be counted there all the same
+    alone = low == high
     return float(np.mean(np.maximum(depths + alone, 1)))
 
 

@@ -136,9 +136,8 @@ class Finding:
 
 
 def _cost_text(finding: Finding) -> str:
-    size = (
-        f"{size_text(finding.cost_bytes)}, " if finding.cost_bytes else ""
-    )  # no bytes of files are read and written to delete others
+    # no bytes of files are read and written to delete others
+    size = f"{size_text(finding.cost_bytes)}, " if finding.cost_bytes else ""
     return f"{size}about {minutes_text(finding.cost_minutes)}"
 
 

@@ -111,9 +111,8 @@ def _skipped(
 ) -> float:
     after = estimator.after(layout)
     left = {f: after.bytes_for(f, estimator.axes) / now for f, now in current.items() if now > 0}
-    return max(
-        0.0, sum(filters[f] * (1 - share) for f, share in left.items())
-    )  # scans that would read more count against the layout
+    # scans that would read more count against the layout
+    return max(0.0, sum(filters[f] * (1 - share) for f, share in left.items()))
 
 
 def best_of(values: Sequence[LayoutValue], read: int) -> LayoutValue | None:

@@ -189,9 +189,8 @@ class LayoutEstimator:
                 np.minimum.reduceat(shown[order], begins),
                 np.maximum.reduceat(shown[order], begins),
             )
-            if (
-                axis.values is None
-            ):  # the ends of the rows that were not drawn lie a little further out
+            if axis.values is None:
+                # the ends of the rows that were not drawn lie a little further out
                 further = (high - low) / np.maximum(drawn - 1, 1)
                 low, high = (
                     np.maximum(low - further, shown.min()),

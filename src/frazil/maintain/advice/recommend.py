@@ -69,9 +69,8 @@ def useful(table: MaintainedTable, findings: Iterable[Finding]) -> list[Finding]
     """Return the findings whose cures would do something. One of which that cannot be tried stays,
     since its cure tells why.
     """
-    state = replace(
-        table, backend=None
-    )  # the state that the findings are about: nothing is loaded again
+    # the state that the findings are about: nothing is loaded again
+    state = replace(table, backend=None)
     return [f for f in findings if f.cure.verb not in _TRIALS or _does_something(state, f)]
 
 

@@ -144,9 +144,8 @@ def _entries(
     if not entries.num_rows:
         return entries
     columns = {name: entries.column(name) for name in _PLAIN}
-    columns["sequence_number"] = pc.fill_null(
-        columns["sequence_number"], 0
-    )  # as planning reads entries that lack it
+    # planning takes entries without a sequence number for those of number 0
+    columns["sequence_number"] = pc.fill_null(columns["sequence_number"], 0)
     columns["manifest"] = pa.array(np.full(entries.num_rows, number, np.int32))
     columns["spec_id"] = pa.array(np.full(entries.num_rows, manifest.partition_spec_id, np.int32))
     partition = entries.column("partition").combine_chunks()

@@ -108,7 +108,7 @@ def _by_count(
 
 
 # By keys
-# ------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
@@ -156,9 +156,8 @@ def _count(asked: _Sought, rows: pa.Table, directions: Sequence[tuple[str, str]]
         .astype(np.int64)
     )
     is_sought = order < len(asked.keys)
-    asked.before[order[is_sought]] += np.cumsum(~is_sought)[
-        is_sought
-    ]  # a row is sorted behind the sought copy of itself
+    # a row is sorted behind the sought copy of itself
+    asked.before[order[is_sought]] += np.cumsum(~is_sought)[is_sought]
 
 
 def _table(keys: SortKeys, rows: pa.RecordBatch) -> pa.Table:
@@ -199,7 +198,7 @@ def _keyed(
 
 
 # Delete files without use
-# ------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 Names = set[tuple[str, int | None]]
 Partitions = set[tuple[int, tuple[Any, ...]]]

@@ -92,9 +92,8 @@ class CompactFiles(SnapshotAction):
         )
         updates = produce(change, self.target, metadata, context)
         if carried and not context.only_new:
-            context.state(metadata).used |= {
-                f.file_path for f in carried
-            }  # else they are removed as files of a lost attempt
+            # else they are removed as files of a lost attempt
+            context.state(metadata).used |= {f.file_path for f in carried}
         return updates
 
     def _leave_out(self, metadata: TableMetadata, context: Context) -> None:
@@ -212,9 +211,8 @@ class CompactFiles(SnapshotAction):
         try:
             conflicts.no_new_deletes_for(history, self.removed, ignore_equality=True)
             return ()
-        except (
-            ValidationException
-        ):  # there are new deletes, or snapshots in between have expired so that it cannot be told
+        except ValidationException:
+            # there are new deletes, or snapshots in between have expired so that it cannot be told
             pass
         tasks = self._hit(metadata, context)
         key = frozenset(

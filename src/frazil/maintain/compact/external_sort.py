@@ -27,9 +27,9 @@ from frazil.tasks.in_order import map_in_order
 
 CHUNK = 1 << 18  # rows per batch that is yielded
 _BLOCK = 1 << 15  # rows per batch on disk at most
-_BLOCK_BYTES = (
-    1 << 18
-)  # of such a batch: the rows of one range come from all runs, of which there may be hundreds, two batches of each
+# bytes of such a batch: the rows of one range come from all runs, of which there may be hundreds,
+# and two batches of each are in memory
+_BLOCK_BYTES = 1 << 18
 _SAMPLES = 32  # per range
 
 

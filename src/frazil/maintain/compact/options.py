@@ -24,9 +24,8 @@ from frazil.spec.options import (
 from frazil.spec.properties import TARGET_FILE_SIZE
 
 STRATEGIES = ("binpack", "sort", "zorder", "hilbert")
-SPLIT_OVERHEAD = (
-    5 << 10
-)  # what Java adds to the size of each split, so that the last one is not tiny
+# what Java adds to the size of each split, so that the last one is not tiny
+SPLIT_OVERHEAD = 5 << 10
 _NO_LIMIT = 2**31 - 1
 _TOLERANCE = 0.02  # by which the size of a new file may miss its share of the rows
 

@@ -257,9 +257,8 @@ def pieces_of(
 def _parts(task: FileScanTask, each: float) -> Iterable[FileScanTask]:
     size = task.file.file_size_in_bytes
     count = int(-(-size // each)) if task.file.file_format.lower() == "parquet" else 1
-    count = min(
-        count, max(_MOST_PARTS, len(task.file.split_offsets or ()))
-    )  # a row group is not divided, however small the target
+    # a row group is not divided, however small the target
+    count = min(count, max(_MOST_PARTS, len(task.file.split_offsets or ())))
     if count <= 1:
         return (task,)
     edges = [size * n // count for n in range(count + 1)]

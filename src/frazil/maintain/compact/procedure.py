@@ -250,9 +250,8 @@ def plan_compaction(
         table.runner,
         named=False,
     )
-    bind(
-        condition, step.schema, **step.binding_arguments
-    )  # raises for a column that does not exist, also where nothing is to be done
+    # raises for a column that does not exist, also where nothing is to be done
+    bind(condition, step.schema, **step.binding_arguments)
     if step.head is None:
         return None
     planned = step.plan(condition)
@@ -301,7 +300,7 @@ def rewrite_data_files(
 
 
 # Doing it
-# -----------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -369,9 +368,8 @@ class _CompactionRun:
                     RewritePiece(n, piece, of_plan.mixed) for piece in pieces_of(own, options)
                 )
         runner = plan.table.runner
-        here = isinstance(
-            runner, InProcess
-        )  # a task tells what it has read as it reads, where that can be told
+        # a task tells what it has read as it reads, where that can be told
+        here = isinstance(runner, InProcess)
         work = (
             partial(rewrite_piece, context, on_bytes=self.shown.advance)
             if here

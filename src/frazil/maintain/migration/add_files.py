@@ -60,9 +60,8 @@ def add_files(
             entries = data_files_of(
                 paths, table.metadata, table.storage, parallelism, shown.advance
             )
-        paths_added = frozenset(
-            normalise(f.file_path) for f in entries
-        )  # raises for files that are there already, as the commit would
+        # raises for files that are there already, as the commit would
+        paths_added = frozenset(normalise(f.file_path) for f in entries)
         Preview(table.metadata, table.storage).metadata([NotYetThere(paths_added, MAIN_BRANCH)])
         partitions = len({f.partition for f in entries})
         return AddFilesResult(

@@ -175,9 +175,8 @@ def _check(loaded: LoadedTable, target: CatalogBackend) -> None:
     if in_memory and scheme_of(target.properties.get("warehouse", "")) != "memory":
         text = f"The files of table {full_name(loaded.identifier)} are in this process's memory, which {target.name!r} would outlive."
         raise Unsupported(text, table=full_name(loaded.identifier))
-    if (
-        target.writes_metadata_files
-    ):  # otherwise the server reads the file, with properties of its own
+    if target.writes_metadata_files:
+        # otherwise the server reads the file, with properties of its own
         metadata_files.read(
             storage_for(loaded.metadata_location, target.properties), loaded.metadata_location
         )

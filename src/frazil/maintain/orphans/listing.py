@@ -137,7 +137,8 @@ def _local(
         except (
             FileNotFoundError,
             NotADirectoryError,
-        ):  # removed since the directory above was listed
+        ):
+            # removed since the directory above was listed
             return
     yield ListedFiles(column(files, pa.string()), linked=linked)
 

@@ -114,9 +114,8 @@ def refuse_other_tables(table: LoadedTable, place: str, unknown: ListedFiles) ->
     times = () if metadata_files.modified_ms is None else metadata_files.modified_ms.tolist()
     own = metadata_root(table.metadata.location, table.metadata.properties)
     by_folder: dict[str, list[str]] = {}
-    for _, path in sorted(
-        zip(times, metadata_files.paths.to_pylist(), strict=True)
-    ):  # another catalog may be at a lower version
+    for _, path in sorted(zip(times, metadata_files.paths.to_pylist(), strict=True)):
+        # another catalog may be at a lower version
         by_folder.setdefault(path.rpartition("/")[0], []).append(path)
     for folder, files in by_folder.items():
         is_own = normalise(folder) == normalise(own)

@@ -161,7 +161,7 @@ def unmatched(entries: DeleteEntries) -> DeleteIndex:
 
 
 # Dry runs
-# -------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def written_nowhere(write: WriteContext) -> WriteContext:
@@ -190,9 +190,8 @@ class Discarding:
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[BytesIO]:
         sink = _Kept()
         yield sink
-        self.last = {
-            location: sink.getvalue()
-        }  # a writer may read back what its own last file holds
+        # a writer may read back what its own last file holds
+        self.last = {location: sink.getvalue()}
 
     def open_input(self, location: str) -> pa.NativeFile:
         held = self.last.get(location)

@@ -102,7 +102,7 @@ def convert_equality_deletes(
 
 
 # Planning
-# -------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _limited(task: FileScanTask, targets: frozenset[str] | None) -> FileScanTask
 
 
 # Tasks
-# ----------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ def _positional(task: FileScanTask, context: ReadContext) -> Positions:
 
 
 # Commit
-# ---------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -299,9 +299,8 @@ class _State:
         commits the result.
         """
         self.result = ConvertEqualityDeletesResult()
-        bind(
-            self.where, step.schema, **step.binding_arguments
-        )  # raises for a column that does not exist, also where nothing is to be done
+        # raises for a column that does not exist, also where nothing is to be done
+        bind(self.where, step.schema, **step.binding_arguments)
         if step.metadata.format_version < 2 or step.head is None:
             return None
         if not within(step.metadata, self.read, step.to.branch):

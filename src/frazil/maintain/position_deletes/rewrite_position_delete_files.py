@@ -96,9 +96,8 @@ def rewrite_position_delete_files(
     chosen = delete_rewrite_options(options, loaded.metadata)
     to = write_options({"target-delete-file-size-bytes": chosen.target})
     step = step_of(table, loaded, branch, to)
-    bind(
-        predicate, step.schema, **step.binding_arguments
-    )  # raises for a column that does not exist, also where nothing is to be done
+    # raises for a column that does not exist, also where nothing is to be done
+    bind(predicate, step.schema, **step.binding_arguments)
     groups = delete_groups(step, predicate, chosen)
     with progress(sum(len(g.deletes) for g in groups), "delete files rewritten", callback) as shown:
         if dry_run:
@@ -138,7 +137,7 @@ def _counted(
 
 
 # Commits
-# --------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -215,7 +214,7 @@ def _committed(
 
 
 # Tasks
-# ----------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _written(

@@ -231,9 +231,8 @@ def _committed(
     if not last.updates or current.table_uuid != last.before.table_uuid:
         return replace(last, files=NO_FILES)
     present_ids = set(current.snapshots.ids)
-    shared = not GC_ENABLED.of(
-        current.properties
-    )  # gc.enabled was set to false meanwhile: other tables may use the files
+    # gc.enabled was set to false meanwhile: other tables may use the files
+    shared = not GC_ENABLED.of(current.properties)
     # A snapshot that is there again shows that somebody restored an older metadata file: nothing is
     # certain then.
     if shared or any(i in present_ids for i in last.expired.snapshot_ids):

@@ -46,9 +46,9 @@ from frazil.storage.real_paths import RealPaths
 R = TypeVar("R")
 _log = logging.getLogger("frazil.maintain")
 _COLUMNS = ("status", "content", "file_path", "file_size_in_bytes")
-_PACK_BYTES = (
-    1 << 16
-)  # of manifests that are filtered together: paths compress well, so that these may name 16,000 files
+# bytes of manifests that are filtered together: paths compress well, so that these may name
+# 16,000 files
+_PACK_BYTES = 1 << 16
 _NOTHING = pa.table({
     "content": column((), pa.int32()), "file_path": column((), pa.string()), "file_size_in_bytes": column((), pa.int64()),
 })  # fmt: skip

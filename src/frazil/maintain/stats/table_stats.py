@@ -307,9 +307,8 @@ def _hash_decimals(values: pa.Array) -> Words:
         return np.zeros(0, np.uint64)
     negative = wide[:, :1] >= 128
     filler = np.where(negative, 255, 0).astype(np.uint8)
-    sign_bit = (
-        (wide >= 128) == negative
-    )  # a byte may be left out when it only repeats the sign, and the next one has the sign's bit
+    # a byte may be left out when it only repeats the sign, and the next one has the sign's bit
+    sign_bit = (wide >= 128) == negative
     idle = (wide[:, :-1] == filler) & sign_bit[:, 1:]
     left_out = np.cumprod(idle, axis=1).sum(axis=1)
     flat = np.ascontiguousarray(wide).reshape(-1)

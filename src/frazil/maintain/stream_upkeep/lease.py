@@ -108,9 +108,8 @@ def lease(table: MaintainedTable, task: str, seconds: float) -> Iterator[Callabl
     finally:
         try:
             _commit(table, give_back)
-        except (
-            FrazilError
-        ):  # the work of the block is done; the lease ends by its time, or with this process
+        except FrazilError:
+            # the work of the block is done; the lease ends by its time, or with this process
             _log.warning(
                 "The lease on the maintenance of %s could not be given back.",
                 table.name,

@@ -147,9 +147,8 @@ def _reasons(
         return np.where(named, by_path, by_scope)
 
     oldest = least(data.sequences)
-    limit = (
-        reach.delete_sequences - entries.is_equality
-    )  # the highest sequence number of data files that the delete applies to
+    # the highest sequence number of data files that the delete applies to
+    limit = reach.delete_sequences - entries.is_equality
     without_vector = least(np.where(data.has_vector, _NOBODY, data.sequences))
     empty = entries.numbers("record_count") == 0
     steps = (

@@ -128,9 +128,9 @@ class _Ranks:
         return pc.index_in(snapshot_ids, self.ids).fill_null(-1).cast(pa.int64())
 
 
-_SPECS = (
-    1 << 24
-)  # most specs that a table may have; rank * _SPECS + spec id is one number, whose maximum is the newest of both
+# most specs that a table may have; rank * _SPECS + spec id is one number, whose maximum is the
+# newest of both
+_SPECS = 1 << 24
 
 
 def _manifest(

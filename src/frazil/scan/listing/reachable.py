@@ -115,9 +115,8 @@ class _Reading:
     unreadable: Unreadable | None
 
     def __post_init__(self) -> None:
-        self._seen: set[bytes] = (
-            set()
-        )  # digests of manifest paths, which are shorter than the paths: a long history has many
+        # digests of manifest paths, which are shorter than the paths: a long history has many
+        self._seen: set[bytes] = set()
 
     def files(self, snapshots: Sequence[Snapshot]) -> Iterator[ReachedFiles]:
         fresh: list[ManifestFile] = []

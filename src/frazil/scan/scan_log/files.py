@@ -48,9 +48,8 @@ def write_lines(storage: Storage, directory: str, lines: Iterable[bytes]) -> Non
         storage.write(join(directory, name), content, synced=False)
     names = _entries(storage, directory)
     begun = time.time_ns() // 1_000_000 - _DAY
-    stale = [
-        f.location for f in names if not _is_log(f) and f.modified_ms < begun
-    ]  # left by processes that were killed
+    # left by processes that were killed
+    stale = [f.location for f in names if not _is_log(f) and f.modified_ms < begun]
     old = [f.location for f in names if _is_log(f)]
     storage.delete_many([*stale, *old[: max(0, len(old) - MOST_FILES)]])
 

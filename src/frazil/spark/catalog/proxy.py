@@ -16,9 +16,8 @@ from frazil.ops.session import Session
 from frazil.spark.host.jvm_catalog import CatalogTypes
 from frazil.spark.host.jvm_errors import thrown
 
-_NUMBERS = itertools.count(
-    0x4652415A
-)  # where no other object of the JVM is likely to have its hash
+# where no other object of the JVM is likely to have its hash
+_NUMBERS = itertools.count(0x4652415A)
 
 
 def _answering(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -35,14 +35,14 @@ Words = npt.NDArray[np.int64]
 CHUNK, WORDS = "__frazil_chunk", "__frazil_words"
 ROWS = 1 << 16  # rows per chunk
 BYTES = ROWS // 8  # per chunk
-CACHE = (
-    256 * 1024 * 1024
-)  # bytes of decoded delete files that are kept while several data files are read
+# bytes of decoded delete files that are kept while several data files are read
+CACHE = 256 * 1024 * 1024
+# positions, chunks and delete files that the driver reads itself, at most
 ON_DRIVER = (
     1_000_000,
     2_048,
     64,
-)  # positions, chunks and delete files that the driver reads itself, at most
+)
 LARGE = 4_000_000  # a delete file with more positions is streamed when several data files need it
 _SLICE = 256  # chunks whose bits are unpacked at once, one byte per bit: 16 MB
 _PACK = 4 * 1024 * 1024  # bytes of delete files per task
@@ -173,7 +173,7 @@ def _by_delete(files: Sequence[Deleted]) -> dict[Any, tuple[DataFile, list[Delet
 
 
 # In tasks
-# ------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def of_files(files: Iterable[Deleted], storage: Storage) -> Iterator[pa.RecordBatch]:

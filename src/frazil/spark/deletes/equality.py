@@ -45,20 +45,21 @@ COMPARABLE = (
     i.StringType, i.UUIDType, i.BinaryType, i.FixedType,
 )  # fmt: skip
 """Types of key columns that Spark can compare."""
+# columns of data rows: the sequence number and partition of their file
 SEQUENCE, SCOPE = (
     "__frazil_sequence_number",
     "__frazil_scope",
-)  # columns of data rows: the sequence number and partition of their file
+)
+# columns of deleted keys: those of their delete file
 _DELETE_SEQUENCE, _DELETE_SCOPE = (
     "__frazil_delete_sequence",
     "__frazil_delete_scope",
-)  # columns of deleted keys: those of their delete file
-BROADCAST = (
-    64 * 1024 * 1024
-)  # bytes of keys, as a hash table holds them, that are broadcast at most
-SORTED = (
-    512 * 1024 * 1024
-)  # above these bytes a sort-merge join is asked for, as Spark might choose a broadcast by the size of the files
+)
+# bytes of keys, as a hash table holds them, that are broadcast at most
+BROADCAST = 64 * 1024 * 1024
+# above these bytes a sort-merge join is asked for, as Spark might choose a broadcast by the size of
+# the files
+SORTED = 512 * 1024 * 1024
 _PACK = 4 * 1024 * 1024  # bytes of delete files per task
 _FOOTERS = 64  # delete files whose footers are read for null counts, at most
 
@@ -191,7 +192,7 @@ def _key(field_id: int) -> str:
 
 
 # Delete files
-# --------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _key_frame(spark: Session, relation: EqualityRelation, keys: EqualityKeys) -> DataFrame:

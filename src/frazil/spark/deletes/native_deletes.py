@@ -43,9 +43,8 @@ from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
 
-NONE, POSITIONS, EQUALITY = range(
-    3
-)  # which deletes apply to a file; EQUALITY: equality deletes, with or without positions
+# the kinds of deletes that apply to a file; EQUALITY: equality deletes, with or without positions
+NONE, POSITIONS, EQUALITY = range(3)
 CHUNKS = 128 * 1024 * 1024 // bitmaps.BYTES  # bitmaps that one read broadcasts, at most
 _PROMOTIONS = (
     (i.IntegerType, i.LongType),
@@ -106,9 +105,8 @@ def kinds(planned: PlannedFiles) -> Numbers:
         return np.where(numbers < 0, NONE, -1).astype(np.int64)
     has_deletes = numbers >= 0
     equality = has_deletes & (index.equality_counts[numbers] > 0)
-    kind = (
-        -1 if index.reach is None else EQUALITY
-    )  # without sequence numbers, one anti join cannot tell which files a delete applies to
+    # without sequence numbers, one anti join cannot tell which files a delete applies to
+    kind = -1 if index.reach is None else EQUALITY
     by_file = np.where(equality, kind, np.where(has_deletes, POSITIONS, NONE))
     chunks = np.where(has_deletes, most_chunks(planned), 0)
     return np.where(np.cumsum(chunks) * has_deletes > CHUNKS, -1, by_file).astype(np.int64)

@@ -29,9 +29,8 @@ from frazil.spec.schema import Schema
 
 OWN = "__frazil_"
 """How the names of Frazil's helper columns begin."""
-_UUID = re.compile(
-    r"CAST\(('[0-9a-fA-F-]{36}') AS uuid\)"
-)  # UUIDs are texts in Spark; quotes inside a constant are escaped
+# UUIDs are texts in Spark; quotes inside a constant are escaped
+_UUID = re.compile(r"CAST\(('[0-9a-fA-F-]{36}') AS uuid\)")
 
 
 def named(frame: DataFrame, parts: Sequence[str]) -> DataFrame:
@@ -204,7 +203,6 @@ def expression(value: object) -> Column:
                 f"{value!r} ({type(value).__name__}) cannot be a constant.",
                 hint="Write it as SQL text.",
             )
-        text = str(
-            value if isinstance(value, Expression) else Literal(value)
-        )  # F.lit would take local times to be in Python's zone
+        # F.lit would take local times to be in Python's zone
+        text = str(value if isinstance(value, Expression) else Literal(value))
         return F.expr(null_safe(_UUID.sub(r"\1", text)))

@@ -98,9 +98,8 @@ def merge(
         if not checked:
             frame = source if like is None and isinstance(source, DataFrame) else like
             if frame is None:
-                assert isinstance(
-                    source, StagedFrame
-                )  # rows that were collected are given with their frame
+                # rows that were collected are given with their frame
+                assert isinstance(source, StagedFrame)
                 frame = as_frame(spark, source, NUMBER)
             check(spark, plan.schema, frame, merge, case_sensitive=sensitive)
         context, empty = context_of(plan), named(shadow(spark, plan.schema), names)

@@ -23,10 +23,11 @@ from frazil.spec import types as i
 from frazil.spec.schema import Schema
 
 Named = tuple[str, s.DataType, Column]
+# helper columns: true where there is a source row; the clause that acts
 FOUND, ACT = (
     "__frazil_c_found",
     "__frazil_c_act",
-)  # helper columns: true where there is a source row; the clause that acts
+)
 
 
 @dataclass(frozen=True)

@@ -252,9 +252,9 @@ class NewColumns:
                 ).alias(m.name)
                 for m in column.field_type.fields
             ]
-            whole = F.struct(
-                *inside
-            )  # the struct itself is not null, as in Spark, unless it comes from a struct of the source
+            # the struct itself is not null, as in Spark, unless it comes from a struct of the
+            # source
+            whole = F.struct(*inside)
             of_source = structs.get(column.field_id)
             return (
                 whole

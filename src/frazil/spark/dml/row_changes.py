@@ -83,7 +83,7 @@ _GROUP_BYTES = 128 << 20  # of positions per task, at most
 
 
 # Doors
-# ---------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def delete(
@@ -218,7 +218,7 @@ def shown_columns(spark: Session, schema: Schema) -> s.StructType:
 
 
 # One operation
-# -------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -346,9 +346,8 @@ class Job:
         names = frame.columns[: len(frame.columns) - len(self.plan.schema.fields)]
         distribution = distribution_of(self.kind, self.plan.metadata, write.options) or "hash"
         fields = self.plan.schema.fields
-        by_place = Schema(
-            *(replace(f, name=f"{_NEW}{n}") for n, f in enumerate(fields))
-        )  # names may contain dots or differ only in case
+        # names may contain dots or differ only in case
+        by_place = Schema(*(replace(f, name=f"{_NEW}{n}") for n, f in enumerate(fields)))
         frame = frame.toDF(*names, *(f.name for f in by_place.fields))
         to = replace(
             write, schema=by_place, options=replace(write.options, distribution_mode=distribution)

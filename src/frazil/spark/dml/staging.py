@@ -98,7 +98,7 @@ class StagedFrame:
 
 
 # The driver's side
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def folder_of(context: WriteContext) -> str:
@@ -127,9 +127,8 @@ def stage(frame: DataFrame, folder: str, storage: Storage) -> StagedFrame:
     staged = StagedFrame(place, storage, arrow_schema(schema), schema)
     try:
         with folder_removed_on_error(spark, storage, place):
-            by_place = frame.toDF(
-                *(f"c{n}" for n in range(len(schema)))
-            )  # Spark would look for a name with a dot inside a struct
+            # Spark would look for a name with a dot inside a struct
+            by_place = frame.toDF(*(f"c{n}" for n in range(len(schema))))
             parts = interruptible(
                 spark, by_place.mapInArrow(guarded(__name__, "write_part", staged), _REPORT).collect
             )
@@ -219,7 +218,7 @@ def _combined(parts: Sequence[KeyValues]) -> KeyValues | None:
 
 
 # The worker's side
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def write_part(staged: StagedFrame, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

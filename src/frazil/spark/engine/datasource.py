@@ -188,9 +188,8 @@ def schema_of(target: ReadTarget) -> s.StructType:
             f"Columns {', '.join(bad)} hold variants inside, which the Python data source cannot hand over.",
             hint=_INSTALL,
         )
-    return to_spark(
-        schema, time=True
-    )  # whether the session has the type TIME is unknown here; Spark refuses it where it does not
+    # whether the session has the type TIME is unknown here; Spark refuses it where it does not
+    return to_spark(schema, time=True)
 
 
 @dataclass

@@ -226,9 +226,8 @@ class SparkEngine:
                 on_run=partial(log_plan, plan) if is_logged else None,
             )
             if case_sensitive is not None:
-                _ = (
-                    frame.columns
-                )  # Spark Connect resolves names only when it must: here, while the setting holds
+                # Spark Connect resolves names only when it must: here, while the setting holds
+                _ = frame.columns
             return frame
 
     @quietly()

@@ -93,9 +93,8 @@ def _place(table: NamedTable, sql: str) -> tuple[int, int]:
     """Return where the name of a table stands, as the parser tells. Raises Unsupported where the
     text there is another one.
     """
-    offset = (
-        len(sql) if table.offset is None else table.offset
-    )  # the parser counts code points, as Python does
+    # the parser counts code points, as Python does
+    offset = len(sql) if table.offset is None else table.offset
     match = _NAME.match(sql, offset)
     if match is None or identifier_parts(without_blanks(match[0])) != table.parts:
         raise Unsupported(

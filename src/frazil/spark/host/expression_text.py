@@ -59,9 +59,8 @@ def _parse_on_server(spark: Session, text: str) -> None:
     try:
         assert spark.range(0).select(F.expr(text)).schema is not None
     except Exception as e:
-        if (
-            type(e).__name__ != "AnalysisException"
-        ):  # a column that is not found shows that the text was parsed
+        if type(e).__name__ != "AnalysisException":
+            # a column that is not found shows that the text was parsed
             raise
 
 
@@ -141,9 +140,8 @@ def _as_cast(token: Token, negative: bool) -> str | None:
     digits = token.value.lower()
     is_decimal = digits.endswith("bd")
     digits = digits.removesuffix("bd")
-    if not digits[-1:].isdigit() and not digits.endswith(
-        "."
-    ):  # a suffix names another type: 1L, 1.5F
+    if not digits[-1:].isdigit() and not digits.endswith("."):
+        # a suffix names another type: 1L, 1.5F
         return None
     if (
         ("e" in digits and not is_decimal)

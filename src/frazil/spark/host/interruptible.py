@@ -33,9 +33,10 @@ def interruptible(spark: Session, job: Callable[[], R]) -> R:
     changed how a thread gets its session."""
     if threading.current_thread() is not threading.main_thread():
         return job()
+    # imported here since workers import this module too, and do not need it
     from pyspark import (
         InheritableThread,
-    )  # imported here since workers import this module too, and do not need it
+    )
     from pyspark.sql import is_remote
 
     tag = f"frazil-{uuid.uuid4()}"
@@ -90,9 +91,9 @@ def _cancel(spark: Session, tag: str, outcome: Future[Any]) -> None:
         with contextlib.suppress(Exception):
             spark.sparkContext.cancelJobsWithTag(tag)
         wait([outcome], timeout=0.2)
-    time.sleep(
-        0.3
-    )  # until Spark counts the tasks that it was starting when their job was cancelled (`tasks.spark_runner` waits for those)
+    # until Spark counts the tasks that it was starting when their job was cancelled
+    # (`tasks.spark_runner` waits for those)
+    time.sleep(0.3)
 
 
 def _on_connect(spark: Session, tag: str, job: Callable[[], R]) -> R:

@@ -46,7 +46,7 @@ _LISTENING = threading.Lock()
 
 
 # The session
-# ------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def is_stopped(spark: Session) -> bool:
@@ -158,7 +158,7 @@ def class_is_loaded(spark: Session, name: str) -> bool:
 
 
 # Its settings
-# -----------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def put_setting(spark: Session, key: str, value: str | None) -> bool:
@@ -259,14 +259,15 @@ class SessionCopies:
 
 
 # Objects of this process in the JVM
-# -------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def listen(spark: Session) -> None:
     """Start py4j's callback server, through which the JVM calls objects of this process."""
+    # imported here since workers, which do not need it, import this module
     from pyspark.java_gateway import (
         ensure_callback_server_started,
-    )  # imported here since workers, which do not need it, import this module
+    )
 
     with _LISTENING:  # PySpark does not keep two threads from starting the server twice
         ensure_callback_server_started(spark.sparkContext._gateway)
@@ -280,7 +281,7 @@ def implementing(*interfaces: str) -> type:
 
 
 # Values of Scala
-# --------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def each(values: JavaObject) -> Iterator[Any]:
@@ -323,7 +324,7 @@ def classic_column() -> Any:
 
 
 # Functions for reads, looked up once: py4j makes a call to the JVM for every part of a name
-# -----------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,7 +63,7 @@ _KEPT_SECONDS, _KEPT_PLANS = 120, 256
 
 
 # The catalogs of a session
-# ----------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def catalogs_of(spark: Session) -> Any:
@@ -242,7 +242,7 @@ def settings_mark(spark: Session) -> Any:
 
 
 # The values of Spark's interfaces
-# ---------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -472,9 +472,8 @@ class CatalogTypes:
     def metadata_columns(self, columns: Sequence[Any]) -> Any:
         """Make an array of metadata columns, which are objects of this process."""
         array = self._gateway.new_array(self._metadata_column, len(columns))
-        for place, column in enumerate(
-            columns
-        ):  # py4j's own assignment to an array takes no objects of this process
+        for place, column in enumerate(columns):
+            # py4j's own assignment to an array takes no objects of this process
             self.jvm.view.java.lang.reflect.Array.set(array, place, column)
         return array
 

@@ -256,7 +256,7 @@ def parse_by(spark: Session, statements: Statements) -> SessionParser | None:
 
 
 # Sessions that the JVM makes
-# -------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 class NewSessionParsers:
@@ -364,7 +364,7 @@ def parse_new_sessions_by(spark: Session, parsers: NewSessionParsers) -> None:
 
 
 # The call that stands in place of a statement
-# -------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 class _Proxy:

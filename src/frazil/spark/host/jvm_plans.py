@@ -96,7 +96,7 @@ def kind_of(node: JavaObject) -> str:
 
 
 # Plans of frames
-# ------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def written_plan(frame: DataFrame) -> Any:
@@ -265,7 +265,7 @@ def join_condition(joined: DataFrame) -> Any:
 
 
 # Expressions
-# ----------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def column_of(spark: Session, expression: JavaObject) -> Column:
@@ -385,7 +385,8 @@ def _quick_text(
             sides = {(*c.qualifier, c.column): qualifiers[c.id] for c in columns}
             if not any(
                 one != other and one == other[: len(one)] for one in sides for other in sides
-            ):  # such as t.s.a, a member of t.s
+            ):
+                # t.s.a, say, is a member of t.s
                 return _called(expression_sql(expression), sides, len(columns))
     return None
 
@@ -426,9 +427,8 @@ def _qualified(spark: Session, expression: JavaObject, qualifiers: Mapping[int, 
         return expression.withQualifier(scala_seq(spark, [qualifier] if qualifier else []))
     if kind == NodeKind.VARIABLE:
         return expression.varDef().currentValue()
-    if is_instance(
-        spark, EXPRESSIONS + "RuntimeReplaceable", expression
-    ):  # its text has the names that it was written with
+    if is_instance(spark, EXPRESSIONS + "RuntimeReplaceable", expression):
+        # its text has the names that it was written with
         return _qualified(spark, expression.replacement(), qualifiers)
     inside = [_qualified(spark, c, qualifiers) for c in each(expression.children())]
     return expression.withNewChildren(scala_seq(spark, inside)) if inside else expression
@@ -467,7 +467,7 @@ def _attribute(expression: JavaObject) -> int | None:
 
 
 # Filters as JSON: one call to the JVM instead of several for each node
-# ------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 class FilterNode:
@@ -566,7 +566,7 @@ def in_set_values(
 
 
 # Queries as text
-# ------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 class NamedTable(NamedTuple):

@@ -184,9 +184,8 @@ def array_frame(
     dozen calls to the JVM, where PySpark's createDataFrame takes some sixty and an Arrow file."""
     view, jsession, gateway = jvm.view, spark._jsparkSession, spark.sparkContext._gateway
     longs = gateway.new_array(view.long, len(numbers))
-    with (
-        contextlib.ExitStack() as stack
-    ):  # the numbers go through a file, since py4j encodes bytes as text
+    with contextlib.ExitStack() as stack:
+        # the numbers go through a file, since py4j encodes bytes as text
         with temporary_files():
             file = stack.enter_context(tempfile.NamedTemporaryFile())
             file.write(numbers.astype(">i8").tobytes())

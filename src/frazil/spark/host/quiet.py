@@ -22,9 +22,8 @@ def quietly() -> Iterator[None]:
     they are logged then, else dropped.
     """
     for name in REPORTS:
-        PySparkLogger.getLogger(name).addFilter(
-            _is_to_be_logged
-        )  # adding the same filter again changes nothing
+        # adding the same filter again changes nothing
+        PySparkLogger.getLogger(name).addFilter(_is_to_be_logged)
     reports: list[logging.LogRecord] = []
     outside = _WITHHELD.set(reports)
     try:

@@ -30,11 +30,12 @@ from frazil.spark.host.jvm import (
 from frazil.spark.host.jvm_plans import estimated_bytes
 
 _PYTHON = "PYSPARK_PYTHON"
+# a running session accepts these, and ignores them
 _FIXED = (
     "spark.master",
     "spark.app.name",
     "spark.hadoop.",
-)  # a running session accepts these, and ignores them
+)
 _OF_THE_JVM = (
     "spark.driver.memory", "spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions", "spark.driver.extraClassPath",
     "spark.driver.extraLibraryPath", "spark.jars.packages", "spark.jars.repositories", "spark.jars.excludes", "spark.jars.ivy",

@@ -31,20 +31,18 @@ FEWEST_PARTITIONS = "spark.sql.adaptive.coalescePartitions.minPartitionNum"
 """The least number of partitions after adaptive coalescing. Spark warns at each use that it is
 deprecated, but has no replacement.
 """
-_LOCK = (
-    threading.RLock()
-)  # threads share the session's settings: only one may set and restore them at a time
+# threads share the session's settings: only one may set and restore them at a time
+_LOCK = threading.RLock()
 
 
 # Settings that are read
-# -----------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def all_settings(spark: Session) -> dict[str, str]:
     """Return the session's settings that are set explicitly, those of the SparkContext included."""
-    with contextlib.suppress(
-        *NOT_AS_KNOWN, ValueError
-    ):  # ValueError: a value holds the character that separates values
+    with contextlib.suppress(*NOT_AS_KNOWN, ValueError):
+        # ValueError: a value holds the character that separates values
         return settings_of(spark)
     settings = spark.conf.getAll  # a property in some versions of PySpark, a method in others
     return dict(settings() if callable(settings) else settings)
@@ -114,7 +112,7 @@ def spark_facts(version: str) -> dict[str, str]:
 
 
 # Settings that are changed
-# --------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def enable_ids(spark: Session) -> None:
@@ -151,7 +149,7 @@ def _set(spark: Session, key: str, value: str | None) -> None:
 
 
 # The session of scans
-# -------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 #
 # For reading, Spark uses the settings of the session in which a scan was made, not of the session
 # that runs the query: how columns are matched, how large the splits of files are, how file systems

@@ -86,10 +86,11 @@ _ROW_ID, _UPDATED, _POS, _FIRST, _SEQUENCE = (
     "__frazil_sequence",
 )
 _FILE, _DELETED = "__frazil_file", "__frazil_deleted"
+# how Spark begins the location of a local file; the length of a text that is not cut
 _LOCAL, _LONGEST = (
     "file:/",
     2**31 - 1,
-)  # how Spark begins the location of a local file; the length of a text that is not cut
+)
 FEW_FILES, FEW_ROWS = 256, 2_000_000  # without deletes, that are tested for deletes beside others
 
 
@@ -236,9 +237,8 @@ def _scan_columns(
     )
     extra = [field for field in projection.fields if field.field_id in METADATA_COLUMNS.values()]
     for field in projection.fields:
-        spark_type(
-            field.field_type, field.name, time=time
-        )  # raises Unsupported for a column that Spark has no type for
+        # raises Unsupported for a column that Spark has no type for
+        spark_type(field.field_type, field.name, time=time)
     if where is None or isinstance(where, AlwaysTrue):
         return _ScanColumns(columns, tuple(extra), time)
     # A filter that only Spark can parse may refer to any column, so all are offered; Spark prunes
@@ -272,9 +272,8 @@ def _may_name(where: RowFilter, text: str, name: str) -> bool:
         return False
     try:
         return name in names(parse(where) if isinstance(where, str) else where)
-    except (
-        FrazilError
-    ):  # Frazil's grammar lacks the filter: look for the name outside of quoted texts
+    except FrazilError:
+        # Frazil's grammar lacks the filter: look for the name outside of quoted texts
         plain = re.sub(r"'(?:[^'\\\\]|\\\\.|'')*'|\"(?:[^\"\\\\]|\\\\.)*\"", "", text)
         return re.search(r"(?<![\w.`])`?_deleted\b", plain) is not None
 
@@ -587,9 +586,8 @@ def _with_metadata(
 def _location(own: str | None) -> Column:
     """Return the location of a row's file. `own`: see `_beginning`. This is no join with the files'
     locations, since Spark keeps a join whose columns a query does not use."""
-    encoded = F.replace(
-        F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")
-    )  # percent-decoding takes "+" for a space
+    # percent-decoding takes "+" for a space
+    encoded = F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B"))
     location = F.url_decode(encoded)
     return (
         location

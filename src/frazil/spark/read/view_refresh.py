@@ -124,9 +124,8 @@ def refresh(loaded: LoadedTable) -> None:
     Spark is not asked if no DataFrame of the table exists that a view could hold. Errors are logged
     as warnings, since the commit has succeeded by now.
     """
-    alive = [
-        f for ref in _FRAMES.valuerefs() if (f := ref()) is not None
-    ]  # valuerefs() is a copy: other threads may add DataFrames
+    # valuerefs() is a copy: other threads may add DataFrames
+    alive = [f for ref in _FRAMES.valuerefs() if (f := ref()) is not None]
     behind = [f for f in alive if f.is_behind(loaded.metadata)]
     sessions = {id(f.spark): f.spark for f in behind}
     for spark in sessions.values():

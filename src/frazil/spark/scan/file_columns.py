@@ -23,9 +23,8 @@ from frazil.storage.local import regular_path
 
 _THREADS = 16
 _MOST_FOOTERS = 20_000
-_footers: OrderedDict[str, _FooterFacts] = (
-    OrderedDict()
-)  # by path; they stay valid, since data files never change
+# by path; they stay valid, since data files never change
+_footers: OrderedDict[str, _FooterFacts] = OrderedDict()
 _lock = threading.Lock()
 
 

@@ -59,12 +59,10 @@ def s3_options(spark: Session, storage: Storage, location: str) -> dict[str, str
             f"start the session with spark.jars.packages=org.apache.hadoop:hadoop-aws:{hadoop_version(spark)}."
         )
         return None
-    options(
-        "s3", dict(properties)
-    )  # so that what no client is made by (a host that only the server named) is refused here, too
-    if (
-        dict(properties).get("s3.sse.type", "").lower() == "custom"
-    ):  # Spark would show the key in its plans
+    # so that what no client is made by (a host that only the server named) is refused here, too
+    options("s3", dict(properties))
+    if dict(properties).get("s3.sse.type", "").lower() == "custom":
+        # Spark would show the key in its plans
         tell_once(
             f"Files at {bucket} are read by Arrow in Python tasks, since they are encrypted by a key of yours (s3.sse.type=custom)."
         )
@@ -100,10 +98,11 @@ _OF_BUCKET = {
     "fs.s3a.path.style.access",
     "fs.s3a.endpoint.region",
 }
+# Hadoop takes keys from these stores first
 _KEY_STORES = (
     "hadoop.security.credential.provider.path",
     "fs.s3a.security.credential.provider.path",
-)  # of which keys are taken first
+)
 _AMAZON = re.compile(r"(?:https?://)?(?:[\w.-]+\.)?amazonaws\.com(?:\.cn)?/*")
 
 

@@ -189,9 +189,8 @@ def _constant(value: Any, type_: object) -> n.Expression:
 
 
 _DAY_AFTER_GAP = -141_426  # 1582-10-16; the 15th is what Java makes of the days before
-_OLD_INSTANT = (
-    -25_567 * 86_400_000_000 + 2 * 86_400_000_000
-)  # 1900-01-03, in every zone after the last change of the calendar
+# 1900-01-03, in every zone after the last change of the calendar
+_OLD_INSTANT = -25_567 * 86_400_000_000 + 2 * 86_400_000_000
 
 
 def misread_columns(plan: Plan, schema: Schema) -> frozenset[int]:

@@ -48,11 +48,12 @@ from frazil.spec.types import (
 )
 
 ID = "parquet.field.id"
+# the scan's own columns have these names, or names that begin so
 _RESERVED = (
     "_metadata",
     "_tmp_metadata_row_index",
     "__frazil_",
-)  # the scan's own columns have these names, or names that begin so
+)
 
 
 @dataclass(frozen=True)

@@ -60,9 +60,8 @@ class Narrowing:
         def prune(filters: Sequence[Pushed]) -> list[int] | None:
             bound = []
             for f in filters:
-                with contextlib.suppress(
-                    FrazilError
-                ):  # a filter that cannot be bound prunes nothing; Spark still applies it to rows
+                with contextlib.suppress(FrazilError):
+                    # a filter that cannot be bound prunes nothing; Spark still applies it to rows
                     bound.append(bind(f.predicate, schema, zone=f.zone))
             row_filter = conjunction(bound)
             files = self._may_hold(row_filter, schema)

@@ -73,9 +73,9 @@ class SparkRunner:
             self.spark, groups, REPORT, __name__, "work_on", cloudpickle.dumps(work)
         ):
             yield from self._job(frame, count)
-        if speculates(
-            self.spark
-        ):  # speculative copies that were not needed may write until they are ended, and a little longer
+        if speculates(self.spark):
+            # speculative copies that were not needed may write until they are ended, and a little
+            # longer
             self.linger = settle(self.spark)
 
     def _job(self, frame: DataFrame, count: int) -> list[Any]:
@@ -150,9 +150,8 @@ def settle(spark: Session) -> float:
     the operation's files were removed.
     """
     end = time.monotonic() + _SETTLE
-    with contextlib.suppress(
-        Exception
-    ):  # Spark Connect does not list running tasks; files that one leaves there are orphans
+    with contextlib.suppress(Exception):
+        # Spark Connect does not list running tasks; files that one leaves there are orphans
         while running_tasks(spark) and time.monotonic() < end:
             time.sleep(0.05)
     return LINGER
@@ -185,9 +184,8 @@ RUN_IN = "spark.frazil.tasks.run-in"
 masters local, local[n] and local[*].
 """
 _CHOICES = ("auto", "spark", "driver")
-_LOCAL = re.compile(
-    r"local(\[(\d+|\*)\])?"
-)  # not local[n,tries]: who asks for tries of a task wants Spark's tasks
+# not local[n,tries]: who asks for tries of a task wants Spark's tasks
+_LOCAL = re.compile(r"local(\[(\d+|\*)\])?")
 
 
 def runs_in_driver(spark: Session) -> bool:
@@ -200,9 +198,8 @@ def runs_in_driver(spark: Session) -> bool:
             f"{RUN_IN} is {choice!r}.", hint=f"Set it to one of {', '.join(_CHOICES)}."
         )
     if choice == "auto":
-        is_classic = (
-            default_parallelism(spark) is not None
-        )  # with Spark Connect the master is the server's
+        # with Spark Connect the master is the server's
+        is_classic = default_parallelism(spark) is not None
         return is_classic and _LOCAL.fullmatch(str(spark.conf.get("spark.master", ""))) is not None
     return choice == "driver"
 

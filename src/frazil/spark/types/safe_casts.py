@@ -41,9 +41,8 @@ def castable(have: s.DataType, want: i.IcebergType) -> bool:
         return isinstance(have, s.VariantType | s.NullType)
     if i.children(want) or isinstance(have, s.VariantType):
         return isinstance(have, s.NullType)
-    if isinstance(
-        want, i.TimestampNanoType | i.TimestamptzNanoType
-    ):  # Spark has no such type, so nothing but null can be written
+    if isinstance(want, i.TimestampNanoType | i.TimestamptzNanoType):
+        # Spark has no such type, so nothing but null can be written
         return isinstance(have, s.NullType)
     arrow = _arrow(have)
     return arrow is not None and cast_for(arrow, want) is not None

@@ -50,9 +50,8 @@ def write_by_arrow(spark: Session, frame: DataFrame, context: WriteContext) -> l
             hint="Append Arrow frames instead.",
         )
     rows = spread(spark, frame, context, context.properties, folders=False)
-    by_place = rows.frame.toDF(
-        *(f"c{n}" for n in range(len(rows.frame.columns)))
-    )  # names may contain dots or differ only in case
+    # names may contain dots or differ only in case
+    by_place = rows.frame.toDF(*(f"c{n}" for n in range(len(rows.frame.columns))))
     columns = by_place.select(
         *(
             _to_arrow(F.col(f"c{n}"), f.field_type).alias(f"c{n}")

@@ -103,10 +103,11 @@ def _arrow_udf(transform: t.Transform, type_: i.IcebergType, returns: s.DataType
         except importlib.import_module("frazil.errors").InvalidInput as e:
             raise RuntimeError(f"{INPUT}{e}") from None
 
+    # Spark takes the kind of UDF from its type hints
     transform_values.__annotations__ = {
         "values": pa.Array,
         "return": pa.Array,
-    }  # Spark takes the kind of UDF from its type hints
+    }
     return F.arrow_udf(transform_values, returnType=returns)
 
 
@@ -118,20 +119,17 @@ def _truncate(type_: i.IcebergType, c: Column, width: int) -> Column:
         case i.StringType() | i.BinaryType():
             return F.substring(c, 1, width)
         case i.DecimalType(precision=p, scale=scale):
-            if (
-                p >= _MOST_DIGITS or width >= 10**p
-            ):  # Spark rounds decimals of more than 38 digits, or makes them null
+            if p >= _MOST_DIGITS or width >= 10**p:
+                # Spark rounds decimals of more than 38 digits, or makes them null
                 return _arrow_udf(t.TruncateTransform(width), type_, s.DecimalType(p, scale))(c)
             step = F.lit(Decimal(width).scaleb(-scale))
-            return (c - F.pmod(c, step)).cast(
-                s.DecimalType(p + 1, scale)
-            )  # a value near the least one gets one digit more, as in Java
+            # a value near the least one gets one digit more, as in Java
+            return (c - F.pmod(c, step)).cast(s.DecimalType(p + 1, scale))
     kind, bits = ("int", 31) if isinstance(type_, i.IntegerType) else ("long", 63)
     rest = F.pmod(c, F.lit(width).cast(kind))
     exact = c.cast("decimal(20,0)") - rest.cast("decimal(20,0)")
-    wrapped = (
-        (exact + F.lit(Decimal(2 ** (bits + 1)))).cast("decimal(20,0)").cast(kind)
-    )  # below the least number, as in Java
+    # below the least number, as in Java
+    wrapped = (exact + F.lit(Decimal(2 ** (bits + 1)))).cast("decimal(20,0)").cast(kind)
     least = F.lit(Decimal(-(2**bits)))
     return F.when(exact < least, wrapped).otherwise(F.try_subtract(c, rest))
 

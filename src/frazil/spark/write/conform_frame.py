@@ -42,9 +42,8 @@ def conform(df: DataFrame, schema: Schema, *, case_sensitive: bool) -> DataFrame
     columns = _matched(df.schema, schema.fields, case_sensitive, "", problems)
     conformed = []
     spark = df.sparkSession
-    by_place = df.toDF(
-        *(f"c{n}" for n in range(len(df.columns)))
-    )  # names may contain dots or differ only in case
+    # names may contain dots or differ only in case
+    by_place = df.toDF(*(f"c{n}" for n in range(len(df.columns))))
     for field, place in columns:
         column = (
             absent_column(field, problems, field.name)
@@ -276,6 +275,7 @@ def _fit_type(
             if _unchanged(have, want) and not _requires(want):
                 return c
             element = want.element_field
+            # reports what does not fit
             _fit(
                 F.lit(None),
                 have.elementType,
@@ -283,7 +283,7 @@ def _fit_type(
                 f"{path}.element",
                 case_sensitive,
                 problems,
-            )  # reports what does not fit
+            )
             return F.transform(
                 c,
                 lambda e: _fit(e, have.elementType, element, f"{path}.element", case_sensitive, []),

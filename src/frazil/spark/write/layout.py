@@ -99,9 +99,8 @@ def spread(
             else frame.repartitionByRange(*(F.col(n) for n in names), *order)
         )
         settings[ADVISORY] = str(advisory_size(spark, context, metadata_properties))
-        if (
-            folders and names and spark.conf.get(FEWEST_PARTITIONS, None) is None
-        ):  # the Arrow writer keeps no row groups in the JVM
+        if folders and names and spark.conf.get(FEWEST_PARTITIONS, None) is None:
+            # the Arrow writer keeps no row groups in the JVM
             # A range ends within a partition, as a rule, which then has a file of either task: no
             # more ranges than the size asks for.
             settings[FEWEST_PARTITIONS] = str(max(_FEW, parallelism(spark))) if by_hash else "1"

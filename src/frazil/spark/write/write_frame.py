@@ -98,9 +98,8 @@ def _raised(text: str) -> str | None:
     )
 
 
-_TOO_LONG = re.compile(
-    r"File name too long|Mkdirs failed to create [^\n]*/[^/\n]{255}"
-)  # Hadoop's local file system gives no reason
+# Hadoop's local file system gives no reason
+_TOO_LONG = re.compile(r"File name too long|Mkdirs failed to create [^\n]*/[^/\n]{255}")
 
 
 @contextlib.contextmanager

@@ -128,9 +128,8 @@ def _changed(
     table = read_manifest(storage, manifest, _COLUMNS, keep=False)
     status = table["status"]
     changed = pc.equal(status, int(ADDED))
-    if (
-        not deletes
-    ):  # delete files are also removed where they apply to nothing any more, which changes no rows
+    if not deletes:
+        # delete files are also removed where they apply to nothing any more, which changes no rows
         changed = pc.or_(changed, pc.equal(status, int(DELETED)))
     table = table.filter(pc.and_(changed, pc.equal(table["snapshot_id"], snapshot.snapshot_id)))
     keys = {partition_key(manifest.partition_spec_id, values) for values in partitions_of(table)}

@@ -313,9 +313,8 @@ def java_mark(metadata: TableMetadata, branch: str, txn: Txn) -> JavaMark | None
     for snapshot in metadata.ancestors(parent_of(metadata, branch)):
         if snapshot.summary.get(QUERY) != txn.id:
             continue
-        if (
-            f"{TXN_MARK.prefix}id" in snapshot.summary
-        ):  # Frazil's own, whose marks are in the table's properties, by branch
+        if f"{TXN_MARK.prefix}id" in snapshot.summary:
+            # Frazil's own, whose marks are in the table's properties, by branch
             return None
         number = int(snapshot.summary.get(EPOCH, "-1"))
         if number > txn.number and txn.on_rewind == "fail":

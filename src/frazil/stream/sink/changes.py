@@ -244,9 +244,8 @@ class FilesStage:
         return where_to(self._arguments, metadata, self._engine)
 
     def __call__(self, operation: TableOperation) -> StagedWrite:
-        operation.written += [
-            f.file_path for f in self._files
-        ]  # first, so that they are removed if the batch is found to be done
+        # first, so that they are removed if the batch is found to be done
+        operation.written += [f.file_path for f in self._files]
         to = operation.target(self._arguments, self._engine)
         replaces = self._options.mode == "complete"
         self.came = bool(self._files) or (replaces and _holds_files(to))

@@ -348,9 +348,8 @@ class _TableBatch:
         columns = self._new_columns(options)
         rows = self._split.rows(self._names, columns)
         if options.key_columns:
-            key_ids(
-                options, rows.schema, self._case_sensitive
-            )  # before a table is made that cannot take the rows
+            # before a table is made that cannot take the rows
+            key_ids(options, rows.schema, self._case_sensitive)
         return many._made(self.parts, rows.input.frame)
 
     def _new_columns(self, options: SinkOptions) -> list[int]:

@@ -21,9 +21,8 @@ ReadText = Callable[[str], str | None]
 # lines before the offsets: the version, and watermark, time and settings, which differ when a batch
 # is planned again
 _HEAD = 2
-_NAMED = re.compile(
-    r"([\w.-]+):(?=[\[{])"
-)  # in version 2 of the log the name of the source stands before its offset
+# in version 2 of the log the name of the source stands before its offset
+_NAMED = re.compile(r"([\w.-]+):(?=[\[{])")
 
 
 def batch_digest(batch_id: int, read: ReadText) -> str | None:

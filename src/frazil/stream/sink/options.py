@@ -264,7 +264,7 @@ def _check_write(options: SinkOptions) -> None:
 
 
 # The table
-# -------------------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def check_table(options: SinkOptions, metadata: TableMetadata, case_sensitive: bool = True) -> None:

@@ -191,9 +191,8 @@ def _read(
     whole = _after(snapshot, position, options)
     if not budget.limits.any:
         return whole
-    if (
-        snapshot.operation != "append"
-    ):  # rows that came and went are matched with each other: all of a snapshot or nothing
+    if snapshot.operation != "append":
+        # rows that came and went are matched with each other: all of a snapshot or nothing
         return whole if _takes_changes(snapshot, budget) else position
     here = (
         position
@@ -201,9 +200,9 @@ def _read(
         else Position(snapshot.snapshot_id, "files", 0, "", position.ordinal)
     )
     of_snapshot = added.of(snapshot)
-    if (
-        of_snapshot.files == 0
-    ):  # an append without files, such as those by which Flink's sink keeps an idle stream's position
+    if of_snapshot.files == 0:
+        # an append without files, such as those by which Flink's sink keeps an idle stream's
+        # position
         return whole
     if here.file == 0 and budget.take_all_if_they_fit(
         of_snapshot.files, of_snapshot.rows, of_snapshot.bytes

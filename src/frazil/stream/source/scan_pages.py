@@ -120,9 +120,8 @@ class ScanPages:
         own, rows, size, keys = (
             np.concatenate(columns) for columns in zip(*file_facts, strict=True)
         )
-        ranks = np.argsort(
-            keys, kind="stable"
-        )  # files with equal keys in the order of their numbers
+        # files with equal keys in the order of their numbers
+        ranks = np.argsort(keys, kind="stable")
         return _Arranged(own[ranks], rows[ranks], size[ranks])
 
 

@@ -247,9 +247,8 @@ class StreamSource:
         them.
         """
         self._failures, self._failed_at = self._failures + 1, self._clock.now()
-        self._loaded_at = -float(
-            "inf"
-        )  # the table is loaded again: files may be missing because their snapshots have expired since
+        # the table is loaded again: files may be missing because their snapshots have expired since
+        self._loaded_at = -float("inf")
         if 0 <= self._options.max_failures < self._failures:
             raise error
         _log.warning("Planning a batch failed (%d in a row): %s", self._failures, error)
@@ -322,9 +321,8 @@ class StreamSource:
 
     def _lost(self, view: _View, history: StreamHistory, offset: Offset) -> Lost | None:
         now = str(view.metadata.table_uuid)
-        if (
-            offset.table_uuid != now and offset.table_uuid != _NO_UUID
-        ):  # the first commit of Frazil gives a v1 table without a uuid one
+        if offset.table_uuid != now and offset.table_uuid != _NO_UUID:
+            # the first commit of Frazil gives a v1 table without a uuid one
             return Lost.ROLLED_BACK
         pending = history.after(offset.position)
         return pending if isinstance(pending, Lost) else None

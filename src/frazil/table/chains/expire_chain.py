@@ -82,7 +82,7 @@ class ExpireSnapshots:
         )
 
     def __del__(self) -> None:
-        if not self.__dict__.get(
-            "_done", True
-        ):  # dropped without a commit: a job that meant Java's procedure would never expire anything
+        if not self.__dict__.get("_done", True):
+            # dropped without a commit: a job that meant Java's procedure would never expire
+            # anything
             _log.warning(_NOTHING_DONE)

@@ -85,7 +85,8 @@ def plain_files(
         or not all(
             isinstance(f.field_type, _ALIKE) and f.name not in METADATA_COLUMNS for f in fields
         )
-    ):  # a file may hold _row_id with nulls, which stand for what the file inherits
+    ):
+        # a file may hold _row_id with nulls, which stand for what the file inherits
         return None
     columns = Schema(*fields).as_arrow()
     expected = [(f.field_id, f.name, t.type) for f, t in zip(fields, columns, strict=True)]

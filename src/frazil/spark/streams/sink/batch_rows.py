@@ -136,9 +136,8 @@ class FrameRows:
     ) -> list[Any]:
         """Run a function of this module in Spark tasks, each of which gets all rows of its keys;
         return the tasks' reports in the order of the tasks."""
-        names = [
-            f"c{n}" for n in range(len(self.frame.columns))
-        ]  # names may hold dots, or differ in case only
+        # names may hold dots, or differ in case only
+        names = [f"c{n}" for n in range(len(self.frame.columns))]
         columns = {
             f.name: (F.col(name), f.dataType)
             for f, name in zip(self.frame.schema.fields, names, strict=True)
@@ -170,7 +169,7 @@ def _refuse_memory(context: WriteContext) -> None:
 
 
 # The worker's side
-# ---------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

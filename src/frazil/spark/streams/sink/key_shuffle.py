@@ -36,9 +36,9 @@ from frazil.spec.transforms import Transform, VoidTransform
 _SMALL = 16 << 20  # bytes for each task, mostly of compressed files
 _MANY = 200  # Spark's default of spark.sql.shuffle.partitions
 _SPLITS = 32  # of the rows of one partition: so many tasks can share them
-_PLACES = (
-    60 * _SPLITS
-)  # below 2000, where Spark still knows the size of each part of a shuffle (minNumPartitionsToHighlyCompress)
+# below 2000, where Spark still knows the size of each part of a shuffle
+# (minNumPartitionsToHighlyCompress)
+_PLACES = 60 * _SPLITS
 _FEW_SPLITS = 4  # where no adaptive execution joins them, so that each is a task
 _INITIAL, _SHUFFLE = (
     "spark.sql.adaptive.coalescePartitions.initialPartitionNum",
@@ -82,9 +82,8 @@ class BatchKey:
             wanted := spark_type(type_, self.field.name)
         ):
             return self.column
-        return self.column.try_cast(
-            wanted
-        )  # a value that does not fit is refused by the task that gets the row
+        # a value that does not fit is refused by the task that gets the row
+        return self.column.try_cast(wanted)
 
     def partition_value(self, transform: Transform) -> Column:
         """Return the value of a partition field that is made of this key."""
@@ -122,9 +121,8 @@ def shuffled(
             yield _by_place(rows, _place(partition, F.hash(*by_key), places), None)
         return
     few = tasks or _few_tasks(frame)
-    whole = tasks is not None or is_small(
-        frame, _SMALL
-    )  # the rows of all partitions are few enough for one task
+    # the rows of all partitions are few enough for one task
+    whole = tasks is not None or is_small(frame, _SMALL)
     splits = max(_FEW_SPLITS, isqrt(few or int(spark.conf.get(_SHUFFLE))))
     split = F.hash(partition, F.pmod(F.hash(*by_key), F.lit(splits)))
     yield _by_place(rows, partition if whole else split, few)
@@ -152,9 +150,8 @@ def _partition_values(keys: Sequence[BatchKey], context: WriteContext) -> list[C
 
 
 def _by_place(rows: DataFrame, place: Column, tasks: int | None) -> DataFrame:
-    placed = rows.withColumn(
-        _PLACE, place
-    )  # a column first: Spark evaluates no Python function, as some transforms are, in a shuffle
+    # a column first: Spark evaluates no Python function, as some transforms are, in a shuffle
+    placed = rows.withColumn(_PLACE, place)
     return (
         placed.repartition(_PLACE) if tasks is None else placed.repartition(tasks, _PLACE)
     ).drop(_PLACE)
@@ -164,9 +161,8 @@ def _place(partition: Column, key: Column, places: int) -> Column:
     """Return a number by which Spark's shuffle puts the splits of a partition next to each other,
     and in the same order for all.
     """
-    splits = min(
-        max(_SPLITS, places * _SPLITS // _PLACES), isqrt(places)
-    )  # more where the session asks for more parts
+    # more where the session asks for more parts
+    splits = min(max(_SPLITS, places * _SPLITS // _PLACES), isqrt(places))
     at = F.pmod(partition, F.lit(places // splits)) * splits + F.pmod(key, F.lit(splits))
     return F.get(F.expr(f"array({', '.join(map(str, numbers_by_place(places)))})"), at)
 

@@ -102,9 +102,8 @@ def start(
         *given.hooks,
         *(() if partition_commit is None else (partition_commit,)),
     )
-    if (
-        maintained is not None
-    ):  # maintenance comes last, so that partition commit does not wait for it
+    if maintained is not None:
+        # maintenance comes last, so that partition commit does not wait for it
         engine_of_owner = partial(table.engine_of, frame.sparkSession)
         hooks = (
             *hooks,
@@ -328,9 +327,8 @@ class TableStreamWriter:
         check_frame(frame, name)
         self._frame, self._given, self._begin = frame, given, begin
         own = frame.writeStream
-        self._own: Any = getattr(
-            own, "own", own
-        )  # in a prepared session this is Frazil's writer, which has Spark's in `own`
+        # in a prepared session this is Frazil's writer, which has Spark's in `own`
+        self._own: Any = getattr(own, "own", own)
         for key, value in given.options.items():
             if key.lower() in _CHECKPOINT and value is not None:
                 self.option(_SPARKS_CHECKPOINT, str(value))

@@ -59,9 +59,8 @@ class StreamPlanner:
 
 try:
     _limits: Any = importlib.import_module("pyspark.sql.streaming.datasource")
-except (
-    ImportError
-):  # PySpark 4.1 has no limits, and its availableNow reads one batch up to the head
+except ImportError:
+    # PySpark 4.1 has no limits, and its availableNow reads one batch up to the head
     _limits = None
 
 _MANY = 2**63 - 1

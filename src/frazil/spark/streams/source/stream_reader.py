@@ -39,11 +39,12 @@ class TableStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignore[m
         self._made: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
+        # tasks know all they need from their partition
         return {
             "_spec": b"",
             "_schema": self._schema,
             "_made": None,
-        }  # tasks know all they need from their partition
+        }
 
     @property
     def _planner(self) -> Any:

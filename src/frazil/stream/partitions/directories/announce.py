@@ -167,9 +167,8 @@ class FolderCommit:
         if now is None:
             return
         more, before = now.commits > seen.commits, state.partitions.done.get(partition)
-        times = (
-            1 if before is None else before.times + 1
-        )  # the mark in the folder may be of this announcement already, and is not counted
+        # the mark in the folder may be of this announcement already, and is not counted
+        times = 1 if before is None else before.times + 1
         done = Done(self.clock(), watermark_ms, None, times, now.last_ms if more else None)
         write_done_mark(self.folder, partition, done)
         pending = {p: s for p, s in state.partitions.pending.items() if p != partition}

@@ -118,9 +118,8 @@ def publish(
         intent = _intent(folder, batch, files, clock())
         _check_times(folder, intent, options)
         place = folder.place("batches", f"{file_stem(batch.query_id, batch.batch_id)}.json")
-        STORAGE.write(
-            place, json.dumps(intent).encode(), overwrite=True
-        )  # written by a rename: the list is complete or does not exist
+        # written by a rename: the list is complete or does not exist
+        STORAGE.write(place, json.dumps(intent).encode(), overwrite=True)
         _finish(folder, intent, place)
         _remove_abandoned(folder, batch.query_id)
     return True

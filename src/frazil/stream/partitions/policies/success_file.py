@@ -45,7 +45,8 @@ def _created(storage: Storage, location: str, now: int) -> int:
     except (
         NoSuchFileError,
         ValueError,
-    ):  # ValueError: for example a file that another engine left empty
+    ):
+        # ValueError: for example a file that another engine left empty
         return now
     created = body.get("creationTime") if isinstance(body, dict) else None
     return created if type(created) is int else now
