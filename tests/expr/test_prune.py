@@ -20,7 +20,6 @@ from frazil.expr.pruning.partitions import range_of_summaries, range_of_values
 from frazil.expr.pruning.prune import FALSE, NULL, TRUE, all_match, may_match, outcomes
 from frazil.expr.pruning.prune_tests import after_prefix
 from frazil.expr.pruning.ranges import Range, constant, from_statistics
-from frazil.expr.pruning.residual import residual
 from frazil.expr.values import array
 from frazil.spec.schema import Schema
 from frazil.spec.transform_values import apply
@@ -70,11 +69,6 @@ def _check(bound: Any, files: list[Rows], ranges: Any) -> None:
             continue
         for answer in set(answers):
             assert found[i] & _BIT[answer], (str(bound), rows, answer, found[i])
-        rest = residual(bound, lambda part, i=i: int(outcomes(part, ranges, len(files))[i]))
-        assert [a is True for a in truth(rest, rows)] == [a is True for a in answers], (
-            str(bound),
-            str(rest),
-        )
 
 
 def _statistics(type_: IcebergType, files: list[Rows], drop: list[int]) -> Range:

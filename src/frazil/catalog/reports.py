@@ -102,7 +102,6 @@ _OF_SUMMARY = {
     "manifests-created": "manifests-created", "manifests-replaced": "manifests-replaced", "manifests-kept": "manifests-kept",
     "manifest-entries-processed": "entries-processed",
 }  # fmt: skip
-COMMIT_METRICS = (COMMIT_DURATION, "attempts", *_OF_SUMMARY)
 
 
 def scan_report(

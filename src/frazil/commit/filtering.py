@@ -23,7 +23,12 @@ from frazil.expr.nodes import AlwaysFalse, Predicate
 from frazil.scan.delete_ranges import normalised, path_bounds
 from frazil.scan.manifests import column_of, read_manifest
 from frazil.scan.summaries import manifests_that_may_hold
-from frazil.spec.manifest import DataFile, DataFileContent, ManifestFile
+from frazil.spec.manifest import (
+    DataFile,
+    DataFileContent,
+    ManifestFile,
+    without_statistics,
+)
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionKey, partition_key
 from frazil.spec.schema import Schema
@@ -318,26 +323,12 @@ def rewrite_without(
             duplicates += 1
         else:
             seen.add(name)
-            removed.append(_without_metrics(entry.data_file))
+            # the snapshot's summary does not need statistics, which would only take memory
+            removed.append(without_statistics(entry.data_file))
     return Filtered(
         writer.write(rewritten, manifest.partition_spec_id, manifest.content),
         tuple(removed),
         duplicates,
-    )
-
-
-def _without_metrics(f: DataFile) -> DataFile:
-    """Drop the statistics of a removed file: the snapshot summary does not need them, and they
-    would only take memory.
-    """
-    return replace(
-        f,
-        column_sizes=None,
-        value_counts=None,
-        null_value_counts=None,
-        nan_value_counts=None,
-        lower_bounds=None,
-        upper_bounds=None,
     )
 
 

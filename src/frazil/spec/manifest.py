@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
@@ -84,6 +84,19 @@ class DataFile:
             if self.is_dv and self.content_size_in_bytes is not None
             else self.file_size_in_bytes
         )
+
+
+def without_statistics(file: DataFile) -> DataFile:
+    """Return a file without its metrics by column."""
+    return replace(
+        file,
+        column_sizes=None,
+        value_counts=None,
+        null_value_counts=None,
+        nan_value_counts=None,
+        lower_bounds=None,
+        upper_bounds=None,
+    )
 
 
 @dataclass(frozen=True)

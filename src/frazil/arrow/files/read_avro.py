@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from frazil.arrow.files.project import ColumnsPlan, FileField, FileSchema, file_schema
 from frazil.arrow.files.source import Piece, RawBatch
+from frazil.arrow.values.arrays import flattened
 from frazil.arrow.values.arrow_schema import PARQUET_FIELD_ID
 from frazil.codec.avro import record_reader, stream_container
 from frazil.codec.avro_schema import AvroNode
@@ -200,7 +201,7 @@ def _array(node: AvroNode, type_: pa.DataType, values: Sequence[Any]) -> pa.Arra
             mask = pa.array([v is None for v in values], pa.bool_())
             return pa.StructArray.from_arrays(children, fields=list(type_), mask=mask)
         case "array" | "map":
-            offsets, members = _flat(values)
+            offsets, members = flattened(values)
             if pa.types.is_map(type_):
                 pair = (
                     inner.inside[0].fields
@@ -230,12 +231,3 @@ def _decimal(data: bytes, scale: int) -> decimal.Decimal:
     return decimal.Decimal(int.from_bytes(data, "big", signed=True)).scaleb(
         -scale, decimal.Context(prec=60)
     )
-
-
-def _flat(values: Sequence[Any]) -> tuple[pa.Array, list[Any]]:
-    offsets: list[int | None] = []
-    members: list[Any] = []
-    for value in values:
-        offsets.append(None if value is None else len(members))
-        members.extend(value or ())
-    return pa.array([*offsets, len(members)], pa.int32()), members

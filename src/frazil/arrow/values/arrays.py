@@ -47,12 +47,12 @@ def array_of(type_: IcebergType, values: Sequence[Any]) -> pa.Array:
                 return pa.array([None if v is None else {} for v in values], pa.struct([]))
             return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
         case ListType():
-            offsets, flat = _flatten(values)
+            offsets, flat = flattened(values)
             return pa.ListArray.from_arrays(
                 offsets, array_of(type_.element_type, flat), type=to_arrow_type(type_)
             )
         case MapType():
-            offsets, flat = _flatten(values)
+            offsets, flat = flattened(values)
             keys, items = (
                 array_of(type_.key_type, [k for k, _ in flat]),
                 array_of(type_.value_type, [v for _, v in flat]),
@@ -67,7 +67,7 @@ def array_of(type_: IcebergType, values: Sequence[Any]) -> pa.Array:
     return pa.array(values, to_arrow_type(type_))
 
 
-def _flatten(values: Sequence[Any]) -> tuple[pa.Array, list[Any]]:
+def flattened(values: Sequence[Any]) -> tuple[pa.Array, list[Any]]:
     """Join lists; returns their offsets (null where a list is null) and the joined members."""
     offsets: list[int | None] = []
     flat: list[Any] = []

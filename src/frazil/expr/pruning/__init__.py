@@ -1,5 +1,5 @@
 """Prune files by ranges of columns and partition values: find the possible outcomes of a predicate
-per file, and its residual.
+per file.
 """
 
 __all__ = ["partitions", "prune", "prune_tests", "ranges"]

@@ -68,10 +68,7 @@ class WriteBuilder(SparkProxy):
         )
 
     def buildForStreaming(self) -> Any:
-        raise Unsupported(
-            "Streams do not reach a table this way.",
-            hint="Use df.writeStream.toTable(…), or table.write_stream(…).",
-        )
+        raise _no_stream()
 
 
 class V1Write(SparkProxy):
@@ -101,10 +98,7 @@ class V1Write(SparkProxy):
         raise Unsupported("Frazil writes no batches of Spark's DataSourceV2.")
 
     def toStreaming(self) -> Any:
-        raise Unsupported(
-            "Streams do not reach a table this way.",
-            hint="Use df.writeStream.toTable(…), or table.write_stream(…).",
-        )
+        raise _no_stream()
 
 
 class InsertedRows(SparkProxy):
@@ -120,3 +114,10 @@ class InsertedRows(SparkProxy):
 
     def insert(self, data: JavaObject, overwrite: bool) -> None:
         self._take(session_frame(self._spark, data))
+
+
+def _no_stream() -> Unsupported:
+    return Unsupported(
+        "Streams do not reach a table this way.",
+        hint="Use df.writeStream.toTable(…), or table.write_stream(…).",
+    )

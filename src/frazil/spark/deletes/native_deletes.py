@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +37,7 @@ from frazil.spark.deletes.equality import (
 from frazil.spark.deletes.one_bitmap import OneBitmap, fits
 from frazil.spark.scan.file_keys import FileKeys
 from frazil.spec import types as i
-from frazil.spec.manifest import DataFile
+from frazil.spec.manifest import without_statistics
 from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
@@ -241,21 +240,6 @@ def _deleted(
             else ()
         )
         if deletes:
-            yield bitmaps.Deleted(
-                _without_statistics(planned.entry(place)[0].data_file), n, deletes
-            )
-
-
-def _without_statistics(file: DataFile) -> Any:
-    """Return a data file without statistics, since it is serialised with tasks that do not need
-    them.
-    """
-    return replace(
-        file,
-        column_sizes=None,
-        value_counts=None,
-        null_value_counts=None,
-        nan_value_counts=None,
-        lower_bounds=None,
-        upper_bounds=None,
-    )
+            # the file is pickled with tasks, which do not need its statistics
+            data_file = without_statistics(planned.entry(place)[0].data_file)
+            yield bitmaps.Deleted(data_file, n, deletes)

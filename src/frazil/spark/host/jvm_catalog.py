@@ -325,7 +325,7 @@ class CatalogTypes:
             self.array(self._task_metric, ()),
         )
         self._values: dict[Any, Any] = {}
-        self.no_constraints, self.no_strings = self.array(self._constraint, ()), self.strings(())
+        self.no_constraints = self.array(self._constraint, ())
 
     # --- arrays, maps and names
 
