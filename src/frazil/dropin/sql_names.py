@@ -38,7 +38,7 @@ from frazil.table.table import Table
 
 @dataclass(frozen=True)
 class SessionNames:
-    """Implement `sql.targets.NamesOfTables` for a session."""
+    """Implement `sql.run.NamesOfTables` for a session."""
 
     spark: Session
 
@@ -133,7 +133,7 @@ def with_full_name(spark: Session, options: Mapping[str, Any]) -> dict[str, Any]
 
 @dataclass(frozen=True)
 class ConnectNames:
-    """Implement `sql.targets.NamesOfTables` for a session of Spark Connect, whose current catalog
+    """Implement `sql.run.NamesOfTables` for a session of Spark Connect, whose current catalog
     is the server's: names are whole.
     """
 

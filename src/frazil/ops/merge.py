@@ -25,10 +25,9 @@ from frazil.ops.arguments import is_spark_column
 from frazil.ops.engine import ReadySource
 from frazil.ops.stage import InputFrame, StagedWrite, evolve_to
 from frazil.ops.step import Step, staged_change
-from frazil.rows.bound_merge import BoundMerge, bind_merge
+from frazil.rows.bound_merge import BoundMerge, bind_merge, columns_to_add
 from frazil.rows.change import ChangeContext, Changed, DeleteDecider
 from frazil.rows.clauses import Do, Merge, When
-from frazil.rows.evolve import columns_to_add
 from frazil.rows.inserts import InsertContext, Inserted, insert_rows, stretches
 from frazil.rows.merge import NO_ROW_ID, MergeCounts, MergeDecider, MergeReport
 from frazil.rows.modes import Mode, mode_of

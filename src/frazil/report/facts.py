@@ -13,7 +13,7 @@ DAY_MS = 86_400_000
 @dataclass(frozen=True)
 class Moment:
     """Hold the totals of a table at one snapshot. `bytes`, `rows`, `files`, `delete_files` are None
-    where the snapshot does not tell.
+    where the snapshot's summary lacks them.
     """
 
     time_ms: int
@@ -98,7 +98,7 @@ class Health:
     @property
     def growth_per_day(self) -> float | None:
         """Return the bytes that the table grew by in a day, over the last 30 days; None: it is
-        younger than a day or does not tell.
+        younger than a day, or its snapshots' summaries hold no sizes.
         """
         sized = [m for m in self.moments if m.bytes is not None]
         recent = [m for m in sized if m.time_ms >= self.made_at_ms - 30 * DAY_MS]

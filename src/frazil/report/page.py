@@ -1,22 +1,60 @@
-"""Lay out the pages of a report: that of a table's health, and that of a namespace, with each table
-in a row, those that need the most first. Each page is one file of HTML without scripts and network,
-light and dark, for keyboards and screen readers.
+"""Provide the report that `t.report()` returns, and lay out its page: that of a table's health, or
+that of a namespace, with each table in a row, those that need the most first. Each page is one file
+of HTML without scripts and network, light and dark, for keyboards and screen readers.
 """
 
 from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from frazil.maintain.advice.finding import minutes_text
+from frazil.maintain.procedure import MaintainedTable
 from frazil.report.charts import Bar, SnapshotPoint, bars, curve, graph
 from frazil.report.facts import Health
-from frazil.spec.fact_tree import FactNode, html_of
+from frazil.report.health import health_of
+from frazil.spec.fact_tree import FactNode, html_of, text_of
 from frazil.spec.shown import html_table, size_text, time_text
 from frazil.spec.version import VERSION
 
 STYLE = (Path(__file__).parent / "style.css").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class TableReport:
+    """Hold the report of a table. `health`: the facts; `html()`: the page; `save(path)` writes it,
+    and notebooks show it.
+    """
+
+    health: Health
+
+    def html(self) -> str:
+        """Return the page, one file of HTML that needs no network."""
+        return page_of(self.health)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page to a file, and return its path."""
+        file = Path(path)
+        file.write_text(self.html(), encoding="utf-8")
+        return file
+
+    def _repr_html_(self) -> str:
+        page, title = (
+            html.escape(self.html(), quote=True),
+            html.escape(self.health.name, quote=True),
+        )
+        return f'<iframe title="Report of {title}" srcdoc="{page}" style="width:100%;height:720px;border:0"></iframe>'
+
+    def __repr__(self) -> str:
+        health = self.health
+        return text_of(FactNode(f"Report of {health.name}", health.facts, (health.findings.tree,)))
+
+
+def report_of(table: MaintainedTable) -> TableReport:
+    """Report on the newest state of a table. Reads metadata and manifests, no data files."""
+    return TableReport(health_of(table))
 
 
 def document(title: str, body: str) -> str:

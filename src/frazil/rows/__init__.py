@@ -12,7 +12,6 @@ __all__ = [
     "bound_merge",
     "change",
     "clauses",
-    "evolve",
     "groups",
     "inserts",
     "merge",

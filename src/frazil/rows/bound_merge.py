@@ -1,5 +1,6 @@
 """Bind a MERGE to the schemas of target and source: resolve names, cast values, match columns by
-name for UPDATE * and INSERT *, split the ON condition.
+name for UPDATE * and INSERT *, split the ON condition, and find the columns that schema evolution
+adds.
 
 `split` divides ON into join keys, which a key index can look up, parts over one side, and the rest.
 Rows match if every part is TRUE. So parts over one side are tested before rows are paired, and the
@@ -14,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from frazil.arrow.write.store import ByName
-from frazil.errors import InvalidInput
+from frazil.errors import InvalidInput, ParseError
 from frazil.expr.bind import conjunction
 from frazil.expr.bound import (
     TRUE,
@@ -27,9 +28,17 @@ from frazil.expr.bound import (
 )
 from frazil.expr.compute import can_fail
 from frazil.expr.nodes import AlwaysTrue, And, Expression, Or, Predicate, Reference, names
-from frazil.rows.assign import Assignments, bind_insert, bind_update, name_parts, typed_name
+from frazil.rows.assign import (
+    Assignments,
+    as_expression,
+    bind_insert,
+    bind_update,
+    name_parts,
+    typed_name,
+)
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.rows.sides import Side, Sides, with_references
+from frazil.spec.schema import Schema
 from frazil.spec.types import FieldsByName, NestedField, StructType
 
 _SIDES = {
@@ -359,3 +368,51 @@ def without_alias(qualified: Expression) -> Expression:
 
     unqualified: Expression = with_references(qualified, bare)
     return unqualified
+
+
+def columns_to_add(merge: Merge, target: Schema, source: Schema, case_sensitive: bool) -> Schema:
+    """Return the source columns that a MERGE with schema evolution may add to the table, or widen:
+    all if a clause is UPDATE * or INSERT *, otherwise those that a clause assigns to a column of the
+    same name.
+    """
+    if any(clause.takes_all for clause in merge.clauses):
+        return source
+    names = {
+        _column_name(name, merge)
+        for clause in merge.clauses
+        if clause.do in (Do.UPDATE, Do.INSERT)
+        for name, value in clause.assignments
+        if _takes_same_column(name, value, merge, case_sensitive)
+    }
+    chosen = [
+        f
+        for f in source.fields
+        if _is_among(f.name, names, case_sensitive)
+        and target.get_field(f.name, case_sensitive) is None
+    ]
+    return Schema(*chosen)
+
+
+def _column_name(name: str, merge: Merge) -> str:
+    parts = name_parts(name)
+    return ".".join(parts[1:] if len(parts) > 1 and parts[0] == merge.target_alias else parts)
+
+
+def _takes_same_column(name: str, value: object, merge: Merge, case_sensitive: bool) -> bool:
+    """Tell whether an assignment is `x = source.x`, the only form from which the type of a new
+    column follows.
+    """
+    if not isinstance(value, str | Expression):
+        return False
+    try:
+        expression = as_expression(value)
+    except ParseError:  # text that only Spark can parse is not a plain column
+        return False
+    if not isinstance(expression, Reference):
+        return False
+    parts = expression.parts[1:] if expression.parts[0] == merge.source_alias else expression.parts
+    return _is_among(".".join(parts), {_column_name(name, merge)}, case_sensitive)
+
+
+def _is_among(name: str, names: set[str], case_sensitive: bool) -> bool:
+    return name in names or (not case_sensitive and name.lower() in {n.lower() for n in names})

@@ -25,8 +25,7 @@ from frazil.sql import nodes as n
 from frazil.sql.grammar import parse_extension
 from frazil.sql.nodes import DEFAULT, Name, Statement
 from frazil.sql.results import note
-from frazil.sql.run import Target, run
-from frazil.sql.targets import NamesOfTables
+from frazil.sql.run import NamesOfTables, Target, run
 
 _EVOLVES = re.compile(r"(\bmerge)\s+with\s+schema\s+evolution\b", re.IGNORECASE)
 _VIEW = "__frazil_c_view_"

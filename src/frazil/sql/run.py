@@ -4,9 +4,9 @@ one could have typed in Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from frazil.errors import InvalidInput, NoSuchRefError, ValidationError
 from frazil.expr.nodes import AlwaysTrue
@@ -55,6 +55,29 @@ class Target:
         schema = self.table.schema()
         field = schema.find_field(".".join(name), self.case_sensitive)
         return schema.find_column_name(field.field_id) or field.name
+
+
+class NamesOfTables(Protocol):
+    """Look up names of tables as a session writes them: whole, or within its current catalog and
+    namespace.
+    """
+
+    def is_ours(self, name: Name) -> bool:
+        """Tell whether a name is a table of Frazil's at this moment."""
+
+    def may_be_ours(self, name: Name) -> bool:
+        """Tell whether a name can be a table of Frazil's, whichever catalog and namespace are
+        current.
+        """
+
+    def open(self, name: Name) -> tuple[Table, str | None]:
+        """Open a table, and return it with the branch that the name selects (`t.branch_x`)."""
+
+    def catalogs(self) -> Collection[str]:
+        """Return the names of the catalogs that Frazil serves."""
+
+    def spelled(self, name: Name) -> Name:
+        """Return the name with its catalog and namespace, by which expressions may call the table."""
 
 
 def run(statement: Statement, target: Target) -> CommitResult | None:

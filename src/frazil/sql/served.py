@@ -5,32 +5,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import types as s
 
 from frazil.catalog import CatalogBackend
 from frazil.catalog.names import full_name
-from frazil.errors import NoSuchNamespaceError, NoSuchViewError, Unsupported
+from frazil.errors import (
+    InvalidInput,
+    NoSuchNamespaceError,
+    NoSuchViewError,
+    Unsupported,
+    ValidationError,
+)
 from frazil.maintain.procedures import Procedure
 from frazil.ops.insert import Insert, create_as, with_branch
 from frazil.ops.session import Session
 from frazil.ops.table_definition import TableChange
 from frazil.spark.catalog.protocol import Parts, TableDefinition, ViewDefinition
 from frazil.spark.host.jvm_catalog import REPLACES_PARTITIONS
+from frazil.spark.host.jvm_changes import constant
+from frazil.spec.properties import DATA_FORMAT
+from frazil.spec.schema import Schema
+from frazil.spec.transforms import TIMES, parse_term
 from frazil.sql import results, views
 from frazil.sql.alter import alter_table
-from frazil.sql.define import columns_of, creation
 from frazil.sql.procedures import call_procedure
 from frazil.table.catalog import Catalog
 from frazil.table.catalog_transaction import CreateTableTransaction
+from frazil.table.create import schema_of
+
+_FORMATS = ("parquet", "avro", "orc")
+_NOT_STORED = ("provider", "location", "comment", "external", "is_managed_location", "table_type")
 
 
 class Served:
     """Answer for one catalog in one session. `load`: loads the catalog at its first use, so that
-    settings that are wrong are told where a statement names the catalog."""
+    wrong settings raise their error where a statement names the catalog."""
 
     def __init__(self, name: str, load: Callable[[], Catalog], spark: Session):
         self.name, self._load, self._spark = name, load, spark
@@ -52,15 +67,15 @@ class Served:
 
     def create_table(self, parts: Parts, definition: TableDefinition) -> None:
         self.catalog.create_table(
-            parts, columns_of(self._spark, definition.schema), **creation(definition)
+            parts, _columns_of(self._spark, definition.schema), **_creation(definition)
         )
 
     def stage_table(
         self, parts: Parts, definition: TableDefinition, *, replace: bool, create: bool
     ) -> StagedRows:
-        schema = columns_of(self._spark, definition.schema)
+        schema = _columns_of(self._spark, definition.schema)
         tx = create_as(
-            self.catalog, parts, schema, replace=replace, create=create, **creation(definition)
+            self.catalog, parts, schema, replace=replace, create=create, **_creation(definition)
         )
         return StagedRows(tx, self._spark)
 
@@ -212,3 +227,58 @@ class StagedRows:
 
     def abort(self) -> None:
         self._transaction.__exit__(RuntimeError, RuntimeError("The statement failed."), None)
+
+
+def _columns_of(spark: Session, struct: s.StructType) -> Schema:
+    """Return the columns of a definition. DEFAULT is what old rows would show and what new ones get
+    where nothing is given.
+    """
+    schema = schema_of(struct)
+    fields = []
+    for column, field in zip(struct.fields, schema.fields, strict=True):
+        text = (column.metadata or {}).get("CURRENT_DEFAULT")
+        value = None if text is None else constant(spark, text, column.dataType)
+        fields.append(
+            field if value is None else replace(field, initial_default=value, write_default=value)
+        )
+    return Schema(*fields)
+
+
+def _creation(definition: TableDefinition) -> dict[str, Any]:
+    """Return the arguments of `create_table` that a definition says beside its columns. Raises
+    InvalidInput for a format in USING that is none of Iceberg's."""
+    asked = definition.properties
+    properties = {
+        k: v for k, v in asked.items() if k not in _NOT_STORED and not k.startswith("option.")
+    }
+    provider = asked.get("provider", "iceberg").lower()
+    if provider in _FORMATS:
+        properties.setdefault(DATA_FORMAT.name, provider)
+    elif provider != "iceberg":
+        hint = "USING iceberg makes an Iceberg table, as do parquet, avro and orc, which name the format of its files."
+        raise InvalidInput(f"Unsupported format in USING: {asked['provider']}", hint=hint)
+    _refuse_redundant(definition.partition_by)
+    if comment := asked.get("comment"):
+        properties["comment"] = comment
+    return {
+        "location": asked.get("location"),
+        "partition_by": list(definition.partition_by),
+        "properties": properties,
+    }
+
+
+def _refuse_redundant(terms: Iterable[str]) -> None:
+    """Raise ValidationError for two units of time of one column, of which the finer one says all,
+    as Java Iceberg does.
+    """
+    by_column: dict[str, str] = {}
+    for text in terms:
+        term = parse_term(text)
+        if (
+            isinstance(term.transform, TIMES)
+            and (other := by_column.setdefault(term.column, text)) != text
+        ):
+            raise ValidationError(
+                f"Cannot add redundant partition: {other} conflicts with {text}",
+                hint="Leave the coarser one out.",
+            )

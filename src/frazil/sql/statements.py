@@ -35,8 +35,7 @@ from frazil.sql.from_spark import node_of
 from frazil.sql.grammar import parse_extension, with_extensions_executed
 from frazil.sql.nodes import Name, Statement
 from frazil.sql.results import note
-from frazil.sql.run import Target, run
-from frazil.sql.targets import NamesOfTables
+from frazil.sql.run import NamesOfTables, Target, run
 
 _FIRST_WORD = re.compile(r"[\s(;]*([a-z]+)", re.IGNORECASE)
 _OF_INTEREST = frozenset("delete update merge truncate analyze begin explain with".split())
@@ -61,8 +60,8 @@ class SessionStatements:
         )
 
     def adapted(self, text: str, plan: JavaObject) -> Any:
-        """Return a plan in which overwrites of partitions are told to the table, and columns can be
-        called by a table's full name.
+        """Return a plan that passes the overwrite of partitions on to the table, and in which columns
+        can be called by a table's full name.
         """
         if REPLACES.search(text) and replaces_partitions(self.spark):
             plan = with_partitions_replaced(self.spark, plan, self.names.is_ours)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import polars as pl
     from duckdb import DuckDBPyConnection
 
-    from frazil.report.table_report import TableReport
+    from frazil.report.page import TableReport
     from frazil.stream.engine import StreamWriter
     from frazil.stream.hooks import BatchHook
     from frazil.table.maintenance import MaintenanceTable
@@ -511,7 +511,7 @@ class Table(CommittingVerbs):
         `path`: write it there as one page of HTML that needs no network. Notebooks show the result.
         Reads metadata and manifests only.
         """
-        report: TableReport = on_demand("report.table_report", "report_of")(
+        report: TableReport = on_demand("report.page", "report_of")(
             self.maintenance._table("in-process")
         )
         if path is not None:

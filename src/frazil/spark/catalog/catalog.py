@@ -36,8 +36,7 @@ from frazil.spark.catalog.functions import function_names, function_of
 from frazil.spark.catalog.procedures import UnboundProcedure, procedure_names, procedure_of
 from frazil.spark.catalog.protocol import Calls, Parts, TableDefinition
 from frazil.spark.catalog.relation import Relations, shown_columns, stated_options
-from frazil.spark.catalog.staged import StagedTable
-from frazil.spark.catalog.table import ServedTable, ShownTable
+from frazil.spark.catalog.table import ServedTable, ShownTable, StagedTable
 from frazil.spark.catalog.views import ServedViews
 from frazil.spark.engine.read_target import (
     STATE_OPTIONS,

@@ -133,7 +133,7 @@ def _frame(spark: Session, reading: ChangelogReading) -> DataFrame:
 
 class ServedChangelog(SparkProxy):
     """Describe a changelog to Spark, which has nothing left to compute of it: rows that were only
-    copied are left out, updates and net changes are told apart as the statement asks."""
+    copied are left out, and updates and net changes are found as the statement asks."""
 
     Java = implementing(CATALOG + "Changelog")
 

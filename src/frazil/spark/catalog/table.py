@@ -17,7 +17,7 @@ from frazil.catalog.names import full_name
 from frazil.ops.insert import Insert
 from frazil.ops.session import Session
 from frazil.scan.columns import metadata_columns
-from frazil.spark.catalog.protocol import Calls, Parts
+from frazil.spark.catalog.protocol import Calls, Parts, Staged, TableDefinition
 from frazil.spark.catalog.proxy import SparkProxy
 from frazil.spark.catalog.write import WriteBuilder
 from frazil.spark.host.jvm import implementing
@@ -334,3 +334,56 @@ def table_properties(loaded: LoadedTable) -> dict[str, str]:
     ]:
         shown["identifier-fields"] = "[" + ",".join(map(str, names)) + "]"
     return {**shown, **metadata.properties}
+
+
+class StagedTable(DescribedTable):
+    """Take the rows of a table that becomes visible with them: CREATE TABLE AS SELECT and REPLACE
+    TABLE in one commit."""
+
+    Java = implementing(CATALOG + "StagedTable", CATALOG + "SupportsWrite")
+
+    def __init__(
+        self,
+        types: CatalogTypes,
+        spark: Session,
+        calls: Calls,
+        parts: Parts,
+        definition: TableDefinition,
+        staged: Staged,
+        transforms: JavaObject,
+    ):
+        super().__init__(types, full_name((calls.name, *parts)))
+        self._spark, self._definition, self._staged, self._transforms = (
+            spark,
+            definition,
+            staged,
+            transforms,
+        )
+
+    @cached_property
+    def _struct(self) -> Any:
+        return self.types.struct_type(self._spark, self._definition.schema)
+
+    def partitioning(self) -> Any:
+        return self._transforms
+
+    def properties(self) -> Any:
+        return self.types.string_map(self._definition.properties)
+
+    def capabilities(self) -> Any:
+        return self.types.capabilities(
+            ["V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC"]
+        )
+
+    def newWriteBuilder(self, info: JavaObject) -> Any:
+        options = self.types.options(info.options())
+        return WriteBuilder(self.types, self._described, options, self._staged.insert, self._spark)
+
+    def commitStagedChanges(self) -> None:
+        self._staged.commit()
+
+    def abortStagedChanges(self) -> None:
+        self._staged.abort()
+
+    def reportDriverMetrics(self) -> Any:
+        return self.types.no_task_metrics

@@ -23,7 +23,7 @@ Take = Callable[[DataFrame, Insert], None]
 
 
 class WriteBuilder(SparkProxy):
-    """Note what a write replaces, as Spark tells it."""
+    """Note what a write replaces: Spark calls a method for each kind."""
 
     Java = implementing(WRITE + "SupportsOverwriteV2", WRITE + "SupportsDynamicOverwrite")
 

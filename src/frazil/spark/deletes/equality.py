@@ -30,8 +30,7 @@ from frazil.spark.scan.parquet_scan import ScannedFiles, open_files
 from frazil.spark.scan.paths import Answers, hadoop_options, is_hidden, jvm_can_open
 from frazil.spark.scan.read_schema import ID, read_type
 from frazil.spark.tasks.numbered_groups import over_groups
-from frazil.spark.types.arrow_types import arrow_schema
-from frazil.spark.types.fitted import fitted
+from frazil.spark.types.arrow_types import arrow_schema, fitted
 from frazil.spark.types.logical import from_file
 from frazil.spark.types.spark_types import spark_type
 from frazil.spec import types as i
@@ -244,8 +243,8 @@ def _has_keys(delete: DataFile, ids: Sequence[int], keys: EqualityKeys) -> bool:
 def _by_scan(
     spark: Session, relation: EqualityRelation, chosen: Sequence[int], keys: EqualityKeys
 ) -> DataFrame | None:
-    """Read the keys of the chosen delete files by Spark's scan; None where rows cannot be told by
-    file, which sequence numbers need.
+    """Read the keys of the chosen delete files by Spark's scan; None where it cannot name the
+    file of a row, of which the sequence number is needed.
     """
     deletes = [relation.deletes[n] for n in chosen]
     types = {n: keys.schema.by_id[n].field_type for n in relation.ids}

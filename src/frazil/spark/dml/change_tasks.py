@@ -27,7 +27,7 @@ from frazil.codec.deletion_vector import positions_array, positions_bitmap
 from frazil.rows.change import ChangeContext, Changed, placed, remove_positions
 from frazil.scan.tasks import FileScanTask
 from frazil.spark.tasks.this_task import input_errors, this_task
-from frazil.spark.types.fitted import fitted
+from frazil.spark.types.arrow_types import fitted
 from frazil.spec.manifest import DataFile
 from frazil.spec.schema import Schema
 from frazil.storage import Storage

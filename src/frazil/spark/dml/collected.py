@@ -24,8 +24,7 @@ from frazil.spark.host.failures import failure
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.session import is_small
 from frazil.spark.tasks.spark_runner import settle
-from frazil.spark.types.arrow_types import arrow_schema
-from frazil.spark.types.fitted import fitted
+from frazil.spark.types.arrow_types import arrow_schema, fitted
 from frazil.spec.options import size_in_bytes
 from frazil.storage import Storage
 

@@ -36,8 +36,7 @@ from frazil.spark.host.workers import check_shared, check_workers, guarded
 from frazil.spark.tasks.numbered_groups import over_groups
 from frazil.spark.tasks.spark_runner import folder_removed_on_error
 from frazil.spark.tasks.this_task import this_task
-from frazil.spark.types.arrow_types import arrow_schema
-from frazil.spark.types.fitted import fitted
+from frazil.spark.types.arrow_types import arrow_schema, fitted
 from frazil.storage import Storage
 from frazil.storage.base import translated_errors
 from frazil.storage.locations import data_root, scheme_of

@@ -65,8 +65,7 @@ from frazil.spark.streams.source.stream_reader import TableStreamReader
 from frazil.spark.streams.stream_table import StreamSpec
 from frazil.spark.tasks.spark_runner import LINGER
 from frazil.spark.tasks.this_task import task_was_retried, this_task
-from frazil.spark.types.arrow_types import arrow_schema, for_spark, struct_of
-from frazil.spark.types.fitted import fitted
+from frazil.spark.types.arrow_types import arrow_schema, fitted, for_spark, struct_of
 from frazil.spark.types.spark_types import contains, to_spark
 from frazil.spec import types as i
 from frazil.spec.manifest import DataFile

@@ -20,8 +20,7 @@ from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask, PlannedFiles, TaskSequence
 from frazil.spark.host.workers import check_workers, parallelism
 from frazil.spark.tasks.numbered_groups import over_groups
-from frazil.spark.types.arrow_types import arrow_schema
-from frazil.spark.types.fitted import fitted
+from frazil.spark.types.arrow_types import arrow_schema, fitted
 from frazil.spark.types.logical import from_arrow, named_as, transfer_type
 from frazil.spark.types.spark_types import spark_type
 from frazil.spec.schema import Schema

@@ -37,8 +37,7 @@ from frazil.spark.host.workers import check_workers, parallelism
 from frazil.spark.read.arrow_read import refuse_memory, table_columns, transfer_fields
 from frazil.spark.read.native_read import projected
 from frazil.spark.tasks.numbered_groups import over_groups
-from frazil.spark.types.arrow_types import arrow_schema
-from frazil.spark.types.fitted import fitted
+from frazil.spark.types.arrow_types import arrow_schema, fitted
 from frazil.spark.types.spark_types import has_type, time_enabled
 from frazil.spec.schema import Schema
 from frazil.storage import Storage

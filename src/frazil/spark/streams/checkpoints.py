@@ -17,7 +17,7 @@ from frazil.stream.sink.offsets import batch_digest
 
 def digest_of_batch(spark: Session, query_id: str, batch_id: int) -> str | None:
     """Return the digest of the running batch of a query, whose checkpoint Spark reads; None where
-    Spark does not tell it.
+    Spark does not name it.
     """
     query = spark.streams.get(query_id)
     if query is None:

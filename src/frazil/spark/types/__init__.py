@@ -1,3 +1,3 @@
 """Convert types and values between Spark, Iceberg and Arrow."""
 
-__all__ = ["arrow_types", "fitted", "logical", "safe_casts", "spark_types"]
+__all__ = ["arrow_types", "logical", "safe_casts", "spark_types"]

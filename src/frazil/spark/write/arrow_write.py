@@ -24,7 +24,7 @@ from frazil.spark.host.settings import temporarily
 from frazil.spark.host.workers import guarded
 from frazil.spark.tasks.spark_runner import attempts_on
 from frazil.spark.tasks.this_task import input_errors, this_task
-from frazil.spark.types.fitted import fitted
+from frazil.spark.types.arrow_types import fitted
 from frazil.spark.types.spark_types import contains
 from frazil.spark.write.layout import spread
 from frazil.spec import types as i

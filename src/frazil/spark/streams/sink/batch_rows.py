@@ -32,8 +32,7 @@ from frazil.spark.host.workers import check_workers, guarded
 from frazil.spark.streams.sink.key_shuffle import BatchKey, shuffled
 from frazil.spark.tasks.spark_runner import attempts_on, folder_removed_on_error, remove_folder
 from frazil.spark.tasks.this_task import input_errors, this_task
-from frazil.spark.types.arrow_types import arrow_schema
-from frazil.spark.types.fitted import fitted
+from frazil.spark.types.arrow_types import arrow_schema, fitted
 from frazil.spark.types.spark_types import from_spark
 from frazil.spark.write.arrow_write import shown_to_arrow
 from frazil.spark.write.write_frame import clear_errors

@@ -269,7 +269,7 @@ class FilesStreamWriter(DataStreamWriter):  # type: ignore[misc]
         self, queryName: str | None = None, outputMode: str | None = None, **options: object
     ) -> StreamingQuery:
         """Start the query. Raises InvalidInput without a checkpoint, and for end-input with a
-        trigger that does not end.
+        trigger without an end.
         """
         if queryName is not None:
             self.queryName(queryName)

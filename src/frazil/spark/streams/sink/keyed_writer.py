@@ -25,8 +25,7 @@ from frazil.spark.streams.checkpoints import digest_in
 from frazil.spark.streams.sink.source_writer import batch_of_task
 from frazil.spark.tasks.spark_runner import remove_folder
 from frazil.spark.tasks.this_task import this_task
-from frazil.spark.types.arrow_types import arrow_schema
-from frazil.spark.types.fitted import fitted
+from frazil.spark.types.arrow_types import arrow_schema, fitted
 from frazil.storage.locations import data_root
 from frazil.stream.sink.batch import StreamSink
 from frazil.stream.sink.options import SinkOptions, check_table, key_ids

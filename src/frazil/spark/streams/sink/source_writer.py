@@ -108,8 +108,8 @@ def stream_options(
 
 
 def checkpoint_in(options: Mapping[str, str]) -> str | None:
-    """Return the checkpoint's folder, where it is an option of the stream: that of the session is
-    not told to a sink.
+    """Return the checkpoint's folder, where it is an option of the stream: Spark does not pass the
+    session's setting on to a sink.
     """
     return next((v for k, v in options.items() if k.lower() == _OF_SPARK[0]), None)
 

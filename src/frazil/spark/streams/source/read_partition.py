@@ -15,8 +15,7 @@ from pyspark.sql.datasource import InputPartition
 from frazil.arrow.changelog.changelog_groups import partition_rows
 from frazil.arrow.read.read_tasks import read_task
 from frazil.spark.host.workers import prepare
-from frazil.spark.types.arrow_types import arrow_schema
-from frazil.spark.types.fitted import fitted
+from frazil.spark.types.arrow_types import arrow_schema, fitted
 
 
 @dataclass
