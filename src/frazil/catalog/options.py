@@ -79,8 +79,8 @@ OPTIONS = OptionTable(
 """The properties of all types."""
 # PyIceberg's names for classes of its own: refused with what to set instead.
 _OF_PYICEBERG = ("py-catalog-impl", "py-io-impl")
-# What Java's catalogs and stores take, by the beginnings of names and by whole names: where a type
-# does not serve it, that is told.
+# What Java's catalogs and stores take, by the beginnings of names and by whole names: a type that
+# does not support one of them refuses it by name.
 _JAVA = (
     "lock-impl", "lock.", "view-default.", "view-override.",
     "encryption.", "rest-", "rest.", "scan-planning-mode", "snapshot-loading-mode", "auth.", "oauth2-", "token", "credential", "header.",

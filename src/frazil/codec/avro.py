@@ -179,7 +179,7 @@ def _codec(name: str) -> Callable[[bytes, int], bytes | bytearray]:
 def _deflated(data: bytes, limit: int) -> bytes | bytearray:
     # Deflate shrinks data to a thousandth at best, so these become 64 MiB at most and need no
     # decompression in steps within a limit, which takes twice the time. libdeflate takes half the
-    # time of zlib, but must be told the size of its output beforehand.
+    # time of zlib, but needs the size of its output beforehand.
     if len(data) < 1 << 16:
         try:
             return deflate.deflate_decompress(data, min(limit, USUAL_RATIO * len(data)))

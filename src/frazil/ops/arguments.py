@@ -226,8 +226,8 @@ def is_stream(frame: object) -> bool:
 
 
 def holds_rows(given: Any) -> bool:
-    """Tell whether a value is a frame that has rows, as far as that can be told without reading it;
-    of Spark's it cannot.
+    """Tell whether a value is a frame that has rows, as far as its metadata say; those of Spark's
+    frames do not.
     """
     if isinstance(given, Mapping | str):
         return False

@@ -174,9 +174,9 @@ class RowsReading:
         )
 
     def _can_be_served(self) -> bool:
-        """Tell whether the catalog's server can plan the read. It does not tell the sequence
-        numbers that `_last_updated_sequence_number` is made of, and of incremental reads the
-        reference server takes the first snapshot in, which the specification leaves out."""
+        """Tell whether the catalog's server can plan the read. Servers do not return the
+        sequence numbers of which `_last_updated_sequence_number` is made; and the reference server
+        includes the first snapshot of an incremental read, which the specification excludes."""
         return (
             self.appends is None
             and _UPDATED not in str(self.row_filter)

@@ -183,7 +183,7 @@ def map_in_order(
     thread are ahead of the caller.
 
     `abandon`: called at the end, before the threads are waited for, so that units whose results are
-    not wanted any more can be told to end.
+    not wanted any more can be asked to end.
     """
     count = workers or default_workers()
     if count <= 1:

@@ -2,7 +2,7 @@
 Spark tasks see `frazil.spark.tasks`).
 
 A task learns from `current_place` which group and attempt it is. File names carry both, so that
-attempts of one group can be told apart.
+each attempt of a group has files of its own.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Runner(Protocol):
 
     `parallelism`: number of groups worked on at once. `repeats`: some group may have been tried
     more than once, so that files may exist that no result names. `linger`: seconds during which
-    such a file may still appear, from work that was told to stop.
+    such a file may still appear, from work that was asked to stop.
     """
 
     @property

@@ -67,7 +67,7 @@ class PointerChange:
 
     `is_own`: tells whether a stored object is of the same kind; `applied`: returns it with the new
     state; `went_by`: tells, by the metadata file that is current now, whether the new state was
-    current for a moment, and raises Unclear where that cannot be told.
+    current for a moment, and raises Unclear where it does not know.
     """
 
     expected: str

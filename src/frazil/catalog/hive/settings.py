@@ -53,7 +53,7 @@ class KerberosIdentity:
 @dataclass(frozen=True)
 class HiveSettings:
     """Hold the settings of one Hive catalog. Times are in seconds. `ugi`: the user whom a property
-    names. `groups`: those of the user, told to the metastore."""
+    names. `groups`: those of the user, which are sent to the metastore."""
 
     addresses: tuple[tuple[str, int], ...]
     ugi: str | None
@@ -72,7 +72,7 @@ class HiveSettings:
     connect_timeout: float
     read_timeout: float
     identity: PlainIdentity | KerberosIdentity | None = None
-    """Who asks, by SASL; None: without SASL, the user is only told."""
+    """The user whom SASL proves; None: without SASL, the metastore believes the user's name."""
     tls: Tls | None = None
 
     @property

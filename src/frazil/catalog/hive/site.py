@@ -94,7 +94,7 @@ def metastore_sources(
 def _protections(
     spark_conf: Mapping[str, str], hive_site: str | None, folder: str | None
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield where hadoop.rpc.protection is told: in the Spark session, hive-site.xml,
+    """Yield the places that may set hadoop.rpc.protection: the Spark session, hive-site.xml,
     core-site.xml.
     """
     if protection := spark_conf.get(_OF_SPARK + RPC_PROTECTION.name):

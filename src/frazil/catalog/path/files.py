@@ -348,7 +348,7 @@ def _after_publishing(
 
 def _is_there(storage: Storage, base: LoadedTable) -> bool:
     """Tell whether the file of a version is still there, and still of the same table, which may
-    have been dropped and created again. Raises what the storage raises where that cannot be told.
+    have been dropped and created again. Raises the storage's error where the file cannot be read.
     """
     if base.metadata.table_uuid is None:
         return storage.exists(base.metadata_location)
@@ -449,7 +449,7 @@ def settle(
     (`is_next`: the one that follows directly).
 
     Committed: the later version holds the changes. Conflict: the next version was built on another
-    file with the same name. Unknown: neither can be told.
+    file with the same name. Unknown: neither is certain.
     """
     if is_next and later.metadata_log:
         listed_entry = later.metadata_log[-1]

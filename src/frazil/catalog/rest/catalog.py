@@ -188,8 +188,8 @@ class RestBackend(RestViews):
         table = self._loaded(key, self._table_answer(answer, key))
         if mode == "refs":
             table = self._with_others_later(table)
-        # Credentials of which no end is told would be used for as long as the server knows the
-        # table unchanged.
+        # Credentials without an expiry time would be used for as long as the server finds the table
+        # unchanged.
         if (etag := answer.headers.get("ETag")) and not self._holds_lasting_secrets(table.storage):
             with self._lock:
                 self._kept[key] = (etag, table)
@@ -199,7 +199,7 @@ class RestBackend(RestViews):
         return table
 
     def _holds_lasting_secrets(self, storage: Storage) -> bool:
-        """Tell whether a table came with credentials of which no end is told."""
+        """Tell whether a table came with credentials without an expiry time."""
         own = self.routes.properties.items()
         lasting = (
             dict(catalog_properties(s)).items() - own
@@ -642,8 +642,8 @@ class RestBackend(RestViews):
         raise errors[0]
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
-        """Drop a table. `purge`: the server deletes its files; which of them stay is not told. Not
-        every server heeds gc.enabled.
+        """Drop a table. `purge`: the server deletes its files, and does not report which of them
+        stay. Not every server heeds gc.enabled.
         """
         key = check_identifier(identifier)
         if purge:

@@ -80,7 +80,7 @@ class _Body(msgspec.Struct):
     message: str | None = None
     capital_message: str | None = msgspec.field(default=None, name="Message")
 
-    def told(self) -> tuple[str, str]:
+    def kind_and_message(self) -> tuple[str, str]:
         """Return the type and the message."""
         if isinstance(self.error, _Error):
             return self.error.type or "", self.error.message or ""
@@ -97,7 +97,7 @@ def server_error(
     kind = message = ""
     if "json" in content_type.lower():
         with contextlib.suppress(msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            kind, message = msgspec.json.decode(body, type=_Body).told()
+            kind, message = msgspec.json.decode(body, type=_Body).kind_and_message()
     return ServerError(status, scrubbed(kind, secrets), scrubbed(message, secrets))
 
 

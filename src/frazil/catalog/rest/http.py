@@ -482,7 +482,7 @@ def _read(response: BaseHTTPResponse, limit: int, request_line: str, *, cut: boo
     pieces, size, until = [], 0, time.monotonic() + _LONGEST_ANSWER_S
     compressed = bool(response.headers.get("Content-Encoding"))
     while piece := response.read1(_PIECE, decode_content=True):
-        # what has come by now, so that time is told also where little comes
+        # read1 returns the bytes that are there, so that the limit of time holds for slow answers
         pieces.append(piece)
         size += len(piece)
         if size > limit and cut:

@@ -97,7 +97,7 @@ class RestNamespaces:
     def _pages(
         self, path: str, kind: type[T], query: Mapping[str, str], namespace: Identifier
     ) -> Iterator[T]:
-        """Yield the pages of a list. Raises CorruptData for a list that does not end."""
+        """Yield the pages of a list. Raises CorruptData where page tokens come for ever."""
         size = value(self.routes.properties, PAGE_SIZE)
         page_query = {**query, **({"pageToken": "", "pageSize": str(size)} if size else {})}
         seen: set[str] = set()

@@ -59,8 +59,8 @@ class Routes:
         return "/".join(("v1", *((self.prefix,) if self.prefix else ()), *parts))
 
     def namespace(self, namespace: Identifier) -> str:
-        """Return a namespace as a part of a path. Raises InvalidInput for one that cannot be told
-        from another.
+        """Return a namespace as a part of a path. Raises InvalidInput for one that
+        another namespace could be written as.
         """
         return self.encoded_separator.join(
             quote(level, safe="") for level in self._separable(namespace)

@@ -143,7 +143,7 @@ def settings(properties: Mapping[str, str]) -> Settings:
 
 
 def told_settings(own: Mapping[str, str], merged: Mapping[str, str]) -> Settings:
-    """Read the settings again after the server has told its configuration (`/v1/config`): headers,
+    """Read the settings again with the server's configuration (`/v1/config`): headers,
     authentication and time limits may be the server's; files of certificates, proxies and signing
     are one's `own`.
 

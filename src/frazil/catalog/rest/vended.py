@@ -162,7 +162,7 @@ def _by_account(settings: Mapping[str, str], host: str) -> dict[str, str]:
 
 def _end_of_signature(sas: str) -> int | None:
     """Read in a signature of Azure, also in that of a connection string, when it ends, in
-    milliseconds since 1970; None where it does not tell."""
+    milliseconds since 1970; None where the signature has no expiry."""
     match = re.search(r"(?:^|[?&=;])se=([^&;]+)", sas)
     try:
         end = datetime.fromisoformat(unquote(match[1]) if match else "")
@@ -249,7 +249,7 @@ def holds_secrets(credentials: Credentials) -> bool:
 
 def holds_token(properties: Mapping[str, str], own_properties: Mapping[str, str]) -> bool:
     """Tell whether the server gave one of the tokens among a storage's properties. Unlike keys,
-    tokens always end, also where the server does not tell when."""
+    tokens always expire, also where the server does not say when."""
     signed = {key for key, value in properties.items() if _is_connection(key) and "sig=" in value}
     tokens = {
         key: value

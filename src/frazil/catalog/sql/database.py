@@ -42,7 +42,7 @@ class MissingTable(StorageError):
 
 class Database(Protocol):
     """Run the SQL statements of a catalog. `table_options`: what follows a CREATE TABLE so that
-    texts are told apart by each character.
+    the database compares texts by each character.
     """
 
     table_options: str

@@ -74,8 +74,8 @@ class RemoteDatabase:
         )
         # SQLAlchemy hides no password among the URL's options
         self.shown = redact_text(url.render_as_string(hide_password=True))
-        # SQLAlchemy keeps five connections unless it is told a number, and opens others anew for
-        # each call beside them.
+        # Without a number SQLAlchemy keeps five connections, and opens others anew for each call
+        # beside them.
         self._engine = alchemy.create_engine(
             url,
             pool_size=_KEPT,
@@ -213,8 +213,8 @@ class RemoteDatabase:
 
 
 def _arguments(driver: str, timeout: float) -> dict[str, Any]:
-    """Return what a driver is told of time limits; a server that no longer answers would be waited
-    for without end.
+    """Return the arguments by which a driver sets time limits: without them a call would wait for a
+    server that no longer answers for ever.
     """
     match driver:
         case "psycopg" | "psycopg2":

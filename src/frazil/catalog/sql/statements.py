@@ -1,6 +1,6 @@
 """Define the SQL statements on the two tables of Java's JDBC catalog and PyIceberg's SQL catalog.
 
-The layout V0 lacks the column iceberg_type, and so has no views; it is served as it is. New
+The layout V0 lacks the column iceberg_type, and so has no views; such tables stay as they are. New
 databases get the layout V1. Functions take `noun`: table or view, and `v1`: whether the tables have
 that column.
 """

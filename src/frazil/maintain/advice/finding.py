@@ -60,7 +60,7 @@ class ProcedureCall:
 
     @property
     def _given(self) -> Mapping[str, Any]:
-        """Return the arguments without `dry_run=False`, which Python alone has to be told: there
+        """Return the arguments without `dry_run=False`, which only Python needs: there
         `expire_snapshots` without arguments is PyIceberg's chain."""
         return {k: v for k, v in self.arguments.items() if (k, v) != ("dry_run", False)}
 

@@ -145,9 +145,9 @@ class CompactFiles(SnapshotAction):
         self, metadata: TableMetadata, context: Context, history: History
     ) -> set[str]:
         """Find the files that have lost deletes which were applied when they were read, or have got
-        equality deletes that would not apply to the new files. Both are told only where the branch
-        does not go on from the snapshot that was read: it was rolled back, or the snapshots in
-        between have expired."""
+        equality deletes that would not apply to the new files. Both are looked for only where the
+        branch does not go on from the snapshot that was read: it was rolled back, or the snapshots
+        in between have expired."""
         with suppress(ValidationException):
             # the branch goes on from the snapshot that was read, so that deletes were only added or
             # merged
@@ -212,7 +212,7 @@ class CompactFiles(SnapshotAction):
             conflicts.no_new_deletes_for(history, self.removed, ignore_equality=True)
             return ()
         except ValidationException:
-            # there are new deletes, or snapshots in between have expired so that it cannot be told
+            # there are new deletes, or may be, since snapshots in between have expired
             pass
         tasks = self._hit(metadata, context)
         key = frozenset(

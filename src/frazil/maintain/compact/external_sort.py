@@ -236,7 +236,7 @@ def _place(run: _SortedRun, splitter: tuple[Any, ...], low: int, *, behind: bool
 
 
 def _compared(directions: Sequence[tuple[str, str]], a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
-    """Compare two keys as Arrow sorts them; nulls are told apart by the flag before them."""
+    """Compare two keys as Arrow sorts them; the flag before a key tells nulls from values."""
     for (_, direction), x, y in zip(directions, a, b, strict=True):
         if x != y and x is not None and y is not None:
             return -1 if (x < y) == (direction == "ascending") else 1

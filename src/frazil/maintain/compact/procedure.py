@@ -368,7 +368,7 @@ class _CompactionRun:
                     RewritePiece(n, piece, of_plan.mixed) for piece in pieces_of(own, options)
                 )
         runner = plan.table.runner
-        # a task tells what it has read as it reads, where that can be told
+        # in process, a task reports the bytes that it has read while it reads
         here = isinstance(runner, InProcess)
         work = (
             partial(rewrite_piece, context, on_bytes=self.shown.advance)
@@ -401,7 +401,7 @@ class _CompactionRun:
 
         Small files take more bytes than the same rows in large ones do: footers, dictionaries and
         runs come once in each. So a sample of a group of small files is written nowhere, unless the
-        group becomes one file in any case or the caller has told the share.
+        group becomes one file in any case or the caller has given the share.
         """
         options = self.planned.options
         wanted = [

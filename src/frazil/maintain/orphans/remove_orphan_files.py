@@ -193,7 +193,7 @@ def remove_orphan_files(
 
 @dataclass(frozen=True, eq=False)
 class _Orphans:
-    """Hold the orphan files that were found, and their sizes in bytes where the listing told them."""
+    """Hold the orphan files that were found, and their sizes in bytes where the listing has them."""
 
     paths: pa.Array
     sizes: pa.Array | None = None

@@ -126,7 +126,7 @@ def _read(storage: Storage, file: FileInfo) -> tuple[Sequence[LoggedScan], Seque
 
 
 def is_there(storage: Storage, location: str | None) -> bool:
-    """Tell whether a file of the table exists; True where that cannot be told."""
+    """Tell whether a file of the table exists; True where the store does not answer."""
     if location is None:
         return True
     with contextlib.suppress(FrazilError):

@@ -67,7 +67,7 @@ class LoggedPart:
 @dataclass(frozen=True)
 class LoggedScan:
     """Describe one planned scan: when, of which snapshot, the files and bytes that it planned to
-    read, those of the whole table (None where the snapshot's summary does not tell), and its
+    read, those of the whole table (None where the snapshot's summary lacks them), and its
     filter."""
 
     time_ms: int

@@ -148,7 +148,8 @@ def class_is_loaded(spark: Session, name: str) -> bool:
     try:
         java = spark._jvm.java.lang
         loader = java.Thread.currentThread().getContextClassLoader()
-        # A class that is not there is told by null: PySpark takes 30 ms to translate an error.
+        # The class loader answers null for a class that is not there, where PySpark would take 30 ms
+        # to translate an error.
         if loader.getResource(f"{name.replace('.', '/')}.class") is None:
             return False
         java.Class.forName(name, False, loader)

@@ -52,7 +52,7 @@ class Statements(Protocol):
         """Tell by the beginning of a text, at once, whether its plan is of interest."""
 
     def adapted(self, text: str, plan: JavaObject) -> Any:
-        """Return the plan of a statement that stays Spark's, with what Spark needs to be told of
+        """Return the plan of a statement that stays Spark's, with what Spark needs to know of
         Frazil's tables.
         """
 

@@ -128,7 +128,7 @@ _CONSTRUCTORS: weakref.WeakKeyDictionary[Jvm, Any] = weakref.WeakKeyDictionary()
 class AskedChanges:
     """Hold what a statement asks of a changelog. `versions`, `micros`: start and end, None where
     the range has no end, or is not said that way; `with_start`, `with_end`: the bound belongs to
-    the range; `net`: net changes; `updates`: updates are told apart from deletes and inserts."""
+    the range; `net`: net changes; `updates`: a delete and an insert of one key are an update."""
 
     versions: tuple[str, str | None] | None
     micros: tuple[int, int | None] | None

@@ -263,7 +263,7 @@ _PANDAS = "pandas"
 
 def without_pandas() -> None:
     """Make pyarrow look for pandas now and not find it, until pandas is imported. Does nothing
-    where pandas is imported already, or where this version of pyarrow cannot be told to look again.
+    where pandas is imported already, or where this version of pyarrow cannot look again.
     """
     if _PANDAS in sys.modules or not hasattr(type(getattr(pa.lib, "_pandas_api", None)), "pd"):
         return

@@ -274,7 +274,7 @@ class _TableBatch:
         try:
             loaded = self._sink.places.backend.load(self.parts)
             branch = self._branch(self._table_sink(loaded))
-        except _BAD:  # `commit` tells it
+        except _BAD:  # `commit` raises the error
             return
         self._loaded = loaded
         already_done(loaded.metadata, self._txn, branch)

@@ -26,7 +26,7 @@ _NAMED = re.compile(r"([\w.-]+):(?=[\[{])")
 
 
 def batch_digest(batch_id: int, read: ReadText) -> str | None:
-    """Return a digest of the offsets at which a batch ends; None where the checkpoint does not tell
+    """Return a digest of the offsets at which a batch ends; None where the checkpoint does not say
     them.
     """
     try:

@@ -41,7 +41,7 @@ _VERBS: dict[str, Verb] = {
 LOOKUP, EQUALITY_DELETES = "lookup", "equality-deletes"
 STRATEGIES = (LOOKUP, EQUALITY_DELETES)
 OP_COLUMNS = ("op", "_change_type", "row_kind")
-"""Columns that are looked for, in this order, when cdc is not told which column holds the kind of a
+"""Columns that cdc looks for, in this order, where no option names the one that holds the kind of a
 row.
 """
 _KEYED = ("upsert", "cdc")
