@@ -3,6 +3,7 @@ Iceberg's.
 """
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from frazil.errors import Unsupported
 
@@ -182,3 +183,23 @@ def test_views_of_what_ends_with_the_session_and_of_themselves_are_refused(spark
         run("DROP VIEW global_temp.everywhere")
         run("DROP TEMPORARY FUNCTION more")
         run("DROP TEMPORARY FUNCTION IF EXISTS months")
+
+
+def test_a_temporary_view_using_the_format_reads_a_table_of_the_session(spark, run, lake, table):
+    run(f"CREATE TEMPORARY VIEW named USING iceberg OPTIONS (path '{lake}.db.t')")
+    first = run("SELECT snapshot_id FROM lake.db.t.snapshots")[0][0]
+    run(
+        f"CREATE OR REPLACE GLOBAL TEMP VIEW `as it was` USING `Iceberg` OPTIONS ('path' = '{lake}.`db`.t', 'Snapshot-Id' = {first})"
+    )
+    run(f"create temp view history using iceberg options (path '{lake}.db.t.snapshots')")
+    run("INSERT INTO lake.db.t VALUES (3, 'c')")
+    assert sorted(run("SELECT id FROM named")) == [(1,), (2,), (3,)]
+    assert sorted(run("SELECT id FROM global_temp.`as it was`")) == [(1,), (2,)]
+    assert run("SELECT count(*) FROM history") == [(2,)]
+    with pytest.raises(AnalysisException, match="already exists"):
+        run(f"CREATE TEMPORARY VIEW named USING iceberg OPTIONS (path '{lake}.db.t')")
+    with pytest.raises(AnalysisException, match="none"):
+        run(f"CREATE TEMPORARY VIEW other USING iceberg OPTIONS (path '{lake}.db.none')")
+    for view in ("named", "history"):
+        spark.catalog.dropTempView(view)
+    spark.catalog.dropGlobalTempView("as it was")

@@ -29,6 +29,7 @@ from frazil.spark.host.jvm_catalog import (
     with_targets_of_their_own,
 )
 from frazil.spark.host.jvm_statements import ParsedStatement, parsed_plan, parsed_statement
+from frazil.spark.host.jvm_view_statements import VIEW_OF_FORMAT, view_of_query
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.spec.schema import Schema
 from frazil.sql.from_spark import node_of
@@ -60,8 +61,8 @@ class SessionStatements:
         )
 
     def adapted(self, text: str, plan: JavaObject) -> Any:
-        """Return a plan that passes the overwrite of partitions on to the table, and in which columns
-        can be called by a table's full name.
+        """Return a plan that passes the overwrite of partitions on to the table, in which columns can
+        be called by a table's full name, and a temporary view `USING iceberg` reads by the catalog.
         """
         if REPLACES.search(text) and replaces_partitions(self.spark):
             plan = with_partitions_replaced(self.spark, plan, self.names.is_ours)
@@ -73,6 +74,8 @@ class SessionStatements:
             plan = without_hidden(self.spark, text, plan, self._schema_of)
         if names_columns_in_full(text, self.names.catalogs()):
             plan = with_full_names(self.spark, plan, self.names.spelled)
+        if VIEW_OF_FORMAT.search(text):
+            plan = view_of_query(self.spark, plan)
         return plan
 
     def _schema_of(self, name: Name) -> Schema | None:

@@ -1,5 +1,5 @@
-"""Read statements about views from Spark's parser, for the Spark that does not ask catalogs for
-views (4.1).
+"""Read statements about views from Spark's parser: those of a catalog's views for the Spark that
+does not ask catalogs for them (4.1), and temporary views `USING iceberg`.
 """
 
 from __future__ import annotations
@@ -8,11 +8,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 from py4j.java_gateway import JavaObject
 
-from frazil.catalog.names import full_name
+from frazil.catalog.names import full_name, identifier_parts
+from frazil.expr.sql_text import back_quoted, quoted_text
 from frazil.expr.tokens import tokens
+from frazil.ops.named import is_location
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import CATALYST, classic_jvm, each
 from frazil.spark.host.jvm_plans import kind_of, named_tables
@@ -21,6 +24,7 @@ from frazil.spark.host.jvm_views import TemporaryViews, is_temporary_view
 _OF_VIEWS = re.compile(
     r"(?is)(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:(?:create|alter|drop|show)\b.*\bviews?\b|desc(?:ribe)?\b|show\s+(?:create|tblproperties|columns)\b)"
 )
+VIEW_OF_FORMAT = re.compile(r"\bview\b.*\busing\s+`?iceberg\b", re.IGNORECASE | re.DOTALL)
 _CHILD = {"CreateView": "child", "AlterViewAs": "child", "ShowViews": "namespace", "DescribeRelation": "relation",
           "DescribeColumn": "relation", "ShowTableProperties": "table"}  # fmt: skip
 KINDS = (
@@ -132,6 +136,28 @@ def _read(spark: Session, kind: str, plan: JavaObject, name: tuple[str, ...]) ->
             key = _text(plan.propertyKey())
             return ViewStatement(kind, name, keys=() if key is None else (key,))
     return ViewStatement(kind, name)
+
+
+def view_of_query(spark: Session, plan: JavaObject) -> Any:
+    """Return the parsed plan of a `CREATE TEMPORARY VIEW … USING iceberg OPTIONS (path 'db.t', …)`
+    as that of a view of `SELECT * FROM db.t WITH (…)`: Spark asks a data source of Python in a
+    process that does not know the session's catalogs. Plans of views of a location, of views with
+    columns of their own, and of other statements are returned as they are.
+    """
+    if kind_of(plan) != "CreateTempViewUsing" or str(plan.provider()).lower() != "iceberg":
+        return plan
+    options = {key.lower(): value for key, value in _pairs(plan.options())}
+    table = options.pop("path", "")
+    if not table or is_location(table) or plan.userSpecifiedSchema().isDefined():
+        return plan
+    replacing = "OR REPLACE " if plan.replace() else ""
+    reach = "GLOBAL " if getattr(plan, "global")() else ""
+    stated = ", ".join(f"{quoted_text(k)} = {quoted_text(v)}" for k, v in options.items())
+    text = (
+        f"CREATE {replacing}{reach}TEMPORARY VIEW {plan.tableIdent().quotedString()} AS "
+        f"SELECT * FROM {back_quoted(identifier_parts(table))}{stated and f' WITH ({stated})'}"
+    )
+    return spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
 
 
 def _text(option: JavaObject) -> str | None:
