@@ -135,6 +135,98 @@ def test_a_query_that_cannot_run_says_why(run: Run, table: Table) -> None:
     assert missing.exit_code == 1 and "Table does not exist: default.db.nothing" in missing.stderr
 
 
+@pytest.mark.parametrize("engine", ["duckdb", "datafusion"])
+@pytest.mark.parametrize("query", ["SELEC 1", "SELECT nothing FROM db.t", "DROP TABLE db.t", ""])
+def test_an_error_of_an_engine_is_a_message(
+    run: Run, table: Table, engine: str, query: str
+) -> None:
+    refused = run("sql", query, "--engine", engine, "--json")
+    assert refused.exit_code == 1 and "cannot" in json.loads(refused.stderr)["message"]
+
+
+@pytest.mark.spark
+def test_an_error_of_spark_is_a_message_without_its_plan(
+    run: Run, table: Table, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frazil.spark_session", lambda **_: spark)
+    for query in ("SELEC 1", "SELECT nothing FROM db.t", "SELECT raise_error('a fault')"):
+        refused = run("sql", query, "--engine", "spark")
+        assert refused.exit_code == 1 and isinstance(refused.exception, SystemExit)
+        assert refused.stderr.startswith("error: Spark cannot run the query: [")
+        assert "Project" not in refused.stderr
+
+
+def test_datafusion_finds_the_tables_that_a_query_names_and_no_others(
+    run: Run, table: Table
+) -> None:
+    catalog = frazil.load_catalog()
+    catalog.create_namespace("mydb")
+    catalog.create_table("mydb.t", "id bigint").append([{"id": 4}])
+    for query in (
+        "SELECT t.s FROM mydb.t u, db.t WHERE u.id = t.id",
+        "SELECT db.t.s FROM db.t JOIN mydb.t ON db.t.id = mydb.t.id",
+        "SELECT s FROM db.t WHERE id IN (SELECT id FROM mydb.t) AND s <> 'from db.nothing'",
+        "SELECT s FROM db.t.changes WHERE id = 4",
+    ):
+        rows = answer(run("sql", query, "--engine", "datafusion", "--json"))
+        assert rows == [{"s": "x\ny"}], query
+
+
+@pytest.mark.parametrize("command", ["describe", "explain", "head", "count"])
+@pytest.mark.parametrize("name", ["db.t.files", "db.t.changes"])
+def test_metadata_tables_and_changelogs_are_shown_or_refused(
+    run: Run, table: Table, command: str, name: str
+) -> None:
+    shown = run(command, name)
+    assert shown.exit_code == (command == "explain"), shown.exception
+    assert shown.exit_code or shown.stdout
+    if command == "describe":
+        assert ("file_path" if name == "db.t.files" else "_change_type") in shown.stdout
+    if command == "head":
+        refused = run(command, name, "--columns", "nothing")
+        assert refused.exit_code == 1 and "nothing" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["sql", "SELECT 1"], ["head", "db.t"], ["diff", "db.t", "main"]]
+)
+def test_a_limit_below_zero_is_wrong_usage(run: Run, table: Table, arguments: list[str]) -> None:
+    assert run(*arguments, "--limit", -1).exit_code == 2
+
+
+def test_a_page_that_cannot_be_written_is_a_message(run: Run, table: Table) -> None:
+    for name in ("db.t", "db"):
+        refused = run("report", name, "--out", "nowhere/page.html")
+        assert refused.exit_code == 1 and "nowhere" in refused.stderr
+        assert isinstance(refused.exception, SystemExit)
+
+
+def test_numbers_that_json_lacks_are_texts(run: Run, table: Table) -> None:
+    measured = frazil.load_catalog().create_table("db.measured", "x double")
+    measured.append(pa.table({"x": [float("nan"), float("inf"), float("-inf"), 1.5]}))
+    text = run("head", "db.measured", "--json").stdout
+
+    def refuse(constant: str) -> Any:
+        raise AssertionError(f"{constant} is not JSON")
+
+    rows = json.loads(text, parse_constant=refuse)
+    assert [r["x"] for r in rows] == ["NaN", "Infinity", "-Infinity", 1.5]
+
+
+def test_a_partition_of_null_is_marked_as_done(run: Run, table: Table) -> None:
+    table.append(pa.table({"id": pa.array([5], pa.int64())}))
+    done = run("mark-partition-done", "db.t", "--partition", "s=__DEFAULT_PARTITION__")
+    assert done.exit_code == 0, done.stderr
+    assert answer(run("inspect", "db.t", "partition_commits", "--json"))[0]["partition"] == "s=null"
+
+
+def test_a_tag_whose_name_is_a_number_is_compared(run: Run, table: Table) -> None:
+    first = table.snapshots()[0].snapshot_id
+    with table.manage_snapshots() as snapshots:
+        snapshots.create_tag(first, "20260101")
+    assert answer(run("diff", "db.t", "20260101", "--json"))["from_snapshot_id"] == first
+
+
 def test_a_diff_tells_rows_files_and_columns(run: Run, table: Table) -> None:
     first = table.current_snapshot().snapshot_id  # type: ignore[union-attr]
     with table.update_schema() as update:

@@ -15,7 +15,7 @@ import click
 
 from frazil.cli.output import fail
 from frazil.cli.procedures import procedure_commands
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, StorageError
 from frazil.spec.logs import JsonFormatter
 from frazil.spec.version import VERSION
 
@@ -36,8 +36,9 @@ class Command(click.Command):
         self.params.append(_JSON)
 
     def invoke(self, context: click.Context) -> Any:
-        """Run the command without `json`, which `output.wants_json` reads of the context, and end
-        an error of Frazil's with its message.
+        """Run the command without `json`, which `output.wants_json` reads of the context. End an
+        error of Frazil's with its message, and so one of the system's, as of a folder that is not
+        there.
         """
         if self.callback is None:
             return None
@@ -47,6 +48,11 @@ class Command(click.Command):
             )
         except FrazilError as e:
             fail(e)
+        except BrokenPipeError:  # what reads the output has seen enough, as `head` has
+            raise
+        except OSError as e:
+            where = "" if e.filename is None else f"{e.filename}: "
+            fail(StorageError(f"{where}{e.strerror or e}", file=e.filename))
 
 
 class Group(click.Group):
@@ -115,7 +121,8 @@ _CATALOG = _option(
     "The name of the catalog; by default the one called default, or the one that the setting default-catalog names.",
 )
 _WHERE = _option("where", "A filter in Spark SQL, as in \"id > 5 AND day = DATE '2026-01-01'\".")
-_LIMIT = _option("limit", "How many rows to print.", type=int, default=20, show_default=True)
+_COUNT = click.IntRange(min=0)
+_LIMIT = _option("limit", "How many rows to print.", type=_COUNT, default=20, show_default=True)
 
 # name, topic, help, parameters, function
 LOOK, QUERY, CARE, MOVE = "Look at tables", "Query", "Keep in order", "Between catalogs"
@@ -157,7 +164,7 @@ COMMANDS: tuple[tuple[str, str, str, list[click.Parameter], str], ...] = (
             _option(
                 "limit",
                 "How many rows, added files and removed files to print.",
-                type=int,
+                type=_COUNT,
                 default=20,
                 show_default=True,
             ),
@@ -180,7 +187,7 @@ COMMANDS: tuple[tuple[str, str, str, list[click.Parameter], str], ...] = (
             _option(
                 "limit",
                 "How many rows to print; 0: all.",
-                type=int,
+                type=_COUNT,
                 default=1000,
                 show_default=True,
             ),

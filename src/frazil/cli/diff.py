@@ -63,10 +63,12 @@ def diff(table: str, from_snapshot: str, to_snapshot: str | None, rows: bool, li
 
 
 def snapshot_id_of(table: Table, text: str) -> int:
-    """Return the id of a snapshot that is named by its id, a branch or a tag. Raises
-    NoSuchSnapshotError.
+    """Return the id of a snapshot that is named by a branch, a tag (which may be a number, as
+    20260101) or its id. Raises NoSuchSnapshotError.
     """
-    snapshot = table.snapshot_by_id(int(text)) if text.isdigit() else table.snapshot_by_name(text)
+    snapshot = table.snapshot_by_name(text)
+    if snapshot is None and text.isdecimal():
+        snapshot = table.snapshot_by_id(int(text))
     if snapshot is None:
         hint = "frazil snapshots lists the ids, frazil refs the branches and tags."
         raise NoSuchSnapshotError(

@@ -51,13 +51,11 @@ def describe(table: str) -> None:
     """Show the overview of a table."""
     loaded = load_table(table)
     if not isinstance(loaded, Table):
-        show_facts(
-            {
-                "table": table,
-                "columns": [f.name for f in getattr(loaded, "schema", loaded.projection)()],
-            },
-            repr(loaded),
-        )
+        if isinstance(loaded, MetadataTable):
+            columns = list(loaded.schema().names)
+        else:
+            columns = [f.name for f in loaded.projection().fields]
+        show_facts({"table": table, "columns": columns}, f"{table}: {', '.join(columns)}")
         return
     snapshot, schema = loaded.current_snapshot(), loaded.schema()
     facts = {
@@ -167,15 +165,16 @@ def _scan(table: str, where: str | None, **more: Any) -> Any:
 def head(table: str, where: str | None, columns: str | None, limit: int) -> None:
     """Print some rows."""
     scan = _scan(table, where, limit=limit)
-    if columns and not isinstance(scan, MetadataTable):
-        scan = scan.select(*(c.strip() for c in columns.split(",")))
+    names = [c.strip() for c in columns.split(",")] if columns else []
+    if not isinstance(scan, MetadataTable):
+        show_arrow((scan.select(*names) if names else scan).to_arrow(), "no rows")
+        return
     rows = scan.to_arrow().slice(0, limit)
-    show_arrow(
-        rows.select([c.strip() for c in columns.split(",")])
-        if columns and isinstance(scan, MetadataTable)
-        else rows,
-        "no rows",
-    )
+    if missing := [n for n in names if n not in rows.column_names]:
+        raise InvalidInput(
+            f"{table} has no column {missing[0]}; columns are: {', '.join(rows.column_names)}."
+        )
+    show_arrow(rows.select(names) if names else rows, "no rows")
 
 
 def count(table: str, where: str | None) -> None:
@@ -189,7 +188,13 @@ def count(table: str, where: str | None) -> None:
 
 def explain(table: str, where: str | None, why: str | None) -> None:
     """Tell what a scan reads and skips."""
-    explanation = _scan(table, where).explain()
+    scan = _scan(table, where)
+    if isinstance(scan, MetadataTable):
+        raise InvalidInput(
+            f"{table} is read whole: there is nothing to explain.",
+            hint="frazil explain takes the name of a table.",
+        )
+    explanation = scan.explain()
     if why is not None:
         file = explanation.why(why)
         show_facts(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
+import math
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
@@ -32,10 +33,12 @@ def wants_json() -> bool:
 
 
 def plain(value: object) -> Any:
-    """Convert a value to one that JSON has: times to ISO text, decimals and uuids to text, bytes to
-    Base64.
+    """Convert a value to one that JSON has: times to ISO text, decimals and uuids to text, NaN and
+    infinity to the texts that Spark writes, bytes to Base64.
     """
     match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case None | bool() | int() | float() | str():
             return value
         case dt.datetime() | dt.date() | dt.time():

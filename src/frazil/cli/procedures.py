@@ -50,7 +50,7 @@ _TEXTS = {
     "mark_partition_done.options": "An option of partition commit, as in sink.partition-commit.policy.kind=success-file. May be repeated.",
     "overwrite": "Replace the table that has this name already.",
     "parallelism": "How many files are read at a time.",
-    "partition": "The value of a partition field, as in dt=2026-01-01. Repeated for each field.",
+    "partition": "The value of a partition field, as in dt=2026-01-01 (null: __DEFAULT_PARTITION__). Repeated for each field.",
     "partition_filter": "Take this partition of the source only, as in dt=2026-01-01. May be repeated.",
     "prefix_listing": "List whole prefixes of an object store instead of folder by folder.",
     "prefix_mismatch_mode": "What to do with files that metadata names by another scheme or authority: ERROR, IGNORE or DELETE.",

@@ -8,16 +8,18 @@ import importlib
 import importlib.util
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.cli.output import show_arrow
-from frazil.errors import InvalidInput, NotInstalledError
+from frazil.errors import FrazilError, InvalidInput, NotInstalledError
 from frazil.expr.sql_text import back_quoted, double_quoted
 from frazil.table.load import load_table
 from frazil.table.metadata_table import MetadataTable
+from frazil.table.table import Table
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -50,10 +52,16 @@ def _by_spark(query: str, limit: int) -> pa.Table:
         config={"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"},
     )
     spark.sparkContext.setLogLevel("ERROR")
-    frame = spark.sql(query)
-    if not frame.columns:
-        return pa.table({})
-    return (frame.limit(limit) if limit else frame).toArrow()
+    try:
+        frame = spark.sql(query)
+        if not frame.columns:
+            return pa.table({})
+        return (frame.limit(limit) if limit else frame).toArrow()
+    except FrazilError:  # in a prepared session one of Spark's as well
+        raise
+    except importlib.import_module("pyspark.errors").PySparkException as e:
+        message, _, _ = str(e).strip().partition(";\n")  # behind it is the plan
+        raise InvalidInput(f"Spark cannot run the query: {message}") from e
 
 
 def _by_duckdb(query: str, limit: int) -> pa.Table:
@@ -117,22 +125,65 @@ def _define(connection: DuckDBPyConnection, parts: Sequence[str], name: str) -> 
 
 
 def _by_datafusion(query: str, limit: int) -> pa.Table:
-    """Run the query by DataFusion, in its dialect. Its names have up to three parts as well."""
+    """Run the query by DataFusion, in its dialect. It cannot wait for a table to be opened while it
+    plans, so a query is planned again with the tables that it has asked for.
+    """
     import datafusion
 
+    names = _TablesByName()
     context = datafusion.SessionContext()
-    names = sorted(
-        set(
-            re.findall(
-                r'(?:from|join)\s+((?:\w+|"[^"]+")(?:\.(?:\w+|"[^"]+"))+)', query, re.IGNORECASE
+    context.register_catalog_provider_list(names)
+    queries_only = datafusion.SQLOptions().with_allow_ddl(False).with_allow_dml(False)
+    while True:
+        try:
+            frame = context.sql_with_options(query, queries_only)
+            return (frame.limit(limit) if limit else frame).to_arrow_table()
+        except Exception as e:  # of several kinds, ValueError among them
+            if not names.asked:
+                hint = "Names with capital letters and words of SQL are put in double quotes."
+                raise InvalidInput(f"DataFusion cannot run the query: {e}", hint=hint) from e
+        names.open()
+
+
+@dataclass(frozen=True)
+class _TablesByName:
+    """Give DataFusion the tables of its catalogs and schemas, which `parts` name: those that are
+    open. The names of others are kept in `asked`."""
+
+    parts: tuple[str, ...] = ()
+    tables: dict[tuple[str, ...], Any] = field(default_factory=dict)
+    asked: set[tuple[str, ...]] = field(default_factory=set)
+
+    def open(self) -> None:
+        """Open the tables that were asked for. Raises NoSuchTableError."""
+        import datafusion
+
+        for name in tuple(self.asked):
+            table = load_table(name)
+            rows = (
+                table
+                if isinstance(table, Table)
+                else datafusion.SessionContext().from_arrow(table.to_arrow())
             )
-        )
-    )
-    for number, name in enumerate(names):
-        table = load_table(_unquoted(name))
-        context.register_table(f"frazil_{number}", table) if not isinstance(
-            table, MetadataTable
-        ) else context.from_arrow(table.to_arrow(), f"frazil_{number}")
-        query = re.sub(rf"{re.escape(name)}(?![\w.])", f"frazil_{number}", query)
-    frame = context.sql(query)
-    return (frame.limit(limit) if limit else frame).to_arrow_table()
+            self.tables[name] = datafusion.catalog.Table(rows)
+            self.asked.remove(name)
+
+    def catalog_names(self) -> set[str]:
+        return set()
+
+    schema_names = table_names = catalog_names
+
+    def catalog(self, name: str) -> _TablesByName:
+        return replace(self, parts=() if name == "datafusion" else (name,))
+
+    def schema(self, name: str) -> _TablesByName:
+        return replace(self, parts=(*self.parts, name))
+
+    def table(self, name: str) -> Any:
+        table = self.tables.get((*self.parts, name))
+        if table is None:
+            self.asked.add((*self.parts, name))
+        return table
+
+    def table_exist(self, name: str) -> bool:
+        return True

@@ -67,7 +67,7 @@ def mark_done(
     options: Mapping[str, Any],
 ) -> LoadedTable:
     """Announce a partition now, regardless of its trigger, and record it as done; return the
-    table's newest state.
+    table's newest state. The text `partition.default-name` names a null, as it does for policies.
 
     Raises InvalidInput for a partition that the table's spec cannot have, NoSuchRefError for a
     branch that is not there, and the error of the first policy that fails.
@@ -75,7 +75,8 @@ def mark_done(
     chosen = partition_commit_options(options, policies)
     metadata = table.metadata
     head = metadata.existing_branch_head(branch)
-    marked = named_partition(partition, metadata, name)
+    values = {k: None if v == chosen.default_name else v for k, v in partition.items()}
+    marked = named_partition(values, metadata, name)
     site, records = (
         TableSite(backend, address_of(table), name, branch, table.storage),
         PartitionRecords(),
