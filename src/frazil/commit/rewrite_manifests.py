@@ -274,7 +274,9 @@ def _existing(
             table = live(read).select(ALL_COLUMNS).combine_chunks()
             children = partition_columns(table, spec, schema)
             partition = (
-                pa.StructArray.from_arrays(children, labels) if labels else _no_fields(len(table))
+                pa.StructArray.from_arrays(children, labels)
+                if labels
+                else pa.Array.from_buffers(pa.struct([]), len(table), [None])
             )
             tables.append(
                 table.set_column(table.column_names.index("partition"), "partition", partition)
@@ -289,10 +291,6 @@ def _existing(
     every = pa.concat_tables(tables).combine_chunks()
     status = pa.repeat(scalar(int(EXISTING), pa.int32()), len(every))
     return every.set_column(every.column_names.index("status"), "status", status)
-
-
-def _no_fields(rows: int) -> pa.Array:
-    return pa.Array.from_buffers(pa.struct([]), rows, [None])
 
 
 def _sorted(entries: pa.Table, order: Sequence[int]) -> pa.Table:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from frazil.scan.options import MIN_ADAPTIVE_SPLIT, SplitOptions
 from frazil.scan.tasks import FileScanTask
@@ -42,7 +42,7 @@ def packed(
     items: Iterable[T], parallelism: int, split: SplitOptions, task_of: Callable[[T], FileScanTask]
 ) -> list[tuple[T, ...]]:
     """Group items that hold a task, as `grouped` does."""
-    every = sorted(items, key=lambda i: _partition(task_of(i)))
+    every = sorted(items, key=lambda i: (task_of(i).spec.spec_id, repr(task_of(i).partition)))
     weights = [max(task_of(i).size_bytes, split.open_file_cost) for i in every]
     wanted = -(-sum(weights) // max(1, parallelism * ROUNDS))
     least = min(MIN_ADAPTIVE_SPLIT, split.split_size)
@@ -62,7 +62,3 @@ def _packed(items: Sequence[T], weights: Sequence[int], size: int) -> Iterable[t
         weight += more
     if held:
         yield tuple(held)
-
-
-def _partition(task: FileScanTask) -> tuple[Any, ...]:
-    return task.spec.spec_id, repr(task.partition)

@@ -147,9 +147,9 @@ class _Rows:
                 inserted = clause.assignments.apply(
                     remaining if len(hit) == len(left) else remaining.take(pa.array(hit))
                 )
-                yield inserted if row_ids is None else _with_row_ids(inserted, row_ids[left[hit]])
+                if row_ids is not None:
+                    ids = row_ids[left[hit]]
+                    column = pa.array(ids, pa.int64(), mask=ids == NO_ROW_ID)
+                    inserted = inserted.append_column(ROW_ID, column)
+                yield inserted
             left = np.delete(left, hit)
-
-
-def _with_row_ids(rows: pa.RecordBatch, row_ids: Rows) -> pa.RecordBatch:
-    return rows.append_column(ROW_ID, pa.array(row_ids, pa.int64(), mask=row_ids == NO_ROW_ID))

@@ -360,7 +360,9 @@ def _changes_of(
         _tasks(planning, staying, deletes_after),
         strict=True,
     ):
-        applied_before, applied_after = ({_place(d) for d in t.delete_files} for t in (old, new))
+        applied_before, applied_after = (
+            {(d.file_path, d.content_offset) for d in t.delete_files} for t in (old, new)
+        )
         if applied_after - applied_before:
             deleted.append(ChangelogTask(False, *number, old, new.delete_files))
         if applied_before - applied_after:  # a delete was taken back: its rows are there again
@@ -372,10 +374,6 @@ def _changes_of(
         for i in _equality_ids(entries)
     }
     return (*deleted, *inserted), ids
-
-
-def _place(delete: DataFile) -> tuple[str, int | None]:
-    return delete.file_path, delete.content_offset
 
 
 def _tasks(

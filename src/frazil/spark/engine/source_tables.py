@@ -34,7 +34,8 @@ class SessionTables:
             text = f"Table {name} of Spark has the format {facts.get('Provider', 'of a view')}: only Parquet files can be taken over."
             raise Unsupported(text, table=name)
         frame = self.spark.table(quoted)
-        files = sorted(_decoded(uri) for uri in frame.inputFiles())
+        # Spark names files by percent-encoded URIs
+        files = sorted(_plain(unquote(uri)) for uri in frame.inputFiles())
         properties = {
             row[0]: row[1]
             for row in self.spark.sql(f"SHOW TBLPROPERTIES {quoted}").collect()
@@ -101,11 +102,6 @@ class SessionTables:
             elif section == "# Detailed Table Information" and key:
                 facts[key] = value
         return facts, tuple(columns)
-
-
-def _decoded(uri: str) -> str:
-    """Return the location of a file that Spark names by a percent-encoded URI."""
-    return _plain(unquote(uri))
 
 
 def _plain(location: str) -> str:

@@ -129,8 +129,9 @@ class ParsedStatement:
         plan = self.plan.sourceTable()
         if self.around is not None:
             plan = self.around.copy(plan, self.around.cteRelations(), self.around.allowRecursion())
-            if kind_of(self.plan.sourceTable()) == NodeKind.SUBQUERY_ALIAS:
-                return _under(self.spark, plan, self.plan.sourceTable())
+            alias = self.plan.sourceTable()
+            if kind_of(alias) == NodeKind.SUBQUERY_ALIAS:
+                plan = alias.copy(alias.identifier(), plan)
         return frame_of(self.spark, plan)
 
     @property
@@ -346,8 +347,3 @@ def _is_default(value: JavaObject) -> bool:
         return False
     parts = texts_of_seq(value.nameParts())
     return len(parts) == 1 and parts[0].upper() == "DEFAULT"
-
-
-def _under(spark: Session, inside: JavaObject, alias: JavaObject) -> DataFrame:
-    """Return a frame under the alias that a relation has in the statement."""
-    return frame_of(spark, alias.copy(alias.identifier(), inside))
