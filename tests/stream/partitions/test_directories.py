@@ -18,7 +18,7 @@ import pytest
 
 from frazil.errors import CorruptData, InvalidInput, Unsupported
 from frazil.storage.local import LocalStorage
-from frazil.stream.partitions.directories import announce, folder, merge, publish
+from frazil.stream.partitions.directories import announce, folder, merge_files, publish
 from frazil.stream.partitions.extractor import UnparsablePartition
 from frazil.stream.partitions.options import partition_commit_options
 from frazil.stream.partitions.zones import zone_of
@@ -470,7 +470,7 @@ def test_a_kill_around_the_exchange_of_folders_neither_loses_nor_doubles_a_row(
     s = FileStream(tmp_path, {KIND: "merge", TRIGGER: "idle", DELAY: "1 h"})
     for number in range(3):
         s.batch(number, rows([number], "a"))
-    fired, real = [], merge.exchange
+    fired, real = [], merge_files.exchange
 
     def exchange(first, second):
         if moment == "after":
@@ -478,7 +478,7 @@ def test_a_kill_around_the_exchange_of_folders_neither_loses_nor_doubles_a_row(
         fired.append(moment)
         raise Killed
 
-    monkeypatch.setattr(merge, "exchange", exchange)
+    monkeypatch.setattr(merge_files, "exchange", exchange)
     s.clock.now += 9_000_000
     with pytest.raises(Killed):
         s.batch(3, None)
@@ -515,9 +515,9 @@ def test_at_no_moment_of_a_merge_does_a_listing_show_a_row_twice_or_not_at_all(
         real_exchange(first, second)
         seen.append(s.ids)
 
-    real_exchange = merge.exchange
+    real_exchange = merge_files.exchange
     monkeypatch.setattr(LocalStorage, "write", write)
-    monkeypatch.setattr(merge, "exchange", looked)
+    monkeypatch.setattr(merge_files, "exchange", looked)
     s.clock.now += 9_000_000
     s.batch(3, None)
     assert len(seen) > 3 and all(ids == [0, 1, 2] for ids in seen) and len(files(tmp_path)) == 1

@@ -212,7 +212,7 @@ def test_equality_deletes_of_another_stream_hold_after_a_merge_and_take_no_newer
 
 
 def test_what_a_killed_merge_has_written_is_an_orphan_and_in_no_table(tmp_path, monkeypatch):
-    from frazil.stream.partitions.policies import merge
+    from frazil.stream.partitions.policies import merge_files
 
     s = stream(tmp_path, {KIND: "merge"})
     given = three(s)
@@ -222,7 +222,7 @@ def test_what_a_killed_merge_has_written_is_an_orphan_and_in_no_table(tmp_path, 
         fired.append(arguments)
         raise Killed
 
-    monkeypatch.setattr(merge, "attempts_of", dies)
+    monkeypatch.setattr(merge_files, "attempts_of", dies)
     with pytest.raises(Killed):
         s.batch(0, given)
     monkeypatch.undo()

@@ -27,7 +27,7 @@ from frazil.errors import (
 )
 from frazil.ops.operation import TableOperation
 from frazil.stream.partitions.fields import Partition
-from frazil.stream.partitions.policies import merge
+from frazil.stream.partitions.policies import merge_files
 from frazil.stream.partitions.policies.context import TableSite
 from frazil.table.catalog import Catalog
 from frazil.table.table import Table
@@ -122,7 +122,7 @@ def compacted(table: Table) -> bool:
     site = TableSite(table._backend, ("db", "t"), "db.t", "main", table._loaded.storage)
     try:
         with TableOperation(table._backend, table._loaded, "db.t") as operation:
-            staged = merge._staged(operation, Partition(0, ()), site, None)
+            staged = merge_files._staged(operation, Partition(0, ()), site, None)
             if staged is not None:
                 operation.add(staged)
         return staged is not None

@@ -2,7 +2,7 @@
 `path/dt=2026-01-01/part-….parquet`, outside Iceberg.
 
 `folder`: where files and state lie. `publish`: makes a batch's files visible once, however often
-the batch is replayed. `announce`: commits partitions. `merge`: merges the small files of a
+the batch is replayed. `announce`: commits partitions. `merge_files`: merges the small files of a
 partition.
 """
 

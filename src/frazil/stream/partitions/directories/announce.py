@@ -16,7 +16,7 @@ from frazil.stream.partitions.directories.folder import (
     write_done_mark,
     write_state,
 )
-from frazil.stream.partitions.directories.merge import check_exchange, merge_folder
+from frazil.stream.partitions.directories.merge_files import check_exchange, merge_folder
 from frazil.stream.partitions.directories.publish import recover
 from frazil.stream.partitions.extractor import TimeExtractor
 from frazil.stream.partitions.fields import Partition

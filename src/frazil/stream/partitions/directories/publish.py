@@ -38,7 +38,7 @@ from frazil.stream.partitions.directories.folder import (
     read_state,
     write_state,
 )
-from frazil.stream.partitions.directories.merge import finish_merges
+from frazil.stream.partitions.directories.merge_files import finish_merges
 from frazil.stream.partitions.extractor import TimeExtractor, UnparsablePartition
 from frazil.stream.partitions.fields import Partition
 from frazil.stream.partitions.options import PARTITION_TIME, PartitionCommitOptions

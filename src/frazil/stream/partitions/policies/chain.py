@@ -28,7 +28,7 @@ from frazil.stream.partitions.options import (
     PartitionCommitOptions,
 )
 from frazil.stream.partitions.policies.context import PartitionContext, Policy, TableSite
-from frazil.stream.partitions.policies.merge import merge
+from frazil.stream.partitions.policies.merge_files import merge
 from frazil.stream.partitions.policies.success_file import success_file
 
 Chain = tuple[tuple[str, Policy], ...]
