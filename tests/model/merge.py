@@ -110,17 +110,14 @@ class ModelMerge:
 
     def matched(self, envs: list[Env]) -> tuple[ModelClause, Env] | None:
         clauses = self.of(MATCHED)
-        acting = [
-            (c, env) for env in envs if (c := next((c for c in clauses if c.acts(env)), None))
-        ]
         lone = (
             len(clauses) == 1
             and clauses[0].kind == "matched_delete"
             and clauses[0].condition is None
         )
-        if len(acting) > 1 and not lone:
-            raise Refused("more than one source row changes a row")
-        return acting[0] if acting else None
+        if clauses and len(envs) > 1 and not lone:
+            raise Refused("more than one source row matches a row")
+        return next(((c, env) for env in envs for c in clauses if c.acts(env)), None)
 
     def by_source(self, env: Env) -> tuple[ModelClause, Env] | None:
         clause = next((c for c in self.of(BY_SOURCE) if c.acts(env)), None)
