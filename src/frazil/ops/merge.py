@@ -15,7 +15,7 @@ import numpy as np
 
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import meaningless
-from frazil.commit.actions import Action, MetadataChange
+from frazil.commit.actions import Action, MetadataChange, SnapshotAction
 from frazil.commit.apply import apply_updates
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.covered import is_in_grammar
@@ -280,10 +280,9 @@ def _with_summary(action: Action, extras: Mapping[str, str]) -> Action:
     """Add properties to the summary of the snapshot that an action makes; those of the caller take
     precedence.
     """
-    properties = getattr(action, "snapshot_properties", None)
-    if properties is None:
+    if not isinstance(action, SnapshotAction):
         return action
-    return replace(action, snapshot_properties={**extras, **properties})  # type: ignore[type-var]
+    return replace(action, snapshot_properties={**extras, **action.snapshot_properties})
 
 
 def _checked_by_sql(step: Step, rows: InputFrame, merge: Merge) -> bool:

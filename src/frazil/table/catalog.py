@@ -72,8 +72,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
 
     def close(self) -> None:
         """Close the catalog's connections."""
-        if close := getattr(self._backend, "close", None):
-            close()
+        self._backend.close()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name}, {self._backend.kind})"
