@@ -125,7 +125,9 @@ def test_arrow_rows_are_upserted_and_merged_under_the_settings_of_a_session_that
     assert sorted(table.scan(branch="audit").to_arrow()["id"].to_pylist()) == [1, 3, 4]
 
 
-def test_case_sensitive_at_spark_doors_is_the_callers_then_the_sessions(spark, table, settings):
+def test_case_sensitive_at_spark_entry_points_is_the_callers_then_the_sessions(
+    spark, table, settings
+):
     table.append(spark.range(5))
     scans = (
         lambda **k: table.scan("ID > 2", **k),

@@ -12,8 +12,8 @@ from frazil.dropin.catalogs import register
 from frazil.dropin.merge_into import merge_into
 from frazil.dropin.reader import IcebergReader, read_table
 from frazil.dropin.session_catalog import IcebergCatalog
+from frazil.dropin.stream_reader import IcebergStreamReader
 from frazil.dropin.stream_writer import IcebergStreamWriter
-from frazil.dropin.streams import IcebergStreamReader
 from frazil.dropin.writer import IcebergWriter
 from frazil.dropin.writer_v2 import IcebergWriterV2
 from frazil.ops.session import Session

@@ -14,7 +14,7 @@ from frazil.dropin.tables import create_empty, open_table
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.ops.insert import with_branch
 from frazil.ops.named import has_suffix
-from frazil.spark.engine.doors import sink_table
+from frazil.spark.engine.entry_points import sink_table
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.streams.sink.writer import ends, start
 from frazil.stream.sink.arguments import SinkArguments

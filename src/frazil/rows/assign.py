@@ -171,7 +171,7 @@ class Assignments:
         if isinstance(node.value, BoundReference) or not f.field_type.is_primitive:
             return self._reshaped(f, node, batch)
         try:
-            return to_door(compute_over(node.value, batch), f.field_type)
+            return to_arrow_column(compute_over(node.value, batch), f.field_type)
         except EvaluationError as e:
             raise EvaluationError(
                 f"Column {node.name}: {e.message}", hint=e.hint, column=node.name
@@ -204,7 +204,7 @@ def at_path(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
     return column
 
 
-def to_door(values: pa.Array, type_: IcebergType) -> pa.Array:
+def to_arrow_column(values: pa.Array, type_: IcebergType) -> pa.Array:
     """Convert internal values to the Arrow type in which batches carry a column of this type."""
     want = to_arrow_type(type_)
     if isinstance(type_, UUIDType):

@@ -1,6 +1,6 @@
 """Carry out operations on Spark: data files as DataFrames and back, row-level changes as tasks.
 
-Doors: `engine/doors` (what tables and catalogs ask), `engine/engine` (the Engine),
+Entry points: `engine/entry_points` (what tables and catalogs ask), `engine/engine` (the Engine),
 `engine/datasource` (the Python data source), `host/session`, `types` (schemas). Takes plans,
 metadata and storages, never a table. Only this room, `sql` and `dropin` import PySpark.
 """

@@ -1,7 +1,7 @@
 """Define the classes of the table format (spec v1, v2, v3): frozen, checked when they are made,
 without I/O.
 
-Door: the modules themselves (`types`, `schema`, `partitioning`, `sorting`, `transforms`,
+Entry points: the modules themselves (`types`, `schema`, `partitioning`, `sorting`, `transforms`,
 `snapshot`, `metadata`, `properties`, `options`, `manifest`, `updates`).
 Values that these classes hold (defaults, bounds, partition values) are *internal values*: see
 `types`.

@@ -1,5 +1,5 @@
-"""Define the protocol by which streaming reads and writes are started; `frazil.spark.engine.doors`
-implements it on Spark.
+"""Define the protocol by which streaming reads and writes are started;
+`frazil.spark.engine.entry_points` implements it on Spark.
 """
 
 from __future__ import annotations

@@ -529,7 +529,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
             snapshot_properties=dict(snapshot_properties),
             case_sensitive=case_sensitive,
         )
-        return engines.spark_doors().write_many(frame, many, sink_arguments)
+        return engines.spark_entry_points().write_many(frame, many, sink_arguments)
 
     # --- namespaces
 

@@ -13,5 +13,5 @@ def schema_of(schema: GivenSchema) -> Schema:
     pyarrow.Schema, a Spark StructType or a frame.
     """
     return table_definition.schema_of(
-        schema, lambda of_spark: engines.spark_doors().schema_of(of_spark)
+        schema, lambda of_spark: engines.spark_entry_points().schema_of(of_spark)
     )

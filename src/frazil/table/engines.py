@@ -26,9 +26,9 @@ from frazil.storage.locations import scheme_of
 from frazil.tasks.runner import InProcess, Runner
 
 if TYPE_CHECKING:
-    from frazil.spark.engine.doors import SparkDoors
+    from frazil.spark.engine.entry_points import SparkEntryPoints
 
-_DOORS = "frazil.spark.engine.doors"
+_ENTRY_POINTS = "frazil.spark.engine.entry_points"
 _CATALOGS = "frazil.spark.engine.session_catalogs"
 _FOLLOWED_VIEWS = "frazil.spark.read.view_refresh"
 
@@ -74,7 +74,7 @@ def of_rows(
 def on_spark(spark: Session) -> Engine:
     """Return the engine of a Spark session. Raises InvalidInput for a session that was stopped,
     NotInstalledError where PySpark is missing."""
-    return spark_doors().engine_on(spark)
+    return spark_entry_points().engine_on(spark)
 
 
 def of_spark_frames(spark: Session | None = None) -> Engine:
@@ -93,7 +93,8 @@ def session_of_frames(spark: Session | None = None) -> Session:
 
 def _given_or_running(spark: Session | None) -> Session:
     if (session := spark or active_session()) is None:
-        spark_doors()  # raises NotInstalledError, the more helpful error where PySpark is missing
+        # raises NotInstalledError, the more helpful error where PySpark is missing
+        spark_entry_points()
         raise InvalidInput(
             "No Spark session is running.",
             hint="spark = frazil.spark_session(config={…}) starts one; to_arrow(), to_pandas() and to_polars() need none.",
@@ -128,7 +129,7 @@ def spark_tables(spark: Session | None = None) -> SparkTables:
     """Return the tables of the given session's own catalog, or of the running one's. Raises
     InvalidInput without a session.
     """
-    return spark_doors().source_tables(session_of_frames(spark))
+    return spark_entry_points().source_tables(session_of_frames(spark))
 
 
 def refresh_views(loaded: LoadedTable) -> None:
@@ -141,7 +142,7 @@ def refresh_views(loaded: LoadedTable) -> None:
 
 def session_catalogs() -> dict[str, str]:
     """Return the settings `spark.sql.catalog.*` of the running Spark session; none without a
-    session. They are read through a door of their own, which loads little, since every `load_table`
+    session. They are read by a module of their own, which loads little, since every `load_table`
     needs them."""
     spark = active_session()
     if spark is None:
@@ -150,12 +151,12 @@ def session_catalogs() -> dict[str, str]:
     return catalogs
 
 
-def spark_doors() -> SparkDoors:
+def spark_entry_points() -> SparkEntryPoints:
     """Load the room `frazil.spark`, and return what tables and catalogs ask of it. Raises
     NotInstalledError where PySpark is missing.
     """
-    doors: SparkDoors = _loaded(_DOORS).DOORS
-    return doors
+    entry_points: SparkEntryPoints = _loaded(_ENTRY_POINTS).ENTRY_POINTS
+    return entry_points
 
 
 def _loaded(module: str) -> Any:

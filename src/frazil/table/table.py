@@ -432,7 +432,7 @@ class Table(CommittingVerbs):
         }
         stream_options = {**options, **{k: v for k, v in named.items() if v is not None}}
         session = engines.session_of_frames(spark)
-        return engines.spark_doors().read_stream(
+        return engines.spark_entry_points().read_stream(
             session, self._backend, self._loaded, self._name, stream_options
         )
 
@@ -468,7 +468,7 @@ class Table(CommittingVerbs):
             policies=tuple(policies),
             case_sensitive=case_sensitive,
         )
-        return engines.spark_doors().write_stream(
+        return engines.spark_entry_points().write_stream(
             frame, self._backend, self._loaded, self._name, sink_arguments
         )
 

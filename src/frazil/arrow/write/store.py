@@ -109,7 +109,7 @@ def stored(
         return _column(value, field, name, case_sensitive)
     if not want.is_primitive or not value.type.is_primitive:
         raise refused(str(value), value.type, want, name)
-    if same_at_doors(value.type, want):
+    if is_type_in_frames(value.type, want):
         return value
     if not assignable(value.type, want, origin):
         raise refused(str(value), value.type, want, name)
@@ -200,7 +200,7 @@ def _casts_freely(have: IcebergType, want: IcebergType) -> bool:
     )
 
 
-def same_at_doors(have: IcebergType, want: IcebergType) -> bool:
+def is_type_in_frames(have: IcebergType, want: IcebergType) -> bool:
     """Tell whether values come as the type that frames have in place of the column's: JSON text for
     variant, WKB for geo types.
     """

@@ -17,10 +17,10 @@ from frazil.scan.columns import unified_partition_type
 from frazil.scan.inspect.partition_type import (
     coerce_partition,
     documented,
-    door_type,
     partition_arrow_type,
     partition_struct,
-    to_door,
+    shown_type,
+    shown_values,
 )
 from frazil.scan.manifests import column_of, each, is_data, live, manifests_of, packs_of, read_pack
 from frazil.scan.options import default_workers
@@ -314,7 +314,7 @@ def _leaves(schema: Schema) -> list[tuple[str, int, IcebergType]]:
 
 def _metric_type(type_: IcebergType) -> pa.StructType:
     counts = [pa.field(name, pa.int64()) for name, _ in _READABLE_COUNTS]
-    return pa.struct([*counts, *(pa.field(name, door_type(type_)) for name, _ in _BOUNDS)])
+    return pa.struct([*counts, *(pa.field(name, shown_type(type_)) for name, _ in _BOUNDS)])
 
 
 def readable_type(schema: Schema) -> pa.StructType:
@@ -333,7 +333,7 @@ def readable_metrics(entries: pa.Table, schema: Schema, repeats: Repeats) -> pa.
             for _, column in _READABLE_COUNTS
         ]
         for _, column in _BOUNDS:
-            values = to_door(decode_bounds(metrics[column].at(field_id), type_), type_)
+            values = shown_values(decode_bounds(metrics[column].at(field_id), type_), type_)
             children.append(repeats.same((field_id, column), values))
         structs.append(pa.StructArray.from_arrays(children, fields=list(_metric_type(type_))))
     if not structs:

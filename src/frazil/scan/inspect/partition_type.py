@@ -66,18 +66,18 @@ def _cast(values: pa.Array, type_: pa.DataType, field: NestedField) -> pa.Array:
 
 def partition_struct(columns: list[pa.Array], unified: StructType) -> pa.Array:
     """Build the `partition` column that users see out of the columns of `coerce_partition`."""
-    shown = [to_door(c, f.field_type) for c, f in zip(columns, unified.fields, strict=True)]
+    shown = [shown_values(c, f.field_type) for c, f in zip(columns, unified.fields, strict=True)]
     return pa.StructArray.from_arrays(shown, fields=list(partition_arrow_type(unified)))
 
 
 def partition_arrow_type(unified: StructType) -> pa.StructType:
-    return pa.struct([pa.field(f.name, door_type(f.field_type)) for f in unified.fields])
+    return pa.struct([pa.field(f.name, shown_type(f.field_type)) for f in unified.fields])
 
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 
 
-def door_type(type_: IcebergType) -> pa.DataType:
+def shown_type(type_: IcebergType) -> pa.DataType:
     """Return the Arrow type that users see for an Iceberg type."""
     match type_:
         case DateType():
@@ -100,16 +100,16 @@ def door_type(type_: IcebergType) -> pa.DataType:
             return pa.null()
         case StructType():
             return pa.struct(
-                [pa.field(f.name, door_type(f.field_type), not f.required) for f in type_.fields]
+                [pa.field(f.name, shown_type(f.field_type), not f.required) for f in type_.fields]
             )
         case ListType():
             return pa.list_(
-                pa.field("element", door_type(type_.element_type), not type_.element_required)
+                pa.field("element", shown_type(type_.element_type), not type_.element_required)
             )
         case MapType():
             return pa.map_(
-                door_type(type_.key_type),
-                pa.field("value", door_type(type_.value_type), not type_.value_required),
+                shown_type(type_.key_type),
+                pa.field("value", shown_type(type_.value_type), not type_.value_required),
             )
     return arrow_value_type(type_)
 
@@ -119,9 +119,9 @@ def documented(fields: Iterable[pa.Field], comments: Mapping[str, str]) -> list[
     return [f.with_metadata({"doc": comments[f.name]}) if f.name in comments else f for f in fields]
 
 
-def to_door(values: pa.Array, type_: IcebergType) -> pa.Array:
+def shown_values(values: pa.Array, type_: IcebergType) -> pa.Array:
     """Convert internal values (`arrow_value_type`) to the values that users see."""
-    shown = door_type(type_)
+    shown = shown_type(type_)
     match type_:
         case UUIDType():
             return pa.array(

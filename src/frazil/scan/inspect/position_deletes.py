@@ -23,10 +23,10 @@ from frazil.scan.inspect.files import delete_manifest
 from frazil.scan.inspect.partition_type import (
     coerce_partition,
     documented,
-    door_type,
     partition_arrow_type,
     partition_struct,
-    to_door,
+    shown_type,
+    shown_values,
 )
 from frazil.scan.manifests import (
     DELETE,
@@ -82,7 +82,7 @@ def position_deletes_schema(metadata: TableMetadata) -> pa.Schema:
     fields = [
         pa.field("file_path", pa.string(), False),
         pa.field("pos", pa.int64(), False),
-        pa.field("row", door_type(_row_type(metadata))),
+        pa.field("row", shown_type(_row_type(metadata))),
         *partition,
         pa.field("spec_id", pa.int32(), False),
         pa.field("delete_file_path", pa.string(), False),
@@ -292,10 +292,10 @@ _FIELD_ID = b"PARQUET:field_id"
 
 
 def project(values: pa.Array, type_: IcebergType) -> pa.Array:
-    """Convert values to `door_type(type_)`: struct fields by id, null where the file lacks one,
+    """Convert values to `shown_type(type_)`: struct fields by id, null where the file lacks one,
     promoted where the type was widened.
     """
-    shown = door_type(type_)
+    shown = shown_type(type_)
     match type_:
         case StructType():
             return pa.StructArray.from_arrays(
@@ -314,7 +314,7 @@ def project(values: pa.Array, type_: IcebergType) -> pa.Array:
             return pa.nulls(len(values), shown)
     values = values.storage if isinstance(values, pa.ExtensionArray) else values
     return (
-        to_door(values.cast(pa.binary()), type_)
+        shown_values(values.cast(pa.binary()), type_)
         if isinstance(type_, UUIDType)
         else values.cast(shown)
     )
@@ -330,7 +330,7 @@ def _children(values: pa.Array, struct: StructType) -> list[pa.Array]:
     arrays = []
     for field in struct.fields:
         place = places.get(field.field_id)
-        missing = pa.nulls(len(values), door_type(field.field_type))
+        missing = pa.nulls(len(values), shown_type(field.field_type))
         arrays.append(missing if place is None else project(values.field(place), field.field_type))
     return arrays
 

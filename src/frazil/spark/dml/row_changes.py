@@ -82,7 +82,7 @@ _REPORT = s.StructType([s.StructField("report", s.BinaryType())])
 _GROUP_BYTES = 128 << 20  # of positions per task, at most
 
 
-# Doors
+# Entry points
 # --------------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,4 @@
-"""Read streams at every door: `spark.readStream.format("iceberg")`, `spark.readStream.table`,
-`t.read_stream()`.
-"""
+"""Read streams: `spark.readStream.format("iceberg")`, `spark.readStream.table`, `t.read_stream()`."""
 
 from __future__ import annotations
 

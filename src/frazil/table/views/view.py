@@ -130,4 +130,4 @@ class View:
             return self._resolver(spark, version, parts, (*reading, self._full_name))
 
         view_query = ViewQuery(self._full_name, query.sql, self.schema(), names, resolve)
-        return engines.spark_doors().view_rows(engines.session_of_frames(spark), view_query)
+        return engines.spark_entry_points().view_rows(engines.session_of_frames(spark), view_query)

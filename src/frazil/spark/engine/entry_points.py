@@ -1,5 +1,5 @@
-"""Open this room to the rooms above: one class answers all that tables, catalogs and streams ask of
-Spark beside an engine's work.
+"""Implement what the rooms above ask of Spark beside an engine's work: sessions and their settings,
+rows of views, streams, Spark's own tables.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from frazil.stream.sink.arguments import ManyTables, SinkArguments
 
 
 @dataclass(frozen=True)
-class SparkDoors(SparkSessions, StreamEngine):
+class SparkEntryPoints(SparkSessions, StreamEngine):
     """Implement the protocols `ops.engine.SparkSessions` and `stream.engine.StreamEngine`, and look
     up Spark's own tables.
     """
@@ -88,7 +88,7 @@ class SparkDoors(SparkSessions, StreamEngine):
         return TableStreamWriter(frame, f"named by column {tables.table_column}", given, begin)
 
 
-DOORS = SparkDoors()
+ENTRY_POINTS = SparkEntryPoints()
 
 
 def sink_table(backend: CatalogBackend | None, loaded: LoadedTable, name: str) -> SinkTable:
