@@ -10,11 +10,12 @@ import pyarrow.parquet as pq
 
 SHARES = (1, 5, 20)  # percent
 BOXES = 400
+# of uniform columns of data.py
 RANGES = {
     "product_id": 100_000,
     "order_id": 1_000_000_000,
     "price": 1000,
-}  # of uniform columns of data.py
+}
 
 
 # The orders of cluster_boxes_*: the curve, and its columns.

@@ -275,9 +275,8 @@ def upserts(place, batches, keys=1_000_000):
             options={"rewrite-all": "true"}
         )
         of_compaction = place.catalog.load_table(made.name()).current_snapshot().snapshot_id
-        turns = [(read(of_stream), read(of_compaction)) for _ in range(25)][
-            10:
-        ]  # in turns, and once the JVM has compiled what it runs
+        # in turns, and once the JVM has compiled what it runs
+        turns = [(read(of_stream), read(of_compaction)) for _ in range(25)][10:]
         changed, compacted = (statistics.median(seconds) for seconds in zip(*turns, strict=True))
         told(
             f"upserts, {name}: a read after",

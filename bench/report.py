@@ -97,9 +97,8 @@ def ratio(columns, column, workload, lap, by):
     floor = floor_column(columns, column, workload)
     own = seconds(columns[column].get(workload), lap, by)
     base = seconds(columns[floor].get(SAME_AS.get(workload, workload)), lap, by) if floor else None
-    return (
-        own / base if own and base and min(own, base) > 0 else None
-    )  # CPU seconds may be 0, or less when a process has gone
+    # CPU seconds may be 0, or less when a process has gone
+    return own / base if own and base and min(own, base) > 0 else None
 
 
 def cell(columns, column, workload, lap, by):
@@ -119,9 +118,8 @@ def cell(columns, column, workload, lap, by):
 def alike(one, other):
     def same(a, b):
         try:
-            return abs(float(a) - float(b)) <= 1 + 1e-9 * abs(
-                float(a)
-            )  # sums of floats, in another order
+            # sums of floats, in another order
+            return abs(float(a) - float(b)) <= 1 + 1e-9 * abs(float(a))
         except ValueError:
             return a == b
 

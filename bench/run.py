@@ -17,13 +17,14 @@ from pathlib import Path
 from engines.start import load
 from kit import SCALES, WORKLOADS, Bench, Layout, Peak, Unsupported, percentiles
 
+# kinds of workload run once before the clock counts
 WARM = {
     "scan",
     "plan",
     "mor",
     "metadata",
     "small",
-}  # kinds of workload run once before the clock counts
+}
 LAPS = {w for w in WORKLOADS if w.startswith("append_latency")}  # these repeat by themselves
 
 

@@ -299,9 +299,8 @@ def append(folder: Path, peers: Path, s3: str, sizes: tuple[int, ...], kinds: li
             frazil.load_catalog("bench", **settings) as catalog,
         ):  # type: ignore[arg-type]
             catalog.create_namespace("db")
-            append_one(
-                catalog.create_table("db.first", "id bigint"), 0
-            )  # the first commit of a server costs more than any other
+            # the first commit of a server costs more than any other
+            append_one(catalog.create_table("db.first", "id bigint"), 0)
             for size in sizes:
                 table = catalog.create_table(f"db.t{size}", "id bigint")
                 for n in range(size):

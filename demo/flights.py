@@ -98,9 +98,8 @@ def flights(rows: int | None) -> pa.Table:
     table = table.set_column(
         table.column_names.index("time_hour"), "time_hour", hour_of(table["time_hour"])
     )
-    return (
-        table.take(list(range(0, len(table), max(1, len(table) // rows)))) if rows else table
-    )  # a sample of the whole year
+    # a sample of the whole year
+    return table.take(list(range(0, len(table), max(1, len(table) // rows)))) if rows else table
 
 
 def hour_of(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -66,9 +66,8 @@ def changes_of(days: int) -> pa.Table:
             [*columns[:6], columns[6].cast(pa.float64()), pa.array([seq] * len(table), pa.int32())],
             names=names,
         )
-        at = pc.add(
-            table["time_hour"], pa.scalar(seq * 3 * 3_600_000_000, pa.duration("us"))
-        )  # three hours from one to the next
+        # three hours from one to the next
+        at = pc.add(table["time_hour"], pa.scalar(seq * 3 * 3_600_000_000, pa.duration("us")))
         part = part.append_column("at", at)
         parts.append(part if known is None else part.filter(pc.is_valid(table[known])))
     return (
@@ -255,9 +254,8 @@ def check(folder: Path, changes: pa.Table, through_kafka: bool) -> bool:
     say(
         f"   nyc.flights has {snapshots} snapshots, one per {per}, and {compactions} in which the stream has merged its small files"
     )
-    as_many = (
-        FILES <= snapshots <= FILES + 2 if through_kafka else snapshots == FILES
-    )  # Spark shares a limit among the topic's partitions
+    # Spark shares a limit among the topic's partitions
+    as_many = FILES <= snapshots <= FILES + 2 if through_kafka else snapshots == FILES
     return all(same) and as_many and marks == len(done) > 0
 
 

@@ -145,9 +145,8 @@ def plain_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     builder = SparkSession.builder.master("local[2]").appName("frazil tests")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with (
-        pytest.MonkeyPatch.context() as patch
-    ):  # what the JVM starts with, its Pythons do; no other process that a test starts
+    with pytest.MonkeyPatch.context() as patch:
+        # what the JVM starts with, its Pythons do; no other process that a test starts
         patch.setenv(
             "PYTHONPATH",
             os.pathsep.join([str(PRELOADED), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),

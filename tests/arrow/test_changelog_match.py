@@ -176,9 +176,8 @@ def matched(
 def test_rows_that_came_and_went_cancel_as_brackets_do(tasks: list[Any], budget: int) -> None:
     stays, _, matcher = matched(tasks, False, budget)
     open_: dict[Any, list[Any]] = {}
-    for order, inserted, rows in sorted(
-        tasks, key=lambda t: t[:2]
-    ):  # of one snapshot those that go first
+    for order, inserted, rows in sorted(tasks, key=lambda t: t[:2]):
+        # of one snapshot those that go first
         for row in rows:
             stack = open_.setdefault(row, [])
             if stack and stack[-1][1] != inserted:

@@ -194,7 +194,8 @@ def test_parts_of_dates_of_any_year_are_those_of_the_calendar() -> None:
     for days in (
         near,
         [*near, -2_000_000_000, 2_000_000_000, 12_000_000],
-    ):  # beyond Arrow's own years too
+    ):
+        # beyond Arrow's own years too
         batch = pa.record_batch({"dt": pa.array(days, pa.int32()).view(pa.date32())})
         for at, part in enumerate(("year", "month", "day")):
             assert compute_over(bind_term(parse(f"{part}(dt)"), SCHEMA), batch).to_pylist() == [

@@ -100,9 +100,8 @@ def frame(plain_spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     pq.write_table(TABLE, path, store_schema=False)
     session = plain_spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "UTC")
-    session.conf.set(
-        "spark.sql.codegen.wholeStage", "false"
-    )  # compiling hundreds of expressions takes longer than running them
+    # compiling hundreds of expressions takes longer than running them
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     return session.read.parquet(str(Path(path))).coalesce(1).cache()
 

@@ -19,9 +19,8 @@ class FolderSource:
         lines = "\n".join(json.dumps({"id": i, "at": at, "dt": dt}) for i, at, dt in rows)
         file = self.place / f"{self.count:04d}.json"
         file.write_text(lines)
-        os.utime(
-            file, (1_700_000_000 + self.count,) * 2
-        )  # Spark takes files in the order of their times
+        # Spark takes files in the order of their times
+        os.utime(file, (1_700_000_000 + self.count,) * 2)
         self.count += 1
 
     def frame(self):

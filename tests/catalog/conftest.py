@@ -225,13 +225,14 @@ def emptied(backend: CatalogBackend, namespace: tuple[str, ...]) -> None:
         for view in backend.views.list_views(namespace):
             backend.views.drop_view(view)
     place = backend.load_namespace_properties(namespace)["location"]
+    # another test's, maybe
     reached = (
         s3_place()[1]
         if place.startswith("s3")
         else azurite_place()[1]
         if place.startswith("abfs")
         else {}
-    )  # another test's, maybe
+    )
     storage = storage_for(place, {**backend.properties, **reached})
     if storage.is_directory(place):
         storage.delete_tree(place)
@@ -270,9 +271,8 @@ def made(
     backend: CatalogBackend, identifier: tuple[str, ...] = TABLE, **properties: str
 ) -> LoadedTable:
     """A new table; its namespace is made if need be."""
-    for depth in range(
-        1 if isinstance(backend, Nessie) else len(identifier) - 1, len(identifier)
-    ):  # it wants the outer ones first
+    for depth in range(1 if isinstance(backend, Nessie) else len(identifier) - 1, len(identifier)):
+        # it wants the outer ones first
         if not backend.namespace_exists(identifier[:depth]):
             backend.create_namespace(identifier[:depth])
     return committed(

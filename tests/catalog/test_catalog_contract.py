@@ -52,9 +52,8 @@ def test_a_new_table_is_found_again(backend: CatalogBackend) -> None:
     table = made(backend, owner="me")
     found = backend.load(TABLE)
     assert found.metadata == table.metadata
-    assert found.metadata_location == table.metadata_location or isinstance(
-        backend, Nessie
-    )  # each answer has another one
+    # each answer has another one
+    assert found.metadata_location == table.metadata_location or isinstance(backend, Nessie)
     assert found.metadata.properties == {"owner": "me"} and found.identifier == TABLE
     assert backend.table_exists(TABLE) and backend.list_tables(("db",)) == [TABLE]
 
@@ -247,9 +246,8 @@ def test_gzipped_metadata_is_written_and_read(backend: CatalogBackend, kind: str
                 SetProperties({"i": str(i), "write.metadata.compression-codec": "gzip"}),
             )
         )
-    assert (
-        table.metadata_location.endswith(".gz.metadata.json") or kind == "nessie"
-    )  # it writes what it likes
+    # it writes what it likes
+    assert table.metadata_location.endswith(".gz.metadata.json") or kind == "nessie"
     assert (
         not backend.writes_metadata_files
         or table.storage.read(table.metadata_location)[:2] == b"\x1f\x8b"
@@ -435,9 +433,8 @@ def test_a_renamed_table_keeps_its_files_and_frees_its_name(
     backend.rename_table(TABLE, ("db", "u"))
     assert not backend.table_exists(TABLE) and backend.load(("db", "u")).metadata == table.metadata
     other = made(backend)  # the old name again: the other table's files must be safe from it
-    assert (
-        other.metadata.location != table.metadata.location or kind == "rest"
-    )  # which chooses the name alone
+    # which chooses the name alone
+    assert other.metadata.location != table.metadata.location or kind == "rest"
     backend.drop_table(TABLE, purge=True)
     assert backend.load(("db", "u")).metadata == table.metadata
     made(backend, ("db", "v"))
@@ -474,9 +471,8 @@ def test_tables_are_registered_from_their_metadata_file(backend: CatalogBackend,
             backend.register_table(("db", "r"), as_file(newer), overwrite=True)
         return
     if kind == "rest":
-        with pytest.raises(
-            Unsupported, match="Registering tables with overwrite is not supported"
-        ):  # Java's server
+        with pytest.raises(Unsupported, match="Registering tables with overwrite is not supported"):
+            # Java's server
             backend.register_table(("db", "r"), as_file(newer), overwrite=True)
         return
     assert (
@@ -506,9 +502,8 @@ def test_purge_takes_the_files_and_drop_alone_leaves_a_sql_tables_files(
         as_file(table)
     committed(swap(backend, gone, set_to(a="1")))
     backend.drop_table(("db", "gone"), purge=True)
-    assert (
-        list(gone.storage.list(gone.metadata.location)) == [] or kind == "nessie"
-    )  # which leaves files to a tool of its own
+    # which leaves files to a tool of its own
+    assert list(gone.storage.list(gone.metadata.location)) == [] or kind == "nessie"
     backend.drop_table(("db", "kept"))
     assert bool(list(kept.storage.list(kept.metadata.location))) == (kind not in PATHS)
 
@@ -634,9 +629,9 @@ def test_a_table_comes_into_being_with_its_first_snapshot_through_the_commit_loo
 def test_two_appends_that_start_from_one_base_are_both_kept(backend: CatalogBackend) -> None:
     base = made(backend)
     place, files = f"{base.metadata.location}/data", 2
-    if isinstance(
-        backend, Nessie
-    ):  # it does not check that a table has no snapshot yet, so another one comes first (KNOWN_GAPS.md)
+    if isinstance(backend, Nessie):
+        # it does not check that a table has no snapshot yet, so another one comes first
+        # (KNOWN_GAPS.md)
         base, files = (
             commit.commit(backend, base, [Append([data_file(3, location=place)])]).table,
             3,

@@ -118,9 +118,8 @@ def test_javas_jdbc_catalog_and_we_take_turns_on_one_sqlite_file(
     with frazil.load_catalog(
         "o", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=warehouse
     ) as catalog:
-        fetched = next(
-            CACHE.glob("m2/org/xerial/sqlite-jdbc/*/*.jar"), None
-        )  # Java's REST server has it, too
+        # Java's REST server has it, too
+        fetched = next(CACHE.glob("m2/org/xerial/sqlite-jdbc/*/*.jar"), None)
         found = str(fetched or jars("sqlite", tmp_path, java_check.environment.python))
         in_turns(catalog, java_check, warehouse, settings, found)
 

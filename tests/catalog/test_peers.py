@@ -59,9 +59,8 @@ def test_java_and_we_take_turns_on_one_warehouse_of_path_tables(
     table = made(backend)
     for i in range(3):
         table = committed(backend.swap(table, changed(table, i=str(i))))
-    (tmp_path / "w/db/t/metadata/version-hint.text").write_text(
-        "1"
-    )  # Java goes on from a stale one
+    # Java goes on from a stale one
+    (tmp_path / "w/db/t/metadata/version-hint.text").write_text("1")
     backend.create_namespace(("empty",))
     seen = answer(java_check.run(JAVA, warehouse))
     assert (

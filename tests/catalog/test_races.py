@@ -23,9 +23,8 @@ from tests.storage.conftest import azurite_place, gcs_place, hdfs_place, s3_plac
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
 PROCESSES, ROUNDS = (16, 50) if SOAK else (4, 10)
 pytestmark = [pytest.mark.disk, *([pytest.mark.soak] if SOAK else [])]
-SHARED = [
-    k for k in KINDS if k not in ("memory", "items", "server", *SERVED)
-]  # rest: tests/catalog/rest/test_server.py
+# rest: tests/catalog/rest/test_server.py
+SHARED = [k for k in KINDS if k not in ("memory", "items", "server", *SERVED)]
 
 
 def settings_for(kind: str, folder: Path) -> dict[str, str]:
@@ -84,9 +83,8 @@ def fresh(kind: str, folder: Path) -> tuple[CatalogBackend, dict[str, str]]:
 @pytest.mark.parametrize("kind", SHARED)
 def test_no_acknowledged_commit_is_lost_between_processes(kind: str, tmp_path: Path) -> None:
     backend, settings = fresh(kind, tmp_path)
-    rounds = (
-        ROUNDS if SOAK or kind not in HIVE else ROUNDS // 2
-    )  # they wait for the lock, one after the other
+    # they wait for the lock, one after the other
+    rounds = ROUNDS if SOAK or kind not in HIVE else ROUNDS // 2
     all_end_well(race(tmp_path, settings, PROCESSES, rounds), 600)
     done = acknowledged(tmp_path)
     assert done == properties(backend) and len(done) == PROCESSES * rounds

@@ -152,9 +152,8 @@ def test_a_state_that_others_have_expired_meanwhile_is_left_for_the_newest(
         other = catalog.load_table("db.b")
         other.append(pa.table({"id": [7]}))
         other.maintenance.expire_snapshots(older_than=2**62, retain_last=1)
-        if (
-            catalog._backend.name != "nessie"
-        ):  # which shows the newest snapshot alone, so that none can be expired
+        if catalog._backend.name != "nessie":
+            # which shows the newest snapshot alone, so that none can be expired
             assert before is not None and not other._loaded.storage.exists(
                 str(before.manifest_list)
             ), "what the part was loaded with is gone"

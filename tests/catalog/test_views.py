@@ -35,9 +35,8 @@ from tests.catalog.conftest import KINDS as ALL
 from tests.catalog.conftest import STORES, open_backend
 
 SERVERS = [os.environ["FRAZIL_TEST_REST"]] if os.environ.get("FRAZIL_TEST_REST") else []
-KINDS = [
-    kind for kind in ALL if kind not in ("path", "server", "nessie", *STORES)
-]  # Nessie's server shows the newest version alone
+# Nessie's server shows the newest version alone
+KINDS = [kind for kind in ALL if kind not in ("path", "server", "nessie", *STORES)]
 SQL = {"spark": "SELECT id FROM t", "trino": "SELECT id FROM t -- trino"}
 
 
@@ -188,9 +187,8 @@ def test_views_are_renamed_dropped_and_registered(catalog: Any, db: str) -> None
     with pytest.raises(NoSuchNamespaceError):
         catalog.rename_view(f"{db}2.w", "nowhere.w")
     location = made.metadata_location.replace("00000-", "00000-copy-")
-    storage_for(location).write(
-        location, storage_for(location).read(made.metadata_location)
-    )  # Java's server deletes that of a dropped view
+    # Java's server deletes that of a dropped view
+    storage_for(location).write(location, storage_for(location).read(made.metadata_location))
     catalog.drop_view(f"{db}2.w")
     with pytest.raises(NoSuchViewError, match=f"{db}2.w"):
         catalog.load_view(f"{db}2.w")

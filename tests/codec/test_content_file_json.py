@@ -135,8 +135,7 @@ def test_partitions_that_are_none_of_the_spec_are_refused(partition: Any) -> Non
 
 
 def test_old_words_are_read_and_odd_maps_refused() -> None:
-    assert (
-        made(content="POSITION_DELETES").content == 1 and made().file_format == "parquet"
-    )  # Java up to 1.10
+    # Java up to 1.10
+    assert made(content="POSITION_DELETES").content == 1 and made().file_format == "parquet"
     with pytest.raises(CorruptData, match="have 2 columns, but 1 values"):
         made(**{"value-counts": {"keys": [1, 2], "values": [3]}})

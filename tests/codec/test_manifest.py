@@ -268,6 +268,7 @@ def test_row_ids_are_counted_over_files_that_have_none(engine: str) -> None:
         1100,
     ]
     assert [e.data_file.first_row_id for e in decoded(data, first_row_id=None)] == [None] * 6
+    # not yet in a list
     assert [e.data_file.first_row_id for e in decoded(data, sequence_number=None)] == [
         800,
         None,
@@ -275,7 +276,7 @@ def test_row_ids_are_counted_over_files_that_have_none(engine: str) -> None:
         None,
         3,
         None,
-    ]  # not yet in a list
+    ]
     table = decode_manifest(data, manifest(first_row_id=1000), columns=("first_row_id",))
     assert (table.column_names, table["first_row_id"].to_pylist()) == (
         ["first_row_id"],

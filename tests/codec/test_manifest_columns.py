@@ -78,9 +78,8 @@ def test_columns_are_encoded_to_the_bytes_of_their_entries(version: int, rows: i
     table = decoded(expected)
     again = encode_columns(table, **given)
     assert again.replace(again[-16:], b"") == expected.replace(expected[-16:], b"")
-    assert repr(entries_from_table(decoded(again), SPEC)) == repr(
-        entries_from_table(table, SPEC)
-    )  # by text, for NaN is not NaN
+    # by text, for NaN is not NaN
+    assert repr(entries_from_table(decoded(again), SPEC)) == repr(entries_from_table(table, SPEC))
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd", "snappy", "none"])

@@ -171,9 +171,8 @@ def test_old_names_of_counts_are_understood_by_their_ids() -> None:
 def test_a_manifest_without_its_numbers_is_refused() -> None:
     with pytest.raises(ValidationError, match="sequence_number"):
         encoded([ManifestFile(manifest_path="m", manifest_length=1, added_snapshot_id=1)])
-    fewer = encoded(
-        [ManifestFile(manifest_path="m", manifest_length=1, added_snapshot_id=1)], 1
-    )  # version 1 needs fewer
+    # version 1 needs fewer
+    fewer = encoded([ManifestFile(manifest_path="m", manifest_length=1, added_snapshot_id=1)], 1)
     assert [m.manifest_path for m in decode_manifest_list(fewer)] == ["m"]
 
 

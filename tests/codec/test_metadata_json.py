@@ -159,9 +159,10 @@ def test_what_is_written_after_any_commits_is_what_is_written_without_knowledge_
             log = (*log, SnapshotLogEntry(number, 11, {"x-why": count}))
         metadata = replace(metadata, snapshot_log=log)
         again = encode_metadata(metadata)
+        # nothing is known of this location
         fresh = replace(
             metadata, location="s3://b/other", snapshots=Snapshots.of(metadata.snapshots)
-        )  # nothing is known of this location
+        )
         metadata_json._written_logs.pop("s3://b/other", None)
         assert json.loads(encode_metadata(fresh)) == json.loads(again) | {
             "location": "s3://b/other"

@@ -123,9 +123,8 @@ def test_golden_puffin_files_are_read_and_their_vectors_written_back_alike(
 ) -> None:
     files = [f for f in Path(golden[name].location).rglob("*") if f.is_file()]
     puffins = [f for f in files if f.read_bytes()[:4] == b"PFA1"]
-    named = {
-        f for f in files if f.suffix in (".puffin", ".stats")
-    }  # by Java; Flink's are named .parquet
+    # by Java; Flink's are named .parquet
+    named = {f for f in files if f.suffix in (".puffin", ".stats")}
     assert named <= set(puffins) and all(f.read_bytes()[-4:] == b"PFA1" for f in puffins)
     for file in puffins:
         data = file.read_bytes()

@@ -28,9 +28,8 @@ ENTRIES = [write_long(n) + write_text(s) for n, s in enumerate(TEXTS)]
 
 
 def deflated(data: bytes) -> bytes:
-    return zlib.compress(data)[
-        2:-1
-    ]  # as PyIceberg does: three bytes of the checksum stay behind the stream
+    # as PyIceberg does: three bytes of the checksum stay behind the stream
+    return zlib.compress(data)[2:-1]
 
 
 def flushed(entries: list[bytes], at: int = -1, packed: bytes = b"") -> bytes:

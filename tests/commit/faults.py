@@ -83,9 +83,8 @@ class Counter:
 
     def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event in EVENTS and any(isinstance(a, str) and self.root in a for a in arguments):
-            self.step(
-                event, quiet=event == "sqlite3.connect"
-            )  # sqlite itself tells of that as an error of its own
+            # sqlite itself tells of that as an error of its own
+            self.step(event, quiet=event == "sqlite3.connect")
 
     def wrapped(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(fd: int, *arguments: Any) -> Any:

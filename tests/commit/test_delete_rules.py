@@ -482,13 +482,14 @@ def test_a_rewritten_file_meets_just_the_deletes_that_apply_to_it(
 ) -> None:
     begun = start(memory, data_file(1, 0, 9), data_file(2, 60, 69))
     other = do(memory, RowDelta(added_deletes=[theirs])).snapshot
+    # as a plan gives it
     bare = replace(
         data_file(1),
         lower_bounds=None,
         upper_bounds=None,
         value_counts=None,
         null_value_counts=None,
-    )  # as a plan gives it
+    )
     action = OverwriteFiles(
         removed=[bare], added=[data_file(9, 0, 9)], starting_snapshot_id=begun, isolation="snapshot"
     )

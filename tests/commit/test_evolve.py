@@ -204,9 +204,8 @@ def test_defaults_are_promoted_with_their_column():
     new = decode_metadata(encode_metadata(new))
     at, g = (new.schema().find_field(n) for n in ("s.at", "g"))
     assert (at.initial_default, at.write_default) == (-719_162 * 86_400_000_000,) * 2
-    assert (
-        g.initial_default == g.write_default == 0.10000000149011612
-    )  # what readers of the float have shown
+    # what readers of the float have shown
+    assert g.initial_default == g.write_default == 0.10000000149011612
     with pytest.raises(InvalidInput, match="0001-01-01 is no value of type timestamp_ns"):
         SchemaChanges(old).update_column("s.at", TimestampNanoType())
 

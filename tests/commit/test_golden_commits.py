@@ -77,9 +77,8 @@ def test_an_append_to_a_golden_table_keeps_all_that_is_there(
         str(k) for k in now if "/new/1" in str(k[1])
     ]
     ages = [int(str(k[2])) for k in old if k[0] == 0]
-    assert all(
-        k[0] != 0 and int(str(k[2])) < min(ages) for k in old - now
-    )  # only delete files older than all data
+    # only delete files older than all data
+    assert all(k[0] != 0 and int(str(k[2])) < min(ages) for k in old - now)
     assert done.snapshot is not None and done.snapshot.sequence_number == (
         base.metadata.last_sequence_number + 1 if base.metadata.format_version > 1 else 0
     )

@@ -15,13 +15,14 @@ import frazil
 from tests.golden import GoldenTable
 from tests.peers.rowsum import rowsum
 
+# may be refused at Spark doors, by name
 SPARK_LACKS = (
     "timestamp_ns",
     "timestamptz_ns",
     "geometry",
     "geography",
     "time",
-)  # may be refused at Spark doors, by name
+)
 OPTION = {
     "snapshot_id": "snapshot-id",
     "branch": "branch",

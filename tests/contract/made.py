@@ -177,10 +177,11 @@ def every() -> Iterator[Made]:
             },
         )
     for fmt in ("orc", "avro"):
+        # ORC cannot hold fractions of a second before 1970 rightly
         props, first = (
             {"write.format.default": fmt},
             8 if fmt == "orc" else 0,
-        )  # ORC cannot hold fractions of a second before 1970 rightly
+        )
         yield Made(
             f"types_{fmt}",
             TYPES,

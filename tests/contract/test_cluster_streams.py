@@ -95,9 +95,8 @@ def test_rows_arrive_once_though_a_worker_and_then_the_driver_die_on_the_way(
             text=True,
         ).stdout.split()
         assert executors, "the worker runs a part of the stream"
-        os.killpg(
-            int(group), signal.SIGKILL
-        )  # the worker and its executor, as when a machine is gone
+        # the worker and its executor, as when a machine is gone
+        os.killpg(int(group), signal.SIGKILL)
         killed_at = len(drivers[0].batches)
         drivers[0].until(
             lambda: (
@@ -113,9 +112,8 @@ def test_rows_arrive_once_though_a_worker_and_then_the_driver_die_on_the_way(
             driver.process.kill()
         subprocess.run([SCRIPT, "stop", cluster], check=False, env=env)
     assert held(target) == sorted({key: n for n in range(BATCHES) for key in keys_of(n)}.items())
-    of_batches = [
-        s for s in target.snapshots() if s.operation != "replace"
-    ]  # the others compact what look-ups have left
+    # the others compact what look-ups have left
+    of_batches = [s for s in target.snapshots() if s.operation != "replace"]
     epochs = [int(str(s.summary["spark.sql.streaming.epochId"])) for s in of_batches]
     assert sorted(epochs) == list(range(BATCHES)), "one snapshot for each batch"
     assert all(Path(f).exists() for f in known_files(target))

@@ -100,9 +100,8 @@ def refusal_is_named(read: Any, table: GoldenTable, lacking: str) -> None:
 def test_rows_and_filters_are_those_of_the_table(
     ask: Any, golden: Golden, door: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        narrow, "FEW", 0
-    )  # `prepared`: filters come after `load()`, and prune the smallest tables too
+    # `prepared`: filters come after `load()`, and prune the smallest tables too
+    monkeypatch.setattr(narrow, "FEW", 0)
     table = golden[name]
     if lacking := doors.spark_refuses(table.schema()):
         return refusal_is_named(ask[door], table, lacking)

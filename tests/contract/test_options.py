@@ -473,9 +473,8 @@ def test_a_bad_value_of_a_table_property_is_refused_when_it_is_set(catalog):
 
 
 def test_catalog_properties_are_those_of_the_documents_and_others_are_refused(tmp_path):
-    part = TEXT.split("## REST catalogs")[1].split("## Environment")[
-        0
-    ]  # two sections, the second that of all catalogs
+    # two sections, the second that of all catalogs
+    part = TEXT.split("## REST catalogs")[1].split("## Environment")[0]
     names = {n for n in listed(part) if "<" not in n}
     for catalog_type in load._TYPES.values():
         assert {n for o in catalog_type.options.options for n in o.names} <= names

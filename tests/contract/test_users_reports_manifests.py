@@ -54,9 +54,8 @@ PARTITIONS = [
 
 def _deleted(t: Table, where: str, mode: str) -> int:
     t.delete(where, mode=mode)
-    t.delete(
-        "id = 8", mode=mode
-    )  # with vectors: the second deletion replaces the first one's where both lie in one file
+    # with vectors: the second deletion replaces the first one's where both lie in one file
+    t.delete("id = 8", mode=mode)
     return t.refresh().count() + t.scan("id = 8").count() + t.scan(where).count()
 
 

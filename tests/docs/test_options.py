@@ -33,9 +33,8 @@ def test_every_documented_write_option_is_accepted() -> None:
         )
 
 
-_OF_DELETES = tuple(
-    f"write.delete.{format_}." for format_ in ("parquet", "orc", "avro")
-)  # documented as a whole
+# documented as a whole
+_OF_DELETES = tuple(f"write.delete.{format_}." for format_ in ("parquet", "orc", "avro"))
 _NOT_SERVED = {"write.orc.block-size-bytes"}  # checked, but without effect: see KNOWN_GAPS.md
 
 

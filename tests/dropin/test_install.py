@@ -213,9 +213,8 @@ def test_views_over_the_drop_in_doors_follow_and_refresh_table_asks_for_what_oth
         frame.where("id = 5").writeTo("db.follow").append()
         assert ids(spark.table("by_name")) == ids(spark.sql("SELECT * FROM by_load")) == [0, 1, 5]
         assert spark.table("its_files").count() == 2 and ids(spark.table("fixed")) == [0, 1]
-        monkeypatch.setattr(
-            "frazil.table.verbs.refresh_views", lambda loaded: None
-        )  # as if another process wrote
+        # as if another process wrote
+        monkeypatch.setattr("frazil.table.verbs.refresh_views", lambda loaded: None)
         frame.where("id = 7").writeTo("db.follow").append()
         assert ids(spark.table("by_name")) == [0, 1, 5]
         spark.catalog.refreshTable("db.follow")

@@ -351,9 +351,8 @@ def test_buckets_answer_equality_and_membership_only() -> None:
 
 def test_days_before_1970_allow_what_old_writers_wrote_there() -> None:
     day = range_of_values(DayTransform(), TimestampType(), pa.array([-1], pa.int32()))
-    assert (
-        _mask("ts < TIMESTAMP_NTZ'1969-12-30 12:00:00'", ts=day) & TRUE
-    )  # truncated towards zero by Iceberg before 0.12
+    # truncated towards zero by Iceberg before 0.12
+    assert _mask("ts < TIMESTAMP_NTZ'1969-12-30 12:00:00'", ts=day) & TRUE
     assert not _mask("ts < TIMESTAMP_NTZ'1969-12-30 00:00:00'", ts=day) & TRUE
     day = range_of_values(DayTransform(), TimestampType(), pa.array([10], pa.int32()))
     assert (
@@ -370,9 +369,8 @@ def test_days_before_1970_allow_what_old_writers_wrote_there() -> None:
     ("least", "type_"), [(-(2**31), IntegerType()), (-(2**63), LongType()), (-(2**31), LongType())]
 )
 def test_truncated_numbers_that_wrapped_around_hide_no_rows(least: int, type_: Any) -> None:
-    written_as = (
-        IntegerType() if least == -(2**31) else LongType()
-    )  # an int may have been widened since
+    # an int may have been widened since
+    written_as = IntegerType() if least == -(2**31) else LongType()
     wrapped = apply(TruncateTransform(3), written_as, least)
     assert wrapped > 0
     name, kind = ("st", pa.int32()) if type_ == IntegerType() else ("i", pa.int64())

@@ -48,9 +48,8 @@ def test_a_column_in_double_quotes_is_refused_and_both_readings_are_named(text: 
         refused.value.hint
         == f"Write {quoted} for the column, '{name}' in single quotes for the text."
     )
-    with pytest.raises(
-        InvalidInput, match="double quotes"
-    ):  # as Spark's doors ask, of text that need not be of the grammar
+    with pytest.raises(InvalidInput, match="double quotes"):
+        # as Spark's doors ask, of text that need not be of the grammar
         refuse_columns(text + " OR exists(l, x -> x & 1 = 2)", columns_of(SCHEMA))
     with pytest.raises(InvalidInput, match="double quotes"):
         refuse_columns(parse(text), columns_of(SCHEMA))

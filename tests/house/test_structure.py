@@ -58,6 +58,7 @@ INSIDE = {  # rooms within a room, lower ones first; modules that stand in none 
     ],
     "stream": ["hooks", "source", "partitions", "sink", "engine"],
 }
+# names users import, gathered
 FRONT = {
     "__init__",
     "expressions",
@@ -72,7 +73,7 @@ FRONT = {
     "manifest",
     "typedef",
     "view",
-}  # names users import, gathered
+}
 MODULES = {
     ".".join(p.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"): p
     for p in SRC.rglob("*.py")
@@ -502,15 +503,17 @@ def test_four_doors_open_modules_of_ours_by_name() -> None:
     # and what a streaming query's processes get pickled imports in each of them only what that one
     # does
     in_workers.add("frazil.spark.streams.source.stream_reader")
+    # options that name a class or function of the user's
     of_users = {
         "frazil.stream.partitions.extractor",
         "frazil.catalog.reporting",
-    }  # options that name a class or function of the user's
+    }
+    # each command opens what it needs, so that `frazil --help` answers at once
     command_line = {
         "frazil.cli",
         "frazil.cli.app",
         "frazil.cli.query",
-    }  # each command opens what it needs, so that `frazil --help` answers at once
+    }
     assert by_name - in_workers - of_users - command_line == {
         "frazil",
         "frazil.sql",

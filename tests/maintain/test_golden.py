@@ -72,9 +72,8 @@ def test_golden_tables_keep_their_rows(
 def test_golden_tables_keep_their_rows_under_statistics_and_upkeep(
     name: str, writable_copy: Callable[[str], str]
 ) -> None:
-    t = frazil.load_table(
-        writable_copy(name)
-    )  # gc.enabled is false: files are shared with other tests
+    # gc.enabled is false: files are shared with other tests
+    t = frazil.load_table(writable_copy(name))
     before, here = rows(t), needed(t)
     t.maintenance.compute_table_stats(runner="in-process")
     assert rows(t) == before

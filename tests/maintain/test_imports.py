@@ -448,14 +448,14 @@ def test_java_adds_and_snapshots_after_us_and_we_after_java(
     t = shop.create_table(
         "db.t", "id bigint, s string, day date, k string, n int", partition_by=["day", "k", "n"]
     )
-    counted = t.maintenance.add_files(
-        f"file:{folder}", {"day": "2026-01-01"}
-    )  # as Java spells it, which compares texts
+    # as Java spells it, which compares texts
+    counted = t.maintenance.add_files(f"file:{folder}", {"day": "2026-01-01"})
     java = json.loads(java_check.run(JAVA, tmp_path / "wh", folder).strip().splitlines()[-1])
+    # Java does not count them where it appends manifests
     ours = {
         **counted.to_arrow().to_pylist()[0],
         "changed_partition_count": None,
-    }  # Java does not count them where it appends manifests
+    }
     assert java["add_files"] == ours and "already" in java["again"]
     with pytest.raises(ValidationException, match="already referenced"):
         t.refresh().maintenance.add_files(str(folder), {"day": "2026-01-02"})
@@ -534,9 +534,8 @@ def test_tables_of_spark_are_snapshotted_migrated_and_added_with_equal_rows(
     with pytest.raises(TableAlreadyExistsError):
         home.migrate("sp.managed", "db.snap", spark=spark)
     assert spark.catalog.tableExists("spark_catalog.sp.managed")  # type: ignore[attr-defined]
-    with pytest.raises(
-        Unsupported, match="may lose partitions"
-    ):  # run: after two renamings Spark reads 12 of the 60 rows
+    with pytest.raises(Unsupported, match="may lose partitions"):
+        # run: after two renamings Spark reads 12 of the 60 rows
         home.migrate("sp.managed", "db.man", spark=spark)
     assert sorted(
         map(tuple, sql("SELECT * FROM sp.managed").collect())

@@ -73,9 +73,8 @@ class Procedure:
     named: dict[str, str] | None = None
 
 
-ONE_PER_CORE = {
-    "parallelism": 1
-}  # ours: None, one thread for each core; Java's one thread reads footers one after the other
+# ours: None, one thread for each core; Java's one thread reads footers one after the other
+ONE_PER_CORE = {"parallelism": 1}
 M = MaintenanceTable
 PROCEDURES: dict[str, Procedure] = {
     "rollback_to_snapshot": Procedure(

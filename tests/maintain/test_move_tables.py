@@ -292,9 +292,8 @@ def test_what_a_killed_move_left_is_told_and_never_moved_under_its_passing_name(
     old: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new, left = sql(tmp_path, "new"), "a.t__moving_0123abcd"
-    old.rename_table(
-        "a.t", left
-    )  # as far as a process came that was killed before the new catalog had the table
+    # as far as a process came that was killed before the new catalog had the table
+    old.rename_table("a.t", left)
     for tables in ("a.t", None, left):
         with pytest.raises((NoSuchTableError, Unsupported), match="cut off") as told:
             old.migrate_to(new, tables)

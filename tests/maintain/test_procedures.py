@@ -32,13 +32,14 @@ from frazil.table.procedure_calls import run_procedure
 from tests.docs.test_procedures import as_markdown
 from tests.maintain.support import add, table_in
 
+# objects, which SQL has no values for
 OF_PYTHON = {
     "self",
     "progress",
     "runner",
     "spark",
     "policies",
-}  # objects, which SQL has no values for
+}
 BESIDES = {  # names and positions that PyIceberg has, or a second name that SQL gives otherwise
     "register_table": {"metadata_location"}, "migrate": {"identifier"},
 }  # fmt: skip
@@ -157,9 +158,8 @@ def test_results_have_the_columns_that_are_listed(procedure: Procedure, tmp_path
         values["table"] = "db.other"
     if procedure.name == "migrate":
         values["table"] = str(tmp_path / "plain")
-        with pytest.raises(
-            FrazilError
-        ):  # a directory is no table of Spark's; tests/maintain/test_imports.py migrates tables
+        with pytest.raises(FrazilError):
+            # a directory is no table of Spark's; tests/maintain/test_imports.py migrates tables
             run_procedure(catalog, procedure, values)
         return
     if procedure.name in ("publish_changes", "cherrypick_snapshot"):

@@ -132,9 +132,8 @@ def test_procedures_over_files_that_are_there_show_their_progress(tmp_path: Path
     catalog.add_files("db.t", str(folder), progress=told)
     assert taken() == footers
     t.refresh().maintenance.rewrite_table_path(str(tmp_path), "/elsewhere", progress=told)
-    assert taken() == [
-        (n, 4, "files staged") for n in (1, 2, 3, 4)
-    ]  # manifest, list, two versions of the metadata
+    # manifest, list, two versions of the metadata
+    assert taken() == [(n, 4, "files staged") for n in (1, 2, 3, 4)]
     t.maintenance.rewrite_table_path(str(tmp_path), "/elsewhere", dry_run=True, progress=told)
     assert taken() == [(1, 1, "manifests read")]
     for n in range(5):

@@ -158,9 +158,8 @@ def check_words(told: Findings, t: Table, size: Size) -> None:
     deletes, files = t.inspect.delete_files().num_rows, t.inspect.data_files().num_rows
     assert told.kinds[:2] == ("small_files", "equality_deletes") and "snapshots" in told.kinds
     words = repr(told)
-    assert (
-        f"equality deletes in {deletes:,} files apply to {files - 1:,} data files" in words
-    )  # not to that of the last upsert
+    # not to that of the last upsert
+    assert f"equality deletes in {deletes:,} files apply to {files - 1:,} data files" in words
     assert f"{files:,} small files hold" in words and f"instead of {files:,}" in words
     compaction = "rewrite_data_files(options={'remove-dangling-deletes': 'true'})"
     for call in (compaction, "convert_equality_deletes()", "expire_snapshots(dry_run=False)"):

@@ -186,9 +186,8 @@ def upsert(rng: random.Random, state: State) -> Any:
 
 def new_column(rng: random.Random, state: State, name: str) -> Column:
     kind = rng.choice(list(KINDS))
-    finite = [
-        v for v in KINDS[kind][1] if not isinstance(v, float) or abs(v) < 1e300
-    ]  # others have no JSON form
+    # others have no JSON form
+    finite = [v for v in KINDS[kind][1] if not isinstance(v, float) or abs(v) < 1e300]
     return Column(
         0, name, kind, rng.choice(finite) if state.version >= 3 and rng.random() < 0.5 else None
     )

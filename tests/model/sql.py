@@ -241,11 +241,12 @@ def new_value(
     constant = literal(rng.choice(KINDS[c.kind][1]), c.kind)
     match rng.randrange(6):
         case 0:
+            # texts are expressions
             return (
                 literal(None, c.kind)
                 if rng.random() < 0.7 or c.kind == "string"
                 else given(rng.choice(KINDS[c.kind][1]))
-            )  # texts are expressions
+            )
         case 1 | 2 if same:
             return rng.choice(same)
         case 3 if same:

@@ -99,12 +99,10 @@ class Work:
     updated: int = 0
     deleted: int = 0
     adopts: bool = False
-    states: list[dict[int, Row]] = field(
-        default_factory=list
-    )  # the rows of each snapshot that the step makes, but for the last
-    replaced: Callable[[Work, list[Row]], list[int]] = (
-        lambda work, rows: []
-    )  # rows in the partitions of these
+    # the rows of each snapshot that the step makes, but for the last
+    states: list[dict[int, Row]] = field(default_factory=list)
+    # rows in the partitions of these
+    replaced: Callable[[Work, list[Row]], list[int]] = lambda work, rows: []
 
     @classmethod
     def of(cls, state: State, branch: str = "main") -> Work:

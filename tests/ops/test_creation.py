@@ -44,9 +44,8 @@ def test_an_empty_table_is_created_once(backend: CatalogBackend) -> None:
     )
     with pytest.raises(TableAlreadyExistsError, match=r"Table already exists: mem\.db\.t"):
         create_empty(backend, PARTS, table_metadata("", parse_schema(ID_P_V), None, None, {}), NAME)
-    again = create_empty(
-        backend, PARTS, NEW, NAME
-    )  # as when a request goes out a second time: it is the table that was to be created
+    # as when a request goes out a second time: it is the table that was to be created
+    again = create_empty(backend, PARTS, NEW, NAME)
     assert again.metadata_location == created.metadata_location
 
 

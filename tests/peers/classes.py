@@ -14,9 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(
-    0, str(Path(__file__).resolve().parent.parent.parent)
-)  # run as a script, in environments that do not have the tests
+# run as a script, in environments that do not have the tests
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from tests.jvm_options import QUICK, class_archive
 

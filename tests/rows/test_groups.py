@@ -25,9 +25,8 @@ def test_eight_files_on_two_slots_make_four_groups():
 
 def test_small_files_go_together():
     assert len(grouped([task(MB)] * 4, 8, SplitOptions())) == 1
-    assert (
-        len(grouped([task(1)] * 64, 1, SplitOptions())) == 2
-    )  # 64 times the cost of opening a file
+    # 64 times the cost of opening a file
+    assert len(grouped([task(1)] * 64, 1, SplitOptions())) == 2
 
 
 def test_many_small_files_make_few_groups_where_a_stream_changes_them_again_and_again():

@@ -91,10 +91,11 @@ def test_rows_that_nothing_matches_widen_the_reach() -> None:
         "target.id = source.id", source, matched_delete(), not_matched_by_source_delete("k = 'b'")
     ) == of_table(parse("id in (1) or k = 'b'"))
     assert reached("target.id = source.id", source, not_matched_by_source_delete()) == TRUE
+    # it may fail where rows do match
     assert (
         reached("target.id = source.id", source, not_matched_by_source_delete("10 / id > 2"))
         == TRUE
-    )  # it may fail where rows do match
+    )
 
 
 def test_on_is_taken_apart_by_side() -> None:
@@ -223,7 +224,6 @@ def test_a_source_in_memory_is_opened_once_where_it_arrives() -> None:
     with stage(pa.table({"a": pa.chunked_array([[1], [2, 3]])})) as source:
         first, second = pickle.loads(pickle.dumps(source)), pickle.loads(pickle.dumps(source))
         assert first is second and first.num_rows == 3
-        assert (
-            len(pickle.dumps(MergeSource(pa.table({"a": range(100_000)}).slice(5, 2)))) < 3000
-        )  # not what it is cut from
+        # not what it is cut from
+        assert len(pickle.dumps(MergeSource(pa.table({"a": range(100_000)}).slice(5, 2)))) < 3000
         assert first.fact("x", lambda: [1]) is first.fact("x", lambda: [2])

@@ -42,9 +42,8 @@ def test_deletes_reach_the_files_that_the_specification_says(
     monkeypatch: pytest.MonkeyPatch, pairs: int, made: Any
 ) -> None:
     data, deletes = made
-    monkeypatch.setattr(
-        room, "PAIRS", pairs
-    )  # 0: no pair is spelled out, ranges are tested when a task is looked at
+    # 0: no pair is spelled out, ranges are tested when a task is looked at
+    monkeypatch.setattr(room, "PAIRS", pairs)
     found = planned(data, deletes)
     by_path = {t.file.file_path: {d.file_path for d in t.delete_files} for t in found.tasks()}
     vectors = vectors_of(data, deletes)
@@ -64,9 +63,8 @@ def test_deletes_reach_the_files_that_the_specification_says(
         for t in tasks
         if len(t.delete_files) == 1 and t.delete_files[0].is_dv
     }
-    needed = {t.file.file_path for t in tasks if t.delete_files} - set(
-        alone
-    )  # a lone vector tells how many rows it takes
+    # a lone vector tells how many rows it takes
+    needed = {t.file.file_path for t in tasks if t.delete_files} - set(alone)
     assert needed == undecided if pairs else needed <= undecided
     known = {
         t.file.file_path: t.file.record_count for t in tasks if t.file.file_path not in undecided

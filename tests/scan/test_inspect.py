@@ -263,9 +263,8 @@ def test_what_manifests_repeat_is_held_once_and_the_sign_of_zero_stays():
         [MadeFile(({1: n, 2: zero, 3: None},)) for n in (k, k + 1)]
         for k, zero in ((1, 0.0), (5, -0.0))
     ]
-    made = make_table(
-        SCHEMA, [(PartitionSpec(spec_id=n), files) for n, files in enumerate(zeros)]
-    )  # not of one spec: they come apart
+    # not of one spec: they come apart
+    made = make_table(SCHEMA, [(PartitionSpec(spec_id=n), files) for n, files in enumerate(zeros)])
     found = metadata_table("files", made.metadata, made.storage)
     first, second = found.column("value_counts").chunks
     assert first.keys.buffers()[1].address == second.keys.buffers()[1].address

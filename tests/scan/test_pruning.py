@@ -242,9 +242,8 @@ def test_without_filter_every_file_is_planned_and_none_is_tested(made):
     assert found.total_records == sum(map(len, made.rows_of.values()))
 
 
-planning = importlib.import_module(
-    "frazil.scan.plan"
-)  # the room's door has a function of that name
+# the room's door has a function of that name
+planning = importlib.import_module("frazil.scan.plan")
 
 
 @settings(

@@ -34,9 +34,8 @@ def no_file_larger_than(size, spark):
 
 def test_files_that_spark_has_no_room_for_are_a_storage_error(catalog, session, tmp_path):
     table = catalog.create_table("db.t", "id bigint, v double")
-    table.append(
-        session.sql("select 1L id, 0.5D v")
-    )  # what Spark unpacks for its writers, it unpacks now
+    # what Spark unpacks for its writers, it unpacks now
+    table.append(session.sql("select 1L id, 0.5D v"))
     before = files_below(tmp_path)
     with (
         no_file_larger_than(50_000, session),

@@ -493,11 +493,12 @@ def test_partitions_are_committed_a_batch_later_when_the_watermark_of_a_batch_is
     write.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
     day = 86_400_000
     assert [b - known[1] for b in known[1:]] == [0, day] and known[0] == 0
+    # asked of another class, it is the one of the batch before
     assert told == [
         None,
         None,
         known[1],
-    ]  # asked of another class, it is the one of the batch before
+    ]
     (said,) = warnings()
     assert (
         said.startswith("The watermark of a batch")
@@ -549,9 +550,8 @@ def test_rows_are_the_same_when_local_relations_are_made_otherwise(
         "array_frame",
         lambda *a, real=one_array.array_frame: (calls.append(a), real(*a))[1],
     )
-    assert (
-        rows(t, session) == rows(t, session) == EXPECTED and len(calls) == 2
-    )  # it was asked for, and went another way
+    # it was asked for, and went another way
+    assert rows(t, session) == rows(t, session) == EXPECTED and len(calls) == 2
     (said,) = warnings()
     assert "A local relation" in said
 

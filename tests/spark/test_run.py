@@ -67,18 +67,16 @@ def test_times_without_a_zone_are_in_the_session_s_zone_on_spark_and_in_utc_else
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
     catalog.create_namespace_if_not_exists("db")
     t = catalog.create_table("db.z", "id long, ts timestamp")
-    hours = pa.array(
-        [1767225600 + 3600 * n for n in range(10)], pa.int64()
-    )  # from 2026-01-01 00:00 UTC on
+    # from 2026-01-01 00:00 UTC on
+    hours = pa.array([1767225600 + 3600 * n for n in range(10)], pa.int64())
     t.append(
         pa.table(
             {"id": range(10), "ts": pc.multiply(hours, 1_000_000).cast(pa.timestamp("us", "UTC"))}
         )
     )
     assert t.delete("ts < '2026-01-01 02:00:00'", runner="in-process").rows_deleted == 2
-    assert (
-        t.delete("ts < '2025-12-31 23:00:00'", spark=session).rows_deleted == 2
-    )  # before 04:00 UTC
+    # before 04:00 UTC
+    assert t.delete("ts < '2025-12-31 23:00:00'", spark=session).rows_deleted == 2
     t.update(
         {"ts": "timestamp '2025-12-31 23:30:00'"}, "ts >= '2026-01-01 00:00:00'", spark=session
     )

@@ -129,9 +129,8 @@ def test_workers_of_an_installed_local_session_are_this_python_though_its_enviro
 ):
     bare = tmp_path / "bin" / "python3"
     bare.parent.mkdir()
-    bare.symlink_to(
-        os.path.realpath(sys.executable)
-    )  # outside the environment: a Python without its packages
+    # outside the environment: a Python without its packages
+    bare.symlink_to(os.path.realpath(sys.executable))
     told = run(
         WORKERS,
         tmp_path,

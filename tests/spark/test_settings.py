@@ -119,9 +119,8 @@ def test_arrow_rows_are_upserted_and_merged_under_the_settings_of_a_session_that
         3,
     ] and table.to_arrow()["id"].to_pylist() == [1]
     assert table.snapshot_by_name("audit").summary["k"] == "session"
-    table.upsert(
-        session.createDataFrame([(4,)], "id long"), ["id"]
-    )  # a Spark frame names its session
+    # a Spark frame names its session
+    table.upsert(session.createDataFrame([(4,)], "id long"), ["id"])
     assert sorted(table.scan(branch="audit").to_arrow()["id"].to_pylist()) == [1, 3, 4]
 
 
@@ -199,9 +198,8 @@ def test_without_ansi_filters_and_changes_mean_what_spark_means(session, catalog
         )
     plain = catalog.create_table("db.plain", "id bigint, s string")
     plain.append(pa.table({"id": [1, 2], "s": ["ABC", "5"]}))
-    assert (
-        plain.scan("s = 'none' or id > 5").explain().report.skipped_data_files == 1
-    )  # comparisons mean the same everywhere
+    # comparisons mean the same everywhere
+    assert plain.scan("s = 'none' or id > 5").explain().report.skipped_data_files == 1
 
 
 def asked_with_default():
@@ -222,9 +220,8 @@ def asked_with_default():
         for call in calls:
             try:
                 key, default = (eval(ast.unparse(a), vars(module)) for a in call.args)
-            except (
-                NameError
-            ):  # a variable of the function: the key is that of a loop, or of the caller
+            except NameError:
+                # a variable of the function: the key is that of a loop, or of the caller
                 continue
             yield name, call.lineno, key, default
 

@@ -60,9 +60,8 @@ def ids(table: frazil.Table) -> list[int]:
 def test_a_commit_that_was_applied_loses_no_file_to_the_abort_that_follows(table, monkeypatch):
     writer = source_writer(table)
     message = written(writer, monkeypatch, 1, 2)
-    pickle.loads(pickle.dumps(writer)).commit(
-        [message]
-    )  # in a process of its own, which dies before it answers
+    # in a process of its own, which dies before it answers
+    pickle.loads(pickle.dumps(writer)).commit([message])
     pickle.loads(pickle.dumps(writer)).abort([message])
     assert ids(table) == [1, 2] and unknown_files(table) == set()
 

@@ -171,7 +171,8 @@ def test_spark_compares_names_in_double_quotes_without_case(
     for case_sensitive in (
         False,
         True,
-    ):  # a text that is a column's name but for its case may be meant either way
+    ):
+        # a text that is a column's name but for its case may be meant either way
         with pytest.raises(InvalidInput, match="double quotes"):
             table.scan(row_filter=""" "S" = 'a' """, case_sensitive=case_sensitive).to_spark(
                 plain_spark

@@ -24,6 +24,7 @@ from frazil.spec.types import NestedField
 pytestmark = pytest.mark.spark
 
 HOUR, DAY = 3_600_000_000, 86_400_000_000
+# the last ones whose hours are 32-bit numbers
 HOURS = [
     0,
     -1,
@@ -32,7 +33,7 @@ HOURS = [
     -HOUR - 1,
     2**31 * HOUR - 1,
     -(2**31) * HOUR,
-]  # the last ones whose hours are 32-bit numbers
+]
 BEYOND = [2**31 * HOUR, -(2**31) * HOUR - 1, 2**63 - 1, -(2**63)]
 TIMES = [*HOURS, *BEYOND, -DAY, -DAY - 1, -(2**63) + 1]
 DATES = [0, -1, 31, 365, -366, 106_751_991, -106_751_992, 2**31 - 1, -(2**31)]

@@ -43,9 +43,8 @@ def t(run, table_of):
 def test_pyspark_methods_answer_for_a_catalog_of_frazils(spark, lake, t):
     name, catalog = f"{lake}.db.t", spark.catalog
     assert spark.table(name).count() == spark.read.table(name).count() == 2
-    if (
-        spark.version >= "4.3"
-    ):  # earlier ones cannot hide columns, and a DataFrame does not tell which it will name
+    if spark.version >= "4.3":
+        # earlier ones cannot hide columns, and a DataFrame does not tell which it will name
         assert spark.table(name).select("_pos", "id").filter("_pos = 0").count() == 2
     assert [row.name for row in catalog.listTables(f"{lake}.db")] == ["t"]
     assert [column.name for column in catalog.listColumns(name)] == ["id", "s"]
@@ -244,9 +243,8 @@ def test_threads_read_and_write_through_sql(spark, lake, t):
 
 def test_a_thread_of_the_jvm_without_a_python_caller_reads_a_table(spark, lake, t):
     jvm, name = spark._jvm, f"{lake}.db.t"
-    dataset = spark._jsparkSession.sql(
-        "SELECT 1"
-    )  # java.util.concurrent runs what a Python object cannot start: a Java method by name
+    # java.util.concurrent runs what a Python object cannot start: a Java method by name
+    dataset = spark._jsparkSession.sql("SELECT 1")
     del dataset
     pool = jvm.java.util.concurrent.Executors.newFixedThreadPool(1)
 

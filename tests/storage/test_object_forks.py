@@ -22,9 +22,8 @@ def in_a_child(work: Callable[[], str], seconds: float = 10) -> str:
     """What work returns in a forked process; the test fails if that does not end."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # forking beside threads is what is tested
+        # forking beside threads is what is tested
+        warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
         try:

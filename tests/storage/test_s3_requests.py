@@ -23,9 +23,8 @@ from tests.fault_proxy import FaultProxy
 from tests.storage.fake_s3 import fake_s3
 
 COLUMNS, GROUPS = 20, 3
-MOST_OF_ONE_SCAN = (
-    16 + 25
-)  # threads that read manifests through obstore, connections that pyarrow has at most
+# threads that read manifests through obstore, connections that pyarrow has at most
+MOST_OF_ONE_SCAN = 16 + 25
 
 
 @pytest.fixture

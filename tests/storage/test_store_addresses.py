@@ -82,9 +82,8 @@ def test_an_address_names_the_bucket_once(
         assert arrow["force_virtual_addressing"] is True and arrow.get("endpoint_override") == (
             endpoint.rstrip("/") if endpoint else None
         )
-    elif (
-        endpoint or path_style or virtual
-    ):  # pyarrow alone, at Amazon's own servers, prefers the host's name
+    elif endpoint or path_style or virtual:
+        # pyarrow alone, at Amazon's own servers, prefers the host's name
         assert urlsplit(arrow["endpoint_override"]).netloc == server and not arrow.get(
             "force_virtual_addressing"
         )

@@ -172,9 +172,8 @@ def test_those_at_hand_are_used_while_the_catalog_cannot_be_reached_and_no_longe
         assert vended.current(catalog) is first and "as long as they live" in caplog.text
     asked = catalog.asked
     clock[0] += 5
-    assert (
-        vended.current(catalog) is first and catalog.asked == asked
-    )  # it is not asked at every file
+    # it is not asked at every file
+    assert vended.current(catalog) is first and catalog.asked == asked
     clock[0] += 200
     with pytest.raises(StorageError, match="vends no credentials"):
         vended.current(catalog)

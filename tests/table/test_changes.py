@@ -219,9 +219,8 @@ def test_all_kinds_of_deletes_are_rows_that_went(catalog: Any) -> None:
             (2, "DELETE", 2, "b"),
             (3, "DELETE", 3, "c"),
         ]
-        assert log(table.changes(net=True)) == [
-            (3, "INSERT", 4, "d")
-        ]  # as in Java: by the last snapshot that wrote the row
+        # as in Java: by the last snapshot that wrote the row
+        assert log(table.changes(net=True)) == [(3, "INSERT", 4, "d")]
 
 
 def test_duplicates_count_and_nulls_and_nan_are_values(catalog: Any) -> None:

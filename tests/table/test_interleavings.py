@@ -126,9 +126,8 @@ def refused(late: str, early: str, where: str, level: str, mode: str, version: i
         return level == "serializable" and (where == "row" or late == "overwrite")
     if "overwrite" in (late, early):
         return True
-    if (
-        mode == "copy-on-write" or version >= 3 or late != "delete"
-    ):  # one file is rewritten, or has one vector, or its deletes are in the read set
+    if mode == "copy-on-write" or version >= 3 or late != "delete":
+        # one file is rewritten, or has one vector, or its deletes are in the read set
         return True
     return early != "delete" and where == "row"  # position deletes: both deleted, or other rows
 

@@ -189,9 +189,8 @@ def test_every_verb_takes_the_same_arrow_values_into_a_column(catalog, array, dd
             t.append(new, merge_schema=True)
 
         assert outcome(catalog, evolves, ddl, frames_of(array)) == found
-        assert (
-            same(catalog, EXPRESSIONS, ddl, frames_of(array)) == found
-        )  # these may take more: numbers as SQL assigns them
+        # these may take more: numbers as SQL assigns them
+        assert same(catalog, EXPRESSIONS, ddl, frames_of(array)) == found
 
 
 TAKEN = [

@@ -87,9 +87,8 @@ def test_a_change_that_fails_in_one_file_ends_in_the_others_and_leaves_nothing(
 ):
     catalog = frazil.load_catalog("runner_stop", type="path", warehouse=str(tmp_path))
     catalog.create_namespace("db")
-    t = catalog.create_table(
-        "db.t", "id long", properties={"read.split.target-size": str(4 << 20)}
-    )  # a group for each file
+    # a group for each file
+    t = catalog.create_table("db.t", "id long", properties={"read.split.target-size": str(4 << 20)})
     for first in (0, 1000):
         t.append(pa.table({"id": range(first, first + 1000)}))
     before, seen = files_below(tmp_path), []

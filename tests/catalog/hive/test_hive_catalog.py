@@ -295,9 +295,8 @@ def test_without_lock_the_server_compares_the_pointer_or_the_commit_is_refused(
     other = opened(**{"engine.hive.lock-enabled": "false"}).load_table(f"{db}.t")
     for number in range(3):
         table.append([{"id": 2 * number}])
-        other.append(
-            [{"id": 2 * number + 1}]
-        )  # its base is stale each time: the metastore refuses, and the commit is tried again
+        # its base is stale each time: the metastore refuses, and the commit is tried again
+        other.append([{"id": 2 * number + 1}])
     assert ids_of(catalog, f"{db}.t") == list(range(6))
 
 

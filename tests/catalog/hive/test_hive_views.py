@@ -170,7 +170,8 @@ def test_a_new_version_whose_answer_is_lost_is_decided_by_where_the_pointer_is(
     if (metastore, lost) != (
         "hive3",
         "call",
-    ):  # it compares nothing: its lock stays behind, as the call might still come
+    ):
+        # it compares nothing: its lock stays behind, as the call might still come
         assert catalog.replace_view(f"{db}.v", sql="SELECT 2").current_version().version_id == (
             4 if lost == "answer" else 3
         )
@@ -202,9 +203,8 @@ def test_without_lock_the_server_compares_the_pointer_of_a_view_or_the_commit_is
     assert {v.queries["spark"].sql for v in view.versions} == {
         f"SELECT {n}" for n in range(4)
     } and len(view.history()) == 4
-    compares = {
-        connection.compares for connection in catalog._backend.store.client._idle
-    }  # None: it has only read
+    # None: it has only read
+    compares = {connection.compares for connection in catalog._backend.store.client._idle}
     assert "lock" not in asked and True in compares and False not in compares
 
 

@@ -109,9 +109,8 @@ def test_java_and_we_take_turns_and_store_tables_alike(
         for k in (mine.keys() | other.keys()) - OF_ONE_COMMIT
         if mine.get(k) != other.get(k)
     }
-    assert unlike.keys() <= {"owner", "DO_NOT_UPDATE_STATS"}, (
-        unlike
-    )  # Spark's user; what only the creating call was told
+    # Spark's user; what only the creating call was told
+    assert unlike.keys() <= {"owner", "DO_NOT_UPDATE_STATS"}, unlike
     assert (
         json.loads(mine["default-partition-spec"])["fields"]
         == json.loads(other["default-partition-spec"])["fields"]

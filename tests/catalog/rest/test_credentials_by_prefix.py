@@ -236,9 +236,8 @@ def test_a_store_that_takes_each_key_below_its_own_prefix_alone_serves_every_fil
                 ValidationException,
                 match=r"metadata\.json, which the catalog's server names, cannot be read",
             ):
-                table.maintenance.remove_orphan_files(
-                    dry_run=True
-                )  # this server keeps metadata to itself
+                # this server keeps metadata to itself
+                table.maintenance.remove_orphan_files(dry_run=True)
             own = {
                 "s3.endpoint": store.uri,
                 "s3.path-style-access": "true",

@@ -133,9 +133,8 @@ def test_time_travel_and_refs_are_planned_by_the_server(
             assert b.plan().by_server is not None and rows(b) == rows(mine.scan(**selector)), (
                 selector
             )
-        for column in (
-            ("a", "b") if name == "schema_evolution" else ()
-        ):  # they have changed their names since
+        for column in ("a", "b") if name == "schema_evolution" else ():
+            # they have changed their names since
             for snapshot in mine.snapshots():
                 row_filter = f"{column} IS NOT NULL"
                 assert rows(theirs.scan(row_filter, snapshot_id=snapshot.snapshot_id)) == rows(
@@ -149,14 +148,12 @@ def test_many_files_come_in_several_answers(db: tuple[Catalog, Catalog, str]) ->
     table.append([{"id": n, "p": n} for n in range(230)])
     theirs = served.load_table(f"{space}.t")
     plan = theirs.scan().plan()
-    assert (
-        len(plan) == 230 and plan.by_server is not None and plan.by_server.requests == 3
-    )  # the server gives 100 files at a time
+    # the server gives 100 files at a time
+    assert len(plan) == 230 and plan.by_server is not None and plan.by_server.requests == 3
     assert sorted(theirs.to_arrow()["id"].to_pylist()) == list(range(230))
     assert len(theirs.scan("p < 3").plan()) == 3 and theirs.scan("p < 3").count() == 3
-    assert (
-        theirs.scan(limit=7).to_arrow().num_rows == 7 and len(theirs.scan(limit=7).plan()) < 230
-    )  # min-rows-requested
+    # min-rows-requested
+    assert theirs.scan(limit=7).to_arrow().num_rows == 7 and len(theirs.scan(limit=7).plan()) < 230
     assert theirs.scan(limit=500).to_arrow().num_rows == 230
     explained = str(theirs.scan("p < 3").explain())
     assert "planned by  the catalog's server" in explained and "1 request\n" in explained

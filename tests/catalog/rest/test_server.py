@@ -32,9 +32,8 @@ def test_eight_writers_lose_no_commit(kind: str, tmp_path: Path) -> None:
     keeper = open_backend(kind, tmp_path)
     table = made(keeper, name, commit__retry__num_retries="100")
     place = f"{table.metadata.location}/data"
-    commit.commit(
-        keeper, table, [Append([data_file(1000, location=place)])]
-    )  # Nessie does not guard the first one (KNOWN_GAPS.md)
+    # Nessie does not guard the first one (KNOWN_GAPS.md)
+    commit.commit(keeper, table, [Append([data_file(1000, location=place)])])
 
     def writer(number: int) -> None:
         backend = open_backend(kind, tmp_path)
@@ -47,9 +46,8 @@ def test_eight_writers_lose_no_commit(kind: str, tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(writer, range(8)))
     table = keeper.load(name)
-    assert len(table.metadata.snapshots) == (
-        1 if kind == "nessie" else 8 * ROUNDS[kind] + 1
-    )  # it shows the newest one alone
+    # it shows the newest one alone
+    assert len(table.metadata.snapshots) == (1 if kind == "nessie" else 8 * ROUNDS[kind] + 1)
     assert table.metadata.current_snapshot().summary["total-data-files"] == str(
         8 * ROUNDS[kind] + 1
     )

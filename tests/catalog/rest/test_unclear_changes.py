@@ -70,9 +70,8 @@ def test_a_change_is_not_sent_by_a_new_token_once_the_server_has_forgotten_its_k
     server: Server,
 ) -> None:
     """The first sending may have been handled, and the server would handle the next one again."""
-    server.on(
-        "GET /v1/config", (200, {**KEYED, "idempotency-key-lifetime": "PT13S"})
-    )  # a sending takes 12 seconds at most
+    # a sending takes 12 seconds at most
+    server.on("GET /v1/config", (200, {**KEYED, "idempotency-key-lifetime": "PT13S"}))
     server.on(
         "POST /v1/oauth/tokens", (200, {"access_token": "one"}), (200, {"access_token": "two"})
     )

@@ -33,9 +33,8 @@ def main(master, folder, *settings):
         pq.write_table(
             pa.table({"id": pa.array(ids, pa.int64()), "v": values}), f"{inputs}/{n}.parquet"
         )
-        os.utime(
-            f"{inputs}/{n}.parquet", (1_700_000_000 + n,) * 2
-        )  # Spark takes files in the order of their times
+        # Spark takes files in the order of their times
+        os.utime(f"{inputs}/{n}.parquet", (1_700_000_000 + n,) * 2)
     for name, options in STREAMS.items():
         t = catalog.create_table(
             f"db.{name.replace('-', '_')}", "id bigint, v bigint", format_version=3

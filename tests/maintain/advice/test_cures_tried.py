@@ -162,9 +162,8 @@ def test_a_dry_run_tells_which_deletes_go_with_the_last_row(
     if kind == "keys":
         by_keys(t, range(120))
     else:
-        if (
-            kind == "positions without bounds"
-        ):  # as some writers leave them, so that they may be about any file of the partition
+        if kind == "positions without bounds":
+            # as some writers leave them, so that they may be about any file of the partition
             monkeypatch.setattr("tests.spark.deleting.RowDelta", _without_bounds)
         by_position(t, range(120), "file" if kind == "vectors" else "partition")
     options = {"remove-dangling-deletes": "true", "delete-file-threshold": "1"}

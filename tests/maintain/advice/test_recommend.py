@@ -82,9 +82,8 @@ def test_a_healthy_table_and_an_empty_one_have_no_findings(home: Catalog) -> Non
 def test_small_files_are_found_by_partition(home: Catalog) -> None:
     t = healthy(home, partition_by=["s"])
     for n in range(5):
-        t.append(
-            rows(1000 * (n + 1)).filter(pa.array([i % 2 == 0 for i in range(100)]))
-        )  # only partition v0 gets more files
+        # only partition v0 gets more files
+        t.append(rows(1000 * (n + 1)).filter(pa.array([i % 2 == 0 for i in range(100)])))
     assert t.maintenance.recommend().kinds == ("small_files",)
     sizes = [
         f["file_size_in_bytes"]
@@ -300,9 +299,8 @@ def test_manifests_that_a_compaction_rewrites_are_told_not_to_be_left(
     assert (left is None) == (not apart) and (
         "nothing after the cure of small_files" in str(manifests)
     ) == (not apart)
-    assert (
-        left is None or left.numbers["manifests"] == 2 + apart
-    )  # that of v1 too, beside the new one
+    # that of v1 too, beside the new one
+    assert left is None or left.numbers["manifests"] == 2 + apart
     planned = [(s.kind, s.call) for s in t.maintenance.auto(dry_run=True).steps]
     done = t.maintenance.auto()
     assert [(s.kind, s.call) for s in done.steps] == planned and not done.failed
@@ -407,9 +405,8 @@ def test_after_auto_has_looked_for_orphans_only_later_versions_count(home: Catal
     at_version(t.refresh(), 240)
     assert t.maintenance.recommend().kinds == ()
     at_version(t.refresh(), 255)
-    assert numbers(t, "orphans") == {
-        "metadata_files": 104
-    }  # version 151 took the lease, and was the newest when the orphans were gone
+    # version 151 took the lease, and was the newest when the orphans were gone
+    assert numbers(t, "orphans") == {"metadata_files": 104}
 
 
 def test_old_statistics_are_found(home: Catalog) -> None:
@@ -525,10 +522,11 @@ def test_a_part_that_fits_the_minutes_costs_its_part_of_the_bytes() -> None:
     both = Verbs(
         finding("a", 1000, share_option="max-files-to-rewrite", files=40), finding("b", 300)
     )
+    # 510 and 300 bytes
     assert outcomes(both.auto(budget_minutes=5.1, budget_bytes=900)) == [
         "partly",
         "done",
-    ]  # 510 and 300 bytes
+    ]
 
 
 def test_a_cure_is_run_again_for_what_writers_have_added_meanwhile() -> None:

@@ -127,9 +127,8 @@ def test_the_estimate_of_a_sort_is_what_a_real_sort_skips(
         strategy="sort", sort_order="a", options={"rewrite-all": "true"}
     )
     real = 1 - scanned(t.refresh(), texts) / before
-    near = (
-        0.25 if sorted_before else 0.08
-    )  # of a dozen scans of one to three files each, chance decides where the next cuts lie
+    # of a dozen scans of one to three files each, chance decides where the next cuts lie
+    near = 0.25 if sorted_before else 0.08
     assert share[("a",)] == pytest.approx(max(real, 0.0), abs=near), (
         f"{t.scan().plan().report.result_data_files} files"
     )

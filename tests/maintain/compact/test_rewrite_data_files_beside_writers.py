@@ -103,10 +103,11 @@ def test_rows_whose_deletes_are_rolled_back_meanwhile_come_back(
         options={**ALL, "partial-progress.enabled": partial}, runner=runner
     )
     assert runner.runs >= 1 and ids(table) == [*range(6), 100, 101, 102]
+    # of partition a, and of partition b
     assert (result.failed_data_files_count, result.rewritten_data_files_count) == (
         3,
         3,
-    )  # of partition a, and of partition b
+    )
     start = table.current_snapshot().snapshot_id
     table.delete("id in (1, 2)", mode="merge-on-read", runner="in-process")
     runner = Meanwhile(lambda: other.maintenance.rollback_to_snapshot(start))
@@ -137,9 +138,8 @@ def test_deletes_that_are_merged_before_the_history_expires_are_carried_over(
     for gone in ("id = 1", "id = 2"):
         table.delete(gone, mode="merge-on-read", runner="in-process")
     with table.manage_snapshots() as snapshots:
-        snapshots.create_tag(
-            table.current_snapshot().snapshot_id, "read"
-        )  # whose files are still there, though not its history
+        # whose files are still there, though not its history
+        snapshots.create_tag(table.current_snapshot().snapshot_id, "read")
     other = type(table)(table._backend, table._loaded, table._name)
 
     def meanwhile() -> None:

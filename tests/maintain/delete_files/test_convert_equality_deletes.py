@@ -173,9 +173,8 @@ def test_where_limits_the_work_and_keeps_what_others_need(version: int, tmp_path
     head = t.current_snapshot().snapshot_id
     again = convert(t, "id < 40")
     assert again.deleted_rows_count == 0 and t.refresh().current_snapshot().snapshot_id == head
-    convert(
-        t
-    )  # manifests do not tell that the file of ids below 40 is done, so this looks at all of them
+    # manifests do not tell that the file of ids below 40 is done, so this looks at all of them
+    convert(t)
     assert rows(t) == before and delete_files(t) == {KIND[version]: 3}
 
 

@@ -56,9 +56,8 @@ def upgraded(folder: Path, **more: str) -> Any:
     by_position(t, [2, 43, 84], "partition")
     with t.transaction() as change:
         change.upgrade_table_version(3)
-    t.delete(
-        "id in (80, 81, 120)", mode="merge-on-read", runner="in-process"
-    )  # two vectors, which hold the older deletes too
+    # two vectors, which hold the older deletes too
+    t.delete("id in (80, 81, 120)", mode="merge-on-read", runner="in-process")
     return t
 
 
@@ -85,9 +84,8 @@ def test_small_files_become_few_with_the_rows_as_they_were(
         for e in t.inspect.entries().to_pylist()
         if e["data_file"]["content"] == 1 and e["status"] != 2
     ]
-    assert {e["sequence_number"] for e in entries} == {
-        head
-    }  # the largest of the old ones, not that of the new snapshot
+    # the largest of the old ones, not that of the new snapshot
+    assert {e["sequence_number"] for e in entries} == {head}
     assert set(result.to_arrow().column_names) == {
         "rewritten_delete_files_count",
         "added_delete_files_count",

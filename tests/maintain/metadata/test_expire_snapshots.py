@@ -68,9 +68,8 @@ def test_a_dry_run_changes_nothing_and_counts_the_same(tmp_path: Path) -> None:
 def test_nothing_to_expire_commits_nothing(tmp_path: Path) -> None:
     t = overwritten(tmp_path)
     location = t.metadata_location
-    result = t.maintenance.expire_snapshots(
-        retain_last=1
-    )  # all snapshots are younger than five days
+    # all snapshots are younger than five days
+    result = t.maintenance.expire_snapshots(retain_last=1)
     assert (
         result.snapshot_ids == ()
         and t.refresh().metadata_location == location
@@ -332,9 +331,8 @@ def test_expired_metadata_is_cleaned_when_asked_for(tmp_path: Path) -> None:
         update.add_column("w", "int")
     with t.update_spec() as spec:
         spec.add_field("id", "bucket[4]")
-    for _ in range(
-        2
-    ):  # the first one still lists a manifest of the old spec, which says what was removed
+    for _ in range(2):
+        # the first one still lists a manifest of the old spec, which says what was removed
         t.overwrite(pa.table({"id": [1], "p": ["a"], "v": [1], "w": pa.array([1], pa.int32())}))
     assert len(t.schemas()) == 2 and len(t.specs()) == 2
     planned = t.maintenance.expire_snapshots(
@@ -569,9 +567,8 @@ def test_no_manifest_is_read_twice_and_shared_ones_not_at_all(
         lambda s, m, *a, **k: (read.append(m.manifest_path), real(s, m, *a, **k))[1],
     )
     result = t.maintenance.expire_snapshots(older_than=LATER)
-    assert (
-        len(result.snapshot_ids) == 5 and read == []
-    )  # the head lists every manifest of the expired ones
+    # the head lists every manifest of the expired ones
+    assert len(result.snapshot_ids) == 5 and read == []
     t.overwrite(frame_of([(9, "b", 9)]))
     t.maintenance.expire_snapshots(older_than=LATER)
     assert len(read) == len(set(read)) > 0

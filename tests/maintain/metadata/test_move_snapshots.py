@@ -91,9 +91,10 @@ def test_cherry_pick_a_staged_snapshot(tmp_path: Path) -> None:
     staged = add(t, 10, branch=None)
     add(t, 11)
     planned = t.maintenance.cherrypick_snapshot(staged, dry_run=True)
+    # it has no id yet
     assert planned.to_arrow().to_pylist() == [
         {"source_snapshot_id": staged, "current_snapshot_id": None}
-    ]  # it has no id yet
+    ]
     assert 10 not in ids(t.refresh()) and files_of(t) == named_files(t)
     result = t.maintenance.cherrypick_snapshot(staged)
     assert (
@@ -289,8 +290,7 @@ def test_java_moves_branches_after_us_and_we_after_java(
         0
     ]
     for verb, known in (("publish_changes", "ours"), ("cherrypick_snapshot", staged)):
-        t.maintenance.set_current_snapshot(
-            t.metadata.refs["behind"].snapshot_id
-        )  # Java has published it there
+        # Java has published it there
+        t.maintenance.set_current_snapshot(t.metadata.refs["behind"].snapshot_id)
         with pytest.raises(ValidationException, match="already"):
             getattr(t.maintenance, verb)(known)

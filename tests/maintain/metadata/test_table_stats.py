@@ -84,6 +84,7 @@ def test_numbers_of_distinct_values_are_within_three_percent(home: Catalog) -> N
     t.append(frame(rows=ROWS // 2))
     t.append(frame(ROWS // 2, ROWS - ROWS // 2))
     result = t.maintenance.compute_table_stats()
+    # empty bytes do not count
     exact = {
         "id": ROWS,
         "s": 5000,
@@ -94,7 +95,7 @@ def test_numbers_of_distinct_values_are_within_three_percent(home: Catalog) -> N
         "f": ROWS,
         "x": 49,
         "u": 300,
-    }  # empty bytes do not count
+    }
     assert {k: round(v / exact[k] - 1, 2) for k, v in result.ndv.items()} == {
         k: pytest.approx(0, abs=0.03) for k in exact
     }
@@ -274,9 +275,8 @@ def test_java_reads_the_sketches_and_finds_the_same_values(tmp_path: Path, java_
     assert set(seen) == set(ndv)
     for name, told in seen.items():
         assert told["ours"][0] == ndv[name] and abs(told["ours"][1] - ndv[name]) <= 1
-        if (
-            ndv[name] <= 4096
-        ):  # Java's sketches are exact as well, and of the same hashes: the union has no more
+        if ndv[name] <= 4096:
+            # Java's sketches are exact as well, and of the same hashes: the union has no more
             assert told["theirs"] == [ndv[name], ndv[name]] and told["union"] == ndv[name], name
         assert told["union"] == pytest.approx(ndv[name], rel=0.06), name
 

@@ -130,9 +130,8 @@ def test_deletes_of_a_partition_that_name_no_row_of_the_files_read(catalog, sess
     first, between, last = (
         [r["id"] for r in rows if r["_file"] == x.file.file_path] for x in tasks
     )
-    take_positions(
-        t, lambda r: r["id"] in (first[3], last[5]), "partition"
-    )  # its bounds reach over the file between
+    # its bounds reach over the file between
+    take_positions(t, lambda r: r["id"] in (first[3], last[5]), "partition")
     scan = t.scan(f"id >= {between[0]} and id <= {between[-1]}")
     assert [len(task.delete_files) for task in scan.plan_files()] == [1]
     assert ids(scan.to_spark(session)) == between

@@ -391,9 +391,8 @@ def test_new_rows_of_a_merge_are_spread_as_the_table_or_an_option_says(catalog, 
 
     assert len(merged(0, {})) > 4
     for number, given in enumerate(("hash", "range"), 1):
-        assert (
-            len(merged(number, {"write.merge.distribution-mode": given})) <= 4
-        )  # changed rows and new ones, a file a partition
+        # changed rows and new ones, a file a partition
+        assert len(merged(number, {"write.merge.distribution-mode": given})) <= 4
         assert (
             len(
                 merged(
@@ -442,9 +441,9 @@ def test_the_size_of_partitions_is_honoured_by_the_engine_that_shuffles_and_refu
     assert {r["id"]: r["v"] for r in t.refresh().to_arrow().to_pylist()} == {
         i: 7 if i >= 40 else 0 for i in range(160)
     }
-    assert (
-        written(t) == [0, 0, 1, 1]
-    )  # changed rows and new ones, a file a partition; tasks that find rows would write one for each file
+    # changed rows and new ones, a file a partition; tasks that find rows would write one for each
+    # file
+    assert written(t) == [0, 0, 1, 1]
     with pytest.raises(InvalidInput, match="advisory-partition-size.*means nothing to an upsert"):
         t.upsert(rows, ["id"], **size)
     with pytest.raises(

@@ -372,9 +372,8 @@ def test_text_with_a_collation_is_compared_as_spark_does_or_refused_and_never_by
             {"v": "source.v"}
         ).execute()
     assert state(t) == start()
-    assert (
-        t.upsert(source, join_cols=["id"]).rows_updated == 1
-    )  # as a value a collated text is text
+    # as a value a collated text is text
+    assert t.upsert(source, join_cols=["id"]).rows_updated == 1
     explicit = source.selectExpr("id", "cast(name as string collate UTF8_LCASE) as name", "v")
     t.merge(explicit, "lower(target.name) = 'n3' and target.id = 3").when_matched_update(
         {"name": "source.name"}

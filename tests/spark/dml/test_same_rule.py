@@ -89,9 +89,8 @@ WRONG = [
 
 @pytest.mark.parametrize("door", DOORS)
 def test_values_with_an_equal_one_are_taken_at_every_door(table, session, door):
-    session.conf.set(
-        "spark.sql.ansi.enabled", "false"
-    )  # there Spark's own casts would give null, or wrap
+    # there Spark's own casts would give null, or wrap
+    session.conf.set("spark.sql.ansi.enabled", "false")
     t = table(", ".join(f"{n} {type_}" for n, (type_, _, _) in TAKEN.items()))
     if door == "append":
         t.delete("id = 1")
@@ -196,10 +195,11 @@ def test_frames_of_this_process_are_read_alike_while_a_session_runs(table, sessi
 
 def test_clock_times_of_frames_of_this_process_stay_clock_times_where_spark_joins(table, session):
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    # a clock in New York never shows the first
     skipped, shown = (
         dt.datetime(2024, 3, 10, 2, 30),
         dt.datetime(2024, 3, 10, 3, 30),
-    )  # a clock in New York never shows the first
+    )
     t = table("v timestamp_ntz, s struct<x: timestamp_ntz>, a array<timestamp_ntz>")
     rows = pa.table(
         {

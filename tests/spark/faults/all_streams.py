@@ -130,9 +130,10 @@ def main(folder, *names):
     spark = spark.config("spark.driver.bindAddress", "127.0.0.1").config(
         "spark.driver.memory", "1g"
     )
+    # a run is over before more would pay
     spark = spark.config(
         "spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    )  # a run is over before more would pay
+    )
     spark = spark.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     place, bare = Path(folder), spark.newSession()
     catalog, queries = catalog_at(place), {}
@@ -141,9 +142,9 @@ def main(folder, *names):
             "checkpointLocation", str(place / "checkpoints" / name)
         )
         queries[name] = query = writer.trigger(availableNow=True).start()
-        if (
-            name in SOURCES
-        ):  # Spark gives the process that plans a source ten seconds to begin, in which it is best alone
+        if name in SOURCES:
+            # Spark gives the process that plans a source ten seconds to begin, in which it is best
+            # alone
             while (
                 query.isActive
                 and query.lastProgress is None

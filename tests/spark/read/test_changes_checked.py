@@ -163,9 +163,8 @@ def test_sparks_own_report_of_an_error_does_not_come_before_frazils(table, sourc
             refused(lambda: table.changes(row_filter=text).to_spark(session), ParseError)  # noqa: B023
         assert caplog.records == []
         with pytest.raises(Exception, match="nope"):
-            table.scan("nope rlike 'a'").to_spark(
-                session
-            )  # an error of Spark's own: its report follows it
+            # an error of Spark's own: its report follows it
+            table.scan("nope rlike 'a'").to_spark(session)
         assert len(caplog.records) == 1
         with pytest.raises(Exception, match="hello"):
             session.range(1).select("hello")

@@ -214,10 +214,11 @@ def test_joins_views_and_caches_meet_the_same_files_again(catalog, session):
     cached = t.to_spark(session).cache()
     try:
         assert cached.count() == 10 * FILES
+        # known by its files
         assert (
             "InMemoryTableScan"
             in t.to_spark(session)._jdf.queryExecution().executedPlan().toString()
-        )  # known by its files
+        )
         t.append(pa.table({"id": pa.array([1000], pa.int64())}))
         again = t.to_spark(session)
         assert "InMemoryTableScan" not in again._jdf.queryExecution().executedPlan().toString()

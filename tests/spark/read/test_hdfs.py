@@ -110,9 +110,8 @@ def test_a_name_service_of_the_session_is_known_to_both(plain_spark: Any) -> Non
     )
     for key, value in nodes.items():
         session.conf.set(f"spark.hadoop.{key}", value)
-        session.conf.set(
-            key, value
-        )  # what `spark.hadoop.…` is to the scans of a session that begins with it
+        # what `spark.hadoop.…` is to the scans of a session that begins with it
+        session.conf.set(key, value)
     frazil.install(session)
     place = f"hdfs://pair{hdfs_place().removeprefix(CLUSTER)}/t"
     session.range(5).write.format("iceberg").save(place)

@@ -477,9 +477,8 @@ def test_dates_of_imported_files_are_what_the_file_says_whatever_spark_marked_it
     """Spark's scan moves dates of files that it marked with its old calendar; the format, Java and
     Arrow do not.
     """
-    monkeypatch.setattr(
-        "frazil.arrow.write.add_files.check_calendar", lambda path, file: None
-    )  # Java's import does not look
+    # Java's import does not look
+    monkeypatch.setattr("frazil.arrow.write.add_files.check_calendar", lambda path, file: None)
     t = catalog.create_table("db.old", "id int, d array<date>" if nested else "id int, d date")
     days = [dt.date(1, 1, 3), dt.date(1500, 6, 1), dt.date(2024, 1, 1)]
     for n, notes in enumerate(

@@ -51,9 +51,8 @@ def test_nothing_changes_where_pandas_is_imported_already() -> None:
 
 @pytest.mark.spark
 def test_pandas_functions_work_in_workers_that_have_run_a_task_of_frazils(plain_spark: Any) -> None:
-    assert (
-        plain_spark.conf.get("spark.python.worker.reuse", "true") == "true"
-    )  # so that the function below meets the worker of the task
+    # so that the function below meets the worker of the task
+    assert plain_spark.conf.get("spark.python.worker.reuse", "true") == "true"
     rows = plain_spark.range(0, 2, 1, 1)
     prepared = guarded("frazil.spark.host.workers", "answer")
     assert [r["ok"] for r in rows.mapInArrow(prepared, "ok long").collect()] == [2]

@@ -115,13 +115,13 @@ def test_changes_are_the_same_in_the_driver_and_in_spark(session, catalog, jobs,
         found[choice] = rows, counts
     assert found["driver"][0] == found["spark"][0] and len(found["driver"][0]) == 110 - 10 - 10
     here, by_spark = found["driver"][1], found["spark"][1]
+    # Spark evaluates the source of the MERGE
     assert here[:3] == [0, 0, 1] and by_spark[:2] == [
         1,
         1,
-    ]  # Spark evaluates the source of the MERGE
-    assert (
-        here[2] < by_spark[2] and 0 < here[3] < by_spark[3]
-    )  # and finds rows by SQL that only Spark knows
+    ]
+    # and finds rows by SQL that only Spark knows
+    assert here[2] < by_spark[2] and 0 < here[3] < by_spark[3]
 
 
 def test_an_error_in_the_driver_is_the_project_s_own_and_leaves_no_file(session, catalog):

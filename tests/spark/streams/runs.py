@@ -65,9 +65,8 @@ class Run:
     @property
     def problems(self) -> str:
         text = self._problems.read_text()
-        begin = text.rfind(
-            "Traceback (most recent call last)"
-        )  # what Spark says of its own end comes after it
+        # what Spark says of its own end comes after it
+        begin = text.rfind("Traceback (most recent call last)")
         return text[begin:][:6000] if begin >= 0 else text[-6000:]
 
     def until(self, over: Callable[[], bool], seconds: float = 500) -> bool:

@@ -51,9 +51,8 @@ def test_batches_are_written_once_over_restarts_and_their_partitions_committed_b
     policies = [lambda c: told.append((c.partition_values, c.late, c.watermark))]
     run(frame, tmp_path / "out", tmp_path / "cp", policies, **options)
     assert ids(session, tmp_path / "out") == [1, 2, 3] and told == []
-    source.put(
-        (4, "2026-01-02 12:00:00", "2026-01-02")
-    )  # its batch is planned with the watermark of the third row
+    # its batch is planned with the watermark of the third row
+    source.put((4, "2026-01-02 12:00:00", "2026-01-02"))
     run(frame, tmp_path / "out", tmp_path / "cp", policies, **options)
     assert told == [(("2026-01-01",), False, 1767312001000)]
     source.put((5, "2026-01-01 23:00:00", "2026-01-01"))

@@ -128,9 +128,8 @@ def expected(catalog: Catalog, name: str, batches: Rows) -> list[tuple[Any, ...]
         return sorted({row[0]: row for rows in batches for row in rows}.values())
     if name in ("scan", "changes", *FIRST):
         rows = held(catalog.load_table(f"source.{name}"))
-        return [
-            r for r in rows if name in ("scan", "changes", "first_told") or r[0] >= 2
-        ]  # others start at the second snapshot
+        # others start at the second snapshot
+        return [r for r in rows if name in ("scan", "changes", "first_told") or r[0] >= 2]
     return sorted(row for rows in batches for row in rows)
 
 
@@ -251,9 +250,8 @@ def test_streams_that_die_at_points_of_their_own_end_with_every_row_once(
         for name, point in wanted.items():
             check_state_of_death(tmp_path, catalog, name, point)
         if run == 0:
-            for name in set(FIRST) & set(
-                streams
-            ):  # a start that moves with the table would pass over rows
+            for name in set(FIRST) & set(streams):
+                # a start that moves with the table would pass over rows
                 catalog.load_table(f"source.{name}").append(
                     table_of([(8, "late", 8), (9, "late", 9)])
                 )
@@ -285,14 +283,12 @@ def test_streams_that_die_at_random_while_others_compact_and_roll_back_end_with_
     compactor = Compactor(catalog_at(tmp_path), [*read, "db.bare_append", "db.bare_upsert"], rest=1)
 
     def others(name: str) -> None:
-        if (
-            name == "scan" and last_batch(tmp_path, name) >= 0
-        ):  # before, the scan would find one file only
+        if name == "scan" and last_batch(tmp_path, name) >= 0:
+            # before, the scan would find one file only
             rewritten[name] += compacted(catalog.load_table("source.scan"))
         if name != "files":
-            with (
-                compactor.pause
-            ):  # a compaction between the two commits would be rolled back as well, or keep the row
+            with compactor.pause:
+                # a compaction between the two commits would be rolled back as well, or keep the row
                 rollbacks[name] += rolled_back(catalog.load_table(f"db.{name}"))
 
     with compactor:

@@ -74,9 +74,8 @@ def test_partitions_are_announced_by_the_watermark_and_late_rows_announce_them_a
     source.put((3, "2026-01-02 00:00:01", "2026-01-02"))
     run()
     assert ids(table.refresh()) == [1, 2, 3] and told == [] and commits(table) == {}
-    source.put(
-        (4, "2026-01-02 12:00:00", "2026-01-02")
-    )  # its batch is planned with the watermark of the third row
+    # its batch is planned with the watermark of the third row
+    source.put((4, "2026-01-02 12:00:00", "2026-01-02"))
     run()
     assert told == [(("2026-01-01",), False, 1767312001000)] and set(commits(table)) == {
         "2026-01-01"

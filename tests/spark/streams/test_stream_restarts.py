@@ -100,9 +100,8 @@ def test_queries_that_write_into_one_table_at_once_lose_and_double_nothing(
     hooks = [Hook() for _ in range(3)]
     for n, (hook, options) in enumerate(zip(hooks, ({}, KEYS, KEYS), strict=True)):
         (tmp_path / str(n)).mkdir()
-        first = (
-            100 if not options else 2 * n
-        )  # the queries that upsert change rows of the same file, each its own
+        # the queries that upsert change rows of the same file, each its own
+        first = 100 if not options else 2 * n
         where = folder(
             tmp_path / str(n),
             [(first, f"q{n}", 0)],
@@ -222,9 +221,8 @@ def test_the_tasks_of_a_large_batch_hold_a_bounded_part_of_its_keys(
     where = folder(tmp_path, [(n % 3000, "a", n) for n in range(6000)])
     with temporarily(spark, small):
         drained(writer(spark, table, where, tmp_path / "small", **KEYS))
-        monkeypatch.setattr(
-            "frazil.spark.streams.sink.key_shuffle._SMALL", 1000
-        )  # so that this batch is a large one
+        # so that this batch is a large one
+        monkeypatch.setattr("frazil.spark.streams.sink.key_shuffle._SMALL", 1000)
         drained(writer(spark, table, where, tmp_path / "large", **KEYS))
     assert len(parts[0]) == slots and len(parts[1]) > 5 * slots and max(parts[1]) < 3000 / slots / 2
     assert [sum(p) for p in parts] == [3000, 3000]

@@ -43,9 +43,8 @@ class Restored:
 
     def frame(self):
         if self.table is None:
-            return self.spark.readStream.schema(SCHEMA).parquet(
-                str(self.place / "in")
-            )  # one batch for all files that are new
+            # one batch for all files that are new
+            return self.spark.readStream.schema(SCHEMA).parquet(str(self.place / "in"))
         return self.table.read_stream(starting_strategy="INCREMENTAL_FROM_EARLIEST_SNAPSHOT")
 
     def run(self, **options):

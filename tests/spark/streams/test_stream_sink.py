@@ -330,9 +330,10 @@ def test_what_cannot_work_is_refused_before_the_query_starts(spark, table, tmp_p
         table.write_stream(spark.range(1)).start()
     with pytest.raises(InvalidInput, match="streaming DataFrame"):
         table.write_stream(pa.table({"id": [1]})).start()
+    # Spark knows no such option
     by_sparks_writer = frame.writeStream.format("iceberg").option(
         "checkpoint-location", str(tmp_path / "c")
-    )  # Spark knows no such option
+    )
     for start in (
         table.write_stream(frame).start,
         lambda: by_sparks_writer.start(table.location()),
@@ -524,9 +525,8 @@ def test_a_commit_that_raised_after_it_was_applied_loses_no_file_to_the_abort_th
     table, monkeypatch
 ):
     message = written(table, monkeypatch, (1, "a", 1))
-    source_writer(table).commit(
-        [message], 0
-    )  # and the answer is lost: Spark calls abort with the same messages, in a new process
+    # and the answer is lost: Spark calls abort with the same messages, in a new process
+    source_writer(table).commit([message], 0)
     source_writer(table).abort([message], 0)
     source_writer(table).abort([message, None], 0)  # also when it holds that a task has failed
     assert held(table) == [(1, "a", 1)] and unknown_files(table) == set()

@@ -52,9 +52,8 @@ def test_a_stream_compacts_and_expires_what_it_has_written(spark, table, tmp_pat
     assert held(table) == sorted(rows.values(), key=repr)
     files = table.inspect.files()
     assert files.num_rows == 1 and set(files["content"].to_pylist()) == {0}
-    assert (
-        len(table.snapshots()) <= 2 < len(batches)
-    )  # the compaction of the last batches may be as young as the moment of expiry
+    # the compaction of the last batches may be as young as the moment of expiry
+    assert len(table.snapshots()) <= 2 < len(batches)
     assert "frazil.maintenance.lease" not in table.metadata.properties
 
 
@@ -81,9 +80,8 @@ def test_a_stream_that_looks_up_its_keys_compacts_its_small_files_by_itself_unle
     monkeypatch.setattr("frazil.spark.streams.sink.writer._COMMITS", 5)
     write(spark, table, tmp_path, [[(n, "a", n), (0, "b", n)] for n in range(6)])
     assert [s.operation for s in table.refresh().snapshots()].count("replace") == 1
-    assert (
-        table.inspect.files().filter(pc.field("content") == 0).num_rows == 2
-    )  # the compacted one, and that of the last batch
+    # the compacted one, and that of the last batch
+    assert table.inspect.files().filter(pc.field("content") == 0).num_rows == 2
     assert held(table) == [(0, "b", 5), *((n, "a", n) for n in range(1, 6))]
 
 
@@ -113,9 +111,8 @@ def test_which_streams_compact_by_themselves(mode, given, found, catalog):
     chosen = with_usual_rewrite(upkeep_options(given)[0], given, sink_options(mode), metadata)
     assert [(t.task, t.limits) for t in (chosen.tasks if chosen else ())] == found
     if chosen:
-        upkeep(
-            chosen, metadata
-        )  # the arguments are those of a compaction, also of a table whose files are small
+        # the arguments are those of a compaction, also of a table whose files are small
+        upkeep(chosen, metadata)
 
 
 def test_options_of_maintenance_are_checked_before_the_query_starts(spark, table, tmp_path):

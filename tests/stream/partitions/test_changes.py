@@ -184,9 +184,8 @@ def test_snapshots_that_expired_after_they_were_looked_at_change_nothing(done: S
     expired(done, 0)
     assert done.late == set()
     done.table.append(rows([7], ["a"]))
-    expired(
-        done, 0
-    )  # the one up to which the stream has looked; the next one names it as its parent
+    # the one up to which the stream has looked; the next one names it as its parent
+    expired(done, 0)
     assert done.late == {A}
 
 

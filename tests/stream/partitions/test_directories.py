@@ -484,9 +484,8 @@ def test_a_kill_around_the_exchange_of_folders_neither_loses_nor_doubles_a_row(
         s.batch(3, None)
     monkeypatch.undo()
     assert fired == [moment] and s.ids == [0, 1, 2]
-    if (
-        moment == "after"
-    ):  # a file that another writer put there while the old folder was still in its place
+    if moment == "after":
+        # a file that another writer put there while the old folder was still in its place
         (old,) = (tmp_path / "_frazil" / "merges").glob("*/folder")
         pq.write_table(pa.table({"id": [77]}), old / "stranger.parquet")
     s = s.again()

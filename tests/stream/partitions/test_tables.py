@@ -533,9 +533,8 @@ def test_an_archive_whose_commit_fails_is_removed_again_and_announces_nothing_tw
     backend = FlakyBackend(s.table._backend, ["ok", "ok", "ok", "conflict"])
     racing = s.restarted(backend=backend)
     racing.batch(1, rows([2], "b"))
-    assert (
-        racing.hook.failures == () and "Could not archive" in caplog.text
-    )  # "b" is announced, and not again
+    # "b" is announced, and not again
+    assert racing.hook.failures == () and "Could not archive" in caplog.text
     assert backend.fired == ["ok", "ok", "ok", "conflict"]
     assert list(
         (tmp_path / "db" / "t" / "metadata" / "_partition_commits").iterdir()

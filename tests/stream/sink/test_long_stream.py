@@ -86,9 +86,8 @@ def run(
 def test_the_last_batches_and_reads_are_as_fast_as_the_first(strategy: str, tmp_path: Path) -> None:
     run(tmp_path / "warm", strategy, 2 * WINDOW)
     writes, reads, tasks = run(tmp_path / "measured", strategy)
-    fresh_writes, fresh_reads, _ = run(
-        tmp_path / "fresh", strategy, WINDOW
-    )  # where the machine has become slower meanwhile, so has this
+    # where the machine has become slower meanwhile, so has this
+    fresh_writes, fresh_reads, _ = run(tmp_path / "fresh", strategy, WINDOW)
     shown, factors = [], []
     for what, seconds, fresh in (("batches", writes, fresh_writes), ("reads", reads, fresh_reads)):
         first, last = max(sum(seconds[:WINDOW]), sum(fresh)), sum(seconds[-WINDOW:])

@@ -79,11 +79,12 @@ def test_positions_of_the_whole_frame_count_more_than_the_order_of_arrival() -> 
 def test_kinds_of_rows_of_every_product_are_known(
     insert: str, before: str, after: str, delete: str
 ) -> None:
+    # 5: a before-image alone, as of a row whose key changed
     rows = {
         "id": [1, 1, 1, 2, 3, 3, 4, 4, 5],
         "v": ["a", "a", "b", "c", "d", "d", "e", "f", "g"],
         "op": [insert, before, after, delete, delete, insert, before, after, before],
-    }  # 5: a before-image alone, as of a row whose key changed
+    }
     assert kept(rows, mode="cdc") == [
         (1, "b"),
         (2, "c", "gone"),

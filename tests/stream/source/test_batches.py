@@ -537,9 +537,8 @@ def test_the_pool_that_reads_manifests_has_the_size_that_flinks_option_says(
             super().__init__(max_workers, **more)
 
     monkeypatch.setattr("frazil.scan.manifests.ThreadPoolExecutor", Recorded)
-    monkeypatch.setattr(
-        "frazil.scan.plan.are_small", lambda _: False
-    )  # small manifests are read together, by one thread
+    # small manifests are read together, by one thread
+    monkeypatch.setattr("frazil.scan.plan.are_small", lambda _: False)
     story = Story("a" * 12, properties={"commit.manifest.min-count-to-merge": "1000"})
     pool = "table.exec.iceberg.worker-pool-size"
     for wanted, expected in (

@@ -142,9 +142,8 @@ def test_a_table_that_gets_its_uuid_while_a_stream_runs_is_the_same_table() -> N
     story = Story("aa")
     at = drained(story.source(**EARLIEST))[1]
     text = json.dumps(at)
-    without = json.loads(
-        text.replace(str(story.table.metadata.table_uuid), "None")
-    )  # as the offset of a v1 table that has none
+    # as the offset of a v1 table that has none
+    without = json.loads(text.replace(str(story.table.metadata.table_uuid), "None"))
     story.do("a")
     assert without != at and drained(story.source(**EARLIEST), without)[0] == story.ids(2)
 

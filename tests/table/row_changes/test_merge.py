@@ -683,9 +683,8 @@ def test_rows_keep_their_ids_and_only_changed_ones_get_a_new_number(catalog, mod
 def test_a_merge_that_fails_late_leaves_no_file(table):
     files = sorted(p for p in Path(table.location(), "data").rglob("*"))
     source = pa.table({"id": [1, 9], "v": [5, 2**40]})
-    with pytest.raises(
-        EvaluationError, match="Column v"
-    ):  # after the files of the update were written
+    with pytest.raises(EvaluationError, match="Column v"):
+        # after the files of the update were written
         merging(table, source).when_matched_update({"v": "source.v"}).when_not_matched_insert(
             {"id": "source.id", "v": "source.v"}
         ).execute()
@@ -783,9 +782,8 @@ def test_an_insert_of_what_was_not_found_relies_on_the_rows_that_were_found(
     two leaves 9 alone.
     """
     t = catalog.create_table("db.ins", "id bigint, v int, name string", format_version=2)
-    t.append(
-        frame([5] if deleting is None else [5, 15], name="a")
-    )  # None: the file goes as a whole
+    # None: the file goes as a whole
+    t.append(frame([5] if deleting is None else [5, 15], name="a"))
     for isolation, conflicts in (("serializable", True), ("snapshot", False)):
         one, other = catalog.load_table("db.ins"), catalog.load_table("db.ins")
         other.delete("name = 'a' and id < 15" if deleting else "name = 'a'", mode=deleting)

@@ -127,9 +127,8 @@ def test_position_deletes_are_per_file_or_per_partition(make, granularity, files
     assert t.delete("id % 10 = 4", mode=MOR).delete_files_added == files
     t.delete("id % 10 = 7", mode=MOR)
     deletes = [f for f in live(t) if f["content"] == 1]
-    assert len(deletes) == (
-        3 if granularity == "file" else 2
-    )  # a file of its own takes in what was there before
+    # a file of its own takes in what was there before
+    assert len(deletes) == (3 if granularity == "file" else 2)
     assert ids(t) == [i for i in range(30) if i % 10 not in (4, 7)]
 
 
@@ -141,9 +140,8 @@ def test_a_data_file_has_one_vector_that_grows(make):
     assert sorted(f["record_count"] for f in deletes) == [1, 2] and {
         f["file_format"].lower() for f in deletes
     } == {"puffin"}
-    assert (
-        t.delete("id < 10", mode=MOR).rows_deleted == 8
-    )  # the file goes as a whole, its vector with it
+    # the file goes as a whole, its vector with it
+    assert t.delete("id < 10", mode=MOR).rows_deleted == 8
     assert sorted(f["content"] for f in live(t)) == [0, 1] and ids(t) == [
         i for i in range(10, 20) if i != 13
     ]

@@ -49,9 +49,8 @@ def changed(t: Any, mode: str) -> tuple[int, int]:
 def prepared_and_changed(t: Any, mode: str, name: str) -> None:
     if mode == "merge-on-read" and t.format_version < 2:
         t.upgrade(2)
-    if (
-        name == "orc_table"
-    ):  # holds times before 1970 with fractions, which cannot be written to ORC again
+    if name == "orc_table":
+        # holds times before 1970 with fractions, which cannot be written to ORC again
         t.set_properties({"write.format.default": "parquet"})
     changed(t, mode)
 
