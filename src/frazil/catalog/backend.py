@@ -1,5 +1,5 @@
-"""Define the protocol of catalog back ends: look up the current metadata of tables and views by name,
-and replace it by compare-and-swap.
+"""Define the protocol of catalog back ends: look up the current metadata of tables and views by
+name, and replace it by compare-and-swap.
 
 The steps that add a type of catalog are in `catalog.load`.
 """
@@ -216,8 +216,8 @@ def reporter_of(backend: CatalogBackend | None, identifier: Identifier) -> Table
 
 
 def planner_of(backend: CatalogBackend | None, table: LoadedTable) -> ScanPlanner | None:
-    """Return what plans the scans of a table by its catalog's server; None: Frazil plans them, as it
-    does for tables without a catalog."""
+    """Return what plans the scans of a table by its catalog's server; None: Frazil plans them, as
+    it does for tables without a catalog."""
     return None if backend is None else backend.planner(table)
 
 

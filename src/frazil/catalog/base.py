@@ -1,4 +1,5 @@
-"""Hold what catalogs give and take: tables and views as they were loaded, and the outcomes of commits.
+"""Hold what catalogs give and take: tables and views as they were loaded, and the outcomes of
+commits.
 
 `catalog.backend` defines what a catalog does with them.
 """

@@ -106,8 +106,8 @@ def named_places(metadata: TableMetadata, root: str | None = None) -> tuple[str,
 
 
 def own_places(table: LoadedTable, root: str | None = None) -> OwnPlaces:
-    """Find the directories that are a table's own. Reads the metadata file where its content is known
-    from a server alone.
+    """Find the directories that are a table's own. Reads the metadata file where its content is
+    known from a server alone.
 
     `root`: the actual directory of a path table; where its metadata names another one, it is a
     copy, and nothing but `root` is its own.

@@ -183,7 +183,9 @@ def _deflated(data: bytes, limit: int) -> bytes | bytearray:
     if len(data) < 1 << 16:
         try:
             return deflate.deflate_decompress(data, min(limit, USUAL_RATIO * len(data)))
-        except deflate.DeflateError:  # the output is larger than USUAL_RATIO says, or the data are damaged, which zlib will report
+        except deflate.DeflateError:
+            # the output is larger than USUAL_RATIO says, or the data are damaged, which zlib will
+            # report
             return zlib.decompress(data, -15)
     return inflate(data, -15, limit)
 

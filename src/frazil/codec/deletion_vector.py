@@ -52,8 +52,8 @@ _FOOTER = msgspec.json.Decoder(_Footer)
 
 
 def decode_vector_places(data: bytes, file: str = "") -> dict[int, VectorPlace]:
-    """Decode the blobs that a footer lists, by offset, from the last bytes of a file, which may list
-    thousands. Raises CorruptData, Unsupported.
+    """Decode the blobs that a footer lists, by offset, from the last bytes of a file, which may
+    list thousands. Raises CorruptData, Unsupported.
     """
     with reading("Puffin file", file):
         return {blob.offset: blob for blob in _FOOTER.decode(footer_payload(data)[0]).blobs}

@@ -1,5 +1,5 @@
-"""Carry the state of a commit from attempt to attempt: files written, snapshot ids assigned, manifests
-that can be reused; and remove the files of a commit that certainly failed.
+"""Carry the state of a commit from attempt to attempt: files written, snapshot ids assigned,
+manifests that can be reused; and remove the files of a commit that certainly failed.
 """
 
 from __future__ import annotations

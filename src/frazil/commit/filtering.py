@@ -1,6 +1,6 @@
-"""Rewrite manifests without the files that a commit removes: removed files become DELETED entries, the
-others EXISTING. Delete manifests lose the delete files that are removed or obsolete as well (Java
-ManifestFilterManager).
+"""Rewrite manifests without the files that a commit removes: removed files become DELETED entries,
+the others EXISTING. Delete manifests lose the delete files that are removed or obsolete as well
+(Java ManifestFilterManager).
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ _CONDITIONS = {
     e.ParseError: "PARSE_SYNTAX_ERROR",
 }
 _WHILE_RUNNING = ("MERGE_CARDINALITY_VIOLATION", "NOT_NULL_ASSERT_VIOLATION")
-"""Conditions that Spark finds while it reads or writes rows, and raises as SparkRuntimeException."""
+"""Conditions that Spark finds while it reads or writes rows, and raises as SparkRuntimeException.
+"""
 
 
 class _Conditioned(PySparkException):

@@ -1,6 +1,6 @@
-"""Check the arguments of reads and writes before anything is done, with errors that name the argument
-and its value; and tell what kind of frame or value a caller handed in, without importing the
-library that it comes from.
+"""Check the arguments of reads and writes before anything is done, with errors that name the
+argument and its value; and tell what kind of frame or value a caller handed in, without importing
+the library that it comes from.
 
 `GivenFrame` names for type checkers and editors what the methods that write rows take;
 `arrow.values.frames` converts it.

@@ -62,8 +62,8 @@ class Insert:
 
 
 def overwrite_mode(options: Mapping[str, Any]) -> str | None:
-    """Return Java's write option overwrite-mode, None where it is not given. Raises InvalidInput for
-    one that is neither static nor dynamic.
+    """Return Java's write option overwrite-mode, None where it is not given. Raises InvalidInput
+    for one that is neither static nor dynamic.
     """
     own = {k: v for k, v in options.items() if folded(k) == _MODE.name}
     mode: str | None = _MODE.of(OPTIONS.read(own))

@@ -13,8 +13,9 @@ SqlArguments: TypeAlias = Mapping[str, object] | Sequence[object] | None
 
 
 class Session(Protocol):
-    """Stand for a SparkSession, classic or of Spark Connect: what Frazil uses of it, since PySpark is
-    not imported where a session is only passed on. Frames are `Any`: their methods are PySpark's.
+    """Stand for a SparkSession, classic or of Spark Connect: what Frazil uses of it, since PySpark
+    is not imported where a session is only passed on. Frames are `Any`: their methods are
+    PySpark's.
     """
 
     @property

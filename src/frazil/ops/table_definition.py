@@ -1,6 +1,6 @@
-"""Define a new table by a caller's schema, partitioning and sort order, given as text or as objects;
-and describe as data what an ALTER TABLE changes: columns, properties and the location, whoever
-parsed the statement.
+"""Define a new table by a caller's schema, partitioning and sort order, given as text or as
+objects; and describe as data what an ALTER TABLE changes: columns, properties and the location,
+whoever parsed the statement.
 """
 
 from __future__ import annotations

@@ -372,8 +372,8 @@ def without_alias(qualified: Expression) -> Expression:
 
 def columns_to_add(merge: Merge, target: Schema, source: Schema, case_sensitive: bool) -> Schema:
     """Return the source columns that a MERGE with schema evolution may add to the table, or widen:
-    all if a clause is UPDATE * or INSERT *, otherwise those that a clause assigns to a column of the
-    same name.
+    all if a clause is UPDATE * or INSERT *, otherwise those that a clause assigns to a column of
+    the same name.
     """
     if any(clause.takes_all for clause in merge.clauses):
         return source

@@ -1,5 +1,5 @@
-"""Write the files of a row-level change: a decider says which rows of a data file are removed and what
-replaces them. The deciders of DELETE and UPDATE are here, that of MERGE is in `rows.merge`.
+"""Write the files of a row-level change: a decider says which rows of a data file are removed and
+what replaces them. The deciders of DELETE and UPDATE are here, that of MERGE is in `rows.merge`.
 
 copy-on-write: the live rows of the file, without the removed ones and with new versions in their
 places, go to new data files; the old file is removed. merge-on-read: positions of removed rows go

@@ -61,8 +61,9 @@ class SessionStatements:
         )
 
     def adapted(self, text: str, plan: JavaObject) -> Any:
-        """Return a plan that passes the overwrite of partitions on to the table, in which columns can
-        be called by a table's full name, and a temporary view `USING iceberg` reads by the catalog.
+        """Return a plan that passes the overwrite of partitions on to the table, in which columns
+        can be called by a table's full name, and a temporary view `USING iceberg` reads by the
+        catalog.
         """
         if REPLACES.search(text) and replaces_partitions(self.spark):
             plan = with_partitions_replaced(self.spark, plan, self.names.is_ours)

@@ -265,10 +265,10 @@ class DataScan:
         return pandas_of(self.to_arrow(), **kwargs)
 
     def to_polars(self) -> pl.DataFrame:
-        """Return the rows as a polars DataFrame. Up to 200 local Parquet files that hold the rows as
-        they are (no deletes, no columns of other names or types) are read by polars itself, unless
-        the scan has a limit, or a filter beyond comparisons of integers, dates, timestamps and
-        texts with values and tests for null, joined by AND.
+        """Return the rows as a polars DataFrame. Up to 200 local Parquet files that hold the rows
+        as they are (no deletes, no columns of other names or types) are read by polars itself,
+        unless the scan has a limit, or a filter beyond comparisons of integers, dates, timestamps
+        and texts with values and tests for null, joined by AND.
         """
         rows = self._read_for_polars()
         return polars_of(rows.read_all()) if isinstance(rows, pa.RecordBatchReader) else rows

@@ -1,5 +1,5 @@
-"""Define the protocol that the reader of each file format implements: columns of an opened file, its
-pieces, and batches of columns. A damaged file raises CorruptData that names it, a missing one
+"""Define the protocol that the reader of each file format implements: columns of an opened file,
+its pieces, and batches of columns. A damaged file raises CorruptData that names it, a missing one
 NoSuchFileError.
 """
 

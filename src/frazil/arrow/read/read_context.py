@@ -70,8 +70,8 @@ class ReadContext:
     columns of the snapshot, among which the filter's are found. `row_filter`: bound; rows are kept
     where it is TRUE. `name_mapping`: the table property's JSON. `apply_residual=False`: the
     residuals of tasks are not applied, every row of a task is read. `keys`: the columns that
-    equality deletes may compare (`arrow.deletes.apply_deletes.key_schema`), where the plan has such deletes.
-    Where `_deleted` is projected, deleted rows are read as well and marked by it.
+    equality deletes may compare (`arrow.deletes.apply_deletes.key_schema`), where the plan has such
+    deletes. Where `_deleted` is projected, deleted rows are read as well and marked by it.
     """
 
     projection: Schema

@@ -229,8 +229,8 @@ def arrow_children(type_: pa.DataType) -> list[pa.Field]:
 
 
 def is_sparks_variant(type_: pa.DataType) -> bool:
-    """Tell whether a type is that of Spark's variants in Arrow: a struct whose field `metadata` says
-    so.
+    """Tell whether a type is that of Spark's variants in Arrow: a struct whose field `metadata`
+    says so.
     """
     if not pa.types.is_struct(type_) or (place := type_.get_field_index("metadata")) < 0:
         return False

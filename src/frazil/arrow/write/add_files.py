@@ -255,7 +255,9 @@ def _unknown(
             yield from _unknown(
                 column.children, known, f"{above}{column.name}.", (entry and entry.fields) or ()
             )
-        else:  # elements, keys and values have no names of their own, and not all writers give them ids
+        else:
+            # elements, keys and values have no names of their own, and not all writers give them
+            # ids
             for child in column.children:
                 if pa.types.is_struct(child.type):
                     inside = next(

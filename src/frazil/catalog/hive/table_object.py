@@ -1,6 +1,6 @@
-"""Make the objects that a Hive Metastore stores for Iceberg tables and views: parameters, columns and
-formats as Java's HiveCatalog writes them, so that Hive, Java and PyIceberg open the table. A view
-is a virtual view whose text is the query, and whose parameter metadata_location points to the
+"""Make the objects that a Hive Metastore stores for Iceberg tables and views: parameters, columns
+and formats as Java's HiveCatalog writes them, so that Hive, Java and PyIceberg open the table. A
+view is a virtual view whose text is the query, and whose parameter metadata_location points to the
 view's metadata.
 """
 

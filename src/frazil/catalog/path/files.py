@@ -296,7 +296,8 @@ def _publish(
     try:
         hint = read_hint(storage, root)
         outcome = _after_publishing(storage, root, base, table, number, hint)
-    except Exception as error:  # the version is published, so no failure from here on means that it was not applied
+    except Exception as error:
+        # the version is published, so no failure from here on means that it was not applied
         return Unknown(error)
     if isinstance(outcome, Committed):
         write_hint(storage, root, number, hint)
@@ -408,7 +409,9 @@ def drop(storage: Storage, root: str, purged: LoadedTable | None) -> tuple[str, 
     own, elsewhere = own_files.own_and_others(purged, root) if purged is not None else ([], [])
     if scheme_of(root) in ("file", "hdfs"):  # where a directory disappears in one step
         storage.delete_tree(root)
-    else:  # Object stores delete file by file. The versions go oldest first, so that readers never see an older state meanwhile.
+    else:
+        # Object stores delete file by file. The versions go oldest first, so that readers never see
+        # an older state meanwhile.
         for version in versions(storage, root):
             storage.delete_many([version.location])
         storage.delete_tree(root)

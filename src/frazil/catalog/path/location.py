@@ -1,5 +1,5 @@
-"""Serve a path table by its directory, without a catalog, and open the metadata file of a table that
-another catalog has.
+"""Serve a path table by its directory, without a catalog, and open the metadata file of a table
+that another catalog has.
 """
 
 from __future__ import annotations

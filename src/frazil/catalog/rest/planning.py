@@ -225,8 +225,8 @@ class _Names:
 
 @dataclass
 class _Asked:
-    """Ask the server for plans of one scan, and remember its id of the plan, the credentials that it
-    gave, and the number of requests.
+    """Ask the server for plans of one scan, and remember its id of the plan, the credentials that
+    it gave, and the number of requests.
     """
 
     catalog: PlanningCatalog

@@ -1,5 +1,5 @@
-"""Serve catalogs in a SQL database, as Java's JDBC catalog and PyIceberg's SQL catalog lay them out:
-SQLite, PostgreSQL, MySQL and MariaDB.
+"""Serve catalogs in a SQL database, as Java's JDBC catalog and PyIceberg's SQL catalog lay them
+out: SQLite, PostgreSQL, MySQL and MariaDB.
 
 Start at `sql_catalog` in `store`, which opens the database, creates its two tables and keeps in
 them the pointers to metadata files and the namespaces; `statements` has the SQL, `database` and

@@ -1,5 +1,5 @@
-"""Keep the pointers and namespaces of a SQL catalog in its two tables, in a database that a SQLAlchemy
-or JDBC URL names.
+"""Keep the pointers and namespaces of a SQL catalog in its two tables, in a database that a
+SQLAlchemy or JDBC URL names.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Evolve the partition spec: PyIceberg's UpdateSpec with Java's rules (BaseUpdatePartitionSpec); and
-replace the sort order: PyIceberg's UpdateSortOrder, whose fields replace the current order (no
+"""Evolve the partition spec: PyIceberg's UpdateSpec with Java's rules (BaseUpdatePartitionSpec);
+and replace the sort order: PyIceberg's UpdateSortOrder, whose fields replace the current order (no
 field: unsorted).
 """
 

@@ -1,5 +1,5 @@
-"""Manage branches, tags, rollback and fast-forward: PyIceberg's ManageSnapshots with Java's checks; and
-set and remove the statistics files of snapshots.
+"""Manage branches, tags, rollback and fast-forward: PyIceberg's ManageSnapshots with Java's checks;
+and set and remove the statistics files of snapshots.
 """
 
 from __future__ import annotations

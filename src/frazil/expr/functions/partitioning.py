@@ -1,5 +1,5 @@
-"""Implement Iceberg's partition transforms as functions, by the names that its catalogs give them in
-Spark's SQL: `system.bucket(16, id)`, `system.days(ts)`. Timestamps are split in UTC, in whatever
+"""Implement Iceberg's partition transforms as functions, by the names that its catalogs give them
+in Spark's SQL: `system.bucket(16, id)`, `system.days(ts)`. Timestamps are split in UTC, in whatever
 zone the session is.
 """
 

@@ -1,6 +1,6 @@
 """Run the recommended maintenance within a budget of bytes and minutes, beside other writers. A
-procedure (`ProcedureCall`) that fails leaves the table as it was, is reported, and does not keep the others
-from running."""
+procedure (`ProcedureCall`) that fails leaves the table as it was, is reported, and does not keep
+the others from running."""
 
 from __future__ import annotations
 
@@ -332,7 +332,8 @@ def _tried(
     arguments: Mapping[str, Any] = {**cure.arguments, "dry_run": dry_run}
     try:
         result = verb(**arguments)
-    except Exception as error:  # errors of stores, Arrow and Spark too: one cure does not keep the others from running
+    except Exception as error:
+        # errors of stores, Arrow and Spark too: one cure does not keep the others from running
         outcome = "unknown" if isinstance(error, CommitStateUnknownException) else "failed"
         _log.warning("%s: %s", step.call, error, exc_info=not isinstance(error, FrazilError))
         return replace(

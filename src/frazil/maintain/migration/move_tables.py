@@ -121,8 +121,8 @@ def _checked(
 
 
 def _loaded(source: CatalogBackend, target: CatalogBackend, identifier: Identifier) -> LoadedTable:
-    """Load a table that is to be moved. An entry that a move has renamed is refused, and the error of a
-    missing table names such an entry: the process of that move may have ended between both
+    """Load a table that is to be moved. An entry that a move has renamed is refused, and the error
+    of a missing table names such an entry: the process of that move may have ended between both
     catalogs."""
     if (match := _LEFT.fullmatch(identifier[-1])) is not None:
         left, advice = (

@@ -1,5 +1,5 @@
-"""Explain a scan plan as a tree of facts: the files that were skipped, by which statistics, and what became of
-every delete file.
+"""Explain a scan plan as a tree of facts: the files that were skipped, by which statistics, and
+what became of every delete file.
 
 Data files are counted; `Explanation.why` explains one of them (`explain_file`). Which are read is
 decided by `scan.prune.file_pruner`.

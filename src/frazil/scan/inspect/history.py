@@ -1,5 +1,5 @@
-"""Build the metadata tables of a table's history: history, snapshots, refs, metadata_log_entries, and
-those of its manifests: manifests, all_manifests.
+"""Build the metadata tables of a table's history: history, snapshots, refs, metadata_log_entries,
+and those of its manifests: manifests, all_manifests.
 """
 
 from __future__ import annotations

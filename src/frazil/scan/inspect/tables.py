@@ -2,8 +2,8 @@
 
 To add one: its name to `METADATA_TABLES` (and `TIME_TRAVEL_TABLES`, where it takes a snapshot), its
 columns to `_PLAIN` or `metadata_table_schema`, its builder to `_OF_TABLE`.
-tests/contract/test_golden_metadata_tables.py, docs/tour.md and the docstring of `table.inspect` list
-or count them.
+tests/contract/test_golden_metadata_tables.py, docs/tour.md and the docstring of `table.inspect`
+list or count them.
 """
 
 from __future__ import annotations

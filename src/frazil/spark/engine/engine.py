@@ -135,8 +135,8 @@ class SparkEngine:
         }
 
     def runner(self, metadata: TableMetadata, storage: Storage) -> Runner:
-        """Return a runner of Spark tasks, or of threads in this process (`spark_runner.runner_of`). Raises
-        what `spark_runner.runner` raises.
+        """Return a runner of Spark tasks, or of threads in this process (`spark_runner.runner_of`).
+        Raises what `spark_runner.runner` raises.
         """
         return runner_of(self.spark, metadata, storage)
 

@@ -1,5 +1,5 @@
-"""Read the settings of catalogs from a Spark session; a module of its own, which loads little, since
-every `load_table` in a session calls it.
+"""Read the settings of catalogs from a Spark session; a module of its own, which loads little,
+since every `load_table` in a session calls it.
 """
 
 from __future__ import annotations

@@ -209,7 +209,8 @@ def with_targets_of_their_own(
 
 
 REPLACES_PARTITIONS = "frazil.replaces-partitions"
-"""The option that tells such an INSERT OVERWRITE from an INSERT INTO that has options of its own."""
+"""The option that tells such an INSERT OVERWRITE from an INSERT INTO that has options of its own.
+"""
 
 
 def options_of(

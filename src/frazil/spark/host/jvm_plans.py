@@ -77,8 +77,8 @@ class NodeKind(StrEnum):
 
 
 _NO_FUNCTIONS = ("With", "CommonExpressionRef", "RoundCeil", "RoundFloor")
-"""Expressions that share a value between their parts, for which SQL has no words; `ceil` and `floor`
-to a number of digits, whose names the grammar has for others."""
+"""Expressions that share a value between their parts, for which SQL has no words; `ceil` and
+`floor` to a number of digits, whose names the grammar has for others."""
 _WITH_NAMES_AS_WRITTEN = EXPRESSIONS + "RuntimeReplaceable"
 _EMPTY: weakref.WeakKeyDictionary[Jvm, OrderedDict[str, Any]] = weakref.WeakKeyDictionary()
 _MOST_EMPTY = 64
@@ -340,11 +340,11 @@ def full_text(
     spark: Session, expression: JavaObject, qualifiers: Mapping[int, str] | None = None
 ) -> str | None:
     """Return an expression as SQL text, None where no text of Frazil's grammar describes it in full
-    (a UDF, a random function, a sub-query). `qualifiers`: by a column's id the name that its text is
-    qualified by, empty for none; variables of SQL are replaced by their values then.
+    (a UDF, a random function, a sub-query). `qualifiers`: by a column's id the name that its text
+    is qualified by, empty for none; variables of SQL are replaced by their values then.
 
-    Functions beyond the grammar have none: Spark's text of them may leave out arguments (the type of
-    `variant_get`, the options of `to_json`) or name what no function is called (lambdas)."""
+    Functions beyond the grammar have none: Spark's text of them may leave out arguments (the type
+    of `variant_get`, the options of `to_json`) or name what no function is called (lambdas)."""
     text = _spark_text(spark, expression, qualifiers)
     return text if text is not None and is_in_grammar(text) else None
 

@@ -134,7 +134,9 @@ def _check_running(settings: Mapping[str, str]) -> None:
             if key.startswith(_FIXED):
                 raise ValueError(key)
             scratch.set(key, value)
-        except Exception:  # Spark's errors differ by the kind of setting; here it only matters whether the session takes it
+        except Exception:
+            # Spark's errors differ by the kind of setting; here it only matters whether the session
+            # takes it
             refused[key] = (value, now)
     if refused:
         raise InvalidInput(

@@ -9,7 +9,8 @@ the old snapshot.
 How: the root of each plan that `follow` is given carries a tag that refers to a `Followed`. After a
 commit, the plans of all temporary views are searched for tags of the table, the tagged parts are
 replaced by plans over the new snapshot, and the views that were in Spark's cache are cached again.
-So are tables and queries that were cached by a name (CACHE TABLE), which are found by the same tags.
+So are tables and queries that were cached by a name (CACHE TABLE), which are found by the same
+tags.
 """
 
 from __future__ import annotations

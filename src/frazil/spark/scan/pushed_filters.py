@@ -81,7 +81,9 @@ def filters_of(expressions: JavaObject) -> list[Pushed]:
             predicate = reader.node(())
         except _Unknown:
             continue
-        except Exception as error:  # this Spark has another form of JSON: the filter prunes no files, and Spark applies it to the rows
+        except Exception as error:
+            # this Spark has another form of JSON: the filter prunes no files, and Spark applies it
+            # to the rows
             fall_back("The JSON form of pushed filters", error)
             continue
         if len(reader.zones) < 2:  # a predicate is bound in one zone

@@ -165,7 +165,8 @@ class PartitionCommit:
         try:
             if announced or changed:
                 mark(site, {p: due[p] for p in announced}, watermark, self.records)
-        except Exception as e:  # the rows are committed: the stream goes on, and the partitions are announced again
+        except Exception as e:
+            # the rows are committed: the stream goes on, and the partitions are announced again
             log.exception(
                 "Could not record the partitions of %s that were announced; they are announced again.",
                 batch.name,
@@ -281,7 +282,9 @@ def announce(
         for kind, policy in chain:
             try:
                 policy(context)
-            except Exception as e:  # a caller's function may raise any error: the stream goes on, and the policy is tried again
+            except Exception as e:
+                # a caller's function may raise any error: the stream goes on, and the policy is
+                # tried again
                 path = _shown(context)
                 failures.append(PolicyFailure(path, kind, e))
                 log.exception(

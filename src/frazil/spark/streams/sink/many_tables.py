@@ -153,9 +153,9 @@ class _RoutedBatches:
 
 
 class SplitFrame:
-    """Implement `stream.sink.many_tables.SplitRows` on a DataFrame. `cached`: the DataFrame in Spark's
-    cache, whose columns have the names of `_name`, since its own may hold dots or differ in case
-    only. `name_column`: the position of the column with the table names."""
+    """Implement `stream.sink.many_tables.SplitRows` on a DataFrame. `cached`: the DataFrame in
+    Spark's cache, whose columns have the names of `_name`, since its own may hold dots or differ in
+    case only. `name_column`: the position of the column with the table names."""
 
     def __init__(self, frame: DataFrame, cached: DataFrame, name_column: int, engine: Engine):
         self._frame, self._cached, self._name_column, self._engine = (
@@ -211,8 +211,8 @@ class SplitFrame:
         )
 
     def rejected(self, rejected: Rejected) -> BatchRows:
-        """Return the rows that no table takes, with the columns of `stream.sink.many_tables.SET_ASIDE`,
-        among them the reason.
+        """Return the rows that no table takes, with the columns of
+        `stream.sink.many_tables.SET_ASIDE`, among them the reason.
         """
         table = F.col(_name(self._name_column))
         reasons = {name: why for name, why in rejected.reasons.items() if name is not None}
