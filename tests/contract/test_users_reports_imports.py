@@ -12,10 +12,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from frazil.catalog import Catalog
-from frazil.errors import SchemaMismatch, ValidationException
+from frazil.commit.actions import Append
+from frazil.commit.table_commit import commit
+from frazil.errors import CorruptData, SchemaMismatch, ValidationException
 from frazil.spec.ddl import parse_schema
+from frazil.spec.manifest import DataFile
+from frazil.spec.name_mapping import mapping_of, name_mapping_to_json
 from frazil.spec.types import LongType, StringType
 from frazil.table import Table
 from tests.builders.catalogs import catalog_of
@@ -204,3 +209,85 @@ def test_spark_reads_names_that_were_used_again_as_arrow_does(
     assert wanted[0] == {"second": "aaa", "first": "bbb", "last": "ccc", "third": None}
     assert sorted((r.asDict() for r in t.scan().to_spark(plain_spark).collect()), key=str) == wanted
     assert t.scan().to_spark(plain_spark).where("third is null and first = 'bbb'").count() == 1
+
+
+def taken_as_it_is(t: Table, path: Path, rows: int) -> None:
+    """Commit a file of any format without field ids, whose columns the name mapping names."""
+    file = DataFile(
+        file_path=str(path),
+        file_format=path.suffix[1:],
+        record_count=rows,
+        file_size_in_bytes=path.stat().st_size,
+    )
+    t.set_properties({"schema.name-mapping.default": name_mapping_to_json(mapping_of(t.schema()))})
+    commit(t._writable(), t.refresh()._loaded, [Append(files=(file,))])
+
+
+@pytest.mark.parametrize(
+    ("written", "declared"),
+    [("timestamp", "timestamp"), ("instant", "timestamp_ntz")],
+)
+def test_orc_times_of_a_clock_are_no_instants_and_instants_no_times_of_a_clock(
+    catalog: Catalog, tmp_path: Path, written: str, declared: str
+) -> None:
+    """ORC keeps what a clock showed in a zone of the writer's own (Hive, Spark), so that no reader
+    knows which instant it was. Java refuses such columns, too."""
+    moments = pa.array([0, 1], pa.timestamp("us", "UTC" if written == "instant" else None))
+    orc.write_table(pa.table({"id": [1, 2], "at": moments}), tmp_path / "x.orc")
+    t = catalog.create_table("db.t", f"id bigint, at {declared}")
+    taken_as_it_is(t, tmp_path / "x.orc", 2)
+    with pytest.raises(CorruptData, match="at .* cannot be read as the table's timestamp"):
+        t.refresh().scan().to_arrow()
+    assert t.scan(selected_fields=("id",)).to_arrow()["id"].to_pylist() == [1, 2]
+
+
+def test_columns_that_were_written_without_a_type_are_null(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    """Writers that saw nothing but nulls leave columns of Arrow's null type, of v3's `unknown`."""
+    nothing = pa.nulls(2)
+    rows = pa.table(
+        {
+            "id": [1, 2],
+            "s": nothing,
+            "d": nothing,
+            "l": pa.array([[None], []], pa.list_(pa.null())),
+            "p": pa.StructArray.from_arrays([nothing, pa.array([1, None])], ["x", "y"]),
+        }
+    )
+    pq.write_table(rows, tmp_path / "x.parquet")
+    t = catalog.create_table(
+        "db.t",
+        "id bigint, s string, d decimal(9, 2), l array<int>, p struct<x: double, y: bigint>",
+    )
+    taken_as_it_is(t, tmp_path / "x.parquet", 2)
+    assert rows_of(t) == rows.to_pylist()
+    assert (t.scan("s is null").count(), t.scan("d > 0 or p.x = 1").count()) == (2, 0)
+
+
+@pytest.mark.spark
+def test_spark_reads_decimals_in_bytes_of_any_length_as_arrow_does(
+    plain_spark: Any, catalog: Catalog, tmp_path: Path
+) -> None:
+    """Avro's Parquet writer keeps decimals so; Spark fails at their nulls."""
+    parquet, file = plain_spark._jvm.org.apache.parquet, tmp_path / "x.parquet"
+    schema = parquet.schema.MessageTypeParser.parseMessageType(
+        "message m { required int32 id; optional binary d (DECIMAL(9, 2)); }"
+    )
+    path = plain_spark._jvm.org.apache.hadoop.fs.Path(f"file://{file}")
+    writer = parquet.hadoop.example.ExampleParquetWriter.builder(path).withType(schema).build()
+    for number, amount in enumerate((b"\x7f", b"\xff\x00", None)):
+        row = parquet.example.data.simple.SimpleGroup(schema)
+        row.add("id", number)
+        if amount is not None:
+            row.add("d", parquet.io.api.Binary.fromConstantByteArray(amount))
+        writer.write(row)
+    writer.close()
+    t = catalog.create_table("db.t", "id int, d decimal(9, 2)")
+    taken_as_it_is(t, file, 3)
+    assert sorted(tuple(r) for r in t.refresh().scan().to_spark(plain_spark).collect()) == [
+        (0, D("1.27")),
+        (1, D("-2.56")),
+        (2, None),
+    ]
+    assert t.scan("d < 0").to_spark(plain_spark).count() == 1

@@ -211,9 +211,39 @@ def with_another_notation_in_its_header(
     )
 
 
+def without_ids(records: Records, schema: Any, header: dict[str, str]) -> Any:
+    def named_only(record: dict[str, Any]) -> None:
+        for field in record["fields"]:
+            field.pop("field-id", None)
+
+    _each_record(schema, named_only)
+    return records, schema, header
+
+
+def with_fields_of_a_vendor(records: Records, schema: Any, header: dict[str, str]) -> Any:
+    """Also without ids; but in the partition, whose fields are those of the spec."""
+
+    def more(record: dict[str, Any]) -> None:
+        if record["name"] != "r102":
+            tags = {"type": "map", "values": "string"}
+            record["fields"].insert(0, {"name": "tags", "type": ["null", tags], "default": None})
+            record["fields"].append({"name": "text", "type": "string", "default": "x"})
+
+    _each_record(schema, more)
+    return records, schema, header
+
+
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize(
-    "change", [nullable, lean, without_header, with_another_notation_in_its_header]
+    "change",
+    [
+        nullable,
+        lean,
+        without_header,
+        with_another_notation_in_its_header,
+        without_ids,
+        with_fields_of_a_vendor,
+    ],
 )
 def test_tables_whose_manifests_other_writers_wrote_in_their_way_are_read_and_changed(
     tmp_path: Path, change: Change, version: int
@@ -248,6 +278,26 @@ def test_tables_whose_manifests_other_writers_wrote_in_their_way_are_read_and_ch
     assert t.refresh().count() == rows
     t.maintenance.rewrite_data_files(options={"rewrite-all": True})
     assert t.refresh().count() == rows
+
+
+def test_partition_fields_without_ids_are_those_of_the_spec_in_the_header(tmp_path: Path) -> None:
+    catalog = catalog_of("memory", tmp_path)
+    t = catalog.create_table("db.t", "id bigint, p bigint", partition_by=["p"])
+    t.append([{"id": n, "p": n % 2} for n in range(4)])
+    with t.update_spec() as update:
+        update.remove_field("p")
+        update.add_field("id", "bucket[4]", "b")
+        update.add_field("p", "truncate[7]", "c")
+    t.append([{"id": n, "p": n} for n in range(4, 40)])
+    for path, is_list in avro_files(t):
+        if not is_list:
+            rewritten(path, without_ids)
+    for path, is_list in avro_files(t):
+        if is_list:
+            lengths_corrected(path)
+    t = catalog.load_table("db.t")
+    assert [t.scan(f"id = {n}").to_arrow().num_rows for n in range(40)] == [1] * 40
+    assert t.scan("p = 1").count() == 2
 
 
 # Metadata of other writers

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -120,7 +121,7 @@ def decode_manifest(
         if len(data) < manifest.manifest_length and not _is_whole(container, manifest):
             text = f"Manifest {file} has {len(data)} bytes, but the manifest list says {manifest.manifest_length}."
             raise CorruptData(text, file=file)
-        plan = _plan(container.schema)
+        plan = _plan(container.schema, _spec_ids(container))
         part, numbers = (container, None) if choose is None else choose(container)
         if javas := _fixed_as_bytes(plan):
             with contextlib.suppress(CorruptData):
@@ -138,7 +139,9 @@ def decode_manifests(
     containers = [
         (read_container(data, manifest.manifest_path), data, manifest) for data, manifest in files
     ]
-    for _, neighbours in itertools.groupby(containers, lambda read: id(read[0].schema)):
+    for _, neighbours in itertools.groupby(
+        containers, lambda read: (id(read[0].schema), _spec_ids(read[0]))
+    ):
         alike = list(neighbours)
         together = (
             _decoded_together([(c, m) for c, _, m in alike], columns) if len(alike) > 1 else None
@@ -158,7 +161,7 @@ def _decoded_together(
     tables, first = [], 0
     try:
         with reading("manifests"):
-            plan = _plan(alike[0][0].schema)
+            plan = _plan(alike[0][0].schema, _spec_ids(alike[0][0]))
             together, counts = joined([container for container, _ in alike])
             if _fixed_as_bytes(plan) or any(
                 not _as_listed(n, c, m) for n, (c, m) in zip(counts, alike, strict=True)
@@ -206,8 +209,24 @@ def _rows_at(table: pa.Table, numbers: Numbers | None) -> pa.Table:
     return table if numbers is None else table.take(from_numpy(numbers))
 
 
+def _spec_ids(container: Container) -> tuple[int, ...]:
+    """Return the ids of the partition fields by the manifest's header, for an Avro schema that has
+    none; () where the header does not tell.
+    """
+    return _ids_of_spec(container.metadata.get("partition-spec", b""))
+
+
 @functools.lru_cache(maxsize=128)
-def _plan(schema: AvroNode) -> _Plan:
+def _ids_of_spec(text: bytes) -> tuple[int, ...]:
+    try:
+        fields = msgspec.json.decode(text)
+        return tuple(int(f.get("field-id", 1000 + n)) for n, f in enumerate(fields))
+    except (msgspec.MsgspecError, ValueError, TypeError, AttributeError, RecursionError):
+        return ()
+
+
+@functools.lru_cache(maxsize=128)
+def _plan(schema: AvroNode, spec_ids: tuple[int, ...]) -> _Plan:
     fields: list[tuple[str, int | None, AvroNode]] = []
     paths: list[tuple[int, ...]] = []
     partition: list[tuple[str, pa.DataType]] = []
@@ -242,10 +261,12 @@ def _plan(schema: AvroNode) -> _Plan:
                 add(f"x{len(fields)}", field_id, inner, place)
 
     def flatten_partition(node: AvroNode, path: tuple[int, ...]) -> None:
-        for number, (_, field_id, inner) in enumerate(
-            record_of(node, "The partition", path).fields
-        ):
-            label = str(field_id if field_id is not None else 1000 + number)
+        record = record_of(node, "The partition", path)
+        by_place = spec_ids if len(spec_ids) == len(record.fields) else ()
+        for number, (_, field_id, inner) in enumerate(record.fields):
+            if field_id is None:
+                field_id = by_place[number] if by_place else 1000 + number
+            label = str(field_id)
             if any(label == other for other, _ in partition):
                 raise CorruptData(f"Partition field {label} occurs twice in a manifest.")
             partition.append((label, storage_type(inner)))

@@ -95,7 +95,10 @@ def _plan(schema: AvroNode) -> tuple[Reader, tuple[str | None, ...], tuple[str |
                 raise CorruptData(
                     f"Partition summaries of a manifest list are of type {inner.kind}, not records."
                 )
-            summary = tuple(_SUMMARY.get(i) if i is not None else n for n, i, _ in inner.fields)
+            summary = tuple(
+                _SUMMARY.get(i) if i is not None else n if n in _SUMMARY.values() else None
+                for n, i, _ in inner.fields
+            )
             for part, (_, _, n) in zip(summary, inner.fields, strict=True):
                 if part is not None and n.not_null.kind != (
                     "boolean" if part.startswith("contains") else "bytes"

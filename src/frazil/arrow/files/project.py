@@ -54,11 +54,13 @@ class FileField:
 @dataclass(frozen=True)
 class FileSchema:
     """Hold the columns of a file. `by_name`: the file has no field ids, so these come from the name
-    mapping.
+    mapping. `local_times`: timestamps without a zone are what the writer's clock showed, in a zone
+    of its own (ORC), and so are no instants; in other formats they are in UTC.
     """
 
     fields: tuple[FileField, ...]
     by_name: bool = False
+    local_times: bool = False
 
 
 def file_schema(schema: pa.Schema, mapping: NameMapping | None) -> FileSchema | None:
@@ -237,7 +239,7 @@ def plan_columns(
     errors. Raises CorruptData when a column of the file has a type that cannot be read as the
     table's.
     """
-    maker = _Planner(constants, file.by_name, prune, name)
+    maker = _Planner(constants, file.by_name, prune, name, file.local_times)
     members, fields, leaves = maker.struct(projection, file.fields, needs_one=False)
     return ColumnsPlan(members, tuple(fields), tuple(sorted(leaves)))
 
@@ -252,6 +254,7 @@ class _Planner:
     by_name: bool
     prune: bool
     file: str
+    local_times: bool
 
     def struct(
         self, projection: tuple[NestedField, ...], have: tuple[FileField, ...], *, needs_one: bool
@@ -301,6 +304,8 @@ class _Planner:
 
     def column(self, type_: IcebergType, have: FileField) -> tuple[ColumnPlan, set[int]]:
         everything = set(range(*have.leaves))
+        if pa.types.is_null(have.type):  # written as `unknown`, which any type may follow
+            return ConstantColumn(type_, None), everything
         match type_:
             case StructType():
                 if not pa.types.is_struct(have.type):
@@ -331,7 +336,7 @@ class _Planner:
             case VariantType() if not pa.types.is_struct(have.type):
                 self.refuse(type_, have)
         convert = leaf_conversion(have.type, type_)
-        if convert is None:
+        if convert is None or (self.local_times and _other_clock(have.type, type_)):
             self.refuse(type_, have)
         return (AsIs() if convert is as_is else Converted(convert)), everything
 
@@ -349,6 +354,16 @@ class _Planner:
             file=self.file,
             field_id=have.field_id,
         )
+
+
+def _other_clock(have: pa.DataType, want: IcebergType) -> bool:
+    """Tell whether one of two timestamps is an instant and the other is not."""
+    asked = to_arrow_type(want)
+    return (
+        pa.types.is_timestamp(have)
+        and pa.types.is_timestamp(asked)
+        and (have.tz is None) != (asked.tz is None)
+    )
 
 
 def _same_type(have: pa.DataType, want: pa.DataType) -> bool:

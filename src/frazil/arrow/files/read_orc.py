@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -56,7 +56,8 @@ class OrcSource:
         return False
 
     def file_schema(self, mapping: NameMapping | None) -> FileSchema | None:
-        return file_schema(self.file.schema, mapping)
+        columns = file_schema(self.file.schema, mapping)
+        return None if columns is None else replace(columns, local_times=True)
 
     def pieces(self, start: int, length: int | None) -> list[Piece]:
         return [Piece(0, 0, self.file.nrows)] if start == 0 else []

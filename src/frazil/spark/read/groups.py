@@ -33,7 +33,7 @@ from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.transforms import IdentityTransform
 from frazil.storage import Storage
 
-_INT32, _INT64, _INT96 = 1, 2, 3  # Type in parquet.thrift
+_INT32, _INT64, _INT96, _BYTE_ARRAY = 1, 2, 3, 6  # Type in parquet.thrift
 _CONVERTED_TYPE, _PRECISION = 6, 8  # field numbers in SchemaElement
 _TIMESTAMP_MICROS = 10  # ConvertedType, in UTC
 
@@ -230,7 +230,7 @@ def _same_by_name(column: ParquetNode, type_: i.IcebergType) -> bool:
     """Tell whether Spark reads a column of a file without field ids as Iceberg defines it. Nested
     columns, INT96 and timestamps that are not in UTC are left to Arrow; so are instants in
     milliseconds and decimals of another precision, to which Spark cuts the constants of pushed
-    filters."""
+    filters, and decimals in bytes of any length (Avro's writer), whose nulls fail in Spark."""
     if column.children or column.physical in (None, _INT96):
         return False
     match type_:
@@ -240,7 +240,9 @@ def _same_by_name(column: ParquetNode, type_: i.IcebergType) -> bool:
                 and _number_of(column, _CONVERTED_TYPE) == _TIMESTAMP_MICROS
             )
         case i.DecimalType():
-            return _number_of(column, _PRECISION) == type_.precision
+            return (
+                column.physical != _BYTE_ARRAY and _number_of(column, _PRECISION) == type_.precision
+            )
         case i.IntegerType() | i.LongType():
             return column.physical in (_INT32, _INT64)
         case (
