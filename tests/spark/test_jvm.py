@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.spark.deletes import one_bitmap as one_array
-from frazil.spark.dml.collected import collect
+from frazil.spark.dml.small_source import collect
 from frazil.spark.host import fall_back, jvm, jvm_plans, jvm_reads, jvm_views
 from frazil.spark.host import session as host_session
 from frazil.spark.host.interruptible import interruptible

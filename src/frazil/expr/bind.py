@@ -40,10 +40,10 @@ from frazil.expr.calendar import NoTime, check_zone
 from frazil.expr.casts import castable
 from frazil.expr.coerce import common_type, comparable
 from frazil.expr.compute import evaluate_constant
+from frazil.expr.double_quotes import ColumnOf, columns_of, refuse_column
 from frazil.expr.functions.by_name import find_function, function_names
 from frazil.expr.functions.text import pattern_pieces
 from frazil.expr.literals import typed_literal
-from frazil.expr.quoted import ColumnOf, columns_of, refuse_column
 from frazil.expr.rewrite import limits, rewritten
 from frazil.expr.tokens import SPARK_CAN
 from frazil.expr.values import FLOATS, INTEGERS

@@ -70,7 +70,7 @@ class Literal(Expression):
     value, whose own type counts.
 
     `double_quoted`: the text was typed in double quotes, and may have been meant as a column (see
-    `quoted`).
+    `double_quotes`).
     """
 
     value: Any

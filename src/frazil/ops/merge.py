@@ -18,7 +18,7 @@ from frazil.arrow.write.write_options import meaningless
 from frazil.commit.actions import Action, MetadataChange, SnapshotAction
 from frazil.commit.apply import apply_updates
 from frazil.errors import InvalidInput, Unsupported
-from frazil.expr.covered import is_in_grammar
+from frazil.expr.grammar import is_in_grammar
 from frazil.expr.nodes import Expression
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.arguments import is_spark_column

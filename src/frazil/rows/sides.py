@@ -19,9 +19,9 @@ from typing import Any
 from frazil.errors import InvalidInput
 from frazil.expr.bind import bind, bind_term
 from frazil.expr.bound import Bound, references
+from frazil.expr.double_quotes import columns_of, columns_of_sides
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, Expression, Reference
 from frazil.expr.parse import parse
-from frazil.expr.quoted import columns_of, columns_of_sides
 from frazil.spec.schema import Schema, assign_fresh_ids, no_column
 from frazil.spec.types import NestedField, StructType
 

@@ -21,7 +21,7 @@ from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.sorting import SortOrder
 from frazil.storage import place_of, redact
-from frazil.table import engines, pickled
+from frazil.table import engines, pickling
 from frazil.table.catalog_transaction import CatalogTransaction, CreateTableTransaction
 from frazil.table.create import schema_of
 from frazil.table.missing_methods import OF_CATALOGS, no_such_method
@@ -65,7 +65,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         """Pickle the catalog by its name and its settings without secrets. Raises Unsupported for a
         catalog in memory.
         """
-        return _opened_again, (type(self), pickled.settings_of(self._backend))
+        return _opened_again, (type(self), pickling.settings_of(self._backend))
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -590,7 +590,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
             raise no_such_method(self, name, OF_CATALOGS)
 
 
-def _opened_again(cls: type[Catalog], settings: pickled.CatalogSettings) -> Catalog:
+def _opened_again(cls: type[Catalog], settings: pickling.CatalogSettings) -> Catalog:
     catalog = cls.__new__(cls)
-    Catalog.__init__(catalog, pickled.open_backend(settings))
+    Catalog.__init__(catalog, pickling.open_backend(settings))
     return catalog

@@ -28,7 +28,7 @@ from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotLog, SnapshotLog
 from frazil.spec.sorting import SortOrder
 from frazil.spec.values import Time, milliseconds
 from frazil.storage import FileIO, file_io
-from frazil.table import engines, pickled
+from frazil.table import engines, pickling
 from frazil.table.changelog import ChangesScan
 from frazil.table.frames.lazy_frames import datafusion_table, lazy_polars
 from frazil.table.inspect import InspectTable
@@ -533,7 +533,7 @@ class Table(CommittingVerbs):
         return _load_again, (
             type(self),
             self._name,
-            *pickled.place_of_table(self._backend, self._loaded),
+            *pickling.place_of_table(self._backend, self._loaded),
         )
 
     def __eq__(self, other: object) -> bool:
@@ -572,5 +572,5 @@ class Table(CommittingVerbs):
 
 
 def _load_again(cls: type[Table], name: str, *place: Any) -> Table:
-    backend, loaded = pickled.load_again(*place)
+    backend, loaded = pickling.load_again(*place)
     return cls(backend, loaded, name)

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
-from frazil.spark.dml import collected, staging
-from frazil.spark.dml.collected import collect
+from frazil.spark.dml import small_source, staging
+from frazil.spark.dml.small_source import collect
 from frazil.spark.tasks.spark_runner import RUN_IN
 from frazil.storage import storage_for
 from tests.builders.files_on_disk import leftovers
@@ -71,7 +71,7 @@ def test_rows_that_are_more_than_spark_takes_are_staged(session, catalog, monkey
             "Total size of serialized results of 2 tasks is bigger than spark.driver.maxResultSize"
         )
 
-    monkeypatch.setattr(collected, "interruptible", refused)
+    monkeypatch.setattr(small_source, "interruptible", refused)
     catalog.create_namespace("db")
     t = catalog.create_table("db.t", "id bigint")
     result = (

@@ -19,6 +19,7 @@ from pyspark.sql import types as s
 
 from frazil.catalog.names import identifier_parts
 from frazil.errors import Unsupported
+from frazil.expr.double_quotes import columns_of, columns_of_sides, refuse_columns
 from frazil.expr.nodes import (
     AlwaysFalse,
     AlwaysTrue,
@@ -30,12 +31,11 @@ from frazil.expr.nodes import (
     Predicate,
     Reference,
 )
-from frazil.expr.quoted import columns_of, columns_of_sides, refuse_columns
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.engine import ContextOf, Planned, RowChanges
 from frazil.ops.session import Session
 from frazil.rows.clauses import Clause, Do, Merge, When
-from frazil.spark.dml.analysed import (
+from frazil.spark.dml.analysis import (
     as_input,
     column_at,
     equal_columns,
@@ -52,9 +52,9 @@ from frazil.spark.dml.change_tasks import (
     UPDATED,
     TaskReport,
 )
-from frazil.spark.dml.collected import CollectedFrame
 from frazil.spark.dml.merge_clauses import ACT, FOUND, Clauses, choice
 from frazil.spark.dml.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, Job, lacking, shadow
+from frazil.spark.dml.small_source import CollectedFrame
 from frazil.spark.dml.staging import ORDERED, KeyValues, StagedFrame, as_frame, folder_of, stage
 from frazil.spark.host.settings import sensitivity
 from frazil.spark.types.spark_types import time_enabled

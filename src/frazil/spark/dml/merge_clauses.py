@@ -14,8 +14,8 @@ from pyspark.sql import types as s
 
 from frazil.errors import InvalidInput
 from frazil.rows.clauses import Clause, Do, Merge, When
-from frazil.spark.dml.analysed import as_input, bound_to, column_at, columns_by_id, expression
-from frazil.spark.dml.checked import GivenExpression, checked, refuse_windows_of_times
+from frazil.spark.dml.analysis import as_input, bound_to, column_at, columns_by_id, expression
+from frazil.spark.dml.expression_checks import GivenExpression, checked, refuse_windows_of_times
 from frazil.spark.dml.new_values import Given, Matched, NewColumns, given_expressions
 from frazil.spark.dml.row_changes import FILE, NUMBER
 from frazil.spark.host.jvm import is_classic

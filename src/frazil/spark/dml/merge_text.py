@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 
 from frazil.catalog.names import identifier_parts
 from frazil.rows.clauses import Merge, When
-from frazil.spark.dml.analysed import as_input, expression, named, texts_of
+from frazil.spark.dml.analysis import as_input, expression, named, texts_of
 from frazil.spark.dml.row_changes import shadow
 from frazil.spark.host.jvm import is_classic
 from frazil.spec.schema import Schema

@@ -30,8 +30,8 @@ from frazil.rows.assign import (
     refuse_element,
     refuse_partial,
 )
-from frazil.spark.dml.analysed import analysed, bound_to, expression
-from frazil.spark.dml.checked import GivenExpression
+from frazil.spark.dml.analysis import analysed, bound_to, expression
+from frazil.spark.dml.expression_checks import GivenExpression
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.host.jvm_plans import holds_subquery, selected_expressions
 from frazil.spark.types.safe_casts import castable, misfit, not_taken

@@ -29,8 +29,8 @@ from pyspark.sql import types as s
 from frazil.arrow.read.rows_at import rows_at
 from frazil.catalog.names import identifier_parts
 from frazil.errors import InvalidInput, Unsupported
+from frazil.expr.double_quotes import columns_of, refuse_columns
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Predicate
-from frazil.expr.quoted import columns_of, refuse_columns
 from frazil.ops.engine import ContextOf, Planned, RowChanges
 from frazil.ops.reading import RowFilter
 from frazil.ops.session import Session
@@ -42,7 +42,7 @@ from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
 from frazil.spark.dml import change_tasks
-from frazil.spark.dml.analysed import as_input, column_at, columns_by_id, conditions, named
+from frazil.spark.dml.analysis import as_input, column_at, columns_by_id, conditions, named
 from frazil.spark.dml.change_tasks import (
     BY_SOURCE_DELETED,
     BY_SOURCE_UPDATED,
@@ -56,7 +56,7 @@ from frazil.spark.dml.change_tasks import (
     Touched,
     take_away,
 )
-from frazil.spark.dml.checked import GivenExpression, checked, refuse_windows_of_times
+from frazil.spark.dml.expression_checks import GivenExpression, checked, refuse_windows_of_times
 from frazil.spark.dml.new_values import Given, NewColumns, failed, given_expressions
 from frazil.spark.dml.staging import folder_of, shared
 from frazil.spark.host.interruptible import interruptible

@@ -26,7 +26,7 @@ from frazil.rows.clauses import Merge
 from frazil.rows.source import MergeSource, SourceFiles, on_storage, open_source
 from frazil.rows.source import stage as stage_in_process
 from frazil.spark.dml import merge_by_sql, row_changes
-from frazil.spark.dml.collected import CollectedFrame, collect
+from frazil.spark.dml.small_source import CollectedFrame, collect
 from frazil.spark.dml.staging import folder_of
 from frazil.spark.dml.staging import stage as stage_by_spark
 from frazil.spark.host.jvm import is_stopped

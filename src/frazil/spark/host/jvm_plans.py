@@ -16,7 +16,7 @@ from py4j.java_gateway import JavaClass, JavaObject
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as s
 
-from frazil.expr.covered import is_in_grammar
+from frazil.expr.grammar import is_in_grammar
 from frazil.expr.tokens import Token, tokens
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import (

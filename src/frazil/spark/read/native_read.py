@@ -31,9 +31,9 @@ from pyspark.sql import types as s
 from frazil.arrow.read.read_context import UNSETTLED
 from frazil.errors import FrazilError
 from frazil.expr.bind import bind
+from frazil.expr.double_quotes import columns_of, refuse_columns
 from frazil.expr.nodes import AlwaysTrue, Predicate, names
 from frazil.expr.parse import parse
-from frazil.expr.quoted import columns_of, refuse_columns
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.reading import RowFilter
 from frazil.ops.session import Session

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from frazil.errors import InvalidInput, ParseError
 from frazil.ops.session import Session
 from frazil.rows.assign import meant_as_constant
-from frazil.spark.dml.analysed import analysed, as_input, expression
+from frazil.spark.dml.analysis import analysed, as_input, expression
 from frazil.spark.host.expression_text import check_text
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.host.jvm_plans import are_deterministic

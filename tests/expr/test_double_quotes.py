@@ -10,9 +10,9 @@ import pytest
 
 from frazil.errors import InvalidInput
 from frazil.expr.bind import bind, bind_term
+from frazil.expr.double_quotes import columns_of, refuse_columns
 from frazil.expr.nodes import names
 from frazil.expr.parse import parse
-from frazil.expr.quoted import columns_of, refuse_columns
 from frazil.rows.sides import Side, sides_of
 from frazil.spec.ddl import parse_schema
 
