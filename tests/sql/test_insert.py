@@ -15,7 +15,7 @@ from frazil.errors import InvalidInput
 from frazil.ops.insert import Insert, create_as, overwrite_mode
 from frazil.spark.host.jvm_catalog import REPLACES_PARTITIONS
 from frazil.sql import results
-from frazil.sql.served import Served
+from frazil.sql.catalog_calls import CatalogCalls
 from frazil.table.table import Table
 
 ROWS = pa.table({"id": [1, 2, 3], "s": ["a", "b", "c"]})
@@ -37,10 +37,10 @@ def t(catalog: Catalog) -> Table:
 
 
 @pytest.fixture
-def served(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Served:
+def served(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> CatalogCalls:
     monkeypatch.setattr(results, "note", lambda spark, result: None)
     spark: Any = SimpleNamespace()
-    return Served("lake", lambda: catalog, spark)
+    return CatalogCalls("lake", lambda: catalog, spark)
 
 
 def test_an_overwrite_of_partitions_by_no_rows_changes_nothing(t: Table) -> None:
@@ -51,7 +51,7 @@ def test_an_overwrite_of_partitions_by_no_rows_changes_nothing(t: Table) -> None
     assert t.refresh().count() == 1
 
 
-def test_an_overwrite_of_some_rows_is_not_one_of_partitions(t: Table, served: Served) -> None:
+def test_an_overwrite_of_some_rows_is_not_one_of_partitions(t: Table, served: CatalogCalls) -> None:
     with pytest.raises(InvalidInput, match="takes no filter"):
         Insert("id = 1", options=DYNAMIC).into(t, ROWS)
     with pytest.raises(InvalidInput, match="takes no filter"):
@@ -60,13 +60,15 @@ def test_an_overwrite_of_some_rows_is_not_one_of_partitions(t: Table, served: Se
 
 
 def test_a_statement_replaces_a_table_without_partitions_by_no_rows(
-    t: Table, served: Served
+    t: Table, served: CatalogCalls
 ) -> None:
     served.insert(("db", "t"), NONE, Insert(options={REPLACES_PARTITIONS: "true"}), None)
     assert t.refresh().count() == 0
 
 
-def test_an_insert_with_the_option_of_overwrites_replaces_nothing(t: Table, served: Served) -> None:
+def test_an_insert_with_the_option_of_overwrites_replaces_nothing(
+    t: Table, served: CatalogCalls
+) -> None:
     """An INSERT INTO … WITH ('overwrite-mode' = 'dynamic'), and such an append of a writer."""
     for mode in ("static", "dynamic"):
         with pytest.raises(InvalidInput, match="'overwrite-mode' means nothing to append"):
@@ -76,7 +78,7 @@ def test_an_insert_with_the_option_of_overwrites_replaces_nothing(t: Table, serv
     assert t.refresh().count() == 1
 
 
-def test_a_statement_writes_to_the_branch_of_its_options(t: Table, served: Served) -> None:
+def test_a_statement_writes_to_the_branch_of_its_options(t: Table, served: CatalogCalls) -> None:
     served.insert(("db", "t"), ROWS, Insert(options={"branch": "audit"}), None)
     assert t.refresh().count() == 3 and t.scan(branch="audit").count() == 6
     served.insert(("db", "t"), ROWS, Insert(), "audit")
@@ -98,7 +100,7 @@ def test_the_mode_of_an_overwrite_is_checked_as_the_write_option_that_it_is(t: T
     assert overwrite_mode({"Overwrite_Mode": "DYNAMIC", "branch": "b"}) == "dynamic"
 
 
-def test_a_table_that_is_replaced_is_overwritten(catalog: Catalog, served: Served) -> None:
+def test_a_table_that_is_replaced_is_overwritten(catalog: Catalog, served: CatalogCalls) -> None:
     """As Spark writes REPLACE TABLE AS SELECT, so that Java Iceberg records it."""
     operations = []
     for rows in (ROWS, NONE):

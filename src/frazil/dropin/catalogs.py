@@ -26,7 +26,7 @@ from frazil.spark.host.jvm_catalog import (
     settings_mark,
 )
 from frazil.spark.host.jvm_errors import let_errors_pass
-from frazil.sql.served import Served
+from frazil.sql.catalog_calls import CatalogCalls
 from frazil.table.catalog import Catalog
 from frazil.table.load import configured_catalog, loaded_catalogs
 
@@ -42,14 +42,14 @@ class _Registered:
 
     def __init__(self) -> None:
         self.mark: Any = None
-        self.served: dict[str, tuple[Any, Served]] = {}
+        self.served: dict[str, tuple[Any, CatalogCalls]] = {}
         self.failed = False
         self.warned = False
-        self.passing: dict[str, Served] = {}
-        self.default: tuple[Any, Served] | None = None
+        self.passing: dict[str, CatalogCalls] = {}
+        self.default: tuple[Any, CatalogCalls] | None = None
 
 
-def register(spark: Session) -> dict[str, Served]:
+def register(spark: Session) -> dict[str, CatalogCalls]:
     """Make the catalogs of a session known to Spark, as far as they are new or configured in
     another way than before, and return those that Frazil serves. On Spark Connect nothing is done;
     where Spark's inside has changed, SQL does not reach Frazil's tables, and a warning says so
@@ -85,7 +85,7 @@ def forget_plans(spark: Session) -> None:
         catalog_types(spark).forget_plans()
 
 
-def put_served(spark: Session, served: Served) -> None:
+def put_served(spark: Session, served: CatalogCalls) -> None:
     """Make a catalog known to a session by its name."""
     types = catalog_types(spark)
     if served.name == SESSION_CATALOG:
@@ -103,12 +103,12 @@ def registered_in(spark: Session) -> _Registered:
     return _REGISTERED.setdefault(spark, _Registered())
 
 
-def served_catalogs(spark: Session) -> dict[str, Served]:
+def served_catalogs(spark: Session) -> dict[str, CatalogCalls]:
     """Return the catalogs that Frazil serves in a session, by name."""
     return {name: served for name, (_, served) in registered_in(spark).served.items()}
 
 
-def known_catalogs(spark: Session) -> dict[str, Served]:
+def known_catalogs(spark: Session) -> dict[str, CatalogCalls]:
     """Return the catalogs of Frazil's that Spark knows at this moment: those that it serves, and
     the default one under the names that the statement has (`default_catalog`)."""
     return {**served_catalogs(spark), **registered_in(spark).passing}
@@ -123,7 +123,7 @@ def _register(spark: Session, registered: _Registered) -> None:
     for name, (state, load) in wanted.items():
         if name in registered.served and registered.served[name][0] == state:
             continue
-        served = Served(name, load, spark)
+        served = CatalogCalls(name, load, spark)
         put_served(spark, served)
         registered.served[name] = (state, served)
 

@@ -26,7 +26,7 @@ from frazil.spark.host.jvm_catalog import (
     has_database,
     remove_catalog,
 )
-from frazil.sql.served import Served, ServedNamespace
+from frazil.sql.catalog_calls import CatalogCalls, NamespaceCalls
 from frazil.table.catalog import Catalog
 from frazil.table.load import configured_catalog, loaded_catalogs
 
@@ -74,7 +74,7 @@ def _serve(spark: Session, text: str) -> None:
         served = (
             default
             if name == DEFAULT_CATALOG
-            else ServedNamespace(name, partial(_catalog_of, default), spark)
+            else NamespaceCalls(name, partial(_catalog_of, default), spark)
         )
         put_served(spark, served)
         registered.passing[name] = served
@@ -114,11 +114,11 @@ def _has_namespace(spark: Session, name: str) -> bool:
         return False
 
 
-def _catalog_of(served: Served) -> Catalog:
+def _catalog_of(served: CatalogCalls) -> Catalog:
     return served.catalog
 
 
-def _default(spark: Session) -> Served:
+def _default(spark: Session) -> CatalogCalls:
     """Return the default catalog; one for each place that it is in."""
     registered = registered_in(spark)
     state = (str(home()), registered.mark, id(loaded_catalogs().get(DEFAULT_CATALOG)))
@@ -127,7 +127,7 @@ def _default(spark: Session) -> Served:
         load = lambda: (
             loaded_catalogs().get(DEFAULT_CATALOG) or configured_catalog(DEFAULT_CATALOG, settings)
         )
-        registered.default = (state, Served(DEFAULT_CATALOG, load, spark))
+        registered.default = (state, CatalogCalls(DEFAULT_CATALOG, load, spark))
         for name in registered.passing.keys() - {current_catalog(spark)}:
             remove_catalog(spark, name)
         registered.passing.clear()

@@ -1,7 +1,7 @@
 """Define what SQL asks of Frazil's tables, as calls that a user could have typed in Python. Nothing
 here opens storage or commits.
 
-Start at `served`: the catalogs that Spark asks for tables (`spark.catalog`) answer by its calls.
+Start at `catalog_calls`, by which the catalogs answer that Spark asks for tables (`spark.catalog`).
 What Spark cannot parse or cannot plan begins in `statements`, which takes such statements in
 Spark's own parser (`spark/host/jvm_parser`): `grammar` parses Iceberg's extension statements,
 `from_spark` translates DELETE, UPDATE, MERGE, TRUNCATE and ANALYZE as Spark has parsed them; both
@@ -35,4 +35,4 @@ class _Callable(ModuleType):
 
 sys.modules[__name__].__class__ = _Callable
 
-__all__ = ["connect", "nodes", "results", "served", "statements", "view_statements"]
+__all__ = ["catalog_calls", "connect", "nodes", "results", "statements", "view_statements"]

@@ -25,7 +25,7 @@ from frazil.spark.host.jvm_view_statements import (
     temporary_views,
     view_statement,
 )
-from frazil.sql.served import Served
+from frazil.sql.catalog_calls import CatalogCalls
 
 _OF_RELATIONS = (
     "DescribeRelation",
@@ -38,7 +38,7 @@ StatementRows = tuple[Sequence[tuple[Any, ...]], Sequence[str]]
 _NOTHING: StatementRows = ((), ())
 
 
-def run(spark: Session, text: str, served: Mapping[str, Served]) -> Any:
+def run(spark: Session, text: str, served: Mapping[str, CatalogCalls]) -> Any:
     """Run a statement about a view of Frazil's, and return its rows as a DataFrame. None: Spark
     runs it. `served`: the catalogs by name.
     """
@@ -62,8 +62,8 @@ def run(spark: Session, text: str, served: Mapping[str, Served]) -> Any:
 
 
 def _place(
-    spark: Session, statement: ViewStatement, served: Mapping[str, Served]
-) -> tuple[Served, Parts] | None:
+    spark: Session, statement: ViewStatement, served: Mapping[str, CatalogCalls]
+) -> tuple[CatalogCalls, Parts] | None:
     """Return the catalog that a statement's name is in, and the rest of the name; None where it is
     none of Frazil's.
     """
@@ -82,7 +82,7 @@ def _place(
     return served[current], statement.name if rest else (*current_namespace(spark), first)
 
 
-def _create(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _create(spark: Session, calls: CatalogCalls, parts: Parts, s_: ViewStatement) -> StatementRows:
     name = full_name((calls.name, *parts))
     definition = _defined(spark, name, s_)
     if s_.replace:
@@ -134,7 +134,7 @@ def _defined(spark: Session, name: str, s_: ViewStatement) -> ViewDefinition:
     )
 
 
-def _replace(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _replace(spark: Session, calls: CatalogCalls, parts: Parts, s_: ViewStatement) -> StatementRows:
     before = _definition(calls, parts)
     new = _defined(spark, full_name((calls.name, *parts)), s_)
     _refuse_cycle(spark, calls, parts, new)
@@ -146,7 +146,7 @@ def _replace(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> 
     return _NOTHING
 
 
-def _refuse_cycle(spark: Session, calls: Served, parts: Parts, new: ViewDefinition) -> None:
+def _refuse_cycle(spark: Session, calls: CatalogCalls, parts: Parts, new: ViewDefinition) -> None:
     """Raise InvalidInput for a view whose query would read the view itself, be it through others of
     the catalog.
     """
@@ -158,7 +158,11 @@ def _refuse_cycle(spark: Session, calls: Served, parts: Parts, new: ViewDefiniti
 
 
 def _cycle(
-    spark: Session, calls: Served, target: Parts, view: ViewDefinition, path: tuple[Parts, ...]
+    spark: Session,
+    calls: CatalogCalls,
+    target: Parts,
+    view: ViewDefinition,
+    path: tuple[Parts, ...],
 ) -> tuple[Parts, ...] | None:
     catalog = view.catalog or calls.name
     for named in named_tables(spark, parsed_query(spark, view.text)):
@@ -178,12 +182,12 @@ def _cycle(
     return None
 
 
-def _set(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _set(spark: Session, calls: CatalogCalls, parts: Parts, s_: ViewStatement) -> StatementRows:
     calls.alter_view(parts, (), s_.properties)
     return _NOTHING
 
 
-def _unset(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _unset(spark: Session, calls: CatalogCalls, parts: Parts, s_: ViewStatement) -> StatementRows:
     properties = _definition(calls, parts).properties
     if (
         not s_.exists
@@ -197,7 +201,7 @@ def _unset(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> St
     return _NOTHING
 
 
-def _rename(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _rename(spark: Session, calls: CatalogCalls, parts: Parts, s_: ViewStatement) -> StatementRows:
     to = s_.new_name
     if to[0] == calls.name and len(to) > 1:
         to = to[1:]
@@ -214,7 +218,7 @@ def _rename(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> S
     return _NOTHING
 
 
-def _drop(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _drop(spark: Session, calls: CatalogCalls, parts: Parts, s_: ViewStatement) -> StatementRows:
     try:
         calls.drop_view(parts)
     except NoSuchViewError:
@@ -223,7 +227,7 @@ def _drop(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> Sta
     return _NOTHING
 
 
-def _show(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _show(spark: Session, calls: CatalogCalls, parts: Parts, s_: ViewStatement) -> StatementRows:
     temporary = temporary_views(spark)
     if parts == (global_database(spark),):
         views = [(database, name, True) for database, name in temporary]
@@ -244,7 +248,9 @@ def _matches(name: str, pattern: str) -> bool:
     )
 
 
-def _describe(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _describe(
+    spark: Session, calls: CatalogCalls, parts: Parts, s_: ViewStatement
+) -> StatementRows:
     definition = _definition(calls, parts)
     rows = [
         (f.name, f.dataType.simpleString(), (f.metadata or {}).get("comment", ""))
@@ -270,7 +276,7 @@ def _describe(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) ->
 
 
 def _describe_column(
-    spark: Session, calls: Served, parts: Parts, s_: ViewStatement
+    spark: Session, calls: CatalogCalls, parts: Parts, s_: ViewStatement
 ) -> StatementRows:
     definition = _definition(calls, parts)
     column = next((f for f in definition.columns if f.name.lower() == s_.keys[0].lower()), None)
@@ -286,7 +292,9 @@ def _describe_column(
     ], ("info_name", "info_value")
 
 
-def _show_create(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _show_create(
+    spark: Session, calls: CatalogCalls, parts: Parts, s_: ViewStatement
+) -> StatementRows:
     definition = _definition(calls, parts)
     quoted = [(quoted_name(f.name), (f.metadata or {}).get("comment")) for f in definition.columns]
     columns = ",\n".join(
@@ -304,7 +312,7 @@ def _show_create(spark: Session, calls: Served, parts: Parts, s_: ViewStatement)
 
 
 def _show_properties(
-    spark: Session, calls: Served, parts: Parts, s_: ViewStatement
+    spark: Session, calls: CatalogCalls, parts: Parts, s_: ViewStatement
 ) -> StatementRows:
     shown = dict(_shown(_definition(calls, parts)))
     if s_.keys:
@@ -313,11 +321,13 @@ def _show_properties(
     return list(shown.items()), ("key", "value")
 
 
-def _show_columns(spark: Session, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+def _show_columns(
+    spark: Session, calls: CatalogCalls, parts: Parts, s_: ViewStatement
+) -> StatementRows:
     return [(name,) for name in _definition(calls, parts).columns.names], ("col_name",)
 
 
-def _definition(calls: Served, parts: Parts) -> ViewDefinition:
+def _definition(calls: CatalogCalls, parts: Parts) -> ViewDefinition:
     return calls.load_view(parts, to_read=False)
 
 
@@ -330,7 +340,7 @@ def _literal(text: str) -> str:
     return f"'{escaped}'"
 
 
-_RUN: Mapping[str, Callable[[Any, Served, Parts, ViewStatement], StatementRows]] = {
+_RUN: Mapping[str, Callable[[Any, CatalogCalls, Parts, ViewStatement], StatementRows]] = {
     "CreateView": _create, "AlterViewAs": _replace, "SetViewProperties": _set, "UnsetViewProperties": _unset, "RenameTable": _rename,
     "DropView": _drop, "ShowViews": _show, "DescribeRelation": _describe, "DescribeColumn": _describe_column,
     "ShowCreateTable": _show_create, "ShowTableProperties": _show_properties, "ShowColumns": _show_columns,

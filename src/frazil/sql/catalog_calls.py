@@ -43,8 +43,8 @@ _FORMATS = ("parquet", "avro", "orc")
 _NOT_STORED = ("provider", "location", "comment", "external", "is_managed_location", "table_type")
 
 
-class Served:
-    """Answer for one catalog in one session. `load`: loads the catalog at its first use, so that
+class CatalogCalls:
+    """Answer the calls about one catalog in one session. `load`: loads the catalog at its first use, so that
     wrong settings raise their error where a statement names the catalog."""
 
     def __init__(self, name: str, load: Callable[[], Catalog], spark: Session):
@@ -182,8 +182,8 @@ class Served:
             self.catalog.drop_view(view)
 
 
-class ServedNamespace(Served):
-    """Answer for a namespace of the default catalog as if it were a catalog
+class NamespaceCalls(CatalogCalls):
+    """Answer the calls about a namespace of the default catalog as if it were a catalog
     (`dropin.default_catalog`).
     """
 
