@@ -424,6 +424,9 @@ def test_refs_that_make_no_sense_are_refused():
         (RefChanges().fast_forward("main", "old"), ValidationError),
         (RefChanges().set_retention("v1", min_snapshots_to_keep=3), ValidationError),
         (RefChanges().create_branch(1, "x", max_ref_age_ms=0), ValidationError),
+        (RefChanges().set_retention("old", max_ref_age_ms=0), ValidationError),
+        (RefChanges().set_retention("old", max_snapshot_age_ms=-1), ValidationError),
+        (RefChanges().set_retention("v1", max_ref_age_ms=0), ValidationError),
         (RefChanges().set_current_snapshot(), ValidationError),
     ):
         with pytest.raises(error):

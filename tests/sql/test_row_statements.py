@@ -66,6 +66,25 @@ def test_sub_queries_see_our_tables_spark_s_and_the_names_of_with(lake, text, le
     assert [i for (i,) in lake.rows("id")] == left
 
 
+@pytest.mark.versions
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DELETE FROM lake.db.t WHERE EXISTS (SELECT 1 FROM lake.db.u WHERE lake.db.u.id = lake.db.t.id)",
+        "DELETE FROM lake.db.t AS a WHERE a.id = (SELECT max(lake.db.u.id) FROM lake.db.u)",
+        "WITH c AS (SELECT lake.db.u.id FROM lake.db.u) DELETE FROM lake.db.t WHERE lake.db.t.id IN (SELECT c.id FROM c)",
+        "MERGE INTO lake.db.t USING lake.db.u ON lake.db.t.id = lake.db.u.id WHEN MATCHED AND lake.db.u.v > 0 THEN DELETE",
+        "BEGIN DELETE FROM lake.db.t WHERE id IN (SELECT lake.db.u.id FROM lake.db.u); END",
+    ],
+)
+def test_columns_of_every_table_can_be_called_by_its_full_name(lake, text):
+    lake.table()
+    lake.table("db.u")
+    lake.sql("DELETE FROM lake.db.u WHERE id <> 2")
+    lake.sql(text)
+    assert [i for (i,) in lake.rows("id")] == [1, 3, 4]
+
+
 def test_a_delete_of_whole_partitions_is_a_change_of_metadata(lake):
     lake.table(partition_by=["s"])
     lake.sql("DELETE FROM lake.db.t WHERE s = 'a'")
@@ -257,6 +276,28 @@ def test_a_source_is_a_query_a_table_or_a_name_of_with(lake, source, using):
         (4, 40, "d", {"a": 4, "b": "x"}),
         (9, 900, "n", None),
     ]
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize(
+    "text",
+    [
+        "UPDATE lake.db.t SET st = named_struct('b', 'new', 'a', 7) WHERE id = 1",
+        "UPDATE lake.db.t SET st = CASE WHEN levenshtein(s, 'b') = 1 THEN named_struct('b', 'new', 'a', 7) END WHERE id = 1",
+        "MERGE INTO lake.db.t USING (SELECT 1 AS id, named_struct('b', 'new', 'a', 7) AS st) q ON t.id = q.id WHEN MATCHED THEN UPDATE SET st = q.st",
+        "MERGE INTO lake.db.t USING (SELECT 1 AS id, 5 AS v, 'x' AS s, named_struct('b', 'new', 'a', 7) AS st) q ON t.id = q.id WHEN MATCHED THEN UPDATE SET *",
+    ],
+)
+def test_members_of_structs_are_matched_by_name(lake, text):
+    lake.table()
+    lake.sql(text)
+    assert lake.rows("id", "st")[0] == (1, {"a": 7, "b": "new"})
+    for wrong in ("named_struct('b', 'new')", "named_struct('b', 'x', 'a', 1, 'c', 2)", "struct(1, 2)"):  # fmt: skip
+        with pytest.raises(AnalysisException) as refused:
+            lake.sql(f"UPDATE lake.db.t SET st = {wrong}")
+        assert refused.value.getCondition().startswith("INCOMPATIBLE_DATA_FOR_TABLE")
+    with pytest.raises(AnalysisException, match="nope"):
+        lake.sql("UPDATE lake.db.t SET st = named_struct('b', 'new', 'a', 7), v = nope")
 
 
 def test_merge_with_schema_evolution_adds_the_columns_of_the_source(lake):

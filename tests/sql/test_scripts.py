@@ -59,6 +59,25 @@ def test_statements_in_every_part_of_a_script_are_taken(lake):
     assert lake.rows("id", "v", "s") == [(1, 9, "merged"), (4, 40, "for")]
 
 
+@pytest.mark.versions
+def test_a_script_replaces_partitions_and_inserts_what_it_reads(lake):
+    t = lake.table("db.p", partition_by=["s"])
+    lake.spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        lake.sql(
+            """BEGIN
+              INSERT OVERWRITE lake.db.p SELECT 9L, 90, 'a', NULL;
+              INSERT INTO lake.db.p SELECT id + 10, v, s, st FROM lake.db.p WHERE id = 9;
+            END"""
+        )
+    finally:
+        lake.spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    rows = t.refresh().scan().to_arrow().to_pydict()
+    assert sorted(zip(rows["id"], rows["s"], strict=True)) == [
+        (2, "b"), (3, "c"), (4, "d"), (9, "a"), (19, "a"),
+    ]  # fmt: skip
+
+
 def test_a_handler_catches_the_errors_of_statements(lake):
     lake.sql(
         """BEGIN

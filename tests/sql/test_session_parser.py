@@ -10,7 +10,8 @@ from pyspark.errors import ParseException
 
 import frazil
 from frazil.spark.host import fall_back
-from frazil.spark.host.jvm_parser import SessionParser, parse_by
+from frazil.spark.host.jvm_parser import parse_by
+from frazil.sql.statements import SessionStatements
 from tests.sql.statements_on_spark import lake_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.versions]
@@ -61,7 +62,7 @@ def test_a_session_is_prepared_once_and_others_are_left_alone(spark, plain_spark
 
 def test_statements_that_are_not_ours_cost_no_look_at_their_plan(spark, monkeypatch):
     looked = []
-    monkeypatch.setattr(SessionParser, "_exchanged", lambda self, plan: looked.append(plan) or plan)
+    monkeypatch.setattr(SessionStatements, "takes", lambda self, plan, _: looked.append(plan))
     spark.sql("SELECT 1 AS deleted").collect()
     spark.sql("WITH a AS (SELECT 1) SELECT * FROM a").collect()
     spark.sql("SHOW TABLES").collect()

@@ -41,7 +41,8 @@ from frazil.sql.run import NamesOfTables, Target, run
 _FIRST_WORD = re.compile(r"[\s(;]*([a-z]+)", re.IGNORECASE)
 _OF_INTEREST = frozenset("delete update merge truncate analyze begin explain with".split())
 _WITHIN = re.compile(r"\b(?:delete|update|merge|truncate|analyze)\b", re.IGNORECASE)
-_MAY_HOLD_ONE = frozenset("begin explain with".split())
+_HOLD_OTHERS = frozenset("begin explain".split())
+_MAY_HOLD_ONE = _HOLD_OTHERS | {"with"}
 
 
 @dataclass(frozen=True)
@@ -60,24 +61,31 @@ class SessionStatements:
             word not in _MAY_HOLD_ONE or _WITHIN.search(text) is not None
         )
 
-    def adapted(self, text: str, plan: JavaObject) -> Any:
+    def holds_others(self, text: str) -> bool:
+        """Tell by the beginning of a text whether its plan holds those of other statements."""
+        return _first_word(text) in _HOLD_OTHERS
+
+    def adapted(self, text: str, plan: JavaObject, in_script: bool = False) -> Any:
         """Return a plan that passes the overwrite of partitions on to the table, in which columns
         can be called by a table's full name, and a temporary view `USING iceberg` reads by the
-        catalog.
+        catalog. Targets of a script's statements are renamed only where their names are full: the
+        others are looked up when the statement runs.
         """
         if REPLACES.search(text) and replaces_partitions(self.spark):
             plan = with_partitions_replaced(self.spark, plan, self.names.is_ours)
         if inserts_what_it_reads(self.spark, text):
-            plan = with_targets_of_their_own(
-                self.spark, plan, self.names.is_ours, self.names.spelled
-            )
-        if named_in(text) and shows_hidden(self.spark, plan, self.names.spelled):
+            is_ours = self._is_ours_in_full if in_script else self.names.is_ours
+            plan = with_targets_of_their_own(self.spark, plan, is_ours, self.names.spelled)
+        if not in_script and named_in(text) and shows_hidden(self.spark, plan, self.names.spelled):
             plan = without_hidden(self.spark, text, plan, self._schema_of)
         if names_columns_in_full(text, self.names.catalogs()):
             plan = with_full_names(self.spark, plan, self.names.spelled)
         if VIEW_OF_FORMAT.search(text):
             plan = view_of_query(self.spark, plan)
         return plan
+
+    def _is_ours_in_full(self, name: Name) -> bool:
+        return self.names.is_ours(name) and tuple(self.names.spelled(name)) == tuple(name)
 
     def _schema_of(self, name: Name) -> Schema | None:
         """Return the columns of the table whose rows a name means; None for other names."""

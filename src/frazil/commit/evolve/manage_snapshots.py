@@ -4,7 +4,7 @@ and set and remove the statistics files of snapshots.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -53,11 +53,7 @@ def create_ref(
                 table=metadata.location,
             )
         metadata.snapshot_by_id(target)
-        for key, value in retention.items():
-            if value is not None and value <= 0:
-                raise ValidationError(
-                    f"{key} must be greater than 0, got {value}", table=metadata.location
-                )
+        _check_retention(metadata, retention)
         return (SetSnapshotRef(name, SnapshotRef(target, kind, **retention)),)
 
     return change
@@ -122,11 +118,21 @@ def set_retention(name: str, **retention: Any) -> RefUpdates:
             raise ValidationError(
                 f"Tags do not support snapshot retention: {name}", table=metadata.location
             )
+        _check_retention(metadata, retention)
         return _moved(
             metadata, name, replace(ref, **{k: v for k, v in retention.items() if v is not None})
         )
 
     return change
+
+
+def _check_retention(metadata: TableMetadata, retention: Mapping[str, Any]) -> None:
+    """Raise ValidationError for numbers that no reference can have: Java reads no table with one."""
+    for key, value in retention.items():
+        if value is not None and value <= 0:
+            raise ValidationError(
+                f"{key} must be greater than 0, got {value}", table=metadata.location
+            )
 
 
 def set_current(snapshot_id: int | None = None, ref_name: str | None = None) -> RefUpdates:

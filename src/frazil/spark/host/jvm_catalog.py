@@ -42,7 +42,8 @@ from frazil.spark.host.jvm import (
     settings_version,
     text_pairs,
 )
-from frazil.spark.host.jvm_plans import NodeKind, kind_of
+from frazil.spark.host.jvm_plans import NodeKind, kind_of, with_definitions
+from frazil.spark.host.jvm_statements import StatementKind
 from frazil.spark.host.jvm_views import Rule
 
 CONNECTOR = SPARK + "sql.connector."
@@ -52,6 +53,7 @@ INSERTABLE = SPARK + "sql.sources.InsertableRelation"
 SESSION_CATALOG = "spark_catalog"
 _KNOWN: weakref.WeakKeyDictionary[Jvm, CatalogTypes] = weakref.WeakKeyDictionary()
 _NUMBERS = itertools.count(1)
+_CHANGING = (StatementKind.DELETE, StatementKind.UPDATE, StatementKind.MERGE)
 _ABOUT_TABLES = ("lookupTableOrView", "ShowTablesExtendedExec", "ShowTablesExec")
 """Methods and classes of Spark that ask for a table to tell about it, not to read its rows."""
 _ONLY_READS = re.compile(r"\s*(?:select|insert|with)\b", re.IGNORECASE)
@@ -121,19 +123,38 @@ def with_full_names(
     spark: Session, plan: JavaObject, name_of: Callable[[tuple[str, ...]], Sequence[str]]
 ) -> Any:
     """Return a statement's parsed plan in which each table also has the alias of its full name, so
-    that `catalog.db.t.column` is resolved. `name_of`: the full name that parts mean."""
+    that `catalog.db.t.column` is resolved; not the one that a statement changes, which is read by
+    its place. `name_of`: the full name that parts mean."""
     catalyst = getattr(spark._jvm, CATALYST.removesuffix("."))
 
     def named(node: JavaObject) -> Any:
-        if kind_of(node) != NodeKind.UNRESOLVED_RELATION:
+        kind = kind_of(node)
+        if kind in _CHANGING:
+            children = node.children()
+            return node.withNewChildren(children.tail().prepended(unnamed(children.head())))
+        if kind == NodeKind.UNRESOLVED_WITH:
+            defined = [within(relation._2()) for relation in each(node.cteRelations())]
+            return with_definitions(spark, node, defined, node.child())
+        if kind != NodeKind.UNRESOLVED_RELATION:
             return node
         *above, name = name_of(tuple(map(str, each(node.multipartIdentifier()))))
         return catalyst.plans.logical.SubqueryAlias(
             catalyst.AliasIdentifier(name, scala_seq(spark, above)), node
         )
 
+    def unnamed(target: JavaObject) -> Any:
+        if kind_of(target) != NodeKind.SUBQUERY_ALIAS:  # IDENTIFIER computes its name
+            return target
+        inside = target.child()
+        if kind_of(inside) != NodeKind.SUBQUERY_ALIAS:
+            return inside
+        return target.copy(target.identifier(), inside.child())
+
+    def within(inside: JavaObject) -> Any:
+        return inside.transformUpWithSubqueries(Rule(named))
+
     listen(spark)
-    return plan.transformUpWithSubqueries(Rule(named))
+    return within(plan)
 
 
 def with_partitions_replaced(

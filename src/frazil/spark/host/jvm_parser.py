@@ -51,9 +51,12 @@ class Statements(Protocol):
     def may_take(self, text: str) -> bool:
         """Tell by the beginning of a text, at once, whether its plan is of interest."""
 
-    def adapted(self, text: str, plan: JavaObject) -> Any:
-        """Return the plan of a statement that stays Spark's, with what Spark needs to know of
-        Frazil's tables.
+    def holds_others(self, text: str) -> bool:
+        """Tell by the beginning of a text whether its plan holds those of other statements."""
+
+    def adapted(self, text: str, plan: JavaObject, in_script: bool = False) -> Any:
+        """Return the plan of a statement with what Spark needs to know of Frazil's tables.
+        `in_script`: as in `takes`.
         """
 
     def takes_refused(self, text: str) -> bool:
@@ -141,12 +144,7 @@ class SessionParser:
             if self._takes_refused(text):
                 return self._procedure.call_of(text)
             raise refusal(self.spark, error) from error
-        plan = self._exchanged(plan) if self.statements.may_take(text) else plan
-        return self._adapted(text, plan)
-
-    @_throwing
-    def _adapted(self, text: str, plan: JavaObject) -> Any:
-        return self.statements.adapted(text, plan)
+        return self._exchanged(text, plan)
 
     @_throwing
     def _takes_refused(self, text: str) -> bool:
@@ -157,40 +155,40 @@ class SessionParser:
         return self.statements.readable(text)
 
     @_throwing
-    def _exchanged(self, plan: JavaObject) -> Any:
-        """Exchange the plan of a statement, or those within a script, for calls."""
+    def _exchanged(self, text: str, plan: JavaObject) -> Any:
+        """Return the plan of a text with what Spark needs to be told of Frazil's tables, in which
+        statements that are taken are exchanged for calls, those within EXPLAIN and a script too."""
+        if not self.statements.holds_others(text):
+            taken = self.statements.may_take(text) and self.statements.takes(plan, False)
+            plan = self.statements.adapted(text, plan)
+            return self._procedure.call_of(plan) if taken else plan
         kind = kind_of(plan)
         if kind == _SCRIPT:
-            return self._script(plan)
-        if kind == _EXPLAIN:
-            inside = plan.logicalPlan()
-            return (
-                plan.copy(self._procedure.call_of(inside, execute=False), plan.mode())
-                if self.statements.takes(inside, False)
-                else plan
-            )
-        return self._procedure.call_of(plan) if self.statements.takes(plan, False) else plan
+            return self._script(text, plan)
+        if kind != _EXPLAIN:
+            return plan
+        inside = self.statements.adapted(text, plan.logicalPlan())
+        if self.statements.takes(inside, False):
+            inside = self._procedure.call_of(inside, execute=False)
+        return plan.copy(inside, plan.mode())
 
-    def _script(self, node: JavaObject) -> Any:
-        """Return a part of a script in which statements that are taken are exchanged; the part
-        itself where there are none.
+    def _script(self, text: str, node: JavaObject) -> Any:
+        """Return a part of a script in which statements are exchanged; the part itself where none
+        is.
         """
         kind = kind_of(node)
         if kind == _STATEMENT:
             plan = node.parsedPlan()
-            return (
-                self._at_same_place(node, self._procedure.call_of(plan))
-                if self.statements.takes(plan, True)
-                else node
-            )
+            exchanged = self.statements.adapted(text, plan, True)
+            if self.statements.takes(plan, True):
+                exchanged = self._procedure.call_of(exchanged)
+            return node if exchanged is plan else self._at_same_place(node, exchanged)
         if kind not in _PARTS:
             return node
         fields = [node.productElement(n) for n in range(node.productArity())]
-        exchanged = [self._within(f) for f in fields]
+        parts = [self._within(text, f) for f in fields]
         return (
-            node
-            if all(a is b for a, b in zip(fields, exchanged, strict=True))
-            else node.copy(*exchanged)
+            node if all(a is b for a, b in zip(fields, parts, strict=True)) else node.copy(*parts)
         )
 
     def _at_same_place(self, statement: JavaObject, plan: JavaObject) -> Any:
@@ -205,23 +203,23 @@ class SessionParser:
         finally:
             places.set(before)
 
-    def _within(self, field: Any) -> Any:
+    def _within(self, text: str, field: Any) -> Any:
         """Return a field of a script's part, which may be a part, or an option or sequence of
         parts, with statements exchanged.
         """
         if not hasattr(field, "getClass"):
             return field
         if is_instance(self.spark, "scala.Option", field):
-            return some(self.spark, self._within(field.get())) if field.isDefined() else field
+            return some(self.spark, self._within(text, field.get())) if field.isDefined() else field
         if is_instance(self.spark, "scala.collection.Seq", field):
             parts = list(each(field))
-            exchanged = [self._within(part) for part in parts]
+            exchanged = [self._within(text, part) for part in parts]
             return (
                 field
                 if all(a is b for a, b in zip(parts, exchanged, strict=True))
                 else scala_seq(self.spark, exchanged)
             )
-        return self._script(field)
+        return self._script(text, field)
 
     def __getattr__(self, name: str) -> Any:
         """Pass every other method on to the parser that the session had."""

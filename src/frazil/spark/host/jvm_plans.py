@@ -615,6 +615,27 @@ def named_tables(
         yield from named_tables(spark, child, hidden, kind == NodeKind.SUBQUERY_ALIAS)
 
 
+def with_definitions(
+    spark: Session, around: JavaObject, defined: Sequence[JavaObject], child: JavaObject
+) -> Any:
+    """Return a WITH, an `UnresolvedWith`, with other plans for the names that it defines, in order,
+    and another plan below it."""
+    relations = [
+        relation.copy(
+            relation._1(),
+            plan,
+            *(relation.productElement(n) for n in range(2, relation.productArity())),
+        )
+        for relation, plan in zip(each(around.cteRelations()), defined, strict=True)
+    ]
+    fields = {
+        str(around.productElementName(n)): around.productElement(n)
+        for n in range(around.productArity())
+    }
+    changed = {"child": child, "cteRelations": scala_seq(spark, relations)}
+    return around.copy(*(fields | changed).values())
+
+
 def _named_in_expression(
     spark: Session, expression: JavaObject, hidden: frozenset[str]
 ) -> Iterator[NamedTable]:

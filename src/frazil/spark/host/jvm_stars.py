@@ -16,7 +16,7 @@ from py4j.java_gateway import JavaObject
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import each, listen, scala_seq
-from frazil.spark.host.jvm_plans import NodeKind, kind_of, named_tables
+from frazil.spark.host.jvm_plans import NodeKind, kind_of, named_tables, with_definitions
 from frazil.spark.host.jvm_views import Rule
 
 Shown = Callable[[tuple[str, ...]], Sequence[str]]
@@ -93,23 +93,11 @@ class _Stars:
         return exchanged
 
     def _with(self, plan: JavaObject) -> Any:
-        rule, relations = self, []
+        rule, defined = self, []
         for relation in each(plan.cteRelations()):
-            name = str(relation._1()).lower()
-            further = [relation.productElement(n) for n in range(2, relation.productArity())]
-            relations.append(relation.copy(relation._1(), rule.of(relation._2()), *further))
-            rule = replace(rule, defined=rule.defined | {name})
-        fields = {
-            str(plan.productElementName(n)): plan.productElement(n)
-            for n in range(plan.productArity())
-        }
-        return plan.copy(
-            *{
-                **fields,
-                "child": rule.of(plan.child()),
-                "cteRelations": scala_seq(self.spark, relations),
-            }.values()
-        )
+            defined.append(rule.of(relation._2()))
+            rule = replace(rule, defined=rule.defined | {str(relation._1()).lower()})
+        return with_definitions(self.spark, plan, defined, rule.of(plan.child()))
 
     def _at(self, node: JavaObject) -> Any:
         if kind_of(node) == NodeKind.UNRESOLVED_WITH:

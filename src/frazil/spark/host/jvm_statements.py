@@ -193,9 +193,16 @@ class ParsedStatement:
         plan = self.plan.withNewChildren(self.plan.children().tail().prepended(target))
         if self.around is not None:
             plan = self.around.copy(plan, self.around.cteRelations(), self.around.allowRecursion())
-        query = self.spark._jsparkSession.sessionState().executePlan(plan, jvm.skip)
-        query.assertAnalyzed()
-        plan = query.analyzed()
+        session = self.spark._jsparkSession.sessionState()
+        query = session.executePlan(plan, jvm.skip)
+        try:
+            query.assertAnalyzed()
+            plan = query.analyzed()
+        except AnalysisException as error:
+            if not str(error.getCondition()).startswith("DATATYPE_MISMATCH.CAST_"):
+                raise
+            plan = session.analyzer().execute(plan).transformExpressions(Rule(_matched_by_name))
+            session.analyzer().checkAnalysis(plan)
         while kind_of(plan) not in _KINDS:  # the definitions of WITH stand over the statement
             plan = plan.children().last()
         return replace(self, plan=plan, around=None)
@@ -323,6 +330,15 @@ def _action(action: JavaObject, matched: bool, by_source: bool) -> MergeAction:
 
 def _assignments(node: JavaObject) -> list[Assignment]:
     return [Assignment(a) for a in each(node.assignments())]
+
+
+def _matched_by_name(node: JavaObject) -> Any:
+    """Return an assignment of a struct, list or map without the cast that the analyser puts around
+    its value: that matches members of structs by position, where tables that take row-level changes
+    match them by name, as Frazil's verbs do."""
+    if kind_of(node) != "Assignment" or kind_of(node.key().dataType()) not in _NESTED:
+        return node
+    return node.copy(node.key(), Assignment(node).value)
 
 
 def _assigns_a_column_of_its_type(assignment: JavaObject) -> bool:
