@@ -121,9 +121,8 @@ def test_a_conflict_in_one_table_undoes_all(catalog: Catalog) -> None:
     tx.table("db.b").overwrite(NEW, "id = 1", isolation_level="serializable")
     catalog.load_table("db.b").delete("id = 1")
     before = files(catalog)
-    with pytest.raises(
-        ValidationException, match="Cannot (commit|determine history)"
-    ) as told:  # Nessie's shows the newest snapshot alone
+    with pytest.raises(ValidationException, match="Cannot (commit|determine history)") as told:
+        # Nessie's shows the newest snapshot alone
         tx.commit_transaction()
     assert str(told.value.facts["table"]).endswith("db/b") or "/db/b_" in str(
         told.value.facts["table"]

@@ -520,6 +520,5 @@ def test_what_contradicts_itself_proves_nothing():
         outcomes(bind(parse("n = 6 and i = 1"), schema), known.__getitem__, 1)
     ).any()
     empty = {1: [replace(constant(1, type_), values=False), constant(2, type_)]}
-    assert not may_match(
-        outcomes(bind(parse("i = 2"), schema), empty.__getitem__, 1)
-    ).any()  # a file without rows
+    # a file without rows
+    assert not may_match(outcomes(bind(parse("i = 2"), schema), empty.__getitem__, 1)).any()

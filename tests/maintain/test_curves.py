@@ -106,9 +106,8 @@ def test_boxes_read_about_what_square_tiles_would(
     assert sorted(np.concatenate(found).tolist()) == list(range(ROWS))
     assert max(map(len, found)) <= 1.4 * ROWS / files and len(found) <= 2 * files
     tile = len(found) ** -0.5
-    ideal = (
-        (percent / 100) ** 0.5 + tile
-    ) ** 2  # of tiles as wide as high, a box reads those that it touches
+    # of tiles as wide as high, a box reads those that it touches
+    ideal = ((percent / 100) ** 0.5 + tile) ** 2
     assert read_by_boxes(found, shares, percent, random) <= 1.25 * ideal
 
 

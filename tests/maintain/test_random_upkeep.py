@@ -219,9 +219,8 @@ class Script:
             self.done.append(step.__name__)
             try:
                 step()
-            except (
-                FrazilError
-            ) as e:  # what the chance asked for cannot be done; the table must be as it was
+            except FrazilError as e:
+                # what the chance asked for cannot be done; the table must be as it was
                 self.done[-1] += f" ({type(e).__name__})"
                 if step in upkeep:
                     raise

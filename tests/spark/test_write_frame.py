@@ -74,9 +74,8 @@ def test_rows_come_back_and_every_file_lies_in_its_partition(catalog, session, p
     assert texts(t.to_spark(session)) == texts(frame)
     spec, schema = t.spec(), t.schema()
     for task in t.scan().plan_files():
-        held = pq.ParquetFile(
-            task.file.file_path
-        ).read()  # not read_table, which would take p=x in paths for columns
+        # not read_table, which would take p=x in paths for columns
+        held = pq.ParquetFile(task.file.file_path).read()
         for field, value in zip(spec.fields, task.file.partition, strict=True):
             source = schema.by_id[field.source_id]
             values = set(

@@ -79,9 +79,8 @@ def delete_keys(table: Any, *ids: int) -> None:
     base = table._loaded
     context = WriteContext.of(base.metadata, base.storage, write_options({}))
     key = table.schema().find_field(1)
-    found = table.scan(
-        f"{key.name} in ({', '.join(map(str, ids))})"
-    ).to_arrow()  # whole rows: they tell the partitions
+    # whole rows: they tell the partitions
+    found = table.scan(f"{key.name} in ({', '.join(map(str, ids))})").to_arrow()
     if found.num_rows:
         files = write_equality_deletes(found.to_batches(), context, [1])
         commit(table._backend, base, [RowDelta(added_deletes=files)])

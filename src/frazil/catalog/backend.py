@@ -59,10 +59,12 @@ class CatalogBackend(Protocol):
 
     @property
     def views(self) -> ViewBackend | None:
-        """Return what keeps the catalog's views; None: it keeps none."""
+        """Return the back end of the catalog's views; None: the catalog keeps none."""
 
     def planner(self, table: LoadedTable) -> ScanPlanner | None:
-        """Return what plans the scans of a table by the catalog's server; None: Frazil plans them."""
+        """Return the planner that asks the catalog's server for plans of a table's scans; None:
+        Frazil plans them.
+        """
 
     def load(self, identifier: Identifier) -> LoadedTable:
         """Load the current state of a table. Raises NoSuchTableError, CorruptData."""
@@ -184,7 +186,7 @@ class ViewBackend(Protocol):
 
 
 def views_of(backend: CatalogBackend) -> ViewBackend:
-    """Return what keeps the views of a catalog. Raises Unsupported where it keeps none."""
+    """Return the back end of a catalog's views. Raises Unsupported where the catalog keeps none."""
     if backend.views is None:
         text = f"Catalog {backend.name!r} of type {backend.kind} keeps no views."
         raise Unsupported(text, hint="Catalogs of type sql, memory, hive and rest keep views.")
@@ -216,8 +218,8 @@ def reporter_of(backend: CatalogBackend | None, identifier: Identifier) -> Table
 
 
 def planner_of(backend: CatalogBackend | None, table: LoadedTable) -> ScanPlanner | None:
-    """Return what plans the scans of a table by its catalog's server; None: Frazil plans them, as
-    it does for tables without a catalog."""
+    """Return the planner that asks the server of a table's catalog for plans; None: Frazil plans
+    the scans, as it does for tables without a catalog."""
     return None if backend is None else backend.planner(table)
 
 

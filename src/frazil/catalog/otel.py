@@ -62,7 +62,7 @@ def report(report: Report) -> None:
 
 
 def _kind(report: Report) -> tuple[str, dict[str, Any]]:
-    """Return what is reported, and the attributes that only its span has."""
+    """Return the kind of a report (scan or commit), and the attributes that only its span has."""
     if isinstance(report, CommitReport):
         return "commit", {"iceberg.commit.sequence_number": report.sequence_number}
     return "scan", {

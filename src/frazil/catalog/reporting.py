@@ -96,9 +96,8 @@ class ReportQueue:
                 call, self._is_busy = self._waiting.popleft(), True
             try:
                 call()
-            except (
-                BaseException
-            ) as error:  # no error of a report may keep later ones from being made
+            except BaseException as error:
+                # no error of a report may keep later ones from being made
                 _warn_once(f"A metrics report could not be made ({type(error).__name__}: {error}).")
             finally:
                 with self._changed:

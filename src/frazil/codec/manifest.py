@@ -76,15 +76,12 @@ class _Plan:
 
     record: AvroNode
     partition: tuple[tuple[str, pa.DataType], ...]
-    sizes: tuple[
-        tuple[str, int], ...
-    ] = ()  # (field, number of bytes that each of its values must have)
-    branches: tuple[
-        tuple[str, int], ...
-    ] = ()  # (field that holds the branch of a union of null and a record, the record's branch)
-    paths: tuple[
-        tuple[int, ...], ...
-    ] = ()  # where each field lies in the nested entry; of a branch, that of its record
+    # (field, number of bytes that each of its values must have)
+    sizes: tuple[tuple[str, int], ...] = ()
+    # (field that holds the branch of a union of null and a record, the record's branch)
+    branches: tuple[tuple[str, int], ...] = ()
+    # where each field lies in the nested entry; of a branch, that of its record
+    paths: tuple[tuple[int, ...], ...] = ()
 
 
 def manifest_header(data: bytes, file: str = "") -> dict[str, str]:

@@ -82,8 +82,8 @@ def encode_manifest(
 def manifest_metadata(
     spec: PartitionSpec, schema: Schema, format_version: int, content: int
 ) -> tuple[dict[str, bytes], StructType]:
-    """Return what the header of a manifest says, and the type of its partitions. Raises Unsupported
-    for an unknown transform.
+    """Return the metadata of a manifest's header, and the type of its partitions. Raises
+    Unsupported for an unknown transform.
     """
     if unknown := [f for f in spec.fields if not f.transform.is_known]:
         raise Unsupported(

@@ -38,9 +38,8 @@ _KNOWN = frozenset(
 _INT = 2**31
 _LOG_ITEM = b'{"timestamp-ms": %d, "snapshot-id": %d%s}'
 _MOST_LOGS = 8
-_written_logs: dict[
-    str, tuple[tuple[SnapshotLogEntry, ...], bytes]
-] = {}  # by the location of the table, those written last at the end
+# by the location of the table, those written last at the end
+_written_logs: dict[str, tuple[tuple[SnapshotLogEntry, ...], bytes]] = {}
 # gzip shrinks metadata 10 to 25 times, thousands of versions of one small schema 115 times
 MAX_UNZIPPED, MAX_RATIO = (
     1 << 30,

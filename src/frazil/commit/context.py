@@ -137,9 +137,8 @@ def remove(storage: Storage, locations: Iterable[str], why: str) -> None:
         return
     try:
         failed = storage.delete_many(wanted)
-    except (
-        Exception
-    ) as e:  # any error of the store: the caller must get the outcome of the commit, not this error
+    except Exception as e:
+        # any error of the store: the caller must get the outcome of the commit, not this error
         log.warning("Could not remove %d files of %s: %s", len(wanted), why, e)
         return
     for location, error in failed:

@@ -75,9 +75,8 @@ def commit_together(
         outcomes = commit.run()
     except CommitStateUnknownException:
         raise
-    except (
-        BaseException
-    ) as e:  # also KeyboardInterrupt and SystemExit, which may come after the moment that counts
+    except BaseException as e:
+        # also KeyboardInterrupt and SystemExit, which may come after the moment that counts
         if not any(work.swapping for work in works):
             for work in works:
                 work.give_up()

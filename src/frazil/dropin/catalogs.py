@@ -99,7 +99,7 @@ def put_served(spark: Session, served: CatalogCalls) -> None:
 
 
 def registered_in(spark: Session) -> _Registered:
-    """Return what is remembered of a session."""
+    """Return the record of a session's catalogs."""
     return _REGISTERED.setdefault(spark, _Registered())
 
 

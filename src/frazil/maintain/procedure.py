@@ -128,7 +128,7 @@ class ProcedureResult:
 
 
 def log_result(table: str, procedure: str, result: ProcedureResult, **more: object) -> None:
-    """Log what a procedure did to a table, or would do (`dry_run`)."""
+    """Log the result of a procedure on a table, or of its dry run (`dry_run`)."""
     if _log.isEnabledFor(logging.INFO):
         extra = logs.facts(
             table, procedure, seconds=result.seconds, result=result.to_dict(), **more

@@ -427,7 +427,7 @@ class TableOperation:
         )
 
     def part(self) -> TablePart:
-        """Return what is staged as a table's part of a commit."""
+        """Return the staged changes as a table's part of a commit."""
         actions = self.actions
         if self.txn is not None:
             branches = tuple(self._branches) or (MAIN_BRANCH,)
@@ -436,7 +436,7 @@ class TableOperation:
 
 
 def commit_operations(backend: CatalogBackend, operations: Sequence[TableOperation]) -> None:
-    """Commit what is staged in the operations of several tables as one change: all of it, or none.
+    """Commit the staged changes of several tables as one: all of them, or none.
 
     Raises as `TableOperation.commit` does, and Unsupported where the catalog cannot do it.
     """

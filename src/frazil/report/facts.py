@@ -76,7 +76,7 @@ class SnapshotNode:
 
 @dataclass(frozen=True)
 class Health:
-    """Hold what a report shows."""
+    """Hold the facts that a report shows."""
 
     name: str
     location: str

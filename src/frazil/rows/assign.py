@@ -395,9 +395,8 @@ def _resolved(
 ) -> dict[int, Compute | Default]:
     assignments: dict[int, Compute | Default] = {}
     names: dict[int, str] = {}
-    problems: list[
-        Problem
-    ] = []  # of columns that are matched by name; they are reported together, as for an append
+    # of columns that are matched by name; they are reported together, as for an append
+    problems: list[Problem] = []
     for name, value in new_values:
         parts = name_parts(name)
         refuse_element(target, parts, sensitive)

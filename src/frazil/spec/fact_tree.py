@@ -27,7 +27,7 @@ class ShownAsTree:
 
     @property
     def tree(self) -> FactNode:
-        """Return what the object tells, as a tree of facts."""
+        """Return the object's facts as a tree."""
         raise NotImplementedError
 
     def __repr__(self) -> str:

@@ -44,8 +44,8 @@ _NOT_STORED = ("provider", "location", "comment", "external", "is_managed_locati
 
 
 class CatalogCalls:
-    """Answer the calls about one catalog in one session. `load`: loads the catalog at its first use, so that
-    wrong settings raise their error where a statement names the catalog."""
+    """Answer the calls about one catalog in one session. `load`: loads the catalog at its first
+    use, so that wrong settings raise their error where a statement names the catalog."""
 
     def __init__(self, name: str, load: Callable[[], Catalog], spark: Session):
         self.name, self._load, self._spark = name, load, spark

@@ -482,8 +482,8 @@ class MaintenanceTable:
     # --- advice
 
     def recommend(self) -> Findings:
-        """Return what ails the table, in words and numbers, what each cure costs and brings, and
-        the call that cures it; empty for a healthy table. Reads metadata only."""
+        """Return findings about the table in words and numbers: each with the call that cures it,
+        and the cost and gain of that call; empty for a healthy table. Reads metadata only."""
         return recommend(self._table())
 
     def auto(

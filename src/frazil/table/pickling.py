@@ -47,8 +47,8 @@ def open_backend(settings: CatalogSettings) -> CatalogBackend:
 def place_of_table(
     backend: CatalogBackend | None, loaded: LoadedTable
 ) -> tuple[CatalogSettings | None, tuple[str, ...] | str, dict[str, str]]:
-    """Return what finds a table again: catalog and identifier, or a location and the properties of
-    its store.
+    """Return the place by which a table is found again: catalog and identifier, or a location and
+    the properties of its store.
     """
     if backend is None:
         return None, loaded.metadata_location, without_secrets(loaded.config)

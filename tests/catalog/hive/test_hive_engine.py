@@ -157,10 +157,11 @@ def test_hive_reads_values_of_all_types(hive: Hive, catalog: Catalog, db: str) -
     )
     table.append([row, dict.fromkeys(row)])
     shown = hive.columns(f"{db}.t")
+    # of Hive 2 and 3
     zoned = {
         "timestamp": "2026-02-28 01:02:03",
         "timestamp with local time zone": "2026-02-28 01:02:03.0 Z",
-    }[shown["zoned"]]  # of Hive 2 and 3
+    }[shown["zoned"]]
     assert shown == kinds | {"at": "timestamp", "zoned": shown["zoned"]}
     want = [
         "true",

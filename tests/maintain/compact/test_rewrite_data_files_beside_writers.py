@@ -112,10 +112,11 @@ def test_rows_whose_deletes_are_rolled_back_meanwhile_come_back(
     table.delete("id in (1, 2)", mode="merge-on-read", runner="in-process")
     runner = Meanwhile(lambda: other.maintenance.rollback_to_snapshot(start))
     result = table.maintenance.rewrite_data_files(options=ALL, where="p = 'a'", runner=runner)
+    # planned again
     assert (result.commits, result.failed_data_files_count) == (
         1,
         0,
-    ) and runner.runs == 2  # planned again
+    ) and runner.runs == 2
     table.update_properties().set("commit.retry.num-retries", "1").commit()
     states = [table.current_snapshot().snapshot_id]
     for gone in (1, 2):

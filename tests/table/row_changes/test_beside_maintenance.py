@@ -255,9 +255,8 @@ def test_nobody_is_refused_beside_a_compaction_that_never_rests(
         list[BaseException](),
         list[int](),
     )
-    table.update_properties().remove(
-        "commit.retry.max-wait-ms"
-    ).commit()  # it would end the patience with the other's turn as well
+    # it would end the patience with the other's turn as well
+    table.update_properties().remove("commit.retry.max-wait-ms").commit()
     other = catalog.load_table("db.t")
 
     def compacts() -> None:

@@ -376,9 +376,8 @@ def _matching(
     )
     try:
         matches = evaluate(opened.filter, batch, context.filter_paths)
-    except (
-        pa.ArrowException
-    ) as error:  # caught here, since `reading` would take it for damage of the file
+    except pa.ArrowException as error:
+        # caught here, since `reading` would take it for damage of the file
         raise InvalidInput(f"The filter {opened.filter} cannot be evaluated: {error}") from error
     if matches.null_count:
         matches = pc.fill_null(matches, False)

@@ -320,7 +320,7 @@ class _Tail(io.RawIOBase):
         self._kept = bytearray()
 
     def finish(self, schema: Schema) -> None:
-        """Write what was held back, with annotations in the footer."""
+        """Write the rows that were held back, with annotations in the footer."""
         tail = bytes(self._kept or b"")
         length = int.from_bytes(tail[-8:-4], "little")
         footer = parquet_footer.with_annotations(

@@ -61,9 +61,8 @@ class RowGroupsWriter:
         self._footers: list[tuple[bytes, int]] = []
         self._last: ParquetFileWriter | None = None
         self._nans: dict[int, int] = {}
-        self._first: list[
-            pa.RecordBatch
-        ] = []  # the file's first rows, by which every row group chooses its dictionaries
+        # the file's first rows, by which every row group chooses its dictionaries
+        self._first: list[pa.RecordBatch] = []
         self._written = self._coming = 0
 
     def write(self, batches: Sequence[pa.RecordBatch]) -> None:

@@ -121,7 +121,7 @@ class Pointers:
         )
 
     def stored(self, database: str, name: str) -> HiveTable | None:
-        """Return what the metastore has under a name; None: nothing."""
+        """Return the object that the metastore has under a name; None: there is none."""
         try:
             table: HiveTable | None = self._client.ask(
                 calls.GET_TABLE, GetTableRequest(database, name, ClientCapabilities([]))
@@ -316,8 +316,8 @@ class Pointers:
         return True
 
     def _stored_after_error(self, database: str, name: str, error: FrazilError) -> HiveTable | None:
-        """Return what the metastore has after an answer with an error, or a lost one. Raises
-        Unclear if it does not tell.
+        """Return the object that the metastore has after an answer with an error, or a lost one.
+        Raises Unclear if the metastore does not answer.
         """
         try:
             return self.stored(database, name)

@@ -43,7 +43,9 @@ class SaslRefused(Exception):
 
 
 class Mechanism(Protocol):
-    """Define what answers a server's challenges, and protects what is sent afterwards."""
+    """Define the client's side of a SASL mechanism: it answers the server's challenges, and
+    protects the messages that follow.
+    """
 
     name: str
     complete: bool

@@ -74,7 +74,9 @@ class HiveStore:
         self.pointers, self._storage_of = Pointers(client, settings), storage_of
 
     def stored(self, identifier: Identifier) -> HiveTable | None:
-        """Return what the metastore has under a name, be it Iceberg's or not; None: nothing."""
+        """Return the object that the metastore has under a name, be it Iceberg's or not; None:
+        there is none.
+        """
         *namespace, name = identifier
         return self.pointers.stored(namespace[0], name) if len(namespace) == 1 else None
 
@@ -149,7 +151,7 @@ class HiveStore:
         return table_change(base, new, self.settings)
 
     def _objects(self, database: str, names: Sequence[str]) -> Iterator[HiveTable]:
-        """Yield what the metastore has under names; those that have gone meanwhile are left out."""
+        """Yield the objects that the metastore has under names, without those that have gone."""
         for at in range(0, len(names), _BATCH):
             batch = [*names[at : at + _BATCH]]
             request = GetTablesRequest(database, batch, ClientCapabilities([]))

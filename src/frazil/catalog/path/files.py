@@ -133,9 +133,8 @@ def load(storage: Storage, root: str) -> tuple[str, TableMetadata] | None:
             return None
         try:
             data = metadata_files.read_bytes(storage, newest.location)
-        except (
-            NoSuchFileError
-        ) as error:  # another writer has committed and removed it since the directory was listed
+        except NoSuchFileError as error:
+            # another writer has committed and removed it since the directory was listed
             missing = error
             continue
         if not data[:_START].strip(_BLANK) and not data.strip(_BLANK):

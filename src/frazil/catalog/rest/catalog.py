@@ -134,8 +134,8 @@ class RestBackend(RestViews):
         self.client.close()
 
     def _reporter_to_server(self, identifier: Identifier) -> MetricsReporter | None:
-        """Return what sends the metrics reports of a table to the server, None where it takes none.
-        The server is not asked before the report is sent."""
+        """Return the reporter that sends the metrics reports of a table to the server, None where
+        the server takes none. The server is not asked before the report is sent."""
         if not self.client.settings.reports_metrics or (
             self._routes is not None and not self._routes.serves(_METRICS)
         ):
@@ -153,7 +153,7 @@ class RestBackend(RestViews):
 
     @property
     def routes(self) -> Routes:
-        """Return what the server says of itself; it is asked once."""
+        """Return the server's configuration, for which it is asked once."""
         with self._lock:
             if self._routes is None:
                 server_routes = routes(self.client, self.properties)
@@ -295,8 +295,8 @@ class RestBackend(RestViews):
         )
 
     def planner(self, table: LoadedTable) -> ScanPlanner | None:
-        """Return what asks the server to plan scans of a table; None where Frazil plans them, out
-        of the manifests.
+        """Return the planner that asks the server to plan scans of a table; None where Frazil plans
+        them by the manifests.
         """
         return (
             None

@@ -18,8 +18,8 @@ Provider = Callable[[], tuple[str, float | None]]
 
 
 def cloud_tokens(kind: str, path: str | None, scopes: tuple[str, ...]) -> Provider:
-    """Return what gives tokens of a cloud. `path`: of Google's credentials, in place of the default
-    ones. Raises NotInstalledError.
+    """Return the function that gets tokens of a cloud. `path`: of Google's credentials, in place of
+    the default ones. Raises NotInstalledError.
     """
     return (
         _google(path, scopes or _GOOGLE_SCOPES)

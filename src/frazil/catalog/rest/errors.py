@@ -70,9 +70,9 @@ class _Error(msgspec.Struct):
 
 
 class _Body(msgspec.Struct):
-    """Hold what servers say of an error: `error` is an object in Iceberg's form, and a text in that
-    of OAuth2 (RFC 6749, 5.2) and of some web servers; AWS and gateways before a server give a
-    `message` alone, or beside a type."""
+    """Hold the body of an answer that reports an error: `error` is an object in Iceberg's form, and
+    a text in that of OAuth2 (RFC 6749, 5.2) and of some web servers; AWS and gateways before a
+    server give a `message` alone, or beside a type."""
 
     error: _Error | str | None = None
     error_description: str | None = None

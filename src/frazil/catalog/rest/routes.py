@@ -42,7 +42,7 @@ class _Config(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Routes:
-    """Hold what the server says of itself. `properties`: its defaults, then what is configured,
+    """Hold the server's configuration. `properties`: its defaults, then what is configured,
     then its overrides. `from_server`: its defaults and overrides. `endpoints`: those it lists, None
     if it lists none, which means those of the specification's first version. `key_lifetime_s`: how
     long it knows the key of a request that changes something; None: it takes no keys."""
@@ -156,9 +156,9 @@ def _seconds(duration: str) -> float | None:
 
 
 def _known_properties(server_config: Mapping[str, str | None]) -> dict[str, str]:
-    """Return what a server tells, without properties of stores that Frazil's do not know: they are
-    no mistake of the user's. How HDFS is reached, and by whose tickets, only one's own properties
-    tell; and only they trust a host."""
+    """Return a server's properties without those of stores that Frazil's stores do not know: they
+    are no mistake of the user's. Only the user's own properties say how HDFS is reached and by
+    whose tickets, and which hosts are trusted."""
     own_alone = (*HDFS, MARKS, TRUSTED)
     if hdfs := sorted(k for k in server_config if k.startswith(HDFS)):
         log.warning(

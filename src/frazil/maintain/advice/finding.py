@@ -106,7 +106,7 @@ class Finding:
 
     @property
     def subject(self) -> tuple[str, int | None]:
-        """Return what tells the findings about one table apart."""
+        """Return the key of the finding among those about one table."""
         return self.kind, self.spec_id
 
     @property

@@ -168,9 +168,8 @@ def _of_store(
 
 def _by_prefix(storage: Storage, directory: str, hides: Hides) -> Iterator[ListedFiles]:
     infos: list[FileInfo] = []
-    hidden_by_directory: dict[
-        str, bool
-    ] = {}  # whether something in the path of a directory is hidden
+    # whether something in the path of a directory is hidden
+    hidden_by_directory: dict[str, bool] = {}
     begin = len(directory.rstrip("/")) + 1
     for info in storage.list(directory):
         above, _, name = info.location[begin:].rpartition("/")

@@ -63,12 +63,12 @@ class SparkProxy:
         )
 
     def toString(self) -> str:
-        """Return what plans show."""
+        """Return the text by which plans show the object."""
         return self._described
 
 
 class ScanProxy(SparkProxy):
-    """Answer what Spark asks of any scan whose rows it is handed as they are."""
+    """Answer Spark's calls of any scan that hands over its rows as they are."""
 
     def __init__(self, types: CatalogTypes, spark: Session, described: str, schema: StructType):
         super().__init__(types, described)

@@ -113,7 +113,7 @@ class Relations:
             return relation
 
     def _keep(self, key: Hashable, state: object, relation: Relation) -> None:
-        """Keep what a query was given, in the place of an older state's."""
+        """Keep the relation that a query got, in the place of an older state's."""
         with self._lock:
             old = [self._known.pop(key)] if key in self._known else []
             while len(self._known) >= _MOST_KEPT:
@@ -151,7 +151,7 @@ def _lasts(loaded: LoadedTable, reading: RowsReading) -> bool:
 
 
 def _state(loaded: LoadedTable) -> tuple[Any, ...]:
-    """Return what differs between two states of a table, also where a table took the place of
+    """Return values that differ between two states of a table, also where a table took the place of
     another one with the same files' names.
     """
     metadata = loaded.metadata

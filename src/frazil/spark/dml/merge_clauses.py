@@ -151,7 +151,7 @@ class Clauses:
         return self.side(clause.when, frame) if clause.when is When.NOT_MATCHED else self.source
 
     def given(self, clause: Clause, source: DataFrame) -> Given:
-        """Return what a clause assigns. Raises InvalidInput for columns that do not exist."""
+        """Return the assignments of a clause. Raises InvalidInput for columns that do not exist."""
         if clause.takes_all:
             return self._all(clause, source)
         values = Given.of(

@@ -220,9 +220,8 @@ def text_pairs(view: JVMView, java_map: JavaObject) -> dict[str, str]:
     if java_map.isEmpty():
         return {}
     join = getattr(view, "java.lang.String").join
-    values = java_map.__getattr__(
-        "values"
-    )()  # Java's method: that of py4j's class calls the JVM for each value
+    # Java's method: that of py4j's class calls the JVM for each value
+    values = java_map.__getattr__("values")()
     return dict(
         zip(join("\0", java_map.keySet()).split("\0"), join("\0", values).split("\0"), strict=True)
     )

@@ -290,9 +290,9 @@ class TableRequest:
 
 @dataclass(frozen=True, eq=False)
 class Relation:
-    """Hold what stands for a table's rows in queries. `plan`: the analysed plan; `sessions`, `key`:
-    the session's relation cache, and by what the plan is found there; `table`: Spark's V1Table,
-    which names that place."""
+    """Hold the relation that stands for a table's rows in queries. `plan`: the analysed plan;
+    `sessions`, `key`: the session's relation cache, and the plan's key in it; `table`: Spark's
+    V1Table, which names that place."""
 
     sessions: Any
     key: Any
@@ -528,8 +528,8 @@ class CatalogTypes:
         frame: DataFrame,
         hidden: Sequence[str] = (),
     ) -> Relation:
-        """Make what stands for the rows of a DataFrame in a query. `hidden`: the names of the last
-        columns, which are metadata columns.
+        """Make the relation that stands for the rows of a DataFrame in a query. `hidden`: the names
+        of the last columns, which are metadata columns.
         """
         plan, place = frame._jdf.queryExecution().analyzed(), f"{catalog} {next(_NUMBERS)}"
         if hidden:

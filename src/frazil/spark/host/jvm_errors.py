@@ -75,14 +75,13 @@ def _raised_here(error: JavaObject | None) -> BaseException | None:
 
 
 def thrown(jvm: Jvm, error: BaseException) -> Thrown:
-    """Return what ends a call from the JVM with an error of this process."""
+    """Return the exception that ends a call from the JVM with an error of this process."""
     if isinstance(error, Thrown):
         return error
     if isinstance(error, Py4JJavaError):
         return Thrown(error.java_exception)
-    if (
-        origin := getattr(error, "_origin", None)
-    ) is not None:  # an error of Spark's that PySpark has converted
+    if (origin := getattr(error, "_origin", None)) is not None:
+        # an error of Spark's that PySpark has converted
         return Thrown(origin)
     message = str(error) if isinstance(error, FrazilError) else f"{type(error).__name__}: {error}"
     _remember(message, error)
@@ -95,9 +94,10 @@ def thrown(jvm: Jvm, error: BaseException) -> Thrown:
 
 
 def unchecked(spark: Session, error: BaseException) -> Thrown:
-    """Return what ends a call from the JVM whose method declares no exception: a checked one, as
-    Spark's AnalysisException is, would be hidden in an UndeclaredThrowableException, so it becomes
-    a SparkRuntimeException of the same condition. Callers in this process get the error itself."""
+    """Return the exception that ends a call from the JVM whose method declares none: a checked one,
+    as Spark's AnalysisException is, would be hidden in an UndeclaredThrowableException, so it
+    becomes a SparkRuntimeException of the same condition. Callers in this process get the error
+    itself."""
     jvm = classic_jvm(spark)
     ending = thrown(jvm, error)
     java, view = ending.java_exception, jvm.view

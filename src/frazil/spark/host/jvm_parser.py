@@ -98,7 +98,7 @@ def _throwing(method: Callable[P, R]) -> Callable[P, R]:
 
 
 def _attempt(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    """Return what a call returns, or the error that it ends with, which PySpark then reports once:
+    """Return the result of a call, or the error that it ends with, which PySpark then reports once:
     where it leaves Spark.
     """
     with quietly():
@@ -109,8 +109,8 @@ def _attempt(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
 
 
 def refusal(spark: Session, error: Exception) -> Exception:
-    """Return what ends a call of the parser: its methods declare ParseException, and no other
-    checked exception.
+    """Return the exception that ends a call of the parser: its methods declare ParseException, and
+    no other checked exception.
     """
     if type(error).__name__ == "ParseException":
         return thrown(classic_jvm(spark), error)

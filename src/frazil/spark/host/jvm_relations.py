@@ -1,6 +1,6 @@
-"""Make what stands for a view or for a DataFrame in Spark's catalogs: Spark's `View` (4.2, 4.3) or
-the entry of Spark's own catalog that stands for a view in a query (4.1), and the relation that
-returns the rows of a changelog (4.2, 4.3).
+"""Make the objects that stand for a view or a DataFrame in Spark's catalogs: Spark's `View` (4.2,
+4.3) or the entry of Spark's own catalog that stands for a view in a query (4.1), and the relation
+that returns the rows of a changelog (4.2, 4.3).
 
 That relation is of Spark's first data source interface, a class, for which Spark takes no object of
 this process. So its source stands here, and Spark's own compiler (Janino) makes a class of it once

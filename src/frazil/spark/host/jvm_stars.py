@@ -38,7 +38,7 @@ class _NotSpelled(Exception):
 
 @dataclass(frozen=True)
 class _Source:
-    """Hold what a star takes columns from. `called`: by what name; `hidden`: the metadata columns
+    """Hold a source of a star's columns. `called`: by what name; `hidden`: the metadata columns
     among its columns.
     """
 
@@ -120,7 +120,7 @@ class _Stars:
         return node.copy(scala_seq(self.spark, spelled), node.child())
 
     def _star(self, star: JavaObject, sources: Sequence[_Source]) -> Sequence[Any]:
-        """Return what stands for a star."""
+        """Return the expressions that stand for a star."""
         if not any(s.hidden for s in sources):
             return [star]
         if star.target().isDefined():
@@ -140,7 +140,7 @@ class _Stars:
         return self.spark._jsparkSession.sessionState().sqlParser().parseExpression(text)
 
     def _sources(self, plan: JavaObject) -> list[_Source]:
-        """Return what a star over a plan takes columns from, in order."""
+        """Return the sources from which a star over a plan takes columns, in order."""
         kind = kind_of(plan)
         if kind == NodeKind.SUBQUERY_ALIAS:
             inside = plan.child().relation() if kind_of(plan.child()) == _TRAVEL else plan.child()

@@ -92,8 +92,8 @@ def _table_of(metadata: TableMetadata) -> str:
 
 
 def _age_of(metadata: TableMetadata) -> tuple[int, int]:
-    """Return what grows from commit to commit: the sequence number first, since two commits may
-    share a millisecond.
+    """Return two numbers that grow from commit to commit: the sequence number first, since two
+    commits may share a millisecond.
     """
     return metadata.last_sequence_number, metadata.last_updated_ms
 

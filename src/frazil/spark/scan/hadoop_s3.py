@@ -29,9 +29,8 @@ from frazil.storage.locations import scheme_of
 from frazil.storage.object_options import options, s3_endpoint, s3_region
 
 _LOG = logging.getLogger("frazil.spark")
-_OPENED: dict[
-    tuple[int, str], dict[str, str]
-] = {}  # by JVM and bucket, the settings that its file system was opened with
+# by JVM and bucket, the settings that its file system was opened with
+_OPENED: dict[tuple[int, str], dict[str, str]] = {}
 _TOLD: set[str] = set()
 
 

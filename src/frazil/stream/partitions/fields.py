@@ -139,9 +139,8 @@ def _text(transform: Transform, source: IcebergType, value: object) -> str | Non
         return None
     if isinstance(value, datetime) and value.tzinfo is not None:
         value = value.astimezone(UTC)  # in which partitions by time are
-    if (form := OF_TIME.get(str(transform))) is not None and str(
-        transform
-    ) != "day":  # the values are numbers, the texts are times
+    if (form := OF_TIME.get(str(transform))) is not None and str(transform) != "day":
+        # the values are numbers, the texts are times
         text = (
             value.isoformat().replace("T", "-")[
                 : {"hour": 13, "month": 7, "year": 4}[str(transform)]

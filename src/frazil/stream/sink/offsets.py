@@ -32,9 +32,8 @@ def batch_digest(batch_id: int, read: ReadText) -> str | None:
     try:
         lines = (read(f"offsets/{batch_id}") or "").splitlines()[_HEAD:]
         parts = [_identity(n, line, read) for n, line in enumerate(lines)]
-    except (
-        Exception
-    ) as e:  # the batch is written as those of older checkpoints are, whose marks hold no digest
+    except Exception as e:
+        # the batch is written as those of older checkpoints are, whose marks hold no digest
         log.warning("The offsets of batch %d cannot be read from its checkpoint: %s", batch_id, e)
         return None
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32] if parts else None

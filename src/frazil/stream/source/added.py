@@ -50,7 +50,7 @@ class AddedFiles:
         self._by_snapshot: dict[int, list[ManifestFile]] | None = None
 
     def of(self, snapshot: Snapshot) -> Added:
-        """Return what an `append` snapshot added."""
+        """Return the numbers of files and rows that an `append` snapshot added."""
         manifests = self._in_newest(snapshot)
         if manifests is None:
             manifests_listed = manifests_of(self.metadata, snapshot, self.storage)

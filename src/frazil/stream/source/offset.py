@@ -23,9 +23,9 @@ _PHASES: tuple[Phase, ...] = ("scan", "files", "after")
 
 @dataclass(frozen=True)
 class Position:
-    """Say what has been read. `scan`: the first `file` files of the initial scan of a snapshot;
-    `files`: the first `file` files that a snapshot added; `after`: all of it up to and with the
-    snapshot (NO_SNAPSHOT: of a table that had none).
+    """Hold the position up to which a stream has read. `scan`: the first `file` files of the
+    initial scan of a snapshot; `files`: the first `file` files that a snapshot added; `after`: all
+    of it up to and with the snapshot (NO_SNAPSHOT: of a table that had none).
 
     `order`: by which the files of the scan are counted. `ordinal`: of the next snapshot's changes,
     counted since the stream started.

@@ -54,7 +54,7 @@ class ExpireSnapshots:
         return self
 
     def commit(self) -> ExpireSnapshotsResult:
-        """Expire what was chosen; return what was deleted."""
+        """Expire the chosen snapshots; return the counts of deleted files."""
         self._done = True
         return self._run(self._request if self._chosen else RetentionRequest())
 
