@@ -107,7 +107,7 @@ def test_options_of_partition_commit_are_taken_or_refused_as_the_page_says() -> 
         "sink.partition-commit.trigger": "partition-time",
         "sink.partition-commit.delay": "1 h",
         "sink.partition-commit.policy.kind": "custom",
-        "sink.partition-commit.policy.class": "os:getcwd",
+        "sink.partition-commit.policy.class": "tests.stream.partitions.custom:Recorder",
         "sink.partition-commit.policy.class.parameters": "a;b",
         "partition.time-extractor.kind": "default",
         "partition.time-extractor.timestamp-pattern": "$dt",

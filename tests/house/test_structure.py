@@ -505,7 +505,7 @@ def test_four_doors_open_modules_of_ours_by_name() -> None:
     in_workers.add("frazil.spark.streams.source.stream_reader")
     # options that name a class or function of the user's
     of_users = {
-        "frazil.stream.partitions.extractor",
+        "frazil.stream.partitions.callables",
         "frazil.catalog.reporting",
     }
     # each command opens what it needs, so that `frazil --help` answers at once

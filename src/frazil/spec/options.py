@@ -46,7 +46,8 @@ class ValueKind(Generic[T]):
     """Describe a type of values. `read` makes a value of the stripped text and raises ValueError;
     `description` completes "must be …".
 
-    `as_given`: `read` gets what was given, such as a list, with the blanks around a text.
+    `as_given`: `read` gets what was given, such as a list, with the blanks around a text. Other
+    kinds take no collections, of which no text says what was meant.
     `choices`: the words that it takes, if it takes these only."""
 
     read: Callable[[Any], T]
@@ -59,6 +60,8 @@ class ValueKind(Generic[T]):
     ) -> T:
         """Parse a value. Raises `error` with what `label` names, the value and what it takes."""
         try:
+            if not self.as_given and isinstance(given, Collection) and not isinstance(given, str):
+                raise ValueError(given)
             return self.read(given if self.as_given else str(given).strip())
         except ValueError as e:
             why = f" ({e.message})" if isinstance(e, FrazilError) else ""
@@ -73,8 +76,8 @@ def matching(
     """Return the kind of texts that a regular expression matches, in any case."""
     compiled = re.compile(pattern, re.IGNORECASE)
 
-    def read(text: str) -> T:
-        if not compiled.fullmatch(text):
+    def read(given: object) -> T:
+        if not compiled.fullmatch(text := _text(given)):
             raise ValueError(text)
         return convert(text)
 

@@ -25,8 +25,11 @@ def nothing(keys: list[str], values: list[str]) -> None:
 class Recorder:
     """A policy as a class with parameters, as Flink has it."""
 
+    made = 0
+
     def __init__(self, *parameters: str):
         self.parameters = parameters
+        Recorder.made += 1
 
     def commit(self, context: Any) -> None:
         CALLS.append((self.parameters, context.partition_spec))

@@ -11,7 +11,12 @@ import pytest
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.options import milliseconds
 from frazil.stream.partitions.commit_hook import partition_commit_of
-from frazil.stream.partitions.options import is_partition_option, partition_commit_options
+from frazil.stream.partitions.options import (
+    OPTIONS,
+    is_partition_option,
+    partition_commit_options,
+)
+from tests.stream.partitions import custom
 
 KIND, TRIGGER = "sink.partition-commit.policy.kind", "sink.partition-commit.trigger"
 
@@ -83,6 +88,34 @@ def test_durations_are_those_of_flink(text, expected):
 def test_other_durations_are_refused_with_the_options_name(text):
     with pytest.raises(InvalidInput, match=r"sink\.partition-commit\.delay"):
         partition_commit_options({KIND: "merge", "sink.partition-commit.delay": text})
+
+
+@pytest.mark.parametrize("name", [o.name for o in OPTIONS.options])
+@pytest.mark.parametrize("value", [b"x", {"a": 1}, {1}, [1], object])
+def test_values_that_no_option_takes_are_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises((InvalidInput, Unsupported)):
+        partition_commit_options({KIND: "tag", name: value})
+
+
+@pytest.mark.parametrize("policies", [[5], [print, None], print, "os:getcwd"])
+def test_policies_that_are_no_functions_are_refused_before_a_row_is_written(
+    policies: object,
+) -> None:
+    with pytest.raises(InvalidInput, match="policies must be a list of functions"):
+        partition_commit_options({KIND: "custom"}, policies)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("place", ["nosuch:f", "os:nosuch", "os:name", "os"])
+def test_a_policy_that_cannot_be_imported_is_refused_before_a_row_is_written(place: str) -> None:
+    with pytest.raises(InvalidInput, match=r"sink\.partition-commit\.policy\.class: "):
+        partition_commit_options({KIND: "custom", "sink.partition-commit.policy.class": place})
+
+
+def test_parameters_of_a_policy_class_are_texts_in_one_or_in_a_list() -> None:
+    chosen = {KIND: "custom", "sink.partition-commit.policy.class": f"{custom.__name__}:Recorder"}
+    name = "sink.partition-commit.policy.class.parameters"
+    for given in ("a;b", ["a", "b"]):
+        assert partition_commit_options({**chosen, name: given}).policy_parameters == ("a", "b")
 
 
 @pytest.mark.parametrize(

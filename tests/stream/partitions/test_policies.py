@@ -123,13 +123,17 @@ def test_a_custom_policy_gets_the_context_that_is_documented(tmp_path):
 
 def test_a_policy_class_is_made_with_its_parameters_and_its_commit_is_called(tmp_path):
     custom.CALLS.clear()
+    custom.Recorder.made = 0
     options = {
         KIND: "custom",
         "sink.partition-commit.policy.class": "tests.stream.partitions.custom:Recorder",
         "sink.partition-commit.policy.class.parameters": "a;b",
     }
-    stream(tmp_path, options).batch(0, rows([1], "x"))
-    assert custom.CALLS == [(("a", "b"), {"dt": "x"})]
+    s = stream(tmp_path, options)
+    s.batch(0, rows([1], "x"))
+    s.batch(1, rows([2], "y"))
+    assert custom.CALLS == [(("a", "b"), {"dt": "x"}), (("a", "b"), {"dt": "y"})]
+    assert custom.Recorder.made == 1, "a policy may keep a connection"
 
 
 def test_policies_run_in_the_order_written_for_each_partition(tmp_path):

@@ -5,7 +5,7 @@ are not honoured are refused by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from frazil.catalog.hive.options import OF_ACCESS
@@ -15,6 +15,7 @@ from frazil.spec.options import (
     DURATION,
     NAMES,
     SIZE,
+    TEXT,
     Option,
     OptionTable,
     ValueKind,
@@ -22,6 +23,7 @@ from frazil.spec.options import (
     matching,
     one_of,
 )
+from frazil.stream.partitions.callables import loaded
 from frazil.stream.partitions.zones import zone_of
 
 PROCESS_TIME, PARTITION_TIME, IDLE = TRIGGERS = ("process-time", "partition-time", "idle")
@@ -59,7 +61,8 @@ class PartitionCommitOptions:
     """Hold the options of partition commit. `policies`: kinds of policies in the order in which
     they run; none: no partition commit.
 
-    `custom`: the functions to call where `policies` lists custom. `on_unparsable`: `fail`, or
+    `custom`: the functions to call where `policies` lists custom: the caller's, or that of
+    `policy_class`, which is made once. `on_unparsable`: `fail`, or
     `warn` to leave out partitions whose time cannot be determined, with a warning. `merge_target`:
     bytes of the files that merge makes; None: the table's target file size. `metastore_uri`,
     `metastore_table`: where the policy metastore adds partitions; the table as `database.table`.
@@ -107,10 +110,14 @@ def _stripped(given: object) -> str | None:
     return str(given).strip() or None
 
 
-def _zone(zone: str) -> str:
-    if zone_of(zone) is None:
+def _zone(given: object) -> str:
+    if zone_of(zone := TEXT.read(given)) is None:
         raise ValueError(zone)
     return zone
+
+
+def _parameters(given: object) -> tuple[str, ...]:
+    return tuple(p for p in given.split(";") if p) if isinstance(given, str) else NAMES.read(given)
 
 
 _KINDS = ValueKind(
@@ -119,9 +126,7 @@ _KINDS = ValueKind(
 _TEXT = ValueKind(_stripped, "text")
 _ZONE = ValueKind(_zone, "a time zone such as UTC or Europe/Berlin", as_given=True)
 _FILE_NAME = matching(r"(?!\.{1,2}$)[^/]+", "the name of a file", str, as_given=True)
-_PARAMETERS = ValueKind(
-    lambda text: tuple(p for p in text.split(";") if p), "texts with ; between them"
-)
+_PARAMETERS = ValueKind(_parameters, "texts with ; between them, or a list of texts", as_given=True)
 _EXTRACTOR_KIND = Option(f"{_EXTRACTOR}kind", one_of("default", "custom"), None,
     text="The time of a partition is found by Frazil, or by `partition.time-extractor.class`.", otherwise="as the class is given or not",
     origin="Flink")  # fmt: skip
@@ -157,7 +162,7 @@ OPTIONS = OptionTable("option of partition commit", (
         "The class of the policy custom is made with these texts, which have `;` between them.", origin="Flink"),
     Option("compaction.file-size", SIZE, None, "merge_target", "The policy merge makes files of about this size.",
         "the table's target file size", origin="Flink"),
-    Option("partition.default-name", ValueKind(str, "text", as_given=True), "__DEFAULT_PARTITION__", "default_name",
+    Option("partition.default-name", TEXT, "__DEFAULT_PARTITION__", "default_name",
         "Functions get this text for a partition value that is null.", origin="Flink"),
     Option(f"{_COMMIT}metastore.uri", _TEXT, None, "metastore_uri",
         "The policy metastore adds partitions in the Hive Metastore at this address.", origin="Frazil"),
@@ -189,7 +194,8 @@ def partition_commit_options(
     """Parse the options of partition commit. `policies`: functions to call where the policy kind
     lists custom.
 
-    Raises InvalidInput for unknown, wrong or contradictory options, and Unsupported for options of
+    Raises InvalidInput for unknown, wrong or contradictory options, for policies that are not
+    functions or cannot be imported, and Unsupported for options of
     Flink that have no meaning here; both name the option and what to write instead.
     """
     automatic = {k: v for k, v in options.items() if _AUTO_COMPACTION.knows(k)}
@@ -199,6 +205,10 @@ def partition_commit_options(
             "The option auto-compaction is not supported.", hint=hint, option="auto-compaction"
         )
     values = OPTIONS.read({k: v for k, v in options.items() if k not in automatic})
+    if not isinstance(policies, Sequence) or not all(callable(p) for p in policies):
+        raise InvalidInput(
+            f"policies must be a list of functions, not {policies!r}.", option="policies"
+        )
     if policies and f"{_COMMIT}policy.kind" not in values:
         kinds: tuple[str, ...] = (CUSTOM,)
     else:
@@ -220,7 +230,12 @@ def partition_commit_options(
         values,
         _EXTRACTOR_KIND.of(values) or ("default" if parsed.extractor_class is None else "custom"),
     )
-    return parsed
+    if parsed.policy_class is None:
+        return parsed
+    of_class = loaded(
+        parsed.policy_class, f"{_COMMIT}policy.class", "commit", parsed.policy_parameters
+    )
+    return replace(parsed, custom=(of_class,))
 
 
 def _check(

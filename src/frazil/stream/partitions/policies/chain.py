@@ -16,7 +16,6 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import PARTITION_COMMIT
 from frazil.spec.snapshot import MAIN_BRANCH, SnapshotRef
 from frazil.spec.updates import SetProperties, SetSnapshotRef, Update
-from frazil.stream.partitions.extractor import loaded
 from frazil.stream.partitions.fields import fields_of, path_of
 from frazil.stream.partitions.options import (
     CUSTOM,
@@ -69,17 +68,10 @@ def chain_of(options: PartitionCommitOptions, makers: Mapping[str, Callable[[], 
 
 
 def custom_policy(options: PartitionCommitOptions) -> Policy:
-    """Make the policy that runs the caller's functions, one after the other. Raises InvalidInput
-    when the class cannot be imported.
-    """
-    if options.policy_class is None:
-        functions = options.custom
-    else:
-        option = "sink.partition-commit.policy.class"
-        functions = (loaded(options.policy_class, option, "commit", options.policy_parameters),)
+    """Make the policy that runs the caller's functions, one after the other."""
 
     def run(context: PartitionContext) -> None:
-        for function in functions:
+        for function in options.custom:
             function(context)
 
     return run
