@@ -365,7 +365,7 @@ def test_manifests_are_read_once_and_read_again_when_the_cache_is_cleared():
     clear_caches()
     planned(made, "TRUE")
     assert len(made.storage.reads) == reads + 3
-    assert 0 < manifest_cache.info().bytes <= manifest_cache.max_bytes
+    assert 0 < manifest_cache.bytes <= manifest_cache.max_bytes
 
 
 def test_the_cache_keeps_to_its_bytes():
@@ -374,10 +374,7 @@ def test_the_cache_keeps_to_its_bytes():
         cache.put(i, i, 20)
         cache.get(0)
     assert (
-        cache.info().bytes <= 100
-        and cache.get(0) == 0
-        and cache.get(19) == 19
-        and cache.get(10) is None
+        cache.bytes <= 100 and cache.get(0) == 0 and cache.get(19) == 19 and cache.get(10) is None
     )
     cache.put("big", 1, 26)
     assert cache.get("big") is None

@@ -13,7 +13,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -34,15 +33,6 @@ from frazil.storage.locations import scheme_of
 DEFAULT_CACHE_BYTES = 96 * 1024 * 1024
 
 
-@dataclass(frozen=True)
-class CacheInfo:
-    entries: int
-    bytes: int
-    max_bytes: int
-    hits: int
-    misses: int
-
-
 class ByteCache:
     """Cache values up to `max_bytes` in total; safe to share among threads. A value larger than a
     quarter of the cache is not kept.
@@ -52,15 +42,13 @@ class ByteCache:
         self.max_bytes = max_bytes
         self._lock = threading.Lock()
         self._items: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self._bytes = self._hits = self._misses = 0
+        self._bytes = 0
 
     def get(self, key: Hashable) -> Any | None:
         with self._lock:
             item = self._items.get(key)
             if item is None:
-                self._misses += 1
                 return None
-            self._hits += 1
             self._items.move_to_end(key)
             return item[0]
 
@@ -84,13 +72,12 @@ class ByteCache:
     def clear(self) -> None:
         with self._lock:
             self._items.clear()
-            self._bytes = self._hits = self._misses = 0
+            self._bytes = 0
 
-    def info(self) -> CacheInfo:
-        with self._lock:
-            return CacheInfo(
-                len(self._items), self._bytes, self.max_bytes, self._hits, self._misses
-            )
+    @property
+    def bytes(self) -> int:
+        """Return the bytes of the values that are kept."""
+        return self._bytes
 
 
 T = TypeVar("T")

@@ -31,7 +31,6 @@ class SnapshotRead:
     snapshot: Snapshot | None
     schema: Schema
     branch: str | None = None
-    time_travel: bool = False
 
 
 def resolve(
@@ -87,7 +86,7 @@ def resolve_read(
 
 
 def _travel(metadata: TableMetadata, snapshot: Snapshot) -> SnapshotRead:
-    return SnapshotRead(snapshot, schema_of(metadata, snapshot), None, True)
+    return SnapshotRead(snapshot, schema_of(metadata, snapshot))
 
 
 def schema_of(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:

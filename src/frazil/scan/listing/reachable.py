@@ -54,12 +54,10 @@ class FileKind(Enum):
 
 @dataclass(frozen=True, eq=False)
 class ReachedFiles:
-    """Hold a batch of reached files of one kind. `paths`: as metadata spells them, each once;
-    `named_by`: the manifest that names data or delete files, None for other kinds."""
+    """Hold a batch of reached files of one kind. `paths`: as metadata spells them, each once."""
 
     kind: FileKind
     paths: pa.Array
-    named_by: str | None = None
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -183,9 +181,7 @@ class _Reading:
 
 def _reached(manifest: ManifestFile, paths: pa.Array | None) -> Iterator[ReachedFiles]:
     if paths is not None and len(paths):
-        yield ReachedFiles(
-            FileKind.DATA if is_data(manifest) else FileKind.DELETES, paths, manifest.manifest_path
-        )
+        yield ReachedFiles(FileKind.DATA if is_data(manifest) else FileKind.DELETES, paths)
 
 
 def _batch(kind: FileKind, paths: Iterable[str]) -> Iterator[ReachedFiles]:

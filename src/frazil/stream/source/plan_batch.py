@@ -54,7 +54,6 @@ class BatchPlan:
     changes: ChangelogPlan | None = None
     changelog_read: ChangelogRead | None = None
     options: ScanOptions = field(default_factory=ScanOptions)
-    ordered: bool = False
 
     @property
     def files(self) -> int:
@@ -196,7 +195,7 @@ def plan_rows(
         row_tasks.append(
             _row_tasks(state, last, tasks if state.order is None else state.order.arranged(tasks))
         )
-    return BatchPlan(tuple(row_tasks), options=state.scan_options, ordered=state.order is not None)
+    return BatchPlan(tuple(row_tasks), options=state.scan_options)
 
 
 def _row_tasks(state: TableState, planned: Plan, tasks: Sequence[FileScanTask]) -> RowTasks:
