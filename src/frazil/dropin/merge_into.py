@@ -16,7 +16,7 @@ from frazil.dropin.sql_names import in_full
 from frazil.dropin.tables import open_table
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.sql_text import back_quoted
-from frazil.ops.named import is_location
+from frazil.ops.find_table import is_location
 from frazil.rows import clauses
 from frazil.rows.assign import name_parts, typed_name
 from frazil.rows.clauses import Clause, Merge

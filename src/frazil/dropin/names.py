@@ -16,7 +16,7 @@ from frazil.errors import (
     NotFound,
     TableAlreadyExistsError,
 )
-from frazil.ops.named import find_in
+from frazil.ops.find_table import find_in
 from frazil.ops.session import Session
 from frazil.spark.engine.read_target import locate, read_request
 from frazil.spark.engine.session_catalogs import session_catalogs

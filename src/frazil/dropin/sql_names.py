@@ -20,7 +20,7 @@ from frazil.dropin.names import (
     is_served,
 )
 from frazil.dropin.tables import open_table
-from frazil.ops.named import find_in
+from frazil.ops.find_table import find_in
 from frazil.ops.session import Session
 from frazil.spark.engine.session_catalogs import session_catalogs
 from frazil.spark.host.jvm_catalog import (

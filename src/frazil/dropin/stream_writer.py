@@ -12,8 +12,8 @@ from frazil.dropin.names import is_ours, led_to_ours
 from frazil.dropin.sql_names import in_full
 from frazil.dropin.tables import create_empty, open_table
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
+from frazil.ops.find_table import has_suffix
 from frazil.ops.insert import with_branch
-from frazil.ops.named import has_suffix
 from frazil.spark.engine.entry_points import sink_table
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.streams.sink.writer import ends, start

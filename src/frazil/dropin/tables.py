@@ -15,8 +15,8 @@ from frazil.catalog.names import identifier_parts
 from frazil.dropin.catalogs import served_catalogs
 from frazil.dropin.names import catalog_of, in_session_catalog
 from frazil.errors import InvalidInput, TableAlreadyExistsError, Unsupported
+from frazil.ops.find_table import find_in, find_table
 from frazil.ops.insert import Insert, create_as, overwrite_mode
-from frazil.ops.named import find_in, find_table
 from frazil.ops.session import Session
 from frazil.ops.table_definition import table_metadata
 from frazil.spark.engine.session_catalogs import session_catalogs

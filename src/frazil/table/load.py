@@ -10,7 +10,7 @@ from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.catalog.path import load_location
 from frazil.errors import InvalidInput, Unsupported
-from frazil.ops.named import FoundTable, find_table
+from frazil.ops.find_table import FoundTable, find_table
 from frazil.scan import plan
 from frazil.scan.snapshot_ref import CHANGES
 from frazil.table.catalog import Catalog

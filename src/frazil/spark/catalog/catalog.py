@@ -29,7 +29,7 @@ from frazil.errors import (
     Unsupported,
 )
 from frazil.maintain.procedures import Procedure
-from frazil.ops.named import FoundTable, find_in
+from frazil.ops.find_table import FoundTable, find_in
 from frazil.ops.session import Session
 from frazil.spark.catalog.changes import OPTIONS, changelog_of
 from frazil.spark.catalog.functions import function_names, function_of

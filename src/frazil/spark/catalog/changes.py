@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.sql_text import back_quoted
-from frazil.ops.named import FoundTable
+from frazil.ops.find_table import FoundTable
 from frazil.ops.reading import ChangelogReading
 from frazil.ops.session import Session
 from frazil.scan.changelog import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID

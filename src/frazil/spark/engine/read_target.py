@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.catalog.backend import planner_of, reporter_of
 from frazil.errors import InvalidInput, Unsupported
-from frazil.ops.named import FoundTable, find_table
+from frazil.ops.find_table import FoundTable, find_table
 from frazil.ops.reading import ChangelogReading, RowsReading
 from frazil.ops.session import Session
 from frazil.scan import options as scan

@@ -15,7 +15,7 @@ from py4j.java_gateway import JavaObject
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.expr.sql_text import back_quoted, quoted_text
 from frazil.expr.tokens import tokens
-from frazil.ops.named import is_location
+from frazil.ops.find_table import is_location
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import CATALYST, classic_jvm, each
 from frazil.spark.host.jvm_plans import kind_of, named_tables

@@ -8,7 +8,7 @@ import pytest
 
 import frazil
 from frazil.errors import InvalidInput, NoSuchTableError
-from frazil.ops.named import find_in, find_table, has_suffix, is_location
+from frazil.ops.find_table import find_in, find_table, has_suffix, is_location
 from tests.builders.catalogs import catalog_of
 
 SUFFIXES = ("files", "FILES", "changes", "branch_audit", "tag_v1", "snapshot_id_7")
