@@ -56,7 +56,7 @@ def test_by_id_time_and_tag_the_snapshots_own_schema_is_read():
     assert resolve(TABLE, as_of=2999) == (SECOND, OLD)
     assert resolve(TABLE, as_of_ms=2000) == (SECOND, OLD)
     assert resolve(TABLE, tag="v1") == (SECOND, OLD)
-    assert resolve_read(TABLE, tag="v1").time_travel
+    assert resolve_read(TABLE, tag="v1").branch is None
 
 
 def test_a_branch_is_read_with_the_tables_schema():

@@ -71,6 +71,7 @@ class Matcher(AbstractContextManager["Matcher"]):
     keyed: bool = False
     budget: int = BUDGET
     staying: int = 0
+    spilled: int = 0
     _held: list[Records] = field(default_factory=list)
     _bytes: int = 0
     _folder: Any = None
@@ -144,6 +145,7 @@ class Matcher(AbstractContextManager["Matcher"]):
                 path = Path(self._folder.name) / f"{number:03}"
                 with temporary_files(str(path)), path.open("ab") as file:
                     file.write(records[begin:end].tobytes())
+        self.spilled += len(records)
         self._held, self._bytes = [], 0
 
     def __exit__(self, *_: object) -> None:
