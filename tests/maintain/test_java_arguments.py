@@ -339,6 +339,9 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("expire_snapshots", {"snapshot_ids": "5"}, "snapshot_ids must be a list of whole numbers, not '5'"),
     ("expire_snapshots", {"snapshot_ids": ["first"]}, "snapshot_ids must be a whole number, not 'first'"),
     ("expire_snapshots", {"retain_last": "all"}, "retain_last must be a whole number, not 'all'"),
+    *(("rewrite_data_files", {"strategy": "sort", "sort_order": order}, "sort_order is a text, a list of columns")
+      for order in (b"id", (1,), {"id": None, 1: None}, 5)),
+    ("rewrite_table_path", {"source_prefix": "/a", "target_prefix": "/b", "staging_location": 5}, "staging_location must be a text"),
     ("add_files", {"source_table": "parquet.`x`", "parallelism": 1.5}, "parallelism must be a whole number, not 1.5"),
     ("add_files", {"source_table": "parquet.`x`", "partition_filter": "a=1"}, "partition_filter must be a dict, not 'a=1'"),
     *((name, {"where": "nope = 1"}, "Cannot find column 'nope'")

@@ -111,3 +111,10 @@ def test_a_format_version_that_is_none_is_refused(
     properties = {} if stored is None else {"format-version": stored}
     with pytest.raises(error):
         table_metadata("memory://t", COLUMNS, None, None, properties, format_version=argument)
+
+
+@pytest.mark.parametrize("argument", ["partition_by", "sort_by", "identifier_fields"])
+@pytest.mark.parametrize("given", [5, b"id", [1], [None], {"id", 2}])
+def test_what_is_no_list_of_texts_is_refused_by_name(argument: str, given: Any) -> None:
+    with pytest.raises(InvalidInput, match=f"{argument} must be a text or a list of texts"):
+        table_metadata("/t", COLUMNS, None, None, None, **{argument: given})

@@ -219,7 +219,7 @@ PROCEDURES: tuple[Procedure, ...] = (
         "rewrite_table_path", "Write a copy of a table's metadata with paths of another place, and list the files to copy there.",
         ON_MAINTENANCE,
         (TABLE, _p("source_prefix", required=True), _p("target_prefix", required=True), _p("start_version"), _p("end_version"),
-         _p("staging_location", wide=True), _p("create_file_list", BOOLEAN, True), DRY_RUN),
+         _p("staging_location"), _p("create_file_list", BOOLEAN, True), DRY_RUN),
         _columns("latest_version:STRING", "file_list_location:STRING", "rewritten_manifest_file_paths_count",
                  "rewritten_delete_file_paths_count", kind=INT, nullable="all"),
     ),

@@ -5,7 +5,7 @@ whoever parsed the statement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -103,7 +103,7 @@ def table_metadata(
     ]
     columns = with_unique_ids(schema, source_ids)
     if identifier_fields:
-        columns = _with_identifiers(columns, _listed(identifier_fields))
+        columns = _with_identifiers(columns, _listed("identifier_fields", identifier_fields))
     if partition_spec is not None and partition_spec.fields and partition_by:
         raise InvalidInput("Give either partition_by or partition_spec, not both.")
     if sort_order is not None and sort_order.fields and sort_by:
@@ -111,12 +111,12 @@ def table_metadata(
     spec = (
         partition_spec
         if partition_spec is not None and partition_spec.fields
-        else build_spec(columns, _listed(partition_by))
+        else build_spec(columns, _listed("partition_by", partition_by))
     )
     order = (
         sort_order
         if sort_order is not None and sort_order.fields
-        else build_sort_order(columns, _listed(sort_by))
+        else build_sort_order(columns, _listed("sort_by", sort_by))
     )
     return new_metadata(columns, spec, order, location, table_properties, version)
 
@@ -135,8 +135,12 @@ def defining_columns(metadata: TableMetadata) -> frozenset[str]:
     )
 
 
-def _listed(names: Sequence[str] | str | None) -> list[str]:
-    return [] if names is None else [names] if isinstance(names, str) else list(names)
+def _listed(argument: str, names: Iterable[str] | None) -> list[str]:
+    given = () if names is None else [names] if isinstance(names, str) else names
+    listed = list(given) if isinstance(given, Iterable) else [None]
+    if not all(isinstance(name, str) for name in listed):
+        raise InvalidInput(f"{argument} must be a text or a list of texts, not {names!r}.")
+    return listed
 
 
 def _version(argument: int | None, stored: str | None) -> int:

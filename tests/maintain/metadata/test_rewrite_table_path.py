@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -162,6 +163,18 @@ def test_position_delete_files_of_other_formats_are_rewritten(
         result.rewritten_delete_file_paths_count > 0
         and result.staging_location == f"{tmp_path}/staged/"
     )
+    copy(result)
+    away(t, target, result, home, states(t.refresh()))
+
+
+def test_relative_prefixes_are_made_absolute(
+    home: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    t, target = made(home, 2), tmp_path / "far" / "t"
+    monkeypatch.chdir(tmp_path)
+    source = os.path.relpath(t.location().removeprefix("file://"), tmp_path)
+    result = t.maintenance.rewrite_table_path(source, "far/t/", staging_location="./staged")
+    assert result.staging_location == f"{tmp_path}/staged/"
     copy(result)
     away(t, target, result, home, states(t.refresh()))
 

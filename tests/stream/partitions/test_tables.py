@@ -633,3 +633,9 @@ def test_a_table_without_partition_commits_has_an_empty_list_of_them(tmp_path):
 
 def test_hours_and_days_of_the_tests_are_what_they_say():
     assert JAN2 - JAN1 == DAY == 24 * HOUR and JAN3 > JAN2
+
+
+@pytest.mark.parametrize("partition", [None, "dt=a", ["dt"], 5])
+def test_what_names_no_partition_is_refused(tmp_path, partition):
+    with pytest.raises(InvalidInput, match="partition"):
+        stream(tmp_path, {}).table.mark_partition_done(partition)

@@ -229,10 +229,11 @@ def _terms(text: str) -> list[str]:
 def _listed(sort_order: str | Sequence[str] | SortOrder | None) -> list[Any]:
     if isinstance(sort_order, str):
         return _terms(sort_order)
-    if not isinstance(sort_order, Iterable):
+    terms = list(sort_order) if isinstance(sort_order, Iterable) else [None]
+    if not all(isinstance(term, str) for term in terms):
         text = f"sort_order is a text, a list of columns or a SortOrder, not {sort_order!r}."
         raise InvalidInput(text, hint="Write it as sort_order='a, b DESC'.")
-    return list(sort_order)
+    return terms
 
 
 def _by_order(

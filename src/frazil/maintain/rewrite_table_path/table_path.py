@@ -42,7 +42,7 @@ from frazil.spec.properties import MANIFEST_CODEC, MANIFEST_LEVEL
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage, normalise
-from frazil.storage.locations import metadata_root
+from frazil.storage.locations import absolute, metadata_root
 
 NOT_APPLICABLE = "N/A"
 FILE_LIST = "file-list"
@@ -168,10 +168,11 @@ def plan_table_path(
     metadata, storage = table.metadata, table.storage
     if not source_prefix or not target_prefix:
         raise InvalidInput("source_prefix and target_prefix must not be empty.")
-    source, target = source_prefix.rstrip("/"), target_prefix.rstrip("/")
+    # a relative path in metadata would mean another directory wherever it is read
+    source, target = (absolute(prefix).rstrip("/") for prefix in (source_prefix, target_prefix))
     if normalise(source) == normalise(target):
         raise InvalidInput(f"Source prefix cannot be the same as target prefix ({source_prefix})")
-    staging = (
+    staging = absolute(
         staging
         or f"{metadata_root(metadata.location, metadata.properties)}/copy-table-staging-{uuid.uuid4()}"
     ).rstrip("/")

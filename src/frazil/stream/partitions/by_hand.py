@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.catalog import CatalogBackend, LoadedTable
+from frazil.ops.arguments import mapping
 from frazil.spec.metadata import TableMetadata
 from frazil.storage import Storage
 from frazil.stream.partitions.commit_hook import announce, context_of, mark
@@ -75,7 +76,8 @@ def mark_done(
     chosen = partition_commit_options(options, policies)
     metadata = table.metadata
     head = metadata.existing_branch_head(branch)
-    values = {k: None if v == chosen.default_name else v for k, v in partition.items()}
+    named = mapping("partition", partition)
+    values = {k: None if v == chosen.default_name else v for k, v in named.items()}
     marked = named_partition(values, metadata, name)
     site, records = (
         TableSite(backend, address_of(table), name, branch, table.storage),
