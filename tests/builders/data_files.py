@@ -1,9 +1,13 @@
-"""Entries of files as manifests have them, for tests that never open the files."""
+"""Entries of files as manifests have them, for tests that never open the files; and files of other
+writers in a table."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+from frazil.catalog import Catalog
 from frazil.codec.single_value import to_bytes
 from frazil.commit.actions import Append
 from frazil.commit.table_commit import commit
@@ -50,6 +54,29 @@ def listed_again(t: Table) -> int:
     files = tuple(task.file for task in t.scan().plan_files())
     commit(t._writable(), t._loaded, [Append(files=files)])
     return t.refresh().metadata.snapshots[-1].snapshot_id
+
+
+def taken_as_it_is(t: Table, path: Path, rows: int) -> None:
+    """Commit a file that another writer made, of any format."""
+    file = DataFile(
+        file_path=str(path),
+        file_format=path.suffix[1:],
+        record_count=rows,
+        file_size_in_bytes=path.stat().st_size,
+    )
+    commit(t._writable(), t.refresh()._loaded, [Append(files=(file,))])
+    t.refresh()
+
+
+def by_another_writer(catalog: Catalog, t: Table) -> Table:
+    """The same table under another name, whose snapshots do not say that Frazil wrote them."""
+    current = Path(t.metadata_location.removeprefix("file://"))
+    metadata = json.loads(current.read_text())
+    for snapshot in metadata["snapshots"]:
+        del snapshot["summary"]["iceberg-version"]
+    foreign = current.with_name("90000-foreign.metadata.json")
+    foreign.write_text(json.dumps(metadata))
+    return catalog.register_table("db.foreign", str(foreign))
 
 
 def vector(

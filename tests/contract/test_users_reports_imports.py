@@ -15,15 +15,13 @@ import pytest
 from pyarrow import orc
 
 from frazil.catalog import Catalog
-from frazil.commit.actions import Append
-from frazil.commit.table_commit import commit
 from frazil.errors import CorruptData, SchemaMismatch, ValidationException
 from frazil.spec.ddl import parse_schema
-from frazil.spec.manifest import DataFile
 from frazil.spec.name_mapping import mapping_of, name_mapping_to_json
 from frazil.spec.types import LongType, StringType
 from frazil.table import Table
 from tests.builders.catalogs import catalog_of
+from tests.builders.data_files import taken_as_it_is
 
 D = decimal.Decimal
 
@@ -211,16 +209,8 @@ def test_spark_reads_names_that_were_used_again_as_arrow_does(
     assert t.scan().to_spark(plain_spark).where("third is null and first = 'bbb'").count() == 1
 
 
-def taken_as_it_is(t: Table, path: Path, rows: int) -> None:
-    """Commit a file of any format without field ids, whose columns the name mapping names."""
-    file = DataFile(
-        file_path=str(path),
-        file_format=path.suffix[1:],
-        record_count=rows,
-        file_size_in_bytes=path.stat().st_size,
-    )
+def with_mapping(t: Table) -> None:
     t.set_properties({"schema.name-mapping.default": name_mapping_to_json(mapping_of(t.schema()))})
-    commit(t._writable(), t.refresh()._loaded, [Append(files=(file,))])
 
 
 @pytest.mark.parametrize(
@@ -235,6 +225,7 @@ def test_orc_times_of_a_clock_are_no_instants_and_instants_no_times_of_a_clock(
     moments = pa.array([0, 1], pa.timestamp("us", "UTC" if written == "instant" else None))
     orc.write_table(pa.table({"id": [1, 2], "at": moments}), tmp_path / "x.orc")
     t = catalog.create_table("db.t", f"id bigint, at {declared}")
+    with_mapping(t)
     taken_as_it_is(t, tmp_path / "x.orc", 2)
     with pytest.raises(CorruptData, match="at .* cannot be read as the table's timestamp"):
         t.refresh().scan().to_arrow()
@@ -260,6 +251,7 @@ def test_columns_that_were_written_without_a_type_are_null(
         "db.t",
         "id bigint, s string, d decimal(9, 2), l array<int>, p struct<x: double, y: bigint>",
     )
+    with_mapping(t)
     taken_as_it_is(t, tmp_path / "x.parquet", 2)
     assert rows_of(t) == rows.to_pylist()
     assert (t.scan("s is null").count(), t.scan("d > 0 or p.x = 1").count()) == (2, 0)
@@ -284,6 +276,7 @@ def test_spark_reads_decimals_in_bytes_of_any_length_as_arrow_does(
         writer.write(row)
     writer.close()
     t = catalog.create_table("db.t", "id int, d decimal(9, 2)")
+    with_mapping(t)
     taken_as_it_is(t, file, 3)
     assert sorted(tuple(r) for r in t.refresh().scan().to_spark(plain_spark).collect()) == [
         (0, D("1.27")),

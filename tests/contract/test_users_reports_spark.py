@@ -16,9 +16,11 @@ from pyspark.sql import functions as F
 
 from frazil.spark.host.settings import temporarily
 from frazil.spark.scan.pushed_filters import misread_columns
+from frazil.spec.name_mapping import NameMapping, name_mapping_to_json
 from frazil.spec.types import DecimalType, StringType
 from frazil.table import Table
 from tests.builders.catalogs import catalog_of
+from tests.builders.data_files import by_another_writer, taken_as_it_is
 
 pytestmark = pytest.mark.spark
 
@@ -340,3 +342,54 @@ def test_a_load_of_many_days_makes_a_file_for_each_day(
     with temporarily(plain_spark, {"spark.sql.shuffle.partitions": "200"}):
         t.append(plain_spark.range(300_000).selectExpr("(id * 7919) % 300000 id", moment))
     assert t.inspect.files().num_rows == t.inspect.partitions().num_rows == 31
+
+
+def numbered(name: str, type_: pa.DataType, field_id: int) -> pa.Field:
+    return pa.field(name, type_, metadata={"PARQUET:field_id": str(field_id)})
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_columns_that_files_call_otherwise_are_read_by_their_ids(
+    plain_spark: Any, tmp_path: Path, mapped: bool
+) -> None:
+    """Tables of Delta that are shown as Iceberg's keep the names that columns had first: another
+    column may bear such a name by now, and newer columns have invented ones."""
+    catalog = catalog_of("sql", tmp_path)
+    inner = "struct<x: int, y: int>"
+    t = catalog.create_table("db.t", f"id int, a int, s {inner}, l array<{inner}>, b int")
+    ids_of = {t.schema().find_column_name(i): i for i in t.schema().by_id}
+    point = pa.struct(
+        [numbered("y", pa.int32(), ids_of["s.x"]), numbered("c7", pa.int32(), ids_of["s.y"])]
+    )
+    item = pa.struct(
+        [
+            numbered("y", pa.int32(), ids_of["l.element.x"]),
+            numbered("x", pa.int32(), ids_of["l.element.y"]),
+        ]
+    )
+    columns = [
+        numbered("id", pa.int32(), ids_of["id"]),
+        numbered("c1", pa.int32(), ids_of["a"]),
+        numbered("c2", point, ids_of["s"]),
+        numbered("l", pa.list_(numbered("item", item, ids_of["l.element"])), ids_of["l"]),
+        numbered("a", pa.int32(), ids_of["b"]),
+    ]
+    rows = [(n, 100 + n, {"y": n, "c7": 100 + n}, [{"y": n, "x": 100 + n}], n) for n in range(9)]
+    pq.write_table(
+        pa.Table.from_arrays(
+            [pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), columns, strict=True)],
+            schema=pa.schema(columns),
+        ),
+        tmp_path / "x.parquet",
+        row_group_size=3,
+    )
+    if mapped:
+        t.set_properties({"schema.name-mapping.default": name_mapping_to_json(NameMapping())})
+    taken_as_it_is(t.refresh(), tmp_path / "x.parquet", 9)
+    t = by_another_writer(catalog, t)
+    agree(t, plain_spark, "a > 105", "b = 3", "s.x < 4", "s.y = 103", "a is null or s is null")
+    t.scan().to_spark(plain_spark).createOrReplaceTempView("called_otherwise")
+    found = plain_spark.sql(
+        "SELECT s.x, s.y, l.x, l[0].y FROM called_otherwise WHERE a = 103 AND s.x = 3"
+    )
+    assert [tuple(r) for r in found.collect()] == [(3, 103, [3], 103)]

@@ -52,6 +52,7 @@ from frazil.spark.host.jvm_plans import empty_frame
 from frazil.spark.host.settings import is_ansi, session_zone
 from frazil.spark.read.arrow_read import arrow_frame
 from frazil.spark.read.groups import ScanGroup, mapping_of, scan_groups
+from frazil.spark.scan.file_columns import schemas_of_others
 from frazil.spark.scan.file_keys import ROW_INDEX, by_rows, partition_values, with_facts
 from frazil.spark.scan.parquet_scan import ScannedFiles, open_files, still_by_id
 from frazil.spark.scan.paths import hadoop_options, path_text
@@ -135,7 +136,7 @@ def read(
     """
     needed = _scan_columns(spark, plan, projection, where)
     keys = key_columns(plan) if plan.equality_ids else None
-    shapes = _shapes(plan, needed, keys)
+    shapes = _shapes(plan, needed, keys, storage)
     groups, files_for_arrow = scan_groups(spark, plan, shapes[NONE], storage, shapes.get(EQUALITY))
     frames, narrowing = [], Narrowing(plan, on_run)
     for scanned_together in _merged(groups, needed):
@@ -320,18 +321,22 @@ def _are_few(groups: Sequence[ScanGroup]) -> bool:
     return sum(len(g.rows) for g in groups) <= FEW_FILES and sum(rows) <= FEW_ROWS
 
 
-def _shapes(plan: Plan, needed: _ScanColumns, keys: KeyColumns | None) -> dict[int, Shape]:
+def _shapes(
+    plan: Plan, needed: _ScanColumns, keys: KeyColumns | None, storage: Storage
+) -> dict[int, Shape]:
     """Return the shape to read by kind of deletes: files with equality deletes are read with the
     key columns of these, too.
     """
     misread = misread_columns(plan, Schema(*needed.columns))
-    shapes = {NONE: shape_of(plan.metadata, needed.columns, misread=misread)}
+    files = schemas_of_others(plan, storage)
+    shapes = {NONE: shape_of(plan.metadata, needed.columns, misread=misread, files=files)}
     if keys is not None:
         column_ids = {f.field_id for f in needed.columns}
         shape = shape_of(
             plan.metadata,
             (*needed.columns, *(f for f in keys.fields if f.field_id not in column_ids)),
             misread=misread,
+            files=files,
         )
         shapes[EQUALITY] = replace(shape, by_name_too=False) if keys.dropped else shape
     return shapes

@@ -3,6 +3,7 @@ from Parquet footers; and whether Spark would convert a file's dates from its ol
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -16,12 +17,15 @@ import pyarrow.parquet as pq
 from frazil.arrow.files.source import reading
 from frazil.arrow.footers.parquet_footer import Footer, ParquetNode, read_footer
 from frazil.arrow.footers.spark_calendar import may_be_marked
+from frazil.errors import FrazilError
 from frazil.scan.manifests import is_data, manifests_of, read_manifest
 from frazil.scan.plan import Plan
+from frazil.spec.properties import NAME_MAPPING
+from frazil.spec.version import WRITER
 from frazil.storage import Storage
 from frazil.storage.local import regular_path
 
-_THREADS = 16
+_THREADS, _SNAPSHOTS = 16, 8
 _MOST_FOOTERS = 20_000
 # by path; they stay valid, since data files never change
 _footers: OrderedDict[str, _FooterFacts] = OrderedDict()
@@ -75,6 +79,42 @@ def _footer_of(path: str, storage: Storage) -> Footer:
             pass  # opened through the storage, the file raises Frazil's error for the same reason
     with storage.open_input(path) as source:
         return read_footer(source, source.size(), path)
+
+
+def schemas_of_others(plan: Plan, storage: Storage) -> list[ParquetNode]:
+    """Return the schemas of planned files that other engines wrote, where a column may have another
+    name than in the table, or that of another column: only its id counts (Delta's column mapping,
+    whose tables are shown as Iceberg's).
+
+    A writer gives a column one name in all files of a commit, and mostly of a table. So one file is
+    looked at of each of eight snapshots; where there is a name mapping all are, since their footers
+    are read anyway. What cannot be read is an error of the scan itself.
+    """
+    tables = [
+        g.table.filter(pc.equal(g.table.column("file_format"), "parquet")) for g in plan.groups
+    ]
+    if NAME_MAPPING.text(plan.metadata.properties):
+        paths = [path for table in tables for path in table.column("file_path").to_pylist()]
+    else:
+        by_snapshot: dict[int | None, str] = {}
+        for table in tables:
+            added_by = table.column("snapshot_id").combine_chunks()
+            ids = pc.unique(added_by)
+            firsts = table.column("file_path").take(pc.index_in(ids, added_by))
+            by_snapshot |= dict(zip(ids.to_pylist(), firsts.to_pylist(), strict=True))
+        last = len(by_snapshot) - 1
+        spread = {round(n * last / (_SNAPSHOTS - 1)) for n in range(_SNAPSHOTS)}
+        snapshots = plan.metadata.snapshots
+        paths = [
+            path
+            for n, (snapshot_id, path) in enumerate(by_snapshot.items())
+            if n in spread
+            and ((s := snapshots.by_id(snapshot_id)) is None or not s.has_statistics_of(WRITER))
+        ]
+    with contextlib.suppress(FrazilError):
+        roots = file_schemas(paths, storage).values()
+        return list({id(root): root for root in roots}.values())
+    return []
 
 
 def without_nulls(path: str, ids: Iterable[int], storage: Storage) -> frozenset[int]:

@@ -21,12 +21,14 @@ started.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from pyspark.sql import Column
 from pyspark.sql import types as s
 
+from frazil.arrow.footers.parquet_footer import ParquetNode
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import Jvm, jvm_of
 from frazil.spark.types.spark_types import contains, default_sql, spark_type
@@ -92,11 +94,13 @@ def shape_of(
     fields: Iterable[NestedField],
     complete: bool = True,
     misread: frozenset[int] = frozenset(),
+    files: Sequence[ParquetNode] = (),
 ) -> Shape:
     """Decide how to read these top-level columns of a table. `complete`: the metadata lists every
-    schema that files were written with. `misread`: as in Shape."""
+    schema that files were written with. `misread`: as in Shape. `files`: schemas of files in which
+    columns may have other names (`file_columns.schemas_of_others`)."""
     schema = Schema(*fields)
-    ids_of, names_of = _history(metadata)
+    ids_of, names_of = _history(metadata, files)
     complete = complete and history_is_complete(metadata)
     unsafe: set[int] = set()
     renamed: set[int] = set()
@@ -148,9 +152,11 @@ def history_is_complete(metadata: TableMetadata) -> bool:
     )
 
 
-def _history(metadata: TableMetadata) -> tuple[dict[str, set[int]], dict[int, set[str]]]:
+def _history(
+    metadata: TableMetadata, files: Sequence[ParquetNode]
+) -> tuple[dict[str, set[int]], dict[int, set[str]]]:
     """Return field ids by lower-cased full name, and full names by id, of all schemas, with names
-    as files spell them (`file_name`).
+    as files spell them (`file_name`), and of files.
     """
     ids_of: dict[str, set[int]] = {}
     names_of: dict[int, set[str]] = {}
@@ -160,7 +166,32 @@ def _history(metadata: TableMetadata) -> tuple[dict[str, set[int]], dict[int, se
             for path in {".".join(parts), ".".join(map(file_name, parts))}:
                 ids_of.setdefault(path.lower(), set()).add(field_id)
                 names_of.setdefault(field_id, set()).add(path)
+    if files:
+        inside = {
+            field_id: schema.by_id[field_id].name
+            for schema in metadata.schemas
+            for field_id, parents in schema.parents.items()
+            if parents and isinstance(schema.by_id[parents[-1]].field_type, ListType | MapType)
+        }
+        for field_id, path in chain.from_iterable(_paths_in_file(f, inside, "") for f in files):
+            ids_of.setdefault(path.lower(), set()).add(field_id)
+            names_of.setdefault(field_id, set()).add(path)
     return ids_of, names_of
+
+
+def _paths_in_file(
+    node: ParquetNode, inside: Mapping[int, str], prefix: str
+) -> Iterator[tuple[int, str]]:
+    """Yield the id and full name of each column below a node of a file. `inside`: the names of
+    elements, keys and values by id, for which writers have names of their own that do not matter.
+    """
+    for child in node.children:
+        if child.field_id is None:  # the repeated group of a list or map
+            yield from _paths_in_file(child, inside, prefix)
+            continue
+        path = prefix + inside.get(child.field_id, child.name)
+        yield child.field_id, path
+        yield from _paths_in_file(child, inside, f"{path}.")
 
 
 def file_name(name: str) -> str:
