@@ -56,13 +56,14 @@ def listed_again(t: Table) -> int:
     return t.refresh().metadata.snapshots[-1].snapshot_id
 
 
-def taken_as_it_is(t: Table, path: Path, rows: int) -> None:
+def taken_as_it_is(t: Table, path: Path, rows: int, **more: Any) -> None:
     """Commit a file that another writer made, of any format."""
     file = DataFile(
         file_path=str(path),
         file_format=path.suffix[1:],
         record_count=rows,
         file_size_in_bytes=path.stat().st_size,
+        **more,
     )
     commit(t._writable(), t.refresh()._loaded, [Append(files=(file,))])
     t.refresh()

@@ -393,3 +393,26 @@ def test_columns_that_files_call_otherwise_are_read_by_their_ids(
         "SELECT s.x, s.y, l.x, l[0].y FROM called_otherwise WHERE a = 103 AND s.x = 3"
     )
     assert [tuple(r) for r in found.collect()] == [(3, 103, [3], 103)]
+
+
+def test_constants_finer_or_wider_than_files_of_other_writers_lose_no_row(
+    plain_spark: Any, tmp_path: Path
+) -> None:
+    catalog = catalog_of("sql", tmp_path)
+    t = catalog.create_table("db.t", "id int, ts timestamp, d decimal(38,2)")
+    columns = [
+        numbered("id", pa.int32(), 1),
+        numbered("ts", pa.timestamp("ms", "UTC"), 2),
+        numbered("d", pa.decimal128(9, 2), 3),
+    ]
+    moment, amount = 1767225600000, Decimal("-5.25")
+    rows = pa.table([[1], [moment], [amount]], schema=pa.schema(columns))
+    pq.write_table(rows, tmp_path / "x.parquet")
+    modern = {2: (moment * 1000).to_bytes(8, "little")}  # so no column is taken for an old one
+    taken_as_it_is(t, tmp_path / "x.parquet", 1, lower_bounds=modern, upper_bounds=modern)
+    agree(
+        by_another_writer(catalog, t),
+        plain_spark,
+        "ts < timestamp '2026-01-01 00:00:00.000500Z'",
+        "d > -123456789012345678901234567.00BD",
+    )

@@ -24,6 +24,7 @@ from frazil.scan.tasks import PlannedFiles
 from frazil.spark.deletes.native_deletes import EQUALITY, NONE, POSITIONS, kinds
 from frazil.spark.scan.file_columns import file_schemas, in_old_calendar, missing_columns
 from frazil.spark.scan.paths import Answers, is_hidden, jvm_can_open, spark_text
+from frazil.spark.scan.pushed_filters import takes_constants
 from frazil.spark.scan.read_schema import Shape, is_readable
 from frazil.spark.types.spark_types import contains
 from frazil.spec import types as i
@@ -34,8 +35,6 @@ from frazil.spec.transforms import IdentityTransform
 from frazil.storage import Storage
 
 _INT32, _INT64, _INT96, _BYTE_ARRAY = 1, 2, 3, 6  # Type in parquet.thrift
-_CONVERTED_TYPE, _PRECISION = 6, 8  # field numbers in SchemaElement
-_TIMESTAMP_MICROS = 10  # ConvertedType, in UTC
 
 
 @dataclass(frozen=True)
@@ -228,21 +227,14 @@ def _by_name(
 
 def _same_by_name(column: ParquetNode, type_: i.IcebergType) -> bool:
     """Tell whether Spark reads a column of a file without field ids as Iceberg defines it. Nested
-    columns, INT96 and timestamps that are not in UTC are left to Arrow; so are instants in
-    milliseconds and decimals of another precision, to which Spark cuts the constants of pushed
-    filters, and decimals in bytes of any length (Avro's writer), whose nulls fail in Spark."""
-    if column.children or column.physical in (None, _INT96):
+    columns, INT96 and timestamps that are not in UTC are left to Arrow; so are columns for which
+    Spark would cut the constants of pushed filters, and decimals in bytes of any length (Avro's
+    writer), whose nulls fail in Spark."""
+    if column.children or column.physical in (None, _INT96) or not takes_constants(column, type_):
         return False
     match type_:
-        case i.TimestamptzType():
-            return (
-                column.physical == _INT64
-                and _number_of(column, _CONVERTED_TYPE) == _TIMESTAMP_MICROS
-            )
         case i.DecimalType():
-            return (
-                column.physical != _BYTE_ARRAY and _number_of(column, _PRECISION) == type_.precision
-            )
+            return column.physical != _BYTE_ARRAY
         case i.IntegerType() | i.LongType():
             return column.physical in (_INT32, _INT64)
         case (
@@ -251,12 +243,8 @@ def _same_by_name(column: ParquetNode, type_: i.IcebergType) -> bool:
             | i.DoubleType()
             | i.StringType()
             | i.DateType()
+            | i.TimestamptzType()
             | i.BinaryType()
         ):
             return True
     return False
-
-
-def _number_of(column: ParquetNode, wanted: int) -> int | None:
-    """Return a small number of a schema element, a zigzag varint of one byte."""
-    return next((value[0] >> 1 for number, _, value in column.others if number == wanted), None)

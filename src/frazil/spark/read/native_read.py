@@ -327,8 +327,8 @@ def _shapes(
     """Return the shape to read by kind of deletes: files with equality deletes are read with the
     key columns of these, too.
     """
-    misread = misread_columns(plan, Schema(*needed.columns))
     files = schemas_of_others(plan, storage)
+    misread = misread_columns(plan, Schema(*needed.columns), files)
     shapes = {NONE: shape_of(plan.metadata, needed.columns, misread=misread, files=files)}
     if keys is not None:
         column_ids = {f.field_id for f in needed.columns}

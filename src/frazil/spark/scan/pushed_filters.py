@@ -11,7 +11,8 @@ The scan loses rows where it cannot hold a constant. Spark converts constants to
 before it compares them with the statistics of row groups. `java.sql.Date` lacks the days 1582-10-05
 to 14, which the Gregorian calendar left out and Iceberg's does not; instants before 1900 pass
 through the local clock, which is ambiguous where it was set back. A decimal is compared in the
-width of the file, into which a constant of a wider column does not fit.
+width of the file, into which a constant of a wider column does not fit, and an instant in the
+file's unit.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 
+from frazil.arrow.footers.parquet_footer import ParquetNode
 from frazil.expr import nodes as n
 from frazil.expr.bind import bind
 from frazil.scan.narrow import any_may_hold
@@ -195,12 +197,45 @@ _DAY_AFTER_GAP = -141_426  # 1582-10-16; the 15th is what Java makes of the days
 _OLD_INSTANT = -25_567 * 86_400_000_000 + 2 * 86_400_000_000
 
 
-def misread_columns(plan: Plan, schema: Schema) -> frozenset[int]:
+_INT64, _CONVERTED_TYPE, _PRECISION = 2, 6, 8  # a Type, and fields of SchemaElement (Parquet)
+_TIMESTAMP_MICROS = 10  # ConvertedType, in UTC
+
+
+def takes_constants(column: ParquetNode, type_: IcebergType) -> bool:
+    """Tell whether a file's column can hold the constants that Spark compares with it: instants in
+    milliseconds cannot, nor decimals of another precision than the table's, to which Spark cuts
+    the constants."""
+    match type_:
+        case TimestamptzType():
+            return (
+                column.physical == _INT64
+                and _number_of(column, _CONVERTED_TYPE) == _TIMESTAMP_MICROS
+            )
+        case DecimalType(precision=precision):
+            return _number_of(column, _PRECISION) == precision
+    return True
+
+
+def _number_of(column: ParquetNode, wanted: int) -> int | None:
+    """Return a small number of a schema element, a zigzag varint of one byte."""
+    return next((value[0] >> 1 for number, _, value in column.others if number == wanted), None)
+
+
+def misread_columns(
+    plan: Plan, schema: Schema, files: Sequence[ParquetNode] = ()
+) -> frozenset[int]:
     """Return the ids of the columns of `schema` on which Spark must push no filter: decimals that
-    were narrower, and dates and instants where a planned file may hold old ones."""
+    were narrower, dates and instants where a planned file may hold old ones, and what other
+    writers' `files` hold in another unit or width."""
     fields = [f for f in _pushed(schema) if f in plan.schema.by_id]
     old = [f for f in fields if _limit(schema.by_id[f].field_type) is not None]
-    wider = {f for f in fields if _was_narrower(f, plan.metadata)}
+    wider = {f for f in fields if _was_narrower(f, plan.metadata)} | {
+        column.field_id
+        for root in files
+        for column in root.walk()
+        if column.field_id in fields
+        and not takes_constants(column, schema.by_id[column.field_id].field_type)
+    }
     if not old or not len(plan):
         return frozenset(wider)
     if not any_may_hold(
