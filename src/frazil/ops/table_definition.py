@@ -136,8 +136,8 @@ def defining_columns(metadata: TableMetadata) -> frozenset[str]:
 
 
 def _listed(argument: str, names: Iterable[str] | None) -> list[str]:
-    given = () if names is None else [names] if isinstance(names, str) else names
-    listed = list(given) if isinstance(given, Iterable) else [None]
+    several = () if names is None else [names] if isinstance(names, str) else names
+    listed = list(several) if isinstance(several, Iterable) else [None]
     if not all(isinstance(name, str) for name in listed):
         raise InvalidInput(f"{argument} must be a text or a list of texts, not {names!r}.")
     return listed

@@ -12,6 +12,7 @@ from frazil.catalog import Identifier as Parts
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.catalog.options import USE_NULLABLE_QUERY_SCHEMA, value
 from frazil.errors import InvalidInput, NamespaceAlreadyExistsError, TableAlreadyExistsError
+from frazil.ops import arguments
 from frazil.ops.arguments import SparkFrame, holds_rows, is_spark_frame
 from frazil.ops.creation import create_empty, with_catalog_properties
 from frazil.ops.session import Session
@@ -513,11 +514,13 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         `set_aside_table` ("set-aside"). `on_commit`: called after each batch with its number and
         TablesResult. `options`: see docs/streams-sink.md.
         """
+        if not isinstance(table_column, str):
+            raise InvalidInput(f"table_column must be the name of a column, not {table_column!r}.")
         many = on_demand("table.stream_tables", "many_tables")(
             self,
             table_column,
             create,
-            evolve,
+            arguments.flag("evolve", evolve),
             self.identifier_to_tuple(namespace) if namespace else (),
             on_bad_table,
             set_aside_table,
@@ -526,8 +529,8 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         sink_arguments = on_demand("stream.sink.arguments", "SinkArguments")(
             mode,
             options if branch is None else {**options, "branch": branch},
-            snapshot_properties=dict(snapshot_properties),
-            case_sensitive=case_sensitive,
+            snapshot_properties=arguments.mapping("snapshot_properties", snapshot_properties),
+            case_sensitive=arguments.flag("case_sensitive", case_sensitive),
         )
         return engines.spark_entry_points().write_many(frame, many, sink_arguments)
 

@@ -465,8 +465,8 @@ class Table(CommittingVerbs):
             on_commit=on_commit,
             hooks=tuple(hooks),
             snapshot_properties=arguments.mapping("snapshot_properties", snapshot_properties),
-            policies=tuple(policies),
-            case_sensitive=case_sensitive,
+            policies=policies,
+            case_sensitive=arguments.flag("case_sensitive", case_sensitive),
         )
         return engines.spark_entry_points().write_stream(
             frame, self._backend, self._loaded, self._name, sink_arguments

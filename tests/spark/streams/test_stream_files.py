@@ -212,8 +212,14 @@ def test_what_cannot_work_is_refused_before_the_query_starts(session, tmp_path):
     }.items():
         with pytest.raises(InvalidInput, match=said):
             frazil.write_stream_files(frame, out, **arguments)
-    with pytest.raises(Unsupported, match="not csv"):
-        frazil.write_stream_files(frame, out, format="csv", partition_by=["dt"])
+    for form in ("csv", None, 5):
+        with pytest.raises(Unsupported, match=f"not {form!r}"):
+            frazil.write_stream_files(frame, out, format=form, partition_by=["dt"])
+    with pytest.raises(InvalidInput, match="path must be"):
+        frazil.write_stream_files(frame, 5, partition_by=["dt"])
+    for columns in (None, 5, [5]):
+        with pytest.raises(InvalidInput, match="partition_by must be"):
+            frazil.write_stream_files(frame, out, partition_by=columns)
     with pytest.raises(InvalidInput, match="streaming frame"):
         frazil.write_stream_files(session.range(1), out, partition_by=["id"])
     with pytest.raises(InvalidInput, match="needs a checkpoint") as caught:

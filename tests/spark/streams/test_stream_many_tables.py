@@ -168,6 +168,16 @@ def test_what_cannot_work_is_refused_before_the_query_starts(spark, catalog, tmp
         ("topic", {"on_commit": 1}, "on_commit"),
         ("topic", {"no-such": 1}, "no-such"),
         ("topic", {"create": 3}, "create"),
+        (5, {}, "table_column"),
+        ("topic", {"evolve": "false"}, "evolve"),
+        ("topic", {"case_sensitive": "false"}, "case_sensitive"),
+        ("topic", {"snapshot_properties": "a"}, "snapshot_properties"),
+        # with on_bad_table="set-aside" each of these would set all rows aside
+        ("topic", {"mode": "upsert", "key_columns": "key"}, "key-columns: the frame has no column"),
+        ("topic", {"mode": "upsert", "key_columns": "id,id"}, "twice"),
+        ("topic", {"mode": "upsert", "order_column": "seq"}, "order-column: the frame has no"),
+        ("topic", {"mode": "cdc", "key_columns": "id"}, "needs the kind of each row"),
+        ("topic", {"mode": "cdc", "op_column": "kind"}, "op-column: the frame has no column"),
     ):
         with pytest.raises(InvalidInput, match=word):
             catalog.write_stream(frame, column, **given).option(

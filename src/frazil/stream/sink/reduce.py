@@ -86,7 +86,36 @@ def reduction(
     columns. Raises SchemaMismatch.
     """
     keys = tuple(_named(schema.by_id[i].name, columns, case_sensitive, "key-columns") for i in ids)
-    op = None
+    op, order = _op_and_order(options, columns, case_sensitive)
+    changelog = op is not None and op.lower() == CHANGELOG
+    if order is None and changelog:
+        order = next((n for n in columns if n.lower() == _CHANGELOG_ONLY[0]), None)
+    control = [*(_CHANGELOG_ONLY if changelog else ()), *(n for n in (op, order) if n is not None)]
+    unstored = tuple(
+        n
+        for n in columns
+        if _has(n, control, case_sensitive) and schema.get_field(n, case_sensitive) is None
+    )
+    return Reduction(schema.project(ids), keys, order, op, changelog, unstored, case_sensitive)
+
+
+def check_named(options: SinkOptions, columns: Sequence[str], case_sensitive: bool) -> None:
+    """Check that a frame has the columns that the options name, where no table is known yet. Raises
+    SchemaMismatch, and InvalidInput for a key that is named twice.
+    """
+    keys = [_named(n, columns, case_sensitive, "key-columns") for n in options.key_columns]
+    if len(set(keys)) < len(keys):
+        raise InvalidInput(f"key-columns names a column twice: {', '.join(keys)}.")
+    _op_and_order(options, columns, case_sensitive)
+
+
+def _op_and_order(
+    options: SinkOptions, columns: Sequence[str], case_sensitive: bool
+) -> tuple[str | None, str | None]:
+    """Find the column with the kinds of rows, in cdc, and that of their order, where one is named.
+    Raises SchemaMismatch.
+    """
+    op, order = None, options.order_column
     if options.mode == "cdc":
         op = options.op_column or next(
             (n for n in OP_COLUMNS if _has(n, columns, case_sensitive)), None
@@ -97,21 +126,9 @@ def reduction(
                 f"write-mode=cdc needs the kind of each row: {none}.", hint="Name it by op-column."
             )
         op = _named(op, columns, case_sensitive, "op-column")
-    changelog = op is not None and op.lower() == CHANGELOG
-    order = (
-        None
-        if options.order_column is None
-        else _named(options.order_column, columns, case_sensitive, "order-column")
-    )
-    if order is None and changelog:
-        order = next((n for n in columns if n.lower() == _CHANGELOG_ONLY[0]), None)
-    control = [*(_CHANGELOG_ONLY if changelog else ()), *(n for n in (op, order) if n is not None)]
-    unstored = tuple(
-        n
-        for n in columns
-        if _has(n, control, case_sensitive) and schema.get_field(n, case_sensitive) is None
-    )
-    return Reduction(schema.project(ids), keys, order, op, changelog, unstored, case_sensitive)
+    if order is not None:
+        order = _named(order, columns, case_sensitive, "order-column")
+    return op, order
 
 
 def _has(name: str, columns: Sequence[str], case_sensitive: bool) -> bool:

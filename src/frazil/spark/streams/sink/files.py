@@ -19,6 +19,7 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from frazil.errors import InvalidInput, Unsupported
+from frazil.ops import arguments
 from frazil.ops.session import Session
 from frazil.spark.host import jvm
 from frazil.spark.streams.checkpoints import digest_of_batch
@@ -65,9 +66,9 @@ def write_stream_files(
     default, or `skip`). See docs/partition-commit.md. Raises InvalidInput, Unsupported before the
     query starts.
     """
-    if format.lower() != "parquet":
+    if not isinstance(format, str) or format.lower() != "parquet":
         raise Unsupported(
-            f"write_stream_files writes Parquet, not {format}.",
+            f"write_stream_files writes Parquet, not {format!r}.",
             hint="Leave format out.",
             option="format",
         )
@@ -94,7 +95,7 @@ def write_stream_files(
 
 
 def _columns(frame: DataFrame, partition_by: Sequence[str]) -> tuple[str, ...]:
-    names = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    names = arguments.names("partition_by", partition_by)
     if missing := [n for n in names if n not in frame.columns]:
         raise InvalidInput(
             f"partition_by names {missing[0]}, which is no column.",

@@ -45,6 +45,8 @@ from frazil.stream.sink.many_tables import (
     position_of,
     with_query,
 )
+from frazil.stream.sink.options import sink_options
+from frazil.stream.sink.reduce import check_named
 from frazil.stream.sink.rows import BatchRows
 
 if TYPE_CHECKING:
@@ -86,7 +88,10 @@ def start_many(
         )
     if tables.set_aside_table is not None:
         tables.places.parts(tables.set_aside_table)
-    position = _table_column(frame, tables.table_column, given.case_sensitive)
+    sensitive = is_case_sensitive(frame.sparkSession, given.case_sensitive)
+    position = _table_column(frame, tables.table_column, sensitive)
+    # else each table would refuse all of its rows, which on_bad_table may set aside
+    check_named(sink_options(checked.of_table, mode=named), frame.columns, sensitive)
     sink = ManyTablesSink(
         tables.places,
         checked,
@@ -104,12 +109,12 @@ def start_many(
     )
 
 
-def _table_column(frame: DataFrame, name: str, case_sensitive: bool | None) -> int:
+def _table_column(frame: DataFrame, name: str, case_sensitive: bool) -> int:
     """Find the position of the column that names the tables. Raises InvalidInput if there is no
     such column, or if it is not of text.
     """
     schema = from_spark(frame.schema)
-    position = position_of(name, schema, is_case_sensitive(frame.sparkSession, case_sensitive))
+    position = position_of(name, schema, case_sensitive)
     if position is None:
         raise InvalidInput(
             f"table_column names {name}, which is no column.",

@@ -85,6 +85,8 @@ def folder_at(path: str | os.PathLike[str], columns: tuple[str, ...]) -> Folder:
     """Check the path of a folder. Raises Unsupported where files cannot be renamed and synced: only
     local and mounted disks can.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidInput(f"path must be the path of a folder, not {path!r}.")
     location = absolute(os.fspath(path))
     if scheme_of(location) != "file":
         hint = "Write an Iceberg table there, which is exactly once on object stores as well."
