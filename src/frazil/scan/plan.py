@@ -23,7 +23,6 @@ from frazil.expr.bind import bind
 from frazil.expr.bound import Bound, Constant, references
 from frazil.expr.building import from_numpy
 from frazil.expr.nodes import AlwaysTrue, Predicate
-from frazil.scan.combine import CombinedTask, combine_for
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, attach, read_deletes
 from frazil.scan.explain.delete_report import Reason
 from frazil.scan.explain.explain_file import Candidates, ExplainedFile, explain_file
@@ -120,10 +119,6 @@ class Plan:
         once.
         """
         return TaskSequence(self.groups, self.row_filter)
-
-    def combined(self, parallelism: int = 1) -> list[CombinedTask]:
-        """Split and combine the tasks by the split options, for `parallelism` slots."""
-        return combine_for(self.tasks(), self.options.split, parallelism, self.total_size)
 
     def paths(self) -> list[str]:
         paths: list[str] = []
