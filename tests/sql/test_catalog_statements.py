@@ -99,6 +99,15 @@ WRITES = [
     ("DROP TABLE IF EXISTS lake.db.c", None),
     ("SHOW TABLES IN lake.db", [("db", "n", False), ("db", "t", False)]),
     ("BEGIN DECLARE n BIGINT; SET n = (SELECT count(*) FROM lake.db.t); INSERT INTO lake.db.t VALUES (n, 'n', 9); SELECT id FROM lake.db.t WHERE p = 9; END", [(1,)]),
+    ("FROM lake.db.t INSERT INTO lake.db.t SELECT id + 20, s, p INSERT INTO lake.db.t SELECT id + 40, s, p WHERE id = 10", None),
+    ("SELECT id FROM lake.db.t WHERE id < 40 ORDER BY id", [(1,), (10,), (21,), (30,)]),
+    ("SELECT max(id) >= 50 FROM lake.db.t", [(True,)]),
+    ("CREATE TABLE lake.db.q (id INT, `My Col` INT, `c.d` INT, s STRUCT<`ü`: INT>) PARTITIONED BY (`My Col`, bucket(4, `c.d`), truncate(10, s.`ü`))", None),
+    ("INSERT INTO lake.db.q PARTITION (`My Col` = 7) SELECT 1, 2, named_struct('ü', 3)", None),
+    ("INSERT OVERWRITE lake.db.q SELECT id + 1, `My Col`, `c.d`, s FROM lake.db.q", None),
+    ("SELECT id, `My Col`, `c.d`, s.`ü` FROM lake.db.q", [(2, 7, 2, 3)]),
+    ("ALTER TABLE lake.db.q DROP PARTITION FIELD bucket(4, `c.d`)", None),
+    ("SHOW COLUMNS IN lake.db.q", [("id",), ("My Col",), ("c.d",), ("s",)]),
 ]  # fmt: skip
 ONE_FILE = "SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 'a'), (2, 'b') AS v(id, s)"
 HIDDEN_COLUMNS = [

@@ -300,6 +300,52 @@ def test_members_of_structs_are_matched_by_name(lake, text):
         lake.sql("UPDATE lake.db.t SET st = named_struct('b', 'new', 'a', 7), v = nope")
 
 
+@pytest.mark.versions
+def test_dates_and_times_are_converted_by_the_zone_of_the_session(lake):
+    lake.sql("CREATE TABLE lake.db.t (id INT, ts TIMESTAMP, ntz TIMESTAMP_NTZ, d DATE)")
+    lake.sql("INSERT INTO lake.db.t VALUES (1, timestamp '2026-07-01 02:00:00Z', NULL, NULL)")
+    source = "SELECT id, ntz AS ts, ts AS ntz, ts AS d FROM lake.db.t"
+    shown = "SELECT id, CAST(ts AS STRING), CAST(ntz AS STRING), CAST(d AS STRING) FROM lake.db.t"
+    lake.spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        lake.sql("UPDATE lake.db.t SET ntz = ts, d = ts")
+        evening = "2026-06-30 22:00:00"
+        assert lake.sql(shown).collect() == [(1, evening, evening, "2026-06-30")]
+        lake.sql("UPDATE lake.db.t SET ts = d WHERE levenshtein('a', 'b') = 1")
+        midnight = "2026-06-30 00:00:00"
+        assert lake.sql(shown).collect() == [(1, midnight, evening, "2026-06-30")]
+        lake.sql(
+            f"MERGE INTO lake.db.t USING ({source}) q ON t.id = q.id WHEN MATCHED THEN UPDATE SET *"
+        )
+        lake.sql(
+            f"MERGE INTO lake.db.t USING ({source}) q ON t.id + 9 = q.id WHEN NOT MATCHED THEN "
+            "INSERT (id, d) VALUES (levenshtein('a', 'bc'), q.ts)"
+        )
+        assert lake.sql(shown + " ORDER BY id").collect() == [
+            (1, evening, midnight, "2026-06-30"),
+            (2, None, None, "2026-06-30"),
+        ]
+    finally:
+        lake.spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+@pytest.mark.versions
+def test_constants_that_fail_in_ansi_mode_are_null_without_it(lake):
+    lake.table()
+    lake.spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        lake.sql("DELETE FROM lake.db.t WHERE id = 'abc' OR 1 / 0 > 0")
+        lake.sql("UPDATE lake.db.t SET v = 1 / 0 WHERE id = '1.0'")
+        lake.sql("UPDATE lake.db.t SET v = CAST('x' AS INT) WHERE id = 2")
+        lake.sql(
+            "MERGE INTO lake.db.t USING (SELECT 3 AS id) q ON t.id = q.id AND 1 / 0 IS NULL "
+            "WHEN MATCHED THEN UPDATE SET v = CAST('x' AS INT)"
+        )
+    finally:
+        lake.spark.conf.set("spark.sql.ansi.enabled", "true")
+    assert lake.rows() == [(1, None), (2, None), (3, None), (4, 40)]
+
+
 def test_merge_with_schema_evolution_adds_the_columns_of_the_source(lake):
     lake.table()
     lake.sql(

@@ -8,11 +8,12 @@ combined (it names both) and for columns in double quotes, Unsupported for a fun
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from frazil.errors import InvalidInput, Unsupported, ValidationError
+from frazil.errors import EvaluationError, InvalidInput, Unsupported, ValidationError
 from frazil.expr import nodes as n
 from frazil.expr.bound import (
     FALSE,
@@ -102,9 +103,8 @@ def bind(
     except NoTime as e:
         raise InvalidInput(f"{zone!r} is not a time zone.") from e
     try:
-        return _as_ansi(
-            _Binder.of(schema, case_sensitive, zone, column_of).condition(predicate), ansi
-        )
+        binder = _Binder.of(schema, case_sensitive, zone, column_of)
+        return _as_ansi(partial(binder.condition, predicate), ansi)
     except RecursionError as e:
         raise InvalidInput("The filter is nested too deeply.") from e
 
@@ -119,11 +119,22 @@ def bind_term(
     column_of: ColumnOf | None = None,
 ) -> Bound:
     """Bind any expression, not only a predicate, such as the value of an assignment in UPDATE."""
-    return _as_ansi(_Binder.of(schema, case_sensitive, zone, column_of).term(term), ansi)
+    binder = _Binder.of(schema, case_sensitive, zone, column_of)
+    return _as_ansi(partial(binder.term, term), ansi)
 
 
-def _as_ansi(bound: Bound, ansi: bool) -> Bound:
-    if not ansi and any(isinstance(node, BoundCast | BoundCall) for node in walk(bound)):
+def _as_ansi(bind: Callable[[], Bound], ansi: bool) -> Bound:
+    """Return what is bound. Constants are computed meanwhile: one that fails in ANSI mode has a
+    value without it.
+    """
+    if ansi:
+        return bind()
+    try:
+        bound = bind()
+        computes = any(isinstance(node, BoundCast | BoundCall) for node in walk(bound))
+    except EvaluationError:
+        computes = True
+    if computes:
         text = "Frazil evaluates expressions as Spark's ANSI mode does, but spark.sql.ansi.enabled is false."
         raise Unsupported(
             text, hint="Set it to true, or compare columns with constants of their own types."

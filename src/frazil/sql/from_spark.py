@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
+from pyspark.sql import Column
 
 from frazil.catalog.names import full_name
 from frazil.errors import SchemaMismatch, Unsupported
@@ -37,6 +38,9 @@ _DO = {
     ActionKind.DELETE: Do.DELETE, ActionKind.UPDATE: Do.UPDATE, ActionKind.UPDATE_STAR: Do.UPDATE_ALL,
     ActionKind.INSERT: Do.INSERT, ActionKind.INSERT_STAR: Do.INSERT_ALL,
 }  # fmt: skip
+
+
+_STARS = {ActionKind.UPDATE_STAR: ActionKind.UPDATE, ActionKind.INSERT_STAR: ActionKind.INSERT}
 
 
 def node_of(parsed: ParsedStatement, table: Name, schema: Schema) -> Statement:
@@ -97,18 +101,9 @@ def _update(
     _check_policy(parsed.spark, analysed.assignments)
     sides, values = _without_sides(parsed.spark, target), []
     for assignment, resolved in zip(parsed.assignments, analysed.assignments, strict=True):
-        text = (
-            None
-            if assignment.is_default
-            else jvm_plans.full_text(parsed.spark, resolved.value, sides)
-        )
-        value = (
-            DEFAULT
-            if assignment.is_default
-            else parsed.column(assignment.value)
-            if text is None
-            else text
-        )
+        value = DEFAULT if assignment.is_default else _text(parsed.spark, resolved, sides)
+        if value is None:
+            value = _column(parsed, assignment, resolved)
         values.append((typed_name(_within(assignment.key, called, schema)), value))
     where = parsed.where
     if where is not None:
@@ -120,6 +115,7 @@ def _update(
 def _merge(
     parsed: ParsedStatement, table: Name, called: Name, target: JavaObject, schema: Schema
 ) -> Statement:
+    analysed = None
     if not parsed.evolves:
         # with it the statement may name columns that the table does not have yet
         try:
@@ -135,14 +131,22 @@ def _merge(
         ):
             merge.check()
             return n.MergeInto(table, analysed.source, merge)
-    source, merge = parsed.source, _merge_of_columns(parsed, called, schema)
+    source, merge = parsed.source, _merge_of_columns(parsed, called, schema, analysed)
     merge.check()
     return n.MergeInto(table, source, as_texts(source, schema, merge) or merge)
 
 
-def _merge_of_columns(parsed: ParsedStatement, called: Name, schema: Schema) -> Merge:
-    """Return a MERGE whose conditions and values are Columns, as Spark's parser has read them."""
-    clauses = tuple(_clause(parsed, action, called, schema) for action in parsed.clauses)
+def _merge_of_columns(
+    parsed: ParsedStatement, called: Name, schema: Schema, analysed: ParsedStatement | None = None
+) -> Merge:
+    """Return a MERGE whose conditions and values are Columns, as Spark's parser has read them.
+    `analysed`: the statement as Spark's analyser has resolved it, where it can.
+    """
+    resolved = [None] * len(parsed.clauses) if analysed is None else analysed.clauses
+    clauses = tuple(
+        _clause(parsed, action, by_spark, called, schema)
+        for action, by_spark in zip(parsed.clauses, resolved, strict=True)
+    )
     return Merge(parsed.column(parsed.on), clauses, back_quoted(called), "", parsed.evolves)
 
 
@@ -166,15 +170,23 @@ def _merge_in_grammar(
         )
         if condition is None and resolved.condition is not None:
             return None
-        assignments = []
-        for a, r in zip(
-            action.assignments, resolved.assignments if action.assignments else (), strict=True
-        ):
-            value = DEFAULT if a.is_default else jvm_plans.full_text(spark, r.value, sides)
+        assignments, do = [], _DO[action.kind]
+        named: list[tuple[Name, Assignment | None]]
+        if action.kind in _STARS and any(r.time_type for r in resolved.assignments):
+            do = _DO[_STARS[action.kind]]
+            named = [((str(r.target.name()),), r) for r in resolved.assignments]
+        else:
+            by_spark = resolved.assignments if action.assignments else ()
+            named = [
+                (_within(a.key, called, schema), None if a.is_default else r)
+                for a, r in zip(action.assignments, by_spark, strict=True)
+            ]
+        for name, r in named:
+            value = DEFAULT if r is None else _text(spark, r, sides)
             if value is None:
                 return None
-            assignments.append((typed_name(_within(a.key, called, schema)), value))
-        clauses.append(Clause(_when(action), _DO[action.kind], condition, tuple(assignments)))
+            assignments.append((typed_name(name), value))
+        clauses.append(Clause(_when(action), do, condition, tuple(assignments)))
     return Merge(on, tuple(clauses), TARGET, SOURCE, parsed.evolves)
 
 
@@ -188,16 +200,39 @@ def _when(action: MergeAction) -> When:
     )
 
 
-def _clause(parsed: ParsedStatement, action: MergeAction, called: Name, schema: Schema) -> Clause:
+def _clause(
+    parsed: ParsedStatement,
+    action: MergeAction,
+    resolved: MergeAction | None,
+    called: Name,
+    schema: Schema,
+) -> Clause:
     condition = None if action.condition is None else parsed.column(action.condition)
+    by_spark = [None] * len(action.assignments) if resolved is None else resolved.assignments
     assignments = tuple(
         (
             typed_name(_within(a.key, called, schema)),
-            DEFAULT if a.is_default else parsed.column(a.value),
+            DEFAULT if a.is_default else _column(parsed, a, r),
         )
-        for a in action.assignments
+        for a, r in zip(action.assignments, by_spark if action.assignments else (), strict=True)
     )
     return Clause(_when(action), _DO[action.kind], condition, assignments)
+
+
+def _text(spark: Session, resolved: Assignment, sides: dict[int, str]) -> str | None:
+    """Return the value of an analysed assignment as a text; None where no text describes it."""
+    text = jvm_plans.full_text(spark, resolved.value, sides)
+    if text is None or resolved.time_type is None:
+        return text
+    return f"CAST({text} AS {resolved.time_type})"
+
+
+def _column(parsed: ParsedStatement, given: Assignment, resolved: Assignment | None) -> Column:
+    """Return the value of an assignment as a Column."""
+    value = parsed.column(given.value)
+    if resolved is None or resolved.time_type is None:
+        return value
+    return value.cast(resolved.time_type)
 
 
 def _within(key: Name, called: Name, schema: Schema) -> Name:

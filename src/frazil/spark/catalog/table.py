@@ -14,6 +14,7 @@ from pyspark.sql import types as s
 
 from frazil.catalog import LoadedTable
 from frazil.catalog.names import full_name
+from frazil.expr.sql_text import back_quoted
 from frazil.ops.insert import Insert
 from frazil.ops.session import Session
 from frazil.scan.columns import metadata_columns
@@ -99,19 +100,15 @@ def _exact(type_: i.IcebergType, shown: s.DataType) -> s.DataType:
 
 
 def partition_terms(spec: PartitionSpec, schema: Schema) -> list[tuple[str, list[object]]]:
-    """Return the transforms of a partition spec as Spark names them, with their arguments."""
+    """Return the transforms of a partition spec as Spark names them, with their arguments. Names of
+    columns are quoted, as Spark parses them.
+    """
     terms: list[tuple[str, list[object]]] = []
     for field in spec.fields:
-        around = (
-            [schema.by_id[p].name for p in schema.parents.get(field.source_id, ())]
-            if field.source_id in schema.by_id
-            else []
-        )
-        column = (
-            full_name([*around, schema.by_id[field.source_id].name])
-            if field.source_id in schema.by_id
-            else str(field.source_id)
-        )
+        column = back_quoted([str(field.source_id)])
+        if field.source_id in schema.by_id:
+            around = schema.parents.get(field.source_id, ())
+            column = back_quoted(schema.by_id[n].name for n in (*around, field.source_id))
         match field.transform:
             case VoidTransform():
                 continue

@@ -288,24 +288,42 @@ class Assignment:
         """Tell whether a store assignment policy (ANSI or STRICT) allows a value's type for its
         column's. For analysed assignments; nested types, of which the policy speaks member by
         member, are left to the write."""
-        if _assigns_a_column_of_its_type(self.node):
+        if self._keeps_type:
             return True
-        have, want = self.value.dataType(), self.target.dataType()
-        if have.equals(want):
+        have, want = self.types
+        if have == want or have == "VOID" or have.startswith(_NESTED) or want.startswith(_NESTED):
             return True
-        if {kind_of(have), kind_of(want)} & _NESTED or have.typeName() == "void":
-            return True
-        jvm = classic_jvm(spark)
-        rules = jvm.java_class(EXPRESSIONS + "Cast")
-        return bool((rules.canANSIStoreAssign if policy == "ANSI" else rules.canUpCast)(have, want))
+        rules = classic_jvm(spark).java_class(EXPRESSIONS + "Cast")
+        allows = rules.canANSIStoreAssign if policy == "ANSI" else rules.canUpCast
+        return bool(allows(*self._data_types))
 
-    @property
+    @cached_property
+    def time_type(self) -> str | None:
+        """Return the column's type, as SQL writes it, where it and the value are a date and a time,
+        or times of which one has a zone: Spark converts between them by the session's zone. None
+        for any other assignment. For analysed ones."""
+        if self._keeps_type:
+            return None
+        have, want = self.types
+        return _TIMES.get(want) if have != want and have in _TIMES else None
+
+    @cached_property
+    def _keeps_type(self) -> bool:
+        return _assigns_a_column_of_its_type(self.node)
+
+    @cached_property
+    def _data_types(self) -> tuple[Any, Any]:
+        return self.value.dataType(), self.target.dataType()
+
+    @cached_property
     def types(self) -> tuple[str, str]:
         """Return the types of value and column as Spark writes them, of an analysed assignment."""
-        return str(self.value.dataType().sql()), str(self.target.dataType().sql())
+        have, want = self._data_types
+        return str(have.sql()), str(want.sql())
 
 
-_NESTED = {"StructType", "ArrayType", "MapType"}
+_NESTED = ("STRUCT<", "ARRAY<", "MAP<")
+_TIMES = {"DATE": "date", "TIMESTAMP": "timestamp_ltz", "TIMESTAMP_NTZ": "timestamp_ntz"}
 
 
 @dataclass(frozen=True)
@@ -336,7 +354,7 @@ def _matched_by_name(node: JavaObject) -> Any:
     """Return an assignment of a struct, list or map without the cast that the analyser puts around
     its value: that matches members of structs by position, where tables that take row-level changes
     match them by name, as Frazil's verbs do."""
-    if kind_of(node) != "Assignment" or kind_of(node.key().dataType()) not in _NESTED:
+    if kind_of(node) != "Assignment" or not str(node.key().dataType().sql()).startswith(_NESTED):
         return node
     return node.copy(node.key(), Assignment(node).value)
 
