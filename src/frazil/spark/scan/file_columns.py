@@ -91,7 +91,10 @@ def schemas_of_others(plan: Plan, storage: Storage) -> list[ParquetNode]:
     are read anyway. What cannot be read is an error of the scan itself.
     """
     tables = [
-        g.table.filter(pc.equal(g.table.column("file_format"), "parquet")) for g in plan.groups
+        g.table.select(["file_path", "snapshot_id"]).filter(
+            pc.equal(g.table.column("file_format"), "parquet")
+        )
+        for g in plan.groups
     ]
     if NAME_MAPPING.text(plan.metadata.properties):
         paths = [path for table in tables for path in table.column("file_path").to_pylist()]
