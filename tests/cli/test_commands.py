@@ -382,6 +382,37 @@ def test_a_refusal_is_a_message_a_next_step_and_exit_code_1(run: Run, table: Tab
     )
 
 
+def test_a_copy_has_files_and_a_history_of_its_own(run: Run, table: Table, tmp_path: Path) -> None:
+    own, first = str(tmp_path / "of-the-source"), table.snapshots()[0].snapshot_id
+    table.set_properties(
+        {"write.data.path": f"{own}/data", "write.metadata.path": f"{own}/metadata", "note": "kept"}
+    )
+    table.append(pa.table({"id": pa.array([5], pa.int64()), "s": ["a"]}), txn=("job", 1))
+    table.mark_partition_done({"s": "a"})
+    with table.update_schema() as columns:
+        columns.add_column("later", "string")
+    with table.update_spec() as spec:
+        spec.add_field("later", "identity")
+    with table.update_sort_order() as order:
+        order.asc("s").asc("later")
+    table.append(pa.table({"id": pa.array([6], pa.int64()), "s": ["a"], "later": ["x"]}))
+
+    assert answer(run("copy", "db.t", "db.now", "--json"))["rows"] == 6
+    assert answer(run("copy", "db.t", "db.then", "--snapshot-id", first, "--json"))["rows"] == 3
+    for name in ("db.now", "db.then"):
+        copied = frazil.load_table(name)
+        assert copied.properties["note"] == "kept"
+        assert not [k for k in copied.properties if k.startswith("frazil.")]
+        files = [*copied.inspect.files()["file_path"].to_pylist(), copied.metadata_location]
+        assert all(f.startswith(copied.location()) for f in files), files
+        assert answer(run("inspect", name, "partition_commits", "--json")) == []
+        assert not copied.append([{"id": 7, "s": "b"}], txn=("job", 1)).skipped
+    assert [f.name for f in frazil.load_table("db.now").spec().fields] == ["s", "later"]
+    then = frazil.load_table("db.then")
+    assert [f.name for f in then.spec().fields] == ["s"]
+    assert len(then.sort_order().fields) == 1 and list(then.columns) == ["id", "s"]
+
+
 def test_wrong_usage_is_exit_code_2_and_names_what_is_near(run: Run) -> None:
     near = run("snapshot_s")
     assert near.exit_code == 2 and "'snapshots'" in near.stderr

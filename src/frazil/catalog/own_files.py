@@ -31,19 +31,13 @@ from frazil.scan.delete_ranges import normalised
 from frazil.scan.listing import reachable as listing
 from frazil.scan.scan_log.files import log_files
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import (
-    DATA_PATH,
-    GC_ENABLED,
-    METADATA_PATH,
-    OLD_DATA_PATHS,
-)
+from frazil.spec.properties import GC_ENABLED, PLACES
 from frazil.storage import absolute, is_inside, normalise
 from frazil.storage.locations import join, parent, scheme_of
 from frazil.storage.real_paths import RealPaths
 
 logger = logging.getLogger("frazil.catalog")
 DELETABLE = "deletable-locations"
-_PLACES = (DATA_PATH, METADATA_PATH, *OLD_DATA_PATHS)
 _STORE = re.compile(r"[^:/]*:(//[^/]*)?")
 
 
@@ -99,7 +93,7 @@ def named_places(metadata: TableMetadata, root: str | None = None) -> tuple[str,
     their older names)."""
     places = (
         root or metadata.location,
-        *(metadata.properties.get(place.name, "") for place in _PLACES),
+        *(metadata.properties.get(place.name, "") for place in PLACES),
     )
     # "/" holds files of anybody
     return tuple(place for place in places if normalise(place).strip("/"))

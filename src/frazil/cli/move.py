@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 import click
 import pyarrow as pa
@@ -11,27 +12,36 @@ from frazil.catalog.names import full_name
 from frazil.cli.look import opened
 from frazil.cli.output import show_facts, show_rows
 from frazil.maintain.progress import Progress, progress
+from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.properties import properties_of_copy
 from frazil.spec.schema import Schema
+from frazil.spec.sorting import SortOrder
 from frazil.table.load import load_catalog, resolve
 
 
 def copy(source: str, target: str, snapshot_id: int | None) -> None:
-    """Copy one state of a table to a new one, in batches, as one commit. Raises
-    TableAlreadyExistsError where the target exists.
+    """Copy one state of a table to a new one, in batches, as one commit. Partition and sort fields
+    of columns that the snapshot lacks are left out. Raises TableAlreadyExistsError where the target
+    exists.
     """
     table = opened(source)
     catalog, name = resolve(target)
     catalog.create_namespace_if_not_exists(name[:-1])
     scan = table.scan(snapshot_id=snapshot_id)
+    columns = scan.projection()
     schema = Schema(
-        *scan.projection().fields, identifier_field_ids=table.schema().identifier_field_ids
+        *columns.fields,
+        identifier_field_ids=[i for i in table.schema().identifier_field_ids if i in columns.by_id],
     )
+    order = takewhile(lambda f: f.source_id in columns.by_id, table.sort_order().fields)
     creation = catalog.create_table_transaction(
         name,
         schema,
-        partition_spec=table.spec(),
-        sort_order=table.sort_order(),
-        properties=table.properties,
+        partition_spec=PartitionSpec(
+            *(f for f in table.spec().fields if f.source_id in columns.by_id)
+        ),
+        sort_order=SortOrder(*order),
+        properties=properties_of_copy(table.properties),
         format_version=table.format_version,
     )
     rows = scan.to_arrow_batch_reader()

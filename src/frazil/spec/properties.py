@@ -238,6 +238,8 @@ AVRO_LEVEL = _of_format("write.avro.compression-level", WHOLE, None)
 
 # How commits are made and kept.
 METADATA_PATH = _property("write.metadata.path", LOCATION, None)
+PLACES = (DATA_PATH, METADATA_PATH, *OLD_DATA_PATHS)
+"""The properties that name directories of the table's files."""
 METADATA_CODEC = _property("write.metadata.compression-codec", one_of("none", "gzip"), "none")
 METADATA_PREVIOUS_VERSIONS = _property("write.metadata.previous-versions-max", NATURAL, 100)
 METADATA_DELETE_AFTER_COMMIT = _property(
@@ -348,6 +350,15 @@ def properties_of_deletes(properties: Mapping[str, str]) -> dict[str, str]:
             if k.startswith(prefix)
         }
     return of_deletes
+
+
+def properties_of_copy(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties that a copy of a table takes: all but those that name the directories
+    of this table's files, and those that keep what was done to it (marks of writes, partition
+    commits, maintenance). A name mapping stays with the field ids that it names."""
+    left_out = {place.name for place in PLACES} | {NAME_MAPPING.name}
+    state = tuple(kind.prefix for kind in (TXN_MARK, PARTITION_COMMIT, MAINTENANCE))
+    return {k: v for k, v in properties.items() if k not in left_out and not k.startswith(state)}
 
 
 def property_text(key: str, value: object) -> str:

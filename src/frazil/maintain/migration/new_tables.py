@@ -19,14 +19,12 @@ from frazil.ops import stage
 from frazil.ops.creation import Creation
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.target import WriteArguments
-from frazil.spec.properties import DATA_PATH, GC_ENABLED, METADATA_PATH, OLD_DATA_PATHS
+from frazil.spec.properties import GC_ENABLED, PLACES
 from frazil.spec.schema import Schema
 from frazil.storage import Storage, is_inside
 
 _log = logging.getLogger("frazil")
-_PATHS = frozenset(
-    (*(prop.name for prop in (DATA_PATH, METADATA_PATH, *OLD_DATA_PATHS)), "location", "path")
-)
+_PATHS = frozenset((*(place.name for place in PLACES), "location", "path"))
 BACKUP_SUFFIX = "_BACKUP_"
 Create = Callable[[Schema, tuple[str, ...], Mapping[str, str]], Creation]
 """Begin to create the table with these columns, identity partition columns and properties."""

@@ -22,13 +22,13 @@ from frazil.scan.tasks import WHOLLY, FileScanTask, TaskFacts
 from frazil.spec.manifest import DataFile, DataFileContent
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import UNPARTITIONED_PARTITION_SPEC
-from frazil.spec.properties import DATA_PATH, METADATA_PATH, OLD_DATA_PATHS, properties_of_deletes
+from frazil.spec.properties import PLACES, properties_of_deletes
 from frazil.spec.schema import DELETE_FILE_PATH_ID, DELETE_FILE_POS_ID
 from frazil.spec.snapshot import Snapshot, Snapshots
 from frazil.spec.sorting import UNSORTED_SORT_ORDER
 from frazil.storage import Storage, is_inside, normalise
 
-_PATH_PROPERTIES = tuple(prop.name for prop in (DATA_PATH, METADATA_PATH, *OLD_DATA_PATHS))
+_PATH_PROPERTIES = tuple(place.name for place in PLACES)
 
 
 @dataclass(frozen=True)

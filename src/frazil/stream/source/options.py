@@ -81,7 +81,8 @@ _START_TAG = Option("start-tag", TEXT, None, "start_tag",
     "The stream starts with the snapshot of this tag, if the strategy is `INCREMENTAL_FROM_SNAPSHOT_ID`.", origin="Flink")  # fmt: skip
 _START_TIME = Option("start-snapshot-timestamp", _TIME, None,
     text="The stream starts with the first snapshot at this time or later, if the strategy is `INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP`. "
-    "The time is a number of milliseconds since 1970, or ISO text.", origin="Flink")  # fmt: skip
+    "The time is a number of milliseconds since 1970, or ISO text, which without an offset is in the zone of the session.",
+    origin="Flink")  # fmt: skip
 _JAVA_TIME = Option("stream-from-timestamp", _TIME, None,
     text="The stream starts with the first snapshot at this time or later, and waits for it. If the history before that time has "
     "expired, it starts with the oldest snapshot that is kept.", origin="Java")  # fmt: skip
