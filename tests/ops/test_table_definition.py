@@ -118,3 +118,16 @@ def test_a_format_version_that_is_none_is_refused(
 def test_what_is_no_list_of_texts_is_refused_by_name(argument: str, given: Any) -> None:
     with pytest.raises(InvalidInput, match=f"{argument} must be a text or a list of texts"):
         table_metadata("/t", COLUMNS, None, None, None, **{argument: given})
+
+
+def test_a_new_table_does_not_take_over_the_history_of_another() -> None:
+    history = {
+        "frazil.txn.job@main": '{"number": 1, "snapshot-id": 5}',
+        "frazil.partition-commit.state@main": "{}",
+        "frazil.maintenance.lease": "{}",
+    }
+    given = {**history, "frazil.scan-log.enabled": "true", "note": "kept"}
+    made = table_metadata("/t", COLUMNS, None, None, given)
+    assert dict(made.properties) == {"frazil.scan-log.enabled": "true", "note": "kept"} | {
+        k: v for k, v in made.properties.items() if k.startswith("write.")
+    }

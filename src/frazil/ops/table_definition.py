@@ -21,6 +21,7 @@ from frazil.ops.engine import Frame
 from frazil.spec.ddl import parse_schema
 from frazil.spec.metadata import DEFAULT_FORMAT_VERSION, SUPPORTED_FORMAT_VERSION, TableMetadata
 from frazil.spec.partitioning import PartitionSpec, build_spec
+from frazil.spec.properties import without_history
 from frazil.spec.schema import Schema, with_unique_ids
 from frazil.spec.sorting import SortOrder, build_sort_order
 from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StructType
@@ -88,12 +89,13 @@ def table_metadata(
     format_version: int | None = None,
 ) -> TableMetadata:
     """Return the complete metadata of a new table. The arguments are those of
-    `Catalog.create_table`, the schema as `schema_of` returns it.
+    `Catalog.create_table`, the schema as `schema_of` returns it. Of properties that were another
+    table's, those that keep its history are left out.
 
     Raises ValidationError for what the format forbids, InvalidInput for arguments that contradict
     each other.
     """
-    table_properties = property_texts(properties or {})
+    table_properties = without_history(property_texts(properties or {}))
     version = _version(format_version, table_properties.pop("format-version", None))
     source_ids = [
         f.source_id

@@ -352,13 +352,19 @@ def properties_of_deletes(properties: Mapping[str, str]) -> dict[str, str]:
     return of_deletes
 
 
+def without_history(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties without those that keep what was done to a table: marks of writes,
+    partition commits, maintenance. A new table that took over marks would pass over writes."""
+    history = tuple(kind.prefix for kind in (TXN_MARK, PARTITION_COMMIT, MAINTENANCE))
+    return {k: v for k, v in properties.items() if not k.startswith(history)}
+
+
 def properties_of_copy(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties that a copy of a table takes: all but those that name the directories
-    of this table's files, and those that keep what was done to it (marks of writes, partition
-    commits, maintenance). A name mapping stays with the field ids that it names."""
+    """Return the properties that a copy of a table takes: all but its history, those that name the
+    directories of this table's files, and the name mapping, which is of this table's field ids.
+    """
     left_out = {place.name for place in PLACES} | {NAME_MAPPING.name}
-    state = tuple(kind.prefix for kind in (TXN_MARK, PARTITION_COMMIT, MAINTENANCE))
-    return {k: v for k, v in properties.items() if k not in left_out and not k.startswith(state)}
+    return {k: v for k, v in without_history(properties).items() if k not in left_out}
 
 
 def property_text(key: str, value: object) -> str:
