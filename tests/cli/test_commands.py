@@ -170,6 +170,9 @@ def test_datafusion_finds_the_tables_that_a_query_names_and_no_others(
     ):
         rows = answer(run("sql", query, "--engine", "datafusion", "--json"))
         assert rows == [{"s": "x\ny"}], query
+    for name in ("t", "datafusion.db.t"):
+        refused = run("sql", f"SELECT * FROM {name}", "--engine", "datafusion")
+        assert refused.exit_code == 1 and isinstance(refused.exception, SystemExit)
 
 
 @pytest.mark.parametrize("command", ["describe", "explain", "head", "count"])

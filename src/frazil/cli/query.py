@@ -131,7 +131,8 @@ def _by_datafusion(query: str, limit: int) -> pa.Table:
     import datafusion
 
     names = _TablesByName()
-    context = datafusion.SessionContext()
+    unnamed = datafusion.SessionConfig().with_default_catalog_and_schema("", "")
+    context = datafusion.SessionContext(unnamed)
     context.register_catalog_provider_list(names)
     queries_only = datafusion.SQLOptions().with_allow_ddl(False).with_allow_dml(False)
     while True:
@@ -148,7 +149,7 @@ def _by_datafusion(query: str, limit: int) -> pa.Table:
 @dataclass(frozen=True)
 class _TablesByName:
     """Give DataFusion the tables of its catalogs and schemas, which `parts` name: those that are
-    open. The names of others are kept in `asked`."""
+    open. The names of others are kept in `asked`. What a query leaves out of a name is empty."""
 
     parts: tuple[str, ...] = ()
     tables: dict[tuple[str, ...], Any] = field(default_factory=dict)
@@ -174,10 +175,9 @@ class _TablesByName:
     schema_names = table_names = catalog_names
 
     def catalog(self, name: str) -> _TablesByName:
-        return replace(self, parts=() if name == "datafusion" else (name,))
+        return replace(self, parts=(*self.parts, name) if name else self.parts)
 
-    def schema(self, name: str) -> _TablesByName:
-        return replace(self, parts=(*self.parts, name))
+    schema = catalog
 
     def table(self, name: str) -> Any:
         table = self.tables.get((*self.parts, name))
