@@ -416,3 +416,31 @@ def test_constants_finer_or_wider_than_files_of_other_writers_lose_no_row(
         "ts < timestamp '2026-01-01 00:00:00.000500Z'",
         "d > -123456789012345678901234567.00BD",
     )
+
+
+@pytest.mark.versions
+def test_a_member_takes_the_name_of_another_of_another_type(
+    plain_spark: Any, tmp_path: Path
+) -> None:
+    """Spark chooses members by id, but looks up their types by name."""
+    inner = "struct<x: string, y: int, w: bigint>"
+    t = catalog_of("path", tmp_path).create_table(
+        "db.t", f"id int, s {inner}, l array<{inner}>, m map<string, {inner}>"
+    )
+    one = {"x": "a", "y": 5, "w": 9}
+    t.append([{"id": 1, "s": one, "l": [one, None], "m": {"k": one}}, {"id": 2}])
+    for old, new in (("x", "was"), ("y", "x"), ("w", "y"), ("was", "w")):
+        for parent in ("s", "l.element", "m.value"):
+            with t.update_schema() as update:
+                update.rename_column(f"{parent}.{old}", new)
+    with t.update_schema() as update:
+        update.delete_column("s.w")
+    with t.update_schema() as update:
+        update.add_column(("s", "w"), DecimalType(9, 2))
+    now = {"w": "a", "x": 5, "y": 9}
+    t.append([{"id": 3, "s": {"x": 1, "y": 2, "w": Decimal("1.50")}, "l": [now], "m": {}}])
+    rows = t.refresh().scan().to_spark(plain_spark).toArrow().sort_by("id")
+    assert rows.to_pylist() == t.scan().to_arrow().sort_by("id").to_pylist()
+    assert rows["s"].to_pylist()[0] == {"x": 5, "y": 9, "w": None}
+    assert rows["m"].to_pylist()[0] == [("k", now)]
+    agree(t, plain_spark, "s.x = 5", "s.w > 1", "s.w is null and s is not null")

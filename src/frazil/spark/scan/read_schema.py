@@ -10,8 +10,9 @@ Spark's push-down cannot hold (`misread`).
 
 If a query needs only a part of a nested column, Spark drops the column's field ids from the read
 schema, and matches by name. So a nested column that has an invented name, or in which a field was
-renamed, is read whole (`opaque`): a cast that changes nothing but the ids in the type keeps Spark
-from pruning it.
+renamed, is read whole (`opaque`): a cast keeps Spark from pruning it. Spark also looks up the types
+of a struct's members by name, after it has chosen them by id; so the members of such a column have
+invented names as well, which the cast replaces by their own.
 
 Columns get the table's names with few calls to the JVM: PySpark's own functions make some fifteen
 per column to record the caller's line, which takes time where a table is wide or the JVM has just
@@ -24,6 +25,7 @@ import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from types import MappingProxyType
 
 from pyspark.sql import Column
 from pyspark.sql import types as s
@@ -60,7 +62,8 @@ _RESERVED = (
 
 @dataclass(frozen=True)
 class Shape:
-    """Hold the columns to read and their `names` in the read schema, by field id.
+    """Hold the columns to read and the `names` in the read schema, by field id, of these columns and
+    of the members of opaque ones.
 
     `by_name_too`: matching by name would return the same rows, since no name ever changed.
     `sensitive`: ids of columns that Spark's scan would fill wrongly in files that lack them
@@ -82,7 +85,7 @@ class Shape:
         """
         return s.StructType(
             [
-                read_field(f, self.names[f.field_id], time)
+                read_field(f, self.names, time)
                 for f in self.fields
                 if not isinstance(f.field_type, UnknownType)
             ]
@@ -112,13 +115,12 @@ def shape_of(
             unsafe.add(top)
         if not complete or len(names_of.get(field_id, ())) > 1:
             renamed.add(top)
-    used_names = {path.partition(".")[0] for path in ids_of}
-    names = {
-        f.field_id: unused_name(f"_f{f.field_id}", used_names) if f.field_id in unsafe else f.name
-        for f in schema.fields
-    }
+    used_names = {name for path in ids_of for name in path.split(".")}
     nested = {f.field_id for f in schema.fields if children(f.field_type)}
     opaque = frozenset(nested & (unsafe | renamed))
+    members = {field_id for field_id, parents in schema.parents.items() if opaque & {*parents}}
+    names = {f.field_id: f.name for f in schema.fields}
+    names |= {i: unused_name(f"_f{i}", used_names) for i in unsafe | members}
     return Shape(
         schema.fields,
         names,
@@ -226,9 +228,11 @@ def _sensitive(schema: Schema) -> Iterable[int]:
             yield field_id
 
 
-def read_field(field: NestedField, name: str, time: bool, top: bool = True) -> s.StructField:
+def read_field(
+    field: NestedField, names: Mapping[int, str], time: bool, top: bool = True
+) -> s.StructField:
     """Return a field of the read schema, with its field id and, for a top-level column, its initial
-    default.
+    default. `names`: by id, of fields that have another name there than in the table.
     """
     metadata: dict[str, object] = {ID: field.field_id}
     if (
@@ -237,21 +241,26 @@ def read_field(field: NestedField, name: str, time: bool, top: bool = True) -> s
         and (text := default_sql(field.field_type, field.initial_default)) is not None
     ):
         metadata["EXISTS_DEFAULT"] = text
-    return s.StructField(name, read_type(field.field_type, time, field.name), True, metadata)
+    name = names.get(field.field_id, field.name)
+    return s.StructField(name, read_type(field.field_type, time, field.name, names), True, metadata)
 
 
-def read_type(type_: IcebergType, time: bool, column: str) -> s.DataType:
+def read_type(
+    type_: IcebergType, time: bool, column: str, names: Mapping[int, str] = MappingProxyType({})
+) -> s.DataType:
     """Return the type in which Spark's scan reads a column: uuid as binary, structs without fields
-    of type `unknown` and with field ids. `column`: its name, for errors."""
+    of type `unknown` and with field ids. `column`: its name, for errors; `names`: as `read_field`
+    takes them."""
     match type_:
         case StructType():
             fields = [f for f in type_.fields if not isinstance(f.field_type, UnknownType)]
-            return s.StructType([read_field(f, f.name, time, top=False) for f in fields])
+            return s.StructType([read_field(f, names, time, top=False) for f in fields])
         case ListType():
-            return s.ArrayType(read_type(type_.element_type, time, column))
+            return s.ArrayType(read_type(type_.element_type, time, column, names))
         case MapType():
             return s.MapType(
-                read_type(type_.key_type, time, column), read_type(type_.value_type, time, column)
+                read_type(type_.key_type, time, column, names),
+                read_type(type_.value_type, time, column, names),
             )
         case UUIDType():
             return s.BinaryType()
