@@ -44,8 +44,11 @@ def test_names_in_a_view_are_those_of_the_catalog_and_namespace_where_it_was_mad
     spark.sql("USE spark_catalog.default")
     assert sorted(run("SELECT * FROM lake.db.here")) == [(1,), (2,)]
     version = catalog.load_view("db.here").current_version()
-    assert (version.default_catalog, version.default_namespace) == (lake, ("db",))
+    # None is the view's own catalog, by whatever name a session or an engine knows it.
+    assert (version.default_catalog, version.default_namespace) == (None, ("db",))
     assert sorted(catalog.load_view("db.here").to_spark(spark).collect()) == [(1,), (2,)]
+    run(f"ALTER VIEW {lake}.db.here SET TBLPROPERTIES ('k' = 'v')")
+    assert len(catalog.load_view("db.here").versions) == 1
 
 
 def test_a_view_is_shown_described_and_listed_apart_from_tables(run, lake, catalog, table):

@@ -62,7 +62,7 @@ def create_view(catalog: Catalog, parts: Parts, definition: ViewDefinition) -> N
         properties=_properties(definition),
         sql=definition.text,
         default_namespace=definition.namespace,
-        default_catalog=definition.catalog,
+        default_catalog=_other_catalog(catalog, definition),
     )
 
 
@@ -75,12 +75,12 @@ def replace_view(catalog: Catalog, parts: Parts, definition: ViewDefinition, cre
             raise
         create_view(catalog, parts, definition)
         return
-    before = now.text, now.catalog, now.namespace, now.columns
+    before = now.text, now.catalog or catalog.name, now.namespace, now.columns
     if not create:
         _refuse_reserved(now.properties, definition.properties)
     if not create and before == (
         definition.text,
-        definition.catalog,
+        definition.catalog or catalog.name,
         definition.namespace,
         definition.columns,
     ):
@@ -93,8 +93,14 @@ def replace_view(catalog: Catalog, parts: Parts, definition: ViewDefinition, cre
         properties=_properties(definition),
         sql=definition.text,
         default_namespace=definition.namespace,
-        default_catalog=definition.catalog,
+        default_catalog=_other_catalog(catalog, definition),
     )
+
+
+def _other_catalog(catalog: Catalog, definition: ViewDefinition) -> str | None:
+    """Return the catalog of names that tell none; None for the view's own, which other sessions and
+    engines may call otherwise."""
+    return None if definition.catalog == catalog.name else definition.catalog
 
 
 def _refuse_reserved(before: Mapping[str, str], after: Mapping[str, str]) -> None:
