@@ -301,6 +301,21 @@ def test_members_of_structs_are_matched_by_name(lake, text):
 
 
 @pytest.mark.versions
+@pytest.mark.parametrize(
+    "text",
+    [
+        "UPDATE lake.db.t SET v = int('7'), s = string(id + 1) WHERE id = 1",
+        "MERGE INTO lake.db.t USING (SELECT 1 AS id, '7' AS x) q ON t.id = q.id WHEN MATCHED THEN UPDATE SET v = int(q.x), s = string(q.id + 1)",
+        "UPDATE lake.db.t SET v = int('7'), s = string(id + 1) WHERE levenshtein(s, 'a') = 0",
+    ],
+)
+def test_a_function_that_casts_is_kept_where_it_has_the_columns_type(lake, text):
+    lake.table()
+    lake.sql(text)
+    assert lake.rows("id", "v", "s")[0] == (1, 7, "2")
+
+
+@pytest.mark.versions
 def test_dates_and_times_are_converted_by_the_zone_of_the_session(lake):
     lake.sql("CREATE TABLE lake.db.t (id INT, ts TIMESTAMP, ntz TIMESTAMP_NTZ, d DATE)")
     lake.sql("INSERT INTO lake.db.t VALUES (1, timestamp '2026-07-01 02:00:00Z', NULL, NULL)")

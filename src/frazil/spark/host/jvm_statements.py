@@ -271,11 +271,13 @@ class Assignment:
     def value(self) -> Any:
         """Return the value without the cast to its column's type that the analyser puts around it,
         as it has not the meaning of a CAST in SQL: it fails for values that do not fit, in every
-        mode."""
+        mode. A cast of the statement's own is marked, or, as `int(x)` is not, has its own place in
+        the text."""
         value = self.node.value()
         is_cast = (
             kind_of(value) == NodeKind.CAST
             and not value.getTagValue(value.USER_SPECIFIED_CAST()).isDefined()
+            and value.origin().startIndex().equals(self.node.origin().startIndex())
         )
         return value.child() if is_cast else value
 
