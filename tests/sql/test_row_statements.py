@@ -316,6 +316,20 @@ def test_a_function_that_casts_is_kept_where_it_has_the_columns_type(lake, text)
 
 
 @pytest.mark.versions
+def test_a_star_takes_what_the_policy_lets_single_columns_take(lake):
+    lake.table()
+    lake.sql("ALTER TABLE lake.db.t ADD COLUMNS (d DOUBLE, f FLOAT)")
+    lake.sql(
+        "MERGE INTO lake.db.t USING (SELECT n AS id, 7L AS v, n AS s, NULL AS st, 1.5 AS d, 2.5D AS f FROM VALUES (4), (5) AS v(n)) q "
+        "ON t.id = q.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert lake.rows("id", "v", "s", "d", "f")[3:] == [
+        (4, 7, "4", 1.5, 2.5),
+        (5, 7, "5", 1.5, 2.5),
+    ]
+
+
+@pytest.mark.versions
 def test_dates_and_times_are_converted_by_the_zone_of_the_session(lake):
     lake.sql("CREATE TABLE lake.db.t (id INT, ts TIMESTAMP, ntz TIMESTAMP_NTZ, d DATE)")
     lake.sql("INSERT INTO lake.db.t VALUES (1, timestamp '2026-07-01 02:00:00Z', NULL, NULL)")

@@ -172,7 +172,8 @@ def _merge_in_grammar(
             return None
         assignments, do = [], _DO[action.kind]
         named: list[tuple[Name, Assignment | None]]
-        if action.kind in _STARS and any(r.time_type for r in resolved.assignments):
+        if action.kind in _STARS and not all(r.keeps_type for r in resolved.assignments):
+            # a star takes columns by the rules of frames, which are stricter than the policy's
             do = _DO[_STARS[action.kind]]
             named = [((str(r.target.name()),), r) for r in resolved.assignments]
         else:

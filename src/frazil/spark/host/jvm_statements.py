@@ -290,7 +290,7 @@ class Assignment:
         """Tell whether a store assignment policy (ANSI or STRICT) allows a value's type for its
         column's. For analysed assignments; nested types, of which the policy speaks member by
         member, are left to the write."""
-        if self._keeps_type:
+        if self.keeps_type:
             return True
         have, want = self.types
         if have == want or have == "VOID" or have.startswith(_NESTED) or want.startswith(_NESTED):
@@ -304,13 +304,14 @@ class Assignment:
         """Return the column's type, as SQL writes it, where it and the value are a date and a time,
         or times of which one has a zone: Spark converts between them by the session's zone. None
         for any other assignment. For analysed ones."""
-        if self._keeps_type:
+        if self.keeps_type:
             return None
         have, want = self.types
         return _TIMES.get(want) if have != want and have in _TIMES else None
 
     @cached_property
-    def _keeps_type(self) -> bool:
+    def keeps_type(self) -> bool:
+        """Tell whether an analysed assignment gives a column another one of the same type."""
         return _assigns_a_column_of_its_type(self.node)
 
     @cached_property
