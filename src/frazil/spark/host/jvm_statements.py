@@ -325,6 +325,7 @@ class Assignment:
         return str(have.sql()), str(want.sql())
 
 
+_SETTABLE = (NodeKind.ATTRIBUTE, NodeKind.MEMBER)
 _NESTED = ("STRUCT<", "ARRAY<", "MAP<")
 _TIMES = {"DATE": "date", "TIMESTAMP": "timestamp_ltz", "TIMESTAMP_NTZ": "timestamp_ntz"}
 
@@ -357,7 +358,9 @@ def _matched_by_name(node: JavaObject) -> Any:
     """Return an assignment of a struct, list or map without the cast that the analyser puts around
     its value: that matches members of structs by position, where tables that take row-level changes
     match them by name, as Frazil's verbs do."""
-    if kind_of(node) != "Assignment" or not str(node.key().dataType().sql()).startswith(_NESTED):
+    if kind_of(node) != "Assignment" or kind_of(node.key()) not in _SETTABLE:
+        return node
+    if not str(node.key().dataType().sql()).startswith(_NESTED):
         return node
     return node.copy(node.key(), Assignment(node).value)
 
