@@ -569,3 +569,14 @@ def test_frazil_sql_serves_a_session_that_was_not_prepared(plain_spark, tmp_path
         frazil.sql(f"DELETE FROM {lake.name}.db.t WHERE id = :x", other, {"x": 1})
         assert frazil.last_result(other).rows_deleted == 1
         assert frazil.sql(f"SELECT id FROM {lake.name}.db.t ORDER BY id", other).first()[0] == 2
+
+
+def test_members_of_structs_in_lists_and_maps_are_not_set(lake):
+    lake.sql(
+        "CREATE TABLE lake.db.nested (id int, a array<struct<c1: int>>, m map<string, struct<c1: int>>)"
+    )
+    lake.sql("INSERT INTO lake.db.nested VALUES (1, array(named_struct('c1', 2)), map())")
+    for member in ("a.c1", "nested.a.c1", "m.c1", "m.value.c1"):
+        with pytest.raises(InvalidInput, match="only supported for StructType"):
+            lake.sql(f"UPDATE lake.db.nested SET {member} = 1")
+    assert lake.sql("SELECT a[0].c1 FROM lake.db.nested").collect() == [(2,)]

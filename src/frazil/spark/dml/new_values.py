@@ -130,6 +130,10 @@ def _path(
             path = (*(schema.by_id[p] for p in schema.parents[f.field_id]), f)
             if all(isinstance(p.field_type, i.StructType) for p in path[:-1]):
                 return path
+        # Spark calls the members of a list's structs without naming the element
+        ends = [n for n, character in enumerate(candidate) if character == "."]
+        around = (schema.get_field(candidate[:end], case_sensitive) for end in ends)
+        if any(f is not None and isinstance(f.field_type, i.ListType | i.MapType) for f in around):
             text = f"{name}: Updating nested fields is only supported for StructType; it lies inside a list or map."
             raise InvalidInput(text, column=name)
     refuse_element(schema, (plain,), case_sensitive)
