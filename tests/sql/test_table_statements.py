@@ -177,6 +177,20 @@ def test_tables_are_renamed_truncated_dropped_and_purged(run, lake, table_of, tm
 
 
 @pytest.mark.versions
+@pytest.mark.parametrize("name", ["t.branch_b", "t.files"])
+def test_drop_table_of_a_branch_or_metadata_table_is_refused(run, lake, name):
+    run("CREATE TABLE lake.db.t (id bigint)")
+    run("INSERT INTO lake.db.t VALUES (1)")
+    run("ALTER TABLE lake.db.t CREATE BRANCH b")
+    with pytest.raises(InvalidInput, match="DROP TABLE does not drop"):
+        run(f"DROP TABLE lake.db.{name}")
+    assert run("SELECT * FROM lake.db.t.branch_b") == [(1,)]
+    run("DROP TABLE lake.db.t")
+    run("DROP TABLE IF EXISTS lake.db.t.branch_b")
+
+
+
+@pytest.mark.versions
 def test_a_table_is_described_and_shown(run, lake):
     run(
         "CREATE TABLE lake.db.t (id bigint COMMENT 'the id', s string) PARTITIONED BY (bucket(4, id)) COMMENT 'c' TBLPROPERTIES ('a' = 'b')"

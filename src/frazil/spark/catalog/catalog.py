@@ -220,8 +220,20 @@ class ServedCatalog(ServedViews):
             uncache(self.spark, lambda: self._find(parts).loaded.metadata)
             self.calls.drop_table(parts, purge)
         except (NoSuchTableError, NoSuchNamespaceError):
+            self._refuse_suffix(parts)
             return False
         return True
+
+    def _refuse_suffix(self, parts: Parts) -> None:
+        """Raise InvalidInput for the name of a branch, tag or metadata table: none can be dropped."""
+        with contextlib.suppress(NoSuchTableError, NoSuchNamespaceError):
+            found = self._find(parts)
+            if found.suffixes:
+                raise InvalidInput(
+                    f"{found.name} is a part of table {found.place}, which DROP TABLE does not drop.",
+                    hint="ALTER TABLE … DROP BRANCH, or DROP TAG, drops a branch or tag.",
+                    table=found.place,
+                )
 
     def renameTable(self, identifier: JavaObject, to: JavaObject) -> None:
         with self._spark_errors(identifier, to=to):
