@@ -189,7 +189,6 @@ def test_drop_table_of_a_branch_or_metadata_table_is_refused(run, lake, name):
     run("DROP TABLE IF EXISTS lake.db.t.branch_b")
 
 
-
 @pytest.mark.versions
 def test_a_table_is_described_and_shown(run, lake):
     run(
