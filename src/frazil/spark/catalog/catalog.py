@@ -227,12 +227,12 @@ class ServedCatalog(ServedViews):
     def _refuse_suffix(self, parts: Parts) -> None:
         """Raise InvalidInput for the name of a branch, tag or metadata table: none can be dropped."""
         with contextlib.suppress(NoSuchTableError, NoSuchNamespaceError):
-            found = self._find(parts)
-            if found.suffixes:
+            target = self._find(parts)
+            if target.suffixes:
                 raise InvalidInput(
-                    f"{found.name} is a part of table {found.place}, which DROP TABLE does not drop.",
+                    f"{target.name} is a part of table {target.place}, which DROP TABLE does not drop.",
                     hint="ALTER TABLE … DROP BRANCH, or DROP TAG, drops a branch or tag.",
-                    table=found.place,
+                    table=target.place,
                 )
 
     def renameTable(self, identifier: JavaObject, to: JavaObject) -> None:
