@@ -18,6 +18,8 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
+from frazil.storage import conditional
+
 _TIME = datetime(2026, 1, 1, tzinfo=UTC)
 Answer = tuple[int, bytes, dict[str, str]]
 
@@ -173,6 +175,8 @@ def _xml(name: str, text: str) -> bytes:
 @contextmanager
 def fake_s3(**behaviour: Any) -> Iterator[FakeS3]:
     """A server that runs while the context lasts."""
+    # The port may be that of an earlier server, whose answers prove nothing about this one.
+    conditional._proved.clear()
     fake = FakeS3(**behaviour)
 
     class Handler(BaseHTTPRequestHandler):
