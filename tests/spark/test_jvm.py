@@ -215,6 +215,9 @@ def call_plans(session):
         and jvm_plans.estimated_bytes(frame) == 24
     )
     assert not jvm_plans.has_watermark(frame)
+    parser = session._jsparkSession.sessionState().sqlParser()
+    insert = parser.parsePlan("INSERT OVERWRITE t SELECT 1")
+    assert insert.overwrite() and not jvm_plans.with_fields(insert, overwrite=False).overwrite()
     (id_,) = jvm_plans.selected_expressions(frame.select("id"))
     assert jvm_plans.kind_of(id_) == "AttributeReference"
     assert (

@@ -30,7 +30,10 @@ from frazil.spec.types import (
 
 MAGIC = b"PAR1"
 _I32, _BINARY, LIST, STRUCT = 5, 8, 9, 12
-_TYPE, _NAME, _CHILDREN, _FIELD_ID = 1, 4, 5, 9
+_TYPE, _NAME, _CHILDREN, _CONVERTED_TYPE, _PRECISION, _FIELD_ID = 1, 4, 5, 6, 8, 9
+# numbers of a column's physical type, and of its converted type
+INT32, INT64, INT96, BYTE_ARRAY = 1, 2, 3, 6
+TIMESTAMP_MICROS = 10  # in UTC
 _DEEPEST = 64
 _LOGICAL_TYPE = 10
 _EDGES = ("spherical", "vincenty", "thomas", "andoyer", "karney")
@@ -48,6 +51,19 @@ class ParquetNode:
     children: tuple[ParquetNode, ...] = ()
     # (number, kind, bytes) of Thrift fields that are copied
     others: tuple[tuple[int, int, bytes], ...] = field(default=(), repr=False)
+
+    @property
+    def converted_type(self) -> int | None:
+        return self._number(_CONVERTED_TYPE)
+
+    @property
+    def precision(self) -> int | None:
+        """Return the digits of a decimal; None for other types."""
+        return self._number(_PRECISION)
+
+    def _number(self, wanted: int) -> int | None:
+        """Return a small number of the schema element, a zigzag varint of one byte."""
+        return next((value[0] >> 1 for number, _, value in self.others if number == wanted), None)
 
     def walk(self) -> Iterator[ParquetNode]:
         """List the node and all below it, depth first, as a footer lists them."""

@@ -42,7 +42,7 @@ from frazil.spark.host.jvm import (
     settings_version,
     text_pairs,
 )
-from frazil.spark.host.jvm_plans import NodeKind, kind_of, with_definitions
+from frazil.spark.host.jvm_plans import NodeKind, kind_of, with_definitions, with_fields
 from frazil.spark.host.jvm_statements import StatementKind
 from frazil.spark.host.jvm_views import Rule
 
@@ -172,21 +172,15 @@ def with_partitions_replaced(
         ):
             return node
         table = node.table()
-        if not is_ours(tuple(map(str, each(table.multipartIdentifier())))):
+        if node.ifPartitionNotExists() or not is_ours(
+            tuple(map(str, each(table.multipartIdentifier())))
+        ):
             return node
-        fields = {
-            str(node.productElementName(n)): node.productElement(n)
-            for n in range(node.productArity())
-        }
         options = spark._jvm.java.util.HashMap(table.options().asCaseSensitiveMap())
         options.put(REPLACES_PARTITIONS, "true")
         insensitive = getattr(spark._jvm, SPARK + "sql.util.CaseInsensitiveStringMap")(options)
-        fields["table"] = table.copy(table.multipartIdentifier(), insensitive, table.isStreaming())
-        return (
-            node
-            if fields["ifPartitionNotExists"]
-            else node.copy(*({**fields, "overwrite": False}.values()))
-        )
+        into = table.copy(table.multipartIdentifier(), insensitive, table.isStreaming())
+        return with_fields(node, table=into, overwrite=False)
 
     listen(spark)
     return plan.transformUp(Rule(inserting))
@@ -219,11 +213,7 @@ def with_targets_of_their_own(
         )
         if kind == "OverwriteByExpression":
             return node.withNewTable(main)
-        fields = {
-            str(node.productElementName(n)): node.productElement(n)
-            for n in range(node.productArity())
-        }
-        return node.copy(*{**fields, "table": main}.values())
+        return with_fields(node, table=main)
 
     listen(spark)
     return plan.transformUp(Rule(inserting))

@@ -159,18 +159,22 @@ class SessionParser:
         """Return the plan of a text with what Spark needs to be told of Frazil's tables, in which
         statements that are taken are exchanged for calls, those within EXPLAIN and a script too."""
         if not self.statements.holds_others(text):
-            taken = self.statements.may_take(text) and self.statements.takes(plan, False)
-            plan = self.statements.adapted(text, plan)
-            return self._procedure.call_of(plan) if taken else plan
+            return self._statement(text, plan)
         kind = kind_of(plan)
         if kind == _SCRIPT:
             return self._script(text, plan)
         if kind != _EXPLAIN:
             return plan
-        inside = self.statements.adapted(text, plan.logicalPlan())
-        if self.statements.takes(inside, False):
-            inside = self._procedure.call_of(inside, execute=False)
-        return plan.copy(inside, plan.mode())
+        return plan.copy(self._statement(text, plan.logicalPlan(), execute=False), plan.mode())
+
+    def _statement(
+        self, text: str, plan: JavaObject, *, in_script: bool = False, execute: bool = True
+    ) -> Any:
+        """Return the plan of one statement of a text with what Spark needs to be told, exchanged
+        for a call where it is taken."""
+        taken = self.statements.may_take(text) and self.statements.takes(plan, in_script)
+        plan = self.statements.adapted(text, plan, in_script)
+        return self._procedure.call_of(plan, execute=execute) if taken else plan
 
     def _script(self, text: str, node: JavaObject) -> Any:
         """Return a part of a script in which statements are exchanged; the part itself where none
@@ -179,9 +183,7 @@ class SessionParser:
         kind = kind_of(node)
         if kind == _STATEMENT:
             plan = node.parsedPlan()
-            exchanged = self.statements.adapted(text, plan, True)
-            if self.statements.takes(plan, True):
-                exchanged = self._procedure.call_of(exchanged)
+            exchanged = self._statement(text, plan, in_script=True)
             return node if exchanged is plan else self._at_same_place(node, exchanged)
         if kind not in _PARTS:
             return node

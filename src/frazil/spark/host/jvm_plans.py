@@ -628,12 +628,13 @@ def with_definitions(
         )
         for relation, plan in zip(each(around.cteRelations()), defined, strict=True)
     ]
-    fields = {
-        str(around.productElementName(n)): around.productElement(n)
-        for n in range(around.productArity())
-    }
-    changed = {"child": child, "cteRelations": scala_seq(spark, relations)}
-    return around.copy(*(fields | changed).values())
+    return with_fields(around, child=child, cteRelations=scala_seq(spark, relations))
+
+
+def with_fields(node: JavaObject, **changed: object) -> Any:
+    """Return a copy of a node in which the fields of these names have other values."""
+    names = (str(node.productElementName(n)) for n in range(node.productArity()))
+    return node.copy(*(changed.get(name, node.productElement(n)) for n, name in enumerate(names)))
 
 
 def _named_in_expression(

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from frazil.arrow.footers.parquet_footer import ParquetNode
+from frazil.arrow.footers.parquet_footer import BYTE_ARRAY, INT32, INT64, INT96, ParquetNode
 from frazil.ops.session import Session
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles
@@ -33,8 +33,6 @@ from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.transforms import IdentityTransform
 from frazil.storage import Storage
-
-_INT32, _INT64, _INT96, _BYTE_ARRAY = 1, 2, 3, 6  # Type in parquet.thrift
 
 
 @dataclass(frozen=True)
@@ -230,13 +228,13 @@ def _same_by_name(column: ParquetNode, type_: i.IcebergType) -> bool:
     columns, INT96 and timestamps that are not in UTC are left to Arrow; so are columns for which
     Spark would cut the constants of pushed filters, and decimals in bytes of any length (Avro's
     writer), whose nulls fail in Spark."""
-    if column.children or column.physical in (None, _INT96) or not takes_constants(column, type_):
+    if column.children or column.physical in (None, INT96) or not takes_constants(column, type_):
         return False
     match type_:
         case i.DecimalType():
-            return column.physical != _BYTE_ARRAY
+            return column.physical != BYTE_ARRAY
         case i.IntegerType() | i.LongType():
-            return column.physical in (_INT32, _INT64)
+            return column.physical in (INT32, INT64)
         case (
             i.BooleanType()
             | i.FloatType()

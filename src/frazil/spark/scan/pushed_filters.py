@@ -26,7 +26,7 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 
-from frazil.arrow.footers.parquet_footer import ParquetNode
+from frazil.arrow.footers.parquet_footer import INT64, TIMESTAMP_MICROS, ParquetNode
 from frazil.expr import nodes as n
 from frazil.expr.bind import bind
 from frazil.scan.narrow import any_may_hold
@@ -197,28 +197,16 @@ _DAY_AFTER_GAP = -141_426  # 1582-10-16; the 15th is what Java makes of the days
 _OLD_INSTANT = -25_567 * 86_400_000_000 + 2 * 86_400_000_000
 
 
-_INT64, _CONVERTED_TYPE, _PRECISION = 2, 6, 8  # a Type, and fields of SchemaElement (Parquet)
-_TIMESTAMP_MICROS = 10  # ConvertedType, in UTC
-
-
 def takes_constants(column: ParquetNode, type_: IcebergType) -> bool:
     """Tell whether a file's column can hold the constants that Spark compares with it: instants in
     milliseconds cannot, nor decimals of another precision than the table's, to which Spark cuts
     the constants."""
     match type_:
         case TimestamptzType():
-            return (
-                column.physical == _INT64
-                and _number_of(column, _CONVERTED_TYPE) == _TIMESTAMP_MICROS
-            )
+            return column.physical == INT64 and column.converted_type == TIMESTAMP_MICROS
         case DecimalType(precision=precision):
-            return _number_of(column, _PRECISION) == precision
+            return column.precision == precision
     return True
-
-
-def _number_of(column: ParquetNode, wanted: int) -> int | None:
-    """Return a small number of a schema element, a zigzag varint of one byte."""
-    return next((value[0] >> 1 for number, _, value in column.others if number == wanted), None)
 
 
 def misread_columns(
