@@ -12,7 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.arrow.deletes import key_set
-from frazil.arrow.deletes.key_set import KeySet, SpilledKeys, canonical
+from frazil.arrow.deletes.key_set import (
+    HashFilter,
+    KeySet,
+    SpilledKeys,
+    canonical,
+    hash_columns,
+)
 from frazil.arrow.values.arrays import array_of
 from frazil.spec.types import IcebergType
 from tests.arrow.support import LEAVES, leaf_values
@@ -99,3 +105,26 @@ def test_many_keys_are_found_among_many_rows() -> None:
     found = held.has([pa.array(rows), pa.array([str(i % 7) for i in rows])])
     assert found.tolist() == [i % 3 == 0 for i in rows]
     assert held.nbytes < 100_000 * (key_set.KEY_BYTES + 8 + 8)
+
+
+@pytest.mark.parametrize("step", [1, 7, 1 << 40, (1 << 63) // 50_000])
+def test_a_filter_passes_its_keys_and_few_others(step: int) -> None:
+    values = np.arange(40_000) * step
+    held = [pa.array(values[::2])]
+    filter_ = HashFilter.for_keys(len(held[0]))
+    filter_.add(held)
+    rows, hashes = filter_.rows([pa.array(values)])
+    assert set(range(0, 40_000, 2)) <= set(rows.tolist())
+    assert len(rows) < 20_000 + 20_000 / 2
+    assert (hashes == hash_columns([pa.array(values[rows])])).all()
+
+
+def test_a_filter_passes_null_where_null_was_added() -> None:
+    for columns in (
+        [pa.array([None, 3], pa.int32())],
+        [pa.array([None, 3]), pa.array(["a", None])],
+    ):
+        filter_ = HashFilter.for_keys(2)
+        filter_.add(columns)
+        rows, _ = filter_.rows(columns)
+        assert rows.tolist() == [0, 1]

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frazil.arrow.deletes import key_set
 from frazil.rows import key_index
 from frazil.rows.key_index import KeyIndex, comparable_key, every_pair
 from frazil.rows.key_index import index_on_disk as on_disk
@@ -75,7 +76,7 @@ def test_it_finds_the_pairs_that_a_loop_finds(given_: Any, in_memory: bool) -> N
 
 
 def test_hashes_that_meet_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (key_index, key_index):
+    for module in (key_index, key_set):
         monkeypatch.setattr(
             module, "hash_columns", lambda columns: np.full(len(columns[0]), 7, np.uint64)
         )
@@ -108,9 +109,3 @@ def test_every_pair_comes_once_in_portions(monkeypatch: pytest.MonkeyPatch) -> N
     ]
     assert sorted(found) == [(a, b) for a in (0, 2, 5) for b in range(4)]
     assert list(every_pair([], 4)) == [] == list(every_pair([1], 0))
-
-
-def test_the_bitmap_is_there_for_whole_numbers_that_lie_close() -> None:
-    assert KeyIndex.of([pa.array([5, 9, 7])], [False]).bitmap is not None
-    assert KeyIndex.of([pa.array([5, 2**60])], [False]).bitmap is None
-    assert KeyIndex.of([pa.array([5, 9])], [True]).bitmap is None

@@ -4,9 +4,8 @@ equal those of target rows, a whole batch at a time.
 The index holds the sorted hashes of the keys, with the number of the source row beside each. Equal
 hashes form a run, and a bucket table says where the run of a hash may begin. Keys with equal hashes
 are then compared by value, so a hash collision never makes a match. Keys are equal as in Spark's
-`=`: NaN equals NaN, -0.0 equals 0.0; null equals null for `<=>` only. A single integer key whose
-values lie close together also has a bitmap of the values that occur: in a MERGE most target rows
-have no match, and one look at a bit excludes them without hashing.
+`=`: NaN equals NaN, -0.0 equals 0.0; null equals null for `<=>` only. In a MERGE most target rows
+have no match, and a `HashFilter` excludes nearly all of these at one look.
 
 `index_on_disk` keeps the arrays of a source that is too large for memory in memory-mapped files.
 Pairs of hash and row number are scattered to files by the first bits of the hash; each file is
@@ -29,14 +28,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.arrow.deletes.key_set import canonical, hash_columns, rows_equal
+from frazil.arrow.deletes.key_set import HashFilter, canonical, hash_columns, rows_equal
 from frazil.storage.base import temporary_files
 
 Rows = npt.NDArray[np.int64]
 # rows of the target's batch and rows of the source, two arrays of one length
 Pairs = tuple[Rows, Rows]
 PAIRS = 1 << 20  # pairs that are processed together
-_SPREAD, _WIDEST = 64, 1 << 27  # the most bytes that a bitmap takes, per key and in all
 
 
 def comparable_key(values: pa.Array) -> pa.Array:
@@ -54,8 +52,7 @@ class KeyIndex:
 
     `hashes`: distinct hashes, ascending; the rows with `hashes[i]` are `rows[begins[i]:begins[i +
     1]]`. `starts`, `shift`: the bucket table. `keys_at`: returns the keys of source rows. `exact`:
-    equal hashes mean equal keys. `low`, `bitmap`: for a single integer key, whether the value `low
-    + i` occurs.
+    equal hashes mean equal keys. `filter`: holds all keys.
     """
 
     keys_at: Callable[[Rows], Sequence[pa.Array]]
@@ -66,8 +63,7 @@ class KeyIndex:
     starts: npt.NDArray[Any]
     shift: int
     exact: bool
-    low: int = 0
-    bitmap: npt.NDArray[np.bool_] | None = None
+    filter: HashFilter
 
     @classmethod
     def of(
@@ -75,23 +71,20 @@ class KeyIndex:
     ) -> KeyIndex:
         """Build the index. `keys`: one array of comparable keys per key, with one value per source
         row. `candidates`: the rows to index (None: all)."""
-        usable = usable_rows(keys, null_safe)
+        usable = np.flatnonzero(usable_mask(keys, null_safe))
         if candidates is not None:
             usable = np.intersect1d(usable, candidates, assume_unique=True)
-        hashed = hash_columns(
-            [k.take(pa.array(usable)) for k in keys] if len(usable) < len(keys[0]) else keys
-        )
-        hashes, begins, rows = runs_of(hashed, usable)
+        indexed = [k.take(pa.array(usable)) for k in keys] if len(usable) < len(keys[0]) else keys
+        hashes, begins, rows = runs_of(hash_columns(indexed), usable)
         starts, shift = buckets_of(hashes)
         exact = is_exact([k.type for k in keys], null_safe)
-        low, bitmap = _bitmap(keys[0], usable) if exact else (0, None)
+        likely = HashFilter.for_keys(len(hashes))
+        likely.add(indexed)
 
         def keys_at(source_rows: Rows) -> list[pa.Array]:
             return [k.take(pa.array(source_rows)) for k in keys]
 
-        return cls(
-            keys_at, tuple(null_safe), hashes, begins, rows, starts, shift, exact, low, bitmap
-        )
+        return cls(keys_at, tuple(null_safe), hashes, begins, rows, starts, shift, exact, likely)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -102,45 +95,23 @@ class KeyIndex:
         """
         if not len(self.rows) or not len(keys[0]):
             return
-        likely = self._likely(keys)
-        if not len(likely):
-            return
-        chosen = (
-            [k.take(pa.array(likely)) for k in keys] if len(likely) < len(keys[0]) else list(keys)
-        )
-        places, runs = self._runs(hash_columns(chosen))
+        likely, hashes = self.filter.rows(keys)
+        usable = usable_mask(keys, self.null_safe)[likely]
+        likely, hashes = likely[usable], hashes[usable]
+        places, runs = self._runs(hashes)
         counts = (self.begins[runs + 1] - self.begins[runs]).astype(np.int64, copy=False)
         for portion in _portions(counts):
             target_rows, source_rows = expanded(
-                places[portion], self.begins[runs[portion]], counts[portion]
+                likely[places[portion]], self.begins[runs[portion]], counts[portion]
             )
             source_rows = self.rows[source_rows].astype(np.int64, copy=False)
             if not self.exact:
                 same = rows_equal(
-                    chosen, target_rows, self.keys_at(source_rows), np.arange(len(source_rows))
+                    keys, target_rows, self.keys_at(source_rows), np.arange(len(source_rows))
                 )
                 target_rows, source_rows = target_rows[same], source_rows[same]
             if len(target_rows):
-                yield likely[target_rows], source_rows
-
-    def _likely(self, keys: Sequence[pa.Array]) -> Rows:
-        """Return the target rows that may have a match."""
-        if self.bitmap is None:
-            return usable_rows(keys, self.null_safe)
-        key = keys[0]
-        filled = (
-            pc.fill_null(
-                key, pa.scalar(self.low - 1 if self.low > -(2**31) else self.low, key.type)
-            )
-            if key.null_count
-            else key
-        )
-        offset = filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False) - self.low
-        inside = np.flatnonzero((offset >= 0) & (offset < len(self.bitmap)))
-        likely: Rows = inside[self.bitmap[offset[inside]]]
-        if key.null_count:
-            likely = likely[key.take(pa.array(likely)).is_valid().to_numpy(zero_copy_only=False)]
-        return likely
+                yield target_rows, source_rows
 
     def _runs(self, hashes: npt.NDArray[np.uint64]) -> Pairs:
         """Return the rows whose hash occurs in the index, and the run of each."""
@@ -158,13 +129,13 @@ class KeyIndex:
         return with_run, run[with_run]
 
 
-def usable_rows(keys: Sequence[pa.Array], null_safe: Sequence[bool]) -> Rows:
-    """Return the rows that can match at all: none of their keys compared by `=` is null."""
+def usable_mask(keys: Sequence[pa.Array], null_safe: Sequence[bool]) -> npt.NDArray[np.bool_]:
+    """Flag the rows that can match at all: none of their keys compared by `=` is null."""
     mask = np.ones(len(keys[0]), bool)
     for key, safe in zip(keys, null_safe, strict=True):
         if key.null_count and not safe:
             mask &= key.is_valid().to_numpy(zero_copy_only=False)
-    return np.flatnonzero(mask)
+    return mask
 
 
 def is_exact(types: Sequence[pa.DataType], null_safe: Sequence[bool]) -> bool:
@@ -199,17 +170,6 @@ def buckets_of(hashes: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[Any], int]:
 
 def _narrow(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return numbers.astype(np.int32) if not len(numbers) or int(numbers.max()) < 2**31 else numbers
-
-
-def _bitmap(key: pa.Array, usable: Rows) -> tuple[int, npt.NDArray[np.bool_] | None]:
-    bounds = pc.min_max(key.take(pa.array(usable)) if len(usable) < len(key) else key)
-    low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    if low is None or high - low >= min(_WIDEST, max(1 << 16, _SPREAD * len(usable))):
-        return 0, None
-    bitmap = np.zeros(high - low + 1, bool)
-    filled = pc.fill_null(key, pa.scalar(low, key.type)) if key.null_count else key
-    bitmap[filled.to_numpy(zero_copy_only=False).astype(np.int64)[usable] - low] = True
-    return low, bitmap
 
 
 def _portions(counts: Rows) -> Iterator[slice]:
@@ -272,7 +232,7 @@ def _index_in(
     index cannot be built.
     """
     try:
-        types = _scatter(batches, null_safe, candidates, folder)
+        types, likely = _scatter(batches, null_safe, candidates, folder)
         hashes, begins, rows = _gathered(folder)
         starts, shift = buckets_of(hashes)
         index = KeyIndex(
@@ -284,6 +244,7 @@ def _index_in(
             starts,
             shift,
             is_exact(types, null_safe),
+            likely,
         )
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -297,22 +258,24 @@ def _scatter(
     null_safe: Sequence[bool],
     candidates: npt.NDArray[np.bool_] | None,
     folder: str,
-) -> list[pa.DataType]:
-    """Write pairs of hash and row number to the file of their part; return the types of the keys."""
+) -> tuple[list[pa.DataType], HashFilter]:
+    """Write pairs of hash and row number to the file of their part; return the types of the keys
+    and a filter that holds them.
+    """
     types: list[pa.DataType] = []
+    likely = HashFilter.for_keys(2**31)  # the largest there is: the source has many keys
     files = [open(_part(folder, i), "wb") for i in range(PARTS)]  # noqa: SIM115 (closed below)
     try:
         first = 0
         for keys in batches:
             types = [k.type for k in keys]
-            usable, count = usable_rows(keys, null_safe), len(keys[0])
+            usable, count = np.flatnonzero(usable_mask(keys, null_safe)), len(keys[0])
             if candidates is not None:
                 usable = usable[candidates[first + usable]]
+            indexed = [k.take(pa.array(usable)) for k in keys]
+            likely.add(indexed)
             pairs = np.empty(len(usable), _PAIR)
-            pairs["hash"], pairs["row"] = (
-                hash_columns([k.take(pa.array(usable)) for k in keys]),
-                first + usable,
-            )
+            pairs["hash"], pairs["row"] = hash_columns(indexed), first + usable
             first += count
             parts = (pairs["hash"] >> np.uint64(58)).astype(np.uint8)
             order = np.argsort(parts, kind="stable")
@@ -322,7 +285,7 @@ def _scatter(
     finally:
         for file in files:
             file.close()
-    return types
+    return types, likely
 
 
 def _gathered(folder: str) -> tuple[npt.NDArray[np.uint64], Rows, Rows]:

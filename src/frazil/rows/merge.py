@@ -22,8 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.arrow.read.read_context import ReadContext
-from frazil.arrow.read.read_tasks import read_task
-from frazil.arrow.read.rows_at import rows_at
+from frazil.arrow.read.rows_at import rows_at, rows_of
 from frazil.errors import InvalidInput
 from frazil.expr.bound import TRUE, references
 from frazil.rows.assign import at_path
@@ -170,7 +169,7 @@ class MergeDecider:
 
     def changes(self, task: FileScanTask, removed_rows: RemovedRows) -> Iterator[pa.RecordBatch]:
         gathered = _ChangedRows()
-        for batch in read_task(task, self.first):
+        for batch in rows_of(task, self.first):
             acts = self._acts(self._target(batch))
             if not len(acts.rows):
                 continue

@@ -3,7 +3,8 @@ disk: equality deletes (spec, "Equality Delete Files").
 
 Keys are held as Arrow columns, sorted by a 64-bit hash, with a table of buckets that tells where a
 hash begins. Rows with an equal hash are compared column by column, so a collision of hashes never
-deletes a row. A key costs the bytes of its columns, 8 for the hash and 8 to 16 for the buckets;
+deletes a row. Most rows are no keys: a `HashFilter` excludes nearly all of these at one look. A key
+costs the bytes of its columns, 8 for the hash, 8 to 16 for the buckets and as many for the filter;
 while the set is made, about twice as many. Null equals null. Floats are compared by their bits, and
 all NaNs are equal: 0.0 is not -0.0 (as in Java's comparison of keys).
 
@@ -18,8 +19,9 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,9 +34,12 @@ from frazil.spec.types import BinaryType
 from frazil.storage.base import temporary_files
 
 Words = npt.NDArray[np.uint64]
+Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 _NULL = np.uint64(0x9E3779B97F4A7C15)
-KEY_BYTES = 24  # per key, in addition to its columns
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio: spreads neighbours (Knuth)
+_FILTER_BITS = 24  # of the hash, at most, so that a filter takes no more than 16 MiB
+KEY_BYTES = 40  # per key, in addition to its columns
 
 
 def canonical(array: pa.Array) -> pa.Array:
@@ -52,14 +57,55 @@ def canonical(array: pa.Array) -> pa.Array:
 
 
 @dataclass(frozen=True, eq=False)
+class HashFilter:
+    """Tell which rows may be in a set of keys; most of the others are excluded at one look. `flags`:
+    whether some key has these first bits of the hash; up to `_FILTER_BITS` bits at most every
+    eighth flag is set. A single integer column has a hash of its own here, a product, so that the
+    rows that it excludes are never hashed in full."""
+
+    flags: Flags
+    shift: np.uint64
+
+    @classmethod
+    def for_keys(cls, count: int) -> HashFilter:
+        """Make an empty filter for so many keys."""
+        bits = min(_FILTER_BITS, count.bit_length() + 3)
+        return cls(np.zeros(1 << bits, bool), np.uint64(64 - bits))
+
+    def add(self, columns: Sequence[pa.Array]) -> None:
+        """Add the rows of canonical columns."""
+        quick = _products(columns)
+        self.flags[(hash_columns(columns) if quick is None else quick) >> self.shift] = True
+
+    def rows(self, columns: Sequence[pa.Array]) -> tuple[Rows, Words]:
+        """Return the rows of canonical columns that may have been added, and their hashes."""
+        quick = _products(columns)
+        if quick is None:
+            hashes = hash_columns(columns)
+            rows = np.flatnonzero(self.flags[hashes >> self.shift])
+            return rows, hashes[rows]
+        rows = np.flatnonzero(self.flags[quick >> self.shift])
+        return rows, hash_columns([columns[0].take(pa.array(rows))])
+
+
+def _products(columns: Sequence[pa.Array]) -> Words | None:
+    """Return the products of a single integer column and an odd number; None for other columns."""
+    if len(columns) > 1 or not pa.types.is_integer(columns[0].type):
+        return None
+    with np.errstate(over="ignore"):
+        return _words(columns[0])[0] * _ODD
+
+
+@dataclass(frozen=True, eq=False)
 class KeySet:
     """Hold a set of keys. `columns`: canonical, in the order of `hashes`, which ascend. `starts`:
-    where each bucket begins; the bucket of a hash is its first bits."""
+    where each bucket begins; the bucket of a hash is its first bits. `filter`: holds all keys."""
 
     columns: tuple[pa.Array, ...]
     hashes: Words
     starts: npt.NDArray[np.int32]
     shift: int
+    filter: HashFilter
 
     @classmethod
     def of(cls, columns: Sequence[pa.Array]) -> KeySet:
@@ -79,30 +125,32 @@ class KeySet:
         bits = max(1, min(31, len(hashes).bit_length() + 1))
         edges = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
         starts = np.append(np.searchsorted(hashes, edges), len(hashes)).astype(np.int32)
-        return cls(tuple(sorted_), hashes, starts, 64 - bits)
+        likely = HashFilter.for_keys(len(hashes))
+        likely.add(sorted_)
+        return cls(tuple(sorted_), hashes, starts, 64 - bits, likely)
 
     def __len__(self) -> int:
         return len(self.hashes)
 
     @property
     def nbytes(self) -> int:
-        return int(sum(c.nbytes for c in self.columns) + self.hashes.nbytes + self.starts.nbytes)
+        arrays = (self.hashes, self.starts, self.filter.flags)
+        return int(sum(c.nbytes for c in self.columns) + sum(a.nbytes for a in arrays))
 
     def has(self, columns: Sequence[pa.Array]) -> Flags:
         """Flag the rows of these canonical columns that are keys of the set."""
-        wanted = hash_columns(columns)
+        flags = np.zeros(len(columns[0]), bool)
+        likely, wanted = self.filter.rows(columns)
         bucket = (wanted >> np.uint64(self.shift)).astype(np.int64)
         slot, end_slot = self.starts[bucket].astype(np.int64), self.starts[bucket + 1]
-        flags = np.zeros(len(wanted), bool)
-        rows = np.flatnonzero(slot < end_slot)
-        while len(rows):
-            candidates = rows[self.hashes[slot[rows]] == wanted[rows]]
+        places = np.flatnonzero(slot < end_slot)
+        while len(places):
+            candidates = places[self.hashes[slot[places]] == wanted[places]]
             if len(candidates):
-                flags[
-                    candidates[rows_equal(columns, candidates, self.columns, slot[candidates])]
-                ] = True
-            slot[rows] += 1
-            rows = rows[(slot[rows] < end_slot[rows]) & ~flags[rows]]
+                rows = likely[candidates]
+                flags[rows[rows_equal(columns, rows, self.columns, slot[candidates])]] = True
+            slot[places] += 1
+            places = places[(slot[places] < end_slot[places]) & ~flags[likely[places]]]
         return flags
 
 
@@ -252,8 +300,16 @@ def _mapped(path: Path) -> KeySet:
         columns = pa.RecordBatch.from_arrays(arrays, names=[str(i) for i in range(len(arrays))])
         with pa.ipc.new_file(sink, columns.schema) as writer:
             writer.write_batch(columns)
-    np.save(path.with_suffix(".npy"), key_set.starts)
     mapped = pa.ipc.open_file(pa.memory_map(str(place))).get_batch(0)
     *keys, hashes = mapped.columns
-    starts: npt.NDArray[np.int32] = np.load(path.with_suffix(".npy"), mmap_mode="r")
-    return KeySet(tuple(keys), hashes.to_numpy(), starts, key_set.shift)
+    starts = _saved(path.with_suffix(".starts.npy"), key_set.starts)
+    flags = _saved(path.with_suffix(".filter.npy"), key_set.filter.flags)
+    likely = replace(key_set.filter, flags=flags)
+    return KeySet(tuple(keys), hashes.to_numpy(), starts, key_set.shift, likely)
+
+
+def _saved(path: Path, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Write an array to a file, and map it."""
+    np.save(path, numbers)
+    mapped: npt.NDArray[Any] = np.load(path, mmap_mode="r")
+    return mapped

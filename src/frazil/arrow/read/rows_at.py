@@ -52,13 +52,14 @@ def rows_at(
     rows that match.
     """
     plain = context.sharing_deletes(row_filter=None)
+    several = (current_place().workers or 1) > 1
     with reading(task.file.file_path, task.file.file_format):
         opened = open_task(task.with_deletes(()), plain)
         for piece in opened.pieces:
             if piece.rows >= 0 and not _count(positions, piece.first_row, piece.rows):
                 continue
             for raw, count, first in opened.source.read(
-                piece, opened.columns, context.options.batch_size, False
+                piece, opened.columns, context.options.batch_size, several
             ):
                 here = _count(positions, first, count)
                 if here:
