@@ -137,6 +137,10 @@ def test_files_that_do_not_fit_are_refused_by_name(tmp_path):
         data_files_of([str(tmp_path / "x.orc")], metadata(), STORAGE)
 
 
+def numbered(name, type_, number):
+    return pa.field(name, type_, metadata={"PARQUET:field_id": str(number)})
+
+
 def test_columns_that_the_table_has_not_are_refused(tmp_path):
     """Nobody would see their values. Columns that the table had once are known to be gone."""
     inside = Schema(*SCHEMA.fields, N(5, "s", StructType(N(6, "a", LongType()))))
@@ -165,9 +169,6 @@ def test_columns_that_the_table_has_not_are_refused(tmp_path):
 def test_elements_without_ids_and_columns_that_the_mapping_leaves_out_are_no_unknown_columns(
     tmp_path,
 ):
-    def numbered(name, type_, number):
-        return pa.field(name, type_, metadata={"PARQUET:field_id": str(number)})
-
     lists = Schema(N(1, "id", LongType()), N(2, "l", ListType(3, LongType())))
     file = pa.table(
         [[1], [[1]]],
@@ -190,6 +191,41 @@ def test_elements_without_ids_and_columns_that_the_mapping_leaves_out_are_no_unk
         data_files_of(
             [parquet(tmp_path, pa.table({"ID": [1]}), "case.parquet")], metadata(), STORAGE
         )
+
+
+def test_ids_inside_columns_and_of_dropped_ones_must_mean_the_tables_too(tmp_path):
+    """Spark's scan looks up filters and members by name, and trusts files that were checked."""
+    inside = StructType(N(3, "x", LongType()), N(4, "y", LongType()))
+    before = Schema(
+        N(1, "a.b", LongType()),
+        N(2, "l", ListType(5, ListType(6, inside))),
+        N(7, "old", LongType()),
+        schema_id=0,
+    )
+    now = Schema(*before.fields[:2], schema_id=1)
+    table = replace(metadata(), schemas=(before, now), current_schema_id=1)
+
+    def file(dotted, first, second, old):
+        point = pa.struct([numbered(first, pa.int64(), 3), numbered(second, pa.int64(), 4)])
+        inner = pa.list_(numbered("item", point, 6))
+        columns = [
+            numbered(dotted, pa.int64(), 1),
+            numbered("l", pa.list_(numbered("array", inner, 5)), 2),
+            numbered(old, pa.int64(), 7),
+        ]
+        values = [[1], [[[{first: 1, second: 2}]]], [1]]
+        rows = [pa.array(v, f.type) for v, f in zip(values, columns, strict=True)]
+        return parquet(tmp_path, pa.Table.from_arrays(rows, schema=pa.schema(columns)))
+
+    for name in ("a.b", "a_x2Eb"):  # as Java spells it in files
+        assert data_files_of([file(name, "x", "y", "old")], table, STORAGE)[0].record_count == 1
+    for names, meant in (
+        (("b", "x", "y", "old"), "id 1 is column b in the file and a.b in"),
+        (("a.b", "y", "x", "old"), "id 3 is column l.y in the file and l.element.element.x in"),
+        (("a.b", "x", "y", "a"), "id 7 is column a in the file and a dropped column in"),
+    ):
+        with pytest.raises(SchemaMismatch, match=meant):
+            data_files_of([file(*names)], table, STORAGE)
 
 
 def test_ids_of_the_file_itself_must_mean_the_tables_columns(tmp_path):

@@ -14,8 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
+from frazil.commit.actions import Append
+from frazil.commit.table_commit import commit
 from frazil.spark.host.settings import temporarily
+from frazil.spark.scan import file_columns
 from frazil.spark.scan.pushed_filters import misread_columns
+from frazil.spec.manifest import DataFile
 from frazil.spec.name_mapping import NameMapping, name_mapping_to_json
 from frazil.spec.types import DecimalType, StringType
 from frazil.table import Table
@@ -393,6 +397,76 @@ def test_columns_that_files_call_otherwise_are_read_by_their_ids(
         "SELECT s.x, s.y, l.x, l[0].y FROM called_otherwise WHERE a = 103 AND s.x = 3"
     )
     assert [tuple(r) for r in found.collect()] == [(3, 103, [3], 103)]
+
+
+def mixed(catalog: Any, folder: Path, odd: int, snapshots: bool) -> Table:
+    """A table of ten files of another writer, each in a snapshot of its own or all in one, of which
+    the one numbered `odd` calls column a b, and b a."""
+    t = catalog.create_table("db.t", "id int, a int, b int")
+    entries = []
+    for n in range(10):
+        names = ("id", "b", "a") if n == odd else ("id", "a", "b")
+        columns = [numbered(name, pa.int32(), i) for i, name in enumerate(names, 1)]
+        ids = [3 * n, 3 * n + 1]
+        rows = pa.table([ids, ids, [1000, 2000]], schema=pa.schema(columns))
+        path = folder / f"{n}.parquet"
+        pq.write_table(rows, path, row_group_size=1)
+        size = path.stat().st_size
+        entries.append(
+            DataFile(
+                file_path=str(path),
+                file_format="parquet",
+                record_count=2,
+                file_size_in_bytes=size,
+            )
+        )
+    for files in [(e,) for e in entries] if snapshots else [tuple(entries)]:
+        commit(t._writable(), t.refresh()._loaded, [Append(files=files)])
+    return by_another_writer(catalog, t.refresh())
+
+
+@pytest.mark.parametrize("snapshots", [False, True])
+def test_writers_that_mix_names_of_columns_lose_no_row(
+    plain_spark: Any, tmp_path: Path, snapshots: bool
+) -> None:
+    t = mixed(catalog_of("sql", tmp_path), tmp_path, 2, snapshots)
+    agree(t, plain_spark, "a = 7", "b = 2000 and a < 8", "a > 900", "b < 900")
+
+
+def test_names_in_more_files_than_a_read_looks_at_push_no_filter_until_all_are_known(
+    plain_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_columns, "_MOST_UNREAD", 6)
+    t = mixed(catalog_of("sql", tmp_path), tmp_path, 99, snapshots=False)
+
+    def pushed() -> bool:
+        plan = t.scan().to_spark(plain_spark).where("a = 16").select("id")
+        return "EqualTo(a,16)" in plan._jdf.queryExecution().toString()
+
+    assert [pushed(), pushed()] == [False, True]
+    agree(t, plain_spark, "a = 16")
+    (tmp_path / "mixed").mkdir()
+    t = mixed(catalog_of("sql", tmp_path / "mixed"), tmp_path / "mixed", 9, snapshots=False)
+    agree(t, plain_spark, "a = 28", "b = 2000 and a > 27")
+    assert not pushed()
+
+
+def test_files_that_java_wrote_are_not_opened_to_learn_their_names(
+    plain_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[str] = []
+
+    def footers(paths: Any, storage: Any) -> dict[str, Any]:
+        looked_at.extend(paths)
+        return {}
+
+    monkeypatch.setattr(file_columns, "file_schemas", footers)
+    catalog = catalog_of("sql", tmp_path)
+    t = catalog.create_table("db.t", "id int")
+    for n, mark in enumerate(("spark.app.id", "flink.job-id", "trino_query_id")):
+        t.append([{"id": n}], snapshot_properties={mark: "1"})
+    by_another_writer(catalog, t).scan().to_spark(plain_spark)
+    assert len(looked_at) == 1
 
 
 def test_constants_finer_or_wider_than_files_of_other_writers_lose_no_row(

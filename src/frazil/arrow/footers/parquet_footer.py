@@ -72,6 +72,21 @@ class ParquetNode:
             yield from child.walk()
 
 
+def file_name(name: str) -> str:
+    """Return a column's name as Java Iceberg spells it in files: a character that it takes to be
+    none of Avro's becomes `_x` and its code (a dot is `_x2E`). Java looks at UTF-16 units."""
+    units = name.encode("utf-16-be", "surrogatepass")
+    out = []
+    for position in range(0, len(units), 2):
+        code = int.from_bytes(units[position : position + 2], "big")
+        character = chr(code)
+        if character == "_" or character.isalpha() or (position and character.isdecimal()):
+            out.append(character)
+        else:
+            out.append(f"_{character}" if character.isdecimal() else f"_x{code:X}")
+    return "".join(out)
+
+
 @dataclass(frozen=True)
 class Footer:
     """Hold the schema of a file and the bytes of its footer before and after the schema."""

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from frazil.arrow.files.project import FileField, FileSchema, file_schema, plan_columns
 from frazil.arrow.files.read_parquet import open_parquet
 from frazil.arrow.files.source import reading
+from frazil.arrow.footers.parquet_footer import file_name
 from frazil.arrow.footers.spark_calendar import check_calendar
 from frazil.arrow.write.metrics import FULL, MetricsConfig, footer_metrics, metrics_config
 from frazil.codec.single_value import from_bytes
@@ -289,15 +290,34 @@ def _check_columns(
             f"{path} does not fit the table: {error.message}", file=path
         ) from error
     if not columns.by_name:
-        for column in columns.fields:
-            current = schema.by_id.get(column.field_id) if column.field_id is not None else None
-            if current is not None and not any(
-                f.name == column.name
-                for s in metadata.schemas
-                if (f := s.by_id.get(current.field_id))
-            ):
-                meant = f"id {column.field_id} is column {column.name} in the file and {current.name} in the table"
-                raise SchemaMismatch(f"{path} has field ids of another table: {meant}.", file=path)
+        names: dict[int, set[str]] = {}
+        for f in (f for s in metadata.schemas for f in s.by_id.values()):
+            names.setdefault(f.field_id, set()).update((f.name, file_name(f.name)))
+        root = FileField(None, "", pa.struct([]), columns.fields)
+        if (misnamed := next(_misnamed(root, names, ""), None)) is not None:
+            name, field_id = misnamed
+            meant = schema.find_column_name(field_id) or "a dropped column"
+            raise SchemaMismatch(
+                f"{path} has field ids of another table: id {field_id} is column {name} in the file and {meant} in the table.",
+                file=path,
+            )
+
+
+def _misnamed(
+    column: FileField, names: Mapping[int, set[str]], path: str
+) -> Iterator[tuple[str, int]]:
+    """Yield (full name, id) of what lies in a column of a file and never had that name in the
+    table. `path`: the column's own name; elements, keys and values have other names with each
+    writer.
+    """
+    for child in column.children:
+        inside = path
+        if pa.types.is_struct(column.type):
+            inside = f"{path}.{child.name}" if path else child.name
+            field_id = child.field_id
+            if field_id is not None and child.name not in names.get(field_id, (child.name,)):
+                yield inside, field_id
+        yield from _misnamed(child, names, inside)
 
 
 def _partition_value(

@@ -327,18 +327,18 @@ def _shapes(
     """Return the shape to read by kind of deletes: files with equality deletes are read with the
     key columns of these, too.
     """
-    files = schemas_of_others(plan, storage)
+    files, is_complete = schemas_of_others(plan, storage)
     misread = misread_columns(plan, Schema(*needed.columns), files)
-    shapes = {NONE: shape_of(plan.metadata, needed.columns, misread=misread, files=files)}
+
+    def shape(columns: tuple[i.NestedField, ...]) -> Shape:
+        return shape_of(plan.metadata, columns, is_complete, misread, files)
+
+    shapes = {NONE: shape(needed.columns)}
     if keys is not None:
         column_ids = {f.field_id for f in needed.columns}
-        shape = shape_of(
-            plan.metadata,
-            (*needed.columns, *(f for f in keys.fields if f.field_id not in column_ids)),
-            misread=misread,
-            files=files,
-        )
-        shapes[EQUALITY] = replace(shape, by_name_too=False) if keys.dropped else shape
+        more = tuple(f for f in keys.fields if f.field_id not in column_ids)
+        keyed = shape((*needed.columns, *more))
+        shapes[EQUALITY] = replace(keyed, by_name_too=False) if keys.dropped else keyed
     return shapes
 
 

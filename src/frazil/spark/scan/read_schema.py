@@ -30,7 +30,7 @@ from types import MappingProxyType
 from pyspark.sql import Column
 from pyspark.sql import types as s
 
-from frazil.arrow.footers.parquet_footer import ParquetNode
+from frazil.arrow.footers.parquet_footer import ParquetNode, file_name
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import Jvm, jvm_of
 from frazil.spark.types.spark_types import contains, default_sql, spark_type
@@ -99,9 +99,9 @@ def shape_of(
     misread: frozenset[int] = frozenset(),
     files: Sequence[ParquetNode] = (),
 ) -> Shape:
-    """Decide how to read these top-level columns of a table. `complete`: the metadata lists every
-    schema that files were written with. `misread`: as in Shape. `files`: schemas of files in which
-    columns may have other names (`file_columns.schemas_of_others`)."""
+    """Decide how to read these top-level columns of a table. `complete`: each file has the names of
+    a schema of the table or of one of `files`, those in which columns may have other names
+    (`file_columns.schemas_of_others`). `misread`: as in Shape."""
     schema = Schema(*fields)
     ids_of, names_of = _history(metadata, files)
     complete = complete and history_is_complete(metadata)
@@ -194,20 +194,6 @@ def _paths_in_file(
         path = prefix + inside.get(child.field_id, child.name)
         yield child.field_id, path
         yield from _paths_in_file(child, inside, f"{path}.")
-
-
-def file_name(name: str) -> str:
-    """Return a column's name as Java Iceberg spells it in files: a character that Avro does not
-    allow becomes `_x` and its code (a dot is `_x2E`)."""
-    out = []
-    for position, character in enumerate(name):
-        if character == "_" or (character.isalpha() or (position and character.isdigit())):
-            out.append(character)
-        elif character.isdigit():
-            out.append("_" + character)
-        else:
-            out.append(f"_x{ord(character):X}")
-    return "".join(out)
 
 
 def unused_name(name: str, used_names: Container[str]) -> str:
