@@ -22,11 +22,12 @@ from frazil.scan.plan import Plan
 from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.snapshot import Snapshot
 from frazil.spec.version import WRITER
-from frazil.storage import Storage
+from frazil.storage import REMOTE_SCHEMES, Storage
 from frazil.storage.local import regular_path
+from frazil.storage.locations import scheme_of
 
 _THREADS = 16
-_MOST_FOOTERS, _MOST_UNREAD = 100_000, 1_000
+_MOST_FOOTERS, _MOST_UNREAD, _MOST_UNREAD_REMOTE = 100_000, 1_000, 200
 _MARKS = ("spark.app.id", "flink.job-id")
 # by path; they stay valid, since data files never change
 _footers: OrderedDict[str, _FooterFacts] = OrderedDict()
@@ -88,16 +89,19 @@ def schemas_of_others(plan: Plan, storage: Storage) -> tuple[tuple[ParquetNode, 
     shown as Iceberg's). And whether these are all.
 
     Such are the files of writers that do not say in the snapshot's summary who they are. Each of
-    their footers is looked at; of footers that are not in the cache a thousand, which takes a tenth
-    of a second on local disks: where there are more, the next read goes on from there.
+    their footers is looked at; of footers that are not in the cache a thousand on local disks or two
+    hundred in other stores, which takes some tenths of a second: where there are more, the next
+    read goes on from there.
     """
     paths = _paths_of_others(plan)
+    remote = bool(paths) and scheme_of(paths[0]) in REMOTE_SCHEMES
+    most = _MOST_UNREAD_REMOTE if remote else _MOST_UNREAD
     with _lock:
         unread = [p for p in paths if p not in _footers]
     # with a name mapping all footers are read anyway
-    is_complete = len(unread) <= _MOST_UNREAD or bool(NAME_MAPPING.text(plan.metadata.properties))
+    is_complete = len(unread) <= most or bool(NAME_MAPPING.text(plan.metadata.properties))
     try:
-        roots = file_schemas(paths if is_complete else unread[:_MOST_UNREAD], storage).values()
+        roots = file_schemas(paths if is_complete else unread[:most], storage).values()
     except FrazilError:  # the scan reports it, if it comes to read that file
         return (), False
     return tuple(dict.fromkeys({id(root): root for root in roots}.values())), is_complete
