@@ -262,6 +262,23 @@ def test_partition_fields_are_added_replaced_and_dropped_by_transform_or_name(ta
     assert fields(table) == []
 
 
+def test_partition_fields_of_members_of_structs_keep_the_dots_of_the_column_in_their_names(home):
+    nested = "s struct<a: int, b: string, `x.y`: int, u: struct<at: timestamp>>, `w.v` int"
+    table = home.create_table("db.nested", nested, partition_by=["s.b"])
+    for term in ("s.a", "bucket(4, s.a)", "truncate(s.b, 3)", "days(s.u.at)", "s.`x.y`", "`w.v`"):
+        does(table, f"ADD PARTITION FIELD {term}")
+    added = ["s.a", "s.a_bucket_4", "s.b_trunc_3", "s.u.at_day", "s.x.y", "w.v"]
+    assert [name for name, _ in fields(table)] == ["s.b", *added]
+    with table.update_spec() as update:
+        update.add_field("s.u.at", "hour").add_field("w.v", "bucket[2]")
+    assert [name for name, _ in fields(table)][-2:] == ["s.u.at_hour", "w.v_bucket_2"]
+    does(table, "DROP PARTITION FIELD s.a")
+    does(table, "DROP PARTITION FIELD `s.b_trunc_3`")
+    does(table, "REPLACE PARTITION FIELD days(s.u.at) WITH months(s.u.at)")
+    left = ["s.b", "s.a_bucket_4", "s.x.y", "w.v", "s.u.at_hour", "w.v_bucket_2", "s.u.at_month"]
+    assert [name for name, _ in fields(table)] == left
+
+
 def test_a_partition_field_is_dropped_by_its_column_or_its_own_name(table):
     for word in ("category", "kind"):
         does(table, "ADD PARTITION FIELD category AS kind")

@@ -146,7 +146,6 @@ def field_of_other_column(
 def default_name(column: str, transform: Transform, with_width: bool = False) -> str:
     """Name a partition field as Java does: `id_bucket`, `s_trunc`, `ts_day`; with_width
     (UpdatePartitionSpec) `id_bucket_16`, `s_trunc_4`."""
-    column = column.replace(".", "_") if with_width else column
     match transform:
         case IdentityTransform():
             return column
