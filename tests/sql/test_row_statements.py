@@ -20,6 +20,58 @@ def lake(spark, tmp_path):
         yield lake
 
 
+# Metadata columns
+# -------------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize(
+    "statement, rows",
+    [
+        ("DELETE FROM lake.db.t WHERE _pos < 2", [(3, 30), (4, 40)]),
+        ("DELETE FROM lake.db.t AS x WHERE x._POS = 3 AND lower(s) = 'd'", [(1, 10), (2, 20), (3, 30)]),
+        ("DELETE FROM lake.db.t WHERE _file IN (SELECT _file FROM lake.db.t) AND _spec_id = 0", []),
+        ("DELETE FROM lake.db.t WHERE EXISTS (SELECT 1 FROM range(2) r WHERE r.id = _pos)", [(3, 30), (4, 40)]),
+        ("DELETE FROM lake.db.t WHERE _row_id = 1", [(1, 10), (3, 30), (4, 40)]),
+        ("UPDATE lake.db.t SET v = -_pos WHERE lake.db.t._pos >= 2", [(1, 10), (2, 20), (3, -2), (4, -3)]),
+        ("UPDATE lake.db.t SET v = 0 WHERE _last_updated_sequence_number = 1", [(i, 0) for i in (1, 2, 3, 4)]),
+        ("UPDATE lake.db.t SET v = 0 WHERE _partition IS NOT NULL", [(i, 10 * i) for i in (1, 2, 3, 4)]),
+        (
+            """MERGE INTO lake.db.t t USING (SELECT _file, _pos, 7 AS new FROM lake.db.t WHERE id = 3) s
+            ON t._file = s._file AND t._pos = s._pos WHEN MATCHED THEN UPDATE SET v = new + t._pos
+            WHEN NOT MATCHED BY SOURCE AND t._pos = 0 THEN DELETE""",
+            [(2, 20), (3, 9), (4, 40)],
+        ),
+        (
+            """MERGE INTO lake.db.t USING (SELECT id + 1 AS id, 5 AS v, s, st FROM lake.db.t) n
+            ON t.id = n.id AND _pos < 2 WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *""",
+            [(1, 10), (2, 5), (3, 30), (3, 5), (4, 40), (4, 5), (5, 5)],
+        ),
+    ],
+)  # fmt: skip
+def test_metadata_columns_are_named_in_conditions_and_values(lake, statement, rows):
+    for mode in ("copy-on-write", "merge-on-read"):
+        modes = {f"write.{kind}.mode": mode for kind in ("delete", "update", "merge")}
+        lake.table("db.t", properties={"format-version": "3", **modes})
+        lake.sql(statement)
+        assert lake.rows() == rows, mode
+        lake.sql("DROP TABLE lake.db.t")
+
+
+def test_metadata_columns_that_rows_do_not_have_and_deleted_rows_are_not_named(lake):
+    lake.table()
+    for condition in ("_row_id = 1", "_last_updated_sequence_number = 1", "_deleted"):
+        with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+            lake.sql(f"DELETE FROM lake.db.t WHERE {condition}")
+    with pytest.raises(InvalidInput, match="no column '_pos'"):
+        lake.sql("UPDATE lake.db.t SET _pos = 1")
+    lake.sql("ALTER TABLE lake.db.t ADD COLUMN _pos int")
+    lake.sql("UPDATE lake.db.t SET _pos = 7 WHERE _pos IS NULL AND id > 2")
+    t = lake.catalog.load_table("db.t")
+    assert sorted(t.scan().to_arrow()["_pos"].to_pylist(), key=repr) == [7, 7, None, None]
+    assert lake.snapshots() == 2
+
+
 # DELETE
 # -------------------------------------------------------------------------------------------------------------------------------------
 

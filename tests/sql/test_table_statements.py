@@ -2,10 +2,12 @@
 change one commit.
 """
 
+import re
 from decimal import Decimal
 
 import pyspark
 import pytest
+from pyspark.errors import AnalysisException
 
 from frazil.errors import InvalidInput, Unsupported
 from frazil.scan.inspect import METADATA_TABLES
@@ -177,6 +179,35 @@ def test_tables_are_renamed_truncated_dropped_and_purged(run, lake, table_of, tm
 
 
 @pytest.mark.versions
+def test_alter_table_of_a_branch_is_refused_and_an_insert_into_it_may_add_columns(run, table_of):
+    run("CREATE TABLE lake.db.t (id bigint)")
+    run("INSERT INTO lake.db.t VALUES (1)")
+    run("ALTER TABLE lake.db.t CREATE BRANCH b")
+    before = table_of("db.t").metadata
+    for change in (
+        "ALTER TABLE lake.db.t.branch_b ADD COLUMN s string",
+        "ALTER TABLE lake.db.t.`branch_b` RENAME COLUMN id TO key",
+        "alter table lake.db.t.branch_b DROP COLUMN id",
+        "ALTER TABLE lake.db.t.branch_b SET TBLPROPERTIES ('a' = 'b')",
+        "ALTER TABLE lake.db.t.branch_b UNSET TBLPROPERTIES ('a')",
+        "ALTER TABLE lake.db.t.branch_b SET LOCATION '/elsewhere'",
+        "COMMENT ON TABLE lake.db.t.branch_b IS 'c'",
+        "ALTER TABLE lake.db.t.branch_b RENAME TO lake.db.u",
+        "BEGIN ALTER TABLE lake.db.t.branch_b ADD COLUMN s string; END",
+    ):
+        with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+            run(change)
+    assert table_of("db.t").metadata == before
+    if not pyspark.__version__.startswith("4.1"):
+        run(
+            "INSERT WITH SCHEMA EVOLUTION INTO lake.db.t.branch_b BY NAME SELECT 2L AS id, 'x' AS s"
+        )
+        assert run("SELECT * FROM lake.db.t.branch_b ORDER BY id") == [(1, None), (2, "x")]
+    run("ALTER TABLE lake.db.t.branch_b ADD PARTITION FIELD id")
+    assert len(table_of("db.t").spec().fields) == 1
+
+
+@pytest.mark.versions
 @pytest.mark.parametrize("name", ["t.branch_b", "t.files"])
 def test_drop_table_of_a_branch_or_metadata_table_is_refused(run, lake, name):
     run("CREATE TABLE lake.db.t (id bigint)")
@@ -257,6 +288,31 @@ def test_the_write_order_is_shown_as_it_was_written(run):
     order = "bucket(4, id) ASC NULLS FIRST, truncate(p.s, 2) DESC NULLS LAST, days(ts) ASC NULLS LAST, id DESC NULLS LAST"
     run(f"ALTER TABLE lake.db.t WRITE ORDERED BY {order}")
     assert run("SHOW TBLPROPERTIES lake.db.t ('sort-order')") == [("sort-order", order)]
+
+
+@pytest.mark.versions
+def test_a_statement_that_makes_a_table_says_nothing_of_what_was_done_to_it(run, table_of):
+    run(
+        "CREATE TABLE lake.db.t (id bigint, s string) PARTITIONED BY (bucket(4, id)) TBLPROPERTIES ('a' = 'b')"
+    )
+    t = table_of("db.t")
+    t.append([{"id": 1, "s": "x"}], txn=("job", 1))
+    t.maintenance.auto()
+    ((text,),) = run("SHOW CREATE TABLE lake.db.t")
+    history = [k for k in t.refresh().properties if k.startswith("frazil.")]
+    assert history and "'a' = 'b'" in text and "frazil." not in text
+    assert not [k for k, _ in run("SHOW TBLPROPERTIES lake.db.t") if k.startswith("frazil.")]
+    run(re.sub(r"LOCATION '.*'", "", text.replace("db.t", "db.u")))
+    assert table_of("db.u").properties["a"] == "b" and table_of("db.u").spec() == t.spec()
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_metadata_columns_are_listed_as_by_java(run, version):
+    run(f"CREATE TABLE lake.db.t (id bigint) TBLPROPERTIES ('format-version' = '{version}')")
+    names = [row[0] for row in run("DESCRIBE EXTENDED lake.db.t") if row[0].startswith("_")]
+    lineage = ["_row_id", "_last_updated_sequence_number"] if version == 3 else []
+    assert names == ["_spec_id", "_partition", "_file", "_pos", "_deleted", *lineage]
 
 
 def test_namespaces_are_created_described_altered_and_dropped(run, lake, catalog, tmp_path):

@@ -78,7 +78,7 @@ class MergeIntoWriter:
         evolves = self._evolves and SPARK_SCHEMA_EVOLUTION.of(table.properties)
         merge = Merge(self._condition, resolved, back_quoted(parts), "", evolves)
         merge.check()
-        merge = as_texts(self._frame, table.schema(), merge) or merge
+        merge = as_texts(self._frame, table.metadata, merge) or merge
         with table.transaction() as tx:
             tx.do_merge(self._frame, merge, branch=branch or MAIN_BRANCH)
 

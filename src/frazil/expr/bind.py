@@ -48,7 +48,7 @@ from frazil.expr.literals import typed_literal
 from frazil.expr.rewrite import limits, rewritten
 from frazil.expr.tokens import SPARK_CAN
 from frazil.expr.values import FLOATS, INTEGERS
-from frazil.spec.schema import Schema
+from frazil.spec.schema import METADATA_COLUMNS, Schema
 from frazil.spec.types import (
     BinaryType,
     BooleanType,
@@ -384,6 +384,15 @@ class _Binder:
         return fold(BoundCall(function.name, tuple(cast), signature.result, zone))
 
 
+def refuse_metadata_column(part: str, name: str) -> None:
+    """Raise Unsupported where the part of a name that no column has is a metadata column, which
+    Spark can evaluate.
+    """
+    if part.lower() in METADATA_COLUMNS:
+        text = f"{name} is a metadata column, and not supported in conditions and values without Spark."
+        raise Unsupported(text, hint=SPARK_CAN, column=name)
+
+
 def resolve(
     schema: Schema, name: str, parts: Sequence[str], case_sensitive: bool = True
 ) -> BoundReference:
@@ -410,6 +419,7 @@ def resolve(
         struct = inside if isinstance(inside, StructType) else StructType()
     else:
         return _reference(path)
+    refuse_metadata_column(part, name)
     if (
         len(parts) == 1
         and name.lower() in _FUNCTIONS_AS_WORDS

@@ -182,7 +182,12 @@ class Engine(Protocol):
     ) -> RowChanges: ...
 
     def check_merge(
-        self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None
+        self,
+        metadata: TableMetadata,
+        frame: Frame,
+        merge: Merge,
+        *,
+        case_sensitive: bool | None = None,
     ) -> None:
         """Check a MERGE before its source is evaluated. Raises what the engine refuses."""
 

@@ -119,7 +119,12 @@ class InProcessEngine:
         raise _spark_needed()
 
     def check_merge(
-        self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None
+        self,
+        metadata: TableMetadata,
+        frame: Frame,
+        merge: Merge,
+        *,
+        case_sensitive: bool | None = None,
     ) -> None:
         raise _spark_needed()
 

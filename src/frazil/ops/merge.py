@@ -296,7 +296,7 @@ def _checked_by_sql(step: Step, rows: InputFrame, merge: Merge) -> bool:
         or all(is_in_grammar(w) and not is_spark_column(w) for w in merge.words)
     ):
         return False
-    step.engine.check_merge(step.schema, rows.frame, merge, case_sensitive=step.case_sensitive)
+    step.engine.check_merge(step.metadata, rows.frame, merge, case_sensitive=step.case_sensitive)
     return True
 
 

@@ -43,7 +43,7 @@ from frazil.rows.modes import (
     granularity_of,
     isolation_of,
 )
-from frazil.scan.columns import metadata_columns
+from frazil.scan.columns import LINEAGE, metadata_columns
 from frazil.scan.plan import Plan, ScanOptions, plan
 from frazil.scan.tasks import WHOLLY, FileScanTask, PlannedFiles, TaskSequence
 from frazil.spec.metadata import TableMetadata
@@ -55,7 +55,6 @@ from frazil.tasks.runner import Runner
 
 G = TypeVar("G")
 R = TypeVar("R")
-LINEAGE = ("_row_id", "_last_updated_sequence_number")
 
 
 @dataclass(frozen=True)

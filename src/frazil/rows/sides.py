@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from frazil.errors import InvalidInput
-from frazil.expr.bind import bind, bind_term
+from frazil.expr.bind import bind, bind_term, refuse_metadata_column
 from frazil.expr.bound import Bound, references
 from frazil.expr.double_quotes import columns_of, columns_of_sides
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, Expression, Reference
@@ -124,6 +124,7 @@ class Sides:
                 column=str(reference),
             )
         if not owners:
+            refuse_metadata_column(reference.parts[0], str(reference))
             names = [
                 f"{a}.{n}"
                 for a, s in ((self.target_alias, self.target), (self.source_alias, self.source))

@@ -21,17 +21,20 @@ from frazil.spec.types import (
     StructType,
 )
 
+LINEAGE = ("_row_id", "_last_updated_sequence_number")
+"""The metadata columns of row lineage (spec, "Row Lineage")."""
+
 
 def metadata_columns(metadata: TableMetadata) -> dict[str, NestedField]:
     """Return the metadata columns that every table has beside its own, by name; `_partition` is the
     union of all partition specs.
     """
     types = {
+        "_spec_id": IntegerType(),
+        "_partition": unified_partition_type(metadata),
         "_file": StringType(),
         "_pos": LongType(),
         "_deleted": BooleanType(),
-        "_spec_id": IntegerType(),
-        "_partition": unified_partition_type(metadata),
         "_row_id": LongType(),
         "_last_updated_sequence_number": LongType(),
     }
@@ -39,6 +42,20 @@ def metadata_columns(metadata: TableMetadata) -> dict[str, NestedField]:
     return {
         name: NestedField(METADATA_COLUMNS[name], name, type_, name in required)
         for name, type_ in types.items()
+    }
+
+
+def columns_of_conditions(metadata: TableMetadata) -> dict[str, NestedField]:
+    """Return the metadata columns that conditions and values of row changes may name, by name: not
+    `_deleted`, which would bring deleted rows back; those of row lineage from format version 3; and
+    none whose name a column of the table has.
+    """
+    schema = metadata.schema()
+    left_out = {"_deleted", *(() if metadata.format_version >= 3 else LINEAGE)}
+    return {
+        name: field
+        for name, field in metadata_columns(metadata).items()
+        if name not in left_out and schema.get_field(name, False) is None
     }
 
 

@@ -5,7 +5,7 @@ values become texts of Frazil's grammar where it covers them, else Columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
@@ -18,6 +18,7 @@ from frazil.expr.sql_text import back_quoted
 from frazil.ops.session import Session
 from frazil.rows.assign import typed_name
 from frazil.rows.clauses import Clause, Do, Merge, When
+from frazil.scan.columns import columns_of_conditions
 from frazil.spark.dml.merge_by_sql import check
 from frazil.spark.dml.merge_text import SOURCE, TARGET, as_texts
 from frazil.spark.dml.row_changes import shown_columns
@@ -29,7 +30,9 @@ from frazil.spark.host.jvm_statements import (
     ParsedStatement,
     StatementKind,
 )
+from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
+from frazil.spec.types import NestedField
 from frazil.sql import nodes as n
 from frazil.sql.nodes import DEFAULT, Name, Statement
 
@@ -43,9 +46,9 @@ _DO = {
 _STARS = {ActionKind.UPDATE_STAR: ActionKind.UPDATE, ActionKind.INSERT_STAR: ActionKind.INSERT}
 
 
-def node_of(parsed: ParsedStatement, table: Name, schema: Schema) -> Statement:
-    """Return the node of a parsed statement about a table with this schema. `table`: its full name.
-    Raises PySpark's AnalysisException.
+def node_of(parsed: ParsedStatement, table: Name, metadata: TableMetadata) -> Statement:
+    """Return the node of a parsed statement about a table. `table`: its full name. Raises PySpark's
+    AnalysisException.
     """
     match parsed.kind:
         case StatementKind.TRUNCATE:
@@ -53,34 +56,47 @@ def node_of(parsed: ParsedStatement, table: Name, schema: Schema) -> Statement:
         case StatementKind.ANALYZE_TABLE | StatementKind.ANALYZE_COLUMNS:
             return n.Analyze(table, parsed.statistics_of)
     called = parsed.alias or table
-    target = jvm_plans.aliased_plan(
-        parsed.spark,
-        jvm_plans.empty_plan(parsed.spark, shown_columns(parsed.spark, schema)),
-        called,
-    )
     try:
-        return _of_rows(parsed, table, called, target, schema)
+        return _of_rows(parsed, table, called, metadata, ())
     except AnalysisException as error:
         if not str(error.getCondition()).startswith("UNRESOLVED_COLUMN"):
             raise
+        hidden = columns_of_conditions(metadata)
         columns = [
-            *(f.name for f in schema.fields),
+            *(f.name for f in metadata.schema().fields),
+            *hidden,
             *(parsed.source.columns if parsed.kind is StatementKind.MERGE else ()),
         ]
-        return _of_rows(parsed.with_values_of_variables(columns), table, called, target, schema)
+        parsed = parsed.with_values_of_variables(columns)
+        return _of_rows(parsed, table, called, metadata, tuple(hidden.values()))
+
+
+def _target(
+    spark: Session, called: Name, schema: Schema, hidden: Sequence[NestedField]
+) -> JavaObject:
+    """Return a plan with a table's name and columns, and hidden ones, which no star means."""
+    shown = shown_columns(spark, Schema(*schema.fields, *hidden))
+    plan = jvm_plans.aliased_plan(spark, jvm_plans.empty_plan(spark, shown), called)
+    return jvm_plans.hiding(spark, plan, [f.name for f in hidden]) if hidden else plan
 
 
 def _of_rows(
-    parsed: ParsedStatement, table: Name, called: Name, target: JavaObject, schema: Schema
+    parsed: ParsedStatement,
+    table: Name,
+    called: Name,
+    metadata: TableMetadata,
+    hidden: Sequence[NestedField],
 ) -> Statement:
     """Return the node of DELETE, UPDATE or MERGE. `called`: by what name it calls the table;
-    `target`: a plan of that name and the table's columns."""
+    `hidden`: the metadata columns that it may name."""
+    schema = metadata.schema()
+    target = _target(parsed.spark, called, schema, hidden)
     match parsed.kind:
         case StatementKind.DELETE:
             return _delete(parsed, table, called, target)
         case StatementKind.UPDATE:
             return _update(parsed, table, called, target, schema)
-    return _merge(parsed, table, called, target, schema)
+    return _merge(parsed, table, called, target, metadata)
 
 
 def _delete(parsed: ParsedStatement, table: Name, called: Name, target: JavaObject) -> Statement:
@@ -113,16 +129,16 @@ def _update(
 
 
 def _merge(
-    parsed: ParsedStatement, table: Name, called: Name, target: JavaObject, schema: Schema
+    parsed: ParsedStatement, table: Name, called: Name, target: JavaObject, metadata: TableMetadata
 ) -> Statement:
-    analysed = None
+    schema, analysed = metadata.schema(), None
     if not parsed.evolves:
         # with it the statement may name columns that the table does not have yet
         try:
             analysed = parsed.analysed(target)
         except Py4JJavaError:
             # Windows of times end in an internal error of Spark's analyser; this names them.
-            check(parsed.spark, schema, parsed.source, _merge_of_columns(parsed, called, schema))
+            check(parsed.spark, metadata, parsed.source, _merge_of_columns(parsed, called, schema))
             raise
         _check_policy(parsed.spark, (a for clause in analysed.clauses for a in clause.assignments))
         if (
@@ -133,7 +149,7 @@ def _merge(
             return n.MergeInto(table, analysed.source, merge)
     source, merge = parsed.source, _merge_of_columns(parsed, called, schema, analysed)
     merge.check()
-    return n.MergeInto(table, source, as_texts(source, schema, merge) or merge)
+    return n.MergeInto(table, source, as_texts(source, metadata, merge) or merge)
 
 
 def _merge_of_columns(

@@ -9,7 +9,7 @@ from typing import Any
 from py4j.java_gateway import JavaObject
 from pyspark.errors import ParseException
 
-from frazil.catalog.names import identifier_parts
+from frazil.catalog.names import full_name, identifier_parts
 from frazil.errors import FrazilError, NoSuchTableError
 from frazil.expr.tokens import without_comments
 from frazil.ops.session import Session
@@ -28,7 +28,12 @@ from frazil.spark.host.jvm_catalog import (
     with_partitions_replaced,
     with_targets_of_their_own,
 )
-from frazil.spark.host.jvm_statements import ParsedStatement, parsed_plan, parsed_statement
+from frazil.spark.host.jvm_statements import (
+    ParsedStatement,
+    altered_table,
+    parsed_plan,
+    parsed_statement,
+)
 from frazil.spark.host.jvm_view_statements import VIEW_OF_FORMAT, view_of_query
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.spec.schema import Schema
@@ -42,6 +47,7 @@ _FIRST_WORD = re.compile(r"[\s(;]*([a-z]+)", re.IGNORECASE)
 _OF_INTEREST = frozenset("delete update merge truncate analyze begin explain with".split())
 _WITHIN = re.compile(r"\b(?:delete|update|merge|truncate|analyze)\b", re.IGNORECASE)
 _HOLD_OTHERS = frozenset("begin explain".split())
+_ALTERS_BRANCH = re.compile(r"\b(?:alter|comment)\b.*\bbranch_", re.IGNORECASE | re.DOTALL)
 _MAY_HOLD_ONE = _HOLD_OTHERS | {"with"}
 
 
@@ -71,6 +77,8 @@ class SessionStatements:
         catalog. Targets of a script's statements are renamed only where their names are full: the
         others are looked up when the statement runs.
         """
+        if _ALTERS_BRANCH.search(text):
+            self._refuse_branch(plan)
         if REPLACES.search(text) and replaces_partitions(self.spark):
             plan = with_partitions_replaced(self.spark, plan, self.names.is_ours)
         if inserts_what_it_reads(self.spark, text):
@@ -83,6 +91,18 @@ class SessionStatements:
         if VIEW_OF_FORMAT.search(text):
             plan = view_of_query(self.spark, plan)
         return plan
+
+    def _refuse_branch(self, plan: JavaObject) -> None:
+        """Raise NoSuchTableError for a branch as the table of ALTER TABLE, as Java Iceberg does:
+        all branches share the columns and properties of their table."""
+        name = altered_table(plan)
+        if name and selector_suffix(name[-1]) and self.names.is_ours(name):
+            table = full_name(self.names.spelled(name)[:-1])
+            raise NoSuchTableError(
+                f"{full_name(self.names.spelled(name))} is a branch, which has no columns and properties of its own.",
+                hint=f"ALTER TABLE {table} changes those of all branches.",
+                table=table,
+            )
 
     def _is_ours_in_full(self, name: Name) -> bool:
         return self.names.is_ours(name) and tuple(self.names.spelled(name)) == tuple(name)
@@ -162,7 +182,7 @@ class SessionStatements:
         except NoSuchTableError:
             parsed.run()  # Spark's error shows the place in the text
             raise
-        self._run(node_of(parsed, self.names.spelled(name), target.table.schema()), target)
+        self._run(node_of(parsed, self.names.spelled(name), target.table.metadata), target)
 
     def _target(self, name: Name) -> Target:
         table, branch = self.names.open(name)

@@ -73,6 +73,32 @@ def test_a_delete_by_any_function_of_spark_takes_just_the_rows_for_which_it_is_t
     assert leftovers(t) == []
 
 
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_conditions_and_values_may_name_metadata_columns(table, session, mode):
+    t = table(3)
+
+    def places():
+        columns = ("id", "v", "_file", "_pos", "_row_id")
+        return t.refresh().scan(selected_fields=columns).to_arrow().to_pylist()
+
+    path = places()[0]["_file"]
+    t.delete(f"_file = '{path}' AND _pos < 5", mode=mode, spark=session)
+    assert len(places()) == 15 and all(r["_file"] != path or r["_pos"] >= 5 for r in places())
+    expected = {r["id"]: r["_pos"] if r["_pos"] > 2 else r["v"] for r in places()}
+    t.update({"v": "_pos"}, F.col("_pos") > 2, mode=mode, spark=session)
+    assert {r["id"]: r["v"] for r in places()} == expected
+    at = places()[0]
+    source = pa.table({"path": [at["_file"]], "place": [at["_pos"]]})
+    kept = {r["id"]: r["v"] for r in places() if r["_row_id"] >= 12} | {at["id"]: -at["_pos"]}
+    (
+        t.merge(source, "_file = path AND _pos = place", spark=session)
+        .when_matched_update({"v": "-target._pos"})
+        .when_not_matched_by_source_delete("target._row_id < 12")
+        .execute(mode=mode)
+    )
+    assert {r["id"]: r["v"] for r in places()} == kept
+
+
 def test_a_delete_by_a_column_may_use_a_function_of_the_user_and_a_sub_query(table, session):
     t = table()
     odd = F.udf(lambda x: x % 2 == 1, "boolean")

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
+from frazil.commit.new_table import new_metadata
 from frazil.rows.clauses import Merge, matched_update
 from frazil.spark.dml.merge_text import as_texts
 from frazil.spec.schema import Schema
@@ -15,6 +16,7 @@ from frazil.spec.types import IntegerType, LongType, NestedField
 
 pytestmark = pytest.mark.spark
 SCHEMA = Schema(NestedField(1, "id", LongType(), False), NestedField(2, "v", IntegerType(), False))
+METADATA = new_metadata(SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,7 @@ def test_a_column_is_a_text_only_where_the_text_means_the_same(plain_spark, valu
     source = plain_spark.range(1).selectExpr("id", "1 AS v").alias("s")
     merge = as_texts(
         source,
-        SCHEMA,
+        METADATA,
         Merge(F.expr("t.id = s.id"), (matched_update({"v": F.expr(value)}),), "t", ""),
     )
     assert (None if merge is None else merge.clauses[0].assignments[0][1]) == text
@@ -42,7 +44,7 @@ def test_a_variable_of_sql_is_its_value_and_no_column(plain_spark):
         source = plain_spark.range(1).selectExpr("id", "1 AS w").alias("s")
         merge = as_texts(
             source,
-            SCHEMA,
+            METADATA,
             Merge(
                 F.expr("t.id = s.id"), (matched_update({"v": F.expr("s.w + session.v")}),), "t", ""
             ),

@@ -17,7 +17,7 @@ from frazil.catalog.names import full_name
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.insert import Insert
 from frazil.ops.session import Session
-from frazil.scan.columns import metadata_columns
+from frazil.scan.columns import LINEAGE, metadata_columns
 from frazil.spark.catalog.protocol import Calls, Parts, Staged, TableDefinition
 from frazil.spark.catalog.proxy import SparkProxy
 from frazil.spark.catalog.write import WriteBuilder
@@ -26,7 +26,7 @@ from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 from frazil.spark.types.spark_types import default_sql, spark_field, spark_type, time_enabled
 from frazil.spec import types as i
 from frazil.spec.partitioning import PartitionSpec
-from frazil.spec.properties import DATA_FORMAT, SPARK_SCHEMA_EVOLUTION
+from frazil.spec.properties import DATA_FORMAT, SPARK_SCHEMA_EVOLUTION, without_history
 from frazil.spec.schema import Schema
 from frazil.spec.sorting import SortField
 from frazil.spec.transforms import (
@@ -253,7 +253,11 @@ class ServedTable(DescribedTable):
 
     def metadataColumns(self) -> Any:
         time = time_enabled(self.spark)
-        fields = metadata_columns(self.loaded.metadata).values()
+        metadata = self.loaded.metadata
+        columns = metadata_columns(metadata)
+        # those of row lineage are in tables of version 3 alone
+        names = [n for n in columns if n not in LINEAGE or metadata.format_version >= 3]
+        fields = [columns[name] for name in names]
         shown = [
             (f.name, spark_type(f.field_type, f.name, time=time), not f.required) for f in fields
         ]
@@ -312,7 +316,8 @@ class ShownTable(DescribedTable):
 
 
 def table_properties(loaded: LoadedTable) -> dict[str, str]:
-    """Return a table's properties as Java Iceberg shows them to Spark."""
+    """Return a table's properties as Java Iceberg shows them to Spark, without those that keep what
+    was done to the table, which are in no statement that makes another one."""
     metadata = loaded.metadata
     snapshot = metadata.current_snapshot_id
     file_format = DATA_FORMAT.of(metadata.properties)
@@ -330,7 +335,7 @@ def table_properties(loaded: LoadedTable) -> dict[str, str]:
         metadata.schema().find_column_name(i) for i in metadata.schema().identifier_field_ids
     ]:
         shown["identifier-fields"] = "[" + ",".join(map(str, names)) + "]"
-    return {**shown, **metadata.properties}
+    return {**shown, **without_history(metadata.properties)}
 
 
 class StagedTable(DescribedTable):

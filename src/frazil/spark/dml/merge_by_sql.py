@@ -53,11 +53,22 @@ from frazil.spark.dml.change_tasks import (
     TaskReport,
 )
 from frazil.spark.dml.merge_clauses import ACT, FOUND, Clauses, choice
-from frazil.spark.dml.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, Job, lacking, shadow
+from frazil.spark.dml.row_changes import (
+    FILE,
+    NUMBER,
+    OPERATION,
+    POS,
+    ROW_ID,
+    Job,
+    lacking,
+    metadata_columns_in,
+    shadow,
+)
 from frazil.spark.dml.small_source import CollectedFrame
 from frazil.spark.dml.staging import ORDERED, KeyValues, StagedFrame, as_frame, folder_of, stage
 from frazil.spark.host.settings import sensitivity
 from frazil.spark.types.spark_types import time_enabled
+from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 
 KeyPairs = list[tuple[int, int, bool]]
@@ -95,14 +106,15 @@ def merge(
     with sensitivity(spark, case_sensitive) as sensitive:
         names = tuple(identifier_parts(merge.target_alias))
         plan = planned(AlwaysFalse())
+        extra = metadata_columns_in(merge.words, plan.metadata)
         if not checked:
             frame = source if like is None and isinstance(source, DataFrame) else like
             if frame is None:
                 # rows that were collected are given with their frame
                 assert isinstance(source, StagedFrame)
                 frame = as_frame(spark, source, NUMBER)
-            check(spark, plan.schema, frame, merge, case_sensitive=sensitive)
-        context, empty = context_of(plan), named(shadow(spark, plan.schema), names)
+            check(spark, plan.metadata, frame, merge, case_sensitive=sensitive)
+        context, empty = context_of(plan), named(shadow(spark, plan.schema, extra), names)
         job = Job(spark, plan, context, AlwaysTrue(), "merge", empty, False)
         with job.cleaned():
             source, staged = _source(spark, source, merge.source_alias, job, like)
@@ -110,9 +122,8 @@ def merge(
             keys, reach = _reach(pairs, empty, source, staged, merge, plan.schema)
             plan = planned(reach)
             where = None if isinstance(reach, AlwaysTrue) else reach
-            job = Job.of(
-                spark, plan, replace(context_of(plan), write=context.write), reach, "merge", where
-            )
+            context = replace(context_of(plan), write=context.write)
+            job = Job.of(spark, plan, context, reach, "merge", where, extra=extra)
             job.target, job.keys = named(job.target, names), keys
             clauses = Clauses(job.target, source, plan.schema, merge, names, sensitive, job.time)
             repeats = merge.may_pass_over_matches and (staged is None or _repeats(source, pairs))
@@ -122,7 +133,7 @@ def merge(
 
 def check(
     spark: Session,
-    schema: Schema,
+    metadata: TableMetadata,
     source: DataFrame,
     merge: Merge,
     *,
@@ -132,12 +143,13 @@ def check(
     read. Raises what `merge` would raise.
     """
     merge.check()
+    schema, extra = metadata.schema(), metadata_columns_in(merge.words, metadata)
     if lacking(spark, schema) is not None:
         return  # Spark cannot read the table, which its reader will report
     with sensitivity(spark, case_sensitive) as sensitive:
         names = tuple(identifier_parts(merge.target_alias))
         frame = source.alias(merge.source_alias) if merge.source_alias else source
-        target = named(shadow(spark, schema), names)
+        target = named(shadow(spark, schema, extra), names)
         _refuse_quoted_columns(merge, schema, source)
         Clauses(target, frame, schema, merge, names, sensitive, time_enabled(spark)).check()
 
@@ -221,9 +233,11 @@ def _reach(
     schema: Schema,
 ) -> tuple[tuple[int, ...], Predicate]:
     """Return the field ids of the target's key columns, and a predicate for the target rows that
-    the source's keys can match. `pairs`: the columns that ON equates.
+    the source's keys can match. `pairs`: the columns that ON equates, metadata columns among them.
     """
-    fields = [next(f for f in schema.fields if f.name == n) for n in target.columns]
+    by_name = {f.name: f for f in schema.fields}
+    fields = [by_name[n] for n in target.columns if n in by_name]
+    pairs = [pair for pair in pairs if pair[0] < len(fields)]
     keys = tuple(fields[a].field_id for a, _, _ in pairs)
     if staged is None or merge.of(When.NOT_MATCHED_BY_SOURCE):
         return keys, AlwaysTrue()

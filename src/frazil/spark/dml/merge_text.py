@@ -12,22 +12,25 @@ from pyspark.sql import Column, DataFrame
 from frazil.catalog.names import identifier_parts
 from frazil.rows.clauses import Merge, When
 from frazil.spark.dml.analysis import as_input, expression, named, texts_of
-from frazil.spark.dml.row_changes import shadow
+from frazil.spark.dml.row_changes import metadata_columns_in, shadow
 from frazil.spark.host.jvm import is_classic
-from frazil.spec.schema import Schema
+from frazil.spec.metadata import TableMetadata
 
 TARGET, SOURCE = "target", "source"
 
 
-def as_texts(frame: DataFrame, schema: Schema, merge: Merge) -> Merge | None:
+def as_texts(frame: DataFrame, metadata: TableMetadata, merge: Merge) -> Merge | None:
     """Return the same MERGE with its columns called `target.…` and `source.…`; None where part of
-    it is beyond the grammar, or has no text, and on Spark Connect.
+    it is beyond the grammar, has no text, or may name metadata columns, and on Spark Connect.
 
     Raises InvalidInput for what Spark's analyser cannot resolve.
     """
     if not is_classic(frame) or len({c.lower() for c in frame.columns}) < len(frame.columns):
         return None
-    target = named(shadow(frame.sparkSession, schema), identifier_parts(merge.target_alias))
+    if metadata_columns_in(merge.words, metadata):
+        return None
+    empty = shadow(frame.sparkSession, metadata.schema())
+    target = named(empty, identifier_parts(merge.target_alias))
     with as_input():
         joined = target.join(frame, expression(merge.on))
     sides = {When.MATCHED: joined, When.NOT_MATCHED: frame, When.NOT_MATCHED_BY_SOURCE: target}

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,7 +39,7 @@ from frazil.rows.change import ChangeContext, combined
 from frazil.rows.groups import packed
 from frazil.rows.merge import ambiguous
 from frazil.rows.modes import COPY_ON_WRITE, Kind, distribution_of
-from frazil.scan.columns import metadata_columns
+from frazil.scan.columns import columns_of_conditions, metadata_columns
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
 from frazil.spark.dml import change_tasks
@@ -70,6 +71,7 @@ from frazil.spark.write.conform_frame import REQUIRED
 from frazil.spark.write.layout import ADVISORY, advisory_size, rebalanced, spread
 from frazil.spark.write.write_frame import clear_errors
 from frazil.spec import types as i
+from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.storage.locations import scheme_of
 from frazil.tasks.attempts import Attempts
@@ -78,6 +80,7 @@ OPERATION, FILE, POS, ROW_ID, NUMBER = (
     f"__frazil_c_{n}" for n in ("op", "file", "pos", "row_id", "number")
 )
 _NEW = "__frazil_c_new_"
+_SUB_QUERY = re.compile(r"\b(?:exists|listquery|\w*subquery)\(\)")
 _REPORT = s.StructType([s.StructField("report", s.BinaryType())])
 _GROUP_BYTES = 128 << 20  # of positions per task, at most
 
@@ -103,12 +106,13 @@ def delete(
     takes for texts.
     """
     with sensitivity(spark, case_sensitive) as sensitive:
-        schema = planned(AlwaysFalse()).schema
+        plan = planned(AlwaysFalse())
+        schema, extra = plan.schema, metadata_columns_in([where], plan.metadata)
         refuse_columns(where, columns_of(schema))
-        empty = _called(shadow(spark, schema), alias)
+        empty = _called(shadow(spark, schema, extra), alias)
         where = checked(empty, [GivenExpression(where, "The condition")])[0]
-        plan, predicate = pruned(spark, planned, where, schema, sensitive, alias)
-        job = Job.of(spark, plan, context_of(plan), predicate, "delete", whole=False)
+        plan, predicate = _pruned(empty, planned, where, schema, sensitive, bool(alias))
+        job = Job.of(spark, plan, context_of(plan), predicate, "delete", whole=False, extra=extra)
         with as_input():
             deleted = _called(job.target, alias).filter(where)
         return job.run(
@@ -136,22 +140,24 @@ def update(
     SchemaMismatch for values that do not fit their column.
     """
     with sensitivity(spark, case_sensitive) as sensitive:
-        schema = planned(AlwaysFalse()).schema
-        for text in (where, *assignments.values()):
+        plan = planned(AlwaysFalse())
+        words = [where, *assignments.values()]
+        schema, extra = plan.schema, metadata_columns_in(words, plan.metadata)
+        for text in words:
             refuse_columns(text, columns_of(schema))
         assigned_values = Given.of(schema, tuple(assignments.items()), sensitive)
-        empty = _called(shadow(spark, schema), alias)
+        empty = _called(shadow(spark, schema, extra), alias)
         where = checked(
             empty, [GivenExpression(True if where is None else where, "The condition")]
         )[0]
         refuse_windows_of_times(empty, where, "The condition")
         checked(empty, given_expressions(assigned_values))
-        if len(empty.columns) == len(schema.fields):
+        if len(empty.columns) == len(schema.fields) + len(extra):
             NewColumns(
                 empty, schema, columns_by_id(empty, schema), sensitive, time_enabled(spark)
             ).columns(assigned_values)
-        plan, predicate = pruned(spark, planned, where, schema, sensitive, alias)
-        job = Job.of(spark, plan, context_of(plan), predicate, "update")
+        plan, predicate = _pruned(empty, planned, where, schema, sensitive, bool(alias))
+        job = Job.of(spark, plan, context_of(plan), predicate, "update", extra=extra)
         with as_input():
             chosen = _called(job.target, alias).filter(where)
         new = NewColumns(
@@ -172,20 +178,20 @@ def _called(frame: DataFrame, alias: str) -> DataFrame:
     return named(frame, identifier_parts(alias)) if alias else frame
 
 
-def pruned(
-    spark: Session,
+def _pruned(
+    empty: DataFrame,
     planned: Planned,
     where: Column,
     schema: Schema,
     case_sensitive: bool,
-    alias: str = "",
+    aliased: bool,
 ) -> tuple[Plan, Predicate]:
     """Plan the scan for a condition, pruned by those of its conjuncts that Frazil's grammar covers;
-    return the plan and that predicate.
+    return the plan and that predicate. `empty`: a frame by whose columns the condition is resolved.
     """
     pruning: Predicate = AlwaysTrue()
-    for text in conditions(_called(shadow(spark, schema), alias), where, aliased=bool(alias)):
-        predicate = understood(spark, text, schema, case_sensitive)
+    for text in conditions(empty, where, aliased=aliased):
+        predicate = understood(empty.sparkSession, text, schema, case_sensitive)
         if predicate is not None and not isinstance(predicate, AlwaysTrue):
             pruning = predicate if isinstance(pruning, AlwaysTrue) else And(pruning, predicate)
     return planned(pruning), pruning
@@ -204,11 +210,23 @@ def lacking(spark: Session, schema: Schema) -> i.NestedField | None:
     return None
 
 
-def shadow(spark: Session, schema: Schema) -> DataFrame:
-    """Return an empty frame with the table's columns, against which Spark's analyser checks
-    expressions without a scan.
+def metadata_columns_in(
+    words: Iterable[object], metadata: TableMetadata
+) -> tuple[i.NestedField, ...]:
+    """Return the metadata columns of a table that conditions and values may name. One too many
+    costs little; a sub-query of a Column, whose text does not show it, may name each of them.
     """
-    return empty_frame(spark, shown_columns(spark, schema))
+    text = " ".join(map(str, words)).lower()
+    hides_names = _SUB_QUERY.search(text) is not None
+    every = columns_of_conditions(metadata)
+    return tuple(field for name, field in every.items() if hides_names or name in text)
+
+
+def shadow(spark: Session, schema: Schema, extra: Sequence[i.NestedField] = ()) -> DataFrame:
+    """Return an empty frame with the table's columns, and behind them metadata columns, against
+    which Spark's analyser checks expressions without a scan.
+    """
+    return empty_frame(spark, shown_columns(spark, Schema(*schema.fields, *extra)))
 
 
 def shown_columns(spark: Session, schema: Schema) -> s.StructType:
@@ -248,9 +266,10 @@ class Job:
         kind: Kind,
         where: Predicate | None = None,
         whole: bool = True,
+        extra: Sequence[i.NestedField] = (),
     ) -> Job:
         """Read the target of an operation. `where`: other rows need not be read. `whole`: rows are
-        written again, so every column is read.
+        written again, so every column is read. `extra`: metadata columns that expressions name.
 
         Raises Unsupported for tables whose location is in memory and, with `whole`, for types that
         Spark lacks.
@@ -264,12 +283,14 @@ class Job:
         marks = {"_file": FILE, "_pos": POS, **({"_row_id": ROW_ID} if context.lineage else {})}
         time = time_enabled(spark)
         fields = [f for f in plan.schema.fields if whole or has_type(f, time)]
-        projection = Schema(*fields, *(columns_by_name[n] for n in marks))
+        hidden = list(dict.fromkeys([*marks, *(f.name for f in extra)]))
+        projection = Schema(*fields, *(columns_by_name[n] for n in hidden))
         frame = read(spark, plan, projection=projection, storage=context.write.storage, where=where)
         last = len(fields)
-        columns = [column_at(frame, n) for n in range(last)] + [
-            column_at(frame, last + n).alias(m) for n, m in enumerate(marks.values())
-        ]
+        column_of = {name: column_at(frame, last + n) for n, name in enumerate(hidden)}
+        columns = [column_at(frame, n) for n in range(last)]
+        columns += [column_of[name].alias(mark) for name, mark in marks.items()]
+        columns += [column_of[f.name] for f in extra]
         return cls(spark, plan, context, predicate, kind, frame.select(*columns), time)
 
     @property

@@ -308,10 +308,15 @@ class SparkEngine:
 
     @quietly()
     def check_merge(
-        self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None
+        self,
+        metadata: TableMetadata,
+        frame: Frame,
+        merge: Merge,
+        *,
+        case_sensitive: bool | None = None,
     ) -> None:
         """Check the expressions of a MERGE before its source is read (`merge_by_sql.check`)."""
-        merge_by_sql.check(self.spark, schema, frame, merge, case_sensitive=case_sensitive)
+        merge_by_sql.check(self.spark, metadata, frame, merge, case_sensitive=case_sensitive)
 
     @quietly()
     def merge(

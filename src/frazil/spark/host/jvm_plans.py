@@ -23,6 +23,7 @@ from frazil.spark.host.jvm import (
     CATALYST,
     EXPRESSIONS,
     NOT_AS_KNOWN,
+    SPARK,
     Jvm,
     classic_column,
     classic_jvm,
@@ -144,6 +145,23 @@ def aliased_plan(spark: Session, plan: JavaObject, parts: Sequence[str]) -> Any:
     jvm = classic_jvm(spark)
     name = jvm.java_class(CATALYST + "AliasIdentifier")(parts[-1], scala_seq(spark, parts[:-1]))
     return jvm.java_class(CATALYST + "plans.logical.SubqueryAlias")(name, plan)
+
+
+def hiding(spark: Session, plan: JavaObject, names: Sequence[str]) -> Any:
+    """Return a plan whose last columns are hidden under these names, as metadata columns are: an
+    expression that names one gets it, and a star leaves it out."""
+    jvm, output = classic_jvm(spark), plan.output()
+    metadata, tag = (
+        jvm.java_class(SPARK + "sql.types.Metadata"),
+        jvm.java_class(CATALYST + "trees.TreeNodeTag"),
+    )
+    hidden = [
+        column.withMetadata(metadata.fromJson(f'{{"__metadata_col": "{name}"}}'))
+        for column, name in zip(each(output.takeRight(len(names))), names, strict=True)
+    ]
+    shown = jvm.java_class(CATALYST + "plans.logical.Project")(output.dropRight(len(names)), plan)
+    shown.setTagValue(tag("hidden_output"), scala_seq(spark, hidden))
+    return shown
 
 
 def session_frame(spark: Session, dataset: JavaObject) -> DataFrame:

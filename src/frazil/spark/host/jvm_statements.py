@@ -56,6 +56,7 @@ _TABLE = {
     StatementKind.ANALYZE_TABLE: "child", StatementKind.ANALYZE_COLUMNS: "child",
 }  # fmt: skip
 _NAMES = ("UnresolvedRelation", "UnresolvedTable", "UnresolvedTableOrView")
+_ALTERS = ("ALTER TABLE", "COMMENT ON TABLE")
 _NAMED_BY_EXPRESSION = "PlanWithUnresolvedIdentifier"
 _KINDS = frozenset(StatementKind)
 
@@ -250,6 +251,18 @@ def parsed_statement(spark: Session, plan: JavaObject) -> ParsedStatement | None
         around, plan = plan, plan.child()
         kind = kind_of(plan)
     return ParsedStatement(spark, StatementKind(kind), plan, around) if kind in _KINDS else None
+
+
+def altered_table(plan: JavaObject) -> Parts | None:
+    """Return the name of the table that ALTER TABLE or COMMENT ON TABLE changes; None for any other
+    plan, and for a name that IDENTIFIER computes.
+    """
+    if plan.children().isEmpty():
+        return None
+    table = plan.children().head()
+    if kind_of(table) != "UnresolvedTable" or not str(table.commandName()).startswith(_ALTERS):
+        return None
+    return texts_of_seq(table.multipartIdentifier())
 
 
 @dataclass(frozen=True)
