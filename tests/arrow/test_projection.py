@@ -155,7 +155,7 @@ def foreign(tmp_path, table) -> DataFile:
     )
 
 
-def test_a_file_without_ids_is_read_by_the_name_mapping_and_refused_without_one(tmp_path):
+def test_a_file_without_ids_is_read_by_the_name_mapping_and_by_position_without_one(tmp_path):
     schema = Schema(
         N(1, "a.b", LongType()),
         N(2, "s", StructType(N(3, "x", StringType()))),
@@ -166,7 +166,7 @@ def test_a_file_without_ids_is_read_by_the_name_mapping_and_refused_without_one(
         tmp_path,
         pa.table({"s": [{"x": "q", "more": 1}], "a.b": [7], "l": [[1, None]], "other": [1]}),
     )
-    with pytest.raises(CorruptData, match="name mapping"):
+    with pytest.raises(CorruptData, match=r"s \(id 1\) is struct.*schema\.name-mapping\.default"):
         rows_of([file], schema)
     found = rows_of(
         [file], replace_type(schema, 4), name_mapping=name_mapping_to_json(mapping_of(schema))

@@ -9,7 +9,7 @@ from typing import Any
 
 from frazil.catalog import Catalog
 from frazil.codec.single_value import to_bytes
-from frazil.commit.actions import Append
+from frazil.commit.actions import Append, RowDelta
 from frazil.commit.table_commit import commit
 from frazil.spec.manifest import DataFile
 from frazil.spec.schema import DELETE_FILE_PATH_ID
@@ -57,7 +57,7 @@ def listed_again(t: Table) -> int:
 
 
 def taken_as_it_is(t: Table, path: Path, rows: int, **more: Any) -> None:
-    """Commit a file that another writer made, of any format."""
+    """Commit a data or delete file that another writer made, of any format."""
     file = DataFile(
         file_path=str(path),
         file_format=path.suffix[1:],
@@ -65,11 +65,12 @@ def taken_as_it_is(t: Table, path: Path, rows: int, **more: Any) -> None:
         file_size_in_bytes=path.stat().st_size,
         **more,
     )
-    commit(t._writable(), t.refresh()._loaded, [Append(files=(file,))])
+    action = RowDelta(added_deletes=(file,)) if file.content else Append(files=(file,))
+    commit(t._writable(), t.refresh()._loaded, [action])
     t.refresh()
 
 
-def by_another_writer(catalog: Catalog, t: Table) -> Table:
+def by_another_writer(catalog: Catalog, t: Table, name: str = "db.foreign") -> Table:
     """The same table under another name, whose snapshots do not say that Frazil wrote them."""
     current = Path(t.metadata_location.removeprefix("file://"))
     metadata = json.loads(current.read_text())
@@ -77,7 +78,7 @@ def by_another_writer(catalog: Catalog, t: Table) -> Table:
         del snapshot["summary"]["iceberg-version"]
     foreign = current.with_name("90000-foreign.metadata.json")
     foreign.write_text(json.dumps(metadata))
-    return catalog.register_table("db.foreign", str(foreign))
+    return catalog.register_table(name, str(foreign))
 
 
 def vector(

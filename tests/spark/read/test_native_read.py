@@ -258,22 +258,6 @@ def test_files_without_ids_are_read_by_the_name_mapping_beside_files_with_ids(
     assert frame.filter("renamed = 'without'").count() == 1
 
 
-def test_a_file_without_ids_and_without_mapping_fails(catalog, session, tmp_path):
-    t = catalog.create_table("db.unmapped", "n int")
-    path = f"{t.location()}/data/f.parquet"
-    Path(path).parent.mkdir(parents=True)
-    pq.write_table(pa.table({"n": pa.array([2], pa.int32())}), path)
-    file = DataFile(
-        file_path=path,
-        file_format="parquet",
-        record_count=1,
-        file_size_in_bytes=Path(path).stat().st_size,
-    )
-    commit(t._writable(), t._loaded, [Append(files=(file,))])
-    with pytest.raises(Exception, match=r"field Ids|FAILED_READ_FILE|no field ids"):
-        catalog.load_table("db.unmapped").to_spark(session).collect()
-
-
 def test_uuid_time_and_negative_zero(catalog, session, rows):
     fields = (
         i.NestedField(1, "u", i.UUIDType()),

@@ -99,8 +99,7 @@ def _open_difference(
     opened = open_task(change.task.with_deletes(()), context)
     pieces = [p for p in opened.pieces if difference.may_hold(p.first_row, p.rows)]
     fields = context.mask_fields(opened.filter, difference.key_ids)
-    schema = opened.source.file_schema(context.mapping)
-    assert schema is not None  # otherwise `open_task` would have refused the file
+    schema = opened.source.file_schema(context.mapping, context.table_schema)
     constants = identity_values(change.task.spec, file.partition)
     columns = plan_columns(
         fields, schema, constants, prune=opened.source.prunes_leaves, name=file.file_path

@@ -39,16 +39,24 @@ Flags = npt.NDArray[np.bool_]
 # --------------------------------------------------------------------------------------------------
 
 
-def key_schema(schemas: Iterable[Schema]) -> Schema:
+def key_schema(schemas: Iterable[Schema], own: Schema) -> Schema:
     """Collect all columns that a table ever had, by field id, each as the newest schema that has
-    it; all of them optional.
+    it; optional, but for those that the schema of the read, `own`, requires.
 
     Equality deletes may compare columns that the current schema has dropped.
     """
     columns: tuple[NestedField, ...] = ()
     for schema in sorted(schemas, key=lambda s: s.schema_id, reverse=True):
         columns = _joined(columns, schema.fields)
-    return Schema(*(_optional(f) for f in columns))
+    of_read = {f.field_id: f for f in own.fields}
+    return Schema(
+        *(
+            replace(_optional(f), name=field.name, required=field.required)
+            if (field := of_read.get(f.field_id)) is not None
+            else _optional(f)
+            for f in columns
+        )
+    )
 
 
 def widened(own: Schema, keys: Schema) -> Schema:

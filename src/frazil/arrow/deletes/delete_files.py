@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.arrow.files.project import ColumnsPlan, FileField, build, plan_columns
+from frazil.arrow.files.project import ColumnsPlan, FileSchema, build, plan_columns
 from frazil.arrow.files.read_avro import AvroSource
 from frazil.arrow.files.read_orc import OrcSource
 from frazil.arrow.files.read_parquet import ParquetSource
@@ -30,7 +30,7 @@ from frazil.scan.manifests import ByteCache
 from frazil.scan.vectors import VectorFile
 from frazil.spec.manifest import DataFile
 from frazil.spec.name_mapping import MappedField, NameMapping
-from frazil.spec.schema import DELETE_FILE_PATH_ID, DELETE_FILE_POS_ID
+from frazil.spec.schema import DELETE_FILE_PATH_ID, DELETE_FILE_POS_ID, Schema
 from frazil.spec.types import LongType, NestedField, StringType, children
 from frazil.storage.base import Storage
 
@@ -195,7 +195,7 @@ def _position_rows(
     """Read a position delete file in batches of (normalised paths, per row the index of its path
     among them, per row its position).
     """
-    source, schema = _open(delete, storage, _BY_NAME)
+    source, schema = _open(delete, storage, _BY_NAME, _POSITION_COLUMNS)
     plan = plan_columns(
         _POSITION_COLUMNS, schema, {}, prune=source.prunes_leaves, name=delete.file_path
     )
@@ -261,8 +261,11 @@ def _check_rows(delete: DataFile, rows: int) -> None:
 
 
 def _open(
-    delete: DataFile, storage: Storage, mapping: NameMapping | None
-) -> tuple[FileReader, Any]:
+    delete: DataFile,
+    storage: Storage,
+    mapping: NameMapping | None,
+    columns: tuple[NestedField, ...],
+) -> tuple[FileReader, FileSchema]:
     if delete.key_metadata:
         raise Unsupported(
             f"Delete file {delete.file_path} is encrypted; Frazil does not read encrypted files.",
@@ -271,13 +274,8 @@ def _open(
     if delete.file_format not in SOURCES:
         text = f"Delete file {delete.file_path} has format {delete.file_format}; supported are parquet, orc, avro, and puffin for vectors."
         raise Unsupported(text, file=delete.file_path)
-    source = SOURCES[delete.file_format].open(delete, storage)
-    schema = source.file_schema(mapping)
-    if schema is None:
-        raise CorruptData(
-            f"Delete file {delete.file_path} has no field ids.", file=delete.file_path
-        )
-    return source, schema
+    source: FileReader = SOURCES[delete.file_format].open(delete, storage)
+    return source, source.file_schema(mapping, Schema(*columns))
 
 
 def _batches(
@@ -303,16 +301,13 @@ def keys_of(
     storage: Storage,
     mapping: NameMapping | None,
 ) -> Iterator[list[pa.Array]]:
-    """Read the key columns of an equality delete file in batches, in the order of `ids`.
+    """Read the key columns of an equality delete file in batches, in the order of `ids`. A key that
+    the file lacks is its default, else null, as in Java; where the table requires it, an error.
 
     `fields`: the top-level columns that hold the keys, projected to nothing else.
     """
     with reading(delete.file_path, delete.file_format):
-        source, schema = _open(delete, storage, mapping)
-        for field_id in ids:
-            if not _has(schema.fields, field_id):
-                text = f"Equality delete file {delete.file_path} lacks the column with id {field_id}, which it compares."
-                raise CorruptData(text, file=delete.file_path, field_id=field_id)
+        source, schema = _open(delete, storage, mapping, fields)
         plan = plan_columns(fields, schema, {}, prune=source.prunes_leaves, name=delete.file_path)
         rows = 0
         for raw, count in _batches(source, plan, delete):
@@ -322,13 +317,6 @@ def keys_of(
             rows += count
             yield [key_column(columns, fields, i) for i in ids]
         _check_rows(delete, rows)
-
-
-def _has(fields: Sequence[FileField], field_id: int) -> bool:
-    return any(
-        f.field_id == field_id or (pa.types.is_struct(f.type) and _has(f.children, field_id))
-        for f in fields
-    )
 
 
 def key_column(

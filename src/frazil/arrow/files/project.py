@@ -36,6 +36,7 @@ from frazil.spec.types import (
 )
 
 ORC_FIELD_ID = b"iceberg.id"
+_MAPPING = "Set the table property schema.name-mapping.default, which maps the names of columns to field ids."
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,14 @@ class FileField:
 @dataclass(frozen=True)
 class FileSchema:
     """Hold the columns of a file. `by_name`: the file has no field ids, so these come from the name
-    mapping. `local_times`: timestamps without a zone are what the writer's clock showed, in a zone
-    of its own (ORC), and so are no instants; in other formats they are in UTC.
+    mapping. `by_position`: nor is there a mapping, so that only its top-level columns have ids.
+    `local_times`: timestamps without a zone are what the writer's clock showed, in a zone of its
+    own (ORC), and so are no instants; in other formats they are in UTC.
     """
 
     fields: tuple[FileField, ...]
     by_name: bool = False
+    by_position: bool = False
     local_times: bool = False
 
 
@@ -67,14 +70,25 @@ def file_schema(schema: pa.Schema, mapping: NameMapping | None) -> FileSchema | 
     """Make the schema of a file; None when the file has no field ids and there is no name mapping
     to give them.
     """
+    columns = mapped_schema(schema, mapping or NameMapping())
+    return None if mapping is None and columns.by_name and columns.fields else columns
+
+
+def mapped_schema(schema: pa.Schema, mapping: NameMapping) -> FileSchema:
+    """Make the schema of a file, with ids of the mapping where it has none."""
     fields, _ = _fields(list(schema), 0)
     if _has_ids(fields):
         return FileSchema(fields)
-    if not fields:
-        return FileSchema((), by_name=True)
-    if mapping is None:
-        return None
     return FileSchema(_mapped(fields, mapping.fields), by_name=True)
+
+
+def schema_by_position(schema: pa.Schema) -> FileSchema:
+    """Make the schema of a Parquet file without field ids of a table without name mapping: its
+    first column has the id 1, and so on, as in Java.
+    """
+    fields, _ = _fields(list(schema), 0)
+    numbered = tuple(replace(f, field_id=n) for n, f in enumerate(fields, 1))
+    return FileSchema(numbered, by_name=True, by_position=True)
 
 
 def _fields(fields: Sequence[pa.Field], leaf: int) -> tuple[tuple[FileField, ...], int]:
@@ -239,7 +253,7 @@ def plan_columns(
     errors. Raises CorruptData when a column of the file has a type that cannot be read as the
     table's.
     """
-    maker = _Planner(constants, file.by_name, prune, name, file.local_times)
+    maker = _Planner(constants, file, prune, name)
     members, fields, leaves = maker.struct(projection, file.fields, needs_one=False)
     return ColumnsPlan(members, tuple(fields), tuple(sorted(leaves)))
 
@@ -251,10 +265,9 @@ class _Planner:
     """
 
     constants: Mapping[int, Any]
-    by_name: bool
+    schema: FileSchema
     prune: bool
     file: str
-    local_times: bool
 
     def struct(
         self, projection: tuple[NestedField, ...], have: tuple[FileField, ...], *, needs_one: bool
@@ -270,7 +283,7 @@ class _Planner:
             if (
                 index is None
                 or isinstance(field.field_type, UnknownType)
-                or (self.by_name and field.field_id in self.constants)
+                or (self.schema.by_name and field.field_id in self.constants)
             ):
                 members.append((None, self.missing(field)))
                 continue
@@ -310,6 +323,8 @@ class _Planner:
             case StructType():
                 if not pa.types.is_struct(have.type):
                     self.refuse(type_, have)
+                if self.schema.by_position:
+                    self.refuse_struct(have)
                 members, fields, leaves = self.struct(type_.fields, have.children, needs_one=True)
                 want = to_arrow_type(type_)
                 whole = len(fields) == len(have.children) or not self.prune
@@ -336,7 +351,7 @@ class _Planner:
             case VariantType() if not pa.types.is_struct(have.type):
                 self.refuse(type_, have)
         convert = leaf_conversion(have.type, type_)
-        if convert is None or (self.local_times and _other_clock(have.type, type_)):
+        if convert is None or (self.schema.local_times and _other_clock(have.type, type_)):
             self.refuse(type_, have)
         return (AsIs() if convert is as_is else Converted(convert)), everything
 
@@ -348,9 +363,19 @@ class _Planner:
         plain = isinstance(key, AsIs) and isinstance(value, AsIs) and _same_type(have.type, want)
         return (AsIs() if plain else Map(want, key, value)), key_leaves | value_leaves
 
+    def refuse_struct(self, have: FileField) -> NoReturn:
+        raise CorruptData(
+            f"Column {have.name} of {self.file} holds structs, whose members cannot be told apart: "
+            "the file has no field ids, and the table has no name mapping.",
+            hint=_MAPPING,
+            file=self.file,
+            field_id=have.field_id,
+        )
+
     def refuse(self, type_: IcebergType, have: FileField) -> NoReturn:
         raise CorruptData(
             f"Column {have.name} (id {have.field_id}) is {have.type} in {self.file}, which cannot be read as the table's {type_}.",
+            hint=_MAPPING if self.schema.by_position else None,
             file=self.file,
             field_id=have.field_id,
         )

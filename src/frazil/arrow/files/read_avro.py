@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from frazil.arrow.files.project import ColumnsPlan, FileField, FileSchema, file_schema
+from frazil.arrow.files.project import ColumnsPlan, FileField, FileSchema, mapped_schema
 from frazil.arrow.files.source import Piece, RawBatch
 from frazil.arrow.values.arrays import flattened
 from frazil.arrow.values.arrow_schema import PARQUET_FIELD_ID
@@ -21,7 +21,7 @@ from frazil.codec.avro_schema import AvroNode
 from frazil.errors import CorruptData, Unsupported
 from frazil.expr.bound import Bound
 from frazil.spec.manifest import DataFile
-from frazil.spec.name_mapping import NameMapping
+from frazil.spec.name_mapping import NameMapping, mapping_of
 from frazil.spec.schema import Schema
 from frazil.storage.base import Storage
 
@@ -54,8 +54,8 @@ class AvroSource:
     def prunes_leaves(self) -> bool:
         return False
 
-    def file_schema(self, mapping: NameMapping | None) -> FileSchema | None:
-        return file_schema(self.arrow, mapping)
+    def file_schema(self, mapping: NameMapping | None, columns: Schema) -> FileSchema:
+        return mapped_schema(self.arrow, mapping or mapping_of(columns))
 
     def pieces(self, start: int, length: int | None) -> list[Piece]:
         return [Piece(0, 0, -1)] if start == 0 else []

@@ -18,14 +18,14 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc
 
-from frazil.arrow.files.project import ColumnsPlan, FileField, FileSchema, file_schema
+from frazil.arrow.files.project import ColumnsPlan, FileField, FileSchema, mapped_schema
 from frazil.arrow.files.source import Piece, RawBatch
 from frazil.arrow.footers.parquet_footer import read_unsigned
 from frazil.codec.guard import inflate
 from frazil.errors import CorruptData, Unsupported
 from frazil.expr.bound import Bound
 from frazil.spec.manifest import DataFile
-from frazil.spec.name_mapping import NameMapping
+from frazil.spec.name_mapping import NameMapping, mapping_of
 from frazil.spec.schema import Schema
 from frazil.storage.base import Storage
 from frazil.storage.local import regular_path
@@ -55,9 +55,9 @@ class OrcSource:
     def prunes_leaves(self) -> bool:
         return False
 
-    def file_schema(self, mapping: NameMapping | None) -> FileSchema | None:
-        columns = file_schema(self.file.schema, mapping)
-        return None if columns is None else replace(columns, local_times=True)
+    def file_schema(self, mapping: NameMapping | None, columns: Schema) -> FileSchema:
+        schema = mapped_schema(self.file.schema, mapping or mapping_of(columns))
+        return replace(schema, local_times=True)
 
     def pieces(self, start: int, length: int | None) -> list[Piece]:
         return [Piece(0, 0, self.file.nrows)] if start == 0 else []

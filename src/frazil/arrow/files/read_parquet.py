@@ -12,7 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frazil.arrow.files.project import ColumnsPlan, FileField, FileSchema, file_schema
+from frazil.arrow.files.project import (
+    ColumnsPlan,
+    FileField,
+    FileSchema,
+    file_schema,
+    schema_by_position,
+)
 from frazil.arrow.files.source import Piece, RawBatch
 from frazil.errors import CorruptData
 from frazil.expr.bound import Bound
@@ -185,8 +191,9 @@ class ParquetSource:
     def prunes_leaves(self) -> bool:
         return True
 
-    def file_schema(self, mapping: NameMapping | None) -> FileSchema | None:
-        return file_schema(self.file.schema_arrow, mapping)
+    def file_schema(self, mapping: NameMapping | None, columns: Schema) -> FileSchema:
+        arrow = self.file.schema_arrow
+        return file_schema(arrow, mapping) or schema_by_position(arrow)
 
     def pieces(self, start: int, length: int | None) -> list[Piece]:
         return row_groups(self.file.metadata, start, length)

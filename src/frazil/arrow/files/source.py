@@ -48,7 +48,11 @@ class FileReader(Protocol):
     def prunes_leaves(self) -> bool:
         """Tell whether leaves inside a column can be left out; otherwise columns are read whole."""
 
-    def file_schema(self, mapping: NameMapping | None) -> FileSchema | None: ...
+    def file_schema(self, mapping: NameMapping | None, columns: Schema) -> FileSchema:
+        """Return the file's columns with field ids: its own, else those of the name mapping; where
+        there is none, as Java gives them: by position (Parquet), or by the names of `columns` (ORC,
+        Avro).
+        """
 
     def pieces(self, start: int, length: int | None) -> list[Piece]:
         """List the pieces that begin in [start, start + length); length None: all."""

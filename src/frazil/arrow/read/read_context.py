@@ -99,7 +99,7 @@ class ReadContext:
             plan.row_filter,
             NAME_MAPPING.text(plan.metadata.properties),
             options or ReadOptions(),
-            keys=key_schema(plan.metadata.schemas).project(plan.equality_ids)
+            keys=key_schema(plan.metadata.schemas, plan.schema).project(plan.equality_ids)
             if plan.equality_ids
             else None,
         )

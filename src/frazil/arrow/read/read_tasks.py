@@ -36,7 +36,7 @@ from frazil.arrow.read.read_context import (
     metadata_column,
 )
 from frazil.arrow.values.evaluate import evaluate
-from frazil.errors import CorruptData, InvalidInput, Unsupported
+from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.bound import Bound
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.schema import DELETED_ID
@@ -195,13 +195,7 @@ def open_task(task: FileScanTask, context: ReadContext) -> OpenedFile:
     file = task.file
     _check(task)
     source = SOURCES[file.file_format].open(file, context.storage)
-    schema = source.file_schema(context.mapping)
-    if schema is None:
-        raise CorruptData(
-            f"{file.file_path} has no field ids, and the table has no name mapping.",
-            hint="Set the table property schema.name-mapping.default, which maps the names of columns to field ids.",
-            file=file.file_path,
-        )
+    schema = source.file_schema(context.mapping, context.table_schema)
     constants = identity_values(task.spec, file.partition)
     row_filter = context.filter if context.apply_residual and task.residual is not None else None
     fields = tuple(

@@ -229,7 +229,7 @@ def _key_frame(spark: Session, relation: EqualityRelation, keys: EqualityKeys) -
 
 def _has_keys(delete: DataFile, ids: Sequence[int], keys: EqualityKeys) -> bool:
     """Return whether Spark's scan finds all keys by field id. A file that lacks one is left to
-    Arrow, which reports it as damaged.
+    Arrow, which takes it for null.
     """
     if keys.mapping is None and set(ids) <= set(delete.value_counts or ()):
         return True

@@ -70,7 +70,7 @@ class KeyColumns:
 
 def key_columns(plan: Plan) -> KeyColumns | None:
     """Return the key columns of a plan's equality deletes; None where Spark cannot compare them."""
-    keys = key_schema(plan.metadata.schemas)
+    keys = key_schema(plan.metadata.schemas, plan.schema)
     tops, current = (
         {f.field_id: f for f in keys.fields},
         {f.field_id: f for f in plan.schema.fields},

@@ -13,7 +13,7 @@ for others), or the JVM cannot open them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,11 +54,16 @@ class ScanGroup:
 
 
 def scan_groups(
-    spark: Session, plan: Plan, shape: Shape, storage: Storage, keyed: Shape | None = None
+    spark: Session,
+    plan: Plan,
+    shape: Shape,
+    storage: Storage,
+    keyed: Shape | None = None,
+    without_ids: Container[str] = (),
 ) -> tuple[list[ScanGroup], list[PlannedFiles]]:
     """Return the groups of files for Spark's scan, and the files that are left for Arrow. `keyed`:
     the shape in which files with equality deletes are read, with their keys; None: they are left
-    for Arrow."""
+    for Arrow. `without_ids`: paths of files that have no field ids."""
     mapping = mapping_of(plan)
     native: dict[Any, ScanGroup] = {}
     arrow: list[PlannedFiles] = []
@@ -86,6 +91,7 @@ def scan_groups(
                 )
                 if kind_of_file == kind
                 and file_format == "parquet"
+                and (mapping is not None or path not in without_ids)
                 and not is_hidden(path)
                 and jvm_can_open(spark, path, answers, storage)
             ]

@@ -52,7 +52,7 @@ from frazil.spark.host.jvm_plans import empty_frame
 from frazil.spark.host.settings import is_ansi, session_zone
 from frazil.spark.read.arrow_read import arrow_frame
 from frazil.spark.read.groups import ScanGroup, mapping_of, scan_groups
-from frazil.spark.scan.file_columns import schemas_of_others
+from frazil.spark.scan.file_columns import OtherNames, names_of_others
 from frazil.spark.scan.file_keys import ROW_INDEX, by_rows, partition_values, with_facts
 from frazil.spark.scan.parquet_scan import ScannedFiles, open_files, still_by_id
 from frazil.spark.scan.paths import hadoop_options, path_text
@@ -136,8 +136,11 @@ def read(
     """
     needed = _scan_columns(spark, plan, projection, where)
     keys = key_columns(plan) if plan.equality_ids else None
-    shapes = _shapes(plan, needed, keys, storage)
-    groups, files_for_arrow = scan_groups(spark, plan, shapes[NONE], storage, shapes.get(EQUALITY))
+    others = names_of_others(plan, storage)
+    shapes = _shapes(plan, needed, keys, others)
+    groups, files_for_arrow = scan_groups(
+        spark, plan, shapes[NONE], storage, shapes.get(EQUALITY), others.without_ids
+    )
     frames, narrowing = [], Narrowing(plan, on_run)
     for scanned_together in _merged(groups, needed):
         shape = shapes.get(scanned_together[0].deletes, shapes[NONE])
@@ -322,16 +325,15 @@ def _are_few(groups: Sequence[ScanGroup]) -> bool:
 
 
 def _shapes(
-    plan: Plan, needed: _ScanColumns, keys: KeyColumns | None, storage: Storage
+    plan: Plan, needed: _ScanColumns, keys: KeyColumns | None, others: OtherNames
 ) -> dict[int, Shape]:
     """Return the shape to read by kind of deletes: files with equality deletes are read with the
     key columns of these, too.
     """
-    files, is_complete = schemas_of_others(plan, storage)
-    misread = misread_columns(plan, Schema(*needed.columns), files)
+    misread = misread_columns(plan, Schema(*needed.columns), others.schemas)
 
     def shape(columns: tuple[i.NestedField, ...]) -> Shape:
-        return shape_of(plan.metadata, columns, is_complete, misread, files)
+        return shape_of(plan.metadata, columns, others.are_all, misread, others.schemas)
 
     shapes = {NONE: shape(needed.columns)}
     if keys is not None:

@@ -83,28 +83,54 @@ def _footer_of(path: str, storage: Storage) -> Footer:
         return read_footer(source, source.size(), path)
 
 
-def schemas_of_others(plan: Plan, storage: Storage) -> tuple[tuple[ParquetNode, ...], bool]:
-    """Return the schemas of planned files in which a column may have another name than in the
-    table, or that of another column: only its id counts (Delta's column mapping, whose tables are
-    shown as Iceberg's). And whether these are all.
+@dataclass(frozen=True)
+class OtherNames:
+    """Hold what the footers of planned files say that other engines wrote. `schemas`: those of
+    these files, each once, and `are_all`: of all of them. `without_ids`: paths of files that have
+    no field ids.
+    """
+
+    schemas: tuple[ParquetNode, ...] = ()
+    are_all: bool = True
+    without_ids: frozenset[str] = frozenset()
+
+
+def names_of_others(plan: Plan, storage: Storage) -> OtherNames:
+    """Return the names in planned files in which a column may have another name than in the table,
+    or that of another column: only its id counts (Delta's column mapping, whose tables are shown as
+    Iceberg's).
 
     Such are the files of writers that do not say in the snapshot's summary who they are. Each of
     their footers is looked at; of footers that are not in the cache a thousand on local disks or two
     hundred in other stores, which takes some tenths of a second: where there are more, the next
-    read goes on from there.
+    read goes on from there. Where any has no field ids, or there is a name mapping, all are needed
+    at once.
     """
     paths = _paths_of_others(plan)
     remote = bool(paths) and scheme_of(paths[0]) in REMOTE_SCHEMES
-    most = _MOST_UNREAD_REMOTE if remote else _MOST_UNREAD
     with _lock:
         unread = [p for p in paths if p not in _footers]
-    # with a name mapping all footers are read anyway
-    is_complete = len(unread) <= most or bool(NAME_MAPPING.text(plan.metadata.properties))
+    later = set(unread[_MOST_UNREAD_REMOTE if remote else _MOST_UNREAD :])
+    if NAME_MAPPING.text(plan.metadata.properties):
+        later = set()
     try:
-        roots = file_schemas(paths if is_complete else unread[:most], storage).values()
+        schemas = file_schemas([p for p in paths if p not in later], storage)
+        if later and not all(map(_has_ids, _distinct(schemas.values()))):
+            schemas, later = file_schemas(paths, storage), set()
     except FrazilError:  # the scan reports it, if it comes to read that file
-        return (), False
-    return tuple(dict.fromkeys({id(root): root for root in roots}.values())), is_complete
+        return OtherNames(are_all=False)
+    distinct = _distinct(schemas.values())
+    lacking = {root for root in distinct if not _has_ids(root)}
+    without_ids = [path for path, root in schemas.items() if root in lacking] if lacking else []
+    return OtherNames(distinct, not later, frozenset(without_ids))
+
+
+def _distinct(roots: Iterable[ParquetNode]) -> tuple[ParquetNode, ...]:
+    return tuple(dict.fromkeys({id(root): root for root in roots}.values()))
+
+
+def _has_ids(root: ParquetNode) -> bool:
+    return not root.children or any(node.field_id is not None for node in root.walk())
 
 
 def _paths_of_others(plan: Plan) -> list[str]:
@@ -113,14 +139,14 @@ def _paths_of_others(plan: Plan) -> list[str]:
     paths: list[str] = []
     for group in plan.groups:
         added_by = group.table.column("snapshot_id").combine_chunks()
-        known = [
+        by_name = [
             n
             for n in pc.unique(added_by).to_pylist()
             if not mapped and (s := snapshots.by_id(n)) is not None and _is_known(s)
         ]
         of_others = pc.and_(
             pc.equal(group.table.column("file_format"), "parquet"),
-            pc.invert(pc.is_in(added_by, value_set=pa.array(known, pa.int64()))),
+            pc.invert(pc.is_in(added_by, value_set=pa.array(by_name, pa.int64()))),
         )
         paths += group.table.column("file_path").filter(of_others).to_pylist()
     return paths

@@ -101,7 +101,7 @@ def shape_of(
 ) -> Shape:
     """Decide how to read these top-level columns of a table. `complete`: each file has the names of
     a schema of the table or of one of `files`, those in which columns may have other names
-    (`file_columns.schemas_of_others`). `misread`: as in Shape."""
+    (`file_columns.names_of_others`). `misread`: as in Shape."""
     schema = Schema(*fields)
     ids_of, names_of = _history(metadata, files)
     complete = complete and history_is_complete(metadata)
