@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.actions import Action
+from frazil.errors import InvalidInput
+from frazil.spec.options import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -46,3 +49,40 @@ class BatchHook(Protocol):
         """Do the work that follows the batch's commit. Called with the table's newest state after
         every batch, also after one that was committed before (a replay) and one that held no rows.
         """
+
+
+_METHODS = ("actions", "committed")
+_HINT = "A hook is an object with the methods actions(batch, table) and committed(batch, table)."
+
+
+def checked_hooks(hooks: object) -> tuple[BatchHook, ...]:
+    """Check `hooks=` of a streaming write, before its query starts. Raises InvalidInput, naming the
+    hook, for one that lacks a method or has one that cannot be called with (batch, table).
+    """
+    if not isinstance(hooks, list | tuple):
+        raise InvalidInput(f"hooks is a list of hooks, not {hooks!r}.", hint=_HINT)
+    for hook in hooks:
+        for name in _METHODS:
+            method = getattr(hook, name, None)
+            if method is None:
+                own = [n for n in dir(hook) if not n.startswith("_")]
+                near = did_you_mean(name, own).replace("Did you mean", "Is it").rstrip()
+                raise InvalidInput(f"The hook {hook!r} has no method {name}.{near}", hint=_HINT)
+            if not _takes_two(method):
+                raise InvalidInput(
+                    f"{name} of the hook {hook!r} cannot be called with (batch, table): it is {method!r}.",
+                    hint=_HINT,
+                )
+    return tuple(hooks)
+
+
+def _takes_two(method: object) -> bool:
+    if not callable(method):
+        return False
+    try:
+        inspect.signature(method).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # a method that is written in C says nothing of its parameters
+        return True
+    return True

@@ -457,13 +457,14 @@ class Table(CommittingVerbs):
         rows of an unpartitioned table); complete (each batch replaces all rows); upsert and cdc, by
         `key_columns` (None: the identifier fields). `on_commit`: called after each batch with its
         number and CommitResult. `policies`: functions that announce complete partitions
-        (docs/partition-commit.md). `options`: see docs/streams-sink.md.
+        (docs/partition-commit.md). `hooks`: objects with the methods `actions(batch, table)`, which
+        returns actions for the batch's commit, and `committed(batch, table)`. `options`: see docs/streams-sink.md.
         """
         sink_arguments = on_demand("stream.sink.arguments", "SinkArguments")(
             mode,
             options if branch is None else {**options, "branch": branch},
             on_commit=on_commit,
-            hooks=tuple(hooks),
+            hooks=hooks,
             snapshot_properties=arguments.mapping("snapshot_properties", snapshot_properties),
             policies=policies,
             case_sensitive=arguments.flag("case_sensitive", case_sensitive),

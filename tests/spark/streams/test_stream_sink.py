@@ -380,6 +380,31 @@ def test_hooks_get_the_watermark_of_the_batch(spark, catalog, tmp_path):
     assert (0, None) in seen and (1, 3_600_000) in seen
 
 
+def test_hooks_that_cannot_be_called_are_refused_before_the_query_starts(spark, catalog, tmp_path):
+    class Misspelt:
+        def actions(self, batch, table):
+            return ()
+
+        def commited(self, batch, table): ...
+
+    class Hook(Misspelt):
+        def committed(self, batch, table): ...
+
+    class Short(Hook):
+        def actions(self, batch): ...
+
+    table, frame = catalog.create_table("db.w", "id bigint"), spark.readStream.format("rate").load()
+    for hooks, text in (
+        ([Misspelt()], "Misspelt object.* has no method committed. Is it 'commited'?"),
+        ([print], "print.* has no method actions"),
+        ([Short()], r"actions of the hook .*Short object.* cannot be called with \(batch, table\)"),
+        ([Hook], r"actions of the hook .*Hook'> cannot be called with \(batch, table\)"),
+        (Hook(), "hooks is a list of hooks, not"),
+    ):
+        with pytest.raises(InvalidInput, match=text):
+            table.write_stream(frame.selectExpr("value id"), hooks=hooks).start()
+
+
 # Without frazil.install
 # ------------------------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ partitions are committed as in tables.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 from collections import Counter
@@ -16,7 +17,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from frazil.errors import CorruptData, InvalidInput, Unsupported
+from frazil.errors import CorruptData, InvalidInput, SchemaMismatch, Unsupported
 from frazil.storage.local import LocalStorage
 from frazil.stream.partitions.directories import announce, folder, merge_files, publish
 from frazil.stream.partitions.extractor import UnparsablePartition
@@ -532,6 +533,36 @@ def test_merge_refuses_int96_and_nested_folders_and_leaves_them_as_they_are(tmp_
         )
     (failure,) = s.batch(0, rows([3], "a"))
     assert "INT96" in str(failure.error) and len(files(tmp_path)) == 3 and s.pending == {"a"}
+
+
+def test_merge_tells_columns_without_a_common_type_and_leaves_the_folder(tmp_path):
+    s = FileStream(tmp_path, {KIND: "merge"})
+    place = tmp_path / "dt=a"
+    place.mkdir()
+    for n, (at, x) in enumerate([(["noon"], [1]), ([dt.date(2026, 1, 1)], [2]), (["one"], [[3]])]):
+        pq.write_table(pa.table({"id": [n], "at": at, "x": x}), place / f"part-{n}.parquet")
+    (failure,) = s.batch(0, rows([3], "a"))
+    assert isinstance(failure.error, SchemaMismatch)
+    assert failure.error.facts["columns"] == ("at", "x")
+    for text in (
+        f"{place} cannot be merged: at is string in part-0.parquet and date32[day] in part-1.parquet; ",
+        "x is int64 in part-0.parquet and list<element: int64> in part-2.parquet.",
+        "leave merge out of sink.partition-commit.policy.kind",
+    ):
+        assert text in str(failure.error)
+    assert len(files(tmp_path)) == 4 and s.pending == {"a"}
+
+
+def test_merge_tells_the_column_whose_values_the_common_type_cannot_hold(tmp_path):
+    s = FileStream(tmp_path, {KIND: "merge"})
+    place = tmp_path / "dt=a"
+    place.mkdir()
+    for n, x in enumerate([[0.5], [2**62 + 1]]):
+        pq.write_table(pa.table({"id": [n], "x": x}), place / f"part-{n}.parquet")
+    (failure,) = s.batch(0, rows([3], "a"))
+    assert isinstance(failure.error, SchemaMismatch)
+    assert f"Column x of {place}/part-1.parquet is int64, and becomes double" in str(failure.error)
+    assert len(files(tmp_path)) == 3 and s.pending == {"a"}
 
 
 def test_a_damaged_state_is_told_with_its_file(tmp_path):

@@ -44,7 +44,7 @@ from frazil.spark.streams.sink.partition_commits import (
 )
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import TARGET_FILE_SIZE
-from frazil.stream.hooks import BatchHook, MicroBatch
+from frazil.stream.hooks import BatchHook, MicroBatch, checked_hooks
 from frazil.stream.partitions.commit_hook import PartitionCommit, partition_commit_of
 from frazil.stream.sink.arguments import SinkArguments
 from frazil.stream.sink.batch import StreamSink, checked_options
@@ -99,7 +99,7 @@ def start(
             f"on_commit is a function that takes the batch's number and its CommitResult, not {given.on_commit!r}."
         )
     hooks: tuple[BatchHook, ...] = (
-        *given.hooks,
+        *checked_hooks(given.hooks),
         *(() if partition_commit is None else (partition_commit,)),
     )
     if maintained is not None:

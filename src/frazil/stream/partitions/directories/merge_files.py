@@ -13,18 +13,19 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frazil.errors import CorruptData, NoSuchFileError, Unsupported
+from frazil.errors import CorruptData, NoSuchFileError, SchemaMismatch, Unsupported
 from frazil.storage.local import exchange, make_directories, sync, sync_directory
 from frazil.stream.partitions.directories.folder import STORAGE, Folder
 from frazil.stream.partitions.policies.context import PartitionContext, Policy
 
 log = logging.getLogger(__name__)
 SMALL, TARGET = 0.75, 128 << 20  # bytes; Flink's size of rolled files
+_HINT = "Write these files again with one type for each column, or leave merge out of sink.partition-commit.policy.kind."
 _ROWS_OF_SPARK = b"org.apache.spark.sql.parquet.row.metadata"
 
 
@@ -102,9 +103,7 @@ def _write_merged(directory: str, names: Sequence[str], output: str) -> None:
     files = [pq.ParquetFile(p, coerce_int96_timestamp_unit="us") for p in paths]
     try:
         schemas = [_schema(file, p) for file, p in zip(files, paths, strict=True)]
-        merged = pa.unify_schemas(
-            [s.remove_metadata() for s in schemas], promote_options="permissive"
-        )
+        merged = _unified([s.remove_metadata() for s in schemas], directory, names)
         if all(s.remove_metadata().equals(merged) for s in schemas):
             merged = merged.with_metadata(schemas[0].metadata)
         codec = (
@@ -116,9 +115,10 @@ def _write_merged(directory: str, names: Sequence[str], output: str) -> None:
         with pq.ParquetWriter(
             output, merged, compression=codec.lower() if codec != "UNCOMPRESSED" else "none"
         ) as writer:
-            for batch in (b for file in files for b in _batches(file, merged)):
-                writer.write_batch(batch)
-                written += batch.num_rows
+            for file, path in zip(files, paths, strict=True):
+                for batch in _batches(file, merged, path):
+                    writer.write_batch(batch)
+                    written += batch.num_rows
         if written != (rows := sum(file.metadata.num_rows for file in files)):
             raise CorruptData(
                 f"Merging files of {directory} read {rows} rows and wrote {written}; nothing was changed.",
@@ -128,6 +128,48 @@ def _write_merged(directory: str, names: Sequence[str], output: str) -> None:
         for file in files:
             file.close()
     sync(output)
+
+
+def _unified(schemas: Sequence[pa.Schema], directory: str, names: Sequence[str]) -> pa.Schema:
+    """Return the schema of a merged file. Raises SchemaMismatch for columns without a common type,
+    with the file in which each type is found first.
+    """
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive")
+    except pa.ArrowException as error:
+        conflicts = {
+            column: types
+            for column in dict.fromkeys(n for s in schemas for n in s.names)
+            if not _have_one_type(types := _types_of(column, schemas, names))
+        }
+        differences = "; ".join(
+            f"{column} is {' and '.join(f'{t} in {name}' for t, name in types.items())}"
+            for column, types in conflicts.items()
+        )
+        raise SchemaMismatch(
+            f"The files of {directory} cannot be merged: {differences or error}.",
+            hint=_HINT,
+            file=directory,
+            columns=tuple(conflicts),
+        ) from error
+
+
+def _types_of(
+    column: str, schemas: Sequence[pa.Schema], names: Sequence[str]
+) -> dict[pa.DataType, str]:
+    types: dict[pa.DataType, str] = {}
+    for schema, name in zip(schemas, names, strict=True):
+        for place in schema.get_all_field_indices(column):
+            types.setdefault(schema.field(place).type, name)
+    return types
+
+
+def _have_one_type(types: Iterable[pa.DataType]) -> bool:
+    try:
+        pa.unify_schemas([pa.schema([("c", t)]) for t in types], promote_options="permissive")
+    except pa.ArrowException:
+        return False
+    return True
 
 
 def _schema(file: pq.ParquetFile, path: str) -> pa.Schema:
@@ -146,7 +188,7 @@ def _schema(file: pq.ParquetFile, path: str) -> pa.Schema:
     return schema.with_metadata({_ROWS_OF_SPARK: rows} if rows is not None else None)
 
 
-def _batches(file: pq.ParquetFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(file: pq.ParquetFile, schema: pa.Schema, path: str) -> Iterator[pa.RecordBatch]:
     for batch in file.iter_batches():
         if batch.schema.remove_metadata().equals(schema.remove_metadata()):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
@@ -157,9 +199,20 @@ def _batches(file: pq.ParquetFile, schema: pa.Schema) -> Iterator[pa.RecordBatch
             columns.append(
                 pa.nulls(batch.num_rows, field.type)
                 if index < 0
-                else batch.column(index).cast(field.type)
+                else _cast(batch.column(index), field, path)
             )
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
+    try:
+        return column.cast(field.type)
+    except pa.ArrowException as error:
+        text = (
+            f"Column {field.name} of {path} is {column.type}, and becomes {field.type} "
+            f"in the merged file, which cannot hold each of its values: {error}."
+        )
+        raise SchemaMismatch(text, hint=_HINT, file=path, columns=(field.name,)) from error
 
 
 def finish_merges(folder: Folder) -> None:
