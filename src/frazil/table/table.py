@@ -348,14 +348,15 @@ class Table(CommittingVerbs):
     ) -> DuckDBPyConnection:
         """Register the table's present state as a table of a DuckDB connection (None: a new one, in
         memory), and return the connection. `table_name` None: the last part of the table's name.
-        Each query over it reads the columns that it needs, when it runs. Raises
-        NotInstalledError."""
+        Each query over it reads the columns that it needs, when it runs. DuckDB ignores case: of
+        two columns `a` and `A` it shows the second as `A_1`. Raises NotInstalledError."""
         return self.scan().to_duckdb(table_name, connection)
 
     @property
     def _inner(self) -> Any:
         """Return this table's present state as a table of DataFusion, which reads this attribute in
-        `ctx.register_table("t", table)`. Files are read when a query runs."""
+        `ctx.register_table("t", table)`. Files are read when a query runs. DataFusion's SQL takes
+        names without double quotes in small letters: a column `Id` is written `"Id"`."""
         return datafusion_table(self.scan(), self.schema().as_arrow())._inner
 
     def count(self) -> int:
