@@ -9,6 +9,7 @@ import pyspark
 import pytest
 from pyspark.errors import AnalysisException
 
+import frazil
 from frazil.errors import InvalidInput, NoSuchRefError
 from frazil.spark.host.jvm import classic_jvm
 from frazil.spark.host.jvm_views import SparkCache
@@ -366,6 +367,28 @@ def test_what_is_cached_by_a_name_follows_the_table_and_leaves_with_it(
         spark.catalog.clearCache()
         for view in ("cached_text", "cached_query"):
             spark.catalog.dropTempView(view)
+
+
+@pytest.mark.parametrize("by_sql", [True, False], ids=["SQL", "Python"])
+def test_what_is_cached_is_renamed_with_the_table_and_leaves_with_it(run, spark, lake, by_sql):
+    cache, catalog = SparkCache(spark, classic_jvm(spark)), frazil.load_catalog(lake)
+    run("CREATE TABLE lake.db.t (id BIGINT) USING iceberg")
+    run("INSERT INTO lake.db.t VALUES (1)")
+    other = spark.sql("SELECT 7 AS seven").cache()
+    try:
+        spark.table(f"{lake}.db.t").where("id > 0").cache().count()
+        run("CACHE TABLE lake.db.t")
+        if by_sql:
+            run("ALTER TABLE lake.db.t RENAME TO lake.db.`a b`")
+        else:
+            catalog.rename_table("db.t", ("db", "a b"))
+        assert [rows.name for rows in cache.named()] == [f"{lake}.db.a b"]
+        assert "InMemoryRelation" in run("EXPLAIN SELECT * FROM lake.db.`a b`")[0][0]
+        assert len(cache.entries()) == 3
+        run("DROP TABLE lake.db.`a b`") if by_sql else catalog.drop_table(("db", "a b"))
+        assert len(cache.entries()) == 1 and other.is_cached
+    finally:
+        spark.catalog.clearCache()
 
 
 def test_a_cached_table_is_found_again_after_many_others_were_read(

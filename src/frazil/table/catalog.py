@@ -267,7 +267,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         """Drop a table from the catalog. Its files stay, unless `purge_requested` (see
         `purge_table`) or the catalog is a path catalog, where the table is its directory. Raises
         NoSuchTableError."""
-        self._backend.drop_table(self._parts(identifier), purge=purge_requested)
+        self._drop(identifier, purge_requested)
 
     def purge_table(self, identifier: Identifier) -> tuple[str, ...]:
         """Drop a table, and delete its files below its location and below the directories that the
@@ -277,16 +277,22 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         Raises NoSuchTableError, and ValidationException when gc.enabled is false, since other
         tables may share the files.
         """
-        return self._backend.drop_table(self._parts(identifier), purge=True)
+        return self._drop(identifier, purge=True)
+
+    def _drop(self, identifier: Identifier, purge: bool) -> tuple[str, ...]:
+        parts = self._parts(identifier)
+        engines.uncache(lambda: self._backend.load(parts).metadata)
+        return self._backend.drop_table(parts, purge=purge)
 
     def rename_table(self, from_identifier: Identifier, to_identifier: Identifier) -> Table:
         """Rename a table; its files stay where they are. Raises NoSuchTableError,
         TableAlreadyExistsError, NoSuchNamespaceError.
         """
-        self._backend.rename_table(
-            self._parts(from_identifier), self._new_name(self._parts(to_identifier))
-        )
-        return self.load_table(to_identifier)
+        old, new = self._parts(from_identifier), self._new_name(self._parts(to_identifier))
+        self._backend.rename_table(old, new)
+        table = self.load_table(to_identifier)
+        engines.cache_renamed(table._loaded, old, new)
+        return table
 
     @overload
     def register_table(

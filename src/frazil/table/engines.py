@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from frazil.catalog import LoadedTable
@@ -138,6 +139,22 @@ def refresh_views(loaded: LoadedTable) -> None:
     """
     if (followed := sys.modules.get(_FOLLOWED_VIEWS)) is not None:
         followed.refresh(loaded)
+
+
+def uncache(find: Callable[[], TableMetadata]) -> None:
+    """Take out of Spark's cache what shows a table that will be dropped, where frames have been
+    made on Spark. `find`: returns the table's metadata.
+    """
+    if (followed := sys.modules.get(_FOLLOWED_VIEWS)) is not None:
+        followed.uncache(find)
+
+
+def cache_renamed(loaded: LoadedTable, old: tuple[str, ...], new: tuple[str, ...]) -> None:
+    """Let what Spark has in its cache by a table's name bear the new one, where frames have been
+    made on Spark.
+    """
+    if (followed := sys.modules.get(_FOLLOWED_VIEWS)) is not None:
+        followed.cache_renamed(loaded, old, new)
 
 
 def session_catalogs() -> dict[str, str]:

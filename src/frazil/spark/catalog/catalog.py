@@ -50,7 +50,6 @@ from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 from frazil.spark.host.jvm_changes import namespace_changes, table_changes
 from frazil.spark.host.jvm_relations import HAS_VIEWS
 from frazil.spark.host.settings import session_zone
-from frazil.spark.read.view_refresh import uncache
 from frazil.spec.snapshot import MAIN_BRANCH
 
 _CAPABILITIES = ("SUPPORT_COLUMN_DEFAULT_VALUE",)
@@ -217,7 +216,6 @@ class ServedCatalog(ServedViews):
     def _drop(self, identifier: JavaObject, purge: bool) -> bool:
         parts = self.types.names(identifier)
         try:
-            uncache(self.spark, lambda: self._find(parts).loaded.metadata)
             self.calls.drop_table(parts, purge)
         except (NoSuchTableError, NoSuchNamespaceError):
             self._refuse_suffix(parts)

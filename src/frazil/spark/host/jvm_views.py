@@ -40,8 +40,8 @@ class TemporaryView:
 
 @dataclass(frozen=True)
 class CachedRows:
-    """Describe an entry of Spark's cache that a name stands for. `plan`: the logical plan of the
-    cached rows; `level`: the storage level.
+    """Describe an entry of Spark's cache. `name`: what stands for it, empty where a DataFrame was
+    cached; `plan`: the logical plan of the cached rows; `level`: the storage level.
     """
 
     name: str
@@ -62,16 +62,20 @@ class SparkCache:
         return bool(self._manager.isEmpty())
 
     def named(self) -> list[CachedRows]:
-        """Return what was cached by a name, as by CACHE TABLE, and not as a DataFrame. Spark shows
-        its entries to nobody, so they are read from its private field."""
+        """Return what was cached by a name, as by CACHE TABLE, and not as a DataFrame."""
+        return [rows for rows in self.entries() if rows.name]
+
+    def entries(self) -> list[CachedRows]:
+        """Return what is cached. Spark shows its entries to nobody, so they are read from its
+        private field."""
         entries = self._manager.getClass().getDeclaredField("cachedData")
         entries.setAccessible(True)
         in_cache = []
         for entry in each(entries.get(self._manager)):
             builder = entry.cachedRepresentation().cacheBuilder()
-            if builder.tableName().isDefined():
-                name = str(builder.tableName().get())
-                in_cache.append(CachedRows(name, entry.plan(), builder.storageLevel()))
+            table = builder.tableName()
+            name = str(table.get()) if table.isDefined() else ""
+            in_cache.append(CachedRows(name, entry.plan(), builder.storageLevel()))
         return in_cache
 
     def frame(self, name: str) -> Any:

@@ -28,6 +28,8 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
 from frazil.catalog import LoadedTable
+from frazil.catalog.names import full_name, identifier_parts
+from frazil.expr.sql_text import back_quoted
 from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, classic_jvm, is_stopped, jvm_of
@@ -164,30 +166,55 @@ def cache_again(spark: Session, loaded: LoadedTable) -> None:
                     cache.add(rows.name, frame, rows.level)
 
 
-def uncache(spark: Session, find: Callable[[], TableMetadata]) -> None:
-    """Take out of Spark's cache what was cached by a name and shows a table that will be dropped.
-    `find` is asked for its metadata where anything is cached by a name; a table that cannot be read
-    can be dropped all the same."""
-    with contextlib.suppress(Exception):
-        for cache, rows, _ in _cached(spark, find):
-            cache.remove(rows)
+def uncache(find: Callable[[], TableMetadata]) -> None:
+    """Take out of Spark's cache what shows a table that will be dropped, by a name and as
+    DataFrames, as Spark does for its own tables. `find` is asked for its metadata where anything is
+    cached; a table that cannot be read can be dropped all the same."""
+    for spark in _sessions():
+        with contextlib.suppress(Exception):
+            for cache, rows, _ in _cached(spark, find, SparkCache.entries):
+                cache.remove(rows)
+
+
+def cache_renamed(loaded: LoadedTable, old: tuple[str, ...], new: tuple[str, ...]) -> None:
+    """Cache by its new name, when it is next read, a table that was cached by the name that it had
+    before it was renamed, as Spark does for its own tables.
+    """
+    for spark in _sessions():
+        with quietly(), contextlib.suppress(Exception):
+            for cache, rows, _ in _cached(spark, lambda: loaded.metadata):
+                parts = identifier_parts(rows.name)
+                if parts[-len(old) :] == old:
+                    renamed = (*parts[: -len(old)], *new)
+                    cache.remove(rows)
+                    cache.add(full_name(renamed), cache.frame(back_quoted(renamed)), rows.level)
+
+
+def _sessions() -> list[Session]:
+    """Return a running session of each JVM that has DataFrames which follow their tables."""
+    alive = [f.spark for ref in _FRAMES.valuerefs() if (f := ref()) is not None]
+    running = (spark for spark in alive if not is_stopped(spark))
+    return list({jvm: spark for spark in running if (jvm := jvm_of(spark)) is not None}.values())
 
 
 def _cached(
-    spark: Session, find: Callable[[], TableMetadata]
+    spark: Session,
+    find: Callable[[], TableMetadata],
+    entries: Callable[[SparkCache], list[CachedRows]] = SparkCache.named,
 ) -> Iterator[tuple[SparkCache, CachedRows, list[Followed]]]:
-    """Yield what was cached by a name and shows a table, with the parts of its plan that show it."""
+    """Yield what is cached (`entries`: by a name) and shows a table, with the parts of its plan
+    that show it."""
     jvm = classic_jvm(spark)
     try:
         cache = SparkCache(spark, jvm)
-        named = [] if cache.is_empty else cache.named()
+        in_cache = [] if cache.is_empty else entries(cache)
     except NOT_AS_KNOWN as error:
         fall_back("Spark's cache", error, "Tables that are cached by name are not cached again.")
         return
-    if not named:
+    if not in_cache:
         return
     metadata = find()
-    for rows in named:
+    for rows in in_cache:
         if parts := _parts(jvm, rows.plan, metadata):
             yield cache, rows, parts
 
