@@ -1,11 +1,12 @@
 """Each public class, function, method and property has a docstring, which `make docs` shows, and that
-of a dataclass names its fields.
+of a dataclass names its fields; and `typing.get_type_hints` finds the types of each.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import typing
 from dataclasses import fields, is_dataclass
 from fnmatch import fnmatch
 from typing import Any
@@ -52,3 +53,22 @@ def test_the_docstring_of_a_public_dataclass_names_each_field() -> None:
                 if not any(fnmatch(field.name, word.replace("…", "*")) for word in words):
                     without.add(f"{cls.__module__}:{cls.__name__}.{field.name}")
     assert seen > 400 and sorted(w for w in without if "._" not in w) == []
+
+
+def test_the_types_of_all_public_names_can_be_looked_up() -> None:
+    """Web frameworks, command lines and documentation are made of them."""
+    values: dict[str, Any] = exported()
+    for cls in public_classes():
+        values[cls.__qualname__] = cls
+        for _, name, member in own_methods(cls):
+            function = getattr(member, "fget", None) or getattr(member, "func", None) or member
+            values[f"{cls.__qualname__}.{name}"] = function
+    without = []
+    for name, value in values.items():
+        try:
+            hints = typing.get_type_hints(value)
+        except Exception as error:
+            without.append(f"{name}: {error}")
+        else:
+            assert name != "Table.to_pandas" or hints["return"].__name__ == "DataFrame"
+    assert len(values) > 1000 and without == []

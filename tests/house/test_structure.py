@@ -242,7 +242,9 @@ def test_what_is_looked_up_above_is_there_and_stays_little() -> None:
         "frazil.spec.json_model",
         "frazil.spec.schema",
         "frazil.table.catalog",
+        "frazil.dropin",
         "frazil.table.inspect",
+        "frazil.table.on_demand_types",
         "frazil.table.table",
     }
     for name, module in looked_up("frazil.catalog").items():

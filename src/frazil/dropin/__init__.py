@@ -17,9 +17,12 @@ from frazil.dropin.sql import take_statements
 from frazil.errors import InvalidInput
 from frazil.ops.session import Session
 from frazil.spark.host import session
+from frazil.spec.on_demand import module_on_demand
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import sql
+else:
+    sql = module_on_demand("pyspark.sql")
 
 
 def install(spark: Session) -> Any:
@@ -45,7 +48,7 @@ def install(spark: Session) -> Any:
     return spark
 
 
-def configure(builder: SparkSession.Builder) -> Any:
+def configure(builder: sql.SparkSession.Builder) -> Any:
     """Prepare a session builder and return it: workers run this Python, unless PYSPARK_PYTHON is
     set, and its sessions are installed.
 

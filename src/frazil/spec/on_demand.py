@@ -14,6 +14,26 @@ import importlib
 from typing import Any
 
 
+class _ModuleOnDemand:
+    def __init__(self, name: str):
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # whoever looks over the names of a module asks for these
+            raise AttributeError(name)
+        try:
+            return getattr(importlib.import_module(self._name), name)
+        except ModuleNotFoundError:
+            return Any
+
+
+def module_on_demand(name: str) -> Any:
+    """Return what stands for a module in annotations, and imports it when `typing.get_type_hints`
+    evaluates one. A type of a library that is not installed is Any.
+    """
+    return _ModuleOnDemand(name)
+
+
 def on_demand(module: str, name: str) -> Any:
     """Return the attribute `name` of the module `frazil.<module>`."""
     return getattr(importlib.import_module(f"frazil.{module}"), name)

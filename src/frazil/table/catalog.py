@@ -26,17 +26,9 @@ from frazil.table import engines, pickling
 from frazil.table.catalog_transaction import CatalogTransaction, CreateTableTransaction
 from frazil.table.create import schema_of
 from frazil.table.missing_methods import OF_CATALOGS, no_such_method
+from frazil.table.on_demand_types import results
 from frazil.table.table import Table
 from frazil.table.views import CatalogViews
-
-if TYPE_CHECKING:
-    from frazil.maintain.migration.add_files import AddFilesResult
-    from frazil.maintain.migration.move_tables import MoveTablesResult
-    from frazil.maintain.migration.new_tables import MigrateTableResult, SnapshotTableResult
-    from frazil.maintain.migration.register import RegisterTableResult
-    from frazil.maintain.progress import ProgressCallback
-    from frazil.stream.engine import StreamWriter
-    from frazil.stream.sink.many_tables import TablesResult
 
 Identifier = str | tuple[str, ...]
 _MIGRATION = "table.migration"  # loaded by the calls that move tables
@@ -312,7 +304,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         overwrite: bool = False,
         *,
         dry_run: Literal[True],
-    ) -> RegisterTableResult: ...
+    ) -> results.RegisterTableResult: ...
 
     @overload
     def register_table(
@@ -322,7 +314,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         metadata_file: str,
         overwrite: bool = False,
         dry_run: bool = False,
-    ) -> RegisterTableResult: ...
+    ) -> results.RegisterTableResult: ...
 
     def register_table(
         self,
@@ -332,7 +324,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         *,
         metadata_file: str | None = None,
         dry_run: bool = False,
-    ) -> Table | RegisterTableResult:
+    ) -> Table | results.RegisterTableResult:
         """Add an existing table to the catalog, by the location of its metadata file. `overwrite`:
         replace a table of that name.
 
@@ -349,7 +341,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
             metadata_location or metadata_file or "",
         )
         if metadata_file is not None or dry_run:
-            registered: RegisterTableResult = on_demand(
+            registered: results.RegisterTableResult = on_demand(
                 "maintain.migration.register", "register_table"
             )(self._backend, parts, place, overwrite=overwrite, dry_run=dry_run)
             return registered
@@ -365,7 +357,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         tables: Identifier | Sequence[Identifier] | None = None,
         *,
         dry_run: bool = False,
-    ) -> MoveTablesResult:
+    ) -> results.MoveTablesResult:
         """Move tables to another catalog without copying data: it registers their metadata files,
         and this one drops its entries.
 
@@ -382,7 +374,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
             )
         names = [tables] if isinstance(tables, str | tuple) else tables
         parts = None if names is None else [self._parts(name) for name in names]
-        moved: MoveTablesResult = on_demand(_MIGRATION, "move_tables")(
+        moved: results.MoveTablesResult = on_demand(_MIGRATION, "move_tables")(
             self._backend, other._backend, parts, dry_run=dry_run
         )
         return moved
@@ -398,9 +390,9 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         parallelism: int | None = None,
         *,
         dry_run: bool = False,
-        progress: ProgressCallback | None = None,
+        progress: results.ProgressCallback | None = None,
         spark: Session | None = None,
-    ) -> AddFilesResult:
+    ) -> results.AddFilesResult:
         """Add the Parquet files of a directory or of a table of Spark to a table, at their
         location; see `t.maintenance.add_files`.
         """
@@ -424,9 +416,9 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         ignore_missing_files: bool = False,
         *,
         dry_run: bool = False,
-        progress: ProgressCallback | None = None,
+        progress: results.ProgressCallback | None = None,
         spark: Session | None = None,
-    ) -> SnapshotTableResult:
+    ) -> results.SnapshotTableResult:
         """Create a table over the Parquet files of a directory, or of a table of Spark's own
         catalog, which stays as it is.
 
@@ -434,7 +426,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         come from the files, partition columns from folders. The new table may be written to; it
         never deletes the files of the source (gc.enabled is false).
         """
-        created: SnapshotTableResult = on_demand(_MIGRATION, "snapshot_table")(
+        created: results.SnapshotTableResult = on_demand(_MIGRATION, "snapshot_table")(
             self,
             source_table,
             identifier,
@@ -459,9 +451,9 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         ignore_missing_files: bool = False,
         *,
         dry_run: bool = False,
-        progress: ProgressCallback | None = None,
+        progress: results.ProgressCallback | None = None,
         spark: Session | None = None,
-    ) -> MigrateTableResult:
+    ) -> results.MigrateTableResult:
         """Create a table over the files of a table of Spark, or of a directory, at the same
         location and in place of it.
 
@@ -469,7 +461,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         `backup_table_name` (None: its name with _BACKUP_), which `drop_backup` drops in the end, or
         gets its name back when the migration fails.
         """
-        migrated: MigrateTableResult = on_demand(_MIGRATION, "migrate_table")(
+        migrated: results.MigrateTableResult = on_demand(_MIGRATION, "migrate_table")(
             self,
             source_table,
             identifier,
@@ -505,10 +497,10 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         set_aside_table: str | None = None,
         branch: str | None = None,
         snapshot_properties: Mapping[str, str] = {},
-        on_commit: Callable[[int, TablesResult], object] | None = None,
+        on_commit: Callable[[int, results.TablesResult], object] | None = None,
         case_sensitive: bool | None = None,
         **options: object,
-    ) -> StreamWriter:
+    ) -> results.StreamWriter:
         """Return a DataStreamWriter that writes each row of a streaming DataFrame into the table
         that the row names in `table_column`, one commit for each table and micro-batch, exactly
         once: `catalog.write_stream(frame, "topic").option("checkpointLocation", …).start()`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,12 +18,8 @@ from frazil.scan.snapshot_ref import resolve
 from frazil.spec.shown import shortened
 from frazil.table import engines
 from frazil.table.frames import frames
+from frazil.table.on_demand_types import duckdb, pd, pl
 from frazil.table.shown.rows_text import first_rows
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-    from duckdb import DuckDBPyConnection
 
 
 @dataclass(frozen=True)
@@ -78,8 +74,8 @@ class MetadataTable:
         print(first_rows(self.to_arrow(), number("n", n, 0) or 0, truncate))
 
     def to_duckdb(
-        self, table_name: str, connection: DuckDBPyConnection | None = None
-    ) -> DuckDBPyConnection:
+        self, table_name: str, connection: duckdb.DuckDBPyConnection | None = None
+    ) -> duckdb.DuckDBPyConnection:
         """Register the rows as a table of a DuckDB connection (None: a new one, in memory), and
         return the connection.
         """

@@ -43,12 +43,8 @@ from frazil.table.frames.frames import (
 from frazil.table.frames.lazy_frames import polars_over, scan_dataset
 from frazil.table.frames.plain_files import PlainFiles, may_be_plain, plain_files
 from frazil.table.missing_methods import OF_SCANS, no_such_method
+from frazil.table.on_demand_types import duckdb, pd, pl
 from frazil.table.shown.rows_text import first_rows
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-    from duckdb import DuckDBPyConnection
 
 
 @dataclass(frozen=True)
@@ -296,8 +292,8 @@ class DataScan:
         print(first_rows(self.update(limit=limit).to_arrow(), count, truncate))
 
     def to_duckdb(
-        self, table_name: str | None = None, connection: DuckDBPyConnection | None = None
-    ) -> DuckDBPyConnection:
+        self, table_name: str | None = None, connection: duckdb.DuckDBPyConnection | None = None
+    ) -> duckdb.DuckDBPyConnection:
         """Register the scan as a table of a DuckDB connection (None: a new one, in memory), and
         return the connection. `table_name` None: the last part of the table's name. Each query
         over it reads the columns that it needs, when it runs, and skips files by comparisons

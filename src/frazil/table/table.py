@@ -33,21 +33,12 @@ from frazil.table.changelog import ChangesScan
 from frazil.table.frames.lazy_frames import datafusion_table, lazy_polars
 from frazil.table.inspect import InspectTable
 from frazil.table.missing_methods import OF_TABLES, no_such_method
+from frazil.table.on_demand_types import duckdb, pd, pl, results
 from frazil.table.scan import DataScan, IncrementalAppendScan, ScannedTable
 from frazil.table.shown import overview
 from frazil.table.shown.rows_text import show_arrow_tables
 from frazil.table.transaction import Transaction
 from frazil.table.verbs import CommittingVerbs
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-    from duckdb import DuckDBPyConnection
-
-    from frazil.report.page import TableReport
-    from frazil.stream.engine import StreamWriter
-    from frazil.stream.hooks import BatchHook
-    from frazil.table.maintenance import MaintenanceTable
 
 
 class Table(CommittingVerbs):
@@ -344,8 +335,8 @@ class Table(CommittingVerbs):
         return self.scan().__arrow_c_schema__()
 
     def to_duckdb(
-        self, table_name: str | None = None, connection: DuckDBPyConnection | None = None
-    ) -> DuckDBPyConnection:
+        self, table_name: str | None = None, connection: duckdb.DuckDBPyConnection | None = None
+    ) -> duckdb.DuckDBPyConnection:
         """Register the table's present state as a table of a DuckDB connection (None: a new one, in
         memory), and return the connection. `table_name` None: the last part of the table's name.
         Each query over it reads the columns that it needs, when it runs. DuckDB ignores case: of
@@ -446,10 +437,10 @@ class Table(CommittingVerbs):
         snapshot_properties: Mapping[str, str] = {},
         on_commit: Callable[[int, CommitResult], object] | None = None,
         policies: Sequence[Callable[[Any], object]] = (),
-        hooks: Sequence[BatchHook] = (),
+        hooks: Sequence[results.BatchHook] = (),
         case_sensitive: bool | None = None,
         **options: object,
-    ) -> StreamWriter:
+    ) -> results.StreamWriter:
         """Return a DataStreamWriter that writes a streaming DataFrame into this table, each
         micro-batch exactly once, as one snapshot: `t.write_stream(frame,
         mode="upsert").option("checkpointLocation", …).trigger(availableNow=True).start()`.
@@ -499,21 +490,23 @@ class Table(CommittingVerbs):
         )
 
     @property
-    def maintenance(self) -> MaintenanceTable:
+    def maintenance(self) -> results.MaintenanceTable:
         """Return the procedures that keep the table in shape: compaction, expiry of snapshots,
         removal of orphan files, …
         """
-        procedures: MaintenanceTable = on_demand("table.maintenance", "MaintenanceTable")(self)
+        procedures: results.MaintenanceTable = on_demand("table.maintenance", "MaintenanceTable")(
+            self
+        )
         return procedures
 
-    def report(self, path: str | Path | None = None) -> TableReport:
+    def report(self, path: str | Path | None = None) -> results.TableReport:
         """Report the table's health: growth, file sizes, deletes by partition, snapshots, columns,
         manifests, and what to do.
 
         `path`: write it there as one page of HTML that needs no network. Notebooks show the result.
         Reads metadata and manifests only.
         """
-        report: TableReport = on_demand("report.page", "report_of")(
+        report: results.TableReport = on_demand("report.page", "report_of")(
             self.maintenance._table("in-process")
         )
         if path is not None:
