@@ -61,6 +61,7 @@ OF_SQL = {
 }  # fmt: skip
 BY_SQL = {
     "jvm.session_key", "jvm.some", "jvm.thread_key", "jvm_plans.holds_subquery", "jvm_plans.session_frame", "jvm_views.is_temporary_view",
+    "jvm_plans.hiding", "jvm_plans.subqueries_of",
     "jvm_plans.with_definitions", "jvm_views.Rule.apply", "jvm_views.Rule.applyOrElse", "jvm_views.Rule.isDefinedAt",
 }  # fmt: skip
 # Tests of partition commit and of rewound streams have these.
@@ -234,11 +235,13 @@ def call_plans(session):
         :1
     ] == jvm_plans.output_ids(like)
     assert renamed.select(like.n).count() == 4
+    held = jvm.jvm_of(session)
     named = frame.select(
-        jvm.jvm_of(session).named_column("`id`", "i", False),
-        jvm.jvm_of(session).named_column("`id`", "d", True),
+        held.renamed(held.column("`id`"), "i"),
+        held.renamed(held.column("`id`", barrier=True), "d", "the doc"),
     )
-    assert frame.select(jvm.jvm_of(session).renamed(F.col("id") + 1, "x")).columns == ["x"]
+    assert frame.select(held.renamed(F.col("id") + 1, "x")).columns == ["x"]
+    assert jvm_plans.with_names(frame, ["x"]).columns == ["x"]
     none = jvm_plans.empty_plan(session, frame.schema)
     assert (
         jvm_plans.empty_plan(session, frame.schema) is none

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -75,18 +76,21 @@ def bound_to(frame: DataFrame, columns: Sequence[Column]) -> list[Column]:
 
 def columns_by_id(frame: DataFrame, schema: Schema) -> dict[int, Column]:
     """Return the columns of a table by field id, of a frame that begins with them."""
-    return {f.field_id: column_at(frame, n) for n, f in enumerate(schema.fields)}
+    columns = columns_at(frame, range(len(schema.fields)))
+    return {f.field_id: column for f, column in zip(schema.fields, columns, strict=True)}
 
 
-def column_at(frame: DataFrame, place: int) -> Column:
-    """Return a column by its place, even where its name contains dots or back quotes, or occurs
-    twice.
-    """
-    names = frame.columns  # asked for once: each call costs time for every column
-    alike = sum(n.lower() == names[place].lower() for n in names)
-    if alike > 1 and is_classic(frame):  # a session that ignores case takes them for one name
-        return jvm_plans.output_column(frame, place)
-    return frame[back_quoted([names[place]])]
+def columns_at(frame: DataFrame, places: Iterable[int]) -> list[Column]:
+    """Return columns by their places, even where names contain dots or back quotes, or occur twice."""
+    names = frame.columns
+    alike, classic = Counter(name.lower() for name in names), is_classic(frame)
+    return [
+        jvm_plans.output_column(frame, place)
+        # a session that ignores case takes names that differ only in that for one
+        if alike[names[place].lower()] > 1 and classic
+        else frame[back_quoted([names[place]])]
+        for place in places
+    ]
 
 
 def analysed(frame: DataFrame, columns: Sequence[Column]) -> DataFrame:

@@ -37,7 +37,7 @@ from frazil.ops.session import Session
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.dml.analysis import (
     as_input,
-    column_at,
+    columns_at,
     equal_columns,
     expression,
     named,
@@ -52,7 +52,7 @@ from frazil.spark.dml.change_tasks import (
     UPDATED,
     TaskReport,
 )
-from frazil.spark.dml.merge_clauses import ACT, FOUND, Clauses, choice
+from frazil.spark.dml.merge_clauses import ACT, FOUND, Clauses, choices
 from frazil.spark.dml.row_changes import (
     FILE,
     NUMBER,
@@ -216,9 +216,8 @@ def _repeats(source: DataFrame, pairs: KeyPairs) -> bool:
     """
     if not pairs:
         return True
-    keys = source.select(
-        *(column_at(source, b).alias(f"k{n}") for n, (_, b, _) in enumerate(pairs))
-    )
+    columns = columns_at(source, [b for _, b, _ in pairs])
+    keys = source.select(*(column.alias(f"k{n}") for n, column in enumerate(columns)))
     if matching := [f"k{n}" for n, (_, _, nulls) in enumerate(pairs) if not nulls]:
         keys = keys.dropna(subset=matching)
     return not keys.groupBy(*keys.columns).count().filter("count > 1").isEmpty()
@@ -360,10 +359,9 @@ class _Writing:
         pairs on which no clause acts."""
         with as_input():
             decided = frame.withColumn(ACT, self.clauses.act(frame, clauses, alone))
-            operation = choice(
-                [(n, F.lit(_OPERATIONS[c.when, c.do is Do.DELETE])) for n, c in enumerate(clauses)]
+            (operation,) = choices(
+                {n: [F.lit(_OPERATIONS[c.when, c.do is Do.DELETE])] for n, c in enumerate(clauses)}
             )
-            assert operation is not None
             acts = F.col(ACT).isNotNull()
             if not alone and (self.repeats or numbered):
                 pairs = F.col(FILE).isNotNull()

@@ -4,7 +4,8 @@ row, and the values it assigns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from pyspark.sql import types as s
 
 from frazil.errors import InvalidInput
 from frazil.rows.clauses import Clause, Do, Merge, When
-from frazil.spark.dml.analysis import as_input, bound_to, column_at, columns_by_id, expression
+from frazil.spark.dml.analysis import as_input, bound_to, columns_at, columns_by_id, expression
 from frazil.spark.dml.expression_checks import GivenExpression, checked, refuse_windows_of_times
 from frazil.spark.dml.new_values import Given, Matched, NewColumns, given_expressions
 from frazil.spark.dml.row_changes import FILE, NUMBER
@@ -140,11 +141,7 @@ class Clauses:
                 whole=not fills,
             )
             by_clause[n] = values.columns(self.given(clause, self._source_of(clause, frame)))
-        by_column = [
-            choice([(n, columns[place]) for n, columns in by_clause.items()])
-            for place in range(len(self.schema.fields))
-        ]
-        return [value for value in by_column if value is not None]
+        return choices(by_clause)
 
     def _source_of(self, clause: Clause, frame: DataFrame) -> DataFrame:
         """Return the frame with the source columns that a clause assigns by name."""
@@ -173,7 +170,10 @@ class Clauses:
         *`); with schema evolution an update keeps the columns that the source lacks."""
         missing: list[str] = []
         fields = [f for f in self.source.schema.fields if f.name != NUMBER]
-        columns = [(f.name, f.dataType, column_at(source, n)) for n, f in enumerate(fields)]
+        columns = [
+            (f.name, f.dataType, column)
+            for f, column in zip(fields, columns_at(source, range(len(fields))), strict=True)
+        ]
         structs: dict[int, Column] = {}
         pairs = tuple(
             self._matched(
@@ -204,13 +204,13 @@ class Clauses:
         """Yield (path, value) of the fields that the source has; the names of others are added to
         `missing`. `members`: of a struct only the members that the source has are assigned, and the
         source's struct is added to `structs`."""
+        exact, in_any_case = (defaultdict[str, list[Named]](list) for _ in range(2))
+        for c in of_source:
+            exact[c[0]].append(c)
+            in_any_case[c[0].lower()].append(c)
         for field in fields:
-            candidates = [c for c in of_source if c[0] == field.name]
-            candidates = candidates or [
-                c
-                for c in of_source
-                if not self.case_sensitive and c[0].lower() == field.name.lower()
-            ]
+            of_other_case = [] if self.case_sensitive else in_any_case[field.name.lower()]
+            candidates = exact[field.name] or of_other_case
             name = ".".join(p.name for p in (*path, field))
             if len(candidates) > 1:
                 raise InvalidInput(
@@ -236,9 +236,13 @@ class Clauses:
             yield (*path, field), Matched(column)
 
 
-def choice(values: Sequence[tuple[int, Column]]) -> Column | None:
-    """Return the value of the clause that acts, of (clause, value) pairs; None without any."""
-    chain: Any = F
-    for n, value in values:
-        chain = chain.when(F.col(ACT) == F.lit(n), value)
-    return chain if values else None
+def choices(by_clause: Mapping[int, Sequence[Column]]) -> list[Column]:
+    """Return the values of the clause that acts, of the values of each clause."""
+    tests = [F.col(ACT) == F.lit(n) for n in by_clause]
+    chosen = []
+    for values in zip(*by_clause.values(), strict=True):
+        chain: Any = F
+        for test, value in zip(tests, values, strict=True):
+            chain = chain.when(test, value)
+        chosen.append(chain)
+    return chosen

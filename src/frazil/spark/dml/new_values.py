@@ -33,7 +33,7 @@ from frazil.rows.assign import (
 from frazil.spark.dml.analysis import analysed, bound_to, expression
 from frazil.spark.dml.expression_checks import GivenExpression
 from frazil.spark.host.jvm import is_classic
-from frazil.spark.host.jvm_plans import holds_subquery, selected_expressions
+from frazil.spark.host.jvm_plans import subqueries_of
 from frazil.spark.types.safe_casts import castable, misfit, not_taken
 from frazil.spark.types.spark_types import from_spark, spark_type
 from frazil.spark.write.conform_frame import absent_column, fitted_column, refused
@@ -201,10 +201,10 @@ class NewColumns:
         if not bound:
             return [], []
         chosen = analysed(self.frame, bound)
-        spark, types = self.frame.sparkSession, [f.dataType for f in chosen.schema.fields]
+        types = [f.dataType for f in chosen.schema.fields]
         if not is_classic(self.frame):
             return types, [False] * len(types)
-        return types, [holds_subquery(spark, e) for e in selected_expressions(chosen)]
+        return types, subqueries_of(chosen)
 
     def _bound(
         self,

@@ -43,7 +43,7 @@ from frazil.scan.columns import columns_of_conditions, metadata_columns
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
 from frazil.spark.dml import change_tasks
-from frazil.spark.dml.analysis import as_input, column_at, columns_by_id, conditions, named
+from frazil.spark.dml.analysis import as_input, columns_at, columns_by_id, conditions, named
 from frazil.spark.dml.change_tasks import (
     BY_SOURCE_DELETED,
     BY_SOURCE_UPDATED,
@@ -61,10 +61,11 @@ from frazil.spark.dml.expression_checks import GivenExpression, checked, refuse_
 from frazil.spark.dml.new_values import Given, NewColumns, failed, given_expressions
 from frazil.spark.dml.staging import folder_of, shared
 from frazil.spark.host.interruptible import interruptible
-from frazil.spark.host.jvm_plans import empty_frame
+from frazil.spark.host.jvm_plans import empty_frame, with_names
 from frazil.spark.host.settings import sensitivity, temporarily
 from frazil.spark.host.workers import guarded
 from frazil.spark.read.native_read import read, understood
+from frazil.spark.scan.read_schema import renamed, shown_column
 from frazil.spark.tasks.spark_runner import attempts_on, remove_folder, runner_of
 from frazil.spark.types.spark_types import contains, has_type, time_enabled, to_spark
 from frazil.spark.write.conform_frame import REQUIRED
@@ -287,8 +288,9 @@ class Job:
         projection = Schema(*fields, *(columns_by_name[n] for n in hidden))
         frame = read(spark, plan, projection=projection, storage=context.write.storage, where=where)
         last = len(fields)
-        column_of = {name: column_at(frame, last + n) for n, name in enumerate(hidden)}
-        columns = [column_at(frame, n) for n in range(last)]
+        columns = columns_at(frame, range(last + len(hidden)))
+        column_of = dict(zip(hidden, columns[last:], strict=True))
+        columns = columns[:last]
         columns += [column_of[name].alias(mark) for name, mark in marks.items()]
         columns += [column_of[f.name] for f in extra]
         return cls(spark, plan, context, predicate, kind, frame.select(*columns), time)
@@ -307,7 +309,7 @@ class Job:
         `operation`: None, or a column by which only rows that are written are checked."""
         fields = self.plan.schema.fields
         return [
-            _required(c, f, operation).alias(f.name, metadata={})
+            renamed(self.spark, _required(c, f, operation), f.name)
             for c, f in zip(new, fields, strict=True)
         ]
 
@@ -369,7 +371,7 @@ class Job:
         fields = self.plan.schema.fields
         # names may contain dots or differ only in case
         by_place = Schema(*(replace(f, name=f"{_NEW}{n}") for n, f in enumerate(fields)))
-        frame = frame.toDF(*names, *(f.name for f in by_place.fields))
+        frame = with_names(frame, [*names, *(f.name for f in by_place.fields)])
         to = replace(
             write, schema=by_place, options=replace(write.options, distribution_mode=distribution)
         )
@@ -380,7 +382,7 @@ class Job:
             settings = {ADVISORY: str(advisory_size(self.spark, write, write.properties))}
         rows = spread(self.spark, frame, to, write.properties, folders=False)
         new = [
-            _to_arrow(F.col(have.name), f).alias(have.name)
+            _to_arrow(self.spark, have.name, f)
             for have, f in zip(by_place.fields, fields, strict=True)
         ]
         return rows.frame.select(*names, *new), {**settings, **rows.settings}
@@ -486,14 +488,14 @@ def _required(value: Column, f: i.NestedField, operation: Column | None) -> Colu
     )
 
 
-def _to_arrow(value: Column, f: i.NestedField) -> Column:
+def _to_arrow(spark: Session, name: str, f: i.NestedField) -> Column:
     """Return a column as the Arrow writer takes it: a variant as JSON text, as everywhere outside
     Spark (docs/adr/0018).
     """
     if not contains(f.field_type, i.VariantType):
-        return value
+        return shown_column(spark, name, name)
     if isinstance(f.field_type, i.VariantType):
-        return F.to_json(value)
+        return F.to_json(F.col(name)).alias(name)
     raise Unsupported(
         f"Column {f.name}: rows with a variant inside a struct, list or map cannot be written here.",
         column=f.name,

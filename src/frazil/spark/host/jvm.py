@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import importlib
 import itertools
+import json
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -378,6 +379,11 @@ class Jvm:
         ).SKIP()
 
     @functools.cached_property
+    def column_from(self) -> Any:
+        """Return the function that makes a classic column of a Catalyst expression."""
+        return self.view.org.apache.spark.sql.classic.ExpressionUtils.column
+
+    @functools.cached_property
     def attributes_of(self) -> Any:
         """Return the function that makes the columns of a plan of a StructType."""
         return getattr(self.view, CATALYST + "types.DataTypeUtils").toAttributes
@@ -412,21 +418,24 @@ class Jvm:
             self._maps[key] = java_map
         return self._maps[key]
 
-    def named_column(self, source: str, name: str, barrier: bool) -> Column:
-        """Return the column `source` (back-quoted) under a name and without metadata. `barrier`:
-        Spark pushes no filter on the column into the scan, as `nanvl(x, x)` is x but no plain
-        column."""
+    def column(self, source: str, barrier: bool = False) -> Column:
+        """Return the column `source` (back-quoted) of any frame. `barrier`: Spark pushes no filter
+        on it into the scan, as `nanvl(x, x)` is x but no plain column."""
         java_column = self.col(source)
-        java_column = self.nanvl(java_column, java_column) if barrier else java_column
-        return self._renamed(java_column, name)
-
-    def renamed(self, column: Column, name: str) -> Column:
-        """Return a column under a name and without metadata."""
-        return self._renamed(column._jc, name)
-
-    def _renamed(self, java_column: JavaObject, name: str) -> Column:
-        column: Column = classic_column()(getattr(java_column, "as")(name, self.no_metadata))
+        column: Column = classic_column()(
+            self.nanvl(java_column, java_column) if barrier else java_column
+        )
         return column
+
+    def renamed(self, column: Column, name: str, comment: str | None = None) -> Column:
+        """Return a column under a name, with a comment and no other metadata."""
+        metadata = (
+            self.java_class(SPARK + "sql.types.Metadata").fromJson(json.dumps({"comment": comment}))
+            if comment
+            else self.no_metadata
+        )
+        named: Column = classic_column()(getattr(column._jc, "as")(name, metadata))
+        return named
 
 
 def jvm_of(spark: Session) -> Jvm | None:

@@ -169,6 +169,18 @@ def session_frame(spark: Session, dataset: JavaObject) -> DataFrame:
     return DataFrame(dataset, spark)
 
 
+def with_names(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Return a DataFrame under other names, which hold no line ends: `toDF`, with one call for all
+    of them.
+    """
+    jvm = jvm_of(frame.sparkSession)
+    return (
+        frame.toDF(*names)
+        if jvm is None
+        else session_frame(frame.sparkSession, frame._jdf.toDF(jvm.texts(names)))
+    )
+
+
 def estimated_bytes(frame: DataFrame) -> int:
     """Return Spark's estimate of the size of a classic DataFrame's rows, by which Spark decides
     whether to broadcast them.
@@ -262,6 +274,15 @@ def selected_expressions(selected: DataFrame) -> list[Any]:
     ]
 
 
+def subqueries_of(selected: DataFrame) -> list[bool]:
+    """Tell, for each expression of a SELECT, whether a sub-query is part of it; by two calls where
+    none has one.
+    """
+    if analysed_plan(selected).subqueries().isEmpty():
+        return [False] * len(selected.columns)
+    return [holds_subquery(selected.sparkSession, e) for e in selected_expressions(selected)]
+
+
 def are_deterministic(selected: DataFrame) -> list[bool]:
     """Return, for each expression of a SELECT, whether it gives the same value each time it is
     computed.
@@ -288,9 +309,7 @@ def join_condition(joined: DataFrame) -> Any:
 
 def column_of(spark: Session, expression: JavaObject) -> Column:
     """Make a Column from a Catalyst expression."""
-    column: Column = classic_column()(
-        spark._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression)
-    )
+    column: Column = classic_column()(classic_jvm(spark).column_from(expression))
     return column
 
 

@@ -1,26 +1,34 @@
 """Keep PySpark's report of an error out of the log where Frazil raises an error of its own: the
-report is several kilobytes of JSON and a Java stack trace."""
+report is several kilobytes of JSON and a Java stack trace.
+
+PySpark also records, for such reports, from which line each `Column` was made, at some ten calls of
+the JVM for each function. Frazil's own lines tell users nothing, and a MERGE into a wide table
+makes thousands of columns; so this, too, is left out.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
+from pyspark.errors import utils
 from pyspark.logger import PySparkLogger
 
 REPORTS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """The loggers to which PySpark writes every error of Spark's analyser, whether or not it is caught.
 """
 _WITHHELD: ContextVar[list[logging.LogRecord] | None] = ContextVar("withheld", default=None)
+_records_lines_elsewhere: Callable[[], bool] = getattr(utils, "is_debugging_enabled", bool)
 
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """Withhold PySpark's error reports inside the block. If the block ends with an error of PySpark
-    they are logged then, else dropped.
+    """Withhold PySpark's error reports inside the block, and record no lines of columns. If the
+    block ends with an error of PySpark the reports are logged then, else dropped.
     """
+    utils.is_debugging_enabled = _records_lines
     for name in REPORTS:
         # adding the same filter again changes nothing
         PySparkLogger.getLogger(name).addFilter(_is_to_be_logged)
@@ -43,3 +51,7 @@ def _is_to_be_logged(record: logging.LogRecord) -> bool:
         return True
     reports.append(record)
     return False
+
+
+def _records_lines() -> bool:
+    return _WITHHELD.get() is None and _records_lines_elsewhere()

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.read.read_context import ReadContext
@@ -19,9 +18,10 @@ from frazil.scan.combine import combine_for
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask, PlannedFiles, TaskSequence
 from frazil.spark.host.workers import check_workers, parallelism
+from frazil.spark.scan.read_schema import column_of, renamed
 from frazil.spark.tasks.numbered_groups import over_groups
 from frazil.spark.types.arrow_types import arrow_schema, fitted
-from frazil.spark.types.logical import from_arrow, named_as, transfer_type
+from frazil.spark.types.logical import from_arrow, transfer_type
 from frazil.spark.types.spark_types import spark_type
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
@@ -52,7 +52,7 @@ def arrow_frame(
     frame = over_groups(
         spark, groups, schema, __name__, "read_group", context, arrow_schema(schema)
     )
-    return frame.select(*table_columns(projection))
+    return frame.select(*table_columns(spark, projection))
 
 
 def read_group(
@@ -83,10 +83,11 @@ def transfer_fields(columns: Schema, time: bool) -> list[s.StructField]:
     ]
 
 
-def table_columns(columns: Schema) -> list[Column]:
+def table_columns(spark: Session, columns: Schema) -> list[Column]:
     """Return the columns that Python tasks handed over as `transfer_fields`, with the table's
     names, types and comments.
     """
     return [
-        named_as(from_arrow(F.col(f"c{n}"), f.field_type), f) for n, f in enumerate(columns.fields)
+        renamed(spark, from_arrow(column_of(spark, f"c{n}"), f.field_type), f.name, f.doc)
+        for n, f in enumerate(columns.fields)
     ]

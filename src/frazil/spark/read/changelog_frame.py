@@ -80,7 +80,7 @@ def changelog_frame(
         )
     if plain or not mixed:
         frames.append(_frame(spark, plan, read, plain, time, False))
-    frame = functools.reduce(DataFrame.unionAll, frames).select(*table_columns(columns))
+    frame = functools.reduce(DataFrame.unionAll, frames).select(*table_columns(spark, columns))
     if where is not None and not isinstance(where, AlwaysTrue):
         frame = projected(filtered(frame, where), columns, projection)
     return frame if limit is None else frame.limit(limit)

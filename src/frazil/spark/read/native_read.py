@@ -62,13 +62,14 @@ from frazil.spark.scan.read_schema import (
     Shape,
     read_type,
     remembered,
+    renamed,
     shape_of,
-    shown_columns,
+    shown_column,
     unused_name,
     without_ids,
 )
 from frazil.spark.scan.runtime_pruning import Narrowing, OnRun
-from frazil.spark.types.logical import from_file, is_rebuilt, named_as, pruned
+from frazil.spark.types.logical import from_file, is_rebuilt, pruned
 from frazil.spark.types.spark_types import has_type, spark_type, time_enabled
 from frazil.spec import types as i
 from frazil.spec.schema import METADATA_COLUMNS, Schema
@@ -247,12 +248,12 @@ def _scan_columns(
         return _ScanColumns(columns, tuple(extra), time)
     # A filter that only Spark can parse may refer to any column, so all are offered; Spark prunes
     # those that the filter does not use.
-    text = str(where)
+    text, used = str(where), _names_in(where)
     projected_ids = {field.field_id for field in columns}
     columns = tuple(
         field
         for field in plan.schema.fields
-        if field.field_id in projected_ids or has_type(field, time)
+        if field.field_id in projected_ids or (has_type(field, time) and _may_use(used, field.name))
     )
     for name, field in metadata_columns(plan.metadata).items():
         if (
@@ -270,16 +271,31 @@ def _may_name(where: RowFilter, text: str, name: str) -> bool:
     """
     if name != "_deleted":
         return name in text
-    if not isinstance(where, str | Predicate) or name not in text:
+    if (used := _names_in(where)) is not None:
+        return name in used
+    if not isinstance(where, str) or name not in text:
         # the text of a Column does not distinguish names from strings; to filter by `_deleted`,
         # select it
         return False
+    # Frazil's grammar lacks the filter: look for the name outside of quoted texts
+    plain = re.sub(r"'(?:[^'\\\\]|\\\\.|'')*'|\"(?:[^\"\\\\]|\\\\.)*\"", "", text)
+    return re.search(r"(?<![\w.`])`?_deleted\b", plain) is not None
+
+
+def _names_in(where: RowFilter) -> set[str] | None:
+    """Return the names of columns in a filter, as written; None where only Spark can tell."""
     try:
-        return name in names(parse(where) if isinstance(where, str) else where)
+        predicate = parse(where) if isinstance(where, str) else where
     except FrazilError:
-        # Frazil's grammar lacks the filter: look for the name outside of quoted texts
-        plain = re.sub(r"'(?:[^'\\\\]|\\\\.|'')*'|\"(?:[^\"\\\\]|\\\\.)*\"", "", text)
-        return re.search(r"(?<![\w.`])`?_deleted\b", plain) is not None
+        return None
+    return names(predicate) if isinstance(predicate, Predicate) else None
+
+
+def _may_use(used: set[str] | None, name: str) -> bool:
+    """Tell whether one of the names in a filter may be that of a column, of a field in it, or be
+    qualified by the table's name; in any case.
+    """
+    return used is None or any(f".{name}.".lower() in f".{u}.".lower() for u in used)
 
 
 def projected(frame: DataFrame, columns: Schema, projection: Schema) -> DataFrame:
@@ -288,12 +304,14 @@ def projected(frame: DataFrame, columns: Schema, projection: Schema) -> DataFram
     """
     if columns.fields == projection.fields:
         return frame
-    selected = []
+    spark, selected = frame.sparkSession, []
     for f in projection.fields:
-        column = pruned(
-            F.col(back_quoted([f.name])), columns.by_id[f.field_id].field_type, f.field_type
+        source, whole = back_quoted([f.name]), columns.by_id[f.field_id].field_type
+        selected.append(
+            shown_column(spark, source, f.name, f.doc)
+            if whole == f.field_type
+            else renamed(spark, pruned(F.col(source), whole, f.field_type), f.name, f.doc)
         )
-        selected.append(named_as(column, f))
     return frame.select(*selected)
 
 
@@ -426,7 +444,6 @@ def _scan(
         scan = applied.apply_to(
             scan, file_keys, keys, value, deleted_column, storage, mapping_of(plan)
         )
-    quick_column = shown_columns(spark)
 
     def column(field: i.NestedField) -> Column:
         barrier = _needs_barrier(field, group)
@@ -435,10 +452,12 @@ def _scan(
             and field.field_id not in shape.opaque
             and not is_rebuilt(field.field_type)
         )
-        if quick_column is None or field.doc or not is_plain:
-            computed = value(field)
-            return named_as(F.nanvl(computed, computed) if barrier else computed, field)
-        return quick_column(back_quoted([sources[field.field_id]]), field.name, barrier)
+        if is_plain:
+            source = back_quoted([sources[field.field_id]])
+            return shown_column(spark, source, field.name, field.doc, barrier)
+        computed = value(field)
+        computed = F.nanvl(computed, computed) if barrier else computed
+        return renamed(spark, computed, field.name, field.doc)
 
     def metadata_column(field: i.NestedField) -> Column:
         if field.name not in ("_file", "_pos", "_spec_id"):

@@ -22,12 +22,13 @@ started.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
 
 from pyspark.sql import Column
+from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.footers.parquet_footer import ParquetNode, file_name
@@ -288,37 +289,47 @@ def is_readable(type_: IcebergType) -> bool:
     return True
 
 
-_REMEMBERED: weakref.WeakKeyDictionary[Jvm, dict[str, Column]] = weakref.WeakKeyDictionary()
-_MOST = 256
-Shown = Callable[[str, str, bool], Column]
-"""Return the column `source` (back-quoted) as `name`, without metadata; with `barrier`, Spark
-pushes no filter on it into the scan.
-"""
+_REMEMBERED: weakref.WeakKeyDictionary[Jvm, dict[Hashable, Column]] = weakref.WeakKeyDictionary()
+_MOST = 8192
 
 
-def shown_columns(spark: Session) -> Shown | None:
-    """Return the function that selects a column by source, name and barrier (`Jvm.named_column`);
-    None on Spark Connect.
+def column_of(spark: Session, source: str, barrier: bool = False) -> Column:
+    """Return the column `source` (back-quoted) of any frame; with `barrier`, Spark pushes no filter
+    on it into the scan.
     """
-    jvm = jvm_of(spark)
-    return None if jvm is None else jvm.named_column
+    if (jvm := jvm_of(spark)) is not None:
+        return jvm.column(source, barrier)
+    column = F.col(source)
+    return F.nanvl(column, column) if barrier else column
 
 
-def renamed(spark: Session, column: Column, name: str) -> Column:
-    """Return a column under a name and without metadata."""
-    jvm = jvm_of(spark)
-    return column.alias(name, metadata={}) if jvm is None else jvm.renamed(column, name)
+def renamed(spark: Session, column: Column, name: str, comment: str | None = None) -> Column:
+    """Return a column under a name, with a comment and no other metadata."""
+    if (jvm := jvm_of(spark)) is not None:
+        return jvm.renamed(column, name, comment)
+    return column.alias(name, metadata={"comment": comment} if comment else {})
 
 
-def remembered(spark: Session, text: str, make: Callable[[], Column]) -> Column:
-    """Return a column that is the same for each scan, made at the first call for it. `text`: tells
+def shown_column(
+    spark: Session, source: str, name: str, comment: str | None = None, barrier: bool = False
+) -> Column:
+    """Return `column_of` under a name (`renamed`), remembered: a wide table is read often."""
+    return remembered(
+        spark,
+        (source, name, comment, barrier),
+        lambda: renamed(spark, column_of(spark, source, barrier), name, comment),
+    )
+
+
+def remembered(spark: Session, key: Hashable, make: Callable[[], Column]) -> Column:
+    """Return a column that is the same for each scan, made at the first call for it. `key`: tells
     it from others.
     """
     if (jvm := jvm_of(spark)) is None:
         return make()
     columns = _REMEMBERED.setdefault(jvm, {})
-    if text not in columns:
+    if key not in columns:
         if len(columns) >= _MOST:
             columns.clear()
-        columns[text] = make()
-    return columns[text]
+        columns[key] = make()
+    return columns[key]

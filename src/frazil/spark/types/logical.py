@@ -37,13 +37,6 @@ def pruned(c: Column, whole: i.IcebergType, projected: i.IcebergType) -> Column:
     return c if whole == projected else _rebuilt(c, projected, whole, converted=True)
 
 
-def named_as(c: Column, f: i.NestedField) -> Column:
-    """Return a column under the name of a table's column, with its doc as the comment and no other
-    metadata.
-    """
-    return c.alias(f.name, metadata={"comment": f.doc} if f.doc else {})
-
-
 def _rebuilt(
     c: Column,
     target: i.IcebergType,

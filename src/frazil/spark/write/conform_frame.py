@@ -4,8 +4,10 @@ defaults, refuse nulls in required columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 from pyspark.sql import Column, DataFrame
@@ -15,7 +17,8 @@ from pyspark.sql import types as s
 from frazil.arrow.values.mismatch import Problem, hints, no_such_column
 from frazil.errors import SchemaMismatch
 from frazil.ops.session import Session
-from frazil.spark.scan.read_schema import remembered, renamed
+from frazil.spark.host.jvm_plans import with_names
+from frazil.spark.scan.read_schema import column_of, remembered, renamed
 from frazil.spark.types.safe_casts import castable, not_taken, safe_cast
 from frazil.spark.types.spark_types import default_sql, spark_type
 from frazil.spec import types as i
@@ -39,25 +42,23 @@ def conform(df: DataFrame, schema: Schema, *, case_sensitive: bool) -> DataFrame
     required columns that are missing. A null in a required column makes the job fail.
     """
     problems: list[Problem] = []
-    columns = _matched(df.schema, schema.fields, case_sensitive, "", problems)
-    conformed = []
-    spark = df.sparkSession
+    spark, conformed = df.sparkSession, []
     # names may contain dots or differ only in case
-    by_place = df.toDF(*(f"c{n}" for n in range(len(df.columns))))
-    for field, place in columns:
-        column = (
-            absent_column(field, problems, field.name)
-            if place is None
-            else _fit(
-                _at(spark, place),
-                df.schema.fields[place].dataType,
-                field,
-                field.name,
-                case_sensitive,
-                problems,
-            )
+    by_place = with_names(df, [f"c{n}" for n in range(len(df.columns))])
+    for field, place in _matched(df.schema, schema.fields, case_sensitive, "", problems):
+        if place is None:
+            column = absent_column(field, problems, field.name)
+            conformed.append(renamed(spark, column, field.name))
+            continue
+        name, have = f"c{place}", df.schema.fields[place].dataType
+        plain = remembered(spark, name, partial(column_of, spark, name))
+        column = _fit_type(plain, have, field.field_type, field.name, case_sensitive, problems)
+        final = partial(_final, spark, column, field)
+        conformed.append(
+            remembered(spark, (name, field.name, field.required), final)
+            if column is plain
+            else final()
         )
-        conformed.append(renamed(spark, column, field.name))
     if problems:
         error = refused("The frame does", problems)
         error.facts["condition"] = _condition(df, schema, problems)
@@ -78,8 +79,8 @@ def _condition(df: DataFrame, schema: Schema, problems: Sequence[Problem]) -> st
     return _CONDITION + _CONDITIONS[first.kind]
 
 
-def _at(spark: Session, place: int) -> Column:
-    return remembered(spark, f"c{place}", lambda: F.col(f"c{place}"))
+def _final(spark: Session, column: Column, f: i.NestedField) -> Column:
+    return renamed(spark, _refusing_null(column, f.name) if f.required else column, f.name)
 
 
 def refused(subject: str, problems: Sequence[Problem]) -> SchemaMismatch:
@@ -105,13 +106,14 @@ def _matched(
     names that are ambiguous or unknown.
     """
 
-    def places(name: str) -> Iterator[int]:
-        exact = [n for n, f in enumerate(have.fields) if f.name == name]
-        yield from exact or (
-            []
-            if case_sensitive
-            else [n for n, f in enumerate(have.fields) if f.name.lower() == name.lower()]
-        )
+    exact, in_any_case = (defaultdict[str, list[int]](list) for _ in range(2))
+    for n, f in enumerate(have.fields):
+        exact[f.name].append(n)
+        in_any_case[f.name.lower()].append(n)
+
+    def places(name: str) -> list[int]:
+        of_other_case = [] if case_sensitive else in_any_case.get(name.lower(), [])
+        return exact.get(name) or of_other_case
 
     pairs: list[tuple[i.NestedField, int | None]] = []
     used: set[int] = set()
@@ -230,12 +232,12 @@ def _fit(
 ) -> Column:
     """Convert a column to the type of a field; a null fails the job where the field is required."""
     fitted = _fit_type(c, have, f.field_type, path, case_sensitive, problems)
-    if f.required:
-        return F.coalesce(
-            fitted,
-            F.raise_error(F.lit(f"{REQUIRED}column {path} is required, and a row has null in it")),
-        )
-    return fitted
+    return _refusing_null(fitted, path) if f.required else fitted
+
+
+def _refusing_null(c: Column, path: str) -> Column:
+    message = F.lit(f"{REQUIRED}column {path} is required, and a row has null in it")
+    return F.coalesce(c, F.raise_error(message))
 
 
 def _fit_type(
