@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from frazil.rows.clauses import (
 )
 from frazil.rows.upsert import upsert_of
 from frazil.spec.ddl import parse_schema
+from frazil.spec.types import IcebergType
 
 ON = "target.id = source.id"
 
@@ -107,6 +109,38 @@ def test_schema_evolution_adds_the_columns_that_are_assigned_by_their_own_name(
     )
     chosen = columns_to_add(Merge(ON, clauses), target, source, sensitive)
     assert [f.name for f in chosen.fields] == added
+
+
+@pytest.mark.parametrize(
+    ("assigned", "widened"),
+    [
+        ({"i": "source.i", "f": "source.f", "d": "source.d"}, "i bigint, f double, d decimal(7, 2)"),
+        ({"i": "source.i + 1", "f": "CAST(source.f AS float)"}, ""),
+        ({"f": "source.i", "far": "source.far", "text": "source.text"}, ""),
+        ({"s": "source.s", "l": "source.l"}, "s struct<a: bigint, u: struct<b: double, z: int>>, l array<bigint>"),
+        ({"s.a": "source.s.a"}, "s struct<a: bigint>"),
+        ({"s.u.z": "source.s.u.z"}, "s struct<u: struct<z: int>>"),
+    ],
+)  # fmt: skip
+def test_schema_evolution_widens_the_columns_that_are_assigned_by_their_own_name(
+    assigned: dict[str, str], widened: str
+) -> None:
+    target = parse_schema(
+        "i int, f float, d decimal(5, 2), far decimal(5, 2), text int, s struct<a: int, u: struct<b: float>>, l array<int>"
+    )
+    source = parse_schema(
+        "i bigint, f double, d decimal(7, 2), far decimal(7, 3), text string, s struct<a: bigint, u: struct<b: double, z: int>>, l array<bigint>"
+    )
+    for clause in (matched_update(assigned), not_matched_insert(assigned)):
+        chosen = columns_to_add(Merge(ON, (clause,)), target, source, True)
+        assert [f"{f.name} {shown(f.field_type)}" for f in chosen.fields] == [
+            f"{f.name} {shown(f.field_type)}" for f in parse_schema(widened).fields
+        ]
+
+
+def shown(type_: IcebergType) -> str:
+    """A type without field ids."""
+    return re.sub(r"\d+: ", "", str(type_))
 
 
 @pytest.mark.parametrize(

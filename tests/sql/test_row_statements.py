@@ -4,6 +4,7 @@ parsed it.
 
 from __future__ import annotations
 
+import pyspark
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 
@@ -253,6 +254,47 @@ def test_errors_are_spark_s_own_or_ours_and_nothing_is_written(lake, text, error
     assert lake.snapshots() == 1 and len(lake.rows()) == 4
 
 
+@pytest.mark.versions
+@pytest.mark.parametrize(
+    "text, condition, kind",
+    [
+        ("UPDATE lake.db.t SET v = 3000000000", "CAST_OVERFLOW_IN_TABLE_INSERT", "ArithmeticException"),
+        ("UPDATE lake.db.t SET v = id + 3000000000", "CAST_OVERFLOW_IN_TABLE_INSERT", "ArithmeticException"),
+        ("UPDATE lake.db.t SET v = nullif(id + 3000000000, 1)", "CAST_OVERFLOW_IN_TABLE_INSERT", "ArithmeticException"),
+        ("UPDATE lake.db.t SET v = v / 0.5e-10", "CAST_OVERFLOW_IN_TABLE_INSERT", "ArithmeticException"),
+        ("UPDATE lake.db.t SET d = id * 1000", "CAST_OVERFLOW_IN_TABLE_INSERT", "ArithmeticException"),
+        ("UPDATE lake.db.t SET v = CAST(id + 3000000000 AS int)", "CAST_OVERFLOW", "ArithmeticException"),
+        ("UPDATE lake.db.t SET d = CAST(id * 1000 AS decimal(4, 2))", "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION", "ArithmeticException"),
+        ("UPDATE lake.db.t SET v = v + 2147483647", "ARITHMETIC_OVERFLOW", "ArithmeticException"),
+        ("UPDATE lake.db.t SET v = nullif(v + 2147483647, 1)", "ARITHMETIC_OVERFLOW", "ArithmeticException"),
+        ("UPDATE lake.db.t SET v = v % (v - v)", "REMAINDER_BY_ZERO", "ArithmeticException"),
+        ("UPDATE lake.db.t SET v = CAST(s AS int)", "CAST_INVALID_INPUT", "NumberFormatException"),
+        ("DELETE FROM lake.db.t WHERE CAST(s AS date) = DATE '2020-01-01'", "CAST_INVALID_INPUT", "DateTimeException"),
+        ("DELETE FROM lake.db.t WHERE v div (v - v) = 1", "DIVIDE_BY_ZERO", "ArithmeticException"),
+        ("UPDATE lake.db.t SET n = NULL", "NOT_NULL_ASSERT_VIOLATION", "SparkRuntimeException"),
+        ("UPDATE lake.db.t SET n = if(v = 10, NULL, 'x')", "NOT_NULL_ASSERT_VIOLATION", "SparkRuntimeException"),
+        ("UPDATE lake.db.t SET n = nullif(n, 'a')", "NOT_NULL_ASSERT_VIOLATION", "SparkRuntimeException"),
+        ("MERGE INTO lake.db.t t USING (SELECT 1L AS id, 3000000000 AS v) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v", "CAST_OVERFLOW_IN_TABLE_INSERT", "ArithmeticException"),
+        ("MERGE INTO lake.db.t t USING (SELECT 1L AS id, CAST(NULL AS string) AS x) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.x", "NOT_NULL_ASSERT_VIOLATION", "SparkRuntimeException"),
+        ("MERGE INTO lake.db.t t USING (SELECT 9L AS id, CAST(NULL AS string) AS x) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, n) VALUES (s.id, s.x)", "NOT_NULL_ASSERT_VIOLATION", "SparkRuntimeException"),
+        ("MERGE INTO lake.db.t t USING (SELECT 9L AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)", "DATATYPE_MISMATCH.INVALID_ROW_LEVEL_OPERATION_ASSIGNMENTS", "AnalysisException"),
+        ("INSERT INTO lake.db.t (id, v, n) VALUES (1, 3000000000, 'x')", "CAST_OVERFLOW_IN_TABLE_INSERT", "ArithmeticException"),
+        ("INSERT INTO lake.db.t (id, n) VALUES (1, NULL)", "NOT_NULL_ASSERT_VIOLATION", "SparkRuntimeException"),
+    ],
+)  # fmt: skip
+def test_values_that_fail_have_the_condition_and_class_that_spark_has_for_them(
+    lake, text, condition, kind
+):
+    lake.sql(
+        "CREATE TABLE lake.db.t (id bigint, v int, s string, d decimal(4, 2), n string NOT NULL)"
+    )
+    lake.sql("INSERT INTO lake.db.t VALUES (1, 10, 'a', 1, 'a'), (2, 20, 'b', 2, 'b')")
+    with pytest.raises(getattr(pyspark.errors, kind)) as raised:
+        lake.sql(text)
+    assert raised.value.getCondition() == condition and condition in str(raised.value)
+    assert lake.snapshots() == 1
+
+
 def test_the_store_assignment_policy_of_the_session_decides_which_types_are_taken(lake):
     lake.table()
     key = "spark.sql.storeAssignmentPolicy"
@@ -439,6 +481,37 @@ def test_merge_with_schema_evolution_adds_the_columns_of_the_source(lake):
         (3, 30, None),
         (4, 40, None),
     ]
+
+
+@pytest.mark.versions
+def test_merge_with_schema_evolution_widens_types_as_java_iceberg_does(lake):
+    lake.sql("CREATE TABLE lake.db.t (id int, v int, f float, d decimal(5, 2), s struct<a: int>)")
+    lake.sql("INSERT INTO lake.db.t VALUES (1, 1, 1, 1, struct(1))")
+
+    def merge(source, action):
+        lake.sql(
+            f"MERGE WITH SCHEMA EVOLUTION INTO lake.db.t t USING (SELECT 1 AS id, {source}) n ON t.id = n.id WHEN MATCHED THEN UPDATE SET {action}"
+        )
+        fields = lake.catalog.load_table("db.t").schema().as_arrow()
+        return [str(fields.field(name).type) for name in ("v", "f", "d", "s")]
+
+    before = ["int32", "float", "decimal128(5, 2)", "struct<a: int32>"]
+    assert merge("2.5D AS f, 3L AS v", "f = n.f + 1, v = abs(n.v)") == before
+    assert merge("3000000000 AS v, 'x' AS other", "v = n.v") == ["int64", *before[1:]]
+    assert merge("2.5D AS f, 3000000001 AS v", "`t`.`F` = n.f, v = nullif(n.v, 1)")[1] == "double"
+    merge("CAST(12345 AS decimal(7, 2)) AS d", "t.d = n.d")
+    types = merge("named_struct('a', 4000000000, 'z', 'new') AS s", "s = n.s")
+    assert types == ["int64", "double", "decimal128(7, 2)", "struct<a: int64, z: string>"]
+    ((row, s),) = lake.spark.sql(
+        f"SELECT struct(id, v, f, CAST(d AS int)), s FROM {lake.name}.db.t"
+    ).collect()
+    assert tuple(row) == (1, 3000000001, 2.5, 12345) and tuple(s) == (4000000000, "new")
+    lake.sql(
+        "CREATE OR REPLACE TABLE lake.db.t TBLPROPERTIES ('write.spark.auto-schema-evolution.enabled' = 'false') "
+        "AS SELECT 1 AS id, 1 AS v, 1F AS f, 1BD AS d, struct(1 AS a) AS s"
+    )
+    with pytest.raises(pyspark.errors.ArithmeticException, match="CAST_OVERFLOW_IN_TABLE_INSERT"):
+        merge("5000000000 AS v", "v = n.v")
 
 
 def test_a_table_may_refuse_columns_that_a_merge_would_add(lake):

@@ -11,6 +11,9 @@ from typing import Any
 
 from pyspark.errors import (
     AnalysisException,
+    ArithmeticException,
+    DateTimeException,
+    NumberFormatException,
     ParseException,
     PySparkException,
     SparkRuntimeException,
@@ -29,9 +32,24 @@ _CONDITIONS = {
     e.SchemaMismatch: "INCOMPATIBLE_DATA_FOR_TABLE",
     e.ParseError: "PARSE_SYNTAX_ERROR",
 }
-_WHILE_RUNNING = ("MERGE_CARDINALITY_VIOLATION", "NOT_NULL_ASSERT_VIOLATION")
-"""Conditions that Spark finds while it reads or writes rows, and raises as SparkRuntimeException.
-"""
+_WHILE_RUNNING: dict[str, type[Any]] = {
+    "MERGE_CARDINALITY_VIOLATION": SparkRuntimeException,
+    "NOT_NULL_ASSERT_VIOLATION": SparkRuntimeException,
+    "ARITHMETIC_OVERFLOW": ArithmeticException,
+    "CAST_OVERFLOW": ArithmeticException,
+    "CAST_OVERFLOW_IN_TABLE_INSERT": ArithmeticException,
+    "DIVIDE_BY_ZERO": ArithmeticException,
+    "NUMERIC_VALUE_OUT_OF_RANGE": ArithmeticException,
+    "REMAINDER_BY_ZERO": ArithmeticException,
+}
+"""The class of conditions that Spark finds while it reads or writes rows."""
+_MALFORMED_NUMBER: type[Any] = NumberFormatException
+_MALFORMED: dict[str, type[Any]] = {
+    "boolean": SparkRuntimeException,
+    "date": DateTimeException,
+    "time": DateTimeException,
+}
+"""The classes of CAST_INVALID_INPUT: of numbers, and by how the type begins."""
 
 
 class _Conditioned(PySparkException):
@@ -71,13 +89,18 @@ class _Conditioned(PySparkException):
 _OF_BOTH: dict[Any, type[e.FrazilError]] = {}
 
 
-def _of_both(kind: type[e.FrazilError], condition: str) -> type[e.FrazilError]:
-    """Return the class of errors that are of Frazil's kind and of the kind that Spark raises for a
-    condition.
-    """
-    spark_kind: type[Any] = ParseException if kind is e.ParseError else AnalysisException
-    if condition in _WHILE_RUNNING:
-        spark_kind = SparkRuntimeException
+def _spark_kind(error: e.FrazilError, condition: str) -> type[Any]:
+    """Return the class of the errors that Spark raises for a condition."""
+    if condition == "CAST_INVALID_INPUT":
+        type_ = str(error.facts.get("type"))
+        kinds = [kind for name, kind in _MALFORMED.items() if type_.startswith(name)]
+        return kinds[0] if kinds else _MALFORMED_NUMBER
+    otherwise: type[Any] = ParseException if isinstance(error, e.ParseError) else AnalysisException
+    return _WHILE_RUNNING.get(condition.partition(".")[0], otherwise)
+
+
+def _of_both(kind: type[e.FrazilError], spark_kind: type[Any]) -> type[e.FrazilError]:
+    """Return the class of errors that are of Frazil's kind and of one of Spark's."""
     if (both := _OF_BOTH.get((kind, spark_kind))) is not None:
         return both
     # A copy in another process is of Frazil's kind alone.
@@ -99,5 +122,5 @@ def known_to_spark() -> Iterator[None]:
             raise
         text = error.message if condition in error.message else f"[{condition}] {error.message}"
         facts = {**error.facts, "condition": condition}
-        both = _of_both(type(error), condition)(text, hint=error.hint, **facts)
+        both = _of_both(type(error), _spark_kind(error, condition))(text, hint=error.hint, **facts)
         raise both.with_traceback(error.__traceback__) from error.__cause__

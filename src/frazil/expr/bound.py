@@ -57,13 +57,15 @@ class BoundLiteral(Bound):
 
 @dataclass(frozen=True)
 class BoundCast(Bound):
-    """Represent a cast with Spark's ANSI meaning. `attempt`: null instead of an error. `zone` is
-    the time zone in which dates and text meet timestamps."""
+    """Represent a cast with Spark's ANSI meaning. `attempt`: null instead of an error. `stores`: it
+    is to the type of the column that takes the value, and no CAST of an expression. `zone` is the
+    time zone in which dates and text meet timestamps."""
 
     term: Bound
     type: IcebergType
     zone: str = "UTC"
     attempt: bool = False
+    stores: bool = False
 
     def __str__(self) -> str:
         return f"cast({self.term} as {self.type})"

@@ -49,6 +49,7 @@ from frazil.spec.types import (
     UUIDType,
 )
 
+OUT_OF_RANGE = "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION"
 HINT = "TRY_CAST gives null instead."
 _BYTES = (BinaryType, FixedType)
 _ZONED = (TimestamptzType, TimestamptzNanoType)
@@ -109,7 +110,11 @@ def cast_values(
         convert = partial(from_text, target, zone)
     else:
         convert = partial(to_text, source, zone)
-    return each(values, convert, arrow_type(target), partial(_message, source, target), attempt)
+    message, facts = (
+        partial(_message, source, target),
+        {"condition": "CAST_INVALID_INPUT", "type": str(target)},
+    )
+    return each(values, convert, arrow_type(target), message, attempt, **facts)
 
 
 def each(
@@ -118,9 +123,10 @@ def each(
     to: pa.DataType,
     message: Callable[[Any], str] | None = None,
     attempt: bool = False,
+    **facts: str,
 ) -> pa.Array:
     """Apply `convert` to the distinct values; its ValueError or ArithmeticError becomes an
-    EvaluationError, or null with `attempt`.
+    EvaluationError with these facts, or null with `attempt`.
     """
     encoded = values.dictionary_encode() if not pa.types.is_null(values.type) else values
     converted: list[Any] = []
@@ -130,7 +136,10 @@ def each(
         except (ValueError, ArithmeticError) as e:
             if not attempt:
                 raise EvaluationError(
-                    message(value) if message else str(e), hint=HINT, value=str(value)[:80]
+                    message(value) if message else str(e),
+                    hint=HINT,
+                    value=str(value)[:80],
+                    **facts,
                 ) from e
             converted.append(None)
     return pa.array(converted, to).take(encoded.indices)
@@ -437,4 +446,5 @@ def overflow(value: object, target: IcebergType) -> EvaluationError:
         f"The value {value} does not fit into {target}.",
         hint="TRY_CAST gives null instead.",
         value=str(value)[:80],
+        condition=OUT_OF_RANGE if isinstance(target, DecimalType) else "CAST_OVERFLOW",
     )

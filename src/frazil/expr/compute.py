@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.errors import EvaluationError
 from frazil.expr.bound import (
     Bound,
     BoundAnd,
@@ -65,10 +66,14 @@ def compute(bound: Bound, column: ValuesOf, rows: int) -> pa.Array:
             return pc.invert(compute(child, column, rows))
         case Comparison():
             return _comparison(bound, column, rows)
-        case BoundCast(term=term, type=type_, zone=zone, attempt=attempt):
-            return cast_values(
-                compute(term, column, rows), term.type, type_, zone=zone, attempt=attempt
-            )
+        case BoundCast(term=term, type=type_, zone=zone, attempt=attempt, stores=stores):
+            values = compute(term, column, rows)
+            try:
+                return cast_values(values, term.type, type_, zone=zone, attempt=attempt)
+            except EvaluationError as e:
+                if stores:
+                    e.facts["condition"] = "CAST_OVERFLOW_IN_TABLE_INSERT"
+                raise
         case BoundCall(function="case", arguments=arguments):
             return _case(arguments, bound.type, column, rows)
         case BoundCall(function="coalesce", arguments=arguments):

@@ -21,7 +21,15 @@ from frazil.arrow.values.evaluate import compute_over, struct_member
 from frazil.arrow.values.mismatch import Problem, mismatch
 from frazil.arrow.values.uuids import uuid_to_text
 from frazil.arrow.write.conform import column_maker
-from frazil.arrow.write.store import ByName, Origin, constant_of, origin_of, problem_of, stored
+from frazil.arrow.write.store import (
+    ByName,
+    Origin,
+    constant_of,
+    of_column,
+    origin_of,
+    problem_of,
+    stored,
+)
 from frazil.errors import (
     EvaluationError,
     FrazilError,
@@ -51,7 +59,7 @@ from frazil.spec.types import (
 Bind = Callable[[Expression], Bound]
 E = TypeVar("E", bound=FrazilError)
 Path = tuple[str, ...]
-ASSIGNED_TWICE = "DATATYPE_MISMATCH.INVALID_ROW_LEVEL_OPERATION_ASSIGNMENTS"
+INVALID_ASSIGNMENTS = "DATATYPE_MISMATCH.INVALID_ROW_LEVEL_OPERATION_ASSIGNMENTS"
 """Spark's condition of errors about a column that is set more than once."""
 
 
@@ -173,9 +181,7 @@ class Assignments:
         try:
             return to_arrow_column(compute_over(node.value, batch), f.field_type)
         except EvaluationError as e:
-            raise EvaluationError(
-                f"Column {node.name}: {e.message}", hint=e.hint, column=node.name
-            ) from e
+            raise of_column(e, node.name) from e
         except pa.ArrowInvalid as e:
             raise EvaluationError(f"Column {node.name}: {e}", column=node.name) from e
 
@@ -230,6 +236,7 @@ def _checked(
             raise SchemaMismatch(
                 f"Column {name} is required, but its new value is null in {count} rows.",
                 column=name,
+                condition="NOT_NULL_ASSERT_VIOLATION",
             )
     return values
 
@@ -305,6 +312,7 @@ def bind_insert(
             raise InvalidInput(
                 f"Column {f.name} is required and has no default, but the insert does not set it.",
                 column=f.name,
+                condition=INVALID_ASSIGNMENTS,
             )
     return Assignments(
         target, tuple(by_id.get(f.field_id, Default()) for f in target.fields), zone, case_sensitive
@@ -406,7 +414,7 @@ def _resolved(
             raise InvalidInput(
                 f"Multiple assignments for '{full}': a column is set more than once.",
                 column=full,
-                condition=ASSIGNED_TWICE,
+                condition=INVALID_ASSIGNMENTS,
             )
         names[column.field_id] = full
         if isinstance(value, str) and value.strip().upper() == "DEFAULT":
@@ -428,7 +436,7 @@ def _resolved(
     for i, full in names.items():
         if around := [p for p in target.parents[i] if p in assignments]:
             text = f"Conflicting assignments for '{names[around[0]]}': {full}, a member of it, is set together with it."
-            raise InvalidInput(text, column=full, condition=ASSIGNED_TWICE)
+            raise InvalidInput(text, column=full, condition=INVALID_ASSIGNMENTS)
     return assignments
 
 

@@ -10,7 +10,7 @@ rest is tested on the pairs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -39,7 +39,7 @@ from frazil.rows.assign import (
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.rows.sides import Side, Sides, with_references
 from frazil.spec.schema import Schema
-from frazil.spec.types import FieldsByName, NestedField, StructType
+from frazil.spec.types import FieldsByName, IcebergType, NestedField, StructType, can_promote
 
 _SIDES = {
     When.MATCHED: Side.BOTH,
@@ -372,47 +372,61 @@ def without_alias(qualified: Expression) -> Expression:
 
 def columns_to_add(merge: Merge, target: Schema, source: Schema, case_sensitive: bool) -> Schema:
     """Return the source columns that a MERGE with schema evolution may add to the table, or widen:
-    all if a clause is UPDATE * or INSERT *, otherwise those that a clause assigns to a column of
-    the same name.
+    all if a clause is UPDATE * or INSERT *, otherwise those, and members of structs, that a clause
+    assigns to a column of the same name.
     """
     if any(clause.takes_all for clause in merge.clauses):
         return source
-    names = {
-        _column_name(name, merge)
-        for clause in merge.clauses
-        if clause.do in (Do.UPDATE, Do.INSERT)
-        for name, value in clause.assignments
-        if _takes_same_column(name, value, merge, case_sensitive)
-    }
-    chosen = [
-        f
-        for f in source.fields
-        if _is_among(f.name, names, case_sensitive)
-        and target.get_field(f.name, case_sensitive) is None
-    ]
-    return Schema(*chosen)
+
+    def spelled(path: Iterable[str]) -> tuple[str, ...]:
+        return tuple(path) if case_sensitive else tuple(name.lower() for name in path)
+
+    assigned = {spelled(path) for path in merge.copied}
+    for clause in merge.clauses:
+        for name, value in clause.assignments:
+            path = spelled(_without(merge.target_alias, name_parts(name)))
+            if path == spelled(_source_column(value, merge)):
+                assigned.add(path)
+
+    def chosen(fields: Iterable[NestedField], around: tuple[str, ...]) -> Iterator[NestedField]:
+        for f in fields:
+            path = (*around, f.name)
+            key = spelled(path)
+            if key in assigned:
+                column = target.get_field(".".join(path), case_sensitive)
+                if column is None or _widens(column.field_type, f.field_type):
+                    yield f
+            elif isinstance(f.field_type, StructType) and any(
+                key == name[: len(key)] for name in assigned
+            ):
+                if inside := tuple(chosen(f.field_type.fields, path)):
+                    yield replace(f, field_type=StructType(*inside))
+
+    return Schema(*chosen(source.fields, ()))
 
 
-def _column_name(name: str, merge: Merge) -> str:
-    parts = name_parts(name)
-    return ".".join(parts[1:] if len(parts) > 1 and parts[0] == merge.target_alias else parts)
+def _widens(have: IcebergType, given: IcebergType) -> bool:
+    """Tell whether a column may take a type of the source: others are cast when they are stored."""
+    if have.is_primitive and given.is_primitive:
+        return have != given and can_promote(have, given)
+    return type(have) is type(given)
 
 
-def _takes_same_column(name: str, value: object, merge: Merge, case_sensitive: bool) -> bool:
-    """Tell whether an assignment is `x = source.x`, the only form from which the type of a new
-    column follows.
+def _source_column(value: object, merge: Merge) -> tuple[str, ...]:
+    """Return the name of the source's column, or member of one, that an assigned value is; empty
+    for any other value: from no other follows the type of a column.
     """
     if not isinstance(value, str | Expression):
-        return False
+        return ()
     try:
         expression = as_expression(value)
     except ParseError:  # text that only Spark can parse is not a plain column
-        return False
-    if not isinstance(expression, Reference):
-        return False
-    parts = expression.parts[1:] if expression.parts[0] == merge.source_alias else expression.parts
-    return _is_among(".".join(parts), {_column_name(name, merge)}, case_sensitive)
+        return ()
+    return (
+        _without(merge.source_alias, expression.parts) if isinstance(expression, Reference) else ()
+    )
 
 
-def _is_among(name: str, names: set[str], case_sensitive: bool) -> bool:
-    return name in names or (not case_sensitive and name.lower() in {n.lower() for n in names})
+def _without(alias: str, parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the parts of a column's name without the alias of its side."""
+    return parts[1:] if len(parts) > 1 and parts[0] == alias else parts

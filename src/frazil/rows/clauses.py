@@ -111,7 +111,8 @@ def not_matched_by_source_delete(condition: object = None) -> Clause:
 @dataclass(frozen=True)
 class Merge:
     """Hold a MERGE without its source: `on` is the condition over both sides, whose columns are
-    qualified by the aliases.
+    qualified by the aliases. `copied`: columns that are assigned the source's column of their own
+    name, where the values do not tell, as those of Spark do not.
 
     `check` raises InvalidInput where Spark refuses the statement too: without clauses, or with a
     clause that can never apply because an earlier one of its kind has no condition.
@@ -122,6 +123,7 @@ class Merge:
     target_alias: str = "target"
     source_alias: str = "source"
     merge_schema: bool = False
+    copied: frozenset[tuple[str, ...]] = frozenset()
 
     def of(self, when: When) -> tuple[Clause, ...]:
         """Return the clauses of one kind, in order."""

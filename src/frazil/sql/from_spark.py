@@ -5,7 +5,7 @@ values become texts of Frazil's grammar where it covers them, else Columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
@@ -163,7 +163,20 @@ def _merge_of_columns(
         _clause(parsed, action, by_spark, called, schema)
         for action, by_spark in zip(parsed.clauses, resolved, strict=True)
     )
-    return Merge(parsed.column(parsed.on), clauses, back_quoted(called), "", parsed.evolves)
+    on, evolves = parsed.column(parsed.on), parsed.evolves
+    copied = frozenset(_copied(parsed, called, schema)) if evolves else frozenset()
+    return Merge(on, clauses, back_quoted(called), "", evolves, copied)
+
+
+def _copied(parsed: ParsedStatement, called: Name, schema: Schema) -> Iterator[Name]:
+    """Yield the columns to which a MERGE assigns the source's column of the same name."""
+    for clause in parsed.clauses:
+        for assignment in clause.assignments:
+            path, value = _within(assignment.key, called, schema), assignment.column
+            before = value[: len(value) - len(path)]
+            is_alike = full_name(value[len(before) :]).lower() == full_name(path).lower()
+            if is_alike and (not before or before != called[-len(before) :]):
+                yield path
 
 
 def _merge_in_grammar(

@@ -12,7 +12,7 @@ from frazil.errors import InvalidInput, NoSuchRefError, ValidationError
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops.operation import CommitResult
 from frazil.ops.session import Session
-from frazil.rows.assign import ASSIGNED_TWICE, name_parts, typed_name
+from frazil.rows.assign import INVALID_ASSIGNMENTS, name_parts, typed_name
 from frazil.spec.partitioning import PartitionField
 from frazil.spec.properties import DISTRIBUTION, SPARK_SCHEMA_EVOLUTION
 from frazil.spec.snapshot import MAIN_BRANCH
@@ -232,7 +232,7 @@ def _update(to: Target, s: n.UpdateRows) -> CommitResult:
                 f"Multiple assignments for '{column}': UPDATE sets it more than once.",
                 table=to.table._name,
                 column=column,
-                condition=ASSIGNED_TWICE,
+                condition=INVALID_ASSIGNMENTS,
             )
         values[column] = value
     return to.table.update(

@@ -333,7 +333,8 @@ class Verbs(ABC, Generic[R, P]):
         snapshot by `.execute()`.
 
         `on`: the condition over `target.…` and `source.…`. `runner`, `spark`: as for `upsert`. The
-        write option `merge_schema=True` adds the assigned columns that only the frame has.
+        write option `merge_schema=True` adds the assigned columns that only the frame has, and widens
+        the types of columns that are assigned the frame's column of their name.
         """
         arguments = WriteArguments(
             "merge", branch, snapshot_properties, write_options, case_sensitive

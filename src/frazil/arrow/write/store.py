@@ -114,9 +114,15 @@ def stored(
     if not assignable(value.type, want, origin):
         raise refused(str(value), value.type, want, name)
     try:
-        return fold(BoundCast(value, want, zone))
+        return fold(BoundCast(value, want, zone, stores=True))
     except EvaluationError as e:
-        raise EvaluationError(f"Column {name}: {e.message}", hint=e.hint, column=name) from e
+        raise of_column(e, name) from e
+
+
+def of_column(error: EvaluationError, name: str) -> EvaluationError:
+    """Return the error of a value that cannot be computed or stored, with the column it is for."""
+    facts = {**error.facts, "column": name}
+    return EvaluationError(f"Column {name}: {error.message}", hint=error.hint, **facts)
 
 
 def constant_of(value: Any, own_type: IcebergType, field: NestedField, name: str) -> BoundLiteral:

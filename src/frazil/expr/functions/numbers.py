@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.errors import EvaluationError
-from frazil.expr.casts import cast_values
+from frazil.expr.casts import OUT_OF_RANGE, cast_values
 from frazil.expr.coerce import as_decimal, bounded, common_type
 from frazil.expr.functions.function import Bind, Function, Kernel, Signature
 from frazil.expr.values import FLOATS, INTEGERS, NUMBERS, arrow_type
@@ -30,6 +30,8 @@ from frazil.spec.types import (
 _SIGNS = {
     "+": "addition", "-": "subtraction", "*": "multiplication", "/": "division", "div": "division", "%": "remainder", "pmod": "remainder",
 }  # fmt: skip
+_OVERFLOW = "ARITHMETIC_OVERFLOW"
+_BY_ZERO = {"%": "REMAINDER_BY_ZERO", "pmod": "REMAINDER_BY_ZERO"}
 
 
 # Types
@@ -115,7 +117,9 @@ def _arithmetic(op: str) -> Kernel:
             return _FAST[op](a, b)
         except pa.ArrowInvalid as e:
             raise EvaluationError(
-                f"Overflow in {_SIGNS[op]} of {types[0]}: {e}", hint="Cast to a wider type."
+                f"Overflow in {_SIGNS[op]} of {types[0]}: {e}",
+                hint="Cast to a wider type.",
+                condition=_OVERFLOW,
             ) from e
 
     return kernel
@@ -129,6 +133,7 @@ def _check_divisor(op: str, a: pa.Array, b: pa.Array) -> None:
         raise EvaluationError(
             f"Division by zero in {_SIGNS[op]}.",
             hint="Keep such rows out, as in `d <> 0 AND 10 / d > 1`.",
+            condition=_BY_ZERO.get(op, "DIVIDE_BY_ZERO"),
         )
 
 
@@ -191,7 +196,9 @@ def _decimals(
         )
         if abs(units) >= 10**result.precision:
             raise EvaluationError(
-                f"{x} {op} {y} does not fit into {result}.", hint="Cast to a wider type."
+                f"{x} {op} {y} does not fit into {result}.",
+                hint="Cast to a wider type.",
+                condition=OUT_OF_RANGE,
             )
         decimals.append(scaled(units, result.scale))
     return pa.array(decimals, arrow_type(result))
@@ -211,12 +218,13 @@ def _units(op: str, x: int, y: int, x_scale: int, y_scale: int, scale: int) -> i
             raise EvaluationError(
                 "Division by zero in division.",
                 hint="Keep such rows out, as in `d <> 0 AND 10 / d > 1`.",
+                condition="DIVIDE_BY_ZERO",
             )
         return _half_up(x * 10 ** (scale + y_scale), y * 10**x_scale)
     x, y = x * 10 ** (wider_scale - x_scale), y * 10 ** (wider_scale - y_scale)
     if op in ("%", "pmod"):
         if y == 0:
-            raise EvaluationError("Division by zero in remainder.")
+            raise EvaluationError("Division by zero in remainder.", condition=_BY_ZERO["%"])
         rest = abs(x) % abs(y) * (-1 if x < 0 else 1)
         if op == "pmod" and rest < 0:
             rest = abs(rest + y) % abs(y) * (-1 if rest + y < 0 else 1)
@@ -258,7 +266,9 @@ def _checked(function: Callable[[pa.Array], pa.Array], values: pa.Array, name: s
     try:
         return function(values)
     except pa.ArrowInvalid as e:
-        raise EvaluationError(f"Overflow in {name}: {e}", hint="Cast to a wider type.") from e
+        raise EvaluationError(
+            f"Overflow in {name}: {e}", hint="Cast to a wider type.", condition=_OVERFLOW
+        ) from e
 
 
 def _rounding(name: str) -> Kernel:

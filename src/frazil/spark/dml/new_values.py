@@ -24,7 +24,7 @@ from frazil.errors import (
 from frazil.expr.literals import typed_literal
 from frazil.expr.nodes import Literal
 from frazil.rows.assign import (
-    ASSIGNED_TWICE,
+    INVALID_ASSIGNMENTS,
     as_expression,
     meant_as_constant,
     refuse_element,
@@ -101,13 +101,13 @@ class Given:
                     raise InvalidInput(
                         f"Multiple assignments for '{name}': it is set more than once (see {other}).",
                         column=name,
-                        condition=ASSIGNED_TWICE,
+                        condition=INVALID_ASSIGNMENTS,
                     )
             if any(path[-1] in other_path for other_path, _ in pairs):
                 raise InvalidInput(
                     f"Conflicting assignments for '{name}': it is set together with a member of it.",
                     column=name,
-                    condition=ASSIGNED_TWICE,
+                    condition=INVALID_ASSIGNMENTS,
                 )
             seen[path[-1].field_id] = name
             pairs.append((path, value))
@@ -411,12 +411,11 @@ def failed(error: BaseException) -> EvaluationError | SchemaMismatch | None:
         return mismatch
     begin = text.find(OVERFLOW)
     if begin < 0:
-        return (
-            EvaluationError(text.splitlines()[0])
-            if type(error).__name__ in _VALUE_ERRORS and text
-            else None
-        )
+        if type(error).__name__ not in _VALUE_ERRORS or not text:
+            return None
+        condition = error.getCondition()  # type: ignore[attr-defined]  # an error of PySpark
+        return EvaluationError(text.splitlines()[0], condition=condition)
     message = (
         text[begin + len(OVERFLOW) :].split(". SQLSTATE")[0].split(" SQLSTATE")[0].splitlines()[0]
     )
-    return EvaluationError(f"{message}.")
+    return EvaluationError(f"{message}.", condition="CAST_OVERFLOW_IN_TABLE_INSERT")

@@ -57,6 +57,7 @@ _TABLE = {
 }  # fmt: skip
 _NAMES = ("UnresolvedRelation", "UnresolvedTable", "UnresolvedTableOrView")
 _ALTERS = ("ALTER TABLE", "COMMENT ON TABLE")
+_UNRESOLVED = "UnresolvedAttribute"
 _NAMED_BY_EXPRESSION = "PlanWithUnresolvedIdentifier"
 _KINDS = frozenset(StatementKind)
 
@@ -216,7 +217,7 @@ class ParsedStatement:
 
         def value(node: JavaObject) -> Any:
             if (
-                kind_of(node) != "UnresolvedAttribute"
+                kind_of(node) != _UNRESOLVED
                 or str(node.nameParts().head()).lower() in lower
                 or _is_default(node)
             ):
@@ -293,6 +294,14 @@ class Assignment:
             and value.origin().startIndex().equals(self.node.origin().startIndex())
         )
         return value.child() if is_cast else value
+
+    @cached_property
+    def column(self) -> Parts:
+        """Return the parts of the column's name that the value is, as written; empty for any other
+        value.
+        """
+        value = self.node.value()
+        return texts_of_seq(value.nameParts()) if kind_of(value) == _UNRESOLVED else ()
 
     @cached_property
     def is_default(self) -> bool:
@@ -388,15 +397,11 @@ def _assigns_a_column_of_its_type(assignment: JavaObject) -> bool:
 
 def _key(key: JavaObject) -> Parts:
     """Return the parts of a column's name, as written."""
-    return (
-        texts_of_seq(key.nameParts())
-        if kind_of(key) == "UnresolvedAttribute"
-        else (str(key.sql()),)
-    )
+    return texts_of_seq(key.nameParts()) if kind_of(key) == _UNRESOLVED else (str(key.sql()),)
 
 
 def _is_default(value: JavaObject) -> bool:
-    if kind_of(value) != "UnresolvedAttribute":
+    if kind_of(value) != _UNRESOLVED:
         return False
     parts = texts_of_seq(value.nameParts())
     return len(parts) == 1 and parts[0].upper() == "DEFAULT"

@@ -120,7 +120,9 @@ def clear_errors(metadata: TableMetadata) -> Iterator[None]:
                 .splitlines()[0]
             )
             raise ValidationError(
-                f"Cannot write to {metadata.location}: {message}.", table=metadata.location
+                f"Cannot write to {metadata.location}: {message}.",
+                table=metadata.location,
+                condition="NOT_NULL_ASSERT_VIOLATION",
             ) from error
         if (mismatch := misfit(text)) is not None:
             raise mismatch from error
