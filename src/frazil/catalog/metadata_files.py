@@ -68,13 +68,17 @@ def encode(metadata: TableMetadata | ViewMetadata, gzipped: bool) -> bytes:
     data = encode_metadata(metadata)
     # libdeflate takes half the time of zlib, and no time goes in
     data = bytes(deflate.gzip_compress(data, 6)) if gzipped else data
-    written.keep(metadata, data)
+    recent.keep(metadata, data)
     return data
 
 
 def decode(data: bytes, location: str) -> TableMetadata:
     """Decode the bytes of a metadata file. Raises CorruptData."""
-    return written.of(data) or entering(decode_metadata(data, file=location), location)
+    metadata = recent.of(data)
+    if metadata is None:
+        metadata = decode_metadata(data, file=location)
+        recent.keep(_with_own_dicts(metadata), data)
+    return entering(metadata, location)
 
 
 def entering(metadata: TableMetadata, location: str) -> TableMetadata:
@@ -166,8 +170,9 @@ _MOST_TABLES, _MOST_BYTES = 8, 32 << 20
 _MOST_HEADS = 256
 
 
-class WrittenMetadata:
-    """Hold the newest metadata of a few tables with the bytes of its file. Safe for threads and
+class RecentMetadata:
+    """Hold the metadata of a few tables, as it was read or written last, with the bytes of its
+    file: each operation loads the table anew, and mostly finds the same bytes. Safe for threads and
     across a fork.
     """
 
@@ -189,7 +194,7 @@ class WrittenMetadata:
             self._by_table[metadata.location] = data, metadata
             while (
                 len(self._by_table) > _MOST_TABLES
-                or sum(len(written) for written, _ in self._by_table.values()) > _MOST_BYTES
+                or sum(len(held) for held, _ in self._by_table.values()) > _MOST_BYTES
             ):
                 self._by_table.popitem(last=False)
 
@@ -199,16 +204,20 @@ class WrittenMetadata:
         """
         with self._lock:
             metadata = next(
-                (metadata for written, metadata in self._by_table.values() if written == data), None
+                (metadata for held, metadata in self._by_table.values() if held == data), None
             )
         if metadata is None:
             return None
-        return replace(
-            metadata,
-            properties=dict(metadata.properties),
-            refs=dict(metadata.refs),
-            extra=dict(metadata.extra),
-        )
+        return _with_own_dicts(metadata)
+
+
+def _with_own_dicts(metadata: TableMetadata) -> TableMetadata:
+    return replace(
+        metadata,
+        properties=dict(metadata.properties),
+        refs=dict(metadata.refs),
+        extra=dict(metadata.extra),
+    )
 
 
 class KnownHeads:
@@ -247,4 +256,4 @@ class KnownHeads:
         return None if others_commit else location
 
 
-written = WrittenMetadata()
+recent = RecentMetadata()

@@ -150,4 +150,4 @@ def clear_caches() -> None:
     the next calls only take longer.
     """
     plan.clear_caches()
-    metadata_files.written.clear()
+    metadata_files.recent.clear()

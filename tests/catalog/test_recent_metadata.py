@@ -1,5 +1,5 @@
-"""Metadata that this process has written is not decoded again, and what others write under the same
-name is.
+"""Metadata that this process has written or read is not decoded again, and what others write under
+the same name is.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import pytest
 
 import frazil
 from frazil.catalog import metadata_files
-from frazil.catalog import metadata_files as written_metadata
-from frazil.catalog.metadata_files import WrittenMetadata
+from frazil.catalog.metadata_files import RecentMetadata
 from frazil.codec.metadata_json import decode_metadata
+from tests.builders.catalogs import catalog_of
 from tests.catalog.conftest import new_metadata
 
 
@@ -53,6 +53,21 @@ def test_a_table_that_is_loaded_after_an_own_commit_is_not_decoded_again(
     assert "mine" not in catalog.load_table("db.t").metadata.properties
 
 
+@pytest.mark.parametrize("kind", ["path", "sql"])
+def test_a_table_that_others_wrote_is_decoded_once(
+    kind: str, tmp_path: Path, decoded: list[str]
+) -> None:
+    catalog = catalog_of(kind, tmp_path)
+    catalog.create_table("db.t", "id bigint").append([{"id": 1}])
+    metadata_files.recent.clear()
+    table = catalog.load_table("db.t")
+    table.metadata.properties["mine"] = "alone"
+    for _ in range(3):
+        assert "mine" not in table.refresh().properties | catalog.load_table("db.t").properties
+    table.maintenance.expire_snapshots(older_than="2001-01-01")
+    assert len(decoded) == 1
+
+
 def test_what_another_writes_under_the_same_name_is_decoded(
     tmp_path: Path, decoded: list[str]
 ) -> None:
@@ -74,7 +89,7 @@ def test_what_another_writes_under_the_same_name_is_decoded(
 def test_a_few_tables_are_kept_each_with_its_newest_metadata_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kept = WrittenMetadata()
+    kept = RecentMetadata()
     tables = [new_metadata(f"memory://w/t{n}") for n in range(10)]
     for number, metadata in enumerate(tables):
         kept.keep(metadata, b"%d" % number)
@@ -82,7 +97,7 @@ def test_a_few_tables_are_kept_each_with_its_newest_metadata_alone(
     newer = replace(tables[9], last_updated_ms=5)
     kept.keep(newer, b"newer")
     assert kept.of(b"9") is None and kept.of(b"newer") == newer and kept.of(b"2") == tables[2]
-    monkeypatch.setattr(written_metadata, "_MOST_BYTES", 10)
+    monkeypatch.setattr(metadata_files, "_MOST_BYTES", 10)
     kept.keep(tables[0], b"ten bytes.")
     assert kept.of(b"newer") is None and kept.of(b"ten bytes.") == tables[0]
     kept.keep(tables[1], b"more than ten bytes")
@@ -90,7 +105,7 @@ def test_a_few_tables_are_kept_each_with_its_newest_metadata_alone(
 
 
 def test_a_forked_child_has_none_of_it() -> None:
-    kept = WrittenMetadata()
+    kept = RecentMetadata()
     kept.keep(new_metadata("memory://w/t"), b"data")
     child = os.fork()
     if child == 0:
