@@ -20,6 +20,7 @@ from frazil.arrow.values.arrow_schema import (
     PARQUET_FIELD_ID,
     arrow_children,
     is_list,
+    plain_type,
     to_arrow_type,
 )
 from frazil.arrow.values.casts import Convert, as_is, leaf_conversion
@@ -94,13 +95,13 @@ def schema_by_position(schema: pa.Schema) -> FileSchema:
 def _fields(fields: Sequence[pa.Field], leaf: int) -> tuple[tuple[FileField, ...], int]:
     columns = []
     for f in fields:
-        first = leaf
+        first, type_ = leaf, plain_type(f.type)
         children: tuple[FileField, ...] = ()
-        if inside := arrow_children(f.type):
+        if inside := arrow_children(type_):
             children, leaf = _fields(inside, leaf)
-        elif not pa.types.is_struct(f.type):
+        elif not pa.types.is_struct(type_):
             leaf += 1
-        columns.append(FileField(_field_id(f), f.name, f.type, children, (first, leaf)))
+        columns.append(FileField(_field_id(f), f.name, type_, children, (first, leaf)))
     return tuple(columns), leaf
 
 

@@ -20,6 +20,7 @@ from frazil.arrow.files.project import (
     schema_by_position,
 )
 from frazil.arrow.files.source import Piece, RawBatch
+from frazil.arrow.values.arrow_schema import plain_type
 from frazil.errors import CorruptData
 from frazil.expr.bound import Bound
 from frazil.expr.pruning.prune import TRUE, outcomes
@@ -222,7 +223,7 @@ class ParquetSource:
             for start in range(0, together.num_rows, batch_size):
                 batch = together.slice(start, batch_size)
                 yield (
-                    [_without_views(c) for c in batch.columns],
+                    [_plain(c) for c in batch.columns],
                     batch.num_rows,
                     piece.first_row + done,
                 )
@@ -251,33 +252,13 @@ def _rows_at_once(schema: pq.ParquetSchema, leaves: Sequence[int], batch_size: i
     return max(batch_size, min(_BATCHES_AT_ONCE * batch_size, _BYTES_AT_ONCE // width))
 
 
-def _without_views(values: pa.Array) -> pa.Array:
-    """Convert string and binary views to plain strings and binary: pyarrow reads files that it
-    wrote from views as views, but can neither filter nor take from them."""
-    held = values.type
-    usual = _usual(held)
-    return values if usual is held else values.cast(usual)
-
-
-def _usual(type_: pa.DataType) -> pa.DataType:
-    """Replace views in a type by plain strings and binary; returns the same object where there are
-    none.
+def _plain(values: pa.Array) -> pa.Array:
+    """Convert views and extension types to the types that hold their values: pyarrow restores what
+    a file was written from, but can neither filter nor take from views.
     """
-    if pa.types.is_string_view(type_):
-        return pa.string()
-    if pa.types.is_binary_view(type_):
-        return pa.binary()
-    if not pa.types.is_nested(type_):
-        return type_
-    fields = [type_.field(number) for number in range(type_.num_fields)]
-    if pa.types.is_map(type_):
-        fields = [type_.key_field, type_.item_field]
-    parts = [f.with_type(_usual(f.type)) for f in fields]
-    if all(p.type == f.type for p, f in zip(parts, fields, strict=True)):
-        return type_
-    if pa.types.is_struct(type_):
-        return pa.struct(parts)
-    return pa.map_(*parts) if pa.types.is_map(type_) else pa.list_(parts[0])
+    held = values.type
+    plain = plain_type(held)
+    return values if plain is held else values.cast(plain)
 
 
 _DAY = {"us": 86_400_000_000, "ns": 86_400_000_000_000}

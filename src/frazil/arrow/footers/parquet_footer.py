@@ -34,6 +34,9 @@ _TYPE, _NAME, _CHILDREN, _CONVERTED_TYPE, _PRECISION, _FIELD_ID = 1, 4, 5, 6, 8,
 # numbers of a column's physical type, and of its converted type
 INT32, INT64, INT96, BYTE_ARRAY = 1, 2, 3, 6
 TIMESTAMP_MICROS = 10  # in UTC
+# numbers of a column's logical type; that of Arrow's null type is called unknown
+_TIMESTAMP, UNKNOWN = 8, 11
+_NANOSECONDS = b"\x3c"  # the head of the third field, a struct
 _DEEPEST = 64
 _LOGICAL_TYPE = 10
 _EDGES = ("spherical", "vincenty", "thomas", "andoyer", "karney")
@@ -60,6 +63,23 @@ class ParquetNode:
     def precision(self) -> int | None:
         """Return the digits of a decimal; None for other types."""
         return self._number(_PRECISION)
+
+    @property
+    def logical_type(self) -> int | None:
+        """Return the number of the logical type; None: the column has none."""
+        logical = self._logical
+        return logical[0] >> 4 if logical else None
+
+    @property
+    def is_in_nanoseconds(self) -> bool:
+        """Tell whether the column holds timestamps in nanoseconds: the fields of its logical type
+        are a flag, of which Thrift writes the head only, and the unit.
+        """
+        return self.logical_type == _TIMESTAMP and self._logical[3:4] == _NANOSECONDS
+
+    @property
+    def _logical(self) -> bytes:
+        return next((value for number, _, value in self.others if number == _LOGICAL_TYPE), b"")
 
     def _number(self, wanted: int) -> int | None:
         """Return a small number of the schema element, a zigzag varint of one byte."""

@@ -237,6 +237,29 @@ def is_sparks_variant(type_: pa.DataType) -> bool:
     return (type_.field(place).metadata or {}).get(b"variant") == b"true"
 
 
+def plain_type(type_: pa.DataType) -> pa.DataType:
+    """Replace in a type, at any depth, views by plain strings and binary, and extension types by
+    those that hold their values; returns the same object where there are none.
+    """
+    if isinstance(type_, pa.BaseExtensionType):
+        return plain_type(type_.storage_type)
+    if pa.types.is_string_view(type_):
+        return pa.string()
+    if pa.types.is_binary_view(type_):
+        return pa.binary()
+    if not pa.types.is_nested(type_):
+        return type_
+    fields = [type_.field(number) for number in range(type_.num_fields)]
+    if pa.types.is_map(type_):
+        fields = [type_.key_field, type_.item_field]
+    parts = [f.with_type(plain_type(f.type)) for f in fields]
+    if all(p.type == f.type for p, f in zip(parts, fields, strict=True)):
+        return type_
+    if pa.types.is_struct(type_):
+        return pa.struct(parts)
+    return pa.map_(*parts) if pa.types.is_map(type_) else pa.list_(parts[0])
+
+
 def is_list(type_: pa.DataType) -> bool:
     """Tell whether a type is any of Arrow's list types."""
     t = pa.types

@@ -207,7 +207,7 @@ def _castable(have: pa.DataType, want: IcebergType) -> bool:
         case TimeType():
             return bool(have == pa.int64() or (types.is_time(have) and have.unit != "ns"))
         case DateType():
-            return bool(types.is_date(have))
+            return bool(types.is_date(have) or have == pa.int32())
     # the only promotion left is float to double
     return bool(have == pa.float32() and to_arrow_type(want) == pa.float64())
 

@@ -13,16 +13,29 @@ for others), or the JVM cannot open them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
-from frazil.arrow.footers.parquet_footer import BYTE_ARRAY, INT32, INT64, INT96, ParquetNode
+from frazil.arrow.footers.parquet_footer import (
+    BYTE_ARRAY,
+    INT32,
+    INT64,
+    INT96,
+    UNKNOWN,
+    ParquetNode,
+)
 from frazil.ops.session import Session
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles
 from frazil.spark.deletes.native_deletes import EQUALITY, NONE, POSITIONS, kinds
-from frazil.spark.scan.file_columns import file_schemas, in_old_calendar, missing_columns
+from frazil.spark.scan.file_columns import (
+    file_schemas,
+    has_ids,
+    in_old_calendar,
+    missing_columns,
+)
 from frazil.spark.scan.paths import Answers, is_hidden, jvm_can_open, spark_text
 from frazil.spark.scan.pushed_filters import takes_constants
 from frazil.spark.scan.read_schema import Shape, is_readable
@@ -31,6 +44,7 @@ from frazil.spec import types as i
 from frazil.spec.name_mapping import NameMapping, parse_name_mapping
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.properties import NAME_MAPPING
+from frazil.spec.schema import Schema
 from frazil.spec.transforms import IdentityTransform
 from frazil.storage import Storage
 
@@ -59,11 +73,11 @@ def scan_groups(
     shape: Shape,
     storage: Storage,
     keyed: Shape | None = None,
-    without_ids: Container[str] = (),
+    of_others: Mapping[str, ParquetNode] = MappingProxyType({}),
 ) -> tuple[list[ScanGroup], list[PlannedFiles]]:
     """Return the groups of files for Spark's scan, and the files that are left for Arrow. `keyed`:
     the shape in which files with equality deletes are read, with their keys; None: they are left
-    for Arrow. `without_ids`: paths of files that have no field ids."""
+    for Arrow. `of_others`: schemas of files that other engines wrote, by path."""
     mapping = mapping_of(plan)
     native: dict[Any, ScanGroup] = {}
     arrow: list[PlannedFiles] = []
@@ -91,10 +105,11 @@ def scan_groups(
                 )
                 if kind_of_file == kind
                 and file_format == "parquet"
-                and (mapping is not None or path not in without_ids)
                 and not is_hidden(path)
                 and jvm_can_open(spark, path, answers, storage)
             ]
+            unreadable = _unreadable(of_others, shape_of_kind, mapping)
+            possible = [n for n in possible if paths[n] not in unreadable]
             for place, (constants, names) in _readable(
                 plan, planned.spec, shape_of_kind, storage, mapping, paths, possible
             ):
@@ -115,6 +130,24 @@ def scan_groups(
             for_arrow = [place for place in range(len(paths)) if place not in grouped]
             arrow.append(planned.chosen(for_arrow))
     return list(native.values()), arrow
+
+
+def _unreadable(
+    of_others: Mapping[str, ParquetNode], shape: Shape, mapping: NameMapping | None
+) -> set[str]:
+    """Return the paths of files on which Spark's scan fails: without field ids and a name mapping,
+    or with wanted columns of Arrow's null type or in nanoseconds.
+    """
+    wanted = Schema(*shape.fields).by_id.keys()
+    readable: dict[int, bool] = {}
+    for root in of_others.values():
+        if id(root) not in readable:
+            readable[id(root)] = (has_ids(root) or mapping is not None) and all(
+                node.logical_type != UNKNOWN and not node.is_in_nanoseconds
+                for node in root.walk()
+                if node.field_id in wanted
+            )
+    return {path for path, root in of_others.items() if not readable[id(root)]}
 
 
 def _kinds(planned: PlannedFiles, paths: Sequence[str]) -> list[int]:

@@ -140,7 +140,7 @@ def read(
     others = names_of_others(plan, storage)
     shapes = _shapes(plan, needed, keys, others)
     groups, files_for_arrow = scan_groups(
-        spark, plan, shapes[NONE], storage, shapes.get(EQUALITY), others.without_ids
+        spark, plan, shapes[NONE], storage, shapes.get(EQUALITY), others.by_path
     )
     frames, narrowing = [], Narrowing(plan, on_run)
     for scanned_together in _merged(groups, needed):

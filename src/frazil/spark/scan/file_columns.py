@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -85,14 +86,17 @@ def _footer_of(path: str, storage: Storage) -> Footer:
 
 @dataclass(frozen=True)
 class OtherNames:
-    """Hold what the footers of planned files say that other engines wrote. `schemas`: those of
-    these files, each once, and `are_all`: of all of them. `without_ids`: paths of files that have
-    no field ids.
+    """Hold the schemas of planned files that other engines wrote, by path. `are_all`: those of all
+    such files.
     """
 
-    schemas: tuple[ParquetNode, ...] = ()
+    by_path: Mapping[str, ParquetNode] = field(default_factory=dict, repr=False)
     are_all: bool = True
-    without_ids: frozenset[str] = frozenset()
+
+    @cached_property
+    def schemas(self) -> tuple[ParquetNode, ...]:
+        """Return each schema once."""
+        return tuple(dict.fromkeys({id(root): root for root in self.by_path.values()}.values()))
 
 
 def names_of_others(plan: Plan, storage: Storage) -> OtherNames:
@@ -115,21 +119,16 @@ def names_of_others(plan: Plan, storage: Storage) -> OtherNames:
         later = set()
     try:
         schemas = file_schemas([p for p in paths if p not in later], storage)
-        if later and not all(map(_has_ids, _distinct(schemas.values()))):
-            schemas, later = file_schemas(paths, storage), set()
+        names = OtherNames(schemas, not later)
+        if later and not all(map(has_ids, names.schemas)):
+            names = OtherNames(file_schemas(paths, storage))
     except FrazilError:  # the scan reports it, if it comes to read that file
         return OtherNames(are_all=False)
-    distinct = _distinct(schemas.values())
-    lacking = {root for root in distinct if not _has_ids(root)}
-    without_ids = [path for path, root in schemas.items() if root in lacking] if lacking else []
-    return OtherNames(distinct, not later, frozenset(without_ids))
+    return names
 
 
-def _distinct(roots: Iterable[ParquetNode]) -> tuple[ParquetNode, ...]:
-    return tuple(dict.fromkeys({id(root): root for root in roots}.values()))
-
-
-def _has_ids(root: ParquetNode) -> bool:
+def has_ids(root: ParquetNode) -> bool:
+    """Tell whether a file has field ids, or no columns."""
     return not root.children or any(node.field_id is not None for node in root.walk())
 
 

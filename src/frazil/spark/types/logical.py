@@ -81,7 +81,8 @@ def _rebuilt(
                 )
             return values
         case i.UUIDType(), _ if not converted and bytes_uuid:
-            return F.when(c.isNotNull(), _uuid_text(c))
+            # some writers store the text, of 36 bytes
+            return F.when(F.octet_length(c) == 16, _uuid_text(c)).otherwise(c.cast("string"))
         case i.VariantType(), _ if not converted and not bytes_uuid:
             return F.parse_json(c)
         case i.UnknownType(), _:
