@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frazil.codec import manifest_list
 from frazil.codec.avro import read_container
 from frazil.codec.manifest_list import decode_manifest_list, encode_manifest_list
 from frazil.errors import CorruptData, ValidationError
@@ -209,3 +211,37 @@ def test_a_file_that_is_no_list_is_refused(golden: Golden) -> None:
     manifest = decode_manifest_list(Path(snapshot.manifest_list).read_bytes())[0]
     with pytest.raises(CorruptData):
         decode_manifest_list(local(manifest.manifest_path).read_bytes())
+
+
+def test_entries_that_the_lists_of_a_history_repeat_are_decoded_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decoded: list[str] = []
+    decode = manifest_list._manifest
+    monkeypatch.setattr(
+        manifest_list,
+        "_manifest",
+        lambda names, row, summary: (decoded.append(row[0]), decode(names, row, summary))[1],
+    )
+    history = [replace(ONE, manifest_path=f"memory://history/{n}.avro") for n in range(20)]
+    for length in range(1, 21):
+        assert encoded_and_decoded(history[:length]) == history[:length]
+    assert decoded == [m.manifest_path for m in history]
+    # the same path with other numbers is another entry
+    history[3] = replace(history[3], sequence_number=7, partitions=None)
+    assert encoded_and_decoded(history[::-1]) == history[::-1]
+    assert decoded[20:] == [history[3].manifest_path]
+
+
+def test_no_more_entries_are_remembered_than_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_list, "_MOST_ENTRIES", 7)
+    manifests = [replace(ONE, manifest_path=f"memory://bound/{n}.avro") for n in range(20)]
+    for _ in range(3):
+        assert encoded_and_decoded(manifests) == manifests
+
+
+def encoded_and_decoded(manifests: list[ManifestFile]) -> list[ManifestFile]:
+    data = encode_manifest_list(
+        manifests, snapshot_id=1, parent_snapshot_id=None, sequence_number=9
+    )
+    return list(decode_manifest_list(data))

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from frazil.codec.avro import Reader, read_container, read_records, record_reader
+from frazil.codec.avro import Reader, read_bytes, read_container, read_records, record_reader
 from frazil.codec.avro_schema import AvroNode
 from frazil.codec.avro_write import container, to_text, write_bytes, write_long, write_text
 from frazil.codec.guard import reading
@@ -52,6 +52,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
     for _, name, kind, *_ in _FIELDS
 }
 _NEEDED = ("manifest_path", "manifest_length", "added_snapshot_id")
+_MOST_ENTRIES = 8192  # that are remembered, of some hundred bytes each
 _FieldWriter = tuple[str, Callable[[Any], bytes], bool]
 _DEFAULTS = {"content": 0, "sequence_number": 0, "min_sequence_number": 0}
 
@@ -64,17 +65,13 @@ def decode_manifest_list(data: bytes, file: str = "") -> tuple[ManifestFile, ...
     """
     listing = read_container(data, file)
     with reading("manifest list", file):
-        read, names, summary = _plan(listing.schema)
-        rows = read_records(listing, read, file)
-        if None in rows:
-            raise CorruptData("An entry of the manifest list is null.")
-        return tuple([_manifest(names, row, summary) for row in rows])
+        return tuple(read_records(listing, _plan(listing.schema), file))
 
 
 @functools.lru_cache(maxsize=64)
-def _plan(schema: AvroNode) -> tuple[Reader, tuple[str | None, ...], tuple[str | None, ...]]:
-    """Plan to read lists of one Avro schema, and check its types once: the reader, the names of
-    fields, those of a summary's fields.
+def _plan(schema: AvroNode) -> Reader:
+    """Plan to read lists of one Avro schema, and check its types once: return the reader of an
+    entry as a ManifestFile.
     """
     fields = schema.not_null.fields
     if schema.not_null.kind != "record":
@@ -108,7 +105,36 @@ def _plan(schema: AvroNode) -> tuple[Reader, tuple[str | None, ...], tuple[str |
                     )
     if missing := [n for n in _NEEDED if n not in names]:
         raise CorruptData(f"The manifest list has no field {missing[0]}.")
-    return record_reader(schema), names, summary
+    read = record_reader(schema)
+
+    def manifest(data: bytes, offset: int) -> tuple[ManifestFile, int]:
+        row, end = read(data, offset)
+        if row is None:
+            raise CorruptData("An entry of the manifest list is null.")
+        return _manifest(names, row, summary), end
+
+    begins_with_path = names[0] == "manifest_path" and fields[0][2].kind == "string"
+    return _remembering(manifest) if schema.kind == "record" and begins_with_path else manifest
+
+
+def _remembering(read: Reader) -> Reader:
+    """Return a reader that recognises entries that it has read, by their path and their bytes: each
+    list of a table's history repeats most entries of the one before it.
+    """
+    entries: dict[bytes, tuple[bytes, ManifestFile]] = {}
+
+    def manifest(data: bytes, offset: int) -> tuple[ManifestFile, int]:
+        path, _ = read_bytes(data, offset)
+        encoded, value = entries.get(path, (b"", None))
+        if value is not None and data.startswith(encoded, offset):
+            return value, offset + len(encoded)
+        value, end = read(data, offset)
+        if len(entries) >= _MOST_ENTRIES:
+            entries.clear()
+        entries[path] = data[offset:end], value
+        return value, end
+
+    return manifest
 
 
 def _manifest(
