@@ -199,37 +199,32 @@ class DescribedTable(SparkProxy):
         return None
 
 
-class ServedTable(DescribedTable):
-    """Describe a table to Spark, and write its rows. `parts`: of its name in the catalog; `branch`:
-    that it is written to.
-    """
+class TableState(DescribedTable):
+    """Describe a table, or a state of it that a branch, a tag or a snapshot is, by what the table's
+    metadata say. `columns`: those of the state."""
 
-    Java = implementing(
-        CATALOG + "SupportsWrite", CATALOG + "SupportsMetadataColumns", CATALOG + "TruncatableTable"
-    )
+    Java = implementing(CATALOG + "SupportsMetadataColumns")
 
     def __init__(
         self,
         types: CatalogTypes,
         spark: Session,
-        calls: Calls,
-        parts: Parts,
+        name: str,
         loaded: LoadedTable,
-        branch: str | None = None,
+        columns: s.StructType | None = None,
     ):
-        super().__init__(types, full_name((calls.name, *parts)))
-        self.spark, self.calls, self.parts, self.loaded, self.branch = (
-            spark,
-            calls,
-            parts,
-            loaded,
-            branch,
-        )
+        super().__init__(types, name)
+        self.spark, self.loaded, self._state = spark, loaded, columns
 
     @cached_property
     def _struct(self) -> Any:
-        schema = shown_schema(self.loaded.metadata.schema(), time=time_enabled(self.spark))
-        return self.types.struct_type(self.spark, schema)
+        shown = self._state
+        if shown is None:
+            shown = shown_schema(self.loaded.metadata.schema(), time=time_enabled(self.spark))
+        return self.types.struct_type(self.spark, shown)
+
+    def capabilities(self) -> Any:
+        return self.types.capabilities(("BATCH_READ",))
 
     def partitioning(self) -> Any:
         metadata = self.loaded.metadata
@@ -237,19 +232,6 @@ class ServedTable(DescribedTable):
 
     def properties(self) -> Any:
         return self.types.string_map(self.shown_properties())
-
-    def capabilities(self) -> Any:
-        evolves = SPARK_SCHEMA_EVOLUTION.of(self.loaded.metadata.properties)
-        more = ("AUTOMATIC_SCHEMA_EVOLUTION",) if evolves else ()
-        return self.types.capabilities(_CAPABILITIES + more)
-
-    def id(self) -> str | None:
-        uuid = self.loaded.metadata.table_uuid
-        return None if uuid is None else str(uuid)
-
-    def version(self) -> str | None:
-        snapshot = self.loaded.metadata.current_snapshot_id
-        return None if snapshot is None else str(snapshot)
 
     def metadataColumns(self) -> Any:
         time = time_enabled(self.spark)
@@ -267,6 +249,49 @@ class ServedTable(DescribedTable):
 
     def canRenameConflictingMetadataColumns(self) -> bool:
         return False
+
+    # --- not of the interfaces: their names begin with _, or they return what Python asks
+
+    def shown_properties(self) -> Mapping[str, str]:
+        """Return the properties that DESCRIBE and SHOW TBLPROPERTIES show, those that Spark
+        reserves included.
+        """
+        return table_properties(self.loaded)
+
+
+class ServedTable(TableState):
+    """Describe a table to Spark, and write its rows. `parts`: of its name in the catalog; `branch`:
+    that it is written to.
+    """
+
+    Java = implementing(
+        CATALOG + "SupportsWrite", CATALOG + "SupportsMetadataColumns", CATALOG + "TruncatableTable"
+    )
+
+    def __init__(
+        self,
+        types: CatalogTypes,
+        spark: Session,
+        calls: Calls,
+        parts: Parts,
+        loaded: LoadedTable,
+        branch: str | None = None,
+    ):
+        super().__init__(types, spark, full_name((calls.name, *parts)), loaded)
+        self.calls, self.parts, self.branch = calls, parts, branch
+
+    def capabilities(self) -> Any:
+        evolves = SPARK_SCHEMA_EVOLUTION.of(self.loaded.metadata.properties)
+        more = ("AUTOMATIC_SCHEMA_EVOLUTION",) if evolves else ()
+        return self.types.capabilities(_CAPABILITIES + more)
+
+    def id(self) -> str | None:
+        uuid = self.loaded.metadata.table_uuid
+        return None if uuid is None else str(uuid)
+
+    def version(self) -> str | None:
+        snapshot = self.loaded.metadata.current_snapshot_id
+        return None if snapshot is None else str(snapshot)
 
     def newWriteBuilder(self, info: JavaObject) -> Any:
         options = self.types.options(info.options())
@@ -287,17 +312,9 @@ class ServedTable(DescribedTable):
     def _insert(self, frame: DataFrame, insert: Insert) -> None:
         self.calls.insert(self.parts, frame, insert, self.branch)
 
-    def shown_properties(self) -> Mapping[str, str]:
-        """Return the properties that DESCRIBE and SHOW TBLPROPERTIES show, those that Spark
-        reserves included.
-        """
-        return table_properties(self.loaded)
-
 
 class ShownTable(DescribedTable):
-    """Describe what is only read: a metadata table, a changelog, a branch, or a table at a
-    snapshot.
-    """
+    """Describe what has no state of the table's: a metadata table or a changelog."""
 
     Java = implementing(CATALOG + "Table")
 
