@@ -99,6 +99,25 @@ def test_conditions_and_values_may_name_metadata_columns(table, session, mode):
     assert {r["id"]: r["v"] for r in places()} == kept
 
 
+def test_files_that_a_condition_does_not_name_are_not_read(table, session):
+    t = table(2, rows=40)
+    paths = sorted({r["_file"] for r in t.scan(selected_fields=("_file",)).to_arrow().to_pylist()})
+    for path in paths[1:]:
+        os.remove(path)
+    t.delete(f"_file = '{paths[0]}' AND _pos < 3", mode="merge-on-read", spark=session)
+    t.update(
+        {"v": "-1"},
+        f"_file LIKE '%{os.path.basename(paths[0])}' AND _pos < 5",
+        mode="merge-on-read",
+        spark=session,
+    )
+    source = pa.table({"path": [paths[0]], "place": [7]})
+    merge = t.merge(source, "_file = path AND _pos = place", spark=session)
+    assert merge.when_matched_delete().execute(mode="merge-on-read").rows_deleted == 1
+    result = t.delete("_spec_id = 4 AND _pos < 3", mode="merge-on-read", spark=session)
+    assert result.rows_deleted == 0 and len(t.snapshots()) == 5
+
+
 def test_a_delete_by_a_column_may_use_a_function_of_the_user_and_a_sub_query(table, session):
     t = table()
     odd = F.udf(lambda x: x % 2 == 1, "boolean")

@@ -63,6 +63,7 @@ from frazil.spark.dml.row_changes import (
     lacking,
     metadata_columns_in,
     shadow,
+    with_files,
 )
 from frazil.spark.dml.small_source import CollectedFrame
 from frazil.spark.dml.staging import ORDERED, KeyValues, StagedFrame, as_frame, folder_of, stage
@@ -120,7 +121,7 @@ def merge(
             source, staged = _source(spark, source, merge.source_alias, job, like)
             pairs = equal_columns(empty, source, expression(merge.on))
             keys, reach = _reach(pairs, empty, source, staged, merge, plan.schema)
-            plan = planned(reach)
+            plan = with_files(planned(reach), _files(pairs, empty, staged, merge, plan.schema))
             where = None if isinstance(reach, AlwaysTrue) else reach
             context = replace(context_of(plan), write=context.write)
             job = Job.of(spark, plan, context, reach, "merge", where, extra=extra)
@@ -249,6 +250,22 @@ def _reach(
         and (b in staged.values or staged.values)
     ]
     return keys, AlwaysTrue() if not parts else parts[0] if len(parts) == 1 else And(*parts)
+
+
+def _files(
+    pairs: KeyPairs,
+    target: DataFrame,
+    staged: StagedFrame | None,
+    merge: Merge,
+    schema: Schema,
+) -> Iterator[Predicate]:
+    """Yield predicates of metadata columns for the target rows that the source's keys can match."""
+    if staged is None or merge.of(When.NOT_MATCHED_BY_SOURCE):
+        return
+    own, columns = {f.name for f in schema.fields}, target.columns
+    for a, b, nulls in pairs:
+        if columns[a] not in own and b in staged.values:
+            yield _range(columns[a], staged.values[b], nulls)
 
 
 def _range(name: str, values: KeyValues | None, nulls: bool) -> Predicate:

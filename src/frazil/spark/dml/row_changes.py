@@ -22,6 +22,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -29,9 +31,13 @@ from pyspark.sql import types as s
 
 from frazil.arrow.read.rows_at import rows_at
 from frazil.catalog.names import identifier_parts
-from frazil.errors import InvalidInput, Unsupported
+from frazil.errors import FrazilError, InvalidInput, Unsupported
+from frazil.expr.bind import bind
+from frazil.expr.bound import Bound
+from frazil.expr.compute import compute
 from frazil.expr.double_quotes import columns_of, refuse_columns
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Predicate
+from frazil.expr.parse import parse
 from frazil.ops.engine import ContextOf, Planned, RowChanges
 from frazil.ops.reading import RowFilter
 from frazil.ops.session import Session
@@ -41,7 +47,7 @@ from frazil.rows.merge import ambiguous
 from frazil.rows.modes import COPY_ON_WRITE, Kind, distribution_of
 from frazil.scan.columns import columns_of_conditions, metadata_columns
 from frazil.scan.plan import Plan
-from frazil.scan.tasks import FileScanTask
+from frazil.scan.tasks import FileScanTask, PlannedFiles
 from frazil.spark.dml import change_tasks
 from frazil.spark.dml.analysis import as_input, columns_at, columns_by_id, conditions, named
 from frazil.spark.dml.change_tasks import (
@@ -73,7 +79,7 @@ from frazil.spark.write.layout import ADVISORY, advisory_size, rebalanced, sprea
 from frazil.spark.write.write_frame import clear_errors
 from frazil.spec import types as i
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.schema import Schema
+from frazil.spec.schema import FILE_ID, SPEC_ID_ID, Schema
 from frazil.storage.locations import scheme_of
 from frazil.tasks.attempts import Attempts
 
@@ -188,14 +194,42 @@ def _pruned(
     aliased: bool,
 ) -> tuple[Plan, Predicate]:
     """Plan the scan for a condition, pruned by those of its conjuncts that Frazil's grammar covers;
-    return the plan and that predicate. `empty`: a frame by whose columns the condition is resolved.
+    return the plan and the predicate of the table's columns. `empty`: a frame by whose columns the
+    condition is resolved.
     """
     pruning: Predicate = AlwaysTrue()
+    others = []
     for text in conditions(empty, where, aliased=aliased):
         predicate = understood(empty.sparkSession, text, schema, case_sensitive)
-        if predicate is not None and not isinstance(predicate, AlwaysTrue):
+        if predicate is None:
+            others.append(parse(text))
+        elif not isinstance(predicate, AlwaysTrue):
             pruning = predicate if isinstance(pruning, AlwaysTrue) else And(pruning, predicate)
-    return planned(pruning), pruning
+    return with_files(planned(pruning), others, case_sensitive), pruning
+
+
+def with_files(plan: Plan, tests: Iterable[Predicate], case_sensitive: bool = True) -> Plan:
+    """Keep the files of a plan that pass tests of `_file` and `_spec_id`; tests of other columns are
+    left to the rows.
+    """
+    every = columns_of_conditions(plan.metadata)
+    known = Schema(*(every[name] for name in ("_file", "_spec_id") if name in every))
+    groups = plan.groups
+    for test in tests:
+        with contextlib.suppress(FrazilError):
+            bound = bind(test, known, case_sensitive=case_sensitive)
+            groups = tuple(group.chosen(_passes(bound, group)) for group in groups)
+    return replace(plan, groups=tuple(group for group in groups if len(group)))
+
+
+def _passes(test: Bound, group: PlannedFiles) -> pa.Array:
+    """Return for which files of a group a test of `_file` and `_spec_id` is TRUE."""
+    columns = {
+        FILE_ID: group.table.column("file_path").combine_chunks().cast(pa.string()),
+        SPEC_ID_ID: pa.repeat(pa.scalar(group.spec_id, pa.int32()), len(group)),
+    }
+    passes = compute(test, lambda reference: columns[reference.field_id], len(group))
+    return pc.fill_null(passes, False)
 
 
 def lacking(spark: Session, schema: Schema) -> i.NestedField | None:
