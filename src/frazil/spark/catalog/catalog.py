@@ -36,7 +36,7 @@ from frazil.spark.catalog.functions import function_names, function_of
 from frazil.spark.catalog.procedures import UnboundProcedure, procedure_names, procedure_of
 from frazil.spark.catalog.protocol import Calls, Parts, TableDefinition
 from frazil.spark.catalog.relation import Relations, shown_columns, stated_options
-from frazil.spark.catalog.table import ServedTable, ShownTable, StagedTable, TableState
+from frazil.spark.catalog.table import DescribedState, ServedTable, ShownTable, StagedTable
 from frazil.spark.catalog.views import ServedViews
 from frazil.spark.engine.read_target import (
     STATE_OPTIONS,
@@ -161,7 +161,7 @@ class ServedCatalog(ServedViews):
         if not asked.as_relation:
             columns = shown_columns(self.spark, target)
             if target.metadata_table is None:
-                return TableState(self.types, self.spark, name, loaded, columns)
+                return DescribedState(self.types, self.spark, name, loaded, columns)
             return ShownTable(self.types, self.spark, name, columns)
         return self._relations.of(target, asked, parts)
 

@@ -199,7 +199,7 @@ class DescribedTable(SparkProxy):
         return None
 
 
-class TableState(DescribedTable):
+class DescribedState(DescribedTable):
     """Describe a table, or a state of it that a branch, a tag or a snapshot is, by what the table's
     metadata say. `columns`: those of the state."""
 
@@ -259,7 +259,7 @@ class TableState(DescribedTable):
         return table_properties(self.loaded)
 
 
-class ServedTable(TableState):
+class ServedTable(DescribedState):
     """Describe a table to Spark, and write its rows. `parts`: of its name in the catalog; `branch`:
     that it is written to.
     """

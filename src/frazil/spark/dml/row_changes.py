@@ -213,11 +213,11 @@ def with_files(plan: Plan, tests: Iterable[Predicate], case_sensitive: bool = Tr
     left to the rows.
     """
     every = columns_of_conditions(plan.metadata)
-    known = Schema(*(every[name] for name in ("_file", "_spec_id") if name in every))
+    of_files = Schema(*(every[name] for name in ("_file", "_spec_id") if name in every))
     groups = plan.groups
     for test in tests:
         with contextlib.suppress(FrazilError):
-            bound = bind(test, known, case_sensitive=case_sensitive)
+            bound = bind(test, of_files, case_sensitive=case_sensitive)
             groups = tuple(group.chosen(_passes(bound, group)) for group in groups)
     return replace(plan, groups=tuple(group for group in groups if len(group)))
 
