@@ -260,11 +260,15 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
     return pa.map_(*parts) if pa.types.is_map(type_) else pa.list_(parts[0])
 
 
+_LISTS = frozenset(
+    getattr(pa.lib, f"Type_{name}")
+    for name in ("LIST", "LARGE_LIST", "FIXED_SIZE_LIST", "LIST_VIEW", "LARGE_LIST_VIEW")
+)
+
+
 def is_list(type_: pa.DataType) -> bool:
     """Tell whether a type is any of Arrow's list types."""
-    t = pa.types
-    kinds = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
-    return any(is_kind(type_) for is_kind in kinds)
+    return type_.id in _LISTS
 
 
 def _from_field(f: pa.Field, has_ids: bool, fresh: Callable[[], int], path: str) -> NestedField:
