@@ -283,6 +283,9 @@ def test_statements_about_metadata_tables_and_snapshots_show_their_own_columns(r
     assert [row[:2] for row in run("DESCRIBE lake.db.t.tag_before")] == [
         ("id", "bigint"),
         ("s", "string"),
+        ("# Partition Information", ""),
+        ("# col_name", "data_type"),
+        ("s", "string"),
     ]
     with pytest.raises((AnalysisException, InvalidInput)):
         run("ALTER TABLE lake.db.t.files ADD COLUMN c INT")
