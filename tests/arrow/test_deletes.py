@@ -270,6 +270,9 @@ def test_more_keys_than_memory_allows_are_looked_up_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(key_set, "PART", 20_000)
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     made = []
     of = key_set.SpilledKeys.of
     monkeypatch.setattr(
@@ -283,7 +286,7 @@ def test_more_keys_than_memory_allows_are_looked_up_on_disk(
     (spilled,) = made
     assert len(spilled) == 2001
     assert len(spilled.parts) > 2
-    assert not list(Path(tempfile.gettempdir()).glob("frazil-keys-*"))
+    assert not list(folder.iterdir())
 
 
 def test_a_long_history_of_deletes_makes_few_sets(
