@@ -113,6 +113,32 @@ def test_constants_beyond_a_narrower_decimal_of_old_files_lose_no_row(
     agree(t, plain_spark, "d < 99999999999.99BD", "d > -30000000.00BD")
 
 
+def test_files_of_expired_snapshots_are_opened_where_their_names_or_others_say_so(
+    plain_spark: Any, tmp_path: Path
+) -> None:
+    def added(name: str, n: int) -> None:
+        columns = [numbered("id", pa.int32(), 1), numbered("a", pa.int32(), 2)]
+        pq.write_table(pa.table([[n], [n]], schema=pa.schema(columns)), tmp_path / name)
+        taken_as_it_is(t, tmp_path / name, 1)
+
+    def opened(t: Table) -> list[str]:
+        paths = file_columns._paths_of_others(t.scan()._reading().plan())
+        return sorted(Path(path).name for path in paths)
+
+    catalog = catalog_of("sql", tmp_path)
+    t = catalog.create_table("db.t", "id int, a int")
+    for n in range(3):
+        t.append([{"id": n, "a": n}])
+    added("part-0.parquet", 3)
+    t.append([{"id": 4, "a": 4}])
+    t.maintenance.expire_snapshots(retain_last=1, older_than=dt.datetime.now(dt.UTC))
+    assert len(t.refresh().snapshots()) == 1
+    assert opened(t) == ["part-0.parquet"]
+    agree(t, plain_spark, "a = 3")
+    added("part-1.parquet", 5)
+    assert len(opened(by_another_writer(catalog, t))) == 6
+
+
 def test_constants_finer_or_wider_than_files_without_ids_lose_no_row(
     plain_spark: Any, tmp_path: Path
 ) -> None:

@@ -30,6 +30,8 @@ from frazil.storage.locations import scheme_of
 _THREADS = 16
 _MOST_FOOTERS, _MOST_UNREAD, _MOST_UNREAD_REMOTE = 100_000, 1_000, 200
 _MARKS = ("spark.app.id", "flink.job-id")
+# as Java Iceberg, PyIceberg and Frazil name data files: by task, attempt, operation and number
+_FILE_NAME = r"/\d{5,}-\d+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-\d+)*\.parquet$"
 # by path; they stay valid, since data files never change
 _footers: OrderedDict[str, _FooterFacts] = OrderedDict()
 _lock = threading.Lock()
@@ -133,22 +135,26 @@ def has_ids(root: ParquetNode) -> bool:
 
 
 def _paths_of_others(plan: Plan) -> list[str]:
-    snapshots = plan.metadata.snapshots
-    mapped = NAME_MAPPING.text(plan.metadata.properties)
-    paths: list[str] = []
-    for group in plan.groups:
-        added_by = group.table.column("snapshot_id").combine_chunks()
-        by_name = [
-            n
-            for n in pc.unique(added_by).to_pylist()
-            if not mapped and (s := snapshots.by_id(n)) is not None and _is_known(s)
-        ]
-        of_others = pc.and_(
-            pc.equal(group.table.column("file_format"), "parquet"),
-            pc.invert(pc.is_in(added_by, value_set=pa.array(by_name, pa.int64()))),
+    files = [
+        g.table.select(["file_path", "snapshot_id"]).filter(
+            pc.equal(g.table.column("file_format"), "parquet")
         )
-        paths += group.table.column("file_path").filter(of_others).to_pylist()
-    return paths
+        for g in plan.groups
+    ]
+    if not NAME_MAPPING.text(plan.metadata.properties):
+        by_id = plan.metadata.snapshots.by_id
+        ids = {n for table in files for n in pc.unique(table.column("snapshot_id")).to_pylist()}
+        added = [snapshot for n in ids if (snapshot := by_id(n)) is not None]
+        trusted = pa.array([s.snapshot_id for s in added if _is_known(s)], pa.int64())
+        files = [t.filter(pc.invert(pc.is_in(t.column("snapshot_id"), trusted))) for t in files]
+        if len(trusted) == len(added):
+            # all that is left is of expired snapshots, and no other writer is known to have added
+            # files: those with a name as Iceberg's writers give it are taken for theirs
+            files = [
+                t.filter(pc.invert(pc.match_substring_regex(t.column("file_path"), _FILE_NAME)))
+                for t in files
+            ]
+    return [path for table in files for path in table.column("file_path").to_pylist()]
 
 
 def _is_known(snapshot: Snapshot) -> bool:
