@@ -20,9 +20,9 @@ from frazil.spark.host import session
 from frazil.spec.on_demand import module_on_demand
 
 if TYPE_CHECKING:
-    from pyspark import sql
+    from pyspark import sql as pyspark_sql
 else:
-    sql = module_on_demand("pyspark.sql")
+    pyspark_sql = module_on_demand("pyspark.sql")
 
 
 def install(spark: Session) -> Any:
@@ -48,7 +48,7 @@ def install(spark: Session) -> Any:
     return spark
 
 
-def configure(builder: sql.SparkSession.Builder) -> Any:
+def configure(builder: pyspark_sql.SparkSession.Builder) -> Any:
     """Prepare a session builder and return it: workers run this Python, unless PYSPARK_PYTHON is
     set, and its sessions are installed.
 
