@@ -75,11 +75,12 @@ class KeyIndex:
         if candidates is not None:
             usable = np.intersect1d(usable, candidates, assume_unique=True)
         indexed = [k.take(pa.array(usable)) for k in keys] if len(usable) < len(keys[0]) else keys
-        hashes, begins, rows = runs_of(hash_columns(indexed), usable)
+        hashed = hash_columns(indexed)
+        hashes, begins, rows = runs_of(hashed, usable)
         starts, shift = buckets_of(hashes)
         exact = is_exact([k.type for k in keys], null_safe)
         likely = HashFilter.for_keys(len(hashes))
-        likely.add(indexed)
+        likely.add(indexed, hashed)
 
         def keys_at(source_rows: Rows) -> list[pa.Array]:
             return [k.take(pa.array(source_rows)) for k in keys]
@@ -273,9 +274,10 @@ def _scatter(
             if candidates is not None:
                 usable = usable[candidates[first + usable]]
             indexed = [k.take(pa.array(usable)) for k in keys]
-            likely.add(indexed)
+            hashed = hash_columns(indexed)
+            likely.add(indexed, hashed)
             pairs = np.empty(len(usable), _PAIR)
-            pairs["hash"], pairs["row"] = hash_columns(indexed), first + usable
+            pairs["hash"], pairs["row"] = hashed, first + usable
             first += count
             parts = (pairs["hash"] >> np.uint64(58)).astype(np.uint8)
             order = np.argsort(parts, kind="stable")

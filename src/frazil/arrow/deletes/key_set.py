@@ -36,8 +36,8 @@ from frazil.storage.base import temporary_files
 Words = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-_NULL = np.uint64(0x9E3779B97F4A7C15)
-_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio: spreads neighbours (Knuth)
+# 2**64 by the golden ratio, an odd number: stands for null, and spreads neighbours (Knuth)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FILTER_BITS = 24  # of the hash, at most, so that a filter takes no more than 16 MiB
 KEY_BYTES = 40  # per key, in addition to its columns
 
@@ -72,10 +72,10 @@ class HashFilter:
         bits = min(_FILTER_BITS, count.bit_length() + 3)
         return cls(np.zeros(1 << bits, bool), np.uint64(64 - bits))
 
-    def add(self, columns: Sequence[pa.Array]) -> None:
-        """Add the rows of canonical columns."""
+    def add(self, columns: Sequence[pa.Array], hashes: Words) -> None:
+        """Add the rows of canonical columns, whose hashes are given (`hash_columns`)."""
         quick = _products(columns)
-        self.flags[(hash_columns(columns) if quick is None else quick) >> self.shift] = True
+        self.flags[(hashes if quick is None else quick) >> self.shift] = True
 
     def rows(self, columns: Sequence[pa.Array]) -> tuple[Rows, Words]:
         """Return the rows of canonical columns that may have been added, and their hashes."""
@@ -93,7 +93,7 @@ def _products(columns: Sequence[pa.Array]) -> Words | None:
     if len(columns) > 1 or not pa.types.is_integer(columns[0].type):
         return None
     with np.errstate(over="ignore"):
-        return _words(columns[0])[0] * _ODD
+        return _words(columns[0])[0] * _GOLDEN
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,7 @@ class KeySet:
         edges = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
         starts = np.append(np.searchsorted(hashes, edges), len(hashes)).astype(np.int32)
         likely = HashFilter.for_keys(len(hashes))
-        likely.add(sorted_)
+        likely.add(sorted_, hashes)
         return cls(tuple(sorted_), hashes, starts, 64 - bits, likely)
 
     def __len__(self) -> int:
@@ -180,9 +180,9 @@ def hash_columns(columns: Sequence[pa.Array]) -> Words:
         hashes = np.zeros(len(columns[0]), np.uint64)
         for column in columns:
             for words in _words(column):
-                hashes = _mixed(hashes ^ _mixed(words + _NULL))
+                hashes = _mixed(hashes ^ _mixed(words + _GOLDEN))
             if column.null_count:
-                hashes[column.is_null().to_numpy(zero_copy_only=False)] ^= _NULL
+                hashes[column.is_null().to_numpy(zero_copy_only=False)] ^= _GOLDEN
     return hashes
 
 
