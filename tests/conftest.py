@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import gc
 import os
 import subprocess
@@ -52,11 +53,31 @@ def pytest_collection_finish() -> None:
 FEW = 4
 
 
+def _seed() -> int:
+    """Return by what the cases that a run tries are drawn: the day and the commit, so that every
+    case is met within days. FRAZIL_TEST_SEED draws those of an earlier run.
+    """
+    if given := os.environ.get("FRAZIL_TEST_SEED"):
+        return int(given)
+    head = subprocess.run(
+        ["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return zlib.crc32(head.stdout.encode()) + datetime.date.today().toordinal()
+
+
+SEED = _seed()
+
+
+def pytest_report_header() -> str:
+    """Tell how the same cases are drawn again."""
+    return f"cases drawn by FRAZIL_TEST_SEED={SEED}"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Refuse tests that take a SparkSession, through whichever fixture, and are not marked `spark`.
 
     Of a test with many cases `make test` tries a quarter, at least four, other tables and catalogs
-    in every test; the other cases, and long property tests, are `make soak`'s.
+    in every test and on every day; `make soak` tries the other cases, and long property tests.
     """
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
@@ -64,7 +85,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for name, those in cases.items():
         one_of = min(4, max(1, len(those) // FEW))
-        for number, item in enumerate(those, zlib.crc32(name.encode())):
+        for number, item in enumerate(those, zlib.crc32(name.encode()) + SEED):
             if number % one_of:
                 item.add_marker("soak")
     if SOAK:
