@@ -11,7 +11,13 @@ from pyspark.sql import functions as F
 
 import frazil
 from frazil.dropin.tables import sql_of
-from frazil.errors import InvalidInput, NoSuchTableError, TableAlreadyExistsError, Unsupported
+from frazil.errors import (
+    InvalidInput,
+    NoSuchRefError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    Unsupported,
+)
 from tests.builders.spark_frames import ids
 
 pytestmark = pytest.mark.spark
@@ -153,6 +159,26 @@ def test_time_travel_branches_and_metadata_tables_by_option_and_name(spark, home
         spark.read.format("iceberg").option("no-such", 1).load("db.h")
     with pytest.raises(InvalidInput, match="own schema"):
         spark.read.format("iceberg").schema("id bigint").load("db.h")
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("db.b.branch_typo", {}), ("db.b", {"branch": "typo"})]
+)
+def test_writers_make_no_branch_of_a_misspelt_name(spark, home, frame, name, options):
+    t = home.create_table("db.b", frame)
+    writer = lambda: frame.write.mode("append").options(**options)
+    for write in (
+        lambda: frame.writeTo(name).options(**options).append(),
+        lambda: frame.writeTo(name).options(**options).overwritePartitions(),
+        lambda: frame.writeTo(name).options(**options).overwrite("id = 1"),
+        lambda: writer().insertInto(name),
+        lambda: writer().saveAsTable(name),
+        lambda: writer().format("iceberg").save(name),
+        lambda: frame.mergeInto(name, frame.id == 1).whenNotMatched().insertAll().merge(),
+    )[: None if "branch_" in name else -1]:
+        with pytest.raises(NoSuchRefError, match="does not exist"):
+            write()
+    assert not t.refresh().refs()
 
 
 def test_what_is_not_there_yet_is_refused_by_name(spark, home, frame):

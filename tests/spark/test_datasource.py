@@ -128,6 +128,12 @@ def test_append_and_overwrite_are_one_commit_each(session, table, rows):
     ]
 
 
+def test_a_write_makes_no_branch_of_a_misspelt_name(session, table):
+    writer = session.range(1).write.format("iceberg").mode("append").option("branch", "typo")
+    with pytest.raises(Exception, match=r"Cannot use branch \(does not exist\): typo"):
+        writer.save(table.location())
+
+
 def test_a_failed_write_leaves_no_file(session, table):
     before = {f.file.file_path for f in table.scan().plan_files()}
     frame = session.range(0, 10, 1, 2).selectExpr("if(id < 9, id, raise_error('broken')) id")

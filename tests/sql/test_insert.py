@@ -11,7 +11,7 @@ import pytest
 
 import frazil
 from frazil.catalog import Catalog
-from frazil.errors import InvalidInput
+from frazil.errors import InvalidInput, NoSuchRefError
 from frazil.ops.insert import Insert, create_as, overwrite_mode
 from frazil.spark.host.jvm_catalog import REPLACES_PARTITIONS
 from frazil.sql import results
@@ -79,6 +79,10 @@ def test_an_insert_with_the_option_of_overwrites_replaces_nothing(
 
 
 def test_a_statement_writes_to_the_branch_of_its_options(t: Table, served: CatalogCalls) -> None:
+    for options, branch in (({"branch": "audit"}, None), ({}, "audit")):
+        with pytest.raises(NoSuchRefError, match="does not exist"):
+            served.insert(("db", "t"), ROWS, Insert(options=options), branch)
+    t.manage_snapshots().create_branch(t.current_snapshot().snapshot_id, "audit").commit()
     served.insert(("db", "t"), ROWS, Insert(options={"branch": "audit"}), None)
     assert t.refresh().count() == 3 and t.scan(branch="audit").count() == 6
     served.insert(("db", "t"), ROWS, Insert(), "audit")

@@ -17,6 +17,7 @@ from frazil.dropin.tables import open_table
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.find_table import is_location
+from frazil.ops.insert import require_branch
 from frazil.rows import clauses
 from frazil.rows.assign import name_parts, typed_name
 from frazil.rows.clauses import Clause, Merge
@@ -73,6 +74,7 @@ class MergeIntoWriter:
         resolve and for ambiguous matches.
         """
         table, branch = open_table(self._name, {}, self._frame.sparkSession)
+        require_branch(branch, table.metadata)
         parts = _parts(self._name, table, branch)
         resolved = tuple(_plain(c, parts, table) for c in self._clauses)
         evolves = self._evolves and SPARK_SCHEMA_EVOLUTION.of(table.properties)

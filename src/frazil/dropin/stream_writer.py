@@ -170,7 +170,7 @@ class IcebergStreamWriter:
             create_empty(name, self._frame.schema, self._options, spark, self._partitions)
             table, branch = open_table(name, self._options, spark)
         self._check_layout(name, table)
-        options = with_branch(self._options, branch)
+        options = with_branch(self._options, branch, table.metadata)
         target = sink_table(table._backend, table._loaded, name)
         return start(
             self.own,

@@ -177,7 +177,7 @@ class IcebergWriter:
     def _open(self, name: str) -> tuple[Any, dict[str, Any]]:
         """Open a table, and return it with the options and the branch of its name."""
         table, branch = open_table(name, self._options, self._frame.sparkSession)
-        return table, with_branch(self._options, branch)
+        return table, with_branch(self._options, branch, table.metadata)
 
     def _check_partitions(self, name: str, table: Table) -> None:
         """Refuse, as Spark does, a partitionBy that is not the table's partitioning."""

@@ -190,5 +190,5 @@ class IcebergWriterV2:
             raise NoSuchTableError(e.message, hint="create() makes a new table.", table=name) from e
         self._check_existing(name)
         where = sql_of(spark, table, condition[0]) if condition else None
-        options = write_options(with_branch(self._options, branch))
+        options = write_options(with_branch(self._options, branch, table.metadata))
         Insert(where, dynamic=dynamic, options=options).into(table, self._frame)

@@ -10,12 +10,14 @@ from typing import Any, Protocol, TypeVar
 
 from frazil.arrow.write.write_options import OPTIONS
 from frazil.catalog import Identifier as Parts
-from frazil.errors import InvalidInput, SchemaMismatch
+from frazil.errors import InvalidInput, NoSuchRefError, SchemaMismatch
 from frazil.ops.arguments import GivenFrame
 from frazil.ops.engine import Frame
 from frazil.ops.table_definition import GivenSchema
+from frazil.spec.metadata import TableMetadata
 from frazil.spec.options import folded
 from frazil.spec.schema import Schema
+from frazil.spec.snapshot import MAIN_BRANCH
 
 R = TypeVar("R", covariant=True)
 _MODE, _BRANCH = OPTIONS.named("overwrite-mode"), OPTIONS.named("branch")
@@ -70,12 +72,27 @@ def overwrite_mode(options: Mapping[str, Any]) -> str | None:
     return mode
 
 
-def with_branch(options: Mapping[str, Any], branch: str | None) -> dict[str, Any]:
+def require_branch(branch: str | None, metadata: TableMetadata) -> None:
+    """Raise NoSuchRefError for a branch that does not exist: statements and Spark's writers make
+    none of a name that was misspelt."""
+    if branch and branch not in (MAIN_BRANCH, *metadata.refs):
+        raise NoSuchRefError(
+            f"Cannot use branch (does not exist): {branch}",
+            hint=f"ALTER TABLE … CREATE BRANCH {branch} makes it.",
+            table=metadata.location,
+        )
+
+
+def with_branch(
+    options: Mapping[str, Any], branch: str | None, metadata: TableMetadata
+) -> dict[str, Any]:
     """Return the options of a write with the branch that the table's name selects, if it does.
-    Raises InvalidInput where an option names another one."""
+    Raises InvalidInput where an option names another one, NoSuchRefError."""
+    by_option = _BRANCH.given(options)
+    require_branch(by_option if branch is None else branch, metadata)
     if branch is None:
         return dict(options)
-    if (by_option := _BRANCH.given(options)) not in (None, branch):
+    if by_option not in (None, branch):
         text = f"The name of the table says branch {branch!r}, the option branch {by_option!r}."
         raise InvalidInput(text, hint="Give one of them.")
     others = {k: v for k, v in options.items() if folded(k) not in _BRANCH.spellings}

@@ -99,7 +99,7 @@ class CatalogCalls:
             # replaces a table without partitions as a whole, also by no rows.
             dynamic = bool(table.spec().fields)
             where = None if dynamic else "true"
-        rows = Insert(where, dynamic=dynamic, options=with_branch(options, branch))
+        rows = Insert(where, dynamic=dynamic, options=with_branch(options, branch, table.metadata))
         results.note(self._spark, rows.into(table, frame))
 
     # --- views

@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from frazil.errors import InvalidInput, NoSuchRefError, ValidationError
+from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.nodes import AlwaysTrue
+from frazil.ops.insert import require_branch
 from frazil.ops.operation import CommitResult
 from frazil.ops.session import Session
 from frazil.rows.assign import INVALID_ASSIGNMENTS, name_parts, typed_name
@@ -36,19 +37,9 @@ class Target:
 
     @property
     def writes_to(self) -> str:
-        """Return the branch to write to. Raises NoSuchRefError for one that does not exist: SQL
-        creates no branch by writing to it.
-        """
-        if self.branch is None:
-            return MAIN_BRANCH
-        if self.branch not in self.table.metadata.refs:
-            hint = f"ALTER TABLE … CREATE BRANCH {self.branch} makes it."
-            raise NoSuchRefError(
-                f"Cannot use branch (does not exist): {self.branch}",
-                hint=hint,
-                table=self.table._name,
-            )
-        return self.branch
+        """Return the branch to write to. Raises NoSuchRefError."""
+        require_branch(self.branch, self.table.metadata)
+        return self.branch or MAIN_BRANCH
 
     def column(self, name: Name) -> str:
         """Return the full name of a column. Raises ValidationError for one that the table lacks."""

@@ -180,7 +180,8 @@ OPTIONS = OptionTable("write option", (
     Option("delete-granularity", one_of(*GRANULARITIES), None, "delete_granularity",
         "A position delete file holds the deletes of one data file, or of a partition. The option is refused as `delete-format` is.",
         "`write.delete.granularity`, file", *_DELETING),
-    Option("branch", TEXT, None, "branch", "The write commits to this branch, which the first write creates.", "main"),
+    Option("branch", TEXT, None, "branch",
+        "The write commits to this branch. Python's calls create one that does not exist; Spark's writers and SQL refuse it.", "main"),
     Option("wap-id", NAME, None, "wap_id", "The snapshot is staged under this id (table property `write.wap.enabled`).",
         "the session's `spark.wap.id`"),
 ), {

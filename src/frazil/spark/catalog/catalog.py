@@ -22,7 +22,6 @@ from frazil.errors import (
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
     NoSuchNamespaceError,
-    NoSuchRefError,
     NoSuchTableError,
     NoSuchViewError,
     TableAlreadyExistsError,
@@ -30,6 +29,7 @@ from frazil.errors import (
 )
 from frazil.maintain.procedures import Procedure
 from frazil.ops.find_table import FoundTable, find_in
+from frazil.ops.insert import require_branch
 from frazil.ops.session import Session
 from frazil.spark.catalog.changes import OPTIONS, changelog_of
 from frazil.spark.catalog.functions import function_names, function_of
@@ -50,7 +50,6 @@ from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 from frazil.spark.host.jvm_changes import namespace_changes, table_changes
 from frazil.spark.host.jvm_relations import HAS_VIEWS
 from frazil.spark.host.settings import session_zone
-from frazil.spec.snapshot import MAIN_BRANCH
 
 _CAPABILITIES = ("SUPPORT_COLUMN_DEFAULT_VALUE",)
 _INTERFACES = ("StagingTableCatalog", "SupportsNamespaces", "ProcedureCatalog", "FunctionCatalog")
@@ -365,13 +364,9 @@ class ServedCatalog(ServedViews):
 
 
 def _written_branch(found: FoundTable) -> str | None:
-    """Return the branch that a write goes to. Raises NoSuchRefError for one that does not exist:
-    SQL creates no branch by writing to it."""
+    """Return the branch that a write goes to. Raises NoSuchRefError."""
     branch = found.written_branch()
-    if branch not in (None, MAIN_BRANCH, *found.loaded.metadata.refs):
-        hint = f"ALTER TABLE … CREATE BRANCH {branch} makes it."
-        text = f"Cannot use branch (does not exist): {branch}"
-        raise NoSuchRefError(text, hint=hint, table=found.place)
+    require_branch(branch, found.loaded.metadata)
     return branch
 
 

@@ -41,6 +41,7 @@ from frazil.errors import InvalidInput, NotFound, Unsupported
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops import scan_log
 from frazil.ops.in_process import InProcessEngine
+from frazil.ops.insert import require_branch
 from frazil.ops.operation import TableOperation, writable
 from frazil.ops.stage import StagedWrite, appended, of_files, overwritten, partitions_replaced
 from frazil.ops.target import (
@@ -117,7 +118,9 @@ class IcebergSource(DataSource):
 
     def writer(self, schema: s.StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Return the writer to the table that the options name."""
-        return SourceWriter(dict(self.options), schema, overwrite)
+        writer = SourceWriter(dict(self.options), schema, overwrite)
+        require_branch(writer.branch, writer.table[1].metadata)
+        return writer
 
     def streamReader(self, schema: s.StructType) -> DataSourceStreamReader:
         try:
