@@ -123,7 +123,9 @@ def test_nothing_configured_gives_a_file_and_a_folder(tmp_path: Path) -> None:
     assert (tmp_path / "warehouse/catalog.db").exists()
     backend.close()
     moved = load_backend(None, environ={**NOTHING, "FRAZIL_HOME": f"{tmp_path}/else where"})
-    assert moved.list_namespaces() == [] and (tmp_path / "else where/catalog.db").exists()
+    assert moved.list_namespaces() == [] and not (tmp_path / "else where").exists()
+    moved.create_namespace(("db",))
+    assert moved.list_namespaces() == [("db",)] and (tmp_path / "else where/catalog.db").exists()
     moved.close()
 
 
@@ -237,7 +239,7 @@ def test_a_warehouse_alone_moves_the_default_catalog(
 )  # where nobody can write, not even root
 def test_a_folder_that_cannot_be_written_leads_to_frazil_home_and_warehouse(home: str) -> None:
     with pytest.raises(FrazilError, match=rf"{home}.*FRAZIL_HOME.*warehouse=") as error:
-        load_backend(environ={"FRAZIL_HOME": home})
+        load_backend(environ={"FRAZIL_HOME": home}).create_namespace(("db",))
     assert error.value.hint is not None
 
 

@@ -76,6 +76,42 @@ def test_tables_and_their_descriptions(run: Run, table: Table) -> None:
         )
 
 
+def test_catalogs_namespaces_and_tables_are_listed_for_every_catalog(
+    run: Run, table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = f"sqlite:///{tmp_path}/prod.db"
+    monkeypatch.setenv("FRAZIL_CATALOG__PROD__URI", uri)
+    monkeypatch.setenv("FRAZIL_CATALOG__PROD__WAREHOUSE", f"{tmp_path}/prod")
+    assert answer(run("create-namespace", "prod.a", "--json")) == {"namespace": "prod.a"}
+    assert run("create-namespace", "prod.a.b").exit_code == 0
+    frazil.load_table("db.t").append([{"id": 9}])
+    frazil.load_catalog("prod").create_table("a.b.t", "id bigint")
+    by_name = {c["catalog"]: c for c in answer(run("catalogs", "--json"))}
+    assert by_name["prod"]["type"] == "sql" and by_name["prod"]["uri"] == uri
+    assert by_name["default"]["warehouse"] == str(tmp_path / "warehouse")
+    for named in ("prod", "prod.a"):
+        assert answer(run("namespaces", named, "--json"))[-1] == {"namespace": "prod.a.b"}
+    for words in (["prod"], ["prod.a.b"], ["a.b", "--catalog", "prod"], ["--catalog", "prod"]):
+        assert answer(run("tables", *words, "--json")) == [{"table": "prod.a.b.t"}], words
+    assert run("create-namespace", "prod").exit_code == 2
+    assert run("tables", "prod.nothing").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["tables"], ["namespaces"], ["catalogs"], ["describe", "db.t"], ["tables", "prod"],
+     ["count", "prod.db.t"], ["report", "db.t"], ["sql", "SELECT 1 FROM db.t", "--engine", "duckdb"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_command_that_reads_writes_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setenv("FRAZIL_CATALOG__PROD__URI", f"sqlite:///{tmp_path}/prod.db")
+    monkeypatch.delenv("FRAZIL_HOME", raising=False)
+    run(*words)
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_snapshots_refs_files_and_other_metadata_tables(run: Run, table: Table) -> None:
     ids = [s.snapshot_id for s in table.snapshots()]
     assert [row["snapshot_id"] for row in answer(run("snapshots", "db.t", "--json"))] == ids

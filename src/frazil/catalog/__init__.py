@@ -21,7 +21,7 @@ from frazil.catalog.base import (
     Unknown,
 )
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
-from frazil.catalog.load import first_found, load_backend, meanings
+from frazil.catalog.load import described, first_found, load_backend, meanings
 from frazil.catalog.path import create_at, load_location
 from frazil.spec.on_demand import on_demand
 
@@ -47,6 +47,7 @@ __all__ = [
     "configuration",
     "configured_names",
     "create_at",
+    "described",
     "first_found",
     "hive",
     "list_catalogs",

@@ -46,7 +46,7 @@ from frazil.errors import (
 )
 from frazil.spec.on_demand import on_demand
 from frazil.spec.options import TEXT, Option, OptionTable
-from frazil.storage import absolute, is_own_io, redact_text, storage_for
+from frazil.storage import absolute, is_own_io, redact, redact_text, storage_for
 from frazil.storage.locations import local_path_of, scheme_of, strip_slash
 
 
@@ -128,20 +128,36 @@ def load_backend(
     """
     config = configuration(name, properties, spark_conf=spark_conf, environ=environ)
     named_reporter(config.properties)
-    type_keys = {"type", "uri", "warehouse", "catalog-impl", "py-catalog-impl"} & set(
-        config.properties
-    )
-    if (
-        config.name == DEFAULT_CATALOG
-        and type_keys <= {"warehouse"}
-        and scheme_of(config.properties.get("warehouse", "")) == "file"
-    ):
+    if _is_own_default(config):
         _check_served(config, "sql")
         return _default(config, environ)
     kind = catalog_type(config)
     _check_served(config, kind)
     _check(config, kind)
     return _TYPES[kind].open(config.name, config.properties)
+
+
+def described(
+    name: str, spark_conf: Mapping[str, str], environ: Mapping[str, str] | None = None
+) -> tuple[str, dict[str, str]]:
+    """Return the type of a configured catalog and its properties, secrets left out, without opening
+    it. The type of one whose configuration is wrong is empty.
+    """
+    config, kind = configuration(name, spark_conf=spark_conf, environ=environ), ""
+    if _is_own_default(config):
+        return "sql", redact({**_own_defaults(config, environ), **config.properties})
+    with contextlib.suppress(InvalidInput):
+        kind = catalog_type(config)
+    return kind, redact(config.properties)
+
+
+def _is_own_default(config: Configuration) -> bool:
+    """Tell whether it is the catalog "default" whose place nobody configured."""
+    type_keys = {"type", "uri", "warehouse", "catalog-impl", "py-catalog-impl"} & set(
+        config.properties
+    )
+    is_local = scheme_of(config.properties.get("warehouse", "")) == "file"
+    return config.name == DEFAULT_CATALOG and type_keys <= {"warehouse"} and is_local
 
 
 def _check_served(config: Configuration, kind: str) -> None:
@@ -204,18 +220,31 @@ def first_found(
         raise
 
 
-def _default(config: Configuration, environ: Mapping[str, str] | None) -> CatalogBackend:
+def _own_defaults(config: Configuration, environ: Mapping[str, str] | None) -> dict[str, str]:
     warehouse = config.properties.get("warehouse")
     folder = (
         str(home(environ)) if warehouse is None else strip_slash(local_path_of(absolute(warehouse)))
     )
-    defaults = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": folder}
-    try:
-        storage_for(folder).make_directory(folder)
-        return _TYPES["sql"].open(config.name, {**defaults, **config.properties})
-    except (StorageError, NoSuchFileError, AlreadyExists) as e:
-        e.advise(_ELSEWHERE)
-        raise
+    return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": folder}
+
+
+def _default(config: Configuration, environ: Mapping[str, str] | None) -> CatalogBackend:
+    defaults = _own_defaults(config, environ)
+    folder = defaults["warehouse"]
+
+    def creation(create: Callable[[], None]) -> None:
+        try:
+            storage_for(folder).make_directory(folder)
+            create()
+        except (StorageError, NoSuchFileError, AlreadyExists) as e:
+            e.advise(_ELSEWHERE)
+            raise
+
+    module, attribute = _TYPES["sql"].backend
+    backend: CatalogBackend = on_demand(module, attribute)(
+        config.name, {**defaults, **config.properties}, creation=creation
+    )
+    return backend
 
 
 def catalog_type(config: Configuration) -> str:

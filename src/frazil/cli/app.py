@@ -127,10 +127,18 @@ _LIMIT = _option("limit", "How many rows to print.", type=_COUNT, default=20, sh
 # name, topic, help, parameters, function
 LOOK, QUERY, CARE, MOVE = "Look at tables", "Query", "Keep in order", "Between catalogs"
 COMMANDS: tuple[tuple[str, str, str, list[click.Parameter], str], ...] = (
+    ("catalogs", LOOK, "List the configured catalogs.", [], "look:catalogs"),
+    (
+        "namespaces",
+        LOOK,
+        "List the namespaces of a catalog, by default of the default one.",
+        [_argument("catalog", metavar="[CATALOG]", required=False)],
+        "look:namespaces",
+    ),
     (
         "tables",
         LOOK,
-        "List the tables of a namespace, by default of all.",
+        "List the tables of a namespace or catalog, by default of the default catalog.",
         [_argument("namespace", metavar="[NAMESPACE]", required=False), _CATALOG],
         "look:tables",
     ),
@@ -229,6 +237,13 @@ COMMANDS: tuple[tuple[str, str, str, list[click.Parameter], str], ...] = (
         "Check Python, Java, PySpark, packages, catalogs and storage, and say what to do.",
         [_CATALOG],
         "doctor:doctor",
+    ),
+    (
+        "create-namespace",
+        MOVE,
+        "Create a namespace, as in prod.db.",
+        [_argument("namespace")],
+        "look:create_namespace",
     ),
     (
         "copy",

@@ -6,14 +6,16 @@ from typing import Any
 
 import click
 
-from frazil.catalog.names import full_name
+from frazil.catalog.names import full_name, identifier_parts
 from frazil.cli.output import show_arrow, show_facts, show_json, show_rows, wants_json
 from frazil.errors import InvalidInput
 from frazil.scan.inspect import METADATA_TABLES
 from frazil.table.catalog import Catalog
-from frazil.table.load import load_catalog, load_table
+from frazil.table.load import described_catalog, list_catalogs, load_catalog, load_table
 from frazil.table.metadata_table import MetadataTable
 from frazil.table.table import Table
+
+_OF_CATALOG = ("uri", "warehouse")
 
 
 def opened(name: str) -> Table:
@@ -24,18 +26,52 @@ def opened(name: str) -> Table:
     return table
 
 
+def place_of(name: str | None, catalog: str | None = None) -> tuple[Catalog, tuple[str, ...]]:
+    """Return the catalog and the namespace that `[catalog.]namespace` or a catalog's name mean. A
+    namespace of the default catalog goes before a catalog whose name stands alone.
+    """
+    parts = identifier_parts(name) if name else ()
+    if parts and parts[0] in ([catalog] if catalog else list_catalogs()):
+        if len(parts) > 1 or catalog or not load_catalog().namespace_exists(parts):
+            catalog, parts = parts[0], parts[1:]
+    return load_catalog(catalog), parts
+
+
+def catalogs() -> None:
+    """List the configured catalogs, without opening them."""
+    rows = []
+    for name in list_catalogs():
+        kind, properties = described_catalog(name)
+        rows.append({"catalog": name, "type": kind, **{c: properties.get(c) for c in _OF_CATALOG}})
+    show_rows(rows, ["catalog", "type", *_OF_CATALOG])
+
+
+def namespaces(catalog: str | None) -> None:
+    """List the namespaces of a catalog, or those below a namespace."""
+    owner, parent = place_of(catalog)
+    rows = [{"namespace": full_name((owner.name, *n))} for n in every_namespace(owner, parent)]
+    show_rows(rows, ["namespace"], f"no namespaces in {full_name((owner.name, *parent))}")
+
+
+def create_namespace(namespace: str) -> None:
+    """Create a namespace."""
+    catalog, parts = place_of(namespace)
+    if not parts:
+        raise click.UsageError(f"{namespace} is a catalog; name a namespace, as in {namespace}.db.")
+    catalog.create_namespace(parts)
+    name = full_name((catalog.name, *parts))
+    show_facts({"namespace": name}, f"{name} was created")
+
+
 def tables(namespace: str | None, catalog: str | None) -> None:
     """List the tables of a namespace, or of all namespaces of a catalog."""
-    chosen = load_catalog(catalog)
-    inside = [chosen.identifier_to_tuple(namespace)] if namespace else every_namespace(chosen)
-    if namespace and len(inside[0]) > 1 and inside[0][0] == chosen.name:
-        inside = [inside[0][1:]]
+    owner, parts = place_of(namespace, catalog)
     rows = [
-        {"table": full_name((chosen.name, *name))}
-        for one in inside
-        for name in sorted(chosen.list_tables(one))
+        {"table": full_name((owner.name, *name))}
+        for one in ([parts] if parts else every_namespace(owner))
+        for name in sorted(owner.list_tables(one))
     ]
-    show_rows(rows, ["table"], f"no tables in {namespace or f'catalog {chosen.name}'}")
+    show_rows(rows, ["table"], f"no tables in {full_name((owner.name, *parts))}")
 
 
 def every_namespace(catalog: Catalog, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

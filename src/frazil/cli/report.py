@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from frazil.catalog.names import full_name, identifier_parts
-from frazil.cli.look import opened
+from frazil.catalog.names import full_name
+from frazil.cli.look import every_namespace, opened, place_of
 from frazil.cli.output import show_facts
 from frazil.errors import FrazilError
 from frazil.report.page import overview_of
-from frazil.table.load import list_catalogs, load_catalog
 
 
 def report(name: str, out: str | None) -> None:
@@ -44,14 +43,13 @@ def _tables_in(name: str) -> list[str]:
     """Return the full names of the tables in a namespace; none where it is not the name of one, or
     that of a table.
     """
-    parts = identifier_parts(name)
-    is_catalog = len(parts) > 1 and parts[0] in list_catalogs()
-    catalog = load_catalog(parts[0] if is_catalog else None)
-    namespace = parts[1:] if is_catalog else parts
-    if (
-        len(namespace) > 1
-        and catalog.table_exists(namespace)
-        or not catalog.namespace_exists(namespace)
-    ):
+    catalog, namespace = place_of(name)
+    if len(namespace) > 1 and catalog.table_exists(namespace):
         return []
-    return [full_name((catalog.name, *one)) for one in sorted(catalog.list_tables(namespace))]
+    inside = [namespace] if namespace else every_namespace(catalog)
+    return [
+        full_name((catalog.name, *one))
+        for n in inside
+        if catalog.namespace_exists(n)
+        for one in sorted(catalog.list_tables(n))
+    ]

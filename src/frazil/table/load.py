@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from frazil.catalog import load_backend, meanings, metadata_files
+from frazil.catalog import described, load_backend, meanings, metadata_files
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.catalog.path import load_location
@@ -54,6 +54,12 @@ def configured_catalog(name: str, spark_conf: Mapping[str, str]) -> Catalog:
 def list_catalogs() -> list[str]:
     """Return the names of all configured catalogs, "default" included."""
     return sorted({DEFAULT_CATALOG, *configured_names(session_catalogs())})
+
+
+def described_catalog(name: str) -> tuple[str, dict[str, str]]:
+    """Return the type of a configured catalog and its properties, secrets left out, without opening
+    it. The type of one whose configuration is wrong is empty."""
+    return described(name, session_catalogs())
 
 
 def load_table(identifier: str | tuple[str, ...], **properties: Any) -> Table:

@@ -69,38 +69,41 @@ class SqliteDatabase:
     """Use a SQLite database in a file or, with ":memory:", in memory. Safe for threads, for several
     processes and across a fork.
 
-    `timeout`: how many seconds to wait for other writers. `create`: create the file if it is
-    missing. `echo`: log the statements. Raises InvalidInput for a file or directory that does not
-    exist.
+    `timeout`: how many seconds to wait for other writers. `echo`: log the statements.
+    `makes_folder`: the folder of the file may be missing, since who makes the file makes it. Raises InvalidInput
+    for a folder that does not exist.
     """
 
     table_options = ""
 
     def __init__(
-        self, path: str, *, timeout: float = 30.0, create: bool = True, echo: bool = False
+        self, path: str, *, timeout: float = 30.0, echo: bool = False, makes_folder: bool = False
     ):
         self.path, self.timeout, self._echo = path, timeout, echo
         self._in_memory = path == ":memory:"
         if not self._in_memory:
             self.path = os.path.abspath(path)
-            if not os.path.isdir(os.path.dirname(self.path)):
+            if not makes_folder and not os.path.isdir(os.path.dirname(self.path)):
                 raise InvalidInput(
                     f"The directory of the SQLite database {self.path} does not exist.",
                     hint="Check the property uri.",
-                )
-            if not create and not os.path.exists(self.path):
-                raise InvalidInput(
-                    f"There is no SQLite database {self.path}.", hint="Check the property uri."
                 )
         self._idle: list[sqlite3.Connection] = []
         self._owner, self._lock = os.getpid(), threading.RLock()
         self._finalizer = weakref.finalize(self, _close_all, self._idle)
 
+    def _check_file(self) -> None:
+        """Raise MissingTable where there is no file yet, which SQLite would make to read it."""
+        if not self._in_memory and not os.path.exists(self.path):
+            raise MissingTable(f"There is no database {self.path}.")
+
     def query(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
+        self._check_file()
         with self._connection() as connection, self._translated_errors():
             return connection.execute(statement, dict(parameters)).fetchall()
 
     def columns(self, table: str) -> list[str]:
+        self._check_file()
         with self._connection() as connection, self._translated_errors():
             names = [str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})")]
         if not names:
@@ -108,6 +111,7 @@ class SqliteDatabase:
         return names
 
     def execute(self, steps: Sequence[SqlStatement], *, all_or_none: bool = False) -> list[int]:
+        self._check_file()
         with self._connection() as connection:
             with self._translated_errors():
                 connection.execute("BEGIN IMMEDIATE")

@@ -20,6 +20,7 @@ from frazil.catalog.sql.database import (
     Database,
     DuplicateKey,
     MissingTable,
+    Row,
     SqliteDatabase,
     SqlStatement,
 )
@@ -45,21 +46,24 @@ def sql_catalog(
     properties: Mapping[str, str],
     database: Database | None = None,
     kind: str = "sql",
+    creation: Callable[[Callable[[], None]], None] | None = None,
 ) -> PointerCatalog:
     """Open a catalog in a SQL database. Properties: `uri` is the database (sqlite, postgresql,
     mysql, mariadb; JDBC URLs too), `warehouse` the directory of new tables; see docs/options.md for
-    the others."""
+    the others. The first change creates the catalog's two tables; `creation`: calls what does, and
+    makes the folder of a SQLite database before."""
     warehouse = absolute(properties["warehouse"]) if properties.get("warehouse") else None
     if warehouse is not None:  # a scheme without storage is an error now, not at the first table
         storage_for(warehouse, dict(properties))
     strict = value(properties, STRICT)
     unique_locations = value(properties, UNIQUE_LOCATION)
-    database = database or open_database(name, properties)
+    database = database or open_database(name, properties, makes_folder=creation is not None)
+    database, v1 = set_up(database, properties, creation)
     return PointerCatalog(
         kind,
         name,
         properties,
-        SqlStore(name, database, set_up(database, properties)),
+        SqlStore(name, database, v1),
         SqlNamespaces(name, database),
         warehouse=warehouse,
         unique_locations=unique_locations,
@@ -160,7 +164,7 @@ class SqlStore:
 _JDBC = re.compile(r"jdbc:(?P<kind>postgresql|mysql|mariadb):(?P<rest>//.*)")
 
 
-def open_database(name: str, properties: Mapping[str, str]) -> Database:
+def open_database(name: str, properties: Mapping[str, str], makes_folder: bool = False) -> Database:
     """Open the database that the property uri names. Raises InvalidInput for a URL that is missing
     or not a database's, NotInstalledError without a driver."""
     uri = properties.get("uri")
@@ -170,7 +174,7 @@ def open_database(name: str, properties: Mapping[str, str]) -> Database:
         )
     echo = value(properties, o.ECHO)
     if (path := sqlite_path(uri)) is not None:
-        return SqliteDatabase(path, echo=echo)
+        return SqliteDatabase(path, echo=echo, makes_folder=makes_folder)
     if jdbc := _JDBC.fullmatch(uri):
         uri = jdbc["kind"] + ":" + jdbc["rest"]
     if ":" not in uri or uri.startswith("jdbc:"):
@@ -213,9 +217,14 @@ def sqlite_path(uri: str) -> str | None:
     return path
 
 
-def set_up(database: Database, properties: Mapping[str, str]) -> bool:
-    """Create the catalog's two tables if they are missing and the property init_catalog_tables is
-    true (default). Returns whether they have the layout V1.
+def set_up(
+    database: Database,
+    properties: Mapping[str, str],
+    creation: Callable[[Callable[[], None]], None] | None = None,
+) -> tuple[Database, bool]:
+    """Return the database, which creates the catalog's two tables with the first change if they are
+    missing and the property init_catalog_tables is true (default), and whether they have the layout
+    V1.
 
     Tables of the layout V0 stay as they are, unless schema_version=v1 (Java:
     jdbc.schema-version=V1) asks to upgrade them.
@@ -230,12 +239,36 @@ def set_up(database: Database, properties: Mapping[str, str]) -> bool:
                 "The database has no catalog tables, and init_catalog_tables=false forbids creating them.",
                 hint="Check the property uri.",
             ) from None
-        _create(database)
-        v1 = "iceberg_type" in database.columns(TABLES)
+        return _MadeByWriting(database, creation or (lambda create: create())), True
     if version == "v1" and not v1:
         database.execute_ddl([UPGRADE_TO_V1])
         v1 = True
-    return v1
+    return database, v1
+
+
+class _MadeByWriting:
+    """Create the tables of a database with its first change. Until then it has no rows, and reading
+    it leaves nothing behind.
+    """
+
+    def __init__(self, database: Database, creation: Callable[[Callable[[], None]], None]):
+        self._database, self._creation = database, creation
+        self.table_options = database.table_options
+        self.columns, self.execute_ddl = database.columns, database.execute_ddl
+        self.close = database.close
+
+    def query(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
+        try:
+            return self._database.query(statement, parameters)
+        except MissingTable:
+            return []
+
+    def execute(self, steps: Sequence[SqlStatement], *, all_or_none: bool = False) -> list[int]:
+        try:
+            return self._database.execute(steps, all_or_none=all_or_none)
+        except MissingTable:
+            self._creation(lambda: _create(self._database))
+            return self._database.execute(steps, all_or_none=all_or_none)
 
 
 def _create(database: Database) -> None:
