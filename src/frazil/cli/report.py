@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from frazil.catalog.names import full_name
 from frazil.cli.look import every_namespace, opened, place_of
 from frazil.cli.output import show_facts
 from frazil.errors import FrazilError
-from frazil.report.page import overview_of
+from frazil.report.page import TableReport, overview_of
 
 
 def report(name: str, out: str | None) -> None:
@@ -17,14 +18,14 @@ def report(name: str, out: str | None) -> None:
     """
     page = Path(out or f"{name.rstrip('/').rsplit('/', 1)[-1]}.html")
     if "/" in name or not (inside := _tables_in(name)):
-        opened(name).report(page)
+        _written(name, page)
         show_facts({"page": str(page)}, f"{page} was written")
         return
     reports, failed = [], []
     for table in inside:
         own_page = page.with_name(f"{table}.html")
         try:
-            reports.append((opened(table).report(own_page).health, own_page.name))
+            reports.append((_written(table, own_page).health, own_page.name))
         except FrazilError as e:
             failed.append((table, str(e)))
     page.write_text(overview_of(name, reports, failed), encoding="utf-8")
@@ -37,6 +38,13 @@ def report(name: str, out: str | None) -> None:
         },
         text,
     )
+
+
+def _written(name: str, page: Path) -> TableReport:
+    """Write the page of a table, which says commands."""
+    report = replace(opened(name).report(), spelled=lambda call: call.as_command(name))
+    report.save(page)
+    return report
 
 
 def _tables_in(name: str) -> list[str]:

@@ -1,5 +1,6 @@
-"""Draw curves, bars and the graph of snapshots as SVG, each with a title that a screen reader reads
-and a table of its numbers.
+"""Draw curves and the graph of snapshots as SVG, and bars as lines of HTML, each with a title that a
+screen reader reads and a table of its numbers. Texts keep their size on a telephone: curves are as
+narrow as one, and stand beside each other on a wide page.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 from frazil.spec.shown import html_table, shortened, time_text
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 720, 200, 76, 24
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _ROW = 360, 170, 72, 24, 26
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,12 @@ def curve(title: str, points: Sequence[tuple[int, float]], text: Callable[[float
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(m, v) for m, v in points))
     base = 12 + height
     area = f"{_LEFT},{base} {line} {place(end, 0)[0]:.1f},{base}"
+    # a line stands at the value that it is labelled with: none between 0 and 1
+    marks = {text(v): v for v in (top, round(top / 2), 0)}
     lines = "".join(
-        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - 12}" y1="{12 + height * (1 - s):.1f}" y2="{12 + height * (1 - s):.1f}"/>'
-        f'<text x="{_LEFT - 8}" y="{16 + height * (1 - s):.1f}" text-anchor="end">{html.escape(text(top * s))}</text>'
-        for s in (0, 0.5, 1)
+        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - 12}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{html.escape(label)}</text>'
+        for label, y in ((label, place(start, v)[1]) for label, v in marks.items())
     )
     ends = "".join(
         f'<text x="{x}" y="{_HEIGHT - 6}" text-anchor="{anchor}">{time_text(moment)[:16]}</text>'
@@ -51,9 +54,10 @@ def curve(title: str, points: Sequence[tuple[int, float]], text: Callable[[float
     )
     last = f"{title}: {text(points[0][1])} at {time_text(start)[:16]}, {text(points[-1][1])} at {time_text(end)[:16]}"
     body = f'{lines}<polygon class="area" points="{area}"/><polyline class="line" points="{line}"/>{ends}'
+    drawn = f'<svg role="img" aria-label="{html.escape(last)}" viewBox="0 0 {_WIDTH} {_HEIGHT}">{body}</svg>'
     step = max(1, len(points) // 24)
     rows = [(time_text(m), text(v)) for m, v in [*points[::step], points[-1]]]
-    return _figure(title, last, _WIDTH, _HEIGHT, body, ("time", title.lower()), rows)
+    return _figure(title, drawn, ("time", title.lower()), rows)
 
 
 def bars(
@@ -63,23 +67,17 @@ def bars(
     if not items:
         return ""
     top = max(sum(bar.parts) for bar in items) or 1
-    left, row, width = 210, 22, _WIDTH - 210 - 190
-    height = row * len(items) + 8
     drawn = []
-    for number, bar in enumerate(items):
-        y, x = 4 + row * number, float(left)
-        label = html.escape(shortened(bar.label, 34))
-        drawn.append(
-            f'<text x="{left - 8}" y="{y + 14}" text-anchor="end"><title>{html.escape(bar.label)}</title>{label}</text>'
+    for bar in items:
+        parts = "".join(
+            f'<span class="part{kind}" style="width:{100 * value / top:.2f}%"></span>'
+            for kind, value in enumerate(bar.parts)
+            if value
         )
-        for kind, value in enumerate(bar.parts):
-            size = width * value / top
-            drawn.append(
-                f'<rect class="part{kind}" x="{x:.1f}" y="{y + 3}" width="{max(size, 0.5 if value else 0):.1f}" height="{row - 8}" rx="2"/>'
-            )
-            x += size
+        label = html.escape(shortened(bar.label, 80))
+        note = html.escape(bar.note)
         drawn.append(
-            f'<text class="note" x="{x + 6:.1f}" y="{y + 14}">{html.escape(bar.note)}</text>'
+            f'<div class="bar"><span class="name">{label}</span><span class="track">{parts}</span><span class="note">{note}</span></div>'
         )
     rows = [(bar.label, *(text(v) for v in bar.parts), bar.note) for bar in items]
     legend = (
@@ -89,7 +87,10 @@ def bars(
     )
     largest = max(items, key=lambda bar: sum(bar.parts))
     summary = f"{title}: {len(items)} bars, the longest is {largest.label} with {text(sum(largest.parts))}"
-    return _figure(title, summary, _WIDTH, height, "".join(drawn), ("", *names, ""), rows, legend)
+    figure = (
+        f'<div class="bars" role="img" aria-label="{html.escape(summary)}">{"".join(drawn)}</div>'
+    )
+    return _figure(title, figure, ("", *names, ""), rows, legend)
 
 
 @dataclass(frozen=True)
@@ -109,12 +110,12 @@ def graph(title: str, nodes: Sequence[SnapshotPoint]) -> str:
     if not nodes:
         return ""
     lanes = _lanes(nodes)
-    row, count = 26, len(nodes)
+    count = len(nodes)
     place = {
-        n.key: (20 + 18 * lanes[n.key], 16 + row * (count - 1 - i)) for i, n in enumerate(nodes)
+        n.key: (12 + 18 * lanes[n.key], _ROW // 2 + _ROW * (count - 1 - i))
+        for i, n in enumerate(nodes)
     }
-    wide = 20 + 18 * (max(lanes.values()) + 1)
-    drawn = []
+    drawn, labels = [], []
     for node in nodes:
         x, y = place[node.key]
         if node.parent in place:
@@ -122,24 +123,17 @@ def graph(title: str, nodes: Sequence[SnapshotPoint]) -> str:
             drawn.append(
                 f'<path class="edge" d="M{x},{y} C{x},{(y + py) / 2} {px},{(y + py) / 2} {px},{py}"/>'
             )
-    for node in nodes:
+    for node in reversed(nodes):
         x, y = place[node.key]
         drawn.append(f'<circle class="node" cx="{x}" cy="{y}" r="5"/>')
-        tags = "".join(
-            f'<tspan class="ref"> {html.escape(shortened(r, 24))} </tspan>' for r in node.refs
-        )
-        drawn.append(f'<text x="{wide}" y="{y + 4}">{tags}{html.escape(node.label)}</text>')
+        tags = "".join(f"<b>{html.escape(shortened(r, 40))}</b> " for r in node.refs)
+        labels.append(f"<div>{tags}{html.escape(node.label)}</div>")
     rows = [(n.key, n.parent or "", n.label, ", ".join(n.refs)) for n in reversed(nodes)]
-    summary = f"{title}: {count} snapshots, the newest is {nodes[-1].label}"
-    return _figure(
-        title,
-        summary,
-        _WIDTH,
-        row * count + 12,
-        "".join(drawn),
-        ("snapshot", "parent", "what", "refs"),
-        rows,
-    )
+    summary = html.escape(f"{title}: {count} snapshots, the newest is {nodes[-1].label}")
+    wide, high = 24 + 18 * max(lanes.values()), _ROW * count
+    svg = f'<svg role="img" aria-label="{summary}" width="{wide}" height="{high}" viewBox="0 0 {wide} {high}">{"".join(drawn)}</svg>'
+    figure = f'<div class="graph scroll">{svg}<div>{"".join(labels)}</div></div>'
+    return _figure(title, figure, ("snapshot", "parent", "what", "refs"), rows)
 
 
 def _lanes(nodes: Sequence[SnapshotPoint]) -> dict[int, int]:
@@ -156,14 +150,12 @@ def _lanes(nodes: Sequence[SnapshotPoint]) -> dict[int, int]:
 
 def _figure(
     title: str,
-    summary: str,
-    width: int,
-    height: int,
-    body: str,
+    drawn: str,
     head: Sequence[str],
     rows: Sequence[Sequence[object]],
     legend: str = "",
 ) -> str:
-    svg = f'<svg role="img" aria-label="{html.escape(summary)}" viewBox="0 0 {width} {height}">{body}</svg>'
     numbers = f"<details><summary>Numbers</summary><div class='scroll'>{html_table(head, rows)}</div></details>"
-    return f"<figure><figcaption>{html.escape(title)} {legend}</figcaption>{svg}{numbers}</figure>"
+    return (
+        f"<figure><figcaption>{html.escape(title)} {legend}</figcaption>{drawn}{numbers}</figure>"
+    )

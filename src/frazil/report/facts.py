@@ -12,8 +12,8 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Moment:
-    """Hold the totals of a table at one snapshot. `bytes`, `rows`, `files`, `delete_files` are None
-    where the snapshot's summary lacks them.
+    """Hold the totals of a table at one snapshot, None where the snapshot's summary lacks them.
+    `rows`: without those that position deletes and vectors remove.
     """
 
     time_ms: int
@@ -48,14 +48,15 @@ class PartitionHealth:
 
 @dataclass(frozen=True)
 class ColumnHealth:
-    """Describe a column. `least`, `greatest`: its range over all files, as text, empty where it is
-    not known. `skipped`: the share (0 to 1) of files that a look-up of one value skips; None: not
+    """Describe a column. `lower`, `upper`: the bounds of its values over all files, as text, empty
+    where they are not known; long texts may be cut off in them.
+    `skipped`: the share (0 to 1) of files that a look-up of one value skips; None: not
     known. `is_sorted_by`: whether the table's sort order names it."""
 
     name: str
     type: str
-    least: str
-    greatest: str
+    lower: str
+    upper: str
     skipped: float | None
     is_sorted_by: bool
 
@@ -76,7 +77,11 @@ class SnapshotNode:
 
 @dataclass(frozen=True)
 class Health:
-    """Hold the facts that a report shows."""
+    """Hold the facts that a report shows. `rows`: those of data files without `deleted_rows`, which
+    position deletes and vectors remove; `equality_deletes`: keys that equality deletes hold, which
+    may remove more. `maintained_ms`: when files were last rewritten. `largest`: name and bytes of
+    the largest partition, and the bytes of the one in the middle; None: no partitions.
+    """
 
     name: str
     location: str
@@ -89,11 +94,17 @@ class Health:
     partitions: tuple[PartitionHealth, ...]
     partition_count: int
     columns: tuple[ColumnHealth, ...]
+    column_count: int
     snapshots: tuple[SnapshotNode, ...]
     snapshot_count: int
     manifests: tuple[tuple[str, int, int, int], ...]
     scans: tuple[LoggedScan, ...]
     findings: Findings = field(repr=False)
+    rows: int | None = None
+    deleted_rows: int = 0
+    equality_deletes: int = 0
+    maintained_ms: int | None = None
+    largest: tuple[str, int, int] | None = None
 
     @property
     def growth_per_day(self) -> float | None:

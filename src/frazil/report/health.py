@@ -17,6 +17,7 @@ from frazil.expr.sql_text import shown_value
 from frazil.maintain.advice.positions import Axis, axis_of
 from frazil.maintain.advice.recommend import recommend
 from frazil.maintain.advice.table_state import LiveFiles, state_of
+from frazil.maintain.compact.commit import idle_deletes
 from frazil.maintain.procedure import MaintainedTable, newest_readable
 from frazil.report.facts import (
     ColumnHealth,
@@ -29,9 +30,11 @@ from frazil.report.facts import (
 from frazil.scan.inspect.partitions import partitions
 from frazil.scan.scan_log.files import read_log
 from frazil.scan.scan_log.records import LoggedScan
+from frazil.spec.manifest import DataFileContent
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import SCAN_LOG, TARGET_FILE_SIZE
 from frazil.spec.shown import shortened, size_text
+from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.types import IcebergType
 
 POINTS, PARTITIONS, COLUMNS, SNAPSHOTS, SCANS = 240, 25, 10, 40, 200
@@ -47,59 +50,89 @@ def health_of(table: MaintainedTable) -> Health:
     metadata = table.metadata
     chosen = _columns_to_show(metadata)
     state = state_of(table, frozenset(chosen))
-    moments = tuple(_moments(metadata))
-    by_partition, partition_count = _partitions(table) if state is not None else ([], 0)
+    by_partition, partition_count, largest = _partitions(table) if state else ((), 0, None)
+    deleted, equality_deletes = _deleted(table, state) if state else (0, 0)
     health = Health(
-        table.name,
-        metadata.location,
-        metadata.format_version,
-        int(time.time() * 1000),
-        (),
-        moments,
-        tuple(_sizes(state)) if state is not None else (),
-        TARGET_FILE_SIZE.of(metadata.properties),
-        tuple(by_partition),
-        partition_count,
-        tuple(_columns(state, chosen)) if state is not None else (),
-        tuple(_snapshots(metadata)),
-        len(metadata.snapshots.ids),
-        tuple(_manifests(state)) if state is not None else (),
-        tuple(_scans(table)),
-        recommend(table),
+        name=table.name,
+        location=metadata.location,
+        format_version=metadata.format_version,
+        made_at_ms=int(time.time() * 1000),
+        facts=(),
+        moments=tuple(_moments(metadata)),
+        sizes=tuple(_sizes(state)) if state else (),
+        target_bytes=TARGET_FILE_SIZE.of(metadata.properties),
+        partitions=by_partition,
+        partition_count=partition_count,
+        columns=tuple(_columns(state, chosen)) if state else (),
+        column_count=len(metadata.schema().fields),
+        snapshots=tuple(_snapshots(metadata)),
+        snapshot_count=len(metadata.snapshots.ids),
+        manifests=tuple(_manifests(state)) if state else (),
+        scans=tuple(_scans(table)),
+        findings=recommend(table),
+        rows=None if state is None else max(state.rows - deleted, 0),
+        deleted_rows=deleted,
+        equality_deletes=equality_deletes,
+        maintained_ms=_maintained_ms(metadata),
+        largest=largest,
     )
-    return _with_facts(health, metadata, state)
+    return replace(health, facts=tuple(_facts(health, metadata, state)))
 
 
-def _with_facts(health: Health, metadata: TableMetadata, state: LiveFiles | None) -> Health:
+def _deleted(table: MaintainedTable, state: LiveFiles) -> tuple[int, int]:
+    """Count the rows that position deletes and vectors remove, and the keys of equality deletes;
+    delete files that apply to no data file any more are left out.
+    """
+    counts = dict.fromkeys(DataFileContent, 0)
+    if state.deletes.num_rows:
+        contents, rows = (state.deletes.column(c).to_pylist() for c in ("content", "record_count"))
+        for content, count in zip(contents, rows, strict=True):
+            counts[DataFileContent(content)] += count
+        for file in idle_deletes(table.metadata, MAIN_BRANCH, table.storage):
+            counts[DataFileContent(file.content)] -= file.record_count
+    return counts[DataFileContent.POSITION_DELETES], counts[DataFileContent.EQUALITY_DELETES]
+
+
+def _maintained_ms(metadata: TableMetadata) -> int | None:
+    lineage = metadata.ancestors(metadata.current_snapshot())
+    return next((s.timestamp_ms for s in lineage if s.operation == "replace"), None)
+
+
+def _facts(
+    health: Health, metadata: TableMetadata, state: LiveFiles | None
+) -> list[tuple[str, str]]:
     names = {i: metadata.schema().find_column_name(i) or f"#{i}" for i in metadata.schema().by_id}
     spec = ", ".join(f"{f.transform}({names.get(f.source_id)})" for f in metadata.spec().fields)
     order = ", ".join(
         f"{names.get(f.source_id)} {f.direction.value}" for f in metadata.sort_order().fields
     )
-    facts = [("location", metadata.location), ("format version", str(metadata.format_version))]
-    facts += [("partitioned by", spec or "nothing"), ("sorted by", order or "nothing")]
+    facts = [("location", metadata.location)]
     if state is not None:
+        most = "at most " if health.equality_deletes else ""
         facts += [
-            ("rows in data files", f"{state.rows:,}"),
+            ("rows", f"{most}{health.rows:,}"),
+            ("deleted rows in data files", f"{health.deleted_rows:,}"),
+        ]
+        if health.equality_deletes:
+            facts.append(("equality deletes", f"{health.equality_deletes:,}"))
+        facts += [
             ("data files", f"{state.files.num_rows:,}"),
-        ]
-        facts += [
-            ("size", size_text(state.file_bytes)),
+            ("size of data files", size_text(state.file_bytes)),
             ("delete files", f"{state.deletes.num_rows:,}"),
+            ("manifests", f"{len(state.manifests):,}"),
         ]
-        facts += [("manifests", f"{len(state.manifests):,}")]
     facts += [
         ("snapshots", f"{health.snapshot_count:,}"),
         ("branches and tags", f"{len(metadata.refs):,}"),
+        ("columns", f"{health.column_count:,}"),
+        ("format version", str(metadata.format_version)),
+        ("partitioned by", spec or "nothing"),
+        ("sorted by", order or "nothing"),
     ]
     if (grown := health.growth_per_day) is not None:
-        facts += [
-            (
-                "growth",
-                f"{'-' if grown < 0 else ''}{size_text(abs(grown))} a day, over the last 30 days",
-            )
-        ]
-    return replace(health, facts=tuple(facts))
+        text = f"{'-' if grown < 0 else ''}{size_text(abs(grown))} a day, over the last 30 days"
+        facts.append(("growth", text))
+    return facts
 
 
 def _number(summary: Mapping[str, str], key: str) -> int | None:
@@ -123,61 +156,64 @@ def _moments(metadata: TableMetadata) -> list[Moment]:
             _number(summary, f"total-{what}")
             for what in ("records", "files-size", "data-files", "delete-files")
         ]
+        if totals[0] is not None:
+            deleted = _number(summary, "total-position-deletes") or 0
+            totals[0] = max(totals[0] - deleted, 0)
         moments.append(Moment(snapshot.timestamp_ms, *totals))
     return sorted(moments, key=lambda m: m.time_ms)
 
 
 def _sizes(state: LiveFiles) -> list[SizeClass]:
-    """Count data files by classes of size, each twice as large as the one before."""
+    """Count data files by classes of size, each twice as large as the one before; those below 1 KB
+    are one class, and so are those of 1 TB and more.
+    """
     sizes = state.numbers("file_size_in_bytes").astype(np.int64)
     if not len(sizes):
         return []
-    powers = np.clip(np.floor(np.log2(np.maximum(sizes, 1))), 10, 40).astype(int)
+    powers = np.clip(np.floor(np.log2(np.maximum(sizes, 1))), 9, 40).astype(int)
     classes = []
     for power in range(int(powers.min()), int(powers.max()) + 1):
         inside = sizes[powers == power]
-        classes.append(
-            SizeClass(
-                f"{size_text(2**power)} to {size_text(2 ** (power + 1))}",
-                len(inside),
-                int(inside.sum()),
-            )
-        )
+        label = f"{size_text(2**power)} to {size_text(2 ** (power + 1))}"
+        label = {9: "below 1.0 KB", 40: "1.0 TB and more"}.get(power, label)
+        classes.append(SizeClass(label, len(inside), int(inside.sum())))
     return classes
 
 
-def _partitions(table: MaintainedTable) -> tuple[list[PartitionHealth], int]:
-    """Return the partitions with the most deleted rows, then the largest, and how many partitions
-    there are.
+def _partitions(
+    table: MaintainedTable,
+) -> tuple[tuple[PartitionHealth, ...], int, tuple[str, int, int] | None]:
+    """Return the partitions with the most deleted rows, then the largest; how many partitions there
+    are; and name and bytes of the largest one, with the bytes of the one in the middle.
     """
     metadata = table.metadata
     rows = partitions(metadata, table.storage, metadata.current_snapshot())
-    order = pc.sort_indices(
-        rows,
-        [
-            ("position_delete_record_count", "descending"),
-            ("total_data_file_size_in_bytes", "descending"),
-        ],
-    )
-    shown = []
-    top = rows.take(order.slice(0, PARTITIONS)).to_pylist()
-    for row in top:
-        shown.append(
+    deletes, size = "position_delete_record_count", "total_data_file_size_in_bytes"
+
+    def first(count: int, *keys: str) -> list[PartitionHealth]:
+        order = pc.sort_indices(rows, [(key, "descending") for key in keys])
+        return [
             PartitionHealth(
                 _partition_name(metadata, row.get("spec_id", 0), row.get("partition") or {}),
                 row["file_count"],
                 row["record_count"],
-                row["total_data_file_size_in_bytes"],
-                row["position_delete_record_count"],
+                row[size],
+                row[deletes],
                 row["equality_delete_record_count"],
             )
-        )
-    return shown, rows.num_rows
+            for row in rows.take(order.slice(0, count)).to_pylist()
+        ]
+
+    largest = None
+    if rows.num_rows > 1:
+        [one], sizes = first(1, size), rows[size].to_numpy()
+        largest = one.name, one.bytes, int(np.median(sizes))
+    return tuple(first(PARTITIONS, deletes, size)), rows.num_rows, largest
 
 
 def _partition_name(metadata: TableMetadata, spec_id: int, values: dict[str, Any]) -> str:
-    fields = metadata.spec_by_id(spec_id).fields
-    return "/".join(f"{f.name}={values.get(f.name)}" for f in fields) or "not partitioned"
+    named = ((f.name, values.get(f.name)) for f in metadata.spec_by_id(spec_id).fields)
+    return "/".join(f"{n}={'null' if v is None else v}" for n, v in named) or "not partitioned"
 
 
 def _columns_to_show(metadata: TableMetadata) -> list[int]:
@@ -210,15 +246,15 @@ def _columns(state: LiveFiles, chosen: Sequence[int]) -> list[ColumnHealth]:
             continue
         low, high = (files.column(f"{side}{field_id}").combine_chunks() for side in ("low", "high"))
         axis = axis_of(column.field_type, low, high)
-        least, greatest = (
+        lower, upper = (
             _extreme(side, column.field_type, name) for side, name in ((low, "min"), (high, "max"))
         )
         shown.append(
             ColumnHealth(
                 column.name,
                 str(column.field_type),
-                least,
-                greatest,
+                lower,
+                upper,
                 _skipped(axis),
                 field_id in sorting,
             )
@@ -237,15 +273,16 @@ def _extreme(bounds: pa.Array, type_: IcebergType, name: str) -> str:
 
 
 def _skipped(axis: Axis | None) -> float | None:
-    """Return the share of files that a look-up of one value skips, over values spread as the files
-    are.
+    """Return the share of files that a look-up of one value skips: the mean over values that lie in
+    the files, at both ends of the range of each and between them.
     """
     if axis is None or len(axis.low) < 2:
         return None
-    low, high = np.sort(axis.low), np.sort(axis.high)
     is_known = np.isfinite(axis.low) & np.isfinite(axis.high)
-    middles = (axis.low[is_known] + axis.high[is_known]) / 2
-    points = np.quantile(middles, np.linspace(0, 1, 101))
+    begins, ends = axis.low[is_known], axis.high[is_known]
+    points = (begins + np.linspace(0, 1, 5)[:, None] * (ends - begins)).ravel()
+    points = np.unique(np.floor(points) if axis.is_whole else points)
+    low, high = np.sort(axis.low), np.sort(axis.high)
     read = np.searchsorted(low, points, "right") - np.searchsorted(high, points, "left")
     return float(1 - read.mean() / len(low))
 

@@ -6,17 +6,19 @@ of HTML without scripts and network, light and dark, for keyboards and screen re
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
-from frazil.maintain.advice.finding import minutes_text
+from frazil.maintain.advice.finding import ProcedureCall, cost_text, minutes_text
 from frazil.maintain.procedure import MaintainedTable
 from frazil.report.charts import Bar, SnapshotPoint, bars, curve, graph
 from frazil.report.facts import Health
+from frazil.report.headline import headline
 from frazil.report.health import health_of
-from frazil.spec.fact_tree import FactNode, html_of, text_of
-from frazil.spec.shown import html_table, size_text, time_text
+from frazil.spec.fact_tree import FactNode, text_of
+from frazil.spec.shown import count_text, html_table, size_text, time_text
 from frazil.spec.version import VERSION
 
 STYLE = (Path(__file__).parent / "style.css").read_text(encoding="utf-8")
@@ -25,14 +27,15 @@ STYLE = (Path(__file__).parent / "style.css").read_text(encoding="utf-8")
 @dataclass(frozen=True)
 class TableReport:
     """Hold the report of a table. `health`: the facts; `html()`: the page; `save(path)` writes it,
-    and notebooks show it.
+    and notebooks show it. `spelled`: how the page says what to type.
     """
 
     health: Health
+    spelled: Callable[[ProcedureCall], str] = str
 
     def html(self) -> str:
         """Return the page, one file of HTML that needs no network."""
-        return page_of(self.health)
+        return page_of(self.health, self.spelled)
 
     def save(self, path: str | Path) -> Path:
         """Write the page to a file, and return its path."""
@@ -49,7 +52,8 @@ class TableReport:
 
     def __repr__(self) -> str:
         health = self.health
-        return text_of(FactNode(f"Report of {health.name}", health.facts, (health.findings.tree,)))
+        facts = (("", headline(health)), *health.facts)
+        return text_of(FactNode(f"Report of {health.name}", facts, (health.findings.tree,)))
 
 
 def report_of(table: MaintainedTable) -> TableReport:
@@ -67,24 +71,31 @@ def document(title: str, body: str) -> str:
     )
 
 
-def page_of(health: Health) -> str:
-    """Return the page of one table."""
-    sections = [(name, key, text) for name, key, text in _sections(health) if text]
+def page_of(health: Health, spelled: Callable[[ProcedureCall], str] = str) -> str:
+    """Return the page of one table. `spelled`: how it says what to type."""
+    sections = [(name, key, text) for name, key, text in _sections(health, spelled) if text]
     links = " ".join(f'<a href="#{key}">{name}</a>' for name, key, _ in sections)
-    tiles = html_of(FactNode(facts=health.facts))
+    tiles = "".join(
+        f"<div{' class=wide' if len(text) > 20 else ''}><dt>{html.escape(name)}</dt><dd>{html.escape(text)}</dd></div>"
+        for name, text in health.facts
+    )
     parts = "".join(
         f'<section aria-labelledby="{key}"><h2 id="{key}">{name}</h2>{text}</section>'
         for name, key, text in sections
     )
     head = f'<h1>{html.escape(health.name)}</h1><p class="soft">as of {time_text(health.made_at_ms)[:16]} UTC, Frazil {VERSION}</p>'
+    kind = "headline ill" if len(health.findings) else "headline"
+    head += f'<p class="{kind}">{html.escape(headline(health))}</p>'
     skip = '<a class="skip" href="#content">Skip to the content</a>'
-    body = f'{skip}<main id="content">{head}<nav aria-label="Sections">{links}</nav>{tiles}{parts}</main>'
+    body = f'{skip}<main id="content">{head}<nav aria-label="Sections">{links}</nav><dl class="facts">{tiles}</dl>{parts}</main>'
     return document(f"{health.name}: health", body)
 
 
-def _sections(health: Health) -> list[tuple[str, str, str]]:
+def _sections(
+    health: Health, spelled: Callable[[ProcedureCall], str]
+) -> list[tuple[str, str, str]]:
     return [
-        ("What to do", "advice", _advice(health)),
+        ("What to do", "advice", _advice(health, spelled)),
         ("Growth", "growth", _growth(health)),
         ("File sizes", "sizes", _sizes(health)),
         ("Deletes by partition", "deletes", _partitions(health)),
@@ -95,21 +106,22 @@ def _sections(health: Health) -> list[tuple[str, str, str]]:
     ]
 
 
-def _advice(health: Health) -> str:
+def _advice(health: Health, spelled: Callable[[ProcedureCall], str]) -> str:
     if not len(health.findings):
         return "<p>The table needs no maintenance.</p>"
     items = "".join(
-        f"<li><strong>{html.escape(f.kind.replace('_', ' '))}</strong>: {html.escape(f.text)}<br><code>{html.escape(f.call)}</code><br>"
-        f'<span class="soft">costs {size_text(f.cost_bytes)} read and written, about {minutes_text(f.cost_minutes)}; brings: '
-        f"{html.escape(f.brings)}</span></li>"
+        f"<li><strong>{html.escape(f.kind.replace('_', ' '))}</strong>: {html.escape(f.text)}<br>"
+        f"<code>{html.escape(spelled(f.cure))}</code><br>"
+        f'<span class="soft">costs {cost_text(f)}; brings: {html.escape(f.brings)}</span></li>'
         for f in health.findings
     )
-    return f"<p><code>t.maintenance.auto()</code> does what needs no decision of the owner.</p><ol>{items}</ol>"
+    auto = html.escape(spelled(ProcedureCall("auto")))
+    return f"<p><code>{auto}</code> does what needs no decision of the owner.</p><ol>{items}</ol>"
 
 
 def _growth(health: Health) -> str:
     curves = (
-        ("Size", "bytes", size_text),
+        ("Size, with delete files", "bytes", size_text),
         ("Rows", "rows", _count),
         ("Data files", "files", _count),
         ("Delete files", "delete_files", _count),
@@ -121,7 +133,7 @@ def _growth(health: Health) -> str:
         ]
         if name != "delete_files" or any(v for _, v in points):
             drawn.append(curve(title, points, text))
-    return "".join(drawn)
+    return f"<div class='curves'>{''.join(drawn)}</div>" if any(drawn) else ""
 
 
 def _count(value: float) -> str:
@@ -130,7 +142,7 @@ def _count(value: float) -> str:
 
 def _sizes(health: Health) -> str:
     items = [
-        Bar(c.label, (float(c.files),), f"{c.files:,} files, {size_text(c.bytes)}")
+        Bar(c.label, (float(c.files),), f"{count_text(c.files, 'file')}, {size_text(c.bytes)}")
         for c in health.sizes
     ]
     target = f"<p>The target is {size_text(health.target_bytes)}.</p>" if items else ""
@@ -146,7 +158,7 @@ def _partitions(health: Health) -> str:
                 float(min(p.deleted_rows, p.rows)),
                 float(p.equality_deletes),
             ),
-            f"{p.files:,} files, {size_text(p.bytes)}",
+            f"{count_text(p.files, 'file')}, {size_text(p.bytes)}",
         )
         for p in health.partitions
     ]
@@ -184,13 +196,16 @@ def _columns(health: Health) -> str:
         if c.skipped is not None
     ]
     drawn = bars(
-        "Files that a look-up of one value skips", items, ("skipped",), lambda v: f"{v:.0%}"
+        "Files that a look-up of one value skips by their ranges",
+        items,
+        ("skipped",),
+        lambda v: f"{v:.0%}",
     )
-    rows = [(c.name, c.type, c.least, c.greatest) for c in health.columns]
-    return (
-        drawn
-        + f"<div class='scroll'>{html_table(('column', 'type', 'least', 'greatest'), rows)}</div>"
-    )
+    rows = [(c.name, c.type, c.lower, c.upper) for c in health.columns]
+    left = health.column_count - len(rows)
+    more = f'<p class="soft">… {left:,} more columns</p>' if left > 0 else ""
+    head = ("column", "type", "lower bound", "upper bound")
+    return f"{drawn}<div class='scroll'>{html_table(head, rows)}</div>{more}"
 
 
 def _manifests(health: Health) -> str:
@@ -225,49 +240,46 @@ def overview_of(
     ordered = sorted(tables, key=lambda t: -sum(f.cost_minutes for f in t[0].findings))
     rows = []
     for health, page in ordered:
-        latest = health.moments[-1] if health.moments else None
-        link = (
-            f'<a href="{html.escape(page)}">{html.escape(health.name)}</a>'
-            if page
-            else html.escape(health.name)
-        )
-        numbers = [
-            "" if latest is None or latest.rows is None else f"{latest.rows:,}",
-            "" if latest is None or latest.files is None else f"{latest.files:,}",
-            "" if latest is None or latest.bytes is None else size_text(latest.bytes),
-            "" if latest is None else time_text(latest.time_ms)[:16],
-        ]
+        latest = health.moments[-1].time_ms if health.moments else None
+        link = html.escape(health.name)
+        if page:
+            link = f'<a href="{html.escape(quote(page))}">{link}</a>'
+        numbers = [""] * 5
+        if latest is not None and health.rows is not None:
+            numbers = [
+                f"{health.rows:,}",
+                f"{health.deleted_rows:,}",
+                f"{sum(c.files for c in health.sizes):,}",
+                size_text(sum(c.bytes for c in health.sizes)),
+                time_text(latest)[:16],
+            ]
         cells = "".join(f"<td class='number'>{html.escape(c)}</td>" for c in numbers)
-        advice = (
-            ", ".join(
-                f"{f.kind.replace('_', ' ')} ({minutes_text(f.cost_minutes)})"
-                for f in health.findings
-            )
-            or "nothing"
-        )
+        advice = ", ".join(f.kind.replace("_", " ") for f in health.findings) or "nothing"
         rows.append(f"<tr><th scope='row'>{link}</th>{cells}<td>{html.escape(advice)}</td></tr>")
     head = "".join(
         f"<th scope='col'{kind}>{h}</th>"
         for h, kind in (
             ("table", ""),
-            *((n, " class='number'") for n in ("rows", "files", "size", "last commit (UTC)")),
+            *(
+                (n, " class='number'")
+                for n in ("rows", "deleted", "files", "size", "last commit (UTC)")
+            ),
             ("what to do", ""),
         )
     )
     table = f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-    sizes = [
-        Bar(h.name, (float(h.moments[-1].bytes or 0),), size_text(h.moments[-1].bytes or 0))
-        for h, _ in ordered
-        if h.moments
-    ]
+    totals = [(h.name, sum(c.bytes for c in h.sizes)) for h, _ in ordered if h.moments]
+    sizes = [Bar(name, (float(size),), size_text(size)) for name, size in totals]
     largest = sorted(sizes, key=lambda bar: -bar.parts[0])[:25]
     errors = "".join(
         f"<li><strong>{html.escape(n)}</strong>: {html.escape(why)}</li>" for n, why in failed
     )
+    ill = sum(1 for h, _ in tables if h.findings)
+    minutes = sum(f.cost_minutes for h, _ in tables for f in h.findings)
+    sentence = f"{ill:,} of {count_text(len(tables), 'table')} need maintenance, which takes about {minutes_text(minutes)}."
+    sentence = sentence if ill else f"{count_text(len(tables), 'table')}: none needs maintenance."
     broken = f"<h2>Could not be opened</h2><ul>{errors}</ul>" if errors else ""
-    body = (
-        f"<main><h1>{html.escape(name)}</h1><p class='soft'>{len(tables)} tables</p>{table}{broken}"
-    )
+    body = f"<main><h1>{html.escape(name)}</h1><p class='headline{' ill' if ill else ''}'>{sentence}</p>{table}{broken}"
     return document(
         f"{name}: tables", f"{body}{bars('Size', largest, ('size',), size_text)}</main>"
     )

@@ -117,9 +117,9 @@ class Finding:
     @property
     def tree(self) -> FactNode:
         """Return the finding as a tree of facts: its cure, what that costs and what it brings."""
-        cost, kinds_by_rest = _cost_text(self), dict[str, list[str]]()
+        cost, kinds_by_rest = cost_text(self), dict[str, list[str]]()
         for kind, left in self.left_after.items():
-            kinds_by_rest.setdefault("nothing" if left is None else _cost_text(left), []).append(
+            kinds_by_rest.setdefault("nothing" if left is None else cost_text(left), []).append(
                 kind
             )
         cost += "".join(
@@ -135,7 +135,8 @@ class Finding:
         return text_of(self.tree)
 
 
-def _cost_text(finding: Finding) -> str:
+def cost_text(finding: Finding) -> str:
+    """Format what a cure costs: bytes and time."""
     # no bytes of files are read and written to delete others
     size = f"{size_text(finding.cost_bytes)}, " if finding.cost_bytes else ""
     return f"{size}about {minutes_text(finding.cost_minutes)}"
