@@ -56,7 +56,7 @@ LEADS_TO = {  # by the name of a package or class, a class that must be there
 # What serves SQL is called by Spark, on threads of its own: the statements of tests/sql run it, on
 # each Spark.
 OF_SQL = {
-    "jvm_catalog", "jvm_changes", "jvm_errors", "jvm_functions", "jvm_parser", "jvm_relations", "jvm_statements",
+    "jvm_catalog", "jvm_changes", "jvm_classes", "jvm_errors", "jvm_functions", "jvm_parser", "jvm_relations", "jvm_statements",
     "jvm_stars", "jvm_view_statements",
 }  # fmt: skip
 BY_SQL = {

@@ -16,7 +16,7 @@ from frazil.dropin.hooks import hook_classes, mark
 from frazil.dropin.sql import take_statements
 from frazil.errors import InvalidInput
 from frazil.ops.session import Session
-from frazil.spark.host import session
+from frazil.spark.host import jvm_classes, session
 from frazil.spec.on_demand import module_on_demand
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def install(spark: Session) -> Any:
     session.use_this_python(spark)
     hook_classes(spark)
     mark(spark)
+    jvm_classes.prepare(spark)
     register(spark)
     take_statements(spark)
     return spark

@@ -17,7 +17,6 @@ from frazil.spark.host import jvm_errors
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 from frazil.spark.host.jvm_functions import integer_type, scalar_function
-from frazil.spark.host.workers import frazil_version
 
 SYSTEM = "system"
 _WHOLE = ("tinyint", "smallint", "int")
@@ -36,11 +35,10 @@ _TIMES = ("timestamp", "timestamp_ntz")
 @dataclass(frozen=True)
 class Choice:
     """Say which class computes a function. `casts`: the types that its arguments are cast to; None:
-    their own. `of_value`: whether the result has the type of the last argument."""
+    their own."""
 
     class_name: str
     casts: tuple[str | None, ...] = ()
-    of_value: bool = False
 
 
 def _bucket(types: Sequence[str]) -> Choice:
@@ -65,7 +63,7 @@ def _truncate(types: Sequence[str]) -> Choice:
         raise Unsupported(
             "Expected truncation col to be tinyint, smallint, int, bigint, decimal, string, or binary"
         )
-    return Choice(_TRUNCATES[types[1]], ("int", None), of_value=True)
+    return Choice(_TRUNCATES[types[1]], ("int", None))
 
 
 def _of_time(unit: str, *, of_dates: bool = True) -> Callable[[Sequence[str]], Choice]:
@@ -120,16 +118,7 @@ class SystemFunction(SparkProxy):
             t if cast is None else integer_type(self.types.jvm)
             for t, cast in zip(types, choice.casts, strict=True)
         ]
-        value = casts[-1] if choice.of_value else None
-        return scalar_function(
-            self._spark,
-            self.types.jvm,
-            choice.class_name,
-            self._name,
-            frazil_version(),
-            casts,
-            value,
-        )
+        return scalar_function(self._spark, choice.class_name, self._name, casts)
 
 
 def _kind(data_type: JavaObject) -> str:

@@ -8,6 +8,7 @@ __all__ = [
     "jvm",
     "jvm_catalog",
     "jvm_changes",
+    "jvm_classes",
     "jvm_errors",
     "jvm_functions",
     "jvm_parser",

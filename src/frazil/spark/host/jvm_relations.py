@@ -3,13 +3,11 @@
 that returns the rows of a changelog (4.2, 4.3).
 
 That relation is of Spark's first data source interface, a class, for which Spark takes no object of
-this process. So its source stands here, and Spark's own compiler (Janino) makes a class of it once
-per JVM, which the driver alone uses.
+this process: `spark/jvm/FrameRelation.java`.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +18,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
 from frazil.ops.session import Session
-from frazil.spark.host.jvm import Jvm, classic_jvm
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
+from frazil.spark.host.jvm_classes import make
 from frazil.spark.host.jvm_plans import kind_of
 
 HAS_VIEWS = tuple(int(n) for n in pyspark.__version__.split(".")[:2]) >= (4, 2)
@@ -104,26 +102,6 @@ def view_relation(
     return types.view_table(name, types.struct_type(spark, columns), text, properties)
 
 
-_NAME = "frazil.rows.FrameRelation"
-_SOURCE = """
-package frazil.rows;
-import org.apache.spark.sql.types.StructType;
-public final class FrameRelation extends org.apache.spark.sql.sources.BaseRelation implements org.apache.spark.sql.sources.TableScan {
-  private final org.apache.spark.sql.SQLContext context;
-  private final StructType schema;
-  private final org.apache.spark.rdd.RDD rows;
-  public FrameRelation(org.apache.spark.sql.SQLContext context, StructType schema, org.apache.spark.rdd.RDD rows) {
-    this.context = context; this.schema = schema; this.rows = rows;
-  }
-  public org.apache.spark.sql.SQLContext sqlContext() { return context; }
-  public StructType schema() { return schema; }
-  public boolean needConversion() { return false; }
-  public org.apache.spark.rdd.RDD buildScan() { return rows; }
-}
-"""
-_CONSTRUCTORS: weakref.WeakKeyDictionary[Jvm, Any] = weakref.WeakKeyDictionary()
-
-
 @dataclass(frozen=True)
 class AskedChanges:
     """Hold what a statement asks of a changelog. `versions`, `micros`: start and end, None where
@@ -161,19 +139,8 @@ def asked_changes(context: JavaObject) -> AskedChanges:
 
 def relation_of(spark: Session, frame: DataFrame, context: JavaObject) -> Any:
     """Make the relation of a classic DataFrame's rows. `context`: Spark's SQLContext."""
-    jvm = classic_jvm(spark)
-    if (constructor := _CONSTRUCTORS.get(jvm)) is None:
-        compiler = getattr(jvm.view, "org.codehaus.janino.SimpleCompiler")()
-        loader = jvm.view.java.lang.Thread.currentThread().getContextClassLoader()
-        compiler.setParentClassLoader(loader)
-        compiler.cook(_SOURCE)
-        relation = compiler.getClassLoader().loadClass(_NAME)
-        constructor = _CONSTRUCTORS[jvm] = relation.getConstructors()[0]
-    arguments = spark.sparkContext._gateway.new_array(jvm.view.java.lang.Object, 3)
     java = frame._jdf
-    arguments[0], arguments[1] = context, java.schema()
-    arguments[2] = java.queryExecution().toRdd()
-    return constructor.newInstance(arguments)
+    return make(spark, "FrameRelation", context, java.schema(), java.queryExecution().toRdd())
 
 
 __all__ = ["AskedChanges", "asked_changes", "relation_of"]

@@ -1,0 +1,185 @@
+"""Compile Frazil's classes of Java (`spark/jvm/*.java`) with Spark's own compiler, Janino, on the
+Spark that runs, and find them in its JVM.
+
+What is compiled where it runs has no binary to wait for. The classes are kept in the user's cache
+folder under a hash of the texts and of Spark's jars, so that each machine compiles them once for
+each Spark, in the background while a session starts. Each file is compiled by itself: where one
+does not compile, the others go on, and a warning names what is closed (`DOORS`).
+
+A line `//since 4.2: …` or `//before 4.2: …` in a text stands for its rest on those versions only.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import threading
+import weakref
+import zipfile
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pyspark
+
+from frazil.errors import Unsupported
+from frazil.ops.session import Session
+from frazil.spark.host.fall_back import fall_back
+from frazil.spark.host.jvm import Jvm, classic_jvm, jvm_of, spark_home
+from frazil.spark.host.workers import frazil_version
+
+DOORS = {
+    "FrameRelation": "CHANGES of Spark's SQL is closed.",
+    "Functions": "Iceberg's functions of SQL (system.bucket, …) are closed.",
+}
+"""What is closed where a class does not compile, by the name of its file."""
+_PACKAGE = "frazil.spark.jvm"
+_MARKED = re.compile(r"//(since|before) (\d+)\.(\d+): ")
+_JAR, _CLOSED = "frazil.jar", "closed.json"
+_LOADED: weakref.WeakKeyDictionary[Jvm, _Classes] = weakref.WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+class _Classes:
+    """Hold the classes of one JVM, and the sessions whose tasks load them."""
+
+    def __init__(self, spark: Session, jvm: Jvm):
+        folder = _compiled(jvm)
+        self.closed = json.loads((folder / _CLOSED).read_text())
+        self.jar = folder / _JAR
+        self.sessions: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.loader = spark._jsparkSession.sharedState().jarClassLoader()
+        self.loader.addURL(jvm.view.java.io.File(str(self.jar)).toURI().toURL())
+        self.constructors: dict[str, Any] = {}
+
+
+def prepare(spark: Session) -> None:
+    """Compile the classes in the background, where that was not done on this machine."""
+    jvm = jvm_of(spark)
+    if jvm is not None and not (kept_classes() / _CLOSED).exists():
+        threading.Thread(target=_find, args=(spark, jvm, True), daemon=True).start()
+
+
+def make(spark: Session, name: str, *arguments: object) -> Any:
+    """Make an object of a class of `spark/jvm`, in the driver's JVM. Raises Unsupported where the
+    class did not compile on this Spark.
+    """
+    jvm = classic_jvm(spark)
+    classes = _find(spark, jvm)
+    if (constructor := classes.constructors.get(name)) is None:
+        if error := classes.closed.get(name.partition("$")[0]):
+            raise Unsupported(f"{name} does not compile on this Spark: {error}")
+        java_class = jvm.view.java.lang.Class.forName(f"{_PACKAGE}.{name}", True, classes.loader)
+        constructor = classes.constructors[name] = java_class.getConstructors()[0]
+    array = spark.sparkContext._gateway.new_array(jvm.view.java.lang.Object, len(arguments))
+    for place, argument in enumerate(arguments):
+        array[place] = argument
+    return constructor.newInstance(array)
+
+
+def let_tasks_load(spark: Session) -> None:
+    """Let a session's tasks load the classes, as ADD JAR does."""
+    classes = _find(spark, classic_jvm(spark))
+    with _LOCK:
+        if spark not in classes.sessions:
+            spark._jsparkSession.sessionState().resourceLoader().addJar(str(classes.jar))
+            classes.sessions.add(spark)
+
+
+def _find(spark: Session, jvm: Jvm, early: bool = False) -> Any:
+    with _LOCK:
+        if (classes := _LOADED.get(jvm)) is None:
+            try:
+                classes = _LOADED[jvm] = _Classes(spark, jvm)
+            except Exception:
+                if early:  # the first statement that needs them tries again, and says why
+                    return None
+                raise
+            for name, error in classes.closed.items():
+                fall_back(f"A class of Java ({name})", RuntimeError(error), DOORS[name])
+        return classes
+
+
+@cache
+def _texts() -> dict[str, str]:
+    """Return the texts that this Spark compiles, by the names of their classes."""
+    version = tuple(int(n) for n in pyspark.__version__.split(".")[:2])
+
+    def unmarked(mark: re.Match[str]) -> str:
+        since = version >= (int(mark[2]), int(mark[3]))
+        return "" if since is (mark[1] == "since") else mark[0]
+
+    return {
+        file.name.removesuffix(".java"): _MARKED.sub(unmarked, file.read_text("utf-8")).replace(
+            "<version>", frazil_version()
+        )
+        for file in sorted((resources.files("frazil.spark") / "jvm").iterdir(), key=str)
+        if file.name.endswith(".java")
+    }
+
+
+@cache
+def kept_classes() -> Path:
+    """Return the folder that keeps the classes for this Spark; it may not exist."""
+    jars = sorted((f.name, f.stat().st_size) for f in (spark_home() / "jars").glob("spark-*.jar"))
+    key = hashlib.sha256(repr((jars, sorted(_texts().items()))).encode()).hexdigest()[:16]
+    home = {"darwin": "~/Library/Caches", "win32": "~/AppData/Local"}.get(sys.platform, "~/.cache")
+    cache_home = Path(os.environ.get("XDG_CACHE_HOME") or home).expanduser()
+    return cache_home / "frazil" / f"spark-{pyspark.__version__}-{key}"
+
+
+def _compiled(jvm: Jvm) -> Path:
+    """Return a folder with the compiled classes, which are made where they are not kept."""
+    place = kept_classes()
+    if (place / _CLOSED).exists():
+        return place
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix=place.name, dir=place.parent))
+    except OSError:
+        new = Path(tempfile.mkdtemp(prefix="frazil-classes-"))
+    _compile(jvm, new)
+    try:
+        # A folder takes the place of an empty one; the one of another process stays.
+        new.rename(place)
+    except OSError:
+        if not (place / _CLOSED).exists():
+            atexit.register(shutil.rmtree, new, ignore_errors=True)
+            return new
+        shutil.rmtree(new, ignore_errors=True)
+    return place
+
+
+def _compile(jvm: Jvm, folder: Path) -> None:
+    closed, names = {}, []
+    for name, text in _texts().items():
+        compiler = getattr(jvm.view, "org.codehaus.janino.SimpleCompiler")()
+        loader = jvm.view.java.lang.Thread.currentThread().getContextClassLoader()
+        compiler.setParentClassLoader(loader)
+        compiler.setSourceVersion(8)
+        compiler.setTargetVersion(8)
+        try:
+            compiler.cook(text)
+        except Exception as error:  # whatever Janino raises closes this class alone
+            closed[name] = str(error).partition("\n")[0]
+            continue
+        code = compiler.getBytecodes()
+        for of_class in code:
+            names.append(f"{str(of_class).replace('.', '/')}.class")
+            file = folder / names[-1]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(bytes(code[of_class]))
+    with zipfile.ZipFile(folder / _JAR, "w") as jar:
+        for of_class in names:
+            jar.write(folder / of_class, of_class)
+    (folder / _CLOSED).write_text(json.dumps(closed))
+
+
+__all__ = ["kept_classes", "let_tasks_load", "make", "prepare"]
