@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from frazil.arrow.deletes.key_set import (
 )
 from frazil.arrow.values.arrays import array_of
 from frazil.spec.types import IcebergType
+from frazil.storage.base import temporary_folder
 from tests.arrow.support import LEAVES, leaf_values
 
 
@@ -75,6 +78,19 @@ def test_a_set_on_disk_answers_as_one_in_memory(made: Any, cut: int) -> None:
     batches = [columns(types, held[at : at + cut]) for at in range(0, len(held), cut)]
     found = SpilledKeys.of(batches, 0).has(columns(types, asked))
     assert found.tolist() == KeySet.of(columns(types, held)).has(columns(types, asked)).tolist()
+
+
+def test_folders_of_killed_processes_are_removed_and_those_of_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    killed = tmp_path / "frazil-keys-killed"
+    killed.mkdir()
+    (killed / "lock").touch()
+    with temporary_folder("sort") as own:
+        SpilledKeys.of([[pa.array([1])]], 0)
+        assert list(tmp_path.iterdir()) == [Path(own)] and not killed.exists()
+    assert not list(tmp_path.iterdir())
 
 
 def test_keys_that_repeat_are_held_once() -> None:

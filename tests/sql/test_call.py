@@ -245,6 +245,11 @@ def test_nulls_among_the_values_of_a_parameter_are_refused(run, table):
     ):
         name = call.split(", ")[1].split()[0]
         fails(run, f"CALL lake.system.{call}", "InvalidInput", f"{name} of", "has a null")
+    for call, name in (
+        ("expire_snapshots(NULL)", "table"),
+        ("rollback_to_snapshot('db.t', NULL)", "snapshot_id"),
+    ):
+        fails(run, f"CALL lake.system.{call}", "InvalidInput", f"Parameter '{name}' is not set")
 
 
 @pytest.mark.versions

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from frazil.errors import InvalidInput, SchemaMismatch
+from frazil.errors import InvalidInput, SchemaMismatch, Unsupported
 from frazil.table.table import Table
 from tests.builders.catalogs import catalog_of
 
@@ -55,6 +55,22 @@ def test_levels_of_a_pandas_index_that_have_names_are_columns_in_every_verb(cata
         {"k": "a", "v": 4},
         {"k": "b", "v": 2},
     ]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [pd.period_range("2026-01", periods=2, freq="M"), pa.array([1, 0], pa.int8()).cast(pa.bool8())],
+)
+def test_codes_of_what_values_mean_are_no_numbers(catalog, values):
+    frame = (
+        pd.DataFrame({"id": values})
+        if isinstance(values, pd.PeriodIndex)
+        else pa.table({"id": values})
+    )
+    with pytest.raises(SchemaMismatch, match="cannot be cast"):
+        catalog.create_table("db.codes", "id bigint").append(frame)
+    with pytest.raises(Unsupported, match="has no Iceberg type"):
+        catalog.create_table("db.coded", frame)
 
 
 def test_a_table_made_of_a_grouped_frame_has_its_keys(catalog):

@@ -7,7 +7,7 @@ The steps that add a type of catalog are in `catalog.load`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -209,6 +209,14 @@ def telling_views(backend: CatalogBackend, identifier: Identifier, name: str) ->
         raise TableAlreadyExistsError(
             f"{name} is a view: no table can be created under its name.", hint=hint, table=name
         ) from error
+
+
+def reloaded(backend: CatalogBackend, known: LoadedTable, identifier: Identifier) -> LoadedTable:
+    """Load the newest state of a table. Catalogs that keep a pointer do not read the metadata file
+    again while it has not moved; in path catalogs a dropped table's file names are used again, and
+    REST servers send the metadata along."""
+    reload: Callable[[LoadedTable], LoadedTable] | None = getattr(backend, "reload", None)
+    return backend.load(identifier) if reload is None else reload(known)
 
 
 def reporter_of(backend: CatalogBackend | None, identifier: Identifier) -> TableReporter | None:

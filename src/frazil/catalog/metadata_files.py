@@ -41,6 +41,13 @@ def is_metadata_file(location: str) -> bool:
     return _METADATA_NAME.fullmatch(location.rpartition("/")[2]) is not None
 
 
+def is_of_catalog(location: str) -> bool:
+    """Tell whether a metadata file has a number and an id, as catalogs name files that nobody
+    writes again.
+    """
+    return _OF_CATALOG.fullmatch(location.rpartition("/")[2]) is not None
+
+
 def newest_of_catalog(storage: Storage, root: str) -> list[str] | None:
     """Return the files `<number>-<uuid>.metadata.json` with the highest number below a table's
     directory; None: there are none.

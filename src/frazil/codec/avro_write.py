@@ -7,7 +7,7 @@ from __future__ import annotations
 import bisect
 import functools
 import os
-import re
+import unicodedata
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -222,19 +222,17 @@ def primitive_schema(type_: IcebergType, named: set[str]) -> Any:
 
 def avro_name(name: str) -> str:
     """Convert a name to one that Avro allows, as Java does: `a.b` becomes `a_x2Eb`, `1st` becomes
-    `_1st`.
+    `_1st`; letters and digits of all scripts stay, but for those that are two units of UTF-16.
     """
-    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        return name
     units = name.encode("utf-16-be", "surrogatepass")
     out = []
     for i in range(0, len(units), 2):
         code = int.from_bytes(units[i : i + 2], "big")
-        char = chr(code)
-        if re.fullmatch(r"[A-Za-z_]" if i == 0 else r"[A-Za-z0-9_]", char):
+        char, is_digit = chr(code), unicodedata.category(chr(code)) == "Nd"
+        if char == "_" or unicodedata.category(char).startswith("L") or (is_digit and i):
             out.append(char)
         else:
-            out.append(f"_{char}" if char in "0123456789" else f"_x{code:X}")
+            out.append(f"_{char}" if is_digit else f"_x{code:X}")
     return "".join(out) or "_"
 
 

@@ -28,7 +28,7 @@ from frazil.arrow.write.conform import conform
 from frazil.rows.key_index import Rows
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
-from frazil.storage.base import temporary_files, translated_errors
+from frazil.storage.base import temporary_files, temporary_folder, translated_errors
 
 MEMORY = 256 * 1024 * 1024  # a source of more bytes than this is not held in memory
 BATCH_ROWS = 1 << 17
@@ -181,9 +181,7 @@ def _mapped(files: SourceFiles) -> pa.Table:
         for number, location in enumerate(files.locations):
             path = files.storage.local_path(location)
             if path is None:
-                folder = folder or stack.enter_context(
-                    tempfile.TemporaryDirectory(prefix="frazil-source-", ignore_cleanup_errors=True)
-                )
+                folder = folder or stack.enter_context(temporary_folder("source"))
                 path = os.path.join(folder, str(number))
                 _copy(files.storage, location, path)
             with translated_errors(location, "read"):

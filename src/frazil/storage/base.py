@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
+import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -241,6 +245,27 @@ def temporary_files(path: str | None = None) -> Iterator[None]:
         )
         translated.advise("Temporary files go to the directory that TMPDIR names.")
         raise translated from error
+
+
+@contextlib.contextmanager
+def temporary_folder(kind: str) -> Iterator[str]:
+    """Make a folder `frazil-<kind>-…` for temporary files, and remove it when the block ends. Those
+    of processes that were killed are removed first: each process holds the locks of its own.
+    """
+    with temporary_files():
+        for lock in Path(tempfile.gettempdir()).glob("frazil-*/lock"):
+            with contextlib.suppress(OSError), open(lock) as left:
+                fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+        prefix = f"frazil-{kind}-"
+        with (
+            tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder,
+            temporary_files(folder),
+            open(Path(folder, "made"), "w") as held,
+        ):
+            fcntl.flock(held, fcntl.LOCK_EX)
+            os.rename(held.name, Path(folder, "lock"))  # with its lock, so that none sees it free
+            yield folder
 
 
 def frozen_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from frazil.catalog import CatalogBackend
 from frazil.catalog import Identifier as Parts
+from frazil.catalog.names import identifier_parts
 from frazil.commit.evolve.update_properties import property_texts
 from frazil.errors import InvalidInput, TableAlreadyExistsError
 from frazil.expr.sql_text import back_quoted
@@ -91,7 +92,7 @@ def migrate_table(
     source, new = _import(
         catalog,
         source_table,
-        source_table if identifier is None else identifier,
+        _own_name(source_table) if identifier is None else identifier,
         "",
         properties,
         parallelism,
@@ -107,6 +108,12 @@ def migrate_table(
         backup_table_name=backup_table_name,
         dry_run=dry_run,
     )
+
+
+def _own_name(source_table: str) -> tuple[str, ...]:
+    """Return the name that a table of Spark's keeps in another catalog: without Spark's own."""
+    parts = tuple(identifier_parts(source_table))
+    return parts[1:] if len(parts) > 2 and parts[0] == "spark_catalog" else parts
 
 
 def _import(

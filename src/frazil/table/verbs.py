@@ -12,6 +12,7 @@ from functools import partial
 from typing import Generic, Self, TypeVar
 
 from frazil.catalog import CatalogBackend, LoadedTable
+from frazil.catalog.backend import reloaded
 from frazil.commit.actions import Action
 from frazil.commit.done_once import Txn, txn_of
 from frazil.commit.evolve.evolve_spec import UpdateSortOrder, UpdateSpec
@@ -434,7 +435,8 @@ class TableHandle:
         """Load the newest state of the table, with the commits of other writers. Raises
         NoSuchTableError when the table was dropped, ValidationError when another table has taken
         its name or when this one is read-only."""
-        fresh = self._writable().load(self._loaded.identifier or (self.metadata.location,))
+        known = self._loaded
+        fresh = reloaded(self._writable(), known, known.identifier or (known.metadata.location,))
         if fresh.metadata.table_uuid != self.metadata.table_uuid:
             raise ValidationError(
                 f"Table {self._name} was dropped and created again: its uuid was {self.metadata.table_uuid} and is now "

@@ -16,7 +16,6 @@ with the process, however it ends.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -31,7 +30,7 @@ import pyarrow.compute as pc
 from frazil.expr.transforms import hash_values
 from frazil.scan.deletes import float_bits
 from frazil.spec.types import BinaryType
-from frazil.storage.base import temporary_files
+from frazil.storage.base import temporary_folder
 
 Words = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]
@@ -235,12 +234,7 @@ class SpilledKeys:
         take.
         """
         count = 1 << min(_PARTS, max(2, -(-size // PART)) - 1).bit_length()
-        prefix = "frazil-keys-"
-        with (
-            temporary_files(),
-            tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as place,
-            temporary_files(place),
-        ):
+        with temporary_folder("keys") as place:
             written = _split(batches, count, Path(place))
             return cls(tuple(_mapped(p) if p is not None else None for p in written))
 

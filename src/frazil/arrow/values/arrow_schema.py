@@ -301,6 +301,8 @@ def _from_type(
     return primitive
 
 
+CODED = ("pandas.period", "arrow.bool8")
+"""The extension types whose storage is a code for what they mean: no value of a column."""
 _SIGNED_SMALL = {pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16()}
 _BY_TYPE: dict[pa.DataType, IcebergType] = {
     pa.bool_(): BooleanType(), pa.int64(): LongType(), pa.uint32(): LongType(), pa.float16(): FloatType(), pa.float32(): FloatType(),
@@ -313,11 +315,13 @@ _BY_TYPE: dict[pa.DataType, IcebergType] = {
 
 def from_arrow_primitive(type_: pa.DataType) -> IcebergType | None:
     """Convert a leaf's Arrow type to an Iceberg type; None when there is none (uint64, time in ns,
-    durations, intervals, decimal256).
+    durations, intervals, decimal256, pandas' periods).
     """
     if isinstance(type_, pa.BaseExtensionType):
-        name = type_.extension_name
-        return UUIDType() if name == "arrow.uuid" else from_arrow_primitive(type_.storage_type)
+        if type_.extension_name in CODED:
+            return None
+        is_uuid = type_.extension_name == "arrow.uuid"
+        return UUIDType() if is_uuid else from_arrow_primitive(type_.storage_type)
     types = pa.types
     if types.is_dictionary(type_) or types.is_run_end_encoded(type_):
         return from_arrow_primitive(type_.value_type)

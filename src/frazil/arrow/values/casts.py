@@ -19,7 +19,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.arrow.values.arrow_schema import is_sparks_variant, to_arrow_type
+from frazil.arrow.values.arrow_schema import CODED, is_sparks_variant, to_arrow_type
 from frazil.arrow.values.uuids import uuid_from_text, uuid_to_text
 from frazil.arrow.values.variant import variant_to_json
 from frazil.spec.types import (
@@ -59,7 +59,7 @@ def cast_for(have: pa.DataType, want: IcebergType) -> CastFunction | None:
     if have == target and not isinstance(want, UUIDType):
         return lambda a: a
     if isinstance(have, pa.BaseExtensionType):
-        stored = cast_for(have.storage_type, want)
+        stored = None if have.extension_name in CODED else cast_for(have.storage_type, want)
         return None if stored is None else lambda a: stored(a.storage)
     if pa.types.is_dictionary(have) or pa.types.is_run_end_encoded(have):
         plain = have.value_type

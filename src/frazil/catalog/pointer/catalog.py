@@ -135,6 +135,15 @@ class PointerCatalog:
     def load(self, identifier: Identifier) -> LoadedTable:
         return self._load(_TABLE, identifier)
 
+    def reload(self, known: LoadedTable) -> LoadedTable:
+        """Load the newest state of a table: the known one, unread, where the pointer has not moved
+        and the name of the metadata file is used once.
+        """
+        if metadata_files.is_of_catalog(known.metadata_location):
+            if self._pointer(_TABLE, known.identifier) == known.metadata_location:
+                return known
+        return self.load(known.identifier)
+
     def table_exists(self, identifier: Identifier) -> bool:
         return self._pointer(_TABLE, identifier) is not None
 

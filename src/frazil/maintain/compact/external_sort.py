@@ -9,7 +9,6 @@ stable sort of all rows, whatever the memory.
 from __future__ import annotations
 
 import functools
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ import pyarrow as pa
 
 from frazil.maintain.compact.file_cuts import FileSizes, cut, file_ends
 from frazil.maintain.compact.sorting import PLACE, Sorting
-from frazil.storage.base import temporary_files
+from frazil.storage.base import temporary_folder
 from frazil.tasks.in_order import map_in_order
 
 CHUNK = 1 << 18  # rows per batch that is yielded
@@ -79,13 +78,8 @@ def sorted_batches(
             size += batch.nbytes
             if size >= memory:
                 if folder is None:
-                    directory = stack.enter_context(
-                        tempfile.TemporaryDirectory(
-                            prefix="frazil-sort-", ignore_cleanup_errors=True
-                        )
-                    )
-                    stack.enter_context(temporary_files(directory))
-                    folder, sorting = Path(directory), group.sampled()
+                    folder = Path(stack.enter_context(temporary_folder("sort")))
+                    sorting = group.sampled()
                 runs.append(_spilled(held, size, sorting, folder / str(len(runs))))
                 held, size = [], 0
         if folder is None:

@@ -75,6 +75,8 @@ class BoundProcedure(_Described):
         parameters = self._procedure.parameters
         values = jvm_functions.arguments(row, [p.kind for p in parameters])
         arguments = {p.name: value for p, value in zip(parameters, values, strict=True)}
+        for name in (p.name for p in parameters if p.required and arguments[p.name] is None):
+            raise InvalidInput(f"Parameter '{name}' is not set", option=name)
         for name, value in arguments.items():
             if isinstance(value, list) and None in value:
                 text = f"Parameter {name} of {self._procedure.name} has a null among its values."

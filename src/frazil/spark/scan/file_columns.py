@@ -29,7 +29,7 @@ from frazil.storage.locations import scheme_of
 
 _THREADS = 16
 _MOST_FOOTERS, _MOST_UNREAD, _MOST_UNREAD_REMOTE = 100_000, 1_000, 200
-_MARKS = ("spark.app.id", "flink.job-id")
+_MARKS = ("spark.app.id", "flink.job-id", "trino_query_id")
 # as Java Iceberg, PyIceberg and Frazil name data files: by task, attempt, operation and number
 _FILE_NAME = r"/\d{5,}-\d+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-\d+)*\.parquet$"
 # by path; they stay valid, since data files never change
@@ -159,8 +159,8 @@ def _paths_of_others(plan: Plan) -> list[str]:
 
 def _is_known(snapshot: Snapshot) -> bool:
     """Tell whether the files that a snapshot added have the names of the table's schemas: Frazil
-    wrote or checked them, or a writer of Iceberg's Java library left its mark, which adding files
-    that exist (`add_files`) does not.
+    wrote or checked them, or a writer of Iceberg's Java library left its mark. Adding files that
+    exist (`add_files`) leaves no mark, or in Trino a name mapping as well, by which all are read.
     """
     marked = "source-snapshot-id" not in snapshot.summary and any(
         mark in snapshot.summary for mark in _MARKS

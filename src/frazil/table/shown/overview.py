@@ -48,20 +48,22 @@ def facts(name: str, metadata: TableMetadata, metadata_location: str) -> list[tu
 
 
 def _rows(summary: Summary, version: int) -> str:
-    """Tell the rows in the data files, and that delete files have not been subtracted, which takes
-    more than the summary to do.
+    """Tell the rows in the data files, and how many are left at least; what equality deletes
+    delete takes more than the summary to tell.
     """
     rows, files = summary.get("total-records", ""), summary.get("total-data-files", "0")
     if not (rows.isdigit() and files.isdigit()):
         return ""
     deletes = summary.get("total-delete-files", "0" if version == 1 else "")
     number = f"{int(deletes):,} " if deletes.isdigit() else ""
-    some = (
-        ""
-        if number == "0 "
-        else f", before the deletes of {number}delete files, which count() subtracts"
-    )
-    return f"{int(rows):,} in {int(files):,} files{some}"
+    if number == "0 ":
+        return f"{int(rows):,} in {int(files):,} files"
+    positions = summary.get("total-position-deletes", "")
+    if summary.get("total-equality-deletes") == "0" and positions.isdigit():
+        # several deletes can name one row, or one of a file that is gone
+        least = max(0, int(rows) - int(positions))
+        return f"at least {least:,} in {int(files):,} files, {int(rows):,} before the deletes of {number}delete files"
+    return f"{int(rows):,} in {int(files):,} files, before the deletes of {number}delete files, which count() subtracts"
 
 
 def _term(column: str, transform: str) -> str:
