@@ -3,7 +3,7 @@ Iceberg's.
 """
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 
 from frazil.errors import Unsupported
 
@@ -49,6 +49,39 @@ def test_names_in_a_view_are_those_of_the_catalog_and_namespace_where_it_was_mad
     assert sorted(catalog.load_view("db.here").to_spark(spark).collect()) == [(1,), (2,)]
     run(f"ALTER VIEW {lake}.db.here SET TBLPROPERTIES ('k' = 'v')")
     assert len(catalog.load_view("db.here").versions) == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "values", "query"),
+    [
+        ("ansi.enabled", ("true", "false"), "SELECT cast(s AS int) + id AS e FROM lake.db.t"),
+        ("session.timeZone", ("Asia/Tokyo", "UTC"), "SELECT string(timestamp_micros(id)) AS e, hour(TIMESTAMP '2026-01-01 00:00:00Z') AS h FROM lake.db.t"),
+        ("caseSensitive", ("true", "false"), "SELECT ID AS e FROM lake.db.t"),
+        ("mapKeyDedupPolicy", ("LAST_WIN", "EXCEPTION"), "SELECT to_json(map(0, id, id - id, 9)) AS e FROM lake.db.t"),
+        ("decimalOperations.allowPrecisionLoss", ("false", "true"), "SELECT string(id / 3.00000000000000000000000000001) AS e FROM lake.db.t"),
+    ],
+)  # fmt: skip
+def test_the_query_of_a_view_is_evaluated_as_the_session_evaluates_it(
+    spark, run, table, setting, values, query
+):
+    def shown(text):
+        try:
+            return sorted(run(text))
+        except PySparkException as error:
+            return error.getCondition()
+
+    run(f"CREATE VIEW lake.db.v AS {query}")
+    run("CREATE VIEW lake.db.w AS SELECT * FROM lake.db.v")
+    key, rows = f"spark.sql.{setting}", []
+    before = spark.conf.get(key)
+    try:
+        for value in values:
+            spark.conf.set(key, value)
+            rows.append(shown(query))
+            assert shown("SELECT * FROM lake.db.v") == rows[-1] == shown("SELECT * FROM lake.db.w")
+    finally:
+        spark.conf.set(key, before)
+    assert rows[0] != rows[1]
 
 
 def test_a_view_is_shown_described_and_listed_apart_from_tables(run, lake, catalog, table):

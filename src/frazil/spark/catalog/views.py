@@ -114,7 +114,15 @@ class ServedViews(SparkProxy):
         mode = d.schema_mode or DEFAULT_MODE
         if jvm_relations.HAS_VIEWS:
             return jvm_relations.view(
-                self.types, self.spark, d.text, d.columns, names, *context, d.properties, mode
+                self.types,
+                self.spark,
+                d.text,
+                d.columns,
+                names,
+                *context,
+                d.properties,
+                mode,
+                to_read,
             )
         if not to_read:
             raise NoSuchTableError(f"{'.'.join(parts)} is a view.")

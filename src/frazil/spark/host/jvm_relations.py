@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
 from frazil.ops.session import Session
+from frazil.spark.host.jvm import text_pairs
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 from frazil.spark.host.jvm_classes import make
 from frazil.spark.host.jvm_plans import kind_of
@@ -26,6 +27,7 @@ HAS_VIEWS = tuple(int(n) for n in pyspark.__version__.split(".")[:2]) >= (4, 2)
 """Whether this Spark asks catalogs for views."""
 _OF_SPARK = ("provider", "comment", "owner", "collation", "table_type")
 _PREFIX = "view."
+_SETTINGS, _OF_CATALOGS, _ANSI = "spark.sql.", "spark.sql.catalog.", "spark.sql.ansi.enabled"
 
 
 def view(
@@ -38,8 +40,9 @@ def view(
     namespace: Sequence[str],
     properties: Mapping[str, str],
     schema_mode: str,
+    to_read: bool,
 ) -> Any:
-    """Make Spark's View."""
+    """Make Spark's View. `to_read`: its query is to be run."""
     builder = getattr(types.jvm.view, CATALOG + "View$Builder")()
     own = {k: v for k, v in properties.items() if k not in _OF_SPARK}
     builder = builder.withColumns(types.columns(types.struct_type(spark, columns))).withProperties(
@@ -53,8 +56,24 @@ def view(
         .withCurrentCatalog(catalog)
         .withCurrentNamespace(types.strings(list(namespace)))
     )
-    builder = builder.withSqlConfigs(types.string_map({})).withSchemaMode(schema_mode)
+    settings = _current_settings(types) if to_read else {}
+    builder = builder.withSqlConfigs(types.string_map(settings)).withSchemaMode(schema_mode)
     return builder.withQueryColumnNames(types.strings(list(query_columns))).build()
+
+
+def _current_settings(types: CatalogTypes) -> dict[str, str]:
+    """Return the settings under which the JVM's thread analyses a statement, which hold for the
+    query of a view too: for Spark a view has those it was made with, which Iceberg does not keep,
+    and one that has none is evaluated with defaults, and without ANSI.
+    """
+    conf = getattr(types.jvm.view, "org.apache.spark.sql.internal.SQLConf").get()
+    settings = text_pairs(types.jvm.view, conf.settings())
+    in_query = {
+        k: v
+        for k, v in settings.items()
+        if k.startswith(_SETTINGS) and not k.startswith(_OF_CATALOGS)
+    }
+    return {**in_query, _ANSI: str(conf.ansiEnabled()).lower()}
 
 
 def view_parts(types: CatalogTypes, of_java: JavaObject) -> dict[str, Any]:
@@ -99,6 +118,7 @@ def view_relation(
     properties |= {f"{_PREFIX}catalogAndNamespace.part.{n}": part for n, part in enumerate(context)}
     properties |= {f"{_PREFIX}query.out.numCols": str(len(query_columns))}
     properties |= {f"{_PREFIX}query.out.col.{n}": column for n, column in enumerate(query_columns)}
+    properties |= {f"{_PREFIX}sqlConfig.{k}": v for k, v in _current_settings(types).items()}
     return types.view_table(name, types.struct_type(spark, columns), text, properties)
 
 
