@@ -14,11 +14,12 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import frazil
 from frazil.catalog import Catalog
-from frazil.errors import FrazilError, ValidationError
+from frazil.errors import FrazilError, Unsupported, ValidationError
 from frazil.spec.types import StringType
 from frazil.table import Table
 from tests.builders.catalogs import catalog_of
@@ -180,6 +181,70 @@ def test_a_column_that_only_an_old_partition_spec_needs_can_be_dropped(
     t.maintenance.rewrite_data_files(options=AS_A_WHOLE)
     t.maintenance.rewrite_manifests()
     assert ids(t.refresh()) == [2, 3, 4]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_dropped_column_may_have_made_several_fields_of_an_older_spec(
+    catalog: Catalog, version: int
+) -> None:
+    t = catalog.create_table(
+        "db.t",
+        "id int, k int",
+        partition_by=["bucket(4, k)", "truncate(10, k)"],
+        format_version=version,
+    )
+    t.append([{"id": 1, "k": 1}, {"id": 2, "k": 1}, {"id": 3, "k": 20}])
+    with t.update_spec() as update:
+        update.remove_field("k_bucket").remove_field("k_trunc")
+    with t.update_schema() as change:
+        change.delete_column("k")
+    t.append([{"id": 4}])
+    t.delete("id = 1")
+    t.maintenance.rewrite_data_files(options=AS_A_WHOLE)
+    t.maintenance.rewrite_manifests()
+    assert ids(t.refresh()) == [2, 3, 4]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_two_partition_fields_of_one_name_are_shown_under_two(
+    catalog: Catalog, version: int
+) -> None:
+    t = catalog.create_table("db.t", "id int", format_version=version)
+    for transform in ("bucket[4]", "truncate[10]"):
+        with t.update_spec() as update:
+            if t.spec().fields:
+                update.remove_field("p")
+            update.add_field("id", transform, "p")
+        t.append([{"id": 15}])
+    want = [{"p_1000": None, "p": 10}, {"p_1000": 0, "p": None}]
+    for shown in (
+        t.inspect.partitions()["partition"],
+        t.inspect.files()["partition"],
+        pc.struct_field(t.inspect.entries()["data_file"], "partition"),
+        t.scan(selected_fields=("_partition",)).to_arrow()["_partition"],
+    ):
+        assert sorted(shown.to_pylist(), key=str) == sorted(want, key=str)
+
+
+@pytest.mark.parametrize(
+    ("arrow", "value", "type_"),
+    [(pa.decimal128(10, -2), Decimal(1500), "decimal(12, 0)"), (pa.decimal128(37, -1), Decimal(10), "decimal(38, 0)"),
+     (pa.decimal128(38, -1), Decimal(10), None)],
+)  # fmt: skip
+def test_arrow_decimals_of_other_scales_are_taken_with_the_digits_of_their_values(
+    catalog: Catalog, arrow: pa.DataType, value: Decimal, type_: str | None
+) -> None:
+    x = pa.array([value, None], arrow)
+    frame = pa.table({"id": [1, 2], "x": x, "s": pa.StructArray.from_arrays([x], ["y"])})
+    if type_ is None:
+        with pytest.raises(Unsupported, match="Column x"):
+            catalog.create_table("db.t", frame.schema)
+        return
+    for t in (catalog.create_table("db.t", frame.schema), catalog.create_table("db.u", "id long")):
+        t.append(frame, merge_schema=True)
+        assert str(t.refresh().schema().find_field("s.y").field_type) == type_
+        rows = t.scan().to_arrow().sort_by("id").to_pylist()
+        assert [(row["x"], row["s"]["y"]) for row in rows] == [(value, value), (None, None)]
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])

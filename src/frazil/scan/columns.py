@@ -93,8 +93,9 @@ def _kept(schema: Schema, columns: tuple[NestedField, ...]) -> tuple[int, ...]:
 
 
 def unified_partition_type(metadata: TableMetadata) -> StructType:
-    """Build the struct of the partition fields of all specs, by field id with the newest name; a
-    field that was dropped from a v1 spec (void) keeps its old type.
+    """Build the struct of the partition fields of all specs, by field id with the newest name, or
+    with its id behind it where a newer field has that; a field that was dropped from a v1 spec
+    (void) keeps its old type.
 
     As in Java, fields whose source column is no longer in the current schema are left out. An
     unknown transform gives text. Raises ValidationError when one field id has different sources or
@@ -107,7 +108,11 @@ def unified_partition_type(metadata: TableMetadata) -> StructType:
         for field, typed in zip(spec.fields, spec.partition_type(schema).fields, strict=True):
             if field.source_id not in schema.by_id:
                 continue
-            names.setdefault(field.field_id, field.name)
+            if field.field_id not in names:
+                name, taken = field.name, {n.lower() for n in names.values()}
+                while name.lower() in taken:
+                    name = f"{name}_{field.field_id}"
+                names[field.field_id] = name
             earlier = chosen.get(field.field_id)
             if earlier is not None and not _compatible(field, earlier[0]):
                 raise ValidationError(

@@ -219,7 +219,8 @@ def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
     the newest schema that has it.
     """
     schema = metadata.schema()
-    missing = [f.source_id for f in spec.fields if f.source_id not in schema.by_id]
+    sources = dict.fromkeys(f.source_id for f in spec.fields)
+    missing = [i for i in sources if i not in schema.by_id]
     if not missing:
         return schema
     older = sorted(metadata.schemas, key=lambda s: -s.schema_id)

@@ -315,7 +315,9 @@ _BY_TYPE: dict[pa.DataType, IcebergType] = {
 
 def from_arrow_primitive(type_: pa.DataType) -> IcebergType | None:
     """Convert a leaf's Arrow type to an Iceberg type; None when there is none (uint64, time in ns,
-    durations, intervals, decimal256, pandas' periods).
+    durations, intervals, pandas' periods, decimals of more than 38
+    digits). A decimal whose scale is negative, or above its precision, becomes one with the digits
+    that its values have when written out.
     """
     if isinstance(type_, pa.BaseExtensionType):
         if type_.extension_name in CODED:
@@ -329,8 +331,10 @@ def from_arrow_primitive(type_: pa.DataType) -> IcebergType | None:
         if type_.unit == "ns":
             return TimestamptzNanoType() if type_.tz else TimestampNanoType()
         return TimestamptzType() if type_.tz else TimestampType()
-    if types.is_decimal(type_) and type_.precision <= 38:
-        return DecimalType(type_.precision, type_.scale)
+    if types.is_decimal(type_):
+        scale = max(type_.scale, 0)
+        precision = max(type_.precision - min(type_.scale, 0), scale)
+        return DecimalType(precision, scale) if precision <= 38 else None
     if types.is_fixed_size_binary(type_):
         return FixedType(type_.byte_width)
     return IntegerType() if type_ in _SIGNED_SMALL else _BY_TYPE.get(type_)
