@@ -309,8 +309,11 @@ def test_partition_fields_come_go_and_come_back_with_their_id():
         ("id_bucket_8", 1001),
         ("day_month", 1000),
     ]
-    with pytest.raises(ValidationError, match="duplicate"):
-        UpdateSpec(one).add_field("day", "month")
+    for name in (None, "shard"):
+        with pytest.raises(ValidationError, match="duplicate"):
+            UpdateSpec(one).add_field("day", "month", name)
+    with pytest.raises(ValidationError, match="redundant"):
+        table(partition_by=["bucket(8, id)", "bucket(8, id) AS shard"])
     with pytest.raises(ValidationError, match="Cannot find partition field"):
         UpdateSpec(one).remove_field("nope")
     assert UpdateSpec(one).remove_field("day_month").add_field("day", "month").updates(one) == ()

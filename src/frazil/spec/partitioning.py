@@ -10,6 +10,7 @@ from frazil.errors import ValidationError
 from frazil.spec.json_model import JsonModel
 from frazil.spec.schema import Schema
 from frazil.spec.transforms import (
+    TIMES,
     BucketTransform,
     IdentityTransform,
     Transform,
@@ -185,13 +186,20 @@ def build_spec(
     schema: Schema, terms: Iterable[str], spec_id: int = 0, case_sensitive: bool = True
 ) -> PartitionSpec:
     """Build a spec from strings such as `days(ts)`, `bucket(16, id)`, `region`. Raises ParseError,
-    ValidationError.
+    and ValidationError, also for two units of time of one column, of which the finer one says all.
     """
     fields: list[PartitionField] = []
+    seen: dict[tuple[int, object], str] = {}
     for number, text in enumerate(terms):
         term = parse_term(text)
         source = schema.find_field(term.column, case_sensitive)
         check_source(schema, source.field_id, term.transform)
+        kind = TIMES if isinstance(term.transform, TIMES) else term.transform
+        if (other := seen.setdefault((source.field_id, kind), text)) is not text:
+            raise ValidationError(
+                f"Cannot add redundant partition: {other} conflicts with {text}",
+                hint="Leave one of them out, of two times the coarser one.",
+            )
         name = term.name or default_name(
             schema.find_column_name(source.field_id) or term.column, term.transform
         )

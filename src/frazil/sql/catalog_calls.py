@@ -20,7 +20,6 @@ from frazil.errors import (
     NoSuchNamespaceError,
     NoSuchViewError,
     Unsupported,
-    ValidationError,
 )
 from frazil.maintain.procedures import Procedure
 from frazil.ops.insert import Insert, create_as, with_branch
@@ -31,7 +30,6 @@ from frazil.spark.host.jvm_catalog import REPLACES_PARTITIONS
 from frazil.spark.host.jvm_changes import constant
 from frazil.spec.properties import DATA_FORMAT
 from frazil.spec.schema import Schema
-from frazil.spec.transforms import TIMES, parse_term
 from frazil.sql import results, views
 from frazil.sql.alter import alter_table
 from frazil.sql.procedures import call_procedure
@@ -257,7 +255,6 @@ def _creation(definition: TableDefinition) -> dict[str, Any]:
     elif provider != "iceberg":
         hint = "USING iceberg makes an Iceberg table, as do parquet, avro and orc, which name the format of its files."
         raise InvalidInput(f"Unsupported format in USING: {asked['provider']}", hint=hint)
-    _refuse_redundant(definition.partition_by)
     if comment := asked.get("comment"):
         properties["comment"] = comment
     return {
@@ -265,20 +262,3 @@ def _creation(definition: TableDefinition) -> dict[str, Any]:
         "partition_by": list(definition.partition_by),
         "properties": properties,
     }
-
-
-def _refuse_redundant(terms: Iterable[str]) -> None:
-    """Raise ValidationError for two units of time of one column, of which the finer one says all,
-    as Java Iceberg does.
-    """
-    by_column: dict[str, str] = {}
-    for text in terms:
-        term = parse_term(text)
-        if (
-            isinstance(term.transform, TIMES)
-            and (other := by_column.setdefault(term.column, text)) != text
-        ):
-            raise ValidationError(
-                f"Cannot add redundant partition: {other} conflicts with {text}",
-                hint="Leave the coarser one out.",
-            )

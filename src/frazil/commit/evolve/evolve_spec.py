@@ -182,7 +182,7 @@ def _add(
     staying = [f for f in draft.spec.fields if f.field_id not in draft.removed]
     same_source = [f for f in (*staying, *draft.added) if f.source_id == source.field_id]
     for f in same_source:
-        if f.transform == parsed and name in (None, f.name):
+        if f.transform == parsed:
             raise ValidationError(
                 f"Cannot add duplicate partition field {name or f.name}={parsed}({column}), conflicts with {f}"
             )
