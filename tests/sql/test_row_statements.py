@@ -4,6 +4,8 @@ parsed it.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyspark
 import pytest
 from pyspark.errors import AnalysisException, ParseException
@@ -117,6 +119,53 @@ def test_sub_queries_see_our_tables_spark_s_and_the_names_of_with(lake, text, le
     lake.table()
     lake.sql(text)
     assert [i for (i,) in lake.rows("id")] == left
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize(
+    "text, rows, unread",
+    [
+        ("DELETE FROM {t} WHERE id >= (SELECT min(k) FROM keys) AND id <= (SELECT max(k) FROM keys)", [(1, 10), (4, 40)], (1, 4)),
+        ("WITH c AS (SELECT max(id) AS x FROM {t}) DELETE FROM {t} AS a WHERE a.id = (SELECT x - 1 FROM c)", [(1, 10), (2, 20), (4, 40)], ()),
+        ("DELETE FROM {t} WHERE id = 4 OR EXISTS (SELECT 1 FROM keys WHERE k > 9)", [(1, 10), (2, 20), (3, 30)], (1, 2, 3)),
+        ("DELETE FROM {t} WHERE id <= (SELECT k FROM keys WHERE k > 9)", [(1, 10), (2, 20), (3, 30), (4, 40)], (1, 2, 3, 4)),
+        ("DELETE FROM {t} WHERE id = (SELECT min(k) FROM keys) AND soundex(s) = 'B000'", [(1, 10), (3, 30), (4, 40)], (1, 3, 4)),
+        ("DELETE FROM {t} WHERE id = (SELECT min(k) FROM keys) AND (SELECT sum(k) FROM keys WHERE k = id) = 2", [(1, 10), (3, 30), (4, 40)], (1, 3, 4)),
+        ("UPDATE {t} SET v = (SELECT sum(k) FROM keys) WHERE id > (SELECT max(k) FROM keys)", [(1, 10), (2, 20), (3, 30), (4, 5)], (1, 2, 3)),
+        ("UPDATE {t} SET v = (SELECT max(v) + 2 FROM {t}) WHERE EXISTS (SELECT 1 FROM keys)", [(n, 42) for n in (1, 2, 3, 4)], ()),
+        (
+            """MERGE INTO {t} USING keys ON id = k AND id < (SELECT max(k) FROM keys)
+            WHEN MATCHED AND v = (SELECT 20) THEN UPDATE SET v = (SELECT -k FROM keys WHERE k = 3)""",
+            [(1, 10), (2, -3), (3, 30), (4, 40)], (1, 4),
+        ),
+    ],
+)  # fmt: skip
+def test_sub_queries_that_do_not_depend_on_the_row_are_evaluated_first_and_their_values_prune(
+    lake, text, rows, unread
+):
+    t = lake.table(partition_by=["id"])
+    lake.spark.range(2, 4).toDF("k").createOrReplaceTempView("keys")
+    away = [
+        Path(f["file_path"].removeprefix("file://"))
+        for f in t.inspect.files().to_pylist()
+        if f["partition"]["id"] in unread
+    ]
+    for path in away:
+        path.rename(path.with_suffix(".away"))
+    lake.sql(text.format(t="lake.db.t"))
+    for path in away:
+        path.with_suffix(".away").rename(path)
+    assert lake.rows() == rows
+
+
+@pytest.mark.parametrize("verb", ["DELETE FROM lake.db.t", "UPDATE lake.db.t SET v = 0"])
+def test_a_sub_query_of_several_rows_is_the_error_of_spark(lake, verb):
+    lake.table()
+    with pytest.raises(Exception, match="SCALAR_SUBQUERY_TOO_MANY_ROWS") as of_select:
+        lake.sql("SELECT (SELECT id FROM range(2))").collect()
+    with pytest.raises(of_select.type, match="SCALAR_SUBQUERY_TOO_MANY_ROWS"):
+        lake.sql(f"{verb} WHERE id > (SELECT id FROM range(2))")
+    assert lake.snapshots() == 1
 
 
 @pytest.mark.versions

@@ -157,6 +157,18 @@ class Engine(Protocol):
         all of them.
         """
 
+    def evaluated(
+        self,
+        metadata: TableMetadata,
+        words: Sequence[Any],
+        *,
+        case_sensitive: bool | None = None,
+        alias: str = "",
+    ) -> list[Any] | None:
+        """Return conditions and values with the values of their sub-queries that do not depend on
+        the row, evaluated now; None where there are none.
+        """
+
     def delete(
         self,
         planned: Planned,

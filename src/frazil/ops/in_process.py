@@ -4,7 +4,7 @@ expressions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -94,6 +94,16 @@ class InProcessEngine:
 
     def lacking(self, schema: Schema) -> NestedField | None:
         return None
+
+    def evaluated(
+        self,
+        metadata: TableMetadata,
+        words: Sequence[Any],
+        *,
+        case_sensitive: bool | None = None,
+        alias: str = "",
+    ) -> list[Any] | None:
+        raise _spark_needed()
 
     def delete(
         self,

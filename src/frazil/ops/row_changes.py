@@ -7,7 +7,7 @@ runner changes the others, in groups. One action commits both.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -65,10 +65,12 @@ def _deleted(step: Step, where: RowFilter, mode: str | None, alias: str) -> Stag
     chosen = mode_of("delete", step.metadata, mode, step.to.options)
     bound = step.in_grammar(lambda: _bound(step, where))
     if bound is None:
+        if (values := _evaluated(step, [where], alias)) is not None:
+            return _deleted(replace(step, any_row_counts=True), values[0], mode, alias)
         return _staged_by_sql(step, "delete", chosen, where, alias=alias)
     plan = step.plan(bound, to_remove=True)
     wholly, to_read = step.split(plan)
-    if not to_read:
+    if not to_read and not step.any_row_counts:
         # As Java's metadata delete: each commit attempt evaluates the filter again, and refuses
         # files that match only in part by then.
         action = DeleteFiles(row_filter=bound, **step.binding_arguments, **step.to.snapshot_fields)
@@ -80,6 +82,15 @@ def _deleted(step: Step, where: RowFilter, mode: str | None, alias: str) -> Stag
         changed, removed=(*changed.removed, *(t.file for t in wholly)), deleted=deleted
     )
     return step.staged_change("delete", chosen, changed, bound)
+
+
+def _evaluated(step: Step, words: Sequence[Any], alias: str = "") -> list[Any] | None:
+    """Return conditions and values with the values of sub-queries that do not depend on the row;
+    None where there are none. A change that is planned anew evaluates them again."""
+    with step.engine.as_meant(step.settings):
+        return step.engine.evaluated(
+            step.metadata, words, case_sensitive=step.case_sensitive, alias=alias
+        )
 
 
 def _bound(step: Step, where: RowFilter) -> Predicate:
@@ -112,6 +123,8 @@ def _overwritten(step: Step, new: Callable[[], StagedWrite], where: RowFilter) -
     mode = COPY_ON_WRITE if isinstance(where, AlwaysTrue) else None
     bound = step.in_grammar(lambda: _bound(step, where))
     if bound is None:
+        if (values := _evaluated(step, [where])) is not None:
+            return _overwritten(replace(step, any_row_counts=True), new, values[0])
         chosen = mode_of("delete", step.metadata, mode)
         changes = _by_sql(step, "delete", chosen, where)
         return _replaced(
@@ -119,7 +132,7 @@ def _overwritten(step: Step, new: Callable[[], StagedWrite], where: RowFilter) -
         )
     plan = step.plan(bound, to_remove=True)
     wholly, to_read = step.split(plan)
-    if not to_read:
+    if not to_read and not step.any_row_counts:
         staged = overwritten(new(), step.to, bound, step.start, step.settings)
         return replace(
             staged, metrics={**staged.metrics, "rows_deleted": live_rows(wholly, step.storage)}
@@ -220,6 +233,10 @@ def _updated(
 
     bound = None if step.shuffles("update") else step.in_grammar(bound_update)
     if bound is None:
+        if (values := _evaluated(step, [where, *new_values.values()], alias)) is not None:
+            where, *assigned = values
+            new_values = dict(zip(new_values, assigned, strict=True))
+            return _updated(replace(step, any_row_counts=True), new_values, where, mode, alias)
         return _staged_by_sql(step, "update", chosen, where, new_values, alias)
     predicate, assignments = bound
     plan = step.plan(predicate)

@@ -26,7 +26,7 @@ from frazil.commit.planned_change import PlannedChange
 from frazil.commit.produce import parent_of
 from frazil.errors import ParseError, Unsupported
 from frazil.expr.bound import Bound
-from frazil.expr.nodes import Predicate
+from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.ops.engine import Engine
 from frazil.ops.scan_log import note_plan
 from frazil.ops.session import SessionSettings
@@ -67,7 +67,8 @@ class Step:
     conflicts are looked for (None: the branch was empty). `staged`: the ids of the transaction's
     own snapshots. `started`: when the step began, as a time.perf_counter() reading. `reporter`:
     takes the metrics reports of the scans that it plans. `resources`: what has to be there until
-    the operation ends, such as the source of a MERGE.
+    the operation ends, such as the source of a MERGE. `any_row_counts`: sub-queries, which may have
+    read the table, were evaluated, so that rows of others conflict whether or not they match.
     """
 
     to: WriteTarget
@@ -79,6 +80,7 @@ class Step:
     started: float = field(default_factory=time.perf_counter)
     reporter: TableReporter | None = field(default=None, repr=False, compare=False)
     resources: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
+    any_row_counts: bool = False
 
     @property
     def metadata(self) -> TableMetadata:
@@ -381,7 +383,7 @@ class Step:
             **self.binding_arguments,
             "isolation": isolation,
             "starting_snapshot_id": self.start,
-            "conflict_filter": where,
+            "conflict_filter": AlwaysTrue() if self.any_row_counts else where,
             "check_absent": inserts,
         }
         if mode == COPY_ON_WRITE or not (changed.added_deletes or changed.removed_deletes):

@@ -9,8 +9,8 @@ unless they are text), or, on Spark, Columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -137,6 +137,16 @@ class Merge:
             *(c.condition for c in self.clauses),
             *(v for c in self.clauses for _, v in c.assignments),
         ]
+
+    def with_words(self, words: Iterable[Any]) -> Merge:
+        """Return the MERGE with other conditions and values, in the order of `words`."""
+        rest = iter(words)
+        on, conditions = next(rest), [next(rest) for _ in self.clauses]
+        clauses = tuple(
+            replace(c, condition=when, assignments=tuple((n, next(rest)) for n, _ in c.assignments))
+            for c, when in zip(self.clauses, conditions, strict=True)
+        )
+        return replace(self, on=on, clauses=clauses)
 
     @property
     def checks_cardinality(self) -> bool:

@@ -67,6 +67,7 @@ from frazil.spark.dml.row_changes import (
 )
 from frazil.spark.dml.small_source import CollectedFrame
 from frazil.spark.dml.staging import ORDERED, KeyValues, StagedFrame, as_frame, folder_of, stage
+from frazil.spark.dml.subquery_values import evaluated
 from frazil.spark.host.settings import sensitivity
 from frazil.spark.types.spark_types import time_enabled
 from frazil.spec.metadata import TableMetadata
@@ -115,6 +116,8 @@ def merge(
                 assert isinstance(source, StagedFrame)
                 frame = as_frame(spark, source, NUMBER)
             check(spark, plan.metadata, frame, merge, case_sensitive=sensitive)
+        if (values := evaluated(spark, merge.words)) is not None:
+            merge = merge.with_words(values)
         context, empty = context_of(plan), named(shadow(spark, plan.schema, extra), names)
         job = Job(spark, plan, context, AlwaysTrue(), "merge", empty, False)
         with job.cleaned():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +29,7 @@ from frazil.spark.dml import merge_by_sql, row_changes
 from frazil.spark.dml.small_source import CollectedFrame, collect
 from frazil.spark.dml.staging import folder_of
 from frazil.spark.dml.staging import stage as stage_by_spark
+from frazil.spark.dml.subquery_values import evaluated_on
 from frazil.spark.host.jvm import is_stopped
 from frazil.spark.host.quiet import quietly
 from frazil.spark.host.settings import (
@@ -268,6 +269,19 @@ class SparkEngine:
     def lacking(self, schema: Schema) -> NestedField | None:
         """Return the first column, if any, that keeps whole rows from passing through Spark."""
         return row_changes.lacking(self.spark, schema)
+
+    @quietly()
+    def evaluated(
+        self,
+        metadata: TableMetadata,
+        words: Sequence[Any],
+        *,
+        case_sensitive: bool | None = None,
+        alias: str = "",
+    ) -> list[Any] | None:
+        """Evaluate sub-queries that do not depend on the row (`subquery_values.evaluated_on`)."""
+        with sensitivity(self.spark, case_sensitive):
+            return evaluated_on(self.spark, metadata, words, alias)
 
     @quietly()
     def delete(

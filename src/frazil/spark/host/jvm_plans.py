@@ -70,6 +70,7 @@ class NodeKind(StrEnum):
     EXISTS = "Exists"
     FILTER = "Filter"
     LIST_QUERY = "ListQuery"
+    SCALAR_SUBQUERY = "ScalarSubquery"
     PROJECT = "Project"
     SUBQUERY_ALIAS = "SubqueryAlias"
     UNRESOLVED_RELATION = "UnresolvedRelation"
