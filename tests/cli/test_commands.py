@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 
 import frazil
 from frazil.cli import doctor, procedures_run
+from frazil.cli import query as query_module
 from frazil.cli.app import COMMANDS, app
 from frazil.cli.procedures import parameters
 from frazil.maintain.advice.finding import ProcedureCall
@@ -60,7 +61,7 @@ def test_tables_and_their_descriptions(run: Run, table: Table) -> None:
         == answer(run("--json", "tables", "db"))
     )
     facts = answer(run("describe", "db.t", "--json"))
-    assert facts["snapshot_id"] == table.current_snapshot().snapshot_id and facts[
+    assert facts["snapshot_id"] == str(table.current_snapshot().snapshot_id) and facts[
         "identifier_fields"
     ] == ["id"]  # type: ignore[union-attr]
     assert [c["name"] for c in facts["columns"]] == ["id", "s"] and facts["snapshots"] == 2
@@ -114,7 +115,7 @@ def test_a_command_that_reads_writes_nothing(
 
 def test_snapshots_refs_files_and_other_metadata_tables(run: Run, table: Table) -> None:
     ids = [s.snapshot_id for s in table.snapshots()]
-    assert [row["snapshot_id"] for row in answer(run("snapshots", "db.t", "--json"))] == ids
+    assert [int(row["snapshot_id"]) for row in answer(run("snapshots", "db.t", "--json"))] == ids
     assert re.search(rf"{ids[0]} +append +3 +3 +2 +0\n", run("snapshots", "db.t").stdout)
     assert answer(run("refs", "db.t", "--json"))[0]["name"] == "main"
     assert (
@@ -152,6 +153,8 @@ def test_rows_counts_and_explanations(run: Run, table: Table) -> None:
 
 @pytest.mark.parametrize("engine", ["duckdb", "datafusion"])
 def test_queries_run_without_spark(run: Run, table: Table, engine: str) -> None:
+    summed = "SELECT sum(id) AS n FROM db.t"
+    assert answer(run("sql", summed, "--engine", engine, "--json")) == [{"n": 10}]
     joined = "SELECT a.s, count(*) AS n FROM db.t a JOIN db.t b ON a.id = b.id WHERE a.id < 4 GROUP BY a.s ORDER BY n"
     assert answer(run("sql", joined, "--engine", engine, "--json")) == [
         {"s": "b", "n": 1},
@@ -263,7 +266,7 @@ def test_a_tag_whose_name_is_a_number_is_compared(run: Run, table: Table) -> Non
     first = table.snapshots()[0].snapshot_id
     with table.manage_snapshots() as snapshots:
         snapshots.create_tag(first, "20260101")
-    assert answer(run("diff", "db.t", "20260101", "--json"))["from_snapshot_id"] == first
+    assert answer(run("diff", "db.t", "20260101", "--json"))["from_snapshot_id"] == str(first)
 
 
 def test_a_diff_tells_rows_files_and_columns(run: Run, table: Table) -> None:
@@ -312,7 +315,9 @@ def test_procedures_run_by_their_names_and_a_dry_run_changes_nothing(
     )[0]
     assert expired["deleted_data_files_count"] == 4 and len(table.refresh().snapshots()) == 1
     by_location = answer(run("ancestors-of", table.metadata_location, "--json"))
-    assert [row["snapshot_id"] for row in by_location] == [table.current_snapshot().snapshot_id]  # type: ignore[union-attr]
+    assert [int(row["snapshot_id"]) for row in by_location] == [
+        table.current_snapshot().snapshot_id  # type: ignore[union-attr]
+    ]
     assert (
         run("auto", "db.t", "--dry-run").exit_code == 0 and run("recommend", "db.t").exit_code == 0
     )
@@ -353,12 +358,120 @@ def test_recommend_and_auto_print_commands(run: Run, table: Table) -> None:
         assert all(call.startswith("frazil ") for call in calls)
 
 
-def test_estimates_are_shown_with_three_digits(run: Run, table: Table) -> None:
+def test_what_is_recommended_fits_into_a_terminal_and_says_how_long_it_takes(
+    run: Run, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for n in range(6):
         table.append([{"id": n}])
-    shown = run("recommend", "db.t").stdout.splitlines()
-    minutes = answer(run("recommend", "db.t", "--json"))[0]["cost_minutes"]
-    assert str(float(f"{minutes:.3g}")) in shown[1].split() and str(minutes) not in shown[1]
+    shown = run("recommend", "db.t").stdout
+    assert "cure  frazil rewrite-data-files db.t\n" in shown and "about 1 s" in shown
+    monkeypatch.setenv("COLUMNS", "80")
+    blocks = run("expire-snapshots", "db.t", "--dry-run").stdout.splitlines()
+    assert "deleted_data_files_count  0" in blocks[0]
+    assert blocks[-1].startswith("8 snapshots, all younger than 5 days")
+    kept = run("expire-snapshots", "db.t", "--dry-run", "--older-than", "7d").stdout
+    assert "8 snapshots, none older than 20" in kept
+    monkeypatch.setenv("COLUMNS", "400")
+    assert run("auto", "db.t", "--dry-run").stdout.startswith("kind ")
+
+
+@pytest.mark.parametrize("words, back", [("main", 0), ("main~1", 1), ("main~", 1), ("v~1", 1)])
+def test_a_snapshot_is_named_everywhere_by_a_ref_and_its_distance(
+    run: Run, table: Table, words: str, back: int
+) -> None:
+    ids = [s.snapshot_id for s in table.snapshots()]
+    table.manage_snapshots().create_tag(ids[-1], "v").commit()
+    wanted = str(ids[-1 - back])
+    assert answer(run("diff", "db.t", words, "--json"))["from_snapshot_id"] == wanted
+    listed = answer(run("ancestors-of", "db.t", "--snapshot-id", words, "--json"))
+    assert listed[0]["snapshot_id"] == wanted
+    files = answer(run("files", "db.t", "--snapshot-id", words, "--json"))
+    assert (
+        len(files)
+        == 3 - back
+        == len(answer(run("inspect", "db.t", "data_files", "--snapshot-id", words, "--json")))
+    )
+    assert answer(run("copy", "db.t", "db.u", "--snapshot-id", words, "--json"))["rows"] == 4 - back
+    moved = answer(run("rollback-to-snapshot", "db.t", words, "--dry-run", "--json"))
+    assert moved[0]["current_snapshot_id"] == wanted
+    for missing in ("main~9", "main~x", "v~~"):
+        assert run("files", "db.t", "--snapshot-id", missing).exit_code == 1
+
+
+@pytest.mark.parametrize("time", ["0s", "now", "2099-01-01", "2099-01-01T00:00:00+02:00"])
+def test_times_are_given_as_people_say_them(run: Run, table: Table, time: str) -> None:
+    words = ("expire-snapshots", "db.t", "--dry-run", "--json", "--older-than")
+    assert answer(run(*words, time))[0]["deleted_manifest_lists_count"] == 1
+    for old in ("1w", "2 d", "yesterday", "2020-01-01"):
+        assert answer(run(*words, old))[0]["deleted_manifest_lists_count"] == 0
+    assert run(*words, "soon").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "words, hint",
+    [
+        ("tables prod.nothing", "frazil create-namespace"),
+        ("describe db.nothing", "frazil tables"),
+        ("describe nothing.db.t", "frazil catalogs"),
+        ("remove-orphan-files db.t --older-than 1h", "--allow-short-interval"),
+        ("rewrite-data-files db.t --strategy sort", "--sort-order 'a, b DESC'"),
+        ("register-table db.t METADATA", "--overwrite"),
+        ("expire-snapshots db.t --snapshot-ids 5", "frazil snapshots"),
+        ("sql 'DELETE FROM db.t' --engine duckdb", "--engine spark"),
+        ("sql 'DELETE FROM db.t' --engine datafusion", "--engine spark"),
+    ],
+)
+def test_hints_are_those_of_the_command_line(
+    run: Run, table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, hint: str
+) -> None:
+    monkeypatch.setenv("FRAZIL_CATALOG__PROD__URI", f"sqlite:///{tmp_path}/prod.db")
+    refused = run(*shlex.split(words.replace("METADATA", table.metadata_location)), "--json")
+    told = json.loads(refused.stderr)["hint"]
+    assert refused.exit_code == 1 and hint in told and not re.search(r"\w\(|\w_\w+=", told)
+
+
+@pytest.mark.parametrize("word", ["expire", "orphans", "history", "compact", "partitions"])
+def test_a_word_that_is_no_command_leads_to_one(run: Run, word: str) -> None:
+    refused = run(word, "db.t")
+    assert refused.exit_code == 2 and "Use `frazil " in refused.stderr
+
+
+def test_no_color_is_honoured(run: Run, monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
+    for value, coloured in (("1", False), ("", True)):
+        monkeypatch.setenv("NO_COLOR", value)
+        shown = CliRunner().invoke(app, ["count", "db.nothing"], color=True)
+        assert ("\x1b[" in shown.stderr) == coloured
+
+
+SAME = {
+    "SELECT s, count(*) AS n FROM db.t WHERE id > 1 GROUP BY s ORDER BY n DESC LIMIT 3": True,
+    "SELECT max(id) FROM db.t WHERE s LIKE 'a%' AND id IN (1, 2)": True,
+    "SELECT s FROM db.t WHERE s = 1": False,
+    "SELECT s FROM db.t WHERE id = '1.5'": False,
+    "SELECT s FROM db.t WHERE id > 1.5": False,
+    "SELECT id / 2 FROM db.t": False,
+    "SELECT CAST(1.5 AS INT) FROM db.t": False,
+    "SELECT * FROM db.t WHERE s = \"a\"": False,
+    "SELECT concat(s, NULL) FROM db.t": False,
+    "SELECT * FROM db.nothing": False,
+    "SELECT * FROM db.t.files": False,
+    "DELETE FROM db.t": False,
+    "SHOW TABLES": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("query, same", SAME.items())
+def test_duckdb_is_taken_where_it_answers_as_spark_does(
+    run: Run, table: Table, monkeypatch: pytest.MonkeyPatch, query: str, same: bool
+) -> None:
+    ran: list[str] = []
+    for engine in ("spark", "duckdb"):
+        monkeypatch.setattr(
+            query_module, f"_by_{engine}", lambda *_, e=engine: ran.append(e) or pa.table({})
+        )
+    monkeypatch.setattr(query_module.importlib.util, "find_spec", lambda _: True)
+    assert run("sql", query).exit_code == 0
+    assert ran == ["duckdb" if same else "spark"]
 
 
 def test_lists_and_maps_are_given_as_options_that_repeat(run: Run, table: Table) -> None:

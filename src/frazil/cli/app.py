@@ -8,13 +8,14 @@ answers at once.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from typing import Any
 
 import click
 
 from frazil.cli.output import fail
-from frazil.cli.procedures import procedure_commands
+from frazil.cli.procedures import NAMED, procedure_commands
 from frazil.errors import FrazilError, StorageError
 from frazil.spec.logs import JsonFormatter
 from frazil.spec.version import VERSION
@@ -24,6 +25,15 @@ _OF_PYICEBERG = {  # what to type for a command of PyIceberg's that has another 
     **dict.fromkeys(("location", "uuid", "spec", "properties"), "`frazil describe TABLE`, or set_properties(…) of a table, in Python"),
     **{name: f"{name}_table(…) or {name}_namespace(…) of a catalog, in Python" for name in ("create", "drop")},
     "rename": "rename_table(…) of a catalog, in Python",
+}  # fmt: skip
+_SHORT = {  # what to type for a word that is no command
+    "expire": "`frazil expire-snapshots`", "orphans": "`frazil remove-orphan-files`",
+    "vacuum": "`frazil expire-snapshots` and `frazil remove-orphan-files`",
+    **dict.fromkeys(("history", "log"), "`frazil snapshots TABLE`, or `frazil inspect TABLE history`"),
+    **dict.fromkeys(("compact", "optimize"), "`frazil rewrite-data-files`"),
+    "rollback": "`frazil rollback-to-snapshot` or `frazil rollback-to-timestamp`", "query": "`frazil sql`",
+    **dict.fromkeys(("branches", "tags"), "`frazil refs TABLE`"), **dict.fromkeys(("ls", "show"), "`frazil tables`"),
+    **{n: f"`frazil inspect TABLE {n}`" for n in ("partitions", "manifests", "entries", "delete-files", "data-files")},
 }  # fmt: skip
 _JSON = click.Option(["--json"], is_flag=True, help="Print JSON.")
 
@@ -64,7 +74,7 @@ class Group(click.Group):
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         name = name.replace("_", "-")
-        if (call := _OF_PYICEBERG.get(name)) is not None:
+        if (call := {**_OF_PYICEBERG, **_SHORT}.get(name)) is not None:
             raise click.UsageError(f"There is no command {name}. Use {call}.", context)
         return super().get_command(context, name)
 
@@ -87,6 +97,8 @@ def app(json: bool, log: bool) -> None:
     in .frazil.yaml, .pyiceberg.yaml or the environment (FRAZIL_CATALOG__PROD__URI=…); where none is
     configured, a catalog in SQLite below ./warehouse is used.
     """
+    if os.environ.get("NO_COLOR"):
+        click.get_current_context().color = False
     if log:
         import logging
 
@@ -115,7 +127,7 @@ def _option(name: str, help: str, **more: Any) -> click.Option:
 
 
 _TABLE = _argument("table")
-_SNAPSHOT = _option("snapshot-id", "The snapshot to look at; by default the current one.", type=int)
+_SNAPSHOT = _option("snapshot-id", f"The snapshot to look at: {NAMED}; by default the current one.")
 _CATALOG = _option(
     "catalog",
     "The name of the catalog; by default the one called default, or the one that the setting default-catalog names.",
@@ -163,7 +175,7 @@ COMMANDS: tuple[tuple[str, str, str, list[click.Parameter], str], ...] = (
     (
         "diff",
         LOOK,
-        "Tell what changed between two snapshots (ids, branches or tags; TO is by default main): rows, files, schema.",
+        "Tell what changed between two snapshots (ids, branches, tags, main~3; TO is by default main): rows, files, schema.",
         [
             _TABLE,
             _argument("from_snapshot", metavar="FROM"),
@@ -182,7 +194,7 @@ COMMANDS: tuple[tuple[str, str, str, list[click.Parameter], str], ...] = (
     (
         "sql",
         QUERY,
-        "Run a SQL query: by Spark where it is installed, else by DuckDB or DataFusion.",
+        "Run a SQL query: by DuckDB where it answers as Spark does, else by Spark, or by what is installed.",
         [
             _argument("query"),
             _option(
@@ -252,7 +264,7 @@ COMMANDS: tuple[tuple[str, str, str, list[click.Parameter], str], ...] = (
         [
             _argument("source"),
             _argument("target"),
-            _option("snapshot-id", "The snapshot to copy; by default the current one.", type=int),
+            _option("snapshot-id", f"The snapshot to copy: {NAMED}; by default the current one."),
         ],
         "move:copy",
     ),

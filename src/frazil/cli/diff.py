@@ -8,9 +8,8 @@ from typing import Any
 import click
 import pyarrow.compute as pc
 
-from frazil.cli.look import opened
+from frazil.cli.look import opened, snapshot_id_of
 from frazil.cli.output import show_arrow, show_json, wants_json
-from frazil.errors import NoSuchSnapshotError
 from frazil.table.table import Table
 
 
@@ -60,21 +59,6 @@ def diff(table: str, from_snapshot: str, to_snapshot: str | None, rows: bool, li
         click.echo(f"  column {line}")
     if rows:
         show_arrow(scan.update(limit=limit).to_arrow(), "no rows changed")
-
-
-def snapshot_id_of(table: Table, text: str) -> int:
-    """Return the id of a snapshot that is named by a branch, a tag (which may be a number, as
-    20260101) or its id. Raises NoSuchSnapshotError.
-    """
-    snapshot = table.snapshot_by_name(text)
-    if snapshot is None and text.isdecimal():
-        snapshot = table.snapshot_by_id(int(text))
-    if snapshot is None:
-        hint = "frazil snapshots lists the ids, frazil refs the branches and tags."
-        raise NoSuchSnapshotError(
-            f"There is no snapshot, branch or tag {text}.", hint=hint, table=table.location()
-        )
-    return snapshot.snapshot_id
 
 
 def _schema_changes(table: Table, start: int, end: int) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import click
 
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.cli.output import show_arrow, show_facts, show_json, show_rows, wants_json
-from frazil.errors import InvalidInput
+from frazil.errors import InvalidInput, NoSuchSnapshotError
 from frazil.scan.inspect import METADATA_TABLES
 from frazil.table.catalog import Catalog
 from frazil.table.load import described_catalog, list_catalogs, load_catalog, load_table
@@ -24,6 +25,28 @@ def opened(name: str) -> Table:
     if not isinstance(table, Table):
         raise InvalidInput(f"{name} is not a table.", hint=f"frazil head {name} prints its rows.")
     return table
+
+
+def snapshot_id_of(table: Table, text: str) -> int:
+    """Return the id of a snapshot that is named by a branch, a tag (which may be a number, as
+    20260101) or its id; with `~3` behind it, of the ancestor so many commits before. Raises
+    NoSuchSnapshotError.
+    """
+    name, tilde, back = text.partition("~")
+    snapshot = table.snapshot_by_name(name)
+    if snapshot is None and name.isdecimal():
+        snapshot = table.snapshot_by_id(int(name))
+    if tilde and (back.isdecimal() or not back):
+        lineage = table.metadata.ancestors(snapshot)
+        snapshot = next(islice(lineage, int(back or 1), None), None)
+    elif tilde:
+        snapshot = None
+    if snapshot is None:
+        hint = "frazil snapshots lists the ids, frazil refs the branches and tags."
+        raise NoSuchSnapshotError(
+            f"There is no snapshot, branch or tag {text}.", hint=hint, table=table.location()
+        )
+    return snapshot.snapshot_id
 
 
 def place_of(name: str | None, catalog: str | None = None) -> tuple[Catalog, tuple[str, ...]]:
@@ -162,9 +185,11 @@ def refs(table: str) -> None:
     show_arrow(opened(table).inspect.refs(), "no branches, since there is no snapshot")
 
 
-def files(table: str, snapshot_id: int | None) -> None:
+def files(table: str, snapshot_id: str | None) -> None:
     """List data files and delete files."""
-    rows = opened(table).inspect.files(snapshot_id=snapshot_id)
+    loaded = opened(table)
+    chosen = None if snapshot_id is None else snapshot_id_of(loaded, snapshot_id)
+    rows = loaded.inspect.files(snapshot_id=chosen)
     few = ["content", "file_path", "file_format", "partition", "record_count", "file_size_in_bytes"]
     show_arrow(
         rows if wants_json() else rows.select([n for n in few if n in rows.column_names]),
@@ -172,7 +197,7 @@ def files(table: str, snapshot_id: int | None) -> None:
     )
 
 
-def inspect(table: str, metadata_table: str, snapshot_id: int | None) -> None:
+def inspect(table: str, metadata_table: str, snapshot_id: str | None) -> None:
     """Print a metadata table."""
     name = metadata_table.replace("-", "_")
     if name not in (*METADATA_TABLES, "partition_commits"):
@@ -180,8 +205,9 @@ def inspect(table: str, metadata_table: str, snapshot_id: int | None) -> None:
         raise click.UsageError(
             f"There is no metadata table {metadata_table!r}; there are: {there}."
         )
-    arguments = {} if snapshot_id is None else {"snapshot_id": snapshot_id}
-    show_arrow(getattr(opened(table).inspect, name)(**arguments), "no rows")
+    loaded = opened(table)
+    chosen = {} if snapshot_id is None else {"snapshot_id": snapshot_id_of(loaded, snapshot_id)}
+    show_arrow(getattr(loaded.inspect, name)(**chosen), "no rows")
 
 
 def _scan(table: str, where: str | None, **more: Any) -> Any:

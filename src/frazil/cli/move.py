@@ -9,7 +9,7 @@ import click
 import pyarrow as pa
 
 from frazil.catalog.names import full_name
-from frazil.cli.look import opened
+from frazil.cli.look import opened, snapshot_id_of
 from frazil.cli.output import show_facts, show_rows
 from frazil.maintain.progress import Progress, progress
 from frazil.spec.partitioning import PartitionSpec
@@ -19,7 +19,7 @@ from frazil.spec.sorting import SortOrder
 from frazil.table.load import load_catalog, resolve
 
 
-def copy(source: str, target: str, snapshot_id: int | None) -> None:
+def copy(source: str, target: str, snapshot_id: str | None) -> None:
     """Copy one state of a table to a new one, in batches, as one commit. Partition and sort fields
     of columns that the snapshot lacks are left out. Raises TableAlreadyExistsError where the target
     exists.
@@ -27,7 +27,8 @@ def copy(source: str, target: str, snapshot_id: int | None) -> None:
     table = opened(source)
     catalog, name = resolve(target)
     catalog.create_namespace_if_not_exists(name[:-1])
-    scan = table.scan(snapshot_id=snapshot_id)
+    chosen = None if snapshot_id is None else snapshot_id_of(table, snapshot_id)
+    scan = table.scan(snapshot_id=chosen)
     columns = scan.projection()
     schema = Schema(
         *columns.fields,

@@ -8,6 +8,8 @@ import base64
 import datetime as dt
 import json
 import math
+import os
+import shutil
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
@@ -17,6 +19,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from frazil.errors import FrazilError
+from frazil.maintain.wording import in_commands
+from frazil.spec.fact_tree import FactNode, text_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,9 +36,13 @@ def wants_json() -> bool:
     return False
 
 
+_IDS = ("snapshot_id", "snapshot_ids", "parent_id", "previous_ref", "updated_ref")
+
+
 def plain(value: object) -> Any:
     """Convert a value to one that JSON has: times to ISO text, decimals and uuids to text, NaN and
-    infinity to the texts that Spark writes, bytes to Base64.
+    infinity to the texts that Spark writes, bytes to Base64. Ids of snapshots are texts, since
+    numbers of so many digits are rounded by programs that hold them as doubles.
     """
     match value:
         case float() if not math.isfinite(value):
@@ -48,10 +56,14 @@ def plain(value: object) -> Any:
         case Decimal() | uuid.UUID():
             return str(value)
         case Mapping():
-            return {str(k): plain(v) for k, v in value.items()}
+            return {str(k): plain(_id(v) if str(k).endswith(_IDS) else v) for k, v in value.items()}
         case Sequence() | set() | frozenset():
             return [plain(v) for v in value]
     return str(value)
+
+
+def _id(value: object) -> object:
+    return [str(v) for v in value] if isinstance(value, list | tuple) else value and str(value)
 
 
 def show_json(value: object) -> None:
@@ -86,14 +98,22 @@ def show_rows(
 
 
 def _print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Print lines of cells, numbers to the right. No line is cut: a terminal wraps it, and what
-    reads a pipe wants all of it.
+    """Print lines of cells, numbers to the right; in a terminal that is too narrow for them, each
+    row as lines of names and values. Nothing is cut, and what reads a pipe gets the lines.
     """
     cells = [[_cell(row.get(c)) for c in columns] for row in rows]
     widths = [max(len(name), *(len(line[i]) for line in cells)) for i, name in enumerate(columns)]
     to_the_right = [
         all(isinstance(row.get(c), int | float | None) for row in rows) for c in columns
     ]
+    is_read = sys.stdout.isatty() or "COLUMNS" in os.environ
+    if is_read and sum(widths) + 2 * len(widths) - 2 > shutil.get_terminal_size().columns:
+        blocks = [
+            text_of(FactNode(facts=tuple(p for p in zip(columns, line, strict=True) if p[1])))
+            for line in cells
+        ]
+        click.echo("\n\n".join(blocks))
+        return
 
     def line(texts: Sequence[str]) -> str:
         padded = (
@@ -129,20 +149,21 @@ def show_arrow(table: pa.Table, nothing: str = "nothing") -> None:
 
 def fail(error: FrazilError) -> NoReturn:
     """Print an error on stderr and exit with 1: `message` and `hint`, in JSON with the error's name
-    and facts.
+    and facts. The hint is said in the words of the command line.
     """
+    hint = in_commands(error.hint or "")
     if wants_json():
         facts = {
             "error": type(error).__name__,
             "message": error.message,
-            "hint": error.hint,
+            "hint": hint or None,
             "facts": plain(error.facts),
         }
         click.echo(json.dumps(facts, ensure_ascii=False), err=True)
     else:
         click.secho("error: ", fg="red", bold=True, nl=False, err=True)
         click.echo(error.message, err=True)
-        if error.hint:
+        if hint:
             click.secho("  try: ", fg="cyan", nl=False, err=True)
-            click.echo(error.hint, err=True)
+            click.echo(hint, err=True)
     raise SystemExit(1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -17,11 +19,14 @@ from frazil.maintain.procedures import (
     PROCEDURES,
     TEXT_MAP,
     TEXTS,
+    TIMESTAMP,
     Parameter,
     Procedure,
 )
 
 _IN_SESSION_ONLY = {"create_changelog_view"}  # makes a temporary view, which ends with the process
+NAMED = "an id, a branch, a tag, or main~3 for the third before main"
+TIMES = "'2026-01-31 12:00:00', ISO with an offset, 7d or 12h ago, today, yesterday; UTC"
 # What each parameter is, whichever procedure has it, and behind a procedure's name what it is there.
 # A test asks for those that are missing.
 _TEXTS = {
@@ -44,8 +49,12 @@ _TEXTS = {
     "remove_orphan_files.location": "The folder to look in; by default the table's own.",
     "snapshot.location": "The folder of the new table; by default the catalog chooses it.",
     "max_concurrent_deletes": "How many files are deleted at a time.",
-    "expire_snapshots.older_than": "Expire snapshots before this time ('2026-01-31 12:00:00'); by default as the table's properties say.",
-    "remove_orphan_files.older_than": "Remove files last changed before this time ('2026-01-31 12:00:00'); by default three days ago.",
+    "expire_snapshots.older_than": "Expire snapshots before this time ("
+    + TIMES
+    + "); by default as the table's properties say.",
+    "remove_orphan_files.older_than": "Remove files last changed before this time ("
+    + TIMES
+    + "); by default three days ago.",
     "options": "An option of the procedure, as in target-file-size-bytes=134217728. May be repeated.",
     "mark_partition_done.options": "An option of partition commit, as in sink.partition-commit.policy.kind=success-file. May be repeated.",
     "overwrite": "Replace the table that has this name already.",
@@ -57,9 +66,9 @@ _TEXTS = {
     "properties": "A property of the new table, as in format-version=3. May be repeated.",
     "ref": "The branch or tag whose snapshot becomes that of main, in place of --snapshot-id.",
     "retain_last": "How many snapshots of each branch are kept whatever their age.",
-    "snapshot_id": "The snapshot; by default the current one.",
-    "set_current_snapshot.snapshot_id": "The id of the snapshot; this or --ref is needed.",
-    "snapshot_ids": "Expire this snapshot, too, whatever its age. May be repeated.",
+    "snapshot_id": f"The snapshot: {NAMED}; by default the current one.",
+    "set_current_snapshot.snapshot_id": f"The snapshot: {NAMED}; this or --ref is needed.",
+    "snapshot_ids": f"Expire this snapshot, too, whatever its age: {NAMED}. May be repeated.",
     "sort_by": "Partition fields to sort by. May be repeated, or separated by commas.",
     "sort_order": "As in 'id DESC NULLS LAST', 'zorder(a, b)' or 'hilbert(a, b)'; by default the table's.",
     "spec_id": "The id of the partition spec; by default the current one.",
@@ -71,6 +80,9 @@ _TEXTS = {
     "where": "Rewrite only files that may hold rows matching this filter, in Spark SQL.",
 }
 _NUMBERS: dict[str, Any] = {INT: int, BIGINT: int, DOUBLE: float}
+_AGO = re.compile(r"(\d+)\s*([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_DAYS = {"today": 0, "yesterday": 1}
 
 
 def procedure_commands(
@@ -103,8 +115,16 @@ def parameters(procedure: Procedure) -> list[click.Parameter]:
 
 def _argument(parameter: Parameter) -> click.Argument:
     return click.Argument(
-        [parameter.name], type=_NUMBERS.get(parameter.kind, str), metavar=parameter.name.upper()
+        [parameter.name],
+        type=str if is_snapshot(parameter) else _NUMBERS.get(parameter.kind, str),
+        metavar=parameter.name.upper(),
+        callback=_moment if parameter.kind == TIMESTAMP else None,
     )
+
+
+def is_snapshot(parameter: Parameter) -> bool:
+    """Tell whether a parameter names snapshots."""
+    return parameter.name in ("snapshot_id", "snapshot_ids")
 
 
 def _option(procedure: Procedure, parameter: Parameter) -> click.Option:
@@ -129,7 +149,11 @@ def _option(procedure: Procedure, parameter: Parameter) -> click.Option:
         case kind if kind == TEXTS:
             return click.Option([name], multiple=True, metavar="NAME", help=text)
         case kind if kind == NUMBERS:
-            return click.Option([name], multiple=True, type=int, help=text)
+            return click.Option([name], multiple=True, metavar="SNAPSHOT", help=text)
+        case kind if is_snapshot(parameter):
+            return click.Option([name], metavar="SNAPSHOT", help=text)
+        case kind if kind == TIMESTAMP:
+            return click.Option([name], metavar="TIME", callback=_moment, help=text)
     number = _NUMBERS.get(parameter.kind)
     if number is None or not parameter.wide:
         return click.Option([name], type=number or str, required=parameter.required, help=text)
@@ -150,6 +174,16 @@ def _number_or_text(
         return value if value is None else number(value)
     except ValueError:
         return value
+
+
+def _moment(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """Read `7d`, `now`, `today` and `yesterday`; other texts are for the procedure to read."""
+    now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    if value is not None and (ago := _AGO.fullmatch(value.strip())):
+        return str(now - dt.timedelta(seconds=int(ago[1]) * _SECONDS[ago[2]]))
+    if value in _DAYS:
+        return str(now.date() - dt.timedelta(days=_DAYS[value]))
+    return str(now) if value == "now" else value
 
 
 def _mapping(

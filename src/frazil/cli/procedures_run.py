@@ -6,8 +6,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
+
+from frazil.cli.look import opened, snapshot_id_of
 from frazil.cli.output import show_rows, wants_json
+from frazil.cli.procedures import is_snapshot
+from frazil.commit.apply import now_millis
+from frazil.maintain.advice.finding import findings_tree
 from frazil.maintain.procedures import BY_NAME, ON_CATALOG, TEXTS
+from frazil.maintain.snapshots.retention import RetentionRequest, why_kept
+from frazil.scan.snapshot_ref import to_milliseconds
+from frazil.spec.fact_tree import text_of
 from frazil.table.load import load_table, resolve
 from frazil.table.procedure_calls import run_procedure
 from frazil.table.table import Table
@@ -16,7 +25,7 @@ from frazil.table.table import Table
 def run(procedure: str, **arguments: Any) -> None:
     """Run a procedure and print its output columns."""
     described = BY_NAME[procedure]
-    values = {
+    values: dict[str, Any] = {
         k: list(v) if isinstance(v, tuple) else v
         for k, v in arguments.items()
         if v not in (None, ())
@@ -27,6 +36,15 @@ def run(procedure: str, **arguments: Any) -> None:
                 part.strip() for text in values[parameter.name] for part in text.split(",")
             ]
     name: Any = values["table"]
+    if described.name == "recommend" and not wants_json():
+        findings = opened(name).maintenance.recommend()
+        click.echo(text_of(findings_tree(findings, lambda call: call.as_command(name))))
+        return
+    for parameter in described.parameters:
+        if is_snapshot(parameter) and (chosen := values.get(parameter.name)):
+            is_one, table = isinstance(chosen, str), opened(name)
+            ids = [snapshot_id_of(table, one) for one in ([chosen] if is_one else chosen)]
+            values[parameter.name] = ids[0] if is_one else ids
     if described.on != ON_CATALOG and "/" in name:
         catalog: Any = _OneTable(load_table(name))
     else:
@@ -41,6 +59,12 @@ def run(procedure: str, **arguments: Any) -> None:
             for row in rows
         ]
     show_rows(rows, done.column_names, "nothing to do")
+    if procedure == "expire_snapshots" and not wants_json() and not any(rows[0].values()):
+        moment = values.get("older_than")
+        request = RetentionRequest(
+            None if moment is None else to_milliseconds(moment), values.get("retain_last")
+        )
+        click.echo(why_kept(opened(name).metadata, request, now_millis()))
 
 
 class _OneTable:

@@ -5,7 +5,7 @@ Iceberg.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -111,12 +111,15 @@ def _of_both(kind: type[e.FrazilError], spark_kind: type[Any]) -> type[e.FrazilE
 
 
 @contextmanager
-def known_to_spark() -> Iterator[None]:
+def known_to_spark(words: Callable[[str], str] | None = None) -> Iterator[None]:
     """Give an error that ends a block the condition that Spark has for it: that of its facts, else
-    that of its class. Others are left as they are."""
+    that of its class. Others are left as they are. `words`: says its hint in those of the door."""
     try:
         yield
     except e.FrazilError as error:
+        if words is not None and error.hint:
+            error.hint = words(error.hint)
+            error._set_text()
         condition = error.facts.get("condition", _CONDITIONS.get(type(error)))
         if condition is None or isinstance(error, _Conditioned):
             raise

@@ -15,6 +15,7 @@ from frazil.dropin.default_catalog import serve_default
 from frazil.dropin.spark_errors import known_to_spark
 from frazil.dropin.sql_names import ConnectNames, SessionNames, names_one_of
 from frazil.errors import InvalidInput
+from frazil.maintain.wording import in_sql
 from frazil.ops.session import Session, SqlArguments
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
@@ -34,7 +35,7 @@ MARK = "spark.frazil.installed"
 """The setting of a prepared session."""
 
 
-@known_to_spark()
+@known_to_spark(in_sql)
 def run(
     spark_sql: Callable[..., Any],
     spark: Session,

@@ -21,4 +21,5 @@ __all__ = [
     "snapshots",
     "stats",
     "stream_upkeep",
+    "wording",
 ]

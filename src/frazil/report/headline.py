@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from frazil.maintain.advice.finding import minutes_text
 from frazil.report.facts import Health
+from frazil.spec.shown import age_text
 
-_UNITS = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000))
 _SKEWED = 10
 """How many times as large as the one in the middle a partition is that the sentence names."""
 
@@ -55,7 +55,4 @@ def _troubles(health: Health) -> list[str]:
 
 def ago(milliseconds: int) -> str:
     """Format how long ago something was."""
-    for unit, length in _UNITS:
-        if (count := milliseconds // length) > 0:
-            return f"{count:,} {unit}{'' if count == 1 else 's'} ago"
-    return "just now"
+    return f"{age_text(milliseconds)} ago" if milliseconds >= 60_000 else "just now"

@@ -56,6 +56,15 @@ def count_text(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+_AGES = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1_000))
+
+
+def age_text(milliseconds: int) -> str:
+    """Format a length of time in the largest unit that it has one of."""
+    noun, unit = next(((n, u) for n, u in _AGES if milliseconds >= u), ("millisecond", 1))
+    return count_text(milliseconds // unit, noun)
+
+
 def html_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Format rows as a table of HTML for notebooks, with a line of column names unless all are
     empty; texts are escaped.

@@ -5,7 +5,7 @@ its costs, and what it brings.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
@@ -41,7 +41,7 @@ class ProcedureCall:
     def as_sql(self, catalog: str, table: str) -> str:
         """Return the call as it is typed in Spark SQL."""
         arguments = {"table": table, **self._given}
-        named = ", ".join(f"{k} => {_sql_value(v)}" for k, v in arguments.items())
+        named = ", ".join(f"{k} => {sql_value(v)}" for k, v in arguments.items())
         return f"CALL {quoted_name(catalog)}.system.{self.verb}({named})"
 
     def as_command(self, table: str) -> str:
@@ -71,11 +71,12 @@ class ProcedureCall:
         return ProcedureCall(self.verb, {**self.arguments, "options": options}, self.share_option)
 
 
-def _sql_value(value: object) -> str:
+def sql_value(value: object) -> str:
+    """Return a value as it is typed in Spark SQL."""
     if isinstance(value, Mapping):
-        return f"map({', '.join(_sql_value(v) for pair in value.items() for v in pair)})"
+        return f"map({', '.join(sql_value(v) for pair in value.items() for v in pair)})"
     if isinstance(value, list):
-        return f"array({', '.join(map(_sql_value, value))})"
+        return f"array({', '.join(map(sql_value, value))})"
     return literal_text(value, None)
 
 
@@ -117,19 +118,7 @@ class Finding:
     @property
     def tree(self) -> FactNode:
         """Return the finding as a tree of facts: its cure, what that costs and what it brings."""
-        cost, kinds_by_rest = cost_text(self), dict[str, list[str]]()
-        for kind, left in self.left_after.items():
-            kinds_by_rest.setdefault("nothing" if left is None else cost_text(left), []).append(
-                kind
-            )
-        cost += "".join(
-            f"; {rest} after the cure of {' or '.join(kinds)}"
-            for rest, kinds in kinds_by_rest.items()
-        )
-        return FactNode(
-            f"{self.kind}: {self.text}",
-            (("cure", self.call), ("cost", cost), ("brings", self.brings)),
-        )
+        return finding_tree(self, str)
 
     def __str__(self) -> str:
         return text_of(self.tree)
@@ -205,14 +194,33 @@ class Findings(ShownAsTree, Sequence[Finding]):
     @property
     def tree(self) -> FactNode:
         """Return the findings as a tree of facts."""
-        if not self._findings:
-            return FactNode(f"{self._table}: nothing to do")
-        trees = (f.tree for f in self)
-        return FactNode(
-            f"{self._table}: {count_text(len(self), 'finding')}",
-            (),
-            tuple(replace(t, label=f"{n}. {t.label}") for n, t in enumerate(trees, 1)),
-        )
+        return findings_tree(self, str)
+
+
+def finding_tree(finding: Finding, spelled: Callable[[ProcedureCall], str]) -> FactNode:
+    """Return a finding as a tree of facts, with the cure as `spelled` says it."""
+    cost, kinds_by_rest = cost_text(finding), dict[str, list[str]]()
+    for kind, left in finding.left_after.items():
+        kinds_by_rest.setdefault("nothing" if left is None else cost_text(left), []).append(kind)
+    cost += "".join(
+        f"; {rest} after the cure of {' or '.join(kinds)}" for rest, kinds in kinds_by_rest.items()
+    )
+    return FactNode(
+        f"{finding.kind}: {finding.text}",
+        (("cure", spelled(finding.cure)), ("cost", cost), ("brings", finding.brings)),
+    )
+
+
+def findings_tree(findings: Findings, spelled: Callable[[ProcedureCall], str]) -> FactNode:
+    """Return findings as a tree of facts, with the cures as `spelled` says them."""
+    if not len(findings):
+        return FactNode(f"{findings._table}: nothing to do")
+    trees = (finding_tree(f, spelled) for f in findings)
+    return FactNode(
+        f"{findings._table}: {count_text(len(findings), 'finding')}",
+        (),
+        tuple(replace(t, label=f"{n}. {t.label}") for n, t in enumerate(trees, 1)),
+    )
 
 
 def minutes_text(minutes: float) -> str:

@@ -130,7 +130,7 @@ class CompactFiles(SnapshotAction):
                     f"{min(other_deletes)}, and the table's history does not show why."
                 )
             )
-            hint = "Another writer has rewritten or removed them, or rolled the branch back. Call rewrite_data_files again."
+            hint = "Another writer has rewritten or removed them, or rolled the branch back. Run rewrite_data_files again."
             raise GroupsGone(
                 text, hint=hint, table=metadata.location, files=missing or sorted(other_deletes)
             )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from frazil.errors import NoSuchSnapshotError, ValidationException
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import EXPIRE_MAX_REF_AGE, EXPIRE_MAX_SNAPSHOT_AGE, EXPIRE_MIN_SNAPSHOTS
+from frazil.spec.shown import age_text, count_text, time_text
 from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotRef
 
 STREAM_MARKS = (
@@ -54,6 +55,23 @@ def expired_in(metadata: TableMetadata, request: RetentionRequest, now_ms: int) 
     retained = _retained_snapshots(metadata, request, refs, now_ms)
     gone = tuple(i for i in metadata.snapshots.ids if i in named or i not in retained)
     return Expired(gone, tuple(name for name in metadata.refs if name not in refs))
+
+
+def why_kept(metadata: TableMetadata, request: RetentionRequest, now_ms: int) -> str:
+    """Say why an expiry that takes no snapshot takes none."""
+    count = count_text(len(metadata.snapshots), "snapshot")
+    longest = EXPIRE_MAX_SNAPSHOT_AGE.of(metadata.properties)
+    since = now_ms - longest if request.older_than_ms is None else request.older_than_ms
+    if all(s.timestamp_ms >= since for s in metadata.snapshots):
+        if request.older_than_ms is not None:
+            return f"{count}, none older than {time_text(since)}"
+        return f"{count}, all younger than {age_text(longest)} (history.expire.max-snapshot-age-ms)"
+    fewest = EXPIRE_MIN_SNAPSHOTS.of(metadata.properties)
+    fewest = fewest if request.retain_last is None else request.retain_last
+    return (
+        f"{count}; those that are old enough are named by a branch or tag, are among the newest "
+        f"{fewest:,} of a branch, which are kept, or hold the marks of streams"
+    )
 
 
 def _all_refs(metadata: TableMetadata) -> dict[str, SnapshotRef]:
