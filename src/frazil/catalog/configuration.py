@@ -74,7 +74,7 @@ def configuration(
     of the environment or a file, else "default". Raises InvalidInput for a name that a catalog
     cannot have, and for values that are not text."""
     env = os.environ if environ is None else environ
-    name = name or _default_name(env)
+    name = name or default_name(env)
     if not name.strip() or "." in name or "\0" in name:
         raise InvalidInput(f"{name!r} cannot be a catalog's name.", hint="Use a name without dots.")
     properties: dict[str, str] = {}
@@ -165,7 +165,11 @@ def home(environ: Mapping[str, str] | None = None) -> Path:
     return Path(env.get("FRAZIL_HOME") or "warehouse").expanduser().absolute()
 
 
-def _default_name(env: Mapping[str, str]) -> str:
+def default_name(environ: Mapping[str, str] | None = None) -> str:
+    """Return the name of the default catalog: default-catalog of the environment or a file, else
+    "default".
+    """
+    env = os.environ if environ is None else environ
     for product in _ENVIRONMENTS:
         if chosen := env.get(f"{product}_DEFAULT_CATALOG"):
             return chosen

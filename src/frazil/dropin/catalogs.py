@@ -9,7 +9,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from frazil.catalog.configuration import DEFAULT_CATALOG, SPARK_PREFIX, configured_names
+from frazil.catalog.configuration import (
+    DEFAULT_CATALOG,
+    SPARK_PREFIX,
+    configured_names,
+    default_name,
+    home,
+)
 from frazil.errors import Unsupported
 from frazil.ops.session import Session
 from frazil.spark.catalog.catalog import ServedCatalog
@@ -20,6 +26,7 @@ from frazil.spark.host.jvm import NOT_AS_KNOWN, class_is_loaded, jvm_of
 from frazil.spark.host.jvm_catalog import (
     SESSION_CATALOG,
     catalog_types,
+    current_catalog,
     own_session_catalog,
     put_catalog,
     remove_catalog,
@@ -38,7 +45,8 @@ _REGISTERED: weakref.WeakKeyDictionary[Any, _Registered] = weakref.WeakKeyDictio
 
 class _Registered:
     """Record what a session's catalogs were made of. `served`: by name, with what each was made of;
-    `passing`, `default`: see `default_catalog`."""
+    `passing`: the names by which Spark knows the default catalog at this moment (`serve_default`);
+    `default`: that catalog, with what it was made of."""
 
     def __init__(self) -> None:
         self.mark: Any = None
@@ -50,38 +58,44 @@ class _Registered:
 
 
 def register(spark: Session) -> dict[str, CatalogCalls]:
-    """Make the catalogs of a session known to Spark, as far as they are new or configured in
-    another way than before, and return those that Frazil serves. On Spark Connect nothing is done;
-    where Spark's inside has changed, SQL does not reach Frazil's tables, and a warning says so
-    once."""
-    if jvm_of(spark) is None:
-        return {}
+    """Return the catalogs that Frazil serves in a session, by name, after they were made known to
+    Spark, as far as they are new or configured in another way than before. On Spark Connect nobody
+    is told; where Spark's inside has changed, SQL does not reach Frazil's tables, and a warning
+    says so once."""
     registered = registered_in(spark)
-    if registered.failed:
-        return {}
-    try:
-        mark = (
-            settings_mark(spark),
-            len(loaded_catalogs()),
-            tuple(map(id, loaded_catalogs().values())),
-        )
+    loaded = tuple((name, id(catalog)) for name, catalog in loaded_catalogs().items())
+    if spark_asks(spark):
+        try:
+            mark = (settings_mark(spark), loaded)
+            if mark != registered.mark:
+                let_errors_pass(spark)
+                _register(spark, registered)
+                registered.mark = mark
+        except NOT_AS_KNOWN as error:
+            registered.failed = True
+            fall_back(
+                "The catalogs of a session",
+                error,
+                "SQL does not reach Frazil's tables; spark.table(…) does.",
+            )
+    if not spark_asks(spark):
+        mark = (session_catalogs(spark), loaded)
         if mark != registered.mark:
-            let_errors_pass(spark)
             _register(spark, registered)
             registered.mark = mark
-    except NOT_AS_KNOWN as error:
-        registered.failed = True
-        fall_back(
-            "The catalogs of a session",
-            error,
-            "SQL does not reach Frazil's tables; spark.table(…) does.",
-        )
     return {name: served for name, (_, served) in registered.served.items()}
+
+
+def spark_asks(spark: Session) -> bool:
+    """Tell whether Spark asks Frazil's catalogs for their tables: not on Spark Connect, and not
+    where its inside has changed.
+    """
+    return jvm_of(spark) is not None and not registered_in(spark).failed
 
 
 def forget_plans(spark: Session) -> None:
     """Let go of the plans that a statement of this thread was given, after it was analysed."""
-    if not registered_in(spark).failed:
+    if spark_asks(spark):
         catalog_types(spark).forget_plans()
 
 
@@ -103,28 +117,49 @@ def registered_in(spark: Session) -> _Registered:
     return _REGISTERED.setdefault(spark, _Registered())
 
 
-def served_catalogs(spark: Session) -> dict[str, CatalogCalls]:
-    """Return the catalogs that Frazil serves in a session, by name."""
-    return {name: served for name, (_, served) in registered_in(spark).served.items()}
+def default_is_there(spark: Session) -> bool:
+    """Tell whether the default catalog is configured, loaded or exists, since looking for a table
+    must not create it.
+    """
+    return (
+        DEFAULT_CATALOG in loaded_catalogs()
+        or (home() / "catalog.db").exists()
+        or default_name() != DEFAULT_CATALOG
+        or DEFAULT_CATALOG in configured_names(session_catalogs(spark))
+    )
 
 
-def known_catalogs(spark: Session) -> dict[str, CatalogCalls]:
-    """Return the catalogs of Frazil's that Spark knows at this moment: those that it serves, and
-    the default one under the names that the statement has (`default_catalog`)."""
-    return {**served_catalogs(spark), **registered_in(spark).passing}
+def default_catalog(spark: Session) -> CatalogCalls:
+    """Return the default catalog; one for each place that it is in."""
+    registered = registered_in(spark)
+    state = (str(home()), registered.mark, id(loaded_catalogs().get(DEFAULT_CATALOG)))
+    if registered.default is None or registered.default[0] != state:
+        settings = session_catalogs(spark)
+        load = lambda: (
+            loaded_catalogs().get(DEFAULT_CATALOG) or configured_catalog(DEFAULT_CATALOG, settings)
+        )
+        registered.default = (state, CatalogCalls(DEFAULT_CATALOG, load, spark))
+        if registered.passing:
+            for name in registered.passing.keys() - {current_catalog(spark)}:
+                remove_catalog(spark, name)
+            registered.passing.clear()
+    return registered.default[1]
 
 
 def _register(spark: Session, registered: _Registered) -> None:
-    wanted = _wanted(spark)
-    _tell_of_spark_catalog(spark, registered)
+    wanted, asks = _wanted(spark), spark_asks(spark)
+    if asks:
+        _tell_of_spark_catalog(spark, registered)
     for name in set(registered.served) - set(wanted):
-        remove_catalog(spark, name)
+        if asks:
+            remove_catalog(spark, name)
         del registered.served[name]
     for name, (state, load) in wanted.items():
         if name in registered.served and registered.served[name][0] == state:
             continue
         served = CatalogCalls(name, load, spark)
-        put_served(spark, served)
+        if asks:
+            put_served(spark, served)
         registered.served[name] = (state, served)
 
 
@@ -194,10 +229,11 @@ def _wanted(spark: Session) -> dict[str, tuple[Any, Callable[[], Catalog]]]:
 
 
 __all__ = [
+    "default_catalog",
+    "default_is_there",
     "forget_plans",
-    "known_catalogs",
     "put_served",
     "register",
     "registered_in",
-    "served_catalogs",
+    "spark_asks",
 ]

@@ -11,15 +11,20 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, home
+from frazil.catalog.configuration import DEFAULT_CATALOG
 from frazil.catalog.names import IN_SQL, identifier_parts, without_blanks
-from frazil.dropin.catalogs import put_served, registered_in
+from frazil.dropin.catalogs import (
+    default_catalog,
+    default_is_there,
+    put_served,
+    registered_in,
+    spark_asks,
+)
 from frazil.dropin.names import in_session_catalog
 from frazil.errors import FrazilError, InvalidInput
 from frazil.ops.session import Session
-from frazil.spark.engine.session_catalogs import session_catalogs
 from frazil.spark.host.fall_back import fall_back
-from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
+from frazil.spark.host.jvm import NOT_AS_KNOWN
 from frazil.spark.host.jvm_catalog import (
     SESSION_CATALOG,
     current_catalog,
@@ -28,7 +33,6 @@ from frazil.spark.host.jvm_catalog import (
 )
 from frazil.sql.catalog_calls import CatalogCalls, NamespaceCalls
 from frazil.table.catalog import Catalog
-from frazil.table.load import configured_catalog, loaded_catalogs
 
 _NAME = re.compile(IN_SQL)
 _ALL_CATALOGS = re.compile(r"\bshow\s+catalogs\b", re.IGNORECASE)
@@ -37,20 +41,11 @@ _OF_NAMESPACE = re.compile(
 )
 
 
-def default_is_there(spark: Session) -> bool:
-    """Tell whether the default catalog is configured or exists, since looking for a table must not
-    create it.
-    """
-    if DEFAULT_CATALOG in loaded_catalogs() or (home() / "catalog.db").exists():
-        return True
-    return DEFAULT_CATALOG in configured_names(session_catalogs(spark))
-
-
 def serve_default(spark: Session, text: str) -> None:
     """Make the default catalog known for a statement that names it, and forget it for others. Does
     nothing on Spark Connect.
     """
-    if jvm_of(spark) is None:
+    if not spark_asks(spark):
         return
     try:
         _serve(spark, text)
@@ -70,7 +65,7 @@ def _serve(spark: Session, text: str) -> None:
         remove_catalog(spark, name)
         del registered.passing[name]
     for name in wanted - registered.passing.keys():
-        default = _default(spark)
+        default = default_catalog(spark)
         served = (
             default
             if name == DEFAULT_CATALOG
@@ -109,7 +104,7 @@ def _wanted(spark: Session, text: str) -> set[str]:
 
 def _has_namespace(spark: Session, name: str) -> bool:
     try:
-        return _default(spark).namespace_exists((name,))
+        return default_catalog(spark).namespace_exists((name,))
     except FrazilError:
         return False
 
@@ -118,20 +113,4 @@ def _catalog_of(served: CatalogCalls) -> Catalog:
     return served.catalog
 
 
-def _default(spark: Session) -> CatalogCalls:
-    """Return the default catalog; one for each place that it is in."""
-    registered = registered_in(spark)
-    state = (str(home()), registered.mark, id(loaded_catalogs().get(DEFAULT_CATALOG)))
-    if registered.default is None or registered.default[0] != state:
-        settings = session_catalogs(spark)
-        load = lambda: (
-            loaded_catalogs().get(DEFAULT_CATALOG) or configured_catalog(DEFAULT_CATALOG, settings)
-        )
-        registered.default = (state, CatalogCalls(DEFAULT_CATALOG, load, spark))
-        for name in registered.passing.keys() - {current_catalog(spark)}:
-            remove_catalog(spark, name)
-        registered.passing.clear()
-    return registered.default[1]
-
-
-__all__ = ["default_is_there", "serve_default"]
+__all__ = ["serve_default"]

@@ -10,9 +10,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 
 from frazil.catalog.names import identifier_parts
-from frazil.dropin.names import is_ours
+from frazil.dropin.names import in_full, is_ours
 from frazil.dropin.spark_errors import known_to_spark
-from frazil.dropin.sql_names import in_full
 from frazil.dropin.tables import open_table
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.sql_text import back_quoted

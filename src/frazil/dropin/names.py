@@ -1,14 +1,23 @@
-"""Decide whether a name refers to a table or catalog of Frazil's or of Spark's."""
+"""Tell whose a name is: one rule for every door of a prepared session."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
 
-from frazil.catalog import load_backend
-from frazil.catalog.configuration import DEFAULT_CATALOG, SPARK_PREFIX, configured_names, home
+from frazil.catalog import meanings
+from frazil.catalog.configuration import DEFAULT_CATALOG, default_name
 from frazil.catalog.names import full_name, identifier_parts
-from frazil.dropin.catalogs import register, registered_in, served_catalogs
+from frazil.dropin.catalogs import (
+    default_catalog,
+    default_is_there,
+    register,
+    registered_in,
+    spark_asks,
+)
 from frazil.errors import (
     FrazilError,
     InvalidInput,
@@ -16,156 +25,185 @@ from frazil.errors import (
     NotFound,
     TableAlreadyExistsError,
 )
-from frazil.ops.find_table import find_in
+from frazil.ops.find_table import FoundTable, find_in, find_table, is_location
 from frazil.ops.session import Session
-from frazil.spark.engine.read_target import locate, read_request
 from frazil.spark.engine.session_catalogs import session_catalogs
-from frazil.spark.host.jvm import class_is_loaded
 from frazil.spark.host.jvm_catalog import (
     SESSION_CATALOG,
     current_catalog,
     current_namespace,
     has_database,
+    knows_catalog,
 )
 from frazil.spark.host.jvm_views import is_temporary_view
 from frazil.spark.host.quiet import quietly
+from frazil.sql.catalog_calls import CatalogCalls
+from frazil.sql.nodes import Name
 from frazil.table.catalog import Catalog
+from frazil.table.load import configured_catalog
 
+Purpose = Literal["any", "iceberg", "new"]
 _NO_PLACE = ("SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "UNSUPPORTED_FEATURE.TABLE_OPERATION")
 
 
-def catalog_of(spark: Session, name: str) -> str | None:
-    """Return the Frazil catalog that a name begins with, else None; None also for what is no
-    identifier, which Spark reports.
+@dataclass(frozen=True)
+class Place:
+    """Hold a catalog of Frazil's and a name in it. `is_served`: Spark itself asks the catalog for
+    what the name means."""
+
+    calls: CatalogCalls
+    parts: Name
+    is_served: bool = False
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.calls.catalog
+
+    @property
+    def full(self) -> Name:
+        """Return the whole name."""
+        return (self.calls.name, *self.parts)
+
+    def find(self, name: str | None = None) -> FoundTable:
+        """Find the table. `name`: as it was given, for errors. Raises NoSuchTableError."""
+        return find_in(self.calls.backend, self.parts, name)
+
+
+def is_there(find: Callable[[], FoundTable]) -> bool:
+    """Tell whether a table is found, or one of its metadata tables, branches, tags or snapshots;
+    also one that is damaged, as its reader will report.
     """
     try:
-        first, *rest = identifier_parts(name)
-    except InvalidInput:
-        return None
-    return first if rest and is_catalog(spark, first, len(rest) > 1) else None
-
-
-def is_catalog(spark: Session, name: str, default: bool = True) -> bool:
-    """Return whether Frazil serves a catalog. A catalog whose JVM class can be loaded is left to
-    Spark: the Iceberg jar is there.
-
-    `default`: whether the name of the default catalog counts without being configured.
-    """
-    register(spark)
-    if name == SESSION_CATALOG:  # which has tables of Spark's too: `in_session_catalog`
-        return False
-    if name in served_catalogs(spark):
-        return True
-    settings = session_catalogs(spark)
-    if name not in {
-        *configured_names(settings),
-        *([DEFAULT_CATALOG] if default else []),
-    }:
-        return False
-    jvm_class = settings.get(SPARK_PREFIX + name)
-    return not (jvm_class and class_is_loaded(spark, jvm_class))
-
-
-def is_served(spark: Session, name: str) -> bool:
-    """Tell whether Spark itself finds a name among Frazil's catalogs: it begins with one of them,
-    or one of them is the current one.
-    """
-    served = served_catalogs(spark)
-    if not served or "/" in name:
-        return False
-    try:
-        first, *rest = identifier_parts(name)
-    except InvalidInput:
-        return False
-    if rest and first in served or current_catalog(spark) in served.keys() - {SESSION_CATALOG}:
-        return True
-    return in_session_catalog(spark, (first, *rest)) is not None
-
-
-def in_session_catalog(
-    spark: Session, parts: Sequence[str], *, new: bool = False
-) -> tuple[Catalog, tuple[str, ...]] | None:
-    """Return the catalog that Frazil serves in the place of Spark's own one (SparkSessionCatalog),
-    and the name there of one of its tables; None for all other names. `new`: also of a table that
-    could be created in a database of Spark's; raises TableAlreadyExistsError where the name is one
-    of Spark's own tables."""
-    served = served_catalogs(spark).get(SESSION_CATALOG)
-    if served is None:
-        return None
-    if len(parts) > 1 and parts[0] == SESSION_CATALOG:
-        place = tuple(parts[1:])
-    elif current_catalog(spark) != SESSION_CATALOG or (
-        len(parts) > 1 and is_catalog(spark, parts[0], default=False)
-    ):
-        return None
-    else:
-        place = tuple(parts)
-    if len(place) == 1:
-        if place == tuple(parts) and is_temporary_view(spark, place[0]):
-            return None
-        place = (*current_namespace(spark), *place)
-    try:
-        find_in(served.backend, place)
+        find()
     except NotFound:
-        if not new or len(place) != 2 or not has_database(spark, place[0]):
-            return None
-        if _spark_knows(spark, full_name(place)):
-            text = f"{full_name(place)} is a table of Spark's own, not of Iceberg."
-            raise TableAlreadyExistsError(text, table=full_name(place)) from None
-    return served.catalog, place
-
-
-def is_ours(spark: Session, name: str) -> bool:
-    """Return whether reads and writes of a name go to Frazil: a location, a name in a catalog of
-    Frazil's, or a name that Spark does not know and Frazil's default catalog does."""
-    if "/" in name or catalog_of(spark, name) is not None or _is_in_session_catalog(spark, name):
+        return False
+    except FrazilError:
         return True
-    if not _has_namespace(name) or _spark_knows(spark, name) or not default_is_there(spark):
-        return False
-    return exists(spark, name)
+    return True
 
 
-def _is_in_session_catalog(spark: Session, name: str) -> bool:
-    try:
-        return in_session_catalog(spark, identifier_parts(name)) is not None
-    except InvalidInput:
-        return False
+def whose(spark: Session, name: str | Name, purpose: Purpose = "any") -> Place | None:
+    """Tell whose a name is at this moment: return its place in a catalog of Frazil's; None where it
+    is Spark's, nobody's or a location.
 
-
-def _has_namespace(name: str) -> bool:
-    """Return whether a name has several parts."""
-    try:
-        return len(identifier_parts(name)) > 1
-    except InvalidInput:
-        return False
-
-
-def default_is_there(spark: Session) -> bool:
-    """Return whether the default catalog is configured or exists, since looking for a table must
-    not create it.
+    The first of these counts: a table of the catalog that Frazil serves in the place of Spark's own
+    one; a name that begins with a catalog of Frazil's; one that begins with another catalog; one
+    within the current catalog; one of the default catalog that Spark does not know. `purpose`:
+    "any": Spark's tables may have the name; "iceberg": an Iceberg table is asked for, so that the
+    default catalog has what no other one has; "new": it may also be created. Raises InvalidInput
+    for an Iceberg table without namespace, TableAlreadyExistsError for a new one whose name is that
+    of a table of Spark's own.
     """
-    return (
-        DEFAULT_CATALOG in configured_names(session_catalogs(spark))
-        or (home() / "catalog.db").exists()
+    if is_location(name):
+        return None
+    try:
+        parts = identifier_parts(name) if isinstance(name, str) else tuple(name)
+    except InvalidInput:  # which Spark reports
+        if purpose == "any":
+            return None
+        raise
+    served, passing = register(spark), registered_in(spark).passing
+    first, *rest = parts
+    if (own := in_session_catalog(spark, parts, new=purpose == "new")) is not None:
+        return own
+    if rest and first != SESSION_CATALOG and first in served:
+        return Place(served[first], parts[1:], spark_asks(spark))
+    current = current_catalog(spark) if spark_asks(spark) else SESSION_CATALOG
+    if rest and first in passing and (first == current or not has_database(spark, first)):
+        return Place(default_catalog(spark), (*passing[first].prefix, *rest))
+    if (
+        first == DEFAULT_CATALOG
+        and len(rest) > 1
+        and (current == SESSION_CATALOG or default_is_there(spark))
+    ):
+        return Place(default_catalog(spark), parts[1:])
+    is_others = len(parts) > 1 and knows_catalog(spark, first)
+    if not is_others and current != SESSION_CATALOG and current in {**served, **passing}:
+        if not rest and is_temporary_view(spark, first):
+            return None
+        within = parts if rest else (*current_namespace(spark), first)
+        if current in served:
+            return Place(served[current], within, True)
+        return Place(default_catalog(spark), (*passing[current].prefix, *within))
+    if purpose == "any":
+        if not rest or is_others or current != SESSION_CATALOG or not default_is_there(spark):
+            return None
+        of_default = Place(served.get(default_name()) or default_catalog(spark), parts)
+        its = not _spark_knows(spark, parts) and is_there(of_default.find)
+        return of_default if its else None
+    settings = session_catalogs(spark)
+    catalog, within = meanings(parts, {}, spark_conf=settings)[0]
+    if catalog is None or catalog == DEFAULT_CATALOG:
+        return Place(served.get(default_name()) or default_catalog(spark), within)
+    return Place(
+        CatalogCalls(catalog, partial(configured_catalog, catalog, settings), spark), within
     )
 
 
-def default_has_namespace(spark: Session, namespace: Sequence[str]) -> bool:
-    """Return whether Frazil's default catalog has a namespace that Spark does not have."""
-    if not default_is_there(spark):
-        return False
-    with (
-        contextlib.suppress(Exception),
-        quietly(),
-    ):
-        # Spark's own catalog has no namespaces of several parts
-        if spark.catalog.spark_catalog.databaseExists(full_name(namespace)):
-            return False
+def in_session_catalog(spark: Session, parts: Sequence[str], *, new: bool = False) -> Place | None:
+    """Return the place of a table in the catalog that Frazil serves in the place of Spark's own one
+    (SparkSessionCatalog); None for all other names. `new`: also of a table that could be created in
+    a database of Spark's; raises TableAlreadyExistsError where the name is one of Spark's own
+    tables."""
+    served = register(spark)
+    if SESSION_CATALOG not in served or not spark_asks(spark):
+        return None
+    if len(parts) > 1 and parts[0] == SESSION_CATALOG:
+        within = tuple(parts[1:])
+    elif (len(parts) > 1 and parts[0] in served) or current_catalog(spark) != SESSION_CATALOG:
+        return None
+    else:
+        within = tuple(parts)
+    if len(within) == 1:
+        if within == tuple(parts) and is_temporary_view(spark, within[0]):
+            return None
+        within = (*current_namespace(spark), *within)
+    place = Place(served[SESSION_CATALOG], within, True)
     try:
-        return load_backend(None, spark_conf=session_catalogs(spark)).namespace_exists(
-            tuple(namespace)
-        )
-    except FrazilError:
+        place.find()
+    except NotFound:
+        if not new or len(within) != 2 or not has_database(spark, within[0]):
+            return None
+        if _spark_knows(spark, within):
+            text = f"{full_name(within)} is a table of Spark's own, not of Iceberg."
+            raise TableAlreadyExistsError(text, table=full_name(within)) from None
+    return place
+
+
+def found(
+    spark: Session, name: str, properties: Mapping[str, Any] = {}, purpose: Purpose = "iceberg"
+) -> FoundTable:
+    """Find the Iceberg table that a name or location means in a session. `properties`: those of its
+    catalog or store that options give. Raises as `find_table` does."""
+    place = None if properties else whose(spark, name, purpose)
+    if place is None:
+        return find_table(name, properties, session_catalogs(spark))
+    return place.find(name)
+
+
+def is_ours(spark: Session, name: str | Name) -> bool:
+    """Tell whether reads and writes of a name or location go to Frazil."""
+    return is_location(name) or whose(spark, name) is not None
+
+
+def in_full(spark: Session, name: str) -> str:
+    """Return the name of a table with the session's current catalog and namespace where they are
+    left out and Frazil serves that catalog; other names and locations as they are.
+    """
+    place = whose(spark, name)
+    return name if place is None or not place.is_served else full_name(place.full)
+
+
+def _spark_knows(spark: Session, parts: Name) -> bool:
+    """Tell whether Spark itself knows a table of this name, and not by way of the default catalog,
+    under a name that the last statement had.
+    """
+    try:
+        if parts[0] in registered_in(spark).passing:
+            return True  # as a database of its own has the name
+        with quietly():
+            return bool(spark.catalog.spark_catalog.tableExists(full_name(parts)))
+    except Exception:  # Spark refuses names whose catalog it does not know
         return False
 
 
@@ -181,36 +219,23 @@ def led_to_ours(spark: Session, name: str, hint: str) -> Iterator[None]:
             yield
         except Exception as error:
             if any(m in str(error) for m in _NO_PLACE):
-                namespace = identifier_parts(name)[:-1]
-                if namespace and default_has_namespace(spark, namespace):
+                namespace = tuple(identifier_parts(name)[:-1])
+                if namespace and _is_of_default_alone(spark, namespace):
                     message = f"Spark has no table {name}, and no namespace {full_name(namespace)}, which Frazil's default catalog has."
                     raise NoSuchTableError(message, hint=hint, table=name) from error
                 error.add_note(hint)
             raise
 
 
-def exists(spark: Session, name: str) -> bool:
-    """Return whether Frazil has a table of this name, or one of its metadata tables, branches, tags
-    or snapshots.
-    """
-    try:
-        locate(read_request({"path": name}), session_catalogs(spark))
-    except NotFound:
+def _is_of_default_alone(spark: Session, namespace: Name) -> bool:
+    """Tell whether Frazil's default catalog has a namespace that Spark does not have."""
+    if not default_is_there(spark):
         return False
-    except FrazilError:
-        # damaged or refused: the table is Frazil's all the same, and its reader will report why
-        return True
-    return True
-
-
-def _spark_knows(spark: Session, name: str) -> bool:
-    """Tell whether Spark itself knows a table of this name, and not by way of the default catalog,
-    under a name that the last statement had.
-    """
-    try:
-        if identifier_parts(name)[0] in registered_in(spark).passing:
+    with contextlib.suppress(Exception), quietly():
+        # Spark's own catalog has no namespaces of several parts
+        if spark.catalog.spark_catalog.databaseExists(full_name(namespace)):
             return False
-        with quietly():
-            return bool(spark.catalog.spark_catalog.tableExists(name))
-    except Exception:  # Spark refuses names whose catalog it does not know
+    try:
+        return default_catalog(spark).namespace_exists(namespace)
+    except FrazilError:
         return False

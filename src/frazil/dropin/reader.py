@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from frazil.dropin.catalogs import register
-from frazil.dropin.names import is_ours, is_served
+from frazil.dropin.names import found, in_full, is_ours, whose
 from frazil.dropin.spark_errors import known_to_spark
-from frazil.dropin.sql_names import in_full, with_full_name
 from frazil.errors import InvalidInput
+from frazil.ops.find_table import is_location
 from frazil.ops.session import Session
 from frazil.spark.engine import read_target
 
@@ -76,14 +77,14 @@ class IcebergReader:
             )
         every = {**self._options, **options}
         named = every if path is None else {**every, "path": path}
-        return read_target.load(self._spark, with_full_name(self._spark, named))
+        return _load(self._spark, named)
 
     @known_to_spark()
     def table(self, tableName: str) -> Any:
         """Read a table by name, with the options given."""
         tableName = in_full(self._spark, tableName)
         if self._options and is_ours(self._spark, tableName):
-            return read_target.load(self._spark, {**self._options, "path": tableName})
+            return _load(self._spark, {**self._options, "path": tableName})
         return read_table(self._spark_reader.table, self._spark, tableName)
 
     def __getattr__(self, name: str) -> Any:
@@ -95,7 +96,12 @@ def read_table(spark_table: Callable[..., Any], spark: Session, tableName: str) 
     """Return the table that `spark.table(name)` asks for: what Spark's own method returns, which
     asks Frazil's catalogs for theirs; and locations, and tables of the default catalog that Spark
     does not know."""
-    register(spark)
-    if is_served(spark, tableName) or not is_ours(spark, tableName):
+    if not is_location(tableName) and (
+        (place := whose(spark, tableName)) is None or place.is_served
+    ):
         return spark_table(tableName)
-    return read_target.load(spark, {"path": tableName})
+    return _load(spark, {"path": tableName})
+
+
+def _load(spark: Session, options: Mapping[str, Any]) -> DataFrame:
+    return read_target.load(spark, options, partial(found, spark))

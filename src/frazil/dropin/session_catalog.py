@@ -4,14 +4,14 @@ know of is answered here.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from frazil.catalog.configuration import DEFAULT_CATALOG
 from frazil.dropin.catalogs import register
 from frazil.dropin.default_catalog import serve_default
-from frazil.dropin.names import exists, is_ours, is_served
-from frazil.dropin.sql_names import in_full
+from frazil.dropin.names import found, in_full, is_ours, is_there, whose
 from frazil.dropin.tables import open_table
+from frazil.ops.find_table import is_location
 from frazil.ops.session import Session
 from frazil.table.engines import refresh_views
 
@@ -32,14 +32,11 @@ class IcebergCatalog:
         one, or in the default catalog.
         """
         name = f"{dbName}.{tableName}" if dbName else tableName
-        if is_ours(self._spark, name) and exists(self._spark, name):
-            return True
-        if name.startswith(f"{DEFAULT_CATALOG}.") and name.count(".") > 1:
-            # Spark knows the default catalog only at times
-            return False
-        if is_served(self._spark, name):
-            return bool(self.spark_catalog.tableExists(name))
-        return bool(self.spark_catalog.tableExists(tableName, dbName))
+        place = whose(self._spark, name)
+        if is_location(name) or (place is not None and not place.is_served):
+            return is_there(partial(found, self._spark, name))
+        known = (tableName, dbName) if place is None else (name,)
+        return bool(self.spark_catalog.tableExists(*known))
 
     def refreshTable(self, tableName: str) -> None:
         """Let temporary views over the table, cached ones included, show what others have written.

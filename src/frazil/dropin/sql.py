@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 from frazil.dropin.catalogs import forget_plans, register
 from frazil.dropin.default_catalog import serve_default
 from frazil.dropin.spark_errors import known_to_spark
-from frazil.dropin.sql_names import ConnectNames, SessionNames, names_one_of
+from frazil.dropin.sql_names import SessionNames, names_one_of
 from frazil.errors import InvalidInput
 from frazil.maintain.wording import in_sql
 from frazil.ops.session import Session, SqlArguments
@@ -70,7 +70,7 @@ def _on_connect(
     named: Mapping[str, Any],
 ) -> Any:
     if not named and names_one_of(spark, text):
-        answer = ConnectStatements(spark, ConnectNames(spark)).run(text, args)
+        answer = ConnectStatements(spark, SessionNames(spark)).run(text, args)
         if answer is not None:
             return answer
     return spark_sql(text, args, **named)

@@ -4,12 +4,12 @@ reads everything else.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from frazil.dropin.names import is_ours
-from frazil.dropin.sql_names import in_full, with_full_name
+from frazil.dropin.names import found, in_full, is_ours
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.session import Session
 from frazil.spark.engine import stream_read
@@ -67,7 +67,7 @@ class IcebergStreamReader:
             )
         every = {**self._options, **options}
         named = every if path is None else {**every, "path": path}
-        return self._ours(with_full_name(self._spark, named))
+        return self._ours(named)
 
     def table(self, tableName: str) -> Any:
         tableName = in_full(self._spark, tableName)
@@ -95,4 +95,5 @@ class IcebergStreamReader:
             self._spark,
             options,
             without_options.name(self._name) if self._name else without_options,
+            partial(found, self._spark),
         )

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
-from frazil.dropin.names import is_ours, led_to_ours
-from frazil.dropin.sql_names import in_full
+from frazil.dropin.names import in_full, is_ours, led_to_ours
 from frazil.dropin.tables import create_empty, open_table
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.ops.find_table import has_suffix

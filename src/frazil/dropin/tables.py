@@ -10,12 +10,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
 from frazil.catalog import Committed, create_at
-from frazil.catalog.configuration import SPARK_PREFIX, store_properties
-from frazil.catalog.names import identifier_parts
-from frazil.dropin.catalogs import served_catalogs
-from frazil.dropin.names import catalog_of, in_session_catalog
+from frazil.catalog.configuration import store_properties
+from frazil.dropin.names import found, whose
 from frazil.errors import InvalidInput, TableAlreadyExistsError, Unsupported
-from frazil.ops.find_table import find_in, find_table
 from frazil.ops.insert import Insert, create_as, overwrite_mode
 from frazil.ops.session import Session
 from frazil.ops.table_definition import table_metadata
@@ -26,8 +23,7 @@ from frazil.spark.types.spark_types import time_enabled, to_spark
 from frazil.storage import absolute
 from frazil.table.catalog import Catalog
 from frazil.table.create import schema_of
-from frazil.table.engines import session_catalogs as active_session_catalogs
-from frazil.table.load import at_location, load_catalog, resolve, table_of
+from frazil.table.load import at_location, resolve, table_of
 from frazil.table.table import Table
 
 _CATALOG = "catalog."
@@ -51,39 +47,20 @@ def write_options(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def open_table(
-    name: str, options: Mapping[str, Any], spark: Session | None = None
-) -> tuple[Table, str | None]:
-    """Open the table to write to, and return it with the branch that its name selects. `spark`: the
-    session whose catalogs apply; default: the running one. Raises InvalidInput for what takes no
-    writes (a metadata table, a tag, a snapshot), NoSuchTableError."""
-    properties = catalog_options(options)
-    if spark is not None and (of_session := _of_session(spark, name, properties)) is not None:
-        catalog, parts = of_session
-        named = find_in(catalog._backend, parts, name)
-    else:
-        settings = active_session_catalogs() if spark is None else session_catalogs(spark)
-        named = find_table(name, properties, settings)
+def open_table(name: str, options: Mapping[str, Any], spark: Session) -> tuple[Table, str | None]:
+    """Open the table to write to, and return it with the branch that its name selects. Raises
+    InvalidInput for what takes no writes (a metadata table, a tag, a snapshot), NoSuchTableError."""
+    named = found(spark, name, catalog_options(options), "new")
     return table_of(named), named.written_branch()
 
 
-def _of_session(
+def _place_of_new(
     spark: Session, name: str, properties: Mapping[str, str]
-) -> tuple[Catalog, tuple[str, ...]] | None:
-    """Return the catalog of a session that a name begins with, and the rest of the name; None where
-    it begins with none.
-    """
-    if (catalog := catalog_of(spark, name)) is None:
-        if properties or "/" in name:
-            return None
-        return in_session_catalog(spark, identifier_parts(name), new=True)
-    if (served := served_catalogs(spark).get(catalog)) is not None and not properties:
-        return served.catalog, identifier_parts(name)[1:]
-    prefix = f"{SPARK_PREFIX}{catalog}."
-    settings = {
-        k[len(prefix) :]: v for k, v in session_catalogs(spark).items() if k.startswith(prefix)
-    }
-    return load_catalog(catalog, **{**settings, **properties}), identifier_parts(name)[1:]
+) -> tuple[Catalog, tuple[str, ...]]:
+    """Return the catalog in which a table is created, and its name there. `properties`: those of
+    the catalog that options give."""
+    place = None if properties else whose(spark, name, "new")
+    return resolve(name, **properties) if place is None else (place.catalog, place.parts)
 
 
 def is_dynamic(spark: Session, options: Mapping[str, Any], table: Table | None = None) -> bool:
@@ -124,9 +101,7 @@ def create(
     if "/" in name:
         _create_at(name, frame, of_write, of_catalog, partition_by, stored, replace)
         return
-    catalog, parts = _of_session(frame.sparkSession, name, of_catalog) or resolve(
-        name, **of_catalog
-    )
+    catalog, parts = _place_of_new(frame.sparkSession, name, of_catalog)
     catalog.create_namespace_if_not_exists(parts[:-1])
     location = of_write.pop("location", None) or next(
         (v for k, v in options.items() if k.lower() == "path" and v != name), None
@@ -163,7 +138,7 @@ def create_empty(
             location, metadata, store_properties(location, of_catalog, session_catalogs(spark))
         )
         return
-    catalog, parts = _of_session(spark, name, of_catalog) or resolve(name, **of_catalog)
+    catalog, parts = _place_of_new(spark, name, of_catalog)
     catalog.create_namespace_if_not_exists(parts[:-1])
     catalog.create_table_if_not_exists(parts, schema, partition_by=list(partition_by))
 

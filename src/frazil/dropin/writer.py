@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
-from frazil.dropin.names import is_ours, led_to_ours
+from frazil.dropin.names import in_full, is_ours, led_to_ours
 from frazil.dropin.spark_errors import known_to_spark
-from frazil.dropin.sql_names import in_full
 from frazil.dropin.tables import create, is_dynamic, open_table, write_options
 from frazil.errors import (
     InvalidInput,

@@ -7,9 +7,8 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
-from frazil.dropin.names import catalog_of, is_ours, led_to_ours
+from frazil.dropin.names import in_full, is_ours, led_to_ours
 from frazil.dropin.spark_errors import known_to_spark
-from frazil.dropin.sql_names import in_full
 from frazil.dropin.tables import (
     create,
     open_table,
@@ -112,11 +111,7 @@ class IcebergWriterV2:
     def _create(self, verb: str, **named: Any) -> None:
         """Create or replace the table, in Frazil or by Spark's own writer."""
         spark = self._frame.sparkSession
-        if (
-            catalog_of(spark, self._table) is None
-            and self._provider != "iceberg"
-            and not is_ours(spark, self._table)
-        ):
+        if self._provider != "iceberg" and not is_ours(spark, self._table):
             with led_to_ours(
                 spark,
                 self._table,

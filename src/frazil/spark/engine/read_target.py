@@ -6,7 +6,7 @@ Parquet scan.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,12 +24,13 @@ from frazil.scan.changelog_range import ChangelogRange
 from frazil.scan.inspect import metadata_table
 from frazil.scan.snapshot_ref import CHANGES, tagged_snapshot_id, to_milliseconds
 from frazil.spark.engine.engine import engine_on
-from frazil.spark.engine.session_catalogs import session_catalogs
 from frazil.spark.host.settings import session_zone
 from frazil.spark.read.view_refresh import follow
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.options import BOOLEAN, INTEGER, TEXT, Option, OptionTable, ValueKind
 
+Finds = Callable[[str, Mapping[str, Any]], FoundTable]
+"""Find the table of a name or location in a session, with the properties that options give."""
 _CATALOG = "catalog."
 _VERSION = ValueKind(str, "text")
 _HOSTS = "Spark chooses the hosts of its tasks; set spark.locality.wait"
@@ -302,13 +303,12 @@ def target_of(
     )
 
 
-def load(spark: Session, options: Mapping[str, Any]) -> DataFrame:
+def load(spark: Session, options: Mapping[str, Any], find: Finds) -> DataFrame:
     """Return the DataFrame that read options ask for; options have the names of Java Iceberg.
-    Raises as `read_request` and `locate` do.
+    Raises as `read_request`, `find` and `target_of` do.
     """
-    return frame_of(
-        spark, locate(read_request(options, session_zone(spark)), session_catalogs(spark))
-    )
+    request = read_request(options, session_zone(spark))
+    return frame_of(spark, target_of(find(request.path, request.catalog), request))
 
 
 def frame_of(spark: Session, target: ReadTarget) -> DataFrame:

@@ -11,8 +11,14 @@ from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.session import Session
 from frazil.spark.engine import read_target
-from frazil.spark.engine.read_target import ReadRequest, ReadTarget, locate, named_table
-from frazil.spark.engine.session_catalogs import session_catalogs
+from frazil.spark.engine.read_target import (
+    Finds,
+    ReadRequest,
+    ReadTarget,
+    locate,
+    named_table,
+    target_of,
+)
 from frazil.spark.host.settings import all_settings, is_case_sensitive, session_zone
 from frazil.spark.host.workers import parallelism
 from frazil.spark.streams.source.stream_frame import stream_frame
@@ -26,12 +32,14 @@ if TYPE_CHECKING:
 _SESSION = "connector.iceberg."
 
 
-def load(spark: Session, options: Mapping[str, Any], own: DataStreamReader) -> DataFrame:
+def load(
+    spark: Session, options: Mapping[str, Any], own: DataStreamReader, find: Finds
+) -> DataFrame:
     """Load `spark.readStream.format("iceberg").load(x)` in a prepared session. `own`: a fresh
     DataStreamReader of Spark's.
     """
     request, settings = named_table(options)
-    target = locate(request, session_catalogs(spark))
+    target = target_of(find(request.path, request.catalog), request)
     return stream_frame(
         spark, _spec_of(target, _in_session(spark, settings), spark, as_jar=True), own
     )
