@@ -82,7 +82,7 @@ def read(table: frazil.Table) -> dict[str, object]:
         frame.explain("extended")
     rows = sorted((r.id, r.kind) for r in frame.collect())
     text = plan.getvalue()
-    by_spark = "Scan parquet" in text and "Python" not in text and "ArrowEval" not in text
+    by_spark = "BatchScan" in text and "Python" not in text and "ArrowEval" not in text
     return {
         "rows": rows,
         "by_spark": by_spark,

@@ -22,13 +22,14 @@ from pyspark.errors import ParseException
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
+from frazil.errors import Unsupported
 from frazil.spark.deletes import one_bitmap as one_array
 from frazil.spark.dml.small_source import collect
 from frazil.spark.host import fall_back, jvm, jvm_plans, jvm_reads, jvm_views
 from frazil.spark.host import session as host_session
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.read import view_refresh
-from frazil.spark.scan import file_index, pushed_filters
+from frazil.spark.scan import planned_files, pushed_filters
 from frazil.spark.streams.sink import key_shuffle
 from frazil.spark.streams.sink.partition_commits import batch_watermark
 from tests.builders.spark_frames import ids
@@ -51,7 +52,6 @@ def warnings(monkeypatch, caplog):
 HOST = Path(jvm.__file__).parent
 LEADS_TO = {  # by the name of a package or class, a class that must be there
     "jvm.SPARK": jvm.SPARK + "sql.SparkSession", "jvm.CATALYST": jvm.CATALYST + "InternalRow", "jvm.EXPRESSIONS": jvm.EXPRESSIONS + "Cast",
-    "jvm_reads.FILE_INDEX": jvm_reads.FILE_INDEX,
 }  # fmt: skip
 # What serves SQL is called by Spark, on threads of its own: the statements of tests/sql run it, on
 # each Spark.
@@ -440,24 +440,15 @@ def call_reads(session, tmp_path):
         np.array([1, -2, 2**62]),
     )
     assert numbers.first()["n"] == [1, -2, 2**62]
-    assert jvm.class_is_loaded(session, jvm_reads.FILE_INDEX)
-    relations = jvm_reads.ParquetRelations(host, file_index.FileIndex, "number")
-    assert relations.numbers.fieldNames()[0] == "number" and relations.no_columns.length() == 0
-    assert (
-        relations.path(f"file:{tmp_path}").apply(0).toString() == f"file:{tmp_path}"
-        and relations.listing([], [], []).size() == 0
-    )
     pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "a.parquet")
-    files = [f"{tmp_path}/a.parquet"], [(tmp_path / "a.parquet").stat().st_size], [9]
-    index = file_index.FileIndex(host, str(tmp_path), *files, lambda _: None)
-    scanned = index.relations.scan(
-        session,
-        session._jsparkSession,
-        s.StructType([s.StructField("id", s.LongType())]),
-        index,
-        {},
+    path, size = f"{tmp_path}/a.parquet", (tmp_path / "a.parquet").stat().st_size
+    answers = planned_files.FileAnswers(
+        str(tmp_path), [path], [size], [2], [9], planned_files.NoPruning()
     )
-    assert sorted(map(tuple, scanned.collect())) == [(1, 9), (2, 9)]
+    columns = s.StructType([s.StructField("id", s.LongType())]), planned_files.CONSTANTS
+    names = answers.identity, answers.title, str(tmp_path)
+    scanned = jvm_reads.scan_of(session, session._jsparkSession, columns, names, {}, answers)
+    assert sorted(map(tuple, scanned.collect())) == [(1, 9, path), (2, 9, path)]
 
 
 @pytest.mark.versions
@@ -531,16 +522,19 @@ EXPECTED = [i for i in range(5, 30) if i % 5 != 2]
 
 @pytest.mark.versions
 @pytest.mark.parametrize("version", [2, 3])
-def test_rows_are_the_same_when_the_file_index_has_a_method_more(
+def test_rows_are_the_same_when_planned_files_do_not_compile(
     session, catalog, warnings, monkeypatch, version
 ):
     t = table(catalog, format_version=version)
     assert rows(t, session) == EXPECTED and not warnings()
-    monkeypatch.setattr(file_index, "_KNOWN", {})
-    monkeypatch.delattr(file_index.FileIndex, "sizeInBytes")
+
+    def closed(*_):
+        raise Unsupported("ParquetFiles does not compile on this Spark")
+
+    monkeypatch.setattr(jvm_reads.jvm_classes, "make", closed)
     assert rows(t, session) == rows(t, session) == EXPECTED
     (said,) = warnings()
-    assert "The file index" in said and "sizeInBytes" in said
+    assert "The scan of planned files" in said and "does not compile" in said
 
 
 @pytest.mark.versions

@@ -323,12 +323,8 @@ def test_metadata_columns_that_a_query_does_not_name_add_no_join_and_no_rows_of_
         spark.table(name).select("id").where("id = 1"),
     ):
         text = plan(frame)
-        assert (
-            "Join" not in text
-            and text.count("FileScan parquet") == 1
-            and "row_index AS" not in text
-        )
-        assert "Batched: true" in text and "PushedFilters: [IsNotNull(id), EqualTo(id,1)]" in text
+        assert "Join" not in text and text.count("BatchScan") == 1 and "row_index AS" not in text
+        assert "ColumnarToRow" in text and "PushedFilters: [IsNotNull(id), EqualTo(id,1)]" in text
         assert (
             "file_size" not in text
             and "_metadata.row_index" not in text

@@ -258,7 +258,7 @@ def test_queries_are_read_by_sparks_own_scan_and_explain_names_table_and_snapsho
     run("CREATE TABLE lake.db.t (id BIGINT, s STRING) USING iceberg")
     run("INSERT INTO lake.db.t VALUES (1, 'a')")
     plan = run("EXPLAIN SELECT s FROM lake.db.t WHERE id = 1")[0][0]
-    assert "Batched: true" in plan and "PushedFilters: [IsNotNull(id), EqualTo(id,1)]" in plan
+    assert "ColumnarToRow" in plan and "PushedFilters: [IsNotNull(id), EqualTo(id,1)]" in plan
     assert f"{lake}.db.t snapshot {table_of('db.t').current_snapshot().snapshot_id}" in plan
 
 

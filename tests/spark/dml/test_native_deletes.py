@@ -79,10 +79,10 @@ def test_positions_are_bitmaps_and_only_files_with_deletes_pay(
     )
     assert "Union" in plan
     assert "GreaterThanOrEqual(id,5)" in plan  # pushed beneath the deletes
-    for line in (x for x in plan.splitlines() if "FileScan parquet" in x):
+    for line in (x for x in plan.splitlines() if "BatchScan" in x):
         assert "s:string" not in line
     without, with_deletes = sorted(
-        {x.count("row_index") for x in plan.splitlines() if "FileScan parquet" in x}
+        {x.count("row_index") for x in plan.splitlines() if "BatchScan" in x}
     )
     assert without == 0 < with_deletes
 

@@ -46,7 +46,7 @@ def test_a_table_lives_through_spark(spark: Any, tmp_path: Path, kind: str, mode
     table.append(frame.select((F.col("id") + 100).alias("id"), "p"))
     assert table.location().startswith(CLUSTER)
     plan = table.to_spark(spark)._jdf.queryExecution().executedPlan().toString()
-    assert "FileScan parquet" in plan, "Spark's own scan reads it"
+    assert "BatchScan" in plan, "Spark's own scan reads it"
     table.delete("id < 50 and id % 2 = 0")
     changes = spark.createDataFrame([(1, "x"), (1000, "y")], "id bigint, p string")
     table.merge(
@@ -118,7 +118,7 @@ def test_a_name_service_of_the_session_is_known_to_both(plain_spark: Any) -> Non
     table = frazil.load_table(place, **{f"hadoop.{key}": value for key, value in nodes.items()})
     assert table.location() == place and jvm_can_open(session, place, {}, table.io)
     frame = session.read.format("iceberg").load(place)
-    assert "FileScan parquet" in frame._jdf.queryExecution().executedPlan().toString()
+    assert "BatchScan" in frame._jdf.queryExecution().executedPlan().toString()
     assert (
         rows(frame)
         == [(i,) for i in range(5)]

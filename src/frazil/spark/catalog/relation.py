@@ -37,7 +37,7 @@ from frazil.spark.host.jvm_catalog import (
 )
 from frazil.spark.host.jvm_stars import repeats_table, with_stars_spelled
 from frazil.spark.read.view_refresh import cache_again
-from frazil.spark.scan.file_index import titled
+from frazil.spark.scan.planned_files import titled
 from frazil.spark.types.arrow_types import for_spark, struct_of
 from frazil.spark.types.spark_types import time_enabled
 from frazil.spec.schema import METADATA_COLUMNS, Schema

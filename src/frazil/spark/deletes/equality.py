@@ -261,6 +261,7 @@ def _by_scan(
         if numbers is not None
     }
     paths, sizes = [d.file_path for d in deletes], [d.file_size_in_bytes for d in deletes]
+    rows = [d.record_count for d in deletes]
     numbers, store = (
         counted(len(paths)) if facts else None,
         hadoop_options(spark, paths, keys.storage),
@@ -268,7 +269,7 @@ def _by_scan(
     opened = open_files(
         spark,
         schema,
-        ScannedFiles(paths[0].rpartition("/")[0], paths, sizes, numbers, hadoop=store),
+        ScannedFiles(paths[0].rpartition("/")[0], paths, sizes, rows, numbers, hadoop=store),
     )
     scan = opened.frame
     columns = [

@@ -29,8 +29,8 @@ from frazil.spark.deletes import bitmaps
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
 from frazil.spark.host.jvm_reads import array_frame
-from frazil.spark.scan.file_index import FILE
 from frazil.spark.scan.file_keys import ROW, UNIT, FileKeys, by_rows
+from frazil.spark.scan.planned_files import FILE
 from frazil.storage import Storage
 
 Numbers = npt.NDArray[np.int64]

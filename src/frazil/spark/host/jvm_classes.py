@@ -38,6 +38,7 @@ from frazil.spark.host.workers import frazil_version
 DOORS = {
     "FrameRelation": "CHANGES of Spark's SQL is closed.",
     "Functions": "Iceberg's functions of SQL (system.bucket, …) are closed.",
+    "ParquetFiles": "Reads prune no files by filters that are put on a DataFrame later, or by joins.",
 }
 """What is closed where a class does not compile, by the name of its file."""
 _PACKAGE = "frazil.spark.jvm"
@@ -79,8 +80,9 @@ def make(spark: Session, name: str, *arguments: object) -> Any:
         java_class = jvm.view.java.lang.Class.forName(f"{_PACKAGE}.{name}", True, classes.loader)
         constructor = classes.constructors[name] = java_class.getConstructors()[0]
     array = spark.sparkContext._gateway.new_array(jvm.view.java.lang.Object, len(arguments))
+    put = jvm.view.java.lang.reflect.Array.set  # which also takes objects of this process
     for place, argument in enumerate(arguments):
-        array[place] = argument
+        put(array, place, argument)
     return constructor.newInstance(array)
 
 

@@ -1,16 +1,13 @@
-"""Build Spark's native Parquet scan (HadoopFsRelation, ParquetFileFormat) through py4j over a
-FileIndex written in Python, and local rows (LocalRelation); and ask Hadoop which schemes of
-locations Spark itself can open, and how.
+"""Make Spark's scan of planned Parquet files, whose Java is `spark/jvm/ParquetFiles.java`, and local
+rows (LocalRelation); and ask Hadoop which schemes of locations Spark itself can open, and how.
 """
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 from py4j.java_gateway import JavaObject
@@ -18,163 +15,41 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
 from frazil.ops.session import Session
-from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, listen
-from frazil.spark.host.jvm_catalog import catalog_types
+from frazil.spark.host import jvm_classes
+from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, classic_jvm, listen
 from frazil.spark.host.jvm_plans import frame_of
 from frazil.storage.base import temporary_files
 
 _DATASOURCES = SPARK + "sql.execution.datasources."
-_JACKSON = "com.fasterxml.jackson."
-FILE_INDEX = _DATASOURCES + "FileIndex"
 
 
-class ParquetRelations:
-    """Make Parquet scans over a file index that is implemented in Python, and the Java values that
-    such an index returns.
+_FILES = "ParquetFiles$Files"
 
-    The constructor raises one of NOT_AS_KNOWN if this Spark's FileIndex differs from the one that
-    Frazil implements: it has a method that the Python class lacks, or it lists files in another
-    form.
+
+def scan_of(
+    spark: Session,
+    session: JavaObject,
+    columns: tuple[s.StructType, s.StructType],
+    names: tuple[str, str, str],
+    options: Mapping[str, str],
+    answers: object,
+) -> DataFrame:
+    """Make a DataFrame over planned Parquet files. `session`: the JVM's session whose settings the
+    reader uses; `columns`: those of the files, and those that each file has one value of; `names`:
+    a text that equal scans share, the title in EXPLAIN, and the table's location; `answers`: the
+    Java BiFunction that is asked about the files.
+
+    Raises Unsupported or one of NOT_AS_KNOWN where this Spark's interfaces are not those that the
+    scan knows.
     """
-
-    def __init__(self, jvm: Jvm, index: type, number_column: str):
-        view, self._nil, self._jvm = jvm.view, jvm.nil, jvm
-        self.no_columns = getattr(view, SPARK + "sql.types.StructType")()
-        self.numbers = self.no_columns.add(
-            number_column, getattr(view, SPARK + "sql.types.LongType$").__getattr__("MODULE$")
-        )
-        self._relation = getattr(view, _DATASOURCES + "HadoopFsRelation")
-        self._logical = getattr(getattr(view, _DATASOURCES + "LogicalRelation$"), "MODULE$")
-        self._format = getattr(view, _DATASOURCES + "parquet.ParquetFileFormat")()
-        self._maps: dict[tuple[tuple[str, str], ...], Any] = {}
-        self._path = getattr(view, "org.apache.hadoop.fs.Path")
-        self._scala_map = getattr(view, SPARK + "api.python.PythonUtils").toScalaMap
-        self._sequence = getattr(view, "scala.collection.immutable.ArraySeq").unsafeWrapArray
-        find = view.java.lang.Class.forName
-        self._directories = find(f"[L{_DATASOURCES}PartitionDirectory;")
-        mapper = getattr(view, _JACKSON + "databind.ObjectMapper")()
-        mapper.registerModule(getattr(view, _JACKSON + "module.scala.DefaultScalaModule")())
-        any_visibility = (
-            find(_JACKSON + "annotation.JsonAutoDetect$Visibility").getField("ANY").get(None)
-        )
-        mapper.setVisibility(
-            getattr(view, _JACKSON + "annotation.PropertyAccessor").FIELD, any_visibility
-        )
-        mapper.configure(
-            find(_JACKSON + "databind.DeserializationFeature")
-            .getField("USE_LONG_FOR_INTS")
-            .get(None),
-            True,
-        )
-        rows = getattr(view, _JACKSON + "databind.module.SimpleModule")()
-        rows.addAbstractTypeMapping(
-            find(f"{CATALYST}InternalRow"), find(f"{EXPRESSIONS}GenericInternalRow")
-        )
-        mapper.registerModule(rows)
-        self._read = mapper.readValue
-        self._check(find, index)
-
-    def _check(self, find: Callable[[str], JavaObject], index: type) -> None:
-        is_abstract = self._jvm.view.java.lang.reflect.Modifier.isAbstract
-        required = {
-            str(m.getName()) for m in find(FILE_INDEX).getMethods() if is_abstract(m.getModifiers())
-        }
-        if missing := sorted(name for name in required if not hasattr(index, name)):
-            raise NotImplementedError(
-                f"{FILE_INDEX} has methods that Frazil does not implement: {', '.join(missing)}."
-            )
-        directory = self.listing(["file:/a"], [5], [7]).apply(0)
-        if (directory.values().getLong(0), directory.files().apply(0).getLen()) != (7, 5):
-            raise NotImplementedError(
-                "PartitionDirectory does not return the values and files that it was made from."
-            )
-
-    def path(self, text: str) -> Any:
-        """Make a Scala sequence of one Hadoop path."""
-        return self._nil.prepended(self._path(text))
-
-    def listing(
-        self, paths: Sequence[str], lengths: Sequence[int], numbers: Sequence[int] | None
-    ) -> Any:
-        """Make a Scala sequence of PartitionDirectory: one per file, with its number, or one of all
-        files where they have none. One call carries all of it as JSON: 5,000 files take 0.25 s,
-        with calls per file six times that."""
-        common = {
-            "isdir": False,
-            "block_replication": 1,
-            "blocksize": 128 * 1024 * 1024,
-            "access_time": 0,
-            "modification_time": 0,
-        }
-        statuses = [
-            common | {"path": path, "length": length}
-            for path, length in zip(paths, lengths, strict=True)
-        ]
-        partitions: list[tuple[list[int], list[dict[str, Any]]]] = [([], statuses)]
-        if numbers is not None:
-            partitions = [
-                ([number], [status]) for number, status in zip(numbers, statuses, strict=True)
-            ]
-        directories = [
-            {
-                "values": {"values": values},
-                "files": [{"fileStatus": status, "metadata": {}} for status in of_directory],
-            }
-            for values, of_directory in partitions
-        ]
-        return self._sequence(
-            self._read(msgspec.json.encode(directories).decode(), self._directories)
-        )
-
-    def scan(
-        self,
-        spark: Session,
-        session: JavaObject,
-        schema: s.StructType,
-        index: Any,
-        options: Mapping[str, str],
-        *,
-        locations: bool = False,
-    ) -> DataFrame:
-        """Make a DataFrame over the files of an index. `session`: the JVM's session whose settings
-        the Parquet reader uses; `locations`: it has the column `_metadata`, of which only the
-        member `file_path` is there."""
-        listen(spark)
-        jsession, jvm = spark._jsparkSession, self._jvm
-        columns = jsession.parseDataType(schema.json())
-        relation = self._relation(
-            index,
-            index.partitionSchema(),
-            columns,
-            jvm.none,
-            self._format,
-            self._options(options),
-            session,
-        )
-        if index.title is not None:
-            logical = self._logical.apply(
-                relation, catalog_types(spark).catalog_table(index.title, relation.schema())
-            )
-        elif locations:
-            logical = self._logical.apply(relation, False)
-        else:
-            return DataFrame(jsession.baseRelationToDataFrame(relation), spark)
-        return frame_of(spark, self._with_location(logical) if locations else logical)
-
-    def _options(self, options: Mapping[str, str]) -> Any:
-        key = tuple(options.items())
-        if key not in self._maps:
-            self._maps[key] = self._scala_map(self._jvm.map(options))
-        return self._maps[key]
-
-    def _with_location(self, logical: JavaObject) -> Any:
-        """Return a relation with the member `file_path` of its metadata column; it offers no other."""
-        metadata = logical.withMetadataColumns().output().last()
-        location = metadata.withDataType(
-            self.no_columns.add(metadata.dataType().apply("file_path"))
-        )
-        fields = [logical.productElement(n) for n in range(logical.productArity())]
-        return logical.copy(fields[0], logical.output().appended(location), *fields[2:])
+    listen(spark)
+    jvm, parse = classic_jvm(spark), spark._jsparkSession.parseDataType
+    of_files, of_each = (parse(c.json()) for c in columns)
+    files = jvm_classes.make(
+        spark, _FILES, session, of_files, of_each, *names, jvm.map(options), answers
+    )
+    relation = jvm.java_class(_DATASOURCES + "v2.DataSourceV2Relation")
+    return frame_of(spark, relation.create(files, jvm.none, jvm.none))
 
 
 def array_frame(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,7 +55,8 @@ from frazil.spark.read.groups import ScanGroup, mapping_of, scan_groups
 from frazil.spark.scan.file_columns import OtherNames, names_of_others
 from frazil.spark.scan.file_keys import ROW_INDEX, by_rows, partition_values, with_facts
 from frazil.spark.scan.parquet_scan import ScannedFiles, open_files, still_by_id
-from frazil.spark.scan.paths import hadoop_options, path_text
+from frazil.spark.scan.paths import hadoop_options
+from frazil.spark.scan.planned_files import LOCATION
 from frazil.spark.scan.pushed_filters import misread_columns
 from frazil.spark.scan.read_schema import (
     ID,
@@ -75,7 +76,6 @@ from frazil.spec import types as i
 from frazil.spec.schema import METADATA_COLUMNS, Schema
 from frazil.spec.transforms import IdentityTransform
 from frazil.storage import Storage
-from frazil.storage.locations import scheme_of
 
 # Columns of a scan from which metadata columns are computed: the row id and the sequence number
 # that a file stores per row, the row's position, the file's first row id and sequence number, its
@@ -88,11 +88,6 @@ _ROW_ID, _UPDATED, _POS, _FIRST, _SEQUENCE = (
     "__frazil_sequence",
 )
 _FILE, _DELETED = "__frazil_file", "__frazil_deleted"
-# how Spark begins the location of a local file; the length of a text that is not cut
-_LOCAL, _LONGEST = (
-    "file:/",
-    2**31 - 1,
-)
 FEW_FILES, FEW_ROWS = 256, 2_000_000  # without deletes, that are tested for deletes beside others
 
 
@@ -399,8 +394,10 @@ def _scan(
     direct = (
         needs_positions and not needed.metadata_columns and not facts and _prunes_metadata(spark)
     )
-    locations = "_file" in needed.metadata_names and _FILE not in facts
-    paths, sizes = (table.column(name).to_pylist() for name in ("file_path", "file_size_in_bytes"))
+    paths, sizes, rows = (
+        table.column(name).to_pylist()
+        for name in ("file_path", "file_size_in_bytes", "record_count")
+    )
     with_positions = np.zeros(len(paths), np.bool_) if applied is None else applied.numbered
     all_facts = facts if applied is None else facts | applied.facts
     needs_keys = bool(all_facts) or needs_positions
@@ -412,17 +409,17 @@ def _scan(
         plan.metadata.location,
         paths,
         sizes,
+        rows,
         numbers,
         narrowing.of_scan(paths, sources),
         store,
         positions,
-        locations,
     )
     opened = open_files(
         spark, schema.add(ROW_INDEX, s.LongType()) if direct else schema, files, plan.options.split
     )
     direct = direct or (opened.by_id and positions)
-    narrowing.indexes.extend([files] if opened.by_id else [])
+    narrowing.scans.extend([files] if opened.by_id else [])
     scan, file_keys = opened.frame, None
     if needs_keys:
         if (file_keys := opened.keys()) is None:
@@ -430,9 +427,9 @@ def _scan(
         scan = file_keys.added(scan, needs_positions, direct)
     if not opened.by_id and not shape.by_name_too and group.file_names is None:
         scan = still_by_id(scan, spark, opened.files, storage)
-    scan = _with_metadata(
-        scan, facts, needed, paths, ROW_INDEX if direct else "_metadata.row_index"
-    )
+    if "_file" in needed.metadata_names and _FILE not in facts and not opened.by_id:
+        return None
+    scan = _with_metadata(scan, needed, ROW_INDEX if direct else "_metadata.row_index")
     if all_facts and file_keys is not None:
         scan = with_facts(scan, file_keys.numbers, all_facts, needed.time)
 
@@ -580,46 +577,19 @@ def _facts(
             case "_last_updated_sequence_number":
                 facts[_FIRST] = (_assigned(table.column("first_row_id")), i.LongType())
                 facts[_SEQUENCE] = (table.column("sequence_number").combine_chunks(), i.LongType())
-    if (
-        "_file" in needed.metadata_names
-        and (locations := _locations_unlike_spark(table)) is not None
-    ):
-        facts[_FILE] = (locations, i.StringType())
     return facts
 
 
-def _with_metadata(
-    scan: DataFrame,
-    facts: Container[str],
-    needed: _ScanColumns,
-    paths: Sequence[str],
-    row_index: str,
-) -> DataFrame:
+def _with_metadata(scan: DataFrame, needed: _ScanColumns, row_index: str) -> DataFrame:
     """Add the metadata columns that Spark's scan returns itself: the row's position and the file's
     location. `row_index`: the column that holds the position."""
     if needed.metadata_names & {"_pos", "_row_id"}:
         scan = scan.withColumn(
             _POS, remembered(scan.sparkSession, row_index, lambda: F.col(row_index))
         )
-    if "_file" in needed.metadata_names and _FILE not in facts:
-        own = _beginning(paths[0])
-        scan = scan.withColumn(
-            _FILE, remembered(scan.sparkSession, f"_file {own}", lambda: _location(own))
-        )
+    if "_file" in needed.metadata_names and LOCATION in scan.columns:
+        scan = scan.withColumnRenamed(LOCATION, _FILE)
     return scan
-
-
-def _location(own: str | None) -> Column:
-    """Return the location of a row's file. `own`: see `_beginning`. This is no join with the files'
-    locations, since Spark keeps a join whose columns a query does not use."""
-    # percent-decoding takes "+" for a space
-    encoded = F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B"))
-    location = F.url_decode(encoded)
-    return (
-        location
-        if own in (None, _LOCAL)
-        else F.concat(F.lit(own), F.substring(location, len(_LOCAL) + 1, _LONGEST))
-    )
 
 
 def _assigned(first_row_ids: pa.ChunkedArray) -> pa.Array:
@@ -632,25 +602,6 @@ def _assigned(first_row_ids: pa.ChunkedArray) -> pa.Array:
 
 def _partition_value(field_id: int) -> str:
     return f"__frazil_partition_{field_id}"
-
-
-def _locations_unlike_spark(table: pa.Table) -> pa.Array | None:
-    """Return the files' locations as manifests have them if they cannot be computed from what Spark
-    returns: it spells some in another way (`hdfs:///x`, doubled slashes), or those of local files
-    begin in several ways. Else None."""
-    paths = table.column("file_path").combine_chunks()
-    beginnings = set(map(_beginning, paths.to_pylist()))
-    return paths if None in beginnings or len(beginnings) > 1 else None
-
-
-def _beginning(path: str) -> str | None:
-    """Return with what a location begins where Spark writes `file:/`, which is what other locations
-    begin with; None where Spark's text differs in more than that."""
-    if scheme_of(path) != "file":
-        return None if "//" in path.partition("://")[2] or path.startswith("hdfs:///") else _LOCAL
-    text = path_text(path)
-    rest = text.removeprefix(_LOCAL)
-    return path.removesuffix(rest) if rest != text and path.endswith(rest) else None
 
 
 def _metadata_column(field: i.NestedField, group: ScanGroup) -> Column:

@@ -3,10 +3,10 @@ and join facts of files (partition values, sequence numbers, first row ids) to t
 
 __all__ = [
     "file_columns",
-    "file_index",
     "file_keys",
     "parquet_scan",
     "paths",
+    "planned_files",
     "pushed_filters",
     "read_schema",
     "runtime_pruning",

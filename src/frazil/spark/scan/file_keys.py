@@ -2,8 +2,8 @@
 sequence numbers, first row ids) to its rows; and join the facts. To join by path, Spark would
 compare strings.
 
-Files of a `FileIndex` have the numbers that Frazil gives them. On Spark Connect, which has no such
-index, the key is `xxhash64(_metadata.file_path)`: the driver knows all paths of a scan and computes
+Planned files have the numbers that Frazil gives them. On Spark Connect, which knows no such files,
+the key is `xxhash64(_metadata.file_path)`: the driver knows all paths of a scan and computes
 the same hashes (XXH64 with seed 42, as in Spark). Each key begins a span of `SPAN` keys, one per
 65,536 rows of the file (`chunk_key`). If two spans overlap, or one would pass the largest long, the
 paths are hashed again with a salt.
@@ -24,8 +24,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.values.uuids import uuid_to_text
-from frazil.spark.scan.file_index import FILE
 from frazil.spark.scan.paths import spark_text
+from frazil.spark.scan.planned_files import FILE
 from frazil.spark.types.spark_types import spark_type
 from frazil.spec.types import (
     DateType,
@@ -67,7 +67,7 @@ class FileKeys:
 
     @classmethod
     def given(cls, numbers: Numbers) -> FileKeys:
-        """Return the keys of files that a `FileIndex` has given these numbers."""
+        """Return the keys of planned files that have these numbers."""
         return cls(numbers, None)
 
     @classmethod

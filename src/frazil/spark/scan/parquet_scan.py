@@ -1,6 +1,6 @@
-"""Open Spark's Parquet scan over a list of files, by field id: over a `FileIndex`, or where there
-is none (on Spark Connect, or if Spark's FileIndex has changed) by `spark.read` with the files'
-paths.
+"""Open Spark's Parquet scan over a list of files, by field id: as planned files
+(`planned_files`), or where Spark takes none (on Spark Connect, or if its interfaces have changed)
+by `spark.read` with the files' paths.
 
 A scan by paths has no session of its own and depends on the running session's setting
 `spark.sql.parquet.fieldId.read.enabled`. If the setting is off by the time the query runs, Spark
@@ -19,16 +19,18 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.footers.parquet_footer import ParquetNode
+from frazil.errors import Unsupported
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.session import Session
 from frazil.scan.options import SplitOptions
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, jvm_of
+from frazil.spark.host.jvm_reads import scan_of
 from frazil.spark.host.settings import enable_ids, scan_session, temporarily
 from frazil.spark.scan.file_columns import file_schemas
-from frazil.spark.scan.file_index import FileIndex, Prune
 from frazil.spark.scan.file_keys import ROW_INDEX, FileKeys, Numbers, same_files
 from frazil.spark.scan.paths import as_glob
+from frazil.spark.scan.planned_files import CONSTANTS, FileAnswers, NoPruning, Prune
 from frazil.spark.scan.read_schema import ID
 from frazil.storage import Storage
 
@@ -50,29 +52,28 @@ splits would mostly hold no row group.
 
 @dataclass(frozen=True)
 class ScannedFiles:
-    """Hold the files of one scan. `root`: the table's location; `sizes`: bytes per file; `numbers`:
-    a distinct number per file, None if the rows need no file keys; `prune`: prunes the files by the
-    filters of a query; `hadoop`: options by which Hadoop opens their store.
+    """Hold the files of one scan. `root`: the table's location; `sizes`: bytes, `rows`: rows per
+    file; `numbers`: a distinct number per file, None if the rows need no file keys; `prune`: prunes
+    the files by the filters of a query; `hadoop`: options by which Hadoop opens their store.
 
-    `positions`, `locations`: a scan over a `FileIndex` shows each row's position as `ROW_INDEX`,
-    and the file's as `_metadata.file_path`. Spark reads the whole of `_metadata` where a query uses
-    none of it, so a scan has no more of it than is asked for.
+    `positions`: planned files show each row's position as `ROW_INDEX`. They show each file's number
+    as `FILE` and its location as `LOCATION`.
     """
 
     root: str
     paths: Sequence[str] = field(repr=False)
     sizes: Sequence[int] = field(repr=False)
+    rows: Sequence[int] = field(repr=False)
     numbers: Numbers | None = field(default=None, repr=False)
-    prune: Prune = field(default=lambda _: None, repr=False)
+    prune: Prune = field(default=NoPruning(), repr=False)
     hadoop: Mapping[str, str] = field(default_factory=dict, repr=False)
     positions: bool = False
-    locations: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class OpenedScan:
-    """Hold an opened scan. `by_id`: it was opened over a `FileIndex`, and so reads by field id
-    whatever is set on the running session.
+    """Hold an opened scan. `by_id`: its files are planned, and so are read by field id whatever is
+    set on the running session.
     """
 
     frame: DataFrame
@@ -93,12 +94,12 @@ def open_files(
     spark: Session, schema: s.StructType, files: ScannedFiles, split: SplitOptions = _USUAL
 ) -> OpenedScan:
     """Open Spark's Parquet scan of exactly these files. `split`: the size of splits and the cost of
-    opening a file; by default, and always without a `FileIndex`, the session's settings apply."""
+    opening a file; by default, and always by paths, the session's settings apply."""
     if (jvm := jvm_of(spark)) is not None:
         try:
-            return OpenedScan(_by_index(spark, jvm, schema, files, split), files, True)
-        except NOT_AS_KNOWN as error:
-            fall_back("The file index", error)
+            return OpenedScan(_as_planned(spark, jvm, schema, files, split), files, True)
+        except (Unsupported, *NOT_AS_KNOWN) as error:
+            fall_back("The scan of planned files", error)
     enable_ids(spark)
     globs = list(map(as_glob, files.paths))
     with _without_listing_job(spark, len(globs)):
@@ -112,10 +113,10 @@ def open_files(
         )
 
 
-def _by_index(
+def _as_planned(
     spark: Session, jvm: Jvm, schema: s.StructType, files: ScannedFiles, split: SplitOptions
 ) -> DataFrame:
-    """Open the scan over a `FileIndex`, which Spark asks for the files when the query runs."""
+    """Open the scan as planned files, about which Spark asks when it plans and runs the query."""
     settings = (
         {}
         if split == _USUAL
@@ -123,12 +124,16 @@ def _by_index(
     )
     settings |= {} if split.adaptive else {_LEAST_PARTITIONS: "1"}
     numbers = None if files.numbers is None else files.numbers.tolist()
-    index = FileIndex(jvm, files.root, files.paths, files.sizes, numbers, files.prune)
+    answers = FileAnswers(files.root, files.paths, files.sizes, files.rows, numbers, files.prune)
     if files.positions and ROW_INDEX not in schema.names:
         schema = s.StructType([*schema.fields, s.StructField(ROW_INDEX, s.LongType())])
-    options = {**_OPTIONS, **files.hadoop}
-    return index.relations.scan(
-        spark, scan_session(spark, jvm, settings), schema, index, options, locations=files.locations
+    return scan_of(
+        spark,
+        scan_session(spark, jvm, settings),
+        (schema, CONSTANTS),
+        (answers.identity, answers.title, files.root),
+        {**_OPTIONS, **files.hadoop},
+        answers,
     )
 
 

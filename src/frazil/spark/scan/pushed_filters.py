@@ -17,6 +17,7 @@ file's unit.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +33,6 @@ from frazil.expr.bind import bind
 from frazil.scan.narrow import any_may_hold
 from frazil.scan.plan import Plan
 from frazil.spark.host.fall_back import fall_back
-from frazil.spark.host.jvm import each
 from frazil.spark.host.jvm_plans import (
     FilterNode,
     NodeKind,
@@ -56,6 +56,7 @@ _SINGLE: dict[str, Callable[..., n.Predicate]] = {
 }  # fmt: skip
 _NODES = frozenset((*_PAIRS, *_SINGLE, NodeKind.IN, NodeKind.IN_SET, NodeKind.MEMBER))
 _TYPES_OF_SETS = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
+_ESCAPED = re.compile(r"\\(.)")
 _MOST_CONSTANTS = 10_000  # of an IN list; a longer one prunes no files
 
 
@@ -72,12 +73,31 @@ class _Unknown(Exception):
     """Report an expression that has no equal among Frazil's predicates."""
 
 
+def values_of_join(text: str) -> Pushed | None:
+    """Return the values of a column that a join leaves, as `ParquetFiles.java` writes them, as a
+    filter; None for types that prune no files.
+    """
+    column, form, type_, *values = text.split("\n")
+    term = n.Reference(column, (column,))
+    try:
+        constants = [_constant(_unescaped(v), type_) for v in values]
+    except _Unknown:
+        return None
+    if not constants:
+        return Pushed(n.AlwaysFalse())
+    return Pushed(n.In(term, constants) if form == "IN" else n.Between(term, *constants))
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(lambda m: "\n" if m[1] == "n" else m[1], text)
+
+
 def filters_of(expressions: JavaObject) -> list[Pushed]:
-    """Return the filters among a Scala sequence of Catalyst expressions that can be converted; the
+    """Return the filters among a Java list of Catalyst expressions that can be converted; the
     others prune no files.
     """
     filters = []
-    for expression in each(expressions):
+    for expression in expressions:
         try:
             reader = _CatalystReader(expression, filter_nodes(expression))
             predicate = reader.node(())

@@ -55,8 +55,8 @@ def files_read(frame):
             continue
         if "QueryStage" in node.nodeName():
             todo.append(node.plan())
-        if node.nodeName().startswith("Scan parquet"):
-            scans.append(node.metrics().apply("numFiles").value())
+        if node.nodeName().startswith("BatchScan"):
+            scans.append(node.scan().filesRead())
         children = node.children()
         todo += [children.apply(n) for n in range(children.length())]
     return rows, sum(scans)

@@ -1,0 +1,373 @@
+package frazil.spark.jvm;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.function.BiFunction;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.expressions.FieldReference;
+import org.apache.spark.sql.connector.expressions.LiteralValue;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomSumMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
+import org.apache.spark.sql.connector.read.VariantExtraction;
+import org.apache.spark.sql.execution.datasources.DataSourceStrategy$;
+import org.apache.spark.sql.execution.datasources.NoopCache$;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory$;
+import org.apache.spark.sql.execution.datasources.PartitionSpec;
+import org.apache.spark.sql.execution.datasources.PartitionSpec$;
+import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
+import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetScan;
+import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * Scans Parquet files that Python has planned by Spark's own vectorised reader. Python is asked what a query's
+ * filters leave: "plan" when they are pushed, "columns" when a join could filter at run time, "files" when it runs.
+ */
+public final class ParquetFiles {
+  private static final int MOST_VALUES = 10000;
+
+  private ParquetFiles() { }
+
+  /** The files of a read, as a table. A file's number and location are columns that no file holds. */
+  public static final class Files implements SupportsRead {
+    final SparkSession session;
+    final StructType schema;
+    final StructType constants;
+    final String identity;
+    final String title;
+    final String root;
+    final CaseInsensitiveStringMap options;
+    final BiFunction answers;
+
+    public Files(SparkSession session, StructType schema, StructType constants, String identity, String title, String root, java.util.Map options, BiFunction answers) {
+      this.session = session;
+      this.schema = schema;
+      this.constants = constants;
+      this.identity = identity;
+      this.title = title;
+      this.root = root;
+      this.options = new CaseInsensitiveStringMap(options);
+      this.answers = answers;
+    }
+
+    public String name() { return title; }
+    public StructType schema() {
+      StructType all = schema;
+      StructField[] own = constants.fields();
+      for (int n = 0; n < own.length; n++) { all = all.add(own[n]); }
+      return all;
+    }
+    public Set capabilities() { return EnumSet.of(TableCapability.BATCH_READ); }
+    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap of_relation) { return new Builder(this); }
+    public boolean equals(Object other) { return other instanceof Files && ((Files) other).identity.equals(identity); }
+    public int hashCode() { return identity.hashCode(); }
+    public String toString() { return title; }
+  }
+
+  /** Takes what a query needs of the files. */
+  public static final class Builder implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownCatalystFilters {
+    private final Files files;
+    private StructType wanted;
+    private List filters = new ArrayList();
+
+    Builder(Files files) {
+      this.files = files;
+      this.wanted = files.schema();
+    }
+
+    public void pruneColumns(StructType columns) { wanted = columns; }
+
+    public scala.collection.immutable.Seq pushFilters(scala.collection.immutable.Seq expressions) {
+      filters = new ArrayList();
+      for (int n = 0; n < expressions.size(); n++) {
+        Expression filter = (Expression) expressions.apply(n);
+        if (filter.deterministic()) { filters.add(filter); }
+      }
+      return expressions; // Spark applies every filter to the rows, too
+    }
+
+    public Predicate[] pushedFilters() { return new Predicate[0]; }
+    public Scan build() { return new FilesScan(files, wanted, filters); }
+  }
+
+  /** Reads those of the files that the filters of a query leave. */
+  public static final class FilesScan implements Scan, Batch, SupportsRuntimeV2Filtering, SupportsReportStatistics {
+    private final Files files;
+    private final StructType columns;
+    private final StructType constants;
+    private final List filters;
+    private final List arrived = new ArrayList();
+    private final long[] counts; // rows, bytes and number of the files that are left, number of all
+    private final String filtered;
+    private NamedReference[] filterable;
+    private long listed = -1L;
+
+    FilesScan(Files files, StructType wanted, List filters) {
+      this.files = files;
+      this.filters = filters;
+      List own = Arrays.asList(files.constants.fieldNames());
+      StructType columns = new StructType();
+      StructType constants = new StructType();
+      StructField[] fields = wanted.fields();
+      for (int n = 0; n < fields.length; n++) {
+        if (own.contains(fields[n].name())) { constants = constants.add(fields[n]); } else { columns = columns.add(fields[n]); }
+      }
+      this.columns = columns;
+      this.constants = constants;
+      StringBuilder filtered = new StringBuilder();
+      for (int n = 0; n < filters.size(); n++) {
+        scala.Option filter = translated((Expression) filters.get(n));
+        filtered.append(n == 0 ? "" : ", ").append(filter.isDefined() ? filter.get() : filters.get(n));
+      }
+      this.filtered = filtered.toString();
+      String[] numbers = ((String) files.answers.apply("plan", filters)).split(" ");
+      this.counts = new long[numbers.length];
+      for (int n = 0; n < numbers.length; n++) { counts[n] = Long.parseLong(numbers[n]); }
+    }
+
+    public StructType readSchema() {
+      StructType all = columns;
+      StructField[] own = constants.fields();
+      for (int n = 0; n < own.length; n++) { all = all.add(own[n]); }
+      return all;
+    }
+
+    public String description() {
+      StringBuilder text = new StringBuilder("Files: ").append(filesRead()).append(" of ").append(counts[3]);
+      if (filesRead() < counts[2]) { text.append(" (").append(counts[2] - filesRead()).append(" left out by joins)"); }
+      text.append(", PushedFilters: [").append(filtered).append("], ReadSchema: ").append(readSchema().catalogString());
+      return text.toString();
+    }
+
+    /** Returns the number of files that the filters leave: those of joins too, once the scan has run. */
+    public long filesRead() { return listed < 0L ? counts[2] : listed; }
+
+    public Batch toBatch() { return this; }
+
+    // Spark's UI looks the classes of metrics up by their names, which it finds on the class path alone.
+    public CustomMetric[] supportedCustomMetrics() {
+      try {
+        Class.forName(FilesRead.class.getName(), false, Thread.currentThread().getContextClassLoader());
+      } catch (ClassNotFoundException e) {
+        return new CustomMetric[0];
+      }
+      return new CustomMetric[] {new FilesRead(), new FilesLeftOut(), new LeftOutByJoins()};
+    }
+
+    public CustomTaskMetric[] reportDriverMetrics() {
+      long left = filesRead();
+      return new CustomTaskMetric[] {
+          new Count("numFiles", left), new Count("filesLeftOut", counts[3] - left), new Count("filesLeftOutByJoins", counts[2] - left)};
+    }
+
+    public Statistics estimateStatistics() {
+      final long rows = counts[0];
+      final long bytes = Math.max(1L, rows * (8L + readSchema().defaultSize()));
+      return new Statistics() {
+        public OptionalLong sizeInBytes() { return OptionalLong.of(bytes); }
+        public OptionalLong numRows() { return OptionalLong.of(rows); }
+      };
+    }
+
+    public NamedReference[] filterAttributes() {
+      if (filterable == null) {
+        String names = (String) files.answers.apply("columns", String.join("\n", columns.fieldNames()));
+        String[] each = names.isEmpty() ? new String[0] : names.split("\n");
+        filterable = new NamedReference[each.length];
+        for (int n = 0; n < each.length; n++) { filterable[n] = new FieldReference(oneName(each[n])); }
+      }
+      return filterable;
+    }
+
+    public void filter(Predicate[] predicates) {
+      for (int n = 0; n < predicates.length; n++) {
+        if (predicates[n].name().equals("IN")) { arrived.add(values(predicates[n].children())); }
+      }
+    }
+
+    public InputPartition[] planInputPartitions() {
+      ParquetScan scan = parquet();
+      InputPartition[] partitions = scan.planInputPartitions();
+      listed = ((Listing) scan.fileIndex()).listed;
+      return partitions;
+    }
+
+    public PartitionReaderFactory createReaderFactory() { return parquet().createReaderFactory(); }
+
+    public Scan.ColumnarSupportMode columnarSupportMode() {
+      return createReaderFactory().supportColumnarReads(null) ? Scan.ColumnarSupportMode.SUPPORTED : Scan.ColumnarSupportMode.UNSUPPORTED;
+    }
+
+    private ParquetScan parquet() {
+      List pushed = new ArrayList();
+      for (int n = 0; n < filters.size(); n++) {
+        scala.Option filter = translated((Expression) filters.get(n));
+        if (filter.isDefined()) { pushed.add(filter.get()); }
+      }
+      Listing listing = new Listing(files, filters, new ArrayList(arrived));
+      scala.collection.immutable.Map settings = scala.collection.immutable.Map.from(scala.jdk.javaapi.CollectionConverters.asScala(files.options.asCaseSensitiveMap()));
+      return new ParquetScan(
+          files.session, ((org.apache.spark.sql.classic.SparkSession) files.session).sessionState().newHadoopConfWithOptions(settings), listing, files.schema, columns, constants,
+          (Filter[]) pushed.toArray(new Filter[0]), files.options, scala.Option.empty(), none(), none(), new VariantExtraction[0]);
+    }
+
+    public boolean equals(Object other) {
+      if (!(other instanceof FilesScan)) { return false; }
+      FilesScan scan = (FilesScan) other;
+      return files.equals(scan.files) && columns.equals(scan.columns) && constants.equals(scan.constants) && filtered.equals(scan.filtered);
+    }
+
+    public int hashCode() { return files.hashCode() * 31 + columns.hashCode(); }
+  }
+
+  /** A number that the SQL page of Spark's UI shows beside a scan. */
+  public static class FilesRead extends CustomSumMetric {
+    public String name() { return "numFiles"; }
+    public String description() { return "number of files read"; }
+  }
+
+  public static class FilesLeftOut extends CustomSumMetric {
+    public String name() { return "filesLeftOut"; }
+    public String description() { return "number of files left out by partitions and bounds"; }
+  }
+
+  public static class LeftOutByJoins extends CustomSumMetric {
+    public String name() { return "filesLeftOutByJoins"; }
+    public String description() { return "number of files left out by joins while the query ran"; }
+  }
+
+  static final class Count implements CustomTaskMetric {
+    private final String name;
+    private final long value;
+
+    Count(String name, long value) {
+      this.name = name;
+      this.value = value;
+    }
+
+    public String name() { return name; }
+    public long value() { return value; }
+  }
+
+  /** Lists the files of a scan when it runs: lines of length, number and location, as Python tells them. */
+  static final class Listing extends PartitioningAwareFileIndex {
+    private final Files files;
+    private final List filters;
+    private final List arrived;
+    long listed;
+
+    Listing(Files files, List filters, List arrived) {
+      super(files.session, scala.collection.immutable.Map$.MODULE$.empty(), scala.Option.empty(), NoopCache$.MODULE$);
+      this.files = files;
+      this.filters = filters;
+      this.arrived = arrived;
+    }
+
+    public scala.collection.immutable.Seq listFiles(scala.collection.immutable.Seq of_partitions, scala.collection.immutable.Seq of_data) {
+      Object[] both = new Object[] {filters, arrived};
+      String text = (String) files.answers.apply("files", Arrays.asList(both));
+      List directories = new ArrayList();
+      String[] lines = text.isEmpty() ? new String[0] : text.split("\n");
+      StructField[] own = files.constants.fields();
+      listed = lines.length;
+      for (int n = 0; n < lines.length; n++) {
+        String[] parts = lines[n].split("\t", 4);
+        Path path = new Path(parts[3]);
+        FileStatus status = new FileStatus(length(path, Long.parseLong(parts[0])), false, 1, 128L << 20, 0L, path);
+        Object[] values = new Object[own.length];
+        for (int k = 0; k < own.length; k++) {
+          values[k] = k == 0 ? (Object) Long.valueOf(Long.parseLong(parts[1])) : (Object) UTF8String.fromString(parts[2]);
+        }
+        InternalRow row = new GenericInternalRow(values);
+        directories.add(PartitionDirectory$.MODULE$.apply(row, new FileStatus[] {status}));
+      }
+      return scala.jdk.javaapi.CollectionConverters.asScala(directories).toSeq();
+    }
+
+    // Some writers record another length of a file than it has, and a look at a local disk is quick.
+    private static long length(Path path, long recorded) {
+      if (!"file".equals(path.toUri().getScheme())) { return recorded; }
+      long real = new java.io.File(path.toUri().getPath()).length();
+      return real > 0L ? real : recorded;
+    }
+
+    public scala.collection.immutable.Seq rootPaths() {
+      List roots = new ArrayList();
+      roots.add(new Path(files.root));
+      return scala.jdk.javaapi.CollectionConverters.asScala(roots).toSeq();
+    }
+
+    public StructType partitionSchema() { return files.constants; }
+    public PartitionSpec partitionSpec() { return PartitionSpec$.MODULE$.emptySpec(); }
+    public scala.collection.mutable.LinkedHashMap leafFiles() { return new scala.collection.mutable.LinkedHashMap(); }
+    public scala.collection.immutable.Map leafDirToChildrenFiles() { return scala.collection.immutable.Map$.MODULE$.empty(); }
+    public void refresh() { }
+  }
+
+  // The filter that the reader holds against a row group's statistics.
+  private static scala.Option translated(Expression filter) {
+    return DataSourceStrategy$.MODULE$.translateFilter(filter, true);
+  }
+
+  private static scala.collection.immutable.Seq none() {
+    return scala.jdk.javaapi.CollectionConverters.asScala(new ArrayList()).toSeq();
+  }
+
+  private static scala.collection.immutable.Seq oneName(String name) {
+    List parts = new ArrayList();
+    parts.add(name);
+    return scala.jdk.javaapi.CollectionConverters.asScala(parts).toSeq();
+  }
+
+  /**
+   * Writes the values that a join leaves for a column: its name, the word for their form, their type and the values,
+   * each on a line of its own; of very many values the least and the greatest.
+   */
+  private static String values(org.apache.spark.sql.connector.expressions.Expression[] of_in) {
+    List values = new ArrayList();
+    String type = "null";
+    for (int n = 1; n < of_in.length; n++) {
+      LiteralValue literal = (LiteralValue) of_in[n];
+      type = literal.dataType().typeName();
+      if (literal.value() != null) { values.add(literal.value()); }
+    }
+    String form = "IN";
+    if (values.size() > MOST_VALUES) {
+      form = "BETWEEN";
+      values = Arrays.asList(new Object[] {java.util.Collections.min(values), java.util.Collections.max(values)});
+    }
+    StringBuilder text = new StringBuilder(String.join(".", ((NamedReference) of_in[0]).fieldNames()));
+    text.append("\n").append(form).append("\n").append(type);
+    for (int n = 0; n < values.size(); n++) {
+      text.append("\n").append(values.get(n).toString().replace("\\", "\\\\").replace("\n", "\\n"));
+    }
+    return text.toString();
+  }
+}

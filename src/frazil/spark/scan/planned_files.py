@@ -1,0 +1,140 @@
+"""Answer what Spark's scan of planned files (`spark/jvm/ParquetFiles.java`) asks: what a query's
+filters leave of them, by which columns a join may filter them while it runs, and the files to read.
+
+Why not `spark.read.parquet(*files)`: filters that are put on a DataFrame after it was made, and
+those that a join finds while it runs, prune files by Iceberg's metadata; the planner learns how many
+rows are left; Spark lists no directories; and every file can have a number and its location as
+columns that cost nothing for each row. Deletes and facts of files are joined to rows by the number
+(`file_keys`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from py4j.java_gateway import JavaObject
+from pyspark.sql import types as s
+
+from frazil.spark.host.jvm import implementing
+from frazil.spark.scan.paths import path_text
+from frazil.spark.scan.pushed_filters import Pushed, filters_of, values_of_join
+
+_LOG = logging.getLogger(__name__)
+FILE = "__frazil_file_key"
+LOCATION = "__frazil_location"
+CONSTANTS = s.StructType(
+    [s.StructField(FILE, s.LongType(), False), s.StructField(LOCATION, s.StringType(), False)]
+)
+"""The columns that each file has one value of: its number, and its location as manifests have it."""
+
+_TITLE: ContextVar[str | None] = ContextVar("title", default=None)
+
+
+@contextlib.contextmanager
+def titled(title: str) -> Iterator[None]:
+    """Let the scans that are made in the block show a table's name and snapshot in EXPLAIN."""
+    token = _TITLE.set(title)
+    try:
+        yield
+    finally:
+        _TITLE.reset(token)
+
+
+class Prune(Protocol):
+    """Prune the files of one scan by filters with the scan's names of columns."""
+
+    def places(self, filters: Sequence[Pushed], runs: bool) -> Sequence[int] | None:
+        """Return the places of the files that may hold rows for all filters; None: all of them.
+        `runs`: the query reads them now, so that the read is reported.
+        """
+        ...
+
+    def telling(self, columns: Sequence[str]) -> list[str]:
+        """Return those of the columns by whose values files can be left out."""
+        ...
+
+
+class NoPruning:
+    """Read all files of a scan whatever the filters."""
+
+    def places(self, filters: Sequence[Pushed], runs: bool) -> None:
+        """Return None."""
+
+    def telling(self, columns: Sequence[str]) -> list[str]:
+        """Return no column."""
+        return []
+
+
+class FileAnswers:
+    """Answer a scan's questions about its files. `sizes`: bytes, `rows`: rows of each file;
+    `numbers`: a number per file, which the scan shows in the column `FILE`.
+    """
+
+    Java = implementing("java.util.function.BiFunction")
+
+    def __init__(
+        self,
+        root: str,
+        paths: Sequence[str],
+        sizes: Sequence[int],
+        rows: Sequence[int],
+        numbers: Sequence[int] | None,
+        prune: Prune,
+    ):
+        self._root, self._paths, self._sizes, self._prune = root, paths, sizes, prune
+        self._rows, self._bytes = np.asarray(rows, np.int64), np.asarray(sizes, np.int64)
+        self._numbers = [0] * len(paths) if numbers is None else numbers
+        self.title = _TITLE.get() or root
+
+    def apply(self, verb: str, message: Any) -> str:
+        """Answer a question: "plan", the rows, bytes and number of the files that filters leave and
+        the number of all; "columns", those of the columns given by which a join may filter; "files",
+        a line for each file to read: bytes, number, location in manifests and as Hadoop takes it.
+        """
+        match verb:
+            case "plan":
+                places = self._places(filters_of(message))
+                rows, size = (
+                    (v if places is None else v[places]).sum() for v in (self._rows, self._bytes)
+                )
+                left = len(self._paths) if places is None else len(places)
+                return f"{rows} {size} {left} {len(self._paths)}"
+            case "columns":
+                return "\n".join(self._prune.telling(message.split("\n")))
+            case "files":
+                return self._files(*message)
+        raise ValueError(verb)
+
+    def _files(self, filters: JavaObject, of_joins: JavaObject) -> str:
+        pushed = filters_of(filters) + [v for text in of_joins if (v := values_of_join(text))]
+        places = self._places(pushed, True)
+        return "\n".join(
+            f"{self._sizes[n]}\t{self._numbers[n]}\t{self._paths[n]}\t{path_text(self._paths[n])}"
+            for n in (range(len(self._paths)) if places is None else places)
+        )
+
+    def _places(self, filters: Sequence[Pushed], runs: bool = False) -> Sequence[int] | None:
+        try:
+            return self._prune.places(filters, runs)
+        except Exception as e:  # for example, a manifest that can no longer be read: the query still returns the right rows from all files
+            _LOG.warning("Filters prune no files of %s: %s", self._root, e)
+            return None
+
+    @cached_property
+    def identity(self) -> str:
+        """Return a text that is the same for scans of the same files, by which Spark recognises
+        equal scans.
+        """
+        content = "\n".join((self._root, *self._paths, *map(str, self._numbers))).encode()
+        return hashlib.sha256(content).hexdigest()
+
+    def toString(self) -> str:
+        """Return the text that Spark shows."""
+        return self.title
