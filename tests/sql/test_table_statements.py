@@ -3,7 +3,9 @@ change one commit.
 """
 
 import re
+from datetime import time
 from decimal import Decimal
+from uuid import UUID
 
 import pyspark
 import pytest
@@ -11,6 +13,7 @@ from pyspark.errors import AnalysisException
 
 from frazil.errors import InvalidInput, Unsupported
 from frazil.scan.inspect import METADATA_TABLES
+from frazil.spec import types as i
 
 pytestmark = pytest.mark.spark
 
@@ -69,9 +72,44 @@ def test_defaults_of_columns_are_kept_and_given_to_rows(run, table_of):
         (6, "x'y", Decimal("1.50"), "2026-01-02", 2026),
     ]
     run("ALTER TABLE lake.db.t ALTER COLUMN n DROP DEFAULT")
-    assert table_of("db.t").schema().find_field("n").write_default is None
+    run("ALTER TABLE lake.db.t ALTER COLUMN later DROP DEFAULT")
+    run("INSERT INTO lake.db.t (id) VALUES (3)")
+    assert run("SELECT id, n, year(later) FROM lake.db.t ORDER BY id") == [
+        (1, 5, 2026),
+        (2, 6, 2026),
+        (3, None, None),
+    ]
     with pytest.raises(Unsupported, match="constants"):
         run("ALTER TABLE lake.db.t ADD COLUMN now timestamp DEFAULT current_timestamp()")
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize(
+    ("type_", "old", "new"),
+    [(i.BinaryType(), b"\x01\xff", b"'"), (i.FixedType(2), b"\x01\xff", b"ab"), (i.UUIDType(), str(UUID(int=5)), str(UUID(int=6))),
+     (i.TimeType(), time(1, 2, 3, 4), time(2)), (i.LongType(), -(2**63), None)],
+)  # fmt: skip
+def test_defaults_of_each_type_are_given_to_old_files_and_new_rows(
+    spark, run, table_of, type_, old, new
+):
+    run("CREATE TABLE lake.db.t (id int) USING iceberg TBLPROPERTIES ('format-version' = '3')")
+    run("INSERT INTO lake.db.t VALUES (1)")
+    with table_of("db.t").update_schema() as change:
+        change.add_column("q", type_, default_value=old)
+    with table_of("db.t").update_schema() as change:
+        change.set_default_value("q", new)
+    spark.conf.set("spark.sql.timeType.enabled", "true")
+    try:
+        run("INSERT INTO lake.db.t (id) VALUES (2)")
+        table_of("db.t").append(spark.range(3, 4).selectExpr("int(id) AS id"))
+        rows = run("SELECT id, q FROM lake.db.t ORDER BY id")
+    finally:
+        spark.conf.unset("spark.sql.timeType.enabled")
+    assert [q if q is None or not isinstance(q, bytearray) else bytes(q) for _, q in rows] == [
+        old,
+        new,
+        new,
+    ]
 
 
 @pytest.mark.versions

@@ -56,12 +56,11 @@ def shown_schema(schema: Schema, *, time: bool) -> s.StructType:
         metadata = dict(shown.metadata or {})
         for key, value in (
             ("CURRENT_DEFAULT", field.write_default),
-            ("EXISTS_DEFAULT", field.initial_default),
+            # Spark gives new rows the one of old files where a column has no other
+            ("EXISTS_DEFAULT", None if field.write_default is None else field.initial_default),
         ):
             if value is not None and (text := default_sql(field.field_type, value)) is not None:
                 metadata[key] = text
-        if "EXISTS_DEFAULT" in metadata:
-            metadata.setdefault("CURRENT_DEFAULT", metadata["EXISTS_DEFAULT"])
         fields.append(
             s.StructField(
                 field.name, _exact(field.field_type, shown.dataType), not field.required, metadata

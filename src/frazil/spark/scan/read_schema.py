@@ -206,11 +206,14 @@ def unused_name(name: str, used_names: Container[str]) -> str:
     return name
 
 
+_WITHOUT_DEFAULT = BinaryType, FixedType, UUIDType, StructType
+"""Types for which Spark's vectorised reader refuses a default."""
+
+
 def _sensitive(schema: Schema) -> Iterable[int]:
     for field_id, f in schema.by_id.items():
         if f.initial_default is not None and (
-            schema.parents[field_id]
-            or isinstance(f.field_type, BinaryType | FixedType | UUIDType | StructType)
+            schema.parents[field_id] or isinstance(f.field_type, _WITHOUT_DEFAULT)
         ):
             yield field_id
 
@@ -225,6 +228,7 @@ def read_field(
     if (
         top
         and field.initial_default is not None
+        and not isinstance(field.field_type, _WITHOUT_DEFAULT)
         and (text := default_sql(field.field_type, field.initial_default)) is not None
     ):
         metadata["EXISTS_DEFAULT"] = text

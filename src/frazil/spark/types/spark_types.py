@@ -8,7 +8,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from pyspark.sql import types as s
 
@@ -186,8 +188,9 @@ def has_type(f: i.NestedField, time: bool) -> bool:
 
 
 def default_sql(type_: i.IcebergType, value: Any) -> str | None:
-    """Return the SQL text of a default, which is given as an internal value. None for binary and
-    nested types, for which Spark's vectorised reader refuses a default."""
+    """Return the SQL text of a default, which is given as an internal value. None for types that
+    Spark lacks, and for nested ones.
+    """
     match type_:
         case i.BooleanType():
             return "true" if value else "false"
@@ -216,4 +219,10 @@ def default_sql(type_: i.IcebergType, value: Any) -> str | None:
         case i.StringType():
             text = str(value).replace("\\", "\\\\").replace("'", "\\'")
             return f"'{text}'"
+        case i.UUIDType():
+            return f"'{UUID(bytes=value)}'"
+        case i.BinaryType() | i.FixedType():
+            return f"X'{value.hex()}'"
+        case i.TimeType():
+            return f"CAST('{datetime.min + timedelta(microseconds=value):%H:%M:%S.%f}' AS TIME(6))"
     return None

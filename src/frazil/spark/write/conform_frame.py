@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from uuid import UUID
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -155,31 +154,18 @@ def _matched(
 
 def absent_column(field: i.NestedField, problems: list[Problem], path: str) -> Column:
     """Return the write default of a column that gets no value, else null. A required column without
-    a default is a problem.
+    a default is a problem, and a default of a type that Spark lacks.
     """
-    if (
-        field.write_default is not None
-        and (text := default_sql(field.field_type, field.write_default)) is not None
-    ):
-        return F.expr(text)
-    if isinstance(field.write_default, bytes):
-        return (
-            F.lit(field.write_default)
-            if not isinstance(field.field_type, i.UUIDType)
-            else F.lit(str(UUID(bytes=field.write_default)))
-        )
-    if field.required:
+    default = field.write_default
+    if default is not None and (sql := default_sql(field.field_type, default)) is not None:
+        return F.expr(sql)
+    if field.required or default is not None:
+        text = "required, and the frame has no such column"
         hint = "Required columns without a default need values."
-        problems.append(
-            Problem(
-                path,
-                "",
-                str(field.field_type),
-                "required, and the frame has no such column",
-                hint,
-                "missing",
-            )
-        )
+        if default is not None:
+            text = "absent in the frame, and its default has a type that Spark lacks"
+            hint = "Append from Arrow or pandas."
+        problems.append(Problem(path, "", str(field.field_type), text, hint, "missing"))
     return F.lit(None).cast(_type(field.field_type, path))
 
 
