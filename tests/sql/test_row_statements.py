@@ -676,6 +676,27 @@ def test_merge_takes_variants_of_its_source(lake, broadcast):
 
 
 @pytest.mark.versions
+@pytest.mark.parametrize("broadcast", ["10MB", "-1"])
+def test_merge_takes_null_structs_whose_members_may_not_be_null(lake, broadcast):
+    lake.sql(
+        "CREATE TABLE lake.db.t (id int, st struct<a: int>, l array<struct<a: int>>, m map<string, struct<a: int>>)"
+    )
+    lake.sql("INSERT INTO lake.db.t (id) VALUES (1)")
+    maybe = "if(id = 1, struct(70 AS a), NULL)"
+    lake.spark.conf.set("spark.sql.autoBroadcastJoinThreshold", broadcast)
+    try:
+        lake.sql(f"""MERGE INTO lake.db.t t USING (
+                     SELECT id, {maybe} AS st, array({maybe}) AS l, map('k', {maybe}) AS m FROM VALUES (1), (3) AS v (id)) s
+                     ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *""")
+    finally:
+        lake.spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+    assert lake.rows("id", "st", "l", "m") == [
+        (1, (70,), [(70,)], {"k": (70,)}),
+        (3, None, [None], {"k": None}),
+    ]
+
+
+@pytest.mark.versions
 def test_parameters_variables_and_frames_are_taken(lake):
     lake.table()
     lake.sql("DELETE FROM lake.db.t WHERE id = :x", {"x": 4})

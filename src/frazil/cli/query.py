@@ -153,7 +153,10 @@ def _by_spark(query: str, limit: int) -> pa.Table:
         frame = spark.sql(query)
         if not frame.columns:
             return pa.table({})
-        return (frame.limit(limit) if limit else frame).toArrow()
+        shown = frame.limit(limit) if limit else frame
+        plans = importlib.import_module("frazil.spark.host.jvm_plans")
+        rows: pa.Table = plans.taking_nulls(shown).toArrow()
+        return rows.rename_columns(frame.columns)
     except FrazilError:  # in a prepared session one of Spark's as well
         raise
     except importlib.import_module("pyspark.errors").PySparkException as e:

@@ -22,6 +22,7 @@ from frazil.rows.source import MergeSource
 from frazil.spark.dml.staging import StagedFrame, plain, stage_table
 from frazil.spark.host.failures import failure
 from frazil.spark.host.interruptible import interruptible
+from frazil.spark.host.jvm_plans import taking_nulls
 from frazil.spark.host.session import is_small
 from frazil.spark.tasks.spark_runner import settle
 from frazil.spark.types.arrow_types import arrow_schema, fitted
@@ -63,8 +64,9 @@ def collect(frame: DataFrame, folder: str) -> CollectedFrame | None:
     for a type that cannot be staged.
     """
     spark = frame.sparkSession
-    schema = plain(frame.schema)
-    by_place = frame.toDF(*(f"c{n}" for n in range(len(schema))))
+    by_place = taking_nulls(frame)
+    types = zip(frame.columns, by_place.schema, strict=True)
+    schema = plain(s.StructType([s.StructField(name, f.dataType) for name, f in types]))
     if _has_variants(schema) or not is_small(
         by_place, _limit(str(spark.conf.get(_BROADCAST, "10MB")))
     ):
@@ -76,10 +78,9 @@ def collect(frame: DataFrame, folder: str) -> CollectedFrame | None:
         if isinstance(e, Exception) and _TOO_LARGE in str(e):
             return None
         raise failure(e, folder) or e from e
-    types = arrow_schema(schema)
-    return CollectedFrame(
-        pa.Table.from_batches([fitted(b, types) for b in table.to_batches()], schema=types), schema
-    )
+    wanted = arrow_schema(schema)
+    batches = [fitted(b, wanted) for b in table.to_batches()]
+    return CollectedFrame(pa.Table.from_batches(batches, schema=wanted), schema)
 
 
 def _has_variants(type_: s.DataType) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from py4j.java_gateway import JavaClass, JavaObject
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.expr.grammar import is_in_grammar
@@ -180,6 +181,20 @@ def with_names(frame: DataFrame, names: Sequence[str]) -> DataFrame:
         if jvm is None
         else session_frame(frame.sparkSession, frame._jdf.toDF(jvm.texts(names)))
     )
+
+
+def taking_nulls(frame: DataFrame) -> DataFrame:
+    """Return a classic DataFrame with its columns called c0, c1, …, of types that take nulls at
+    every depth: PySpark's `toArrow` fails at a null struct whose members may not be null, as
+    `struct(1)` beside NULL has them.
+    """
+    types = s._parse_datatype_json_string(frame._jdf.schema().asNullable().json())
+    names = [f"c{n}" for n in range(len(types))]
+    columns = [
+        F.col(name) if new.dataType == old.dataType else F.col(name).cast(new.dataType).alias(name)
+        for name, new, old in zip(names, types, frame.schema, strict=True)
+    ]
+    return with_names(frame, names).select(*columns)
 
 
 def estimated_bytes(frame: DataFrame) -> int:
