@@ -21,7 +21,7 @@ from frazil.rows import clauses
 from frazil.rows.assign import name_parts, typed_name
 from frazil.rows.clauses import Clause, Merge
 from frazil.scan.snapshot_ref import split_location
-from frazil.spark.dml.merge_text import as_texts
+from frazil.spark.dml.merge_nodes import in_nodes
 from frazil.spec.properties import SPARK_SCHEMA_EVOLUTION
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.table.table import Table
@@ -79,7 +79,7 @@ class MergeIntoWriter:
         evolves = self._evolves and SPARK_SCHEMA_EVOLUTION.of(table.properties)
         merge = Merge(self._condition, resolved, back_quoted(parts), "", evolves)
         merge.check()
-        merge = as_texts(self._frame, table.metadata, merge) or merge
+        merge = in_nodes(self._frame, table.metadata, merge)
         with table.transaction() as tx:
             tx.do_merge(self._frame, merge, branch=branch or MAIN_BRANCH)
 

@@ -106,7 +106,9 @@ def _of_both(kind: type[e.FrazilError], spark_kind: type[Any]) -> type[e.FrazilE
     # A copy in another process is of Frazil's kind alone.
     reduced = lambda error: (e._rebuild, (kind, error.message, error.hint, error.facts))
     members = {"__reduce__": reduced, "__module__": kind.__module__}
-    both = type(kind.__name__, (kind, _Conditioned, spark_kind), members)
+    # Of a value that cannot be computed scripts look at the name that Spark's error has, too.
+    name = (spark_kind if issubclass(kind, e.EvaluationError) else kind).__name__
+    both = type(name, (kind, _Conditioned, spark_kind), members)
     return _OF_BOTH.setdefault((kind, spark_kind), both)
 
 

@@ -13,12 +13,15 @@ from frazil.catalog import Committed, create_at
 from frazil.catalog.configuration import store_properties
 from frazil.dropin.names import found, whose
 from frazil.errors import InvalidInput, TableAlreadyExistsError, Unsupported
+from frazil.expr.nodes import Translated
 from frazil.ops.insert import Insert, create_as, overwrite_mode
+from frazil.ops.reading import RowFilter
 from frazil.ops.session import Session
 from frazil.ops.table_definition import table_metadata
 from frazil.spark.engine.session_catalogs import session_catalogs
 from frazil.spark.host.jvm import is_classic
-from frazil.spark.host.jvm_plans import expression_sql, filter_condition
+from frazil.spark.host.jvm_plans import analysed_plan, empty_frame, filter_condition
+from frazil.spark.host.jvm_trees import bindings, translated
 from frazil.spark.types.spark_types import time_enabled, to_spark
 from frazil.storage import absolute
 from frazil.table.catalog import Catalog
@@ -187,17 +190,22 @@ def term_of(column: Column | str) -> str:
     return match[1]
 
 
-def sql_of(spark: Session, table: Table, condition: Column | str) -> str:
-    """Return a condition over a table's columns as SQL text; a Column is resolved by Spark's
-    analyser. Raises Unsupported for a Column on Spark Connect, where plans are out of reach."""
+def condition_of(spark: Session, table: Table, condition: Column | str) -> RowFilter:
+    """Return a condition over a table's columns as it is, a Column that Spark's analyser resolves to
+    what Frazil's nodes say in these. Raises Unsupported for a Column on Spark Connect, where plans
+    are out of reach."""
     if isinstance(condition, str):
         return condition
-    empty = spark.createDataFrame([], to_spark(table.schema(), time=time_enabled(spark)))
+    empty = empty_frame(spark, to_spark(table.schema(), time=time_enabled(spark)))
     if not is_classic(empty):
         raise Unsupported(
             "A Column as the condition of overwrite() is not supported on Spark Connect.",
             hint="Give it as text: writeTo(…).overwrite(\"day = DATE '2026-01-01'\").",
             table=table.location(),
         )
+    as_it_is: RowFilter = condition
     resolved = filter_condition(empty.filter(condition))
-    return str(condition) if resolved is None else expression_sql(resolved)
+    if resolved is None:
+        return as_it_is
+    node = translated(spark, resolved, bindings(spark, analysed_plan(empty)))
+    return as_it_is if node is None else Translated(node, lambda: as_it_is)

@@ -10,9 +10,9 @@ from pyspark.sql import Column, DataFrame
 from frazil.dropin.names import in_full, is_ours, led_to_ours
 from frazil.dropin.spark_errors import known_to_spark
 from frazil.dropin.tables import (
+    condition_of,
     create,
     open_table,
-    sql_of,
     term_of,
     write_options,
 )
@@ -184,6 +184,6 @@ class IcebergWriterV2:
         except NoSuchTableError as e:
             raise NoSuchTableError(e.message, hint="create() makes a new table.", table=name) from e
         self._check_existing(name)
-        where = sql_of(spark, table, condition[0]) if condition else None
+        where = condition_of(spark, table, condition[0]) if condition else None
         options = write_options(with_branch(self._options, branch, table.metadata))
         Insert(where, dynamic=dynamic, options=options).into(table, self._frame)

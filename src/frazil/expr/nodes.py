@@ -8,7 +8,7 @@ the right side is `EqualTo("a", Reference("b"))`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
@@ -137,6 +137,19 @@ class Call(Expression):
         is_plain = "." in self.function or _PLAIN_NAME.fullmatch(self.function)
         name = self.function if is_plain else quoted_name(self.function)
         return f"{name}({', '.join(args)})"
+
+
+@dataclass(frozen=True)
+class Translated(Expression):
+    """Hold an expression of an engine's SQL in nodes that mean the same, and a function that makes
+    the engine's own of it, for what only the engine can do with it.
+    """
+
+    node: Expression
+    native: Callable[[], Any] = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return str(self.node)
 
 
 # Predicates
@@ -408,7 +421,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
     match expression:
         case And(parts=parts) | Or(parts=parts) | Call(arguments=parts):
             return parts
-        case Not(child=child):
+        case Not(child=child) | Translated(node=child):
             return (child,)
         case _Binary(term=a, literal=b):
             return (a, b)

@@ -13,6 +13,7 @@ from frazil.catalog import Identifier as Parts
 from frazil.errors import InvalidInput, NoSuchRefError, SchemaMismatch
 from frazil.ops.arguments import GivenFrame
 from frazil.ops.engine import Frame
+from frazil.ops.reading import RowFilter
 from frazil.ops.table_definition import GivenSchema
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.options import folded
@@ -44,12 +45,12 @@ class Creating(Protocol[R]):
 @dataclass(frozen=True)
 class Insert:
     """Describe an insert whose rows have the table's columns. `where`: the rows that they replace,
-    as SQL text ("true": all of them), None: none; `dynamic`: they replace the partitions that they
+    as a filter ("true": all of them), None: none; `dynamic`: they replace the partitions that they
     fall into, where a table without partitions is one and no rows change nothing; `options`: write
     options. The option overwrite-mode=dynamic makes an overwrite of all rows dynamic; an append,
     and an overwrite of some rows, refuse it."""
 
-    where: str | None = None
+    where: RowFilter | None = None
     dynamic: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -59,7 +60,8 @@ class Insert:
             return target.dynamic_partition_overwrite(frame, **self.options)
         if self.where is None:
             return target.append(frame, **self.options)
-        some = {} if self.where == "true" else {"overwrite_filter": self.where}
+        is_all = isinstance(self.where, str) and self.where == "true"
+        some = {} if is_all else {"overwrite_filter": self.where}
         return target.overwrite(frame, **some, **self.options)
 
 

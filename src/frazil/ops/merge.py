@@ -144,6 +144,8 @@ def _refuse_shuffling(step: Step, upserts: bool) -> None:
 
 
 def _bound(step: Step, source: Schema, merge: Merge, changed_only: bool) -> BoundMerge:
+    if not changed_only:  # the texts of an upsert are no one's own
+        step.check_texts(merge.words)
     sides = sides_of(
         step.schema,
         source,
@@ -317,7 +319,7 @@ def _by_sql(step: Step, ready: ReadySource, merge: Merge, mode: Mode, checked: b
         changes = step.engine.merge(
             step.plan_withholding_row_ids,
             ready,
-            merge,
+            merge.for_engine(),
             context_of,
             case_sensitive=step.case_sensitive,
             checked=checked,

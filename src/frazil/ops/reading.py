@@ -25,7 +25,7 @@ from frazil.catalog.backend import PlanHints, ScanPlanner
 from frazil.catalog.reporting import TableReporter
 from frazil.errors import InvalidInput
 from frazil.expr.bind import bind
-from frazil.expr.nodes import AlwaysTrue, Predicate
+from frazil.expr.nodes import AlwaysTrue, Predicate, Translated
 from frazil.expr.parse import parse
 from frazil.ops.arguments import SparkColumn, is_spark_column
 from frazil.ops.scan_log import log_plan, note_plan
@@ -229,7 +229,7 @@ def predicate_of(row_filter: RowFilter) -> Predicate:
     if isinstance(row_filter, str):
         return parse(row_filter)
     if isinstance(row_filter, Predicate):
-        return row_filter
+        return row_filter.node if isinstance(row_filter, Translated) else row_filter
     if is_spark_column(row_filter):
         raise InvalidInput(
             "A Spark Column filters only Spark reads.",

@@ -95,6 +95,7 @@ def _evaluated(step: Step, words: Sequence[Any], alias: str = "") -> list[Any] |
 
 def _bound(step: Step, where: RowFilter) -> Predicate:
     """Return the condition as a predicate, after checking its columns and types against the table."""
+    step.check_texts([where])
     predicate = condition_of(where)
     bind(
         predicate,
@@ -218,6 +219,7 @@ def _updated(
                 ansi=step.settings.ansi,
             )
 
+        step.check_texts(new_values.values())
         if any(is_spark_column(v) for v in new_values.values()):
             raise Unsupported(
                 "A Spark Column as a value needs Spark.",

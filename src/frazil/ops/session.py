@@ -81,11 +81,15 @@ class Session(Protocol):
 @dataclass(frozen=True)
 class SessionSettings:
     """Hold how names and expressions are read. `zone`: the time zone of literals that name none.
-    `ansi`: whether casts and functions that fail raise errors (True) or give null."""
+    `ansi`: whether casts and functions that fail raise errors (True) or give null.
+    `is_usual`: whether texts mean what they do in Frazil's grammar, which further settings of a
+    session may change.
+    """
 
     case_sensitive: bool = True
     zone: str = "UTC"
     ansi: bool = True
+    is_usual: bool = True
 
 
 @dataclass(frozen=True)

@@ -257,6 +257,13 @@ class Step:
                 raise
             return None
 
+    def check_texts(self, words: Iterable[object]) -> None:
+        """Raise Unsupported for a text among conditions and values in a session whose settings may
+        give it another meaning than Frazil's grammar does.
+        """
+        if not self.settings.is_usual and any(isinstance(word, str) for word in words):
+            raise Unsupported("The session's settings change what texts of Spark SQL mean.")
+
     # --- working
 
     @property

@@ -41,7 +41,7 @@ from frazil.errors import (
 )
 from frazil.expr.bind import resolve
 from frazil.expr.bound import Bound, BoundLiteral, BoundReference, references
-from frazil.expr.nodes import Expression, Literal, Reference
+from frazil.expr.nodes import Expression, Literal, Reference, Translated
 from frazil.expr.parse import parse
 from frazil.expr.values import MOMENTS
 from frazil.spec.schema import Schema
@@ -325,6 +325,8 @@ def as_expression(value: object) -> Expression:
     """
     if isinstance(value, ByName):
         return value.column
+    if isinstance(value, Translated):
+        return value.node
     if isinstance(value, str):
         return parse(value)
     return value if isinstance(value, Expression) else Literal(value)

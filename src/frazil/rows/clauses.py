@@ -9,8 +9,8 @@ unless they are text), or, on Spark, Columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -112,7 +112,8 @@ def not_matched_by_source_delete(condition: object = None) -> Clause:
 class Merge:
     """Hold a MERGE without its source: `on` is the condition over both sides, whose columns are
     qualified by the aliases. `copied`: columns that are assigned the source's column of their own
-    name, where the values do not tell, as those of Spark do not.
+    name, where the values do not tell, as those of Spark do not. `native`: makes the MERGE that an
+    engine's SQL evaluates, where this one is its translation.
 
     `check` raises InvalidInput where Spark refuses the statement too: without clauses, or with a
     clause that can never apply because an earlier one of its kind has no condition.
@@ -124,6 +125,13 @@ class Merge:
     source_alias: str = "source"
     merge_schema: bool = False
     copied: frozenset[tuple[str, ...]] = frozenset()
+    native: Callable[[], Merge] | None = field(default=None, repr=False, compare=False)
+
+    def for_engine(self) -> Merge:
+        """Return the MERGE as an engine's SQL evaluates it."""
+        return (
+            self if self.native is None else replace(self.native(), merge_schema=self.merge_schema)
+        )
 
     def of(self, when: When) -> tuple[Clause, ...]:
         """Return the clauses of one kind, in order."""

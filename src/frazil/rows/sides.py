@@ -20,7 +20,7 @@ from frazil.errors import InvalidInput
 from frazil.expr.bind import bind, bind_term, refuse_metadata_column
 from frazil.expr.bound import Bound, references
 from frazil.expr.double_quotes import columns_of, columns_of_sides
-from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, Expression, Reference
+from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, Expression, Reference, Translated
 from frazil.expr.parse import parse
 from frazil.spec.schema import Schema, assign_fresh_ids, no_column
 from frazil.spec.types import NestedField, StructType
@@ -165,7 +165,7 @@ def _expression(condition: object) -> Expression:
     if isinstance(condition, str):
         return parse(condition)
     if isinstance(condition, Expression):
-        return condition
+        return condition.node if isinstance(condition, Translated) else condition
     raise InvalidInput(
         f"A condition must be a string or a predicate of frazil.expressions, not {type(condition).__name__}."
     )

@@ -1,11 +1,13 @@
 """Translate a statement that Spark's parser has read to a node: names are resolved by Spark's
 analyser first, so that errors are Spark's own, with the place in the user's text; conditions and
-values become texts of Frazil's grammar where it covers them, else Columns.
+values become Frazil's nodes where these say the same, else Columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
@@ -14,13 +16,14 @@ from pyspark.sql import Column
 
 from frazil.catalog.names import full_name
 from frazil.errors import SchemaMismatch, Unsupported
+from frazil.expr.nodes import Cast, Expression, Translated
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.session import Session
 from frazil.rows.assign import typed_name
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.scan.columns import columns_of_conditions
 from frazil.spark.dml.merge_by_sql import check
-from frazil.spark.dml.merge_text import SOURCE, TARGET, as_texts
+from frazil.spark.dml.merge_nodes import SOURCE, TARGET, in_nodes
 from frazil.spark.dml.row_changes import shown_columns
 from frazil.spark.host import jvm_plans
 from frazil.spark.host.jvm_statements import (
@@ -30,9 +33,10 @@ from frazil.spark.host.jvm_statements import (
     ParsedStatement,
     StatementKind,
 )
+from frazil.spark.host.jvm_trees import Columns, bindings, translated
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
-from frazil.spec.types import NestedField
+from frazil.spec.types import DateType, NestedField, TimestampType, TimestamptzType
 from frazil.sql import nodes as n
 from frazil.sql.nodes import DEFAULT, Name, Statement
 
@@ -43,6 +47,11 @@ _DO = {
 }  # fmt: skip
 
 
+_TIMES = {
+    "date": DateType(),
+    "timestamp_ltz": TimestamptzType(),
+    "timestamp_ntz": TimestampType(),
+}
 _STARS = {ActionKind.UPDATE_STAR: ActionKind.UPDATE, ActionKind.INSERT_STAR: ActionKind.INSERT}
 
 
@@ -102,11 +111,10 @@ def _of_rows(
 def _delete(parsed: ParsedStatement, table: Name, called: Name, target: JavaObject) -> Statement:
     if parsed.where is None:
         return n.DeleteRows(table)
-    text = jvm_plans.full_text(
-        parsed.spark, parsed.analysed(target).plan.condition(), _without_sides(parsed.spark, target)
-    )
+    resolved = parsed.analysed(target).plan.condition()
+    condition = translated(parsed.spark, resolved, bindings(parsed.spark, target))
     return n.DeleteRows(
-        table, parsed.column(parsed.where) if text is None else text, full_name(called)
+        table, _either(condition, partial(parsed.column, parsed.where)), full_name(called)
     )
 
 
@@ -115,17 +123,23 @@ def _update(
 ) -> Statement:
     analysed = parsed.analysed(target)
     _check_policy(parsed.spark, analysed.assignments)
-    sides, values = _without_sides(parsed.spark, target), []
+    columns, values = bindings(parsed.spark, target), list[tuple[str, Any]]()
     for assignment, resolved in zip(parsed.assignments, analysed.assignments, strict=True):
-        value = DEFAULT if assignment.is_default else _text(parsed.spark, resolved, sides)
-        if value is None:
-            value = _column(parsed, assignment, resolved)
+        value: Any = DEFAULT
+        if not assignment.is_default:
+            node = _value(parsed.spark, resolved, columns)
+            value = _either(node, partial(_column, parsed, assignment, resolved))
         values.append((typed_name(_within(assignment.key, called, schema)), value))
     where = parsed.where
     if where is not None:
-        text = jvm_plans.full_text(parsed.spark, analysed.where, sides)
-        where = parsed.column(where) if text is None else text
+        condition = translated(parsed.spark, analysed.where, columns)
+        where = _either(condition, partial(parsed.column, where))
     return n.UpdateRows(table, tuple(values), where, full_name(called))
+
+
+def _either(node: Expression | None, native: Callable[[], Column]) -> Translated | Column:
+    """Return an expression as Frazil's nodes say it, as a Column where they do not."""
+    return native() if node is None else Translated(node, native)
 
 
 def _merge(
@@ -143,13 +157,13 @@ def _merge(
         _check_policy(parsed.spark, (a for clause in analysed.clauses for a in clause.assignments))
         if (
             parsed.around is None
-            and (merge := _merge_in_grammar(parsed, analysed, called, schema)) is not None
+            and (merge := _merge_in_nodes(parsed, analysed, called, schema)) is not None
         ):
             merge.check()
             return n.MergeInto(table, analysed.source, merge)
     source, merge = parsed.source, _merge_of_columns(parsed, called, schema, analysed)
     merge.check()
-    return n.MergeInto(table, source, as_texts(source, metadata, merge) or merge)
+    return n.MergeInto(table, source, in_nodes(source, metadata, merge))
 
 
 def _merge_of_columns(
@@ -179,23 +193,23 @@ def _copied(parsed: ParsedStatement, called: Name, schema: Schema) -> Iterator[N
                 yield path
 
 
-def _merge_in_grammar(
+def _merge_in_nodes(
     parsed: ParsedStatement, analysed: ParsedStatement, called: Name, schema: Schema
 ) -> Merge | None:
-    """Return a MERGE of texts, with columns called `target.…` and `source.…`; None where part of it
-    is beyond Frazil's grammar.
+    """Return a MERGE of Frazil's nodes, with columns called `target.…` and `source.…`; None where
+    they cannot say part of it.
     """
-    spark, source = parsed.spark, analysed.plan.sourceTable()
-    sides = dict.fromkeys(jvm_plans.plan_ids(spark, analysed.plan.targetTable()), TARGET)
-    sides |= dict.fromkeys(jvm_plans.plan_ids(spark, source), SOURCE)
-    if (on := jvm_plans.full_text(spark, analysed.on, sides)) is None:
+    spark, plan = parsed.spark, analysed.plan
+    columns = {
+        **bindings(spark, plan.targetTable(), TARGET),
+        **bindings(spark, plan.sourceTable(), SOURCE),
+    }
+    if (on := translated(spark, analysed.on, columns)) is None:
         return None
     clauses = []
     for action, resolved in zip(parsed.clauses, analysed.clauses, strict=True):
         condition = (
-            None
-            if resolved.condition is None
-            else jvm_plans.full_text(spark, resolved.condition, sides)
+            None if resolved.condition is None else translated(spark, resolved.condition, columns)
         )
         if condition is None and resolved.condition is not None:
             return None
@@ -212,12 +226,13 @@ def _merge_in_grammar(
                 for a, r in zip(action.assignments, by_spark, strict=True)
             ]
         for name, r in named:
-            value = DEFAULT if r is None else _text(spark, r, sides)
+            value = DEFAULT if r is None else _value(spark, r, columns)
             if value is None:
                 return None
             assignments.append((typed_name(name), value))
         clauses.append(Clause(_when(action), do, condition, tuple(assignments)))
-    return Merge(on, tuple(clauses), TARGET, SOURCE, parsed.evolves)
+    native = partial(_merge_of_columns, parsed, called, schema, analysed)
+    return Merge(on, tuple(clauses), TARGET, SOURCE, parsed.evolves, native=native)
 
 
 def _when(action: MergeAction) -> When:
@@ -249,12 +264,12 @@ def _clause(
     return Clause(_when(action), _DO[action.kind], condition, assignments)
 
 
-def _text(spark: Session, resolved: Assignment, sides: dict[int, str]) -> str | None:
-    """Return the value of an analysed assignment as a text; None where no text describes it."""
-    text = jvm_plans.full_text(spark, resolved.value, sides)
-    if text is None or resolved.time_type is None:
-        return text
-    return f"CAST({text} AS {resolved.time_type})"
+def _value(spark: Session, resolved: Assignment, columns: Columns) -> Expression | None:
+    """Return the value of an analysed assignment in Frazil's nodes; None where they cannot say it."""
+    node = translated(spark, resolved.value, columns)
+    if node is None or resolved.time_type is None:
+        return node
+    return Cast(node, _TIMES[resolved.time_type])
 
 
 def _column(parsed: ParsedStatement, given: Assignment, resolved: Assignment | None) -> Column:
@@ -280,11 +295,6 @@ def _within(key: Name, called: Name, schema: Schema) -> Name:
             ):
                 return rest
     return key
-
-
-def _without_sides(spark: Session, target: JavaObject) -> dict[int, str]:
-    """Return that the columns of a plan have no qualifier in texts."""
-    return dict.fromkeys(jvm_plans.plan_ids(spark, target), "")
 
 
 def _check_policy(spark: Session, assignments: Iterable[Assignment]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -20,11 +20,12 @@ from pyspark.sql import functions as F
 
 from frazil.catalog.names import identifier_parts
 from frazil.errors import InvalidInput, ValidationError
-from frazil.expr.nodes import Expression, Literal
+from frazil.expr.nodes import Expression, Literal, Translated
 from frazil.expr.sql_text import back_quoted
 from frazil.spark.host import jvm_plans
 from frazil.spark.host.expression_text import null_safe
 from frazil.spark.host.jvm import is_classic
+from frazil.spark.host.jvm_trees import Columns, bindings, translated
 from frazil.spark.host.quiet import quietly
 from frazil.spec.schema import Schema
 
@@ -155,40 +156,33 @@ def equal_columns(target: DataFrame, source: DataFrame, on: Column) -> list[tupl
     return pairs
 
 
-def conditions(frame: DataFrame, where: Column, aliased: bool = False) -> list[str]:
-    """Return the deterministic conjuncts of a condition as SQL texts, for pruning; empty on Spark
-    Connect. `aliased`: the frame has a name, which the texts leave out. Raises InvalidInput for
-    unknown names."""
+def conditions(frame: DataFrame, where: Column) -> list[Expression]:
+    """Return the conjuncts of a condition that Frazil's nodes can say, for pruning; empty on Spark
+    Connect. Raises InvalidInput for unknown names."""
     with as_input():
         chosen = frame.filter(where)
     if not is_classic(frame):
         return []
     if (condition := jvm_plans.filter_condition(chosen)) is None:
         return []
-    unqualified = dict.fromkeys(jvm_plans.output_ids(frame), "") if aliased else None
-    texts = [
-        jvm_plans.full_text(frame.sparkSession, e, unqualified)
-        for e in jvm_plans.conjuncts(condition)
-    ]
-    return [text for text in texts if text is not None]
+    spark = frame.sparkSession
+    columns = bindings(spark, jvm_plans.analysed_plan(frame))
+    nodes = [translated(spark, e, columns) for e in jvm_plans.conjuncts(condition)]
+    return [node for node in nodes if node is not None]
 
 
-def texts_of(
-    frame: DataFrame, columns: Sequence[Column], sides: Mapping[str, DataFrame]
-) -> list[str | None]:
-    """Return expressions over a frame as SQL texts, columns qualified by the name of their side;
-    None for an expression (a UDF, a random function, a sub-query) that no text describes in full.
-    """
+def nodes_of(
+    frame: DataFrame, columns: Sequence[Column], bound: Columns
+) -> list[Expression | None]:
+    """Return expressions over a frame in Frazil's nodes; None for one that Spark has to evaluate.
+    `bound`: what its columns are called."""
     if not columns:
         return []
-    side_of = {id_: name for name, side in sides.items() for id_ in jvm_plans.output_ids(side)}
     chosen = analysed(frame, columns)
     if not jvm_plans.is_row_by_row(chosen, frame):
         return [None] * len(columns)
-    return [
-        jvm_plans.full_text(frame.sparkSession, e, side_of)
-        for e in jvm_plans.selected_expressions(chosen)
-    ]
+    spark = frame.sparkSession
+    return [translated(spark, e, bound) for e in jvm_plans.selected_expressions(chosen)]
 
 
 def expression(value: object) -> Column:
@@ -198,6 +192,9 @@ def expression(value: object) -> Column:
     if isinstance(value, Column):
         return value
     with as_input():
+        if isinstance(value, Translated):
+            native: Column = value.native()
+            return native
         if isinstance(value, str):
             return F.expr(null_safe(value))
         if isinstance(value, list | tuple):

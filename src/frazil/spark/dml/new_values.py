@@ -22,7 +22,7 @@ from frazil.errors import (
     ValidationError,
 )
 from frazil.expr.literals import typed_literal
-from frazil.expr.nodes import Literal
+from frazil.expr.nodes import Literal, Translated
 from frazil.rows.assign import (
     INVALID_ASSIGNMENTS,
     as_expression,
@@ -319,6 +319,8 @@ def _read(value: object, path: Sequence[i.NestedField]) -> tuple[Column, Origin]
         return value.column, Origin.BY_NAME
     if isinstance(value, Column):
         return value, Origin.EXPRESSION
+    if isinstance(value, Translated):
+        return expression(value), origin_of(value, value.node)
     if isinstance(value, str):
         return expression(value), _origin(value)
     if not isinstance(value, list | tuple | dict | set):
@@ -413,8 +415,12 @@ def failed(error: BaseException) -> EvaluationError | SchemaMismatch | None:
     if begin < 0:
         if type(error).__name__ not in _VALUE_ERRORS or not text:
             return None
-        condition = error.getCondition()  # type: ignore[attr-defined]  # an error of PySpark
-        return EvaluationError(text.splitlines()[0], condition=condition)
+        of_spark: Any = error
+        parameters = of_spark.getMessageParameters() or {}
+        facts = {"condition": of_spark.getCondition()}
+        if "targetType" in parameters:
+            facts["type"] = parameters["targetType"].strip('"').lower()
+        return EvaluationError(text.splitlines()[0], **facts)
     message = (
         text[begin + len(OVERFLOW) :].split(". SQLSTATE")[0].split(" SQLSTATE")[0].splitlines()[0]
     )

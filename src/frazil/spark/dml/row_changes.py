@@ -37,7 +37,6 @@ from frazil.expr.bound import Bound
 from frazil.expr.compute import compute
 from frazil.expr.double_quotes import columns_of, refuse_columns
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Predicate
-from frazil.expr.parse import parse
 from frazil.ops.engine import ContextOf, Planned, RowChanges
 from frazil.ops.reading import RowFilter
 from frazil.ops.session import Session
@@ -118,7 +117,7 @@ def delete(
         refuse_columns(where, columns_of(schema))
         empty = _called(shadow(spark, schema, extra), alias)
         where = checked(empty, [GivenExpression(where, "The condition")])[0]
-        plan, predicate = _pruned(empty, planned, where, schema, sensitive, bool(alias))
+        plan, predicate = _pruned(empty, planned, where, schema, sensitive)
         job = Job.of(spark, plan, context_of(plan), predicate, "delete", whole=False, extra=extra)
         with as_input():
             deleted = _called(job.target, alias).filter(where)
@@ -163,7 +162,7 @@ def update(
             NewColumns(
                 empty, schema, columns_by_id(empty, schema), sensitive, time_enabled(spark)
             ).columns(assigned_values)
-        plan, predicate = _pruned(empty, planned, where, schema, sensitive, bool(alias))
+        plan, predicate = _pruned(empty, planned, where, schema, sensitive)
         job = Job.of(spark, plan, context_of(plan), predicate, "update", extra=extra)
         with as_input():
             chosen = _called(job.target, alias).filter(where)
@@ -191,7 +190,6 @@ def _pruned(
     where: Column,
     schema: Schema,
     case_sensitive: bool,
-    aliased: bool,
 ) -> tuple[Plan, Predicate]:
     """Plan the scan for a condition, pruned by those of its conjuncts that Frazil's grammar covers;
     return the plan and the predicate of the table's columns. `empty`: a frame by whose columns the
@@ -199,10 +197,10 @@ def _pruned(
     """
     pruning: Predicate = AlwaysTrue()
     others = []
-    for text in conditions(empty, where, aliased=aliased):
-        predicate = understood(empty.sparkSession, text, schema, case_sensitive)
+    for node in conditions(empty, where):
+        predicate = understood(empty.sparkSession, node, schema, case_sensitive)
         if predicate is None:
-            others.append(parse(text))
+            others.append(node)
         elif not isinstance(predicate, AlwaysTrue):
             pruning = predicate if isinstance(pruning, AlwaysTrue) else And(pruning, predicate)
     return with_files(planned(pruning), others, case_sensitive), pruning

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from pyspark.sql import Column
 
 from frazil.catalog.names import identifier_parts
 from frazil.expr.double_quotes import columns_of, refuse_columns
+from frazil.expr.nodes import Translated
 from frazil.ops.session import Session
-from frazil.spark.dml.analysis import named, texts_of
+from frazil.spark.dml.analysis import named, nodes_of
 from frazil.spark.dml.expression_checks import GivenExpression
 from frazil.spark.dml.row_changes import metadata_columns_in, shadow
 from frazil.spark.host.jvm import jvm_of
+from frazil.spark.host.jvm_plans import analysed_plan
 from frazil.spark.host.jvm_subqueries import with_constants
+from frazil.spark.host.jvm_trees import bindings
 from frazil.spec.metadata import TableMetadata
 
 _MAY_HOLD_ONE = re.compile(r"\b(?:select|from|table|values)\b", re.IGNORECASE)
@@ -47,8 +51,8 @@ def evaluated(spark: Session, words: Sequence[Any]) -> list[Any] | None:
 def evaluated_on(
     spark: Session, metadata: TableMetadata, words: Sequence[Any], alias: str
 ) -> list[Any] | None:
-    """Return what `evaluated` does for conditions and values over a table's columns, as texts where
-    Frazil's grammar covers them. `alias`: by what name they call the table."""
+    """Return what `evaluated` does for conditions and values over a table's columns, in Frazil's nodes
+    where these can say them. `alias`: by what name they call the table."""
     for word in words:
         refuse_columns(word, columns_of(metadata.schema()))
     if (values := evaluated(spark, words)) is None or metadata_columns_in(values, metadata):
@@ -56,5 +60,11 @@ def evaluated_on(
     table = shadow(spark, metadata.schema())
     table = named(table, identifier_parts(alias)) if alias else table
     columns = {n: word for n, word in enumerate(values) if isinstance(word, Column)}
-    texts = dict(zip(columns, texts_of(table, list(columns.values()), {"": table}), strict=True))
-    return [word if (text := texts.get(n)) is None else text for n, word in enumerate(values)]
+    bound = bindings(spark, analysed_plan(table))
+    nodes = dict(zip(columns, nodes_of(table, list(columns.values()), bound), strict=True))
+    return [
+        word
+        if (node := nodes.get(n)) is None
+        else Translated(node, partial(columns.__getitem__, n))
+        for n, word in enumerate(values)
+    ]

@@ -37,6 +37,7 @@ from frazil.spark.host.settings import (
     ZONE,
     is_ansi,
     is_case_sensitive,
+    is_usual,
     sensitivity,
     session_zone,
     spark_facts,
@@ -96,11 +97,11 @@ class SparkEngine:
 
     def settings(self, case_sensitive: bool | None = None) -> SessionSettings:
         """Return the settings of the session that decide what expressions mean: case, time zone,
-        ANSI mode.
+        ANSI mode, and whether others are as usual.
         """
         spark = self.spark
         sensitive = is_case_sensitive(spark, case_sensitive)
-        return SessionSettings(sensitive, session_zone(spark), is_ansi(spark))
+        return SessionSettings(sensitive, session_zone(spark), is_ansi(spark), is_usual(spark))
 
     @contextmanager
     def as_meant(self, settings: SessionSettings) -> Iterator[None]:

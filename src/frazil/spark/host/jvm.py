@@ -355,17 +355,6 @@ class Jvm:
             self._classes[name] = getattr(self.view, name)
         return self._classes[name]
 
-    def extends(self, name: str, other: str) -> bool:
-        """Tell whether the class of a name, in full, is of another class or interface; looked up
-        once.
-        """
-        if (name, other) not in self._classes:
-            java = self.view.java.lang
-            loader = java.Thread.currentThread().getContextClassLoader()
-            one, of = (java.Class.forName(n, False, loader) for n in (name, other))
-            self._classes[name, other] = bool(of.isAssignableFrom(one))
-        return bool(self._classes[name, other])
-
     @functools.cached_property
     def frame_of(self) -> Any:
         """Return the function that makes a classic DataFrame of a session and a plan."""

@@ -36,6 +36,7 @@ from frazil.spark.host.jvm import Jvm, classic_jvm, jvm_of, spark_home
 from frazil.spark.host.workers import frazil_version
 
 DOORS = {
+    "ExpressionTrees": "Rows are the same, but Spark finds all that change.",
     "FrameRelation": "CHANGES of Spark's SQL is closed.",
     "Functions": "Iceberg's functions of SQL (system.bucket, …) are closed.",
     "ParquetFiles": "Reads prune no files by filters that are put on a DataFrame later, or by joins.",

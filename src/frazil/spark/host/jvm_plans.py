@@ -4,7 +4,6 @@ read plans and expressions.
 
 from __future__ import annotations
 
-import contextlib
 import weakref
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,13 +16,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
-from frazil.expr.grammar import is_in_grammar
-from frazil.expr.tokens import Token, tokens
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import (
     CATALYST,
     EXPRESSIONS,
-    NOT_AS_KNOWN,
     SPARK,
     Jvm,
     classic_column,
@@ -70,7 +66,6 @@ class NodeKind(StrEnum):
     STARTS_WITH = "StartsWith"
     EXISTS = "Exists"
     FILTER = "Filter"
-    LIST_QUERY = "ListQuery"
     SCALAR_SUBQUERY = "ScalarSubquery"
     PROJECT = "Project"
     SUBQUERY_ALIAS = "SubqueryAlias"
@@ -79,10 +74,6 @@ class NodeKind(StrEnum):
     VARIABLE = "VariableReference"
 
 
-_NO_FUNCTIONS = ("With", "CommonExpressionRef", "RoundCeil", "RoundFloor")
-"""Expressions that share a value between their parts, for which SQL has no words; `ceil` and
-`floor` to a number of digits, whose names the grammar has for others."""
-_WITH_NAMES_AS_WRITTEN = EXPRESSIONS + "RuntimeReplaceable"
 _EMPTY: weakref.WeakKeyDictionary[Jvm, OrderedDict[str, Any]] = weakref.WeakKeyDictionary()
 _MOST_EMPTY = 64
 _NAME_OF: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
@@ -256,14 +247,14 @@ def with_columns_of(frame: DataFrame, like: DataFrame) -> DataFrame:
 
 def output_ids(frame: DataFrame) -> list[int]:
     """Return the ids by which Catalyst refers to the columns of a classic DataFrame."""
-    return plan_ids(frame.sparkSession, analysed_plan(frame))
+    return [id_ for id_, _ in plan_columns(frame.sparkSession, analysed_plan(frame))]
 
 
-def plan_ids(spark: Session, plan: JavaObject) -> list[int]:
-    """Return the ids of the columns of a plan, by two calls whatever their number."""
+def plan_columns(spark: Session, plan: JavaObject) -> list[tuple[int, str]]:
+    """Return the ids and names of the columns of a plan, by three calls whatever their number."""
     jvm = classic_jvm(spark)
     together = jvm.java_class(EXPRESSIONS + "CreateArray")(plan.output(), False)
-    return [node.id for node in filter_nodes(together)[1:]]
+    return [(node.id, node.column) for node in filter_nodes(together)[1:]]
 
 
 def output_column(frame: DataFrame, place: int) -> Column:
@@ -363,130 +354,6 @@ def has_references(expression: JavaObject) -> bool:
     return not expression.references().isEmpty()
 
 
-def is_builtin(expression: JavaObject, variables: bool = False) -> bool:
-    """Return whether an expression consists of built-in functions only: a UDF may have the name of
-    a function that Frazil knows. `variables`: variables of SQL are taken, too."""
-    return not _is_other(kind_of(expression), variables) and all(
-        is_builtin(c, variables) for c in each(expression.children())
-    )
-
-
-def _is_other(name: str, variables: bool) -> bool:
-    """Tell by the name of an expression's class whether it is no built-in function."""
-    is_subquery_or_udf = (
-        "UDF" in name
-        or "Subquery" in name
-        or "UDAF" in name
-        or name in (NodeKind.EXISTS, NodeKind.LIST_QUERY)
-    )
-    return (
-        is_subquery_or_udf or name in _NO_FUNCTIONS or (name == NodeKind.VARIABLE and not variables)
-    )
-
-
-def expression_sql(expression: JavaObject) -> str:
-    """Return an expression as SQL text."""
-    return str(expression.sql())
-
-
-def full_text(
-    spark: Session, expression: JavaObject, qualifiers: Mapping[int, str] | None = None
-) -> str | None:
-    """Return an expression as SQL text, None where no text of Frazil's grammar describes it in full
-    (a UDF, a random function, a sub-query). `qualifiers`: by a column's id the name that its text
-    is qualified by, empty for none; variables of SQL are replaced by their values then.
-
-    Functions beyond the grammar have none: Spark's text of them may leave out arguments (the type
-    of `variant_get`, the options of `to_json`) or name what no function is called (lambdas)."""
-    text = _spark_text(spark, expression, qualifiers)
-    return text if text is not None and is_in_grammar(text) else None
-
-
-def _spark_text(
-    spark: Session, expression: JavaObject, qualifiers: Mapping[int, str] | None
-) -> str | None:
-    if not expression.deterministic():
-        return None
-    if qualifiers is not None and (text := _quick_text(spark, expression, qualifiers)) is not None:
-        return text
-    if not is_builtin(expression, variables=qualifiers is not None):
-        return None
-    if qualifiers is not None:
-        try:
-            expression = _qualified(spark, expression, qualifiers)
-        except KeyError:  # a column that Spark has put into the plan, such as that of window()
-            return None
-        if not is_builtin(expression):
-            return None
-    return expression_sql(expression)
-
-
-def _quick_text(
-    spark: Session, expression: JavaObject, qualifiers: Mapping[int, str]
-) -> str | None:
-    """Return an expression as SQL text by two calls, with its columns called as `full_text` says;
-    None where its parts have to be looked at one by one: those whose text has not the names of
-    columns, and those that are not built in."""
-    jvm = classic_jvm(spark)
-    with contextlib.suppress(*NOT_AS_KNOWN, KeyError, msgspec.MsgspecError):
-        nodes = filter_nodes(expression)
-        columns = [n for n in nodes if n.kind == NodeKind.ATTRIBUTE]
-        if not any(
-            _is_other(n.kind, False) or jvm.extends(n.class_name, _WITH_NAMES_AS_WRITTEN)
-            for n in nodes
-        ):
-            sides = {(*c.qualifier, c.column): qualifiers[c.id] for c in columns}
-            if not any(
-                one != other and one == other[: len(one)] for one in sides for other in sides
-            ):
-                # t.s.a, say, is a member of t.s
-                return _called(expression_sql(expression), sides, len(columns))
-    return None
-
-
-def _called(text: str, sides: Mapping[tuple[str, ...], str], count: int) -> str | None:
-    """Exchange in the text of an expression what its columns are qualified by. `sides`: the new
-    qualifier, by the parts of a column's full name; `count`: of columns in the text. None where the
-    text has another number of them, or a column's name has no qualifier."""
-    every, texts, end, place, columns = tokens(text, lenient=True), list[str](), 0, 0, 0
-    while place < len(every):
-        chain = _chain(every, place)
-        names = tuple(t.value if t.kind == "quoted" else t.text for t in chain)
-        if (
-            length := next((n for n in range(len(names), 1, -1) if names[:n] in sides), None)
-        ) is not None:
-            last, side = chain[length - 1], sides[names[:length]]
-            texts += [text[end : chain[0].position], f"{side}." if side else "", last.text]
-            end, columns = last.position + len(last.text), columns + 1
-        place += max(1, 2 * len(chain) - 1)
-    return "".join((*texts, text[end:])) if columns == count else None
-
-
-def _chain(every: Sequence[Token], place: int) -> list[Token]:
-    """Return the parts of the name, with points between them, that begins at a token."""
-    chain: list[Token] = []
-    while every[place].kind in ("word", "quoted"):
-        chain.append(every[place])
-        if every[place + 1].text != ".":
-            break
-        place += 2
-    return chain
-
-
-def _qualified(spark: Session, expression: JavaObject, qualifiers: Mapping[int, str]) -> Any:
-    kind = kind_of(expression)
-    if kind == NodeKind.ATTRIBUTE:
-        qualifier = qualifiers[expression.exprId().id()]
-        return expression.withQualifier(scala_seq(spark, [qualifier] if qualifier else []))
-    if kind == NodeKind.VARIABLE:
-        return expression.varDef().currentValue()
-    if is_instance(spark, EXPRESSIONS + "RuntimeReplaceable", expression):
-        # its text has the names that it was written with
-        return _qualified(spark, expression.replacement(), qualifiers)
-    inside = [_qualified(spark, c, qualifiers) for c in each(expression.children())]
-    return expression.withNewChildren(scala_seq(spark, inside)) if inside else expression
-
-
 def conjuncts(expression: JavaObject) -> Iterator[Any]:
     """Yield the parts of an expression that AND joins."""
     if kind_of(expression) == NodeKind.AND:
@@ -541,11 +408,6 @@ class FilterNode:
         return str(self._fields["class"]).removeprefix(EXPRESSIONS)
 
     @property
-    def class_name(self) -> str:
-        """Return the full name of the node's class."""
-        return str(self._fields["class"])
-
-    @property
     def children(self) -> int:
         """Return the number of the node's children, which follow it."""
         return int(self._fields["num-children"])
@@ -564,12 +426,6 @@ class FilterNode:
     def id(self) -> int:
         """Return the id of a column."""
         return int(self._fields["exprId"]["id"])
-
-    @property
-    def qualifier(self) -> tuple[str, ...]:
-        """Return the names before a column's own; a name that has a comma and a blank comes as two."""
-        text = str(self._fields["qualifier"]).removeprefix("[").removesuffix("]")
-        return tuple(text.split(", ")) if text else ()
 
     @property
     def member(self) -> Any:

@@ -60,6 +60,7 @@ _ALTERS = ("ALTER TABLE", "COMMENT ON TABLE")
 _UNRESOLVED = "UnresolvedAttribute"
 _NAMED_BY_EXPRESSION = "PlanWithUnresolvedIdentifier"
 _KINDS = frozenset(StatementKind)
+_RANDOM = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
 
 
 @dataclass(frozen=True)
@@ -201,10 +202,12 @@ class ParsedStatement:
             query.assertAnalyzed()
             plan = query.analyzed()
         except AnalysisException as error:
-            if not str(error.getCondition()).startswith("DATATYPE_MISMATCH.CAST_"):
+            condition, plan = str(error.getCondition()), session.analyzer().execute(plan)
+            if condition.startswith("DATATYPE_MISMATCH.CAST_"):
+                plan = plan.transformExpressions(Rule(_matched_by_name))
+                session.analyzer().checkAnalysis(plan)
+            elif condition != _RANDOM or not _sets_random_values(plan):
                 raise
-            plan = session.analyzer().execute(plan).transformExpressions(Rule(_matched_by_name))
-            session.analyzer().checkAnalysis(plan)
         while kind_of(plan) not in _KINDS:  # the definitions of WITH stand over the statement
             plan = plan.children().last()
         return replace(self, plan=plan, around=None)
@@ -374,6 +377,17 @@ def _action(action: JavaObject, matched: bool, by_source: bool) -> MergeAction:
 
 def _assignments(node: JavaObject) -> list[Assignment]:
     return [Assignment(a) for a in each(node.assignments())]
+
+
+def _sets_random_values(plan: JavaObject) -> bool:
+    """Tell whether an analysed statement is an UPDATE with random values and no random condition:
+    Spark takes it where it rewrites the statement for the table, which it does before its check."""
+    while kind_of(plan) not in _KINDS and not plan.children().isEmpty():
+        plan = plan.children().last()
+    if kind_of(plan) != StatementKind.UPDATE:
+        return False
+    condition = plan.condition()
+    return condition.isEmpty() or bool(condition.get().deterministic())
 
 
 def _matched_by_name(node: JavaObject) -> Any:

@@ -77,6 +77,33 @@ def is_ansi(spark: Session) -> bool:
     return str(spark.conf.get(ANSI)).lower() == "true"
 
 
+_USUAL = {
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.timestampType": "timestamp_ltz",
+    "spark.sql.function.concatBinaryAsString": "false",
+    "spark.sql.icu.caseMappings.enabled": "true",
+    "spark.sql.legacy.sizeOfNull": "false",
+    "spark.sql.legacy.integralDivide.returnBigint": "true",
+    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "false",
+    "spark.sql.legacy.literal.pickMinimumPrecision": "true",
+    "spark.sql.legacy.typeCoercion.datetimeToString.enabled": "false",
+    "spark.sql.legacy.allowNegativeScaleOfDecimal": "false",
+    "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": "false",
+}
+"""Settings under which Spark reads or computes what Frazil's grammar has, too, with the values by
+which it does so as Frazil does."""
+
+
+def is_usual(spark: Session) -> bool:
+    """Tell whether texts within Frazil's grammar mean the same in a session, whose case, zone and
+    ANSI mode are told otherwise.
+    """
+    session = all_settings(spark)
+    return all(session.get(key, usual).lower() == usual for key, usual in _USUAL.items())
+
+
 def session_zone(spark: Session) -> str:
     """Return the session's time zone, which timestamp constants without a zone are in.
 

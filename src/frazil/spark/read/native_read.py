@@ -49,7 +49,7 @@ from frazil.spark.deletes.native_deletes import (
 )
 from frazil.spark.host.expression_text import check_text, filtered
 from frazil.spark.host.jvm_plans import empty_frame
-from frazil.spark.host.settings import is_ansi, session_zone
+from frazil.spark.host.settings import is_ansi, is_usual, session_zone
 from frazil.spark.read.arrow_read import arrow_frame
 from frazil.spark.read.groups import ScanGroup, mapping_of, scan_groups
 from frazil.spark.scan.file_columns import OtherNames, names_of_others
@@ -191,6 +191,8 @@ def understood(
     A timestamp constant without a zone is in the session's zone. If that is not UTC, a filter on a
     column of type timestamptz prunes no files (AlwaysTrue); Spark applies it to the rows.
     """
+    if isinstance(row_filter, str) and not is_usual(spark):
+        return None
     try:
         predicate = parse(row_filter) if isinstance(row_filter, str) else row_filter
         if not isinstance(predicate, Predicate):
@@ -218,6 +220,8 @@ def pruning(
     that is no expression."""
     refuse_columns(row_filter, columns_of(schema))
     zone = session_zone(spark)
+    if isinstance(row_filter, str) and not is_usual(spark):
+        return pruning_predicate(spark, row_filter, schema, case_sensitive), "UTC"
     try:
         predicate = parse(row_filter) if isinstance(row_filter, str) else row_filter
         if not isinstance(predicate, Predicate):

@@ -1,4 +1,4 @@
-"""Which Columns of a MERGE have a text that means the same, and deletes and updates whose Columns
+"""Which Columns of a MERGE Frazil's nodes can say, and deletes and updates whose Columns
 call the table by a name.
 """
 
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from frazil.commit.new_table import new_metadata
 from frazil.rows.clauses import Merge, matched_update
-from frazil.spark.dml.merge_text import as_texts
+from frazil.spark.dml.merge_nodes import in_nodes
 from frazil.spec.schema import Schema
 from frazil.spec.types import IntegerType, LongType, NestedField
 
@@ -20,36 +20,40 @@ METADATA = new_metadata(SCHEMA)
 
 
 @pytest.mark.parametrize(
-    "value, text",
+    "value, node",
     [
         ("s.v + 1", "(source.v + 1)"),
         ("nvl(s.v, t.v)", "coalesce(source.v, target.v)"),
-        ("nullif(s.v, t.v)", None),
+        (
+            "nullif(s.v, t.v)",
+            "CASE WHEN (source.v = target.v) THEN CAST(NULL AS int) ELSE source.v END",
+        ),
+        ("try_add(s.v, 1)", None),
         ("CASE WHEN EXISTS (SELECT 1 FROM range(3) r WHERE r.id = s.id) THEN 1 ELSE 2 END", None),
     ],
 )
-def test_a_column_is_a_text_only_where_the_text_means_the_same(plain_spark, value, text):
+def test_a_column_is_translated_only_where_frazils_nodes_mean_the_same(plain_spark, value, node):
     source = plain_spark.range(1).selectExpr("id", "1 AS v").alias("s")
-    merge = as_texts(
+    merge = in_nodes(
         source,
         METADATA,
         Merge(F.expr("t.id = s.id"), (matched_update({"v": F.expr(value)}),), "t", ""),
     )
-    assert (None if merge is None else merge.clauses[0].assignments[0][1]) == text
+    assert (None if merge.native is None else str(merge.clauses[0].assignments[0][1])) == node
 
 
 def test_a_variable_of_sql_is_its_value_and_no_column(plain_spark):
     plain_spark.sql("DECLARE OR REPLACE VARIABLE v INT DEFAULT 7")
     try:
         source = plain_spark.range(1).selectExpr("id", "1 AS w").alias("s")
-        merge = as_texts(
+        merge = in_nodes(
             source,
             METADATA,
             Merge(
                 F.expr("t.id = s.id"), (matched_update({"v": F.expr("s.w + session.v")}),), "t", ""
             ),
         )
-        assert merge is not None and merge.clauses[0].assignments[0][1] == "(source.w + 7)"
+        assert str(merge.clauses[0].assignments[0][1]) == "(source.w + 7)"
     finally:
         plain_spark.sql("DROP TEMPORARY VARIABLE v")
 
