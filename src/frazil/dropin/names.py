@@ -47,7 +47,7 @@ _NO_PLACE = ("SCHEMA_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "UNSUPPORTED_FEATURE
 
 
 @dataclass(frozen=True)
-class Place:
+class TablePlace:
     """Hold a catalog of Frazil's and a name in it. `is_served`: Spark itself asks the catalog for
     what the name means."""
 
@@ -82,7 +82,7 @@ def is_there(find: Callable[[], FoundTable]) -> bool:
     return True
 
 
-def whose(spark: Session, name: str | Name, purpose: Purpose = "any") -> Place | None:
+def whose(spark: Session, name: str | Name, purpose: Purpose = "any") -> TablePlace | None:
     """Tell whose a name is at this moment: return its place in a catalog of Frazil's; None where it
     is Spark's, nobody's or a location.
 
@@ -107,40 +107,42 @@ def whose(spark: Session, name: str | Name, purpose: Purpose = "any") -> Place |
     if (own := in_session_catalog(spark, parts, new=purpose == "new")) is not None:
         return own
     if rest and first != SESSION_CATALOG and first in served:
-        return Place(served[first], parts[1:], spark_asks(spark))
+        return TablePlace(served[first], parts[1:], spark_asks(spark))
     current = current_catalog(spark) if spark_asks(spark) else SESSION_CATALOG
     if rest and first in passing and (first == current or not has_database(spark, first)):
-        return Place(default_catalog(spark), (*passing[first].prefix, *rest))
+        return TablePlace(default_catalog(spark), (*passing[first].prefix, *rest))
     if (
         first == DEFAULT_CATALOG
         and len(rest) > 1
         and (current == SESSION_CATALOG or default_is_there(spark))
     ):
-        return Place(default_catalog(spark), parts[1:])
+        return TablePlace(default_catalog(spark), parts[1:])
     is_others = len(parts) > 1 and knows_catalog(spark, first)
     if not is_others and current != SESSION_CATALOG and current in {**served, **passing}:
         if not rest and is_temporary_view(spark, first):
             return None
         within = parts if rest else (*current_namespace(spark), first)
         if current in served:
-            return Place(served[current], within, True)
-        return Place(default_catalog(spark), (*passing[current].prefix, *within))
+            return TablePlace(served[current], within, True)
+        return TablePlace(default_catalog(spark), (*passing[current].prefix, *within))
     if purpose == "any":
         if not rest or is_others or current != SESSION_CATALOG or not default_is_there(spark):
             return None
-        of_default = Place(served.get(default_name()) or default_catalog(spark), parts)
+        of_default = TablePlace(served.get(default_name()) or default_catalog(spark), parts)
         its = not _spark_knows(spark, parts) and is_there(of_default.find)
         return of_default if its else None
     settings = session_catalogs(spark)
     catalog, within = meanings(parts, {}, spark_conf=settings)[0]
     if catalog is None or catalog == DEFAULT_CATALOG:
-        return Place(served.get(default_name()) or default_catalog(spark), within)
-    return Place(
+        return TablePlace(served.get(default_name()) or default_catalog(spark), within)
+    return TablePlace(
         CatalogCalls(catalog, partial(configured_catalog, catalog, settings), spark), within
     )
 
 
-def in_session_catalog(spark: Session, parts: Sequence[str], *, new: bool = False) -> Place | None:
+def in_session_catalog(
+    spark: Session, parts: Sequence[str], *, new: bool = False
+) -> TablePlace | None:
     """Return the place of a table in the catalog that Frazil serves in the place of Spark's own one
     (SparkSessionCatalog); None for all other names. `new`: also of a table that could be created in
     a database of Spark's; raises TableAlreadyExistsError where the name is one of Spark's own
@@ -158,7 +160,7 @@ def in_session_catalog(spark: Session, parts: Sequence[str], *, new: bool = Fals
         if within == tuple(parts) and is_temporary_view(spark, within[0]):
             return None
         within = (*current_namespace(spark), *within)
-    place = Place(served[SESSION_CATALOG], within, True)
+    place = TablePlace(served[SESSION_CATALOG], within, True)
     try:
         place.find()
     except NotFound:
