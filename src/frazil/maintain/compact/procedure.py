@@ -57,7 +57,9 @@ from frazil.tasks.attempts import attempts_of, removing_files_on_error
 from frazil.tasks.runner import InProcess
 
 log = logging.getLogger(__name__)
-_SAMPLE_BYTES, _LEAST_SHARE = 64 << 20, 0.001
+_SAMPLE_BYTES = 8 << 20
+"""The bytes of a group that are encoded once more, only to learn how small they become."""
+_DELETE_CACHE, _LEAST_SHARE = 64 << 20, 0.001
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -166,7 +168,7 @@ class CompactionPlan:
         there is none. Reads position deletes.
         """
         partitions: Partitions = set()
-        cache = DeleteCache(_SAMPLE_BYTES)
+        cache = DeleteCache(_DELETE_CACHE)
         for group in self.groups:
             tasks: Sequence[FileScanTask] = () if group.is_deleted else group.tasks(self.tasks)
             if any(self._deleted_of(t, cache) < t.file.record_count for t in tasks):
