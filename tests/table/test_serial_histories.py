@@ -154,14 +154,14 @@ def test_some_serial_order_explains_what_is_there(
         base.append(frame_of(rows))
 
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(st.lists(WRITERS, min_size=3, max_size=3), SCHEDULES)
-    def run(writers: list[Writer], schedule: list[int]) -> None:
-        check(catalog, base.metadata_location, writers, schedule)
+    @given(st.lists(WRITERS, min_size=3, max_size=3), SCHEDULES, st.booleans())
+    def run(writers: list[Writer], schedule: list[int], anew: bool) -> None:
+        check(catalog, base.metadata_location, writers, schedule, anew)
 
     run()
 
 
-def check(catalog: Any, base: str, writers: list[Writer], schedule: list[int]) -> None:
+def check(catalog: Any, base: str, writers: list[Writer], schedule: list[int], anew: bool) -> None:
     name = f"db.t{next(NAMES)}"
     catalog.register_table(name, base)
     names: dict[str, Any] = {}
@@ -173,6 +173,7 @@ def check(catalog: Any, base: str, writers: list[Writer], schedule: list[int]) -
         if writer not in begun:
             begun[writer] = time
             running[writer] = catalog.load_table(name).transaction()
+            running[writer]._operation.plans_anew = anew  # as for one change alone
             exec(writers[writer].step().code("tx"), {**names, "tx": running[writer]})
         else:
             try:
@@ -180,6 +181,7 @@ def check(catalog: Any, base: str, writers: list[Writer], schedule: list[int]) -
                 committed[writer] = time
             except ValidationException:
                 pass
+    assert len(committed) == 3 or not anew, (writers, schedule, committed)
     rows = id_p_v(catalog.load_table(name))
     orders = [
         o

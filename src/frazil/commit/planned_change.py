@@ -1,11 +1,13 @@
-"""Plan a change of rows anew when maintenance, such as a compaction, was committed between its plan
-and its commit.
+"""Plan a change of rows anew when others were first: their commits came between its plan and its
+commit, and it cannot be committed as it was planned.
 
-Such a snapshot changes no row, but files that the change was planned for are gone, or have other
-delete files. Java refuses the commit then. Here what other writers did to rows is validated as
-ever, with no regard to maintenance; if nothing speaks against the commit, the change is planned
-again on the table as it is now, and its new files are committed instead. It happens within the
-attempt, in the turn of this commit, so that the next compaction of this machine comes after it.
+Java refuses the commit then. Here the change is run again as a whole on the table as it is now, as
+if it had come later, and its new files are committed instead. It happens within the attempt, in the
+turn of this commit, so that the other writers of this machine come after it.
+
+Where a change must not be run again (`always` is False), only maintenance, such as a compaction, is
+no conflict: it changes no row, but files that the change was planned for are gone, or have other
+delete files. What other writers did to rows is validated then, with no regard to maintenance.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from frazil.commit.actions import Action, SnapshotAction
 from frazil.commit.context import Context
@@ -31,7 +33,8 @@ log = logging.getLogger(__name__)
 
 class PlannedAnew(Protocol):
     """Hold the actions of a planned change, in order, and the locations of the files that were
-    written for them.
+    written for them. `reads_table`: the new rows, or the choice of the rows to change, rest on other
+    rows of the table, so that any change of rows by others may change what is right.
     """
 
     @property
@@ -40,6 +43,9 @@ class PlannedAnew(Protocol):
     @property
     def written(self) -> Sequence[str]: ...
 
+    @property
+    def reads_table(self) -> bool: ...
+
 
 PlanAnew = Callable[[TableMetadata, int | None, frozenset[int]], PlannedAnew]
 """Plan the change for this state of the table, and write its files. Further arguments: the snapshot
@@ -47,19 +53,27 @@ from which conflicts are looked for, and the snapshots of this commit itself, wh
 yet."""
 
 
+class _Came(NamedTuple):
+    """Tell which kinds of commits came in between."""
+
+    rows: bool
+    maintenance: bool
+
+
 @dataclass
 class PlannedChange:
-    """Apply a planned change of rows to `branch`, planned anew where maintenance came in between.
+    """Apply a planned change of rows to `branch`, planned anew where others came in between.
 
-    `read`: the newest snapshot of other commits that the plan has read. `earlier`: how often
-    earlier changes of the same commit had been planned anew when this one was planned; it may have
-    read their files.
+    `always`: whatever the others did; else where they moved rows to other files. `read`: the newest
+    snapshot of other commits that the plan has read. `earlier`: how often earlier changes of the
+    same commit had been planned anew when this one was planned; it may have read their files.
     """
 
     planned: PlannedAnew
     anew: PlanAnew
     branch: str
     read: int | None
+    always: bool = False
     earlier: int = 0
     first: frozenset[str] = field(init=False)
 
@@ -70,17 +84,23 @@ class PlannedChange:
         if not context.only_new and context.planned_anew_before() != self.earlier:
             self._plan(metadata, context)
         try:
+            if self.always and self.planned.reads_table and self._came(metadata, context).rows:
+                text = f"Rows of {metadata.location} were changed after this operation read them."
+                raise ValidationException(text, table=metadata.location)
             return self._applied(metadata, context)
         except ValidationException as conflict:
-            if context.only_new or not self._was_maintained(metadata, context):
+            if context.only_new or not (self.always or self._came(metadata, context).maintenance):
                 raise
-            self._validate(metadata, context)
-            log.info(
-                "A change of %s is planned anew, since maintenance was committed meanwhile: %s",
-                metadata.location,
-                conflict,
-            )
+            if not self.always:
+                self._validate(metadata, context)
+            cause = conflict
         self._plan(metadata, context)
+        log.info(
+            "A change of %s was planned anew on the state that others have committed, in %.3f s: %s",
+            metadata.location,
+            context.seconds_planning,
+            cause,
+        )
         return self._applied(metadata, context)
 
     def _applied(self, metadata: TableMetadata, context: Context) -> Sequence[Update] | AlreadyDone:
@@ -96,18 +116,23 @@ class PlannedChange:
             context.state(metadata).used |= now  # else they are removed as files of a lost attempt
         return updates
 
-    def _was_maintained(self, metadata: TableMetadata, context: Context) -> bool:
-        """Tell whether the branch goes on from the snapshot that was read, with maintenance in
-        between.
+    def _came(self, metadata: TableMetadata, context: Context) -> _Came:
+        """Tell what others have committed to the branch since the snapshot that was read. Where the
+        branch does not go on from it, rows have changed.
         """
-        own, maintained = frozenset(context.snapshot_ids()), False
-        last: Snapshot | None = None
+        own = frozenset(context.snapshot_ids())
+        between: list[Snapshot] = []
+        parent: int | None = None
         for snapshot in metadata.ancestors(parent_of(metadata, self.branch)):
             if snapshot.snapshot_id == self.read:
-                return maintained
-            maintained |= snapshot.snapshot_id not in own and holds_the_same_rows(snapshot)
-            last = snapshot
-        return maintained and last is not None and last.parent_snapshot_id == self.read
+                break
+            parent = snapshot.parent_snapshot_id
+            between.append(snapshot)
+        else:
+            if parent != self.read:
+                return _Came(rows=True, maintenance=False)
+        same = {holds_the_same_rows(s) for s in between if s.snapshot_id not in own}
+        return _Came(rows=False in same, maintenance=True in same)
 
     def _validate(self, metadata: TableMetadata, context: Context) -> None:
         for action in self.planned.actions:

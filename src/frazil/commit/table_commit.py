@@ -52,13 +52,16 @@ Sleep = Callable[[float], None]
 class CommitOutcome:
     """Hold the result of a commit. `snapshots`: those this commit made, in order; `attempts` 0:
     nothing to change, nothing committed. `done`: an action found that the same commit was done
-    before."""
+    before. `planned_anew`: how often a change of rows was run again after others had committed, in
+    all attempts; it took `seconds_planning` of the `seconds`."""
 
     table: LoadedTable
     snapshots: tuple[Snapshot, ...]
     attempts: int
     seconds: float
     done: AlreadyDone | None = None
+    planned_anew: int = 0
+    seconds_planning: float = 0.0
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -391,6 +394,8 @@ class TableCommit:
             attempts,
             time.monotonic() - self.started,
             done,
+            sum(self.context.planned_anew.values()),
+            self.context.seconds_planning,
         )
 
     def take_back(self) -> None:
@@ -486,6 +491,8 @@ def _log_commit(name: str, outcome: CommitOutcome) -> None:
         "location": outcome.table.metadata.location,
         "attempts": outcome.attempts,
         "seconds": outcome.seconds,
+        "planned_anew": outcome.planned_anew,
+        "seconds_planning_anew": outcome.seconds_planning,
     }
     for snapshot in outcome.snapshots:
         operation = snapshot.operation or "append"

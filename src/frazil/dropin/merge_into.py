@@ -5,6 +5,7 @@ is Frazil's. Merges into other tables are left to Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -80,8 +81,8 @@ class MergeIntoWriter:
         merge = Merge(self._condition, resolved, back_quoted(parts), "", evolves)
         merge.check()
         merge = in_nodes(self._frame, table.metadata, merge)
-        with table.transaction() as tx:
-            tx.do_merge(self._frame, merge, branch=branch or MAIN_BRANCH)
+        builder = table.merge(self._frame, self._condition, branch=branch or MAIN_BRANCH)
+        replace(builder, merge=merge).execute()
 
     def _with(self, clause: Clause) -> MergeIntoWriter:
         """Add a clause."""

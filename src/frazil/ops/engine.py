@@ -38,6 +38,17 @@ ContextOf = Callable[[Plan], ChangeContext]
 
 
 @dataclass(frozen=True)
+class Lineage:
+    """Tell how a frame depends on the table that is changed. `reads_table`: it is computed from the
+    table's rows when it is evaluated, or that cannot be told. `over`: returns the same frame over
+    another state of the table; None where there is none, as for rows of a snapshot that the caller
+    has named."""
+
+    reads_table: bool = False
+    over: Callable[[TableMetadata, Storage], Frame] | None = None
+
+
+@dataclass(frozen=True)
 class ReadySource:
     """Hold the source of a MERGE after its single evaluation.
 
@@ -68,12 +79,14 @@ class RowChanges:
     `conflict_filter`: the filter that the plan was pruned by, so that only concurrent changes to
     rows that match it are conflicts. `inserted`: the number of inserted rows. `counts`: numbers of
     rows per clause of MERGE, named as in Spark's summary properties (`matched-updated`, …).
+    `reads_table`: the conditions or values have sub-queries over the table.
     """
 
     changed: Changed
     conflict_filter: Predicate
     inserted: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
+    reads_table: bool = False
 
     @property
     def updated(self) -> int:
@@ -121,6 +134,9 @@ class Engine(Protocol):
     # --- frames
 
     def schema_of(self, frame: Frame) -> Schema: ...
+
+    def lineage(self, frame: Frame, metadata: TableMetadata) -> Lineage:
+        """Tell how a frame depends on the table of this metadata."""
 
     def write(
         self,

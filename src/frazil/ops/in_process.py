@@ -15,7 +15,7 @@ from frazil.arrow.write import conform, write_rows
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.errors import Unsupported
-from frazil.ops.engine import ContextOf, Frame, Planned, ReadySource, RowChanges
+from frazil.ops.engine import ContextOf, Frame, Lineage, Planned, ReadySource, RowChanges
 from frazil.ops.reading import ChangelogReading, RowFilter, RowsReading
 from frazil.ops.session import SessionSettings, WriteAuditPublish
 from frazil.rows.clauses import Merge
@@ -63,6 +63,9 @@ class InProcessEngine:
 
     def schema_of(self, frame: Frame) -> Schema:
         return conform.frame_schema(frame)
+
+    def lineage(self, frame: Frame, metadata: TableMetadata) -> Lineage:
+        return Lineage()
 
     def write(
         self,

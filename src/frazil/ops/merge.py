@@ -24,7 +24,7 @@ from frazil.expr.sql_text import back_quoted
 from frazil.ops.arguments import is_spark_column
 from frazil.ops.engine import ReadySource
 from frazil.ops.stage import InputFrame, StagedWrite, evolve_to
-from frazil.ops.step import Step, staged_change
+from frazil.ops.step import Step, lineage_of, staged_change
 from frazil.rows.bound_merge import BoundMerge, bind_merge, columns_to_add
 from frazil.rows.change import ChangeContext, Changed, DeleteDecider
 from frazil.rows.clauses import Do, Merge, When
@@ -68,11 +68,17 @@ def stage_merge(
     # The engine that joins stages the source. A Spark frame is evaluated by Spark even if this
     # process joins.
     staging_engine = step.engine if step.engine.evaluates_sql else rows.engine
-    ready = step.resources.enter_context(
-        staging_engine.stage_source(
-            rows.frame, step.write_context, step.schema, step.settings.case_sensitive
+    lineage = lineage_of(step, rows)
+
+    def source_of(step: Step) -> ReadySource:
+        frame = rows.frame if lineage.over is None else lineage.over(step.metadata, step.storage)
+        return step.resources.enter_context(
+            staging_engine.stage_source(
+                frame, step.write_context, step.schema, step.settings.case_sensitive
+            )
         )
-    )
+
+    ready = source_of(step)
     step, before = _evolved(step, ready.schema, merge)
     if unique:
         refuse_without_key(ready.schema, unique, step.case_sensitive)
@@ -84,7 +90,11 @@ def stage_merge(
         raise _compared_otherwise(collated[0])
     has_spark_columns = any(map(is_spark_column, merge.words))
 
-    def merged(step: Step) -> StagedWrite:
+    def merged(now: Step) -> StagedWrite:
+        anew = now is not step and lineage.over is not None
+        return _merged(now, source_of(now) if anew else ready)
+
+    def _merged(step: Step, ready: ReadySource) -> StagedWrite:
         bound = None
         by_sql = (
             has_spark_columns
@@ -99,7 +109,7 @@ def stage_merge(
             else _in_tasks(step, ready, bound, chosen, unique)
         )
 
-    staged = staged_change(step, merged)
+    staged = staged_change(step, merged, lineage)
     return replace(staged, actions=(*before, *staged.actions)) if staged.actions else staged
 
 
@@ -332,7 +342,7 @@ def _by_sql(step: Step, ready: ReadySource, merge: Merge, mode: Mode, checked: b
         rows["not-matched-by-source-deleted"],
     )
     inserts = bool(merge.of(When.NOT_MATCHED))
-    return _finished(
+    staged = _finished(
         step,
         mode,
         changes.changed,
@@ -341,6 +351,7 @@ def _by_sql(step: Step, ready: ReadySource, merge: Merge, mode: Mode, checked: b
         changes.conflict_filter,
         inserts,
     )
+    return replace(staged, reads_table=changes.reads_table)
 
 
 def _evolved(step: Step, source: Schema, merge: Merge) -> tuple[Step, tuple[Action, ...]]:

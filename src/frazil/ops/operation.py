@@ -34,13 +34,14 @@ from frazil.ops.step import Step
 from frazil.ops.target import WriteArguments, WriteTarget, start_of, target
 from frazil.spec.fact_tree import FactNode, html_of
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import PLAN_ANEW
 from frazil.spec.snapshot import MAIN_BRANCH, Snapshot
 from frazil.storage import Storage
 from frazil.tasks.runner import Runner
 
 METRICS = (
     "rows_inserted", "rows_updated", "rows_deleted", "rows_copied", "files_added", "files_removed", "delete_files_added",
-    "attempts", "seconds_writing", "seconds_committing",
+    "attempts", "planned_anew", "seconds_writing", "seconds_committing", "seconds_planning_anew",
 )  # fmt: skip
 NOTHING: Mapping[str, Any] = MappingProxyType(
     {name: 0.0 if name.startswith("seconds") else 0 for name in METRICS}
@@ -54,7 +55,9 @@ class CommitResult:
     `snapshot_id` is None when no snapshot was made: nothing changed, or only metadata did.
     `operation`: append, overwrite, delete or replace; None without a snapshot. `summary` is the
     summary of the snapshot. `metrics` holds counts of rows and files, the number of commit
-    attempts, and seconds; each is also an attribute, as in `result.rows_inserted`. `skipped`: the
+    attempts, how often the write was planned anew since others had committed first, and seconds;
+    each is also an attribute, as in `result.rows_inserted`. `seconds_committing` includes
+    `seconds_planning_anew`. `skipped`: the
     write's `txn` was committed before, in the snapshot `done_in` (None: it changed no rows), and
     nothing was written this time.
     """
@@ -113,6 +116,8 @@ def result_of(
     attempts: int,
     seconds_writing: float,
     seconds_committing: float,
+    planned_anew: int = 0,
+    seconds_planning_anew: float = 0.0,
     metrics: Mapping[str, int] = {},
 ) -> CommitResult:
     """Return the result of one commit. Its snapshot is the last of `snapshots` (none: the commit
@@ -120,8 +125,10 @@ def result_of(
     are given as `metrics`."""
     spent = {
         "attempts": attempts,
+        "planned_anew": planned_anew,
         "seconds_writing": seconds_writing,
         "seconds_committing": seconds_committing,
+        "seconds_planning_anew": seconds_planning_anew,
     }
     if not snapshots:
         return CommitResult(None, None, {}, {**NOTHING, **spent})
@@ -165,7 +172,9 @@ class TableOperation:
     `base`: the table as it was loaded. `metadata`: its metadata with the staged changes of schema,
     specs and properties. `engine`: the engine whose session settings count where a step has no
     engine of its own, and which the snapshot summary names. `on_commit`: called with the table's
-    new state. `txn`: makes the operation idempotent (see commit.done_once).
+    new state. `txn`: makes the operation idempotent (see commit.done_once). `plans_anew`: changes of
+    rows may be run again on a state that others have committed meanwhile; not where the caller has
+    seen the table in between, as in a transaction.
     """
 
     def __init__(
@@ -184,7 +193,7 @@ class TableOperation:
             engine,
             on_commit,
         )
-        self.txn = txn
+        self.txn, self.plans_anew = txn, True
         self.metadata: TableMetadata = base.metadata
         self.actions: list[Action] = []
         self.written: list[str] = []
@@ -270,6 +279,9 @@ class TableOperation:
             staged,
             reporter=reporter,
             resources=self.resources,
+            plans_anew=self.plans_anew
+            and to.options.validate_from_snapshot_id is None
+            and PLAN_ANEW.of(self.base.metadata.properties),
         )
 
     def run(self, stage: Callable[[TableOperation], StagedWrite]) -> None:
@@ -384,6 +396,8 @@ class TableOperation:
             attempts=outcome.attempts,
             seconds_writing=self.seconds,
             seconds_committing=outcome.seconds,
+            planned_anew=outcome.planned_anew,
+            seconds_planning_anew=outcome.seconds_planning,
             metrics=self.metrics,
         )
 

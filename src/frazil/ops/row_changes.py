@@ -24,7 +24,7 @@ from frazil.ops.arguments import is_spark_column
 from frazil.ops.engine import RowChanges
 from frazil.ops.reading import RowFilter, predicate_of
 from frazil.ops.stage import InputFrame, StagedWrite, overwritten, written
-from frazil.ops.step import Step, staged_change
+from frazil.ops.step import Step, lineage_of, staged_change
 from frazil.ops.target import check_overwrite
 from frazil.rows.assign import bind_update
 from frazil.rows.change import ChangeContext, Changed, DeleteDecider, UpdateDecider
@@ -115,8 +115,16 @@ def overwrite(step: Step, rows: InputFrame, where: RowFilter) -> StagedWrite:
     row-level change.
     """
     check_overwrite(step.to, where)
-    new = cache(partial(written, rows, step.to))
-    return staged_change(step, partial(_overwritten, new=new, where=where))
+    lineage = lineage_of(step, rows)
+    first = cache(partial(written, rows, step.to))
+
+    def overwritten(now: Step) -> StagedWrite:
+        if now is step or lineage.over is None:
+            return _overwritten(now, first, where)
+        again = replace(rows, frame=lineage.over(now.metadata, now.storage))
+        return _overwritten(now, cache(partial(written, again, now.to)), where)
+
+    return staged_change(step, overwritten, lineage)
 
 
 def _overwritten(step: Step, new: Callable[[], StagedWrite], where: RowFilter) -> StagedWrite:
@@ -128,9 +136,10 @@ def _overwritten(step: Step, new: Callable[[], StagedWrite], where: RowFilter) -
             return _overwritten(replace(step, any_row_counts=True), new, values[0])
         chosen = mode_of("delete", step.metadata, mode)
         changes = _by_sql(step, "delete", chosen, where)
-        return _replaced(
+        staged = _replaced(
             step, chosen, new, changes.changed, changes.conflict_filter, changes.deleted
         )
+        return replace(staged, reads_table=staged.reads_table or changes.reads_table)
     plan = step.plan(bound, to_remove=True)
     wholly, to_read = step.split(plan)
     if not to_read and not step.any_row_counts:
@@ -259,7 +268,8 @@ def _staged_by_sql(
 ) -> StagedWrite:
     changes = _by_sql(step, kind, mode, where, new_values, alias)
     metrics = {"rows_updated": changes.updated, "rows_deleted": changes.deleted}
-    return step.staged_change(kind, mode, changes.changed, changes.conflict_filter, metrics)
+    staged = step.staged_change(kind, mode, changes.changed, changes.conflict_filter, metrics)
+    return replace(staged, reads_table=staged.reads_table or changes.reads_table)
 
 
 def _by_sql(

@@ -52,13 +52,14 @@ class StagedWrite:
 
     `actions`: the changes to commit, in order. `files`: the data and delete files written for them.
     `seconds`: the time that writing took. `metrics`: counts of rows that the snapshot summary does
-    not tell.
+    not tell. `reads_table`: the change rests on rows of the table beside those that it changes.
     """
 
     actions: tuple[Action, ...]
     files: tuple[DataFile, ...] = ()
     seconds: float = 0.0
     metrics: Mapping[str, int] = field(default_factory=dict)
+    reads_table: bool = False
 
     @property
     def written(self) -> list[str]:

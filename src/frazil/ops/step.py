@@ -27,10 +27,10 @@ from frazil.commit.produce import parent_of
 from frazil.errors import ParseError, Unsupported
 from frazil.expr.bound import Bound
 from frazil.expr.nodes import AlwaysTrue, Predicate
-from frazil.ops.engine import Engine
+from frazil.ops.engine import Engine, Lineage
 from frazil.ops.scan_log import note_plan
 from frazil.ops.session import SessionSettings
-from frazil.ops.stage import StagedWrite
+from frazil.ops.stage import InputFrame, StagedWrite
 from frazil.ops.target import WriteTarget
 from frazil.rows.change import ChangeContext, Changed, Decider, change_files, combined
 from frazil.rows.groups import grouped, in_few_groups
@@ -69,6 +69,7 @@ class Step:
     takes the metrics reports of the scans that it plans. `resources`: what has to be there until
     the operation ends, such as the source of a MERGE. `any_row_counts`: sub-queries, which may have
     read the table, were evaluated, so that rows of others conflict whether or not they match.
+    `plans_anew`: the change may be run again on a state that others have committed meanwhile.
     """
 
     to: WriteTarget
@@ -81,6 +82,7 @@ class Step:
     reporter: TableReporter | None = field(default=None, repr=False, compare=False)
     resources: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
     any_row_counts: bool = False
+    plans_anew: bool = False
 
     @property
     def metadata(self) -> TableMetadata:
@@ -301,6 +303,7 @@ class Step:
             self.metadata.format_version,
             self.lineage,
             decider_of(read),
+            not self.staged,
         )
 
     def change(self, tasks: Sequence[FileScanTask], context: ChangeContext, plan: Plan) -> Changed:
@@ -371,7 +374,9 @@ class Step:
             isolation or isolation_of(kind, self.metadata, self.to.options),
             inserts,
         )
-        return StagedWrite((*before, action), changed.written, seconds, {**counts, **metrics})
+        metrics = {**counts, **metrics}
+        reads_table = self.any_row_counts
+        return StagedWrite((*before, action), changed.written, seconds, metrics, reads_table)
 
     def _action(
         self,
@@ -415,15 +420,30 @@ class Step:
         return {"case_sensitive": self.settings.case_sensitive, "zone": self.settings.zone}
 
 
-def staged_change(step: Step, work: Callable[[Step], StagedWrite]) -> StagedWrite:
-    """Stage what `work` makes of a step. Where the commit finds that maintenance has moved rows to
-    other files meanwhile, it calls `work` again with the step on the table as it is then; the
+def lineage_of(step: Step, rows: InputFrame) -> Lineage:
+    """Tell how the input of a change depends on the table. Where the change is not run again, as in
+    a transaction, it is read as it was given."""
+    return rows.engine.lineage(rows.frame, step.metadata) if step.plans_anew else Lineage()
+
+
+def staged_change(
+    step: Step, work: Callable[[Step], StagedWrite], lineage: Lineage = Lineage()
+) -> StagedWrite:
+    """Stage what `work` makes of a step. Where the commit finds that others were first
+    (`commit.planned_change`), it calls `work` again with the step on the table as it is then; the
     metrics of the staged write become those of the last call.
 
-    What `work` reads beside the table has to be there until the end of the operation
-    (`Step.resources`).
+    What `work` reads beside the table is read once, and has to be there until the end of the
+    operation (`Step.resources`). `lineage`: of the frame that it reads; rows that come from the
+    table itself are to be computed again by `lineage.over`.
     """
-    staged = work(step)
+    always = step.plans_anew and (lineage.over is not None or not lineage.reads_table)
+
+    def run(step: Step) -> StagedWrite:
+        staged = work(step)
+        return replace(staged, reads_table=staged.reads_table or lineage.reads_table)
+
+    staged = run(step)
     if not staged.actions:
         return staged
     metrics = dict(staged.metrics)
@@ -436,14 +456,14 @@ def staged_change(step: Step, work: Callable[[Step], StagedWrite]) -> StagedWrit
             staged=own,
             started=time.perf_counter(),
         )
-        again = work(now)
+        again = run(now)
         metrics.clear()
         metrics.update(again.metrics)
         return replace(again, actions=tuple(_without_metadata_changes(again)))
 
     planned = replace(staged, actions=tuple(_without_metadata_changes(staged)))
     changes: list[Action] = [a for a in staged.actions if isinstance(a, MetadataChange)]
-    action = PlannedChange(planned, anew, step.to.branch, step.read)
+    action = PlannedChange(planned, anew, step.to.branch, step.read, always)
     return replace(staged, actions=(*changes, action), metrics=metrics)
 
 

@@ -66,7 +66,8 @@ class ChangeContext:
     """Hold all that the tasks of an operation share; frozen and picklable.
 
     `read.projection`: all columns that are written (for a table with row lineage also its two
-    columns); `write` has the same columns.
+    columns); `write` has the same columns. `settled`: the operation reads a state of the table that
+    is committed, without staged changes of its own.
     """
 
     read: ReadContext
@@ -76,6 +77,7 @@ class ChangeContext:
     format_version: int
     lineage: bool
     decider: Decider
+    settled: bool = True
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:

@@ -285,6 +285,7 @@ def _waits(stem: str, retries: int, shortest: int, longest: int, total: int) -> 
 
 
 COMMIT_RETRY = _waits("commit.retry", 4, 100, 60_000, 1_800_000)
+PLAN_ANEW = _property("commit.retry.plan-anew.enabled", BOOLEAN, True)
 COMMIT_STATUS_CHECK = _waits("commit.status-check", 3, 1_000, 60_000, 1_800_000)
 
 TXN_MARK = _of_columns("frazil.txn.", MARK)

@@ -42,6 +42,7 @@ class Transaction(Verbs[None, "Transaction[T]"], Generic[T]):
         self._operation = operation or (table if txn is None else table.refresh())._begin(
             txn_of(txn)
         )
+        self._operation.plans_anew = False
 
     @property
     def metadata(self) -> TableMetadata:

@@ -129,6 +129,7 @@ def merge(
             context = replace(context_of(plan), write=context.write)
             job = Job.of(spark, plan, context, reach, "merge", where, extra=extra)
             job.target, job.keys = named(job.target, names), keys
+            job.reads_table = values is not None
             clauses = Clauses(job.target, source, plan.schema, merge, names, sensitive, job.time)
             repeats = merge.may_pass_over_matches and (staged is None or _repeats(source, pairs))
             _Writing(job, clauses, staged, repeats).write()

@@ -70,6 +70,7 @@ from frazil.spark.host.jvm_plans import empty_frame, with_names
 from frazil.spark.host.settings import sensitivity, temporarily
 from frazil.spark.host.workers import guarded
 from frazil.spark.read.native_read import read, understood
+from frazil.spark.read.view_refresh import lineage_of
 from frazil.spark.scan.read_schema import renamed, shown_column
 from frazil.spark.tasks.spark_runner import attempts_on, remove_folder, runner_of
 from frazil.spark.types.spark_types import contains, has_type, time_enabled, to_spark
@@ -288,6 +289,8 @@ class Job:
     keys: tuple[int, ...] = ()
     """Field ids of the columns by which errors name rows; empty: all columns."""
     reports: list[TaskReport] = field(default_factory=list)
+    reads_table: bool = False
+    """Whether expressions have sub-queries over the table."""
 
     @classmethod
     def of(
@@ -373,9 +376,16 @@ class Job:
         self, frame: DataFrame, *, new_rows: bool, numbered: bool = False, inserts: bool = False
     ) -> list[TaskReport]:
         """Run the first job and return its reports. `inserts`: all rows are new, so none has a
-        position in the table.
+        position in the table. Sub-queries over an older state of the table than the one that is
+        changed are made over that one.
         """
         write = self.context.write
+        if (
+            self.context.settled
+            and (lineage := lineage_of(frame, self.plan.metadata)).over is not None
+        ):
+            self.reads_table = True
+            frame = lineage.over(self.plan.metadata, write.storage)
         shared(self.spark, write.storage, folder_of(write))
         settings: Mapping[str, str] = {}
         if new_rows:
@@ -462,7 +472,7 @@ class Job:
         attempts = self.attempts
         attempts.retried = runner.repeats or any(r.retried for r in self.reports)
         attempts.remove_unreported([f.file_path for f in changed.written])
-        return RowChanges(changed, self.filter, rows[INSERTED], counts)
+        return RowChanges(changed, self.filter, rows[INSERTED], counts, self.reads_table)
 
     def _touched(self) -> list[Touched]:
         """Return the data files that lose rows or were matched in several tasks, each with the

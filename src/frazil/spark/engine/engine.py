@@ -18,7 +18,7 @@ from frazil.arrow.write.write_options import WriteOptions
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.ops.arguments import is_spark_frame, is_spark_type
-from frazil.ops.engine import ContextOf, Engine, Frame, Planned, ReadySource, RowChanges
+from frazil.ops.engine import ContextOf, Engine, Frame, Lineage, Planned, ReadySource, RowChanges
 from frazil.ops.reading import ChangelogReading, RowFilter, RowsReading
 from frazil.ops.scan_log import log_plan
 from frazil.ops.session import Session, SessionSettings, WriteAuditPublish
@@ -45,7 +45,7 @@ from frazil.spark.host.settings import (
     write_defaults,
 )
 from frazil.spark.read import changelog_frame, native_read
-from frazil.spark.read.view_refresh import follow
+from frazil.spark.read.view_refresh import follow, lineage_of
 from frazil.spark.tasks.spark_runner import remove_folder, runner_of, runs_in_driver
 from frazil.spark.types.arrow_types import for_spark, struct_of
 from frazil.spark.types.spark_types import collated_columns, from_spark
@@ -148,6 +148,10 @@ class SparkEngine:
         """Return the Iceberg schema of a frame."""
         return schema_of(frame)
 
+    def lineage(self, frame: Frame, metadata: TableMetadata) -> Lineage:
+        """Tell how a frame depends on a table (`view_refresh.lineage_of`)."""
+        return lineage_of(frame, metadata) if is_spark_frame(frame) else Lineage()
+
     @quietly()
     def write(
         self,
@@ -190,12 +194,12 @@ class SparkEngine:
         follow what this process commits.
         """
         frame = self._frame(reading)
-        if not reading.may_follow:
-            return frame
-        reread = lambda loaded: self._frame(
-            replace(reading, metadata=loaded.metadata, storage=loaded.storage)
+        reread = lambda metadata, storage: self._frame(
+            replace(reading, metadata=metadata, storage=storage)
         )
-        followed: DataFrame = follow(self.spark, frame, reading.metadata, reread)
+        followed: DataFrame = follow(
+            self.spark, frame, reading.metadata, reread if reading.may_follow else None
+        )
         return followed
 
     def _frame(self, reading: RowsReading) -> DataFrame:

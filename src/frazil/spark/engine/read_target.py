@@ -322,7 +322,11 @@ def frame_of(spark: Session, target: ReadTarget) -> DataFrame:
         frame = engine.shown(target.metadata_rows())
         if not target.reading().may_follow:
             return frame
-        reread = lambda loaded: engine.shown(replace(target, loaded=loaded).metadata_rows())
+        reread = lambda metadata, storage: engine.shown(
+            replace(
+                target, loaded=replace(target.loaded, metadata=metadata, storage=storage)
+            ).metadata_rows()
+        )
         followed: DataFrame = follow(spark, frame, target.loaded.metadata, reread)
         return followed
     return engine.read(target.reading())

@@ -22,6 +22,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from py4j.java_gateway import JavaObject
@@ -29,11 +30,13 @@ from pyspark.sql import DataFrame
 
 from frazil.catalog import LoadedTable
 from frazil.catalog.names import full_name, identifier_parts
+from frazil.errors import ValidationException
 from frazil.expr.sql_text import back_quoted
+from frazil.ops.engine import Lineage
 from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
-from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, classic_jvm, is_stopped, jvm_of
-from frazil.spark.host.jvm_plans import written_plan
+from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, classic_jvm, is_stopped, jvm_of, listen
+from frazil.spark.host.jvm_plans import NodeKind, frame_of, kind_of, written_plan
 from frazil.spark.host.jvm_views import (
     CachedRows,
     NumberedTag,
@@ -45,6 +48,7 @@ from frazil.spark.host.jvm_views import (
 )
 from frazil.spark.host.quiet import quietly
 from frazil.spec.metadata import TableMetadata
+from frazil.storage import Storage
 
 _LOG = logging.getLogger(__name__)
 _NUMBERS = itertools.count(1)
@@ -52,7 +56,7 @@ _FRAMES: weakref.WeakValueDictionary[int, Followed] = weakref.WeakValueDictionar
 _REFRESHING = threading.RLock()
 _KNOWN: weakref.WeakKeyDictionary[Jvm, PlanTags] = weakref.WeakKeyDictionary()
 
-Make = Callable[[LoadedTable], Any]
+Make = Callable[[TableMetadata, Storage], Any]
 """Make the same DataFrame over another state of the table."""
 
 
@@ -63,14 +67,14 @@ def _tags(jvm: Jvm) -> PlanTags:
 
 
 class Followed(NumberedTag):
-    """Hold a DataFrame's state of the table, and how to make it over another one; the value of the
-    tag on its plan.
+    """Hold a DataFrame's state of the table, and how to make it over another one (None: it shows a
+    snapshot that the caller has named); the value of the tag on its plan.
 
     `_FRAMES` refers to it weakly: the plan in the JVM keeps it alive as long as a DataFrame or a
     view has the plan.
     """
 
-    def __init__(self, spark: Session, metadata: TableMetadata, make: Make):
+    def __init__(self, spark: Session, metadata: TableMetadata, make: Make | None):
         super().__init__(next(_NUMBERS))
         self.spark, self.make = spark, make
         self.table, self.age, self.state = (
@@ -80,10 +84,16 @@ class Followed(NumberedTag):
         )
         _FRAMES[self.number] = self
 
+    def over(self, metadata: TableMetadata, storage: Storage) -> Any:
+        """Return the DataFrame over another state of the table."""
+        assert self.make is not None
+        return self.make(metadata, storage)
+
     def is_behind(self, metadata: TableMetadata) -> bool:
         """Tell whether metadata of the same table is newer than the state that the DataFrame shows."""
         return (
-            self.table == _table_of(metadata)
+            self.make is not None
+            and self.table == _table_of(metadata)
             and self.age <= _age_of(metadata)
             and self.state != _state_of(metadata)
         )
@@ -104,8 +114,9 @@ def _state_of(metadata: TableMetadata) -> Any:
     return metadata.current_snapshot_id, metadata.current_schema_id, metadata.refs
 
 
-def follow(spark: Session, frame: DataFrame, metadata: TableMetadata, make: Make) -> Any:
-    """Tag the plan of a DataFrame over a table's current state, and return the DataFrame. On Spark
+def follow(spark: Session, frame: DataFrame, metadata: TableMetadata, make: Make | None) -> Any:
+    """Tag the plan of a DataFrame over a table's state, and return the DataFrame. `make`: makes it
+    over another state; None where it shows a snapshot that the caller has named. On Spark
     Connect, where plans cannot be reached, or if Spark's tags have changed, nothing is tagged and
     views are not refreshed."""
     if (jvm := jvm_of(spark)) is not None:
@@ -118,6 +129,41 @@ def follow(spark: Session, frame: DataFrame, metadata: TableMetadata, make: Make
                 "Temporary views keep the rows that they were created with.",
             )
     return frame
+
+
+def lineage_of(frame: DataFrame, metadata: TableMetadata) -> Lineage:
+    """Tell whether a DataFrame reads a table when it is evaluated, and how to make it over another
+    state of the table: not where part of it shows a snapshot that the caller has named. On Spark
+    Connect, where plans cannot be reached, and for Iceberg tables that Spark reads by a connector,
+    that is not known."""
+    if (jvm := jvm_of(frame.sparkSession)) is None:
+        return Lineage(reads_table=True)
+    listen(frame.sparkSession)
+    connectors: list[str] = []
+
+    def look(node: Any) -> None:
+        if kind_of(node) == NodeKind.V2_RELATION:
+            connectors.append(f"{node.table().getClass().getName()} {node.table().name()}".lower())
+
+    parts = _parts(jvm, written_plan(frame), metadata, look)
+    if any("iceberg" in name for name in connectors) or not all(part.make for part in parts):
+        return Lineage(reads_table=True)
+    return Lineage(True, partial(_over, jvm, frame)) if parts else Lineage()
+
+
+def _over(jvm: Jvm, frame: DataFrame, metadata: TableMetadata, storage: Storage) -> DataFrame:
+    """Return a DataFrame with those parts that show an older state of a table made over this one."""
+    made: Callable[[Followed, int], Any] = lambda followed, _: written_plan(
+        followed.over(metadata, storage)
+    )
+    replacement = _Replacement(jvm, metadata, made)
+    plan = replacement.run(written_plan(frame))
+    if replacement.error is not None:
+        raise ValidationException(
+            f"Rows that come from {metadata.location} cannot be computed on its new state: {replacement.error}",
+            table=metadata.location,
+        ) from replacement.error
+    return frame_of(frame.sparkSession, plan) if replacement.count else frame
 
 
 def refresh(loaded: LoadedTable) -> None:
@@ -219,14 +265,17 @@ def _cached(
             yield cache, rows, parts
 
 
-def _parts(jvm: Jvm, plan: Any, metadata: TableMetadata) -> list[Followed]:
-    """Return the states of a table that the tagged parts of a plan show."""
+def _parts(
+    jvm: Jvm, plan: Any, metadata: TableMetadata, also: Callable[[Any], object] = lambda _: None
+) -> list[Followed]:
+    """Return the states of a table that the tagged parts of a plan show. `also`: is shown each node."""
     tags, parts = _tags(jvm), []
 
     def look(node: Any) -> Any:
         followed = _followed(tags, node)
         if followed is not None and followed.table == _table_of(metadata):
             parts.append(followed)
+        also(node)
         return node
 
     rewritten(plan, look)
@@ -289,7 +338,7 @@ class _Refresh:
         different ids."""
         key = (followed.number, occurrence)
         if key not in self.frames:
-            self.frames[key] = followed.make(self.loaded)
+            self.frames[key] = followed.over(self.loaded.metadata, self.loaded.storage)
         return written_plan(self.frames[key])
 
 

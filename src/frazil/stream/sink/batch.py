@@ -33,7 +33,6 @@ from frazil.stream.hooks import BatchHook, MicroBatch
 from frazil.stream.sink.changes import BatchStage, FilesStage
 from frazil.stream.sink.equality import RowsOutOfReach
 from frazil.stream.sink.options import (
-    LOOKUP,
     SinkOptions,
     check_table,
     mode_of_table,
@@ -194,7 +193,8 @@ class StreamSink:
             try:
                 return micro, self._attempt(txn, micro, stage)
             except ValidationException as conflict:
-                if left <= 0 or not self._helps_again(conflict, stage):
+                # others have added rows in a partition spec that the equality deletes do not reach
+                if left <= 0 or not (isinstance(conflict, RowsOutOfReach) and stage.repeatable):
                     raise
                 left -= 1
                 time.sleep(pause)
@@ -206,16 +206,6 @@ class StreamSink:
                 )
                 self.reload()
                 micro = self._placed(micro, stage)
-
-    def _helps_again(self, conflict: ValidationException, stage: BatchStage | FilesStage) -> bool:
-        """Tell whether the batch may be staged once more, on the newest state: other writers have
-        changed rows that it had looked up, or have added rows in a partition spec that its equality
-        deletes do not reach."""
-        if not self.options.keyed:
-            return False
-        return self.options.strategy == LOOKUP or (
-            isinstance(conflict, RowsOutOfReach) and stage.repeatable
-        )
 
     def _attempt(self, txn: Txn, micro: MicroBatch, stage: BatchStage | FilesStage) -> CommitResult:
         operation = TableOperation(
