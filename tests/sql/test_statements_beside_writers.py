@@ -32,6 +32,12 @@ def table(catalog, mode, version):
 
 
 @pytest.fixture
+def run(spark, lake):
+    """Run a statement in which `lake` stands for the catalog, and return its DataFrame."""
+    return lambda text: spark.sql(text.replace("lake.", f"{lake}."))
+
+
+@pytest.fixture
 def beside(table_of, monkeypatch):
     """Another writer commits first, once."""
     swap, committed = TableCommit._swap, []
