@@ -16,6 +16,7 @@ from typing import Any
 from frazil.errors import EvaluationError, InvalidInput, Unsupported, ValidationError
 from frazil.expr import nodes as n
 from frazil.expr.bound import (
+    BOOLEAN,
     FALSE,
     NULL,
     TRUE,
@@ -40,9 +41,10 @@ from frazil.expr.bound import (
 from frazil.expr.calendar import NoTime, check_zone
 from frazil.expr.casts import castable
 from frazil.expr.coerce import common_type, comparable
-from frazil.expr.compute import evaluate_constant
+from frazil.expr.compute import can_fail, evaluate_constant
 from frazil.expr.double_quotes import ColumnOf, columns_of, refuse_column
 from frazil.expr.functions.by_name import find_function, function_names
+from frazil.expr.functions.numbers import ARITHMETIC
 from frazil.expr.functions.text import pattern_pieces
 from frazil.expr.literals import typed_literal
 from frazil.expr.rewrite import limits, rewritten
@@ -53,6 +55,7 @@ from frazil.spec.types import (
     BinaryType,
     BooleanType,
     DecimalType,
+    DoubleType,
     FieldsByName,
     FixedType,
     IcebergType,
@@ -89,6 +92,7 @@ def bind(
     case_sensitive: bool = True,
     zone: str = "UTC",
     ansi: bool = True,
+    spark: bool = False,
     column_of: ColumnOf | None = None,
 ) -> Bound:
     """Bind a predicate to `schema`. `zone` is the time zone of literals without one (UTC, or that
@@ -97,13 +101,15 @@ def bind(
     `ansi` False: the session has ANSI mode off, where failing casts, sums and functions give null;
     raises Unsupported for expressions whose result could then differ. `column_of`: finds the
     columns that texts in double quotes may name, if users do not type the names of `schema`.
+    `spark`: there is a session that can evaluate what Frazil refuses; raises Unsupported for what
+    versions of Spark and Java evaluate differently.
     """
     try:
         check_zone(zone)
     except NoTime as e:
         raise InvalidInput(f"{zone!r} is not a time zone.") from e
     try:
-        binder = _Binder.of(schema, case_sensitive, zone, column_of)
+        binder = _Binder(schema, case_sensitive, zone, spark, column_of or columns_of(schema))
         return _as_ansi(partial(binder.condition, predicate), ansi)
     except RecursionError as e:
         raise InvalidInput("The filter is nested too deeply.") from e
@@ -116,10 +122,11 @@ def bind_term(
     case_sensitive: bool = True,
     zone: str = "UTC",
     ansi: bool = True,
+    spark: bool = False,
     column_of: ColumnOf | None = None,
 ) -> Bound:
     """Bind any expression, not only a predicate, such as the value of an assignment in UPDATE."""
-    binder = _Binder.of(schema, case_sensitive, zone, column_of)
+    binder = _Binder(schema, case_sensitive, zone, spark, column_of or columns_of(schema))
     return _as_ansi(partial(binder.term, term), ansi)
 
 
@@ -147,13 +154,8 @@ class _Binder:
     schema: Schema
     case_sensitive: bool
     zone: str
+    spark: bool
     column_of: ColumnOf
-
-    @classmethod
-    def of(
-        cls, schema: Schema, case_sensitive: bool, zone: str, column_of: ColumnOf | None
-    ) -> _Binder:
-        return cls(schema, case_sensitive, zone, column_of or columns_of(schema))
 
     def condition(self, node: n.Expression) -> Bound:
         """Bind a node that gives TRUE, FALSE or NULL."""
@@ -243,7 +245,8 @@ class _Binder:
             case n.Call(function="isnan", arguments=(argument,)):
                 return self.condition(n.IsNaN(argument))
             case n.Call(function=function, arguments=arguments):
-                return self.call(function, [self.term(a) for a in arguments])
+                literals = [isinstance(a, n.Literal) for a in arguments]
+                return self.call(function, [self.term(a) for a in arguments], literals)
         condition = self.condition(node)
         return (
             BoundLiteral(condition.value, BooleanType())
@@ -258,7 +261,18 @@ class _Binder:
             return BoundLiteral(term.value, type_) if isinstance(term, BoundLiteral) else term
         if not castable(term.type, type_):
             raise InvalidInput(f"Cannot cast {_shown(term)} of type {term.type} to {type_}.")
+        if isinstance(type_, StringType) and isinstance(
+            term.type, (*FLOATS, BinaryType, FixedType)
+        ):
+            # Java 19 writes other digits than Java 17; Spark's texts may hold bytes that are no UTF-8
+            self.leave_to_spark(f"a cast of {term.type} to string")
         return fold(BoundCast(term, type_, self.zone, attempt))
+
+    def leave_to_spark(self, what: str) -> None:
+        """Raise Unsupported where there is a Spark that evaluates in its own way what others do not."""
+        if self.spark:
+            text = f"{what} depends on the version of Spark or Java, and is left to Spark."
+            raise Unsupported(text[0].upper() + text[1:], hint=SPARK_CAN)
 
     def compare(self, op: str, left: Bound, right: Bound) -> Bound:
         for side in (left, right):
@@ -272,20 +286,38 @@ class _Binder:
                 f"Cannot compare {_shown(left)} of type {left.type} with {_shown(right)} of type {right.type}."
             )
         if _is_null(left) or _is_null(right):
-            return NULL if op != "nseq" else _null_test(right if _is_null(left) else left)
+            test = _null_test(self.cast(right if _is_null(left) else left, common))
+            if op != "nseq" and not _is_null(left) and can_fail(test):
+                # which raises what Spark raises of the left side
+                return BoundCall("case", (test, BoundLiteral(None, BOOLEAN)), BOOLEAN)
+            return test if op == "nseq" else NULL
         if isinstance(left, BoundLiteral) and not isinstance(right, BoundLiteral):
             return self.compare(_FLIPPED[op], right, left)
         if isinstance(right, BoundLiteral):
             right = self._near(left, right, common)
             if not isinstance(left, BoundLiteral) and (
-                equivalent := rewritten(op, left, right, self.zone)
+                equivalent := self.rewritten(op, left, right, common)
             ):
                 return equivalent
         return as_constant(Comparison(op, self.cast(left, common), self.cast(right, common)))
 
+    def rewritten(
+        self, op: str, column: Bound, literal: BoundLiteral, common: IcebergType
+    ) -> Bound | None:
+        """Rewrite a comparison to the column's own type; None when the column must be cast, as
+        decimals that are rounded to the type they are compared as.
+        """
+        is_rounded = isinstance(common, DecimalType) and isinstance(column.type, DecimalType)
+        if is_rounded and column.type.scale > common.scale:  # type: ignore[attr-defined]
+            return None
+        return rewritten(op, column, literal, self.zone)
+
     def _near(self, column: Bound, literal: BoundLiteral, common: IcebergType) -> BoundLiteral:
-        """Cast a text literal to the type that it is compared as (`id = '5'`, `ts > '2026-01-01'`)."""
-        if isinstance(literal.type, StringType) and not isinstance(common, StringType):
+        """Cast a text literal to the type that it is compared as (`id = '5'`, `ts > '2026-01-01'`),
+        and a decimal that this type rounds.
+        """
+        is_text = isinstance(literal.type, StringType) and not isinstance(common, StringType)
+        if is_text or (isinstance(literal.type, DecimalType) and isinstance(common, DecimalType)):
             cast = self.cast(literal, common)
             assert isinstance(cast, BoundLiteral)
             return cast
@@ -295,7 +327,9 @@ class _Binder:
         if any(not isinstance(item, BoundLiteral) for item in values) or isinstance(
             term, BoundLiteral
         ):
-            return disjunction(self.compare("eq", term, item) for item in values)
+            common = self._common(term, values)
+            term = self.cast(term, common)
+            return disjunction(self.compare("eq", term, self.cast(v, common)) for v in values)
         common, literals = (
             self._common(term, values),
             [item for item in values if not _is_null(item)],
@@ -314,7 +348,8 @@ class _Binder:
                 # what `rewritten` would return, but faster, since lists can be long
                 direct.append(item.value)
                 continue
-            match rewritten("eq", term, self._near(term, item, common), self.zone):
+            item = self._near(term, item, common)
+            match self.rewritten("eq", term, item, common):
                 case Comparison(right=BoundLiteral(value=value)):
                     direct.append(value)
                 case None:
@@ -344,7 +379,8 @@ class _Binder:
         if isinstance(term.type, FLOATS):
             return as_constant(NaNTest(term))
         if isinstance(term.type, (*INTEGERS, DecimalType, UnknownType)):
-            return FALSE  # as Spark: cast to double, which is never NaN; false for null
+            # as Spark: cast to double, which is never NaN; false for null
+            return as_constant(NaNTest(self.cast(term, DoubleType()))) if can_fail(term) else FALSE
         raise InvalidInput(
             f"isnan takes a float or double, not {_shown(term)} of type {term.type}."
         )
@@ -356,18 +392,19 @@ class _Binder:
             if isinstance(term.type, BinaryType) or not castable(term.type, StringType()):
                 raise InvalidInput(f"LIKE takes text, not {_shown(term)} of type {term.type}.")
             term = self.cast(term, StringType())
+        if ignore_case:  # as in Spark: lower(term) LIKE lower(pattern)
+            term, pattern = self.call("lower", [term]), pattern.lower()
         pieces = pattern_pieces(pattern, escape)
-        if not ignore_case:
-            match pieces:
-                case ():
-                    return self.compare("eq", term, BoundLiteral("", StringType()))
-                case (str() as text,):
-                    return self.compare("eq", term, BoundLiteral(text, StringType()))
-                case (str() as text, None):
-                    return as_constant(PrefixTest(term, text))
-        return as_constant(LikeTest(term, pieces, ignore_case))
+        match pieces:
+            case ():
+                return self.compare("eq", term, BoundLiteral("", StringType()))
+            case (str() as text,):
+                return self.compare("eq", term, BoundLiteral(text, StringType()))
+            case (str() as text, None):
+                return as_constant(PrefixTest(term, text))
+        return as_constant(LikeTest(term, pieces))
 
-    def call(self, name: str, arguments: list[Bound]) -> Bound:
+    def call(self, name: str, arguments: list[Bound], literals: Sequence[bool] = ()) -> Bound:
         function = find_function(name)
         if function is None:
             raise Unsupported(
@@ -375,10 +412,16 @@ class _Binder:
                 hint=f"{SPARK_CAN} Supported here: {', '.join(function_names())}.",
                 function=name,
             )
-        types = tuple(_literal_type(a, arguments) for a in arguments)
+        types = tuple(a.type for a in arguments)
+        if function.name in ARITHMETIC and any(isinstance(t, DecimalType) for t in types):
+            # beside decimals an integer literal has its own digits: in `dec * 2`, 2 is decimal(1, 0)
+            types = tuple(map(_digits_of, arguments, literals))
         signature = function.bind(types)
         if isinstance(signature, str):
             raise InvalidInput(f"{name}({', '.join(map(str, types))}): {signature}")
+        if function.name in ("ceil", "floor") and isinstance(signature.arguments[0], FLOATS):
+            # beyond the range of a bigint it is an error since Spark 4.3, and the last one before
+            self.leave_to_spark(f"{name}({types[0]})")
         cast = [self.cast(a, t) for a, t in zip(arguments, signature.arguments, strict=True)]
         zone = self.zone if function.zoned else "UTC"
         return fold(BoundCall(function.name, tuple(cast), signature.result, zone))
@@ -454,17 +497,10 @@ def _null_test(term: Bound) -> Bound:
     )
 
 
-def _literal_type(term: Bound, beside: Sequence[Bound]) -> IcebergType:
-    """Return the type of an argument. Beside decimals an integer literal has its own digits: in
-    `dec * 2`, 2 is decimal(1, 0).
-    """
-    if (
-        isinstance(term, BoundLiteral)
-        and isinstance(term.type, INTEGERS)
-        and term.value is not None
-    ):
-        if any(isinstance(b.type, DecimalType) for b in beside):
-            return DecimalType(len(str(abs(term.value))), 0)
+def _digits_of(term: Bound, is_literal: bool) -> IcebergType:
+    """Return the type of a number: of a whole literal the decimal of its digits."""
+    if is_literal and isinstance(term, BoundLiteral) and isinstance(term.type, INTEGERS):
+        return DecimalType(len(str(abs(term.value or 0))), 0)
     return term.type
 
 

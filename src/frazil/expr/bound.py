@@ -185,12 +185,11 @@ class LikeTest(Bound):
 
     term: Bound
     pieces: tuple[str | int | None, ...]
-    ignore_case: bool = False
     type: IcebergType = BOOLEAN
 
     def __str__(self) -> str:
         text = "".join("%" if p is None else "_" if p == 1 else str(p) for p in self.pieces)
-        return f"({self.term} {'ilike' if self.ignore_case else 'like'} {text!r})"
+        return f"({self.term} like {text!r})"
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,12 @@ The entry point is `cast_values`; `castable` tells which casts exist.
 
 from __future__ import annotations
 
+import math
 import re
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -19,6 +21,7 @@ import pyarrow.compute as pc
 
 from frazil.errors import EvaluationError
 from frazil.expr.calendar import (
+    BLANKS,
     DAY_MICROS,
     NoTime,
     offset_of,
@@ -27,6 +30,7 @@ from frazil.expr.calendar import (
     parse_time,
     to_local,
     to_utc,
+    zone_of,
 )
 from frazil.expr.sql_text import clock_text, date_text, java_double, java_float, moment_text
 from frazil.expr.values import FLOATS, INTEGERS, MICROS, MOMENTS, NANOS, NUMBERS, arrow_type
@@ -53,9 +57,14 @@ OUT_OF_RANGE = "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION"
 HINT = "TRY_CAST gives null instead."
 _BYTES = (BinaryType, FixedType)
 _ZONED = (TimestamptzType, TimestamptzNanoType)
-_INTEGER = re.compile(r"[+-]?\d+")
-_FLOAT = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?)[dDfF]?")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_FLOAT = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?")
+_HEXADECIMAL = re.compile(
+    r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[dDfF]?"
+)
+# Java's BigDecimal takes the digits of all scripts that a char holds
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_JAVA_BLANKS = BLANKS[:-1]
 _SPECIAL = {
     "inf": "inf",
     "+inf": "inf",
@@ -64,6 +73,8 @@ _SPECIAL = {
     "-inf": "-inf",
     "-infinity": "-inf",
     "nan": "nan",
+    "+NaN": "nan",
+    "-NaN": "nan",
 }
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 
@@ -151,12 +162,11 @@ def _message(source: IcebergType, target: IcebergType, value: object) -> str:
 
 def from_text(target: IcebergType, zone: str, text: str) -> Any:
     """Parse text to an internal value, as Spark's cast does. Raises ValueError."""
-    text = text.strip(" \t\r\n\f\v\0") if not isinstance(target, _BYTES) else text
     match target:
-        case BooleanType() if text.lower() in _TRUE + _FALSE:
-            return text.lower() in _TRUE
-        case DecimalType(precision=precision, scale=scale) if _DECIMAL.fullmatch(text):
-            return rounded(Decimal(text), precision, scale)
+        case BooleanType() if (word := text.strip(BLANKS).lower()) in _TRUE + _FALSE:
+            return word in _TRUE
+        case DecimalType(precision=precision, scale=scale):
+            return _decimal(text.strip(_JAVA_BLANKS), precision, scale)
         case DateType():
             return _in_bits(parse_date(text), 32)
         case TimeType():
@@ -165,20 +175,59 @@ def from_text(target: IcebergType, zone: str, text: str) -> Any:
             return text.encode()
         case FixedType(length=length) if len(text.encode()) == length:
             return text.encode()
-        case UUIDType():
-            return uuid.UUID(text).bytes
-    if isinstance(target, INTEGERS) and _INTEGER.fullmatch(text):
-        return _in_bits(int(text), 32 if isinstance(target, IntegerType) else 64)
-    if isinstance(target, FLOATS) and (special := _SPECIAL.get(text.lower())):
-        return float(special)
-    if isinstance(target, FLOATS) and _FLOAT.fullmatch(text):
-        number = float(text.rstrip("dDfF"))
-        with np.errstate(over="ignore"):
-            return float(np.float32(number)) if isinstance(target, FloatType) else number
+        case UUIDType() if text.isascii():
+            return uuid.UUID(text.strip(BLANKS)).bytes
+    if isinstance(target, INTEGERS) and _INTEGER.fullmatch(trimmed := text.strip(BLANKS)):
+        return _in_bits(int(trimmed), 32 if isinstance(target, IntegerType) else 64)
+    if isinstance(target, FLOATS):
+        return _floating(text.strip(_JAVA_BLANKS), isinstance(target, FloatType))
     if isinstance(target, MOMENTS):
         nanos = parse_moment(text, zone if isinstance(target, _ZONED) else None)
         return _in_bits(nanos if isinstance(target, NANOS) else nanos // 1000, 64)
     raise NoTime(text)
+
+
+def _decimal(text: str, precision: int, scale: int) -> Decimal:
+    if not _DECIMAL.fullmatch(text) or max(text) > "\uffff":
+        raise NoTime(text)
+    number = Decimal(text)
+    exponent = number.as_tuple().exponent
+    if not isinstance(exponent, int) or not -(2**31) < exponent < 2**31:
+        raise NoTime(text)
+    return scaled(0, scale) if number.is_zero() else rounded(number, precision, scale)
+
+
+def _floating(text: str, single: bool) -> float:
+    """Parse a number as Java's Double.parseDouble and Float.parseFloat do, and its other names as
+    Spark does.
+    """
+    if special := _SPECIAL.get(text) or _SPECIAL.get(text.lower()):
+        return float(special)
+    if match := _FLOAT.fullmatch(text):
+        number = float(match[1])
+    elif match := _HEXADECIMAL.fullmatch(text):
+        try:
+            number = float.fromhex(match[1])
+        except OverflowError:
+            number = math.copysign(math.inf, -1 if text.startswith("-") else 1)
+    else:
+        raise NoTime(text)
+    return _nearest_float(number, match[1]) if single and math.isfinite(number) else number
+
+
+def _nearest_float(number: float, text: str) -> float:
+    """Return the float nearest to a text. `number`: the double nearest to it, which may lie in the
+    middle of two floats where the text does not.
+    """
+    with np.errstate(over="ignore"):
+        nearest = np.float32(number)
+        beside = np.nextafter(nearest, np.float32(math.copysign(math.inf, number - float(nearest))))
+    ends = (float(nearest), float(beside))
+    if number not in ends and np.isfinite(ends).all() and number - ends[0] == ends[1] - number:
+        beyond = Fraction(text) - Fraction(number) if "x" not in text.lower() else 0
+        if beyond:
+            return max(ends) if beyond > 0 else min(ends)
+    return ends[0]
 
 
 def _in_bits(number: int, bits: int) -> int:
@@ -207,7 +256,7 @@ def to_text(source: IcebergType, zone: str, value: Any) -> str:
         return moment_text(nanos, 9 if isinstance(source, NANOS) else 6)
     if isinstance(source, FLOATS):
         return java_float(value) if isinstance(source, FloatType) else java_double(value)
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 # Dates and points in time
@@ -285,16 +334,29 @@ def shift_zone(values: pa.Array, zone: str, per_micro: int, *, to_instant: bool)
             if fixed
             else values
         )
-    unit = "ns" if per_micro > 1 else "us"
+    move = partial(_moved, to_utc if to_instant else to_local, zone, per_micro)
+    late = pc.greater_equal(values, _KNOWN_TO_ARROW * per_micro)
+    if pc.any(late).as_py():
+        nothing = pa.scalar(None, values.type)
+        by_value = each(pc.if_else(late, values, nothing), move, pa.int64())
+        early = pc.if_else(late, nothing, values)
+        return pc.coalesce(by_value, shift_zone(early, zone, per_micro, to_instant=to_instant))
+    unit, name = "ns" if per_micro > 1 else "us", zone_of(zone).key
     try:
         if to_instant:
-            return pc.assume_timezone(values.cast(pa.timestamp(unit)), zone).cast(pa.int64())
-        return pc.local_timestamp(values.cast(pa.timestamp(unit, zone))).cast(pa.int64())
+            return pc.assume_timezone(values.cast(pa.timestamp(unit)), name).cast(pa.int64())
+        return pc.local_timestamp(values.cast(pa.timestamp(unit, name))).cast(pa.int64())
     except pa.ArrowInvalid:
-        move = to_utc if to_instant else to_local
-        return each(
-            values, lambda v: move(v // per_micro, zone) * per_micro + v % per_micro, pa.int64()
-        )
+        return each(values, move, pa.int64())
+
+
+_KNOWN_TO_ARROW = 2_114_380_800_000_000
+"""Where the tables of time zones end, 2037-01-01: from then on rules apply, which Arrow does not
+read."""
+
+
+def _moved(move: Callable[[int, str], int], zone: str, per_micro: int, value: int) -> int:
+    return move(value // per_micro, zone) * per_micro + value % per_micro
 
 
 _WIDE = 76
@@ -307,8 +369,7 @@ def cast_number(
     to = arrow_type(target)
     if isinstance(target, BooleanType):
         return pc.not_equal(
-            values,
-            pa.scalar(0, pa.int32()).cast(values.type) if not isinstance(source, FLOATS) else 0.0,
+            values, pa.scalar(Decimal(0) if isinstance(source, DecimalType) else 0, values.type)
         )
     if isinstance(source, BooleanType):
         return cast_number(values.cast(pa.int32()), IntegerType(), target, attempt)
@@ -333,8 +394,10 @@ def _from_float(
     if isinstance(target, FloatType):
         return values.cast(to, safe=False)
     if isinstance(target, DecimalType):
+        # as in Spark, what is not finite is null and no error
+        finite = pc.if_else(pc.is_finite(values), values, pa.scalar(None, values.type))
         return checked(
-            lambda v: _float_to_decimal(v, target), values.cast(pa.float64()), to, target, attempt
+            lambda v: _float_to_decimal(v, target), finite.cast(pa.float64()), to, target, attempt
         )
     low, high = (-(2**31), 2**31 - 1) if isinstance(target, IntegerType) else (-(2**63), 2**63)
     numbers = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False).astype(np.float64)

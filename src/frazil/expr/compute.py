@@ -36,6 +36,7 @@ from frazil.expr.bound import (
 )
 from frazil.expr.casts import cast_values
 from frazil.expr.functions.by_name import FUNCTIONS
+from frazil.expr.functions.function import Function
 from frazil.expr.functions.text import as_regex
 from frazil.expr.values import FLOATS, array, arrow_type, scalar
 from frazil.spec.types import IcebergType
@@ -79,7 +80,7 @@ def compute(bound: Bound, column: ValuesOf, rows: int) -> pa.Array:
         case BoundCall(function="coalesce", arguments=arguments):
             return _coalesce(arguments, column, rows)
         case BoundCall(function=function, arguments=arguments, type=type_, zone=zone):
-            values = [compute(a, column, rows) for a in arguments]
+            values = _arguments(FUNCTIONS[function], arguments, column, rows)
             return FUNCTIONS[function].kernel(values, [a.type for a in arguments], type_, zone)
     return _test(bound, column, rows)
 
@@ -95,8 +96,8 @@ def _test(bound: Bound, column: ValuesOf, rows: int) -> pa.Array:
             return pc.if_else(values.is_valid(), pa.scalar(answer), pa.scalar(None, _BOOL))
         case PrefixTest(term=term, prefix=prefix):
             return pc.starts_with(compute(term, column, rows), prefix)
-        case LikeTest(term=term, pieces=pieces, ignore_case=ignore_case):
-            return _like(compute(term, column, rows), pieces, ignore_case)
+        case LikeTest(term=term, pieces=pieces):
+            return _like(compute(term, column, rows), pieces)
         case Membership(term=term, values=values, has_null=has_null):
             return _member(compute(term, column, rows), values, has_null, term.type)
     raise AssertionError(f"unknown node {bound!r}")
@@ -151,6 +152,23 @@ def _on(mask: pa.Array, bound: Bound, column: ValuesOf) -> pa.Array:
     return values.take(indices)
 
 
+def _arguments(
+    function: Function, arguments: Sequence[Bound], column: ValuesOf, rows: int
+) -> list[pa.Array]:
+    """Compute arguments in turn, those that can fail only for the rows in which none before them is
+    null, as Spark does.
+    """
+    values, valid = [pa.nulls(0)] * len(arguments), pa.repeat(pa.scalar(True), rows)
+    places = range(len(arguments))
+    for place in reversed(places) if function.divides else places:
+        argument = arguments[place]
+        lazily = function.goes_on is not None and can_fail(argument)
+        values[place] = _on(valid, argument, column) if lazily else compute(argument, column, rows)
+        if function.goes_on is not None:
+            valid = pc.and_(valid, function.goes_on(values[place]))
+    return values
+
+
 def _case(arguments: Sequence[Bound], type_: IcebergType, column: ValuesOf, rows: int) -> pa.Array:
     """Compute CASE: pairs of condition and value, then possibly the value of ELSE."""
     left = pa.repeat(pa.scalar(True), rows)
@@ -186,9 +204,12 @@ def _comparison(node: Comparison, column: ValuesOf, rows: int) -> pa.Array:
     left = compute(node.left, column, rows)
     if isinstance(node.right, BoundLiteral):
         return compare_with(node.op, left, node.right.value, node.right.type)
-    return compare_arrays(
-        node.op, left, compute(node.right, column, rows), floats=isinstance(node.left.type, FLOATS)
+    # as in Spark, which computes the right side where the left one is not null
+    lazily = node.op != "nseq" and left.null_count and can_fail(node.right)
+    right = (
+        _on(left.is_valid(), node.right, column) if lazily else compute(node.right, column, rows)
     )
+    return compare_arrays(node.op, left, right, floats=isinstance(node.left.type, FLOATS))
 
 
 def compare_with(op: str, left: pa.Array, value: object, type_: IcebergType) -> pa.Array:
@@ -258,16 +279,15 @@ def _member(
     )
 
 
-def _like(values: pa.Array, pieces: tuple[str | int | None, ...], ignore_case: bool) -> pa.Array:
-    if not ignore_case:
-        match pieces:
-            case (None, str() as text):
-                return pc.ends_with(values, text)
-            case (None, str() as text, None):
-                return pc.match_substring(values, text)
-            case (None,):
-                return pc.if_else(values.is_valid(), True, pa.scalar(None, _BOOL))
-    return pc.match_substring_regex(values, as_regex(pieces, ignore_case))
+def _like(values: pa.Array, pieces: tuple[str | int | None, ...]) -> pa.Array:
+    match pieces:
+        case (None, str() as text):
+            return pc.ends_with(values, text)
+        case (None, str() as text, None):
+            return pc.match_substring(values, text)
+        case (None,):
+            return pc.if_else(values.is_valid(), True, pa.scalar(None, _BOOL))
+    return pc.match_substring_regex(values, as_regex(pieces))
 
 
 _PLAIN: dict[str, Callable[..., pa.Array]] = {

@@ -164,6 +164,7 @@ def _bound(step: Step, source: Schema, merge: Merge, changed_only: bool) -> Boun
         case_sensitive=step.case_sensitive,
         zone=step.settings.zone,
         ansi=step.settings.ansi or changed_only,
+        spark=step.settings.spark,
     )
     return bind_merge(merge, sides, changed_only=changed_only)
 

@@ -103,6 +103,7 @@ def _bound(step: Step, where: RowFilter) -> Predicate:
         case_sensitive=step.case_sensitive,
         zone=step.settings.zone,
         ansi=step.settings.ansi,
+        spark=step.settings.spark,
     )
     return predicate
 
@@ -226,6 +227,7 @@ def _updated(
                 case_sensitive=step.case_sensitive,
                 zone=step.settings.zone,
                 ansi=step.settings.ansi,
+                spark=step.settings.spark,
             )
 
         step.check_texts(new_values.values())

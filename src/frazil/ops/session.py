@@ -83,13 +83,15 @@ class SessionSettings:
     """Hold how names and expressions are read. `zone`: the time zone of literals that name none.
     `ansi`: whether casts and functions that fail raise errors (True) or give null.
     `is_usual`: whether texts mean what they do in Frazil's grammar, which further settings of a
-    session may change.
+    session may change. `spark`: whether it is a session of Spark, which evaluates what Frazil
+    leaves to it.
     """
 
     case_sensitive: bool = True
     zone: str = "UTC"
     ansi: bool = True
     is_usual: bool = True
+    spark: bool = False
 
 
 @dataclass(frozen=True)

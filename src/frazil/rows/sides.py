@@ -44,6 +44,7 @@ class Sides:
     case_sensitive: bool = True
     zone: str = "UTC"
     ansi: bool = True
+    spark: bool = False
 
     @cached_property
     def pair(self) -> Schema:
@@ -74,6 +75,7 @@ class Sides:
             "case_sensitive": self.case_sensitive,
             "zone": self.zone,
             "ansi": self.ansi,
+            "spark": self.spark,
             "column_of": named,
         }
 
@@ -153,7 +155,7 @@ class Sides:
 
 def sides_of(target: Schema, source: Schema, **more: Any) -> Sides:
     """Make the two sides, with fresh field ids for the source. `more`: aliases, case_sensitive,
-    zone, ansi.
+    zone, ansi, spark.
     """
     fresh = itertools.count(target.highest_field_id + 1).__next__
     return Sides(target, assign_fresh_ids(source, fresh), **more)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.spec.types import IcebergType
 
@@ -30,7 +31,9 @@ class Function:
     """Describe one function. `bind` returns a Signature, or a text that says what the function
     takes. `strict`: the result is null exactly where an argument is null. `monotone`: the position
     of the argument whose order the result keeps, so that pruning can map its bounds. `can_fail`: a
-    value may raise EvaluationError. `zoned`: the result may depend on the session's time zone."""
+    value may raise EvaluationError. `zoned`: the result may depend on the session's time zone.
+    `goes_on`: tells after which values of an argument the next one is computed, None: always; with
+    `divides` the last argument is the first to be computed."""
 
     name: str
     bind: Bind
@@ -40,3 +43,5 @@ class Function:
     monotone: int | None = None
     can_fail: bool = False
     zoned: bool = True
+    goes_on: Callable[[pa.Array], pa.Array] | None = pc.is_valid
+    divides: bool = False

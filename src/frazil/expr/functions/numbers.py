@@ -5,6 +5,7 @@ raise EvaluationError.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_EVEN, Context
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.errors import EvaluationError
-from frazil.expr.casts import OUT_OF_RANGE, cast_values
+from frazil.expr.casts import OUT_OF_RANGE, over_numpy
 from frazil.expr.coerce import as_decimal, bounded, common_type
 from frazil.expr.functions.function import Bind, Function, Kernel, Signature
 from frazil.expr.values import FLOATS, INTEGERS, NUMBERS, arrow_type
@@ -27,9 +28,10 @@ from frazil.spec.types import (
     UnknownType,
 )
 
-_SIGNS = {
+ARITHMETIC = {
     "+": "addition", "-": "subtraction", "*": "multiplication", "/": "division", "div": "division", "%": "remainder", "pmod": "remainder",
 }  # fmt: skip
+_SIGN_CHANGES = Context(prec=34, rounding=ROUND_HALF_EVEN)
 _OVERFLOW = "ARITHMETIC_OVERFLOW"
 _BY_ZERO = {"%": "REMAINDER_BY_ZERO", "pmod": "REMAINDER_BY_ZERO"}
 
@@ -45,6 +47,8 @@ def _binary(op: str) -> Bind:
         a, b = types
         if not all(isinstance(t, (*NUMBERS, StringType, UnknownType)) for t in types):
             return "takes two numbers."
+        if isinstance(a, StringType) and isinstance(b, StringType):
+            return "takes two numbers, of which one may be text."
         wide = common_type(a, b)
         if isinstance(wide, StringType | UnknownType) or wide is None:
             wide = DoubleType()
@@ -117,7 +121,7 @@ def _arithmetic(op: str) -> Kernel:
             return _FAST[op](a, b)
         except pa.ArrowInvalid as e:
             raise EvaluationError(
-                f"Overflow in {_SIGNS[op]} of {types[0]}: {e}",
+                f"Overflow in {ARITHMETIC[op]} of {types[0]}: {e}",
                 hint="Cast to a wider type.",
                 condition=_OVERFLOW,
             ) from e
@@ -131,7 +135,7 @@ def _check_divisor(op: str, a: pa.Array, b: pa.Array) -> None:
         zero = pc.and_(zero, a.is_valid())
     if pc.any(zero).as_py():
         raise EvaluationError(
-            f"Division by zero in {_SIGNS[op]}.",
+            f"Division by zero in {ARITHMETIC[op]}.",
             hint="Keep such rows out, as in `d <> 0 AND 10 / d > 1`.",
             condition=_BY_ZERO.get(op, "DIVIDE_BY_ZERO"),
         )
@@ -247,19 +251,28 @@ def _half_up(x: int, y: int) -> int:
 def _negative(
     values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str
 ) -> pa.Array:
-    return _checked(
-        pc.negate if pa.types.is_decimal(values[0].type) else pc.negate_checked,
-        values[0],
-        "negation",
-    )
+    if isinstance(result, DecimalType):
+        return _with_sign(values[0], result, pc.negate(values[0]))
+    return _checked(pc.negate_checked, values[0], "negation")
 
 
 def _abs(
     values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str
 ) -> pa.Array:
-    return _checked(
-        pc.abs if pa.types.is_decimal(values[0].type) else pc.abs_checked, values[0], "abs"
-    )
+    if isinstance(result, DecimalType):
+        return _with_sign(values[0], result, pc.abs(values[0]))
+    return _checked(pc.abs_checked, values[0], "abs")
+
+
+def _with_sign(before: pa.Array, type_: DecimalType, after: pa.Array) -> pa.Array:
+    """Round decimals whose sign has changed to 34 digits, half even, as Spark does."""
+    if type_.precision <= _SIGN_CHANGES.prec:
+        return after
+    pairs = zip(before.to_pylist(), after.to_pylist(), strict=True)
+    rounded = [new if new == old else _SIGN_CHANGES.plus(new) for old, new in pairs]
+    if any(v is not None and abs(unscaled(v, type_.scale)) >= 10**type_.precision for v in rounded):
+        raise EvaluationError(f"A value does not fit into {type_}.", condition=OUT_OF_RANGE)
+    return pa.array(rounded, after.type)
 
 
 def _checked(function: Callable[[pa.Array], pa.Array], values: pa.Array, name: str) -> pa.Array:
@@ -281,17 +294,20 @@ def _rounding(name: str) -> Kernel:
         if isinstance(types[0], DecimalType):
             # decimal128 may round beyond its precision to 0
             v = v.cast(pa.decimal256(76, types[0].scale))
-        if isinstance(types[0], FLOATS):
-            # Java's: NaN as a whole number is 0
-            v = pc.if_else(pc.is_nan(v), pa.scalar(0, v.type), v)
         rounded = pc.ceil(v) if name == "ceil" else pc.floor(v)
-        return (
-            rounded.cast(arrow_type(result))
-            if isinstance(types[0], DecimalType)
-            else cast_values(rounded, types[0], result)
-        )
+        if isinstance(types[0], FLOATS):
+            return over_numpy(rounded, _as_long, pa.int64())
+        return rounded.cast(arrow_type(result))
 
     return kernel
+
+
+def _as_long(numbers: npt.NDArray[Any]) -> Any:
+    """Convert to bigint as Java does: NaN is 0, and what lies beyond is the greatest or least."""
+    numbers = np.nan_to_num(numbers.astype(np.float64), nan=0.0)
+    beyond = numbers >= 2.0**63
+    inside = np.where(beyond, 0.0, np.maximum(numbers, -(2.0**63))).astype(np.int64)
+    return np.where(beyond, np.int64(2**63 - 1), inside)
 
 
 def _rounded_type(type_: IcebergType) -> IcebergType | None:
@@ -305,7 +321,8 @@ def _rounded_type(type_: IcebergType) -> IcebergType | None:
 def _sign(
     values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str
 ) -> pa.Array:
-    return pc.sign(values[0])
+    (v,) = values
+    return pc.if_else(pc.equal(v, 0.0), v, pc.sign(v))  # -0.0 stays what it is
 
 
 def _sqrt(
@@ -330,15 +347,17 @@ def _itself(type_: IcebergType) -> IcebergType | None:
 
 NUMBER_FUNCTIONS = (
     *(
-        Function(op, _binary(op), _arithmetic(op), can_fail=True)
+        Function(
+            op, _binary(op), _arithmetic(op), can_fail=True, divides=op in ("/", "div", "pmod")
+        )
         for op in ("+", "-", "*", "/", "div", "pmod")
     ),
-    Function("%", _binary("%"), _arithmetic("%"), ("mod",), can_fail=True),
+    Function("%", _binary("%"), _arithmetic("%"), ("mod",), can_fail=True, divides=True),
     Function("negative", _unary(_itself), _negative, can_fail=True),
     Function("positive", _unary(_itself), _same),
     Function("abs", _unary(_itself), _abs, can_fail=True),
-    Function("ceil", _unary(_rounded_type), _rounding("ceil"), ("ceiling",), can_fail=True),
-    Function("floor", _unary(_rounded_type), _rounding("floor"), can_fail=True),
+    Function("ceil", _unary(_rounded_type), _rounding("ceil"), ("ceiling",)),
+    Function("floor", _unary(_rounded_type), _rounding("floor")),
     Function("sign", _unary(_double), _sign, ("signum",)),
     Function("sqrt", _unary(_double), _sqrt),
 )

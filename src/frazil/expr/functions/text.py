@@ -179,7 +179,7 @@ TEXT_FUNCTIONS = (
     Function("substring", _takes(TEXT, INT, INT, result=TEXT, optional=1), _substring, ("substr",)),
     Function("left", _takes(TEXT, INT, result=TEXT), _left),
     Function("right", _takes(TEXT, INT, result=TEXT), _right),
-    Function("concat", _concat_bind, _concat, ("||",)),
+    Function("concat", _concat_bind, _concat, ("||",), goes_on=None),
     Function("startswith", _test_bind, _tested(pc.starts_with, lambda s, p: s.startswith(p))),
     Function("endswith", _test_bind, _tested(pc.ends_with, lambda s, p: s.endswith(p))),
     Function("contains", _test_bind, _tested(pc.match_substring, lambda s, p: p in s)),
@@ -220,7 +220,7 @@ def pattern_pieces(pattern: str, escape: str = "\\") -> Pieces:
     return (*pieces, text) if text else tuple(pieces)
 
 
-def as_regex(pieces: Sequence[str | int | None], ignore_case: bool = False) -> str:
+def as_regex(pieces: Sequence[str | int | None]) -> str:
     """Convert pieces to a regular expression (RE2) that matches the whole text."""
     body = "".join(".*" if p is None else "." if p == 1 else re.escape(str(p)) for p in pieces)
-    return rf"\A(?s{'i' if ignore_case else ''}:{body})\z"
+    return rf"\A(?s:{body})\z"

@@ -157,10 +157,8 @@ def _shifted(sign: int) -> Kernel:
     def kernel(
         values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str
     ) -> pa.Array:
-        try:
-            return (pc.add_checked if sign > 0 else pc.subtract_checked)(values[0], values[1])
-        except pa.ArrowInvalid as e:
-            raise EvaluationError(f"Overflow of a date: {e}") from e
+        # beyond the last day and the first one Spark goes round
+        return (pc.add if sign > 0 else pc.subtract)(values[0], values[1])
 
     return kernel
 
@@ -201,6 +199,12 @@ def _trunc_bind(types: tuple[IcebergType, ...]) -> Signature | str:
         return "takes a unit and a timestamp, as in date_trunc('day', ts)."
     # Spark returns a timestamp with zone for timestamps without zone, too
     return Signature((types[0], TimestamptzType()), TimestamptzType())
+
+
+def _is_unit(texts: pa.Array) -> pa.Array:
+    if not pa.types.is_string(texts.type):
+        return texts.is_valid()
+    return pc.is_in(pc.utf8_lower(texts), pa.array(list(_UNITS)))
 
 
 def _trunc(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
@@ -279,10 +283,10 @@ TIME_FUNCTIONS = (
     Function("hour", _clock_bind, _clock(3600, 24)),
     Function("minute", _clock_bind, _clock(60, 60)),
     Function("second", _clock_bind, _clock(1, 60)),
-    Function("date_add", _dates_and_int, _shifted(1), ("dateadd",), can_fail=True),
-    Function("date_sub", _dates_and_int, _shifted(-1), can_fail=True),
+    Function("date_add", _dates_and_int, _shifted(1), ("dateadd",)),
+    Function("date_sub", _dates_and_int, _shifted(-1)),
     Function("datediff", _two_dates, _difference, ("date_diff",)),
-    Function("date_trunc", _trunc_bind, _trunc, strict=False, monotone=None),
+    Function("date_trunc", _trunc_bind, _trunc, strict=False, goes_on=_is_unit),
     Function("last_day", _last_day_bind, _last_day),
     Function("make_date", _three_ints, _make_date, can_fail=True),
 )

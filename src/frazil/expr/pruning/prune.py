@@ -123,8 +123,8 @@ def _answers(bound: Bound, ranges: Ranges) -> Iterator[Outcomes | np.uint8]:
         case PrefixTest(term=term, prefix=prefix):
             for a in ranges_of(term, ranges):
                 yield _bits(*prefixed(a, prefix, term.type))
-        case LikeTest(term=term, pieces=pieces, ignore_case=ignore_case):
-            head = pieces[0] if pieces and isinstance(pieces[0], str) and not ignore_case else ""
+        case LikeTest(term=term, pieces=pieces):
+            head = pieces[0] if pieces and isinstance(pieces[0], str) else ""
             for a in ranges_of(term, ranges):
                 may, _, null = prefixed(a, head, term.type)
                 yield _bits(may, a.values, null)

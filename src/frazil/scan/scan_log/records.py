@@ -113,9 +113,7 @@ def _parts(bound: Bound) -> tuple[LoggedPart, ...]:
             return (LoggedPart(i, "in", tuple(values)),)
         case PrefixTest(term=BoundReference(field_id=i), prefix=prefix) if prefix:
             return (LoggedPart(i, "prefix", (prefix,)),)
-        case LikeTest(
-            term=BoundReference(field_id=i), pieces=(str() as prefix, *_), ignore_case=False
-        ):
+        case LikeTest(term=BoundReference(field_id=i), pieces=(str() as prefix, *_)):
             return (LoggedPart(i, "prefix", (prefix,)),)
     columns = {
         n.field_id: None for n in islice(walk(bound), _MOST_NODES) if isinstance(n, BoundReference)

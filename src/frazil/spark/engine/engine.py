@@ -101,7 +101,9 @@ class SparkEngine:
         """
         spark = self.spark
         sensitive = is_case_sensitive(spark, case_sensitive)
-        return SessionSettings(sensitive, session_zone(spark), is_ansi(spark), is_usual(spark))
+        return SessionSettings(
+            sensitive, session_zone(spark), is_ansi(spark), is_usual(spark), spark=True
+        )
 
     @contextmanager
     def as_meant(self, settings: SessionSettings) -> Iterator[None]:
