@@ -57,7 +57,7 @@ LEADS_TO = {  # by the name of a package or class, a class that must be there
 # each Spark.
 OF_SQL = {
     "jvm_catalog", "jvm_changes", "jvm_classes", "jvm_errors", "jvm_functions", "jvm_parser", "jvm_relations", "jvm_statements",
-    "jvm_stars", "jvm_trees", "jvm_view_statements",
+    "jvm_stars", "jvm_subqueries", "jvm_trees", "jvm_view_statements",
 }  # fmt: skip
 BY_SQL = {
     "jvm.session_key", "jvm.some", "jvm.thread_key", "jvm_plans.holds_subquery", "jvm_plans.session_frame", "jvm_views.is_temporary_view",
