@@ -49,6 +49,11 @@ CALLS: tuple[tuple[str, Any], ...] = (
     ("make_date(2024, 2, 29)", _LEAP_DAY), ("date_trunc('hour', ts)", 24 * _LEAP_DAY * _HOUR_MICROS + 13 * _HOUR_MICROS),
     ("coalesce(no, s)", " Iceberg "), ("ifnull(no, 'x')", "x"), ("nvl(no, 'x')", "x"), ("case when i > 0 then 1 when i < 0 then 2 end", 2),
     ("size(items)", 3), ("cardinality(sizes)", 1),
+    ("try_cast('１２' AS int)", None), ("try_cast('２024-01-01' AS date)", None), ("cast('１２' AS decimal(4,0))", Decimal(12)),
+    ("cast('1d' AS double)", 1.0), ("cast('0x1p3' AS double)", 8.0), ("try_cast('2024-01-01T' AS timestamp)", None),
+    ("hour(cast('2024-01-01 12:00:00 PST' AS timestamp))", 20), ("try_cast(double('NaN') AS decimal(3,0))", None),
+    ("'µ' ILIKE 'μ'", False), ("'ſ' ILIKE 's'", False), ("'K' ILIKE 'K'", True), ("ceil(1e19D)", 2**63 - 1),
+    ("cast(sign(-0.0D) AS string)", "-0.0"),
 )  # fmt: skip
 
 
