@@ -13,7 +13,6 @@ import frazil
 from frazil.catalog import Catalog
 from frazil.errors import InvalidInput, NoSuchRefError
 from frazil.ops.insert import Insert, create_as, overwrite_mode
-from frazil.spark.host.jvm_catalog import REPLACES_PARTITIONS
 from frazil.sql import results
 from frazil.sql.catalog_calls import CatalogCalls
 from frazil.table.table import Table
@@ -62,7 +61,7 @@ def test_an_overwrite_of_some_rows_is_not_one_of_partitions(t: Table, served: Ca
 def test_a_statement_replaces_a_table_without_partitions_by_no_rows(
     t: Table, served: CatalogCalls
 ) -> None:
-    served.insert(("db", "t"), NONE, Insert(options={REPLACES_PARTITIONS: "true"}), None)
+    served.insert(("db", "t"), NONE, Insert(dynamic=True), None)
     assert t.refresh().count() == 0
 
 

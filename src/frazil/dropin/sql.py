@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from py4j.java_gateway import JavaObject
@@ -14,13 +15,19 @@ from frazil.dropin.catalogs import forget_plans, register
 from frazil.dropin.default_catalog import serve_default
 from frazil.dropin.spark_errors import known_to_spark
 from frazil.dropin.sql_names import SessionNames, names_one_of
-from frazil.errors import InvalidInput
+from frazil.errors import InvalidInput, Unsupported
 from frazil.maintain.wording import in_sql
 from frazil.ops.session import Session, SqlArguments
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
 from frazil.spark.host.jvm_catalog import SESSION_CATALOG
-from frazil.spark.host.jvm_parser import NewSessionParsers, parse_by, parse_new_sessions_by
+from frazil.spark.host.jvm_parser import (
+    NewSessionParsers,
+    parse_by,
+    parse_new_sessions_by,
+    take_changes,
+    take_changes_of_new_sessions,
+)
 from frazil.spark.host.jvm_relations import HAS_VIEWS
 from frazil.spark.host.quiet import quietly
 from frazil.sql import view_statements
@@ -112,7 +119,8 @@ def take_statements(spark: Session) -> SessionStatements | None:
     returned: then `spark.sql` has to ask them."""
     if jvm_of(spark) is None:
         return None
-    _take_new_sessions(spark)
+    parsers = NewSessionParsers(spark, _is_prepared, _prepare, _before)
+    _take_new_sessions(spark, parsers)
     if spark not in _STATEMENTS:
         statements = SessionStatements(spark, SessionNames(spark))
         _STATEMENTS[spark] = None
@@ -122,22 +130,33 @@ def take_statements(spark: Session) -> SessionStatements | None:
             loss = "DELETE, UPDATE, MERGE and Iceberg's extension statements are taken from spark.sql without parameters only."
             fall_back("The parser of a session", error, loss)
             _STATEMENTS[spark] = statements
+        _take(partial(take_changes, spark, parsers, statements))
     return _STATEMENTS[spark]
 
 
-def _take_new_sessions(spark: Session) -> None:
+def _take_new_sessions(spark: Session, parsers: NewSessionParsers) -> None:
     """Let the sessions that the JVM makes of a prepared one (a Thrift server's, of which Python
     does not hear) know the catalogs, too, by the settings that they have. Once per SparkContext."""
     context = spark.sparkContext
     if context in _CONTEXTS:
         return
     _CONTEXTS.add(context)
-    parsers = NewSessionParsers(spark, _is_prepared, _prepare, _before)
     try:
         parse_new_sessions_by(spark, parsers)
     except (*NOT_AS_KNOWN, Py4JJavaError) as error:
         loss = "Sessions of a Thrift server do not know Frazil's catalogs."
         fall_back("The parser of new sessions", error, loss)
+    _take(partial(take_changes_of_new_sessions, spark, parsers))
+
+
+def _take(changes: Callable[[], None]) -> None:
+    """Let sessions show changes of rows, where their analyser is as it is known to be."""
+    try:
+        changes()
+    except Unsupported:  # the class did not compile, as was said then
+        pass
+    except (*NOT_AS_KNOWN, Py4JJavaError) as error:
+        fall_back("The analyser of a session", error, "mergeInto outside Python is closed.")
 
 
 def _is_prepared(java_session: JavaObject) -> bool:

@@ -26,7 +26,6 @@ from frazil.ops.insert import Insert, create_as, with_branch
 from frazil.ops.session import Session
 from frazil.ops.table_definition import TableChange
 from frazil.spark.catalog.protocol import Parts, TableDefinition, ViewDefinition
-from frazil.spark.host.jvm_catalog import REPLACES_PARTITIONS
 from frazil.spark.host.jvm_changes import constant
 from frazil.spec.properties import DATA_FORMAT
 from frazil.spec.schema import Schema
@@ -91,13 +90,12 @@ class CatalogCalls:
 
     def insert(self, parts: Parts, frame: DataFrame, insert: Insert, branch: str | None) -> None:
         table, where, dynamic = self.catalog.load_table(parts), insert.where, insert.dynamic
-        options = {k: v for k, v in insert.options.items() if k != REPLACES_PARTITIONS}
-        if len(options) < len(insert.options):
-            # An INSERT OVERWRITE of partitions arrives as an INSERT INTO with this option. Spark
-            # replaces a table without partitions as a whole, also by no rows.
-            dynamic = bool(table.spec().fields)
-            where = None if dynamic else "true"
-        rows = Insert(where, dynamic=dynamic, options=with_branch(options, branch, table.metadata))
+        if dynamic and not table.spec().fields:
+            # Spark replaces a table without partitions as a whole, also by no rows.
+            where, dynamic = "true", False
+        rows = Insert(
+            where, dynamic=dynamic, options=with_branch(insert.options, branch, table.metadata)
+        )
         results.note(self._spark, rows.into(table, frame))
 
     # --- views

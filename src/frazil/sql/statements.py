@@ -15,17 +15,14 @@ from frazil.expr.tokens import without_comments
 from frazil.ops.session import Session
 from frazil.scan.snapshot_ref import selector_suffix
 from frazil.spark.catalog.relation import (
-    REPLACES,
     inserts_what_it_reads,
     named_in,
     names_columns_in_full,
-    replaces_partitions,
     shows_hidden,
     without_hidden,
 )
 from frazil.spark.host.jvm_catalog import (
     with_full_names,
-    with_partitions_replaced,
     with_targets_of_their_own,
 )
 from frazil.spark.host.jvm_statements import (
@@ -72,15 +69,12 @@ class SessionStatements:
         return _first_word(text) in _HOLD_OTHERS
 
     def adapted(self, text: str, plan: JavaObject, in_script: bool = False) -> Any:
-        """Return a plan that passes the overwrite of partitions on to the table, in which columns
-        can be called by a table's full name, and a temporary view `USING iceberg` reads by the
-        catalog. Targets of a script's statements are renamed only where their names are full: the
-        others are looked up when the statement runs.
+        """Return a plan in which columns can be called by a table's full name, and a temporary view
+        `USING iceberg` reads by the catalog. Targets of a script's statements are renamed only
+        where their names are full: the others are looked up when the statement runs.
         """
         if _ALTERS_BRANCH.search(text):
             self._refuse_branch(plan)
-        if REPLACES.search(text) and replaces_partitions(self.spark):
-            plan = with_partitions_replaced(self.spark, plan, self.names.is_ours)
         if inserts_what_it_reads(self.spark, text):
             is_ours = self._is_ours_in_full if in_script else self.names.is_ours
             plan = with_targets_of_their_own(self.spark, plan, is_ours, self.names.spelled)

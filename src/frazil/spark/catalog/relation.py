@@ -52,7 +52,6 @@ _ALL_COLUMNS = re.compile(
 )
 _READS = re.compile(r"\b(?:from|join|table)\b", re.IGNORECASE)
 _INSERTS = re.compile(r"\binsert\b", re.IGNORECASE)
-REPLACES = re.compile(r"\binsert\s+overwrite\b", re.IGNORECASE)
 _MOST_KEPT = 16
 _FULL = re.compile(rf"({_PART})(?:\s*\.\s*{_PART}){{3}}")
 
@@ -240,16 +239,6 @@ def stated_options(spark: Session, asked: Asked, parts: tuple[str, ...]) -> Mapp
     return dict(distinct.pop()) if distinct else {}
 
 
-def replaces_partitions(spark: Session) -> bool:
-    """Tell whether an INSERT OVERWRITE of a session replaces the partitions that its rows fall
-    into.
-    """
-    return (
-        str(spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static")).lower()
-        == "dynamic"
-    )
-
-
 def inserts_what_it_reads(spark: Session, text: str) -> bool:
     """Tell whether an INSERT may read the table that it writes to where Spark takes both for one:
     4.3 does so in statements with several INSERTs.
@@ -267,6 +256,6 @@ def names_columns_in_full(text: str, catalogs: Collection[str]) -> bool:
 
 
 __all__ = [
-    "REPLACES", "Relations", "inserts_what_it_reads", "named_in", "names_columns_in_full", "replaces_partitions", "shown_columns",
+    "Relations", "inserts_what_it_reads", "named_in", "names_columns_in_full", "shown_columns",
     "shows_hidden", "stated_options", "without_hidden",
 ]  # fmt: skip

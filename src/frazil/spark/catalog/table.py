@@ -39,6 +39,7 @@ from frazil.spec.transforms import (
 _CAPABILITIES = (
     "BATCH_READ",
     "V1_BATCH_WRITE",
+    "BATCH_WRITE",  # Spark checks for it where partitions are overwritten
     "TRUNCATE",
     "OVERWRITE_BY_FILTER",
     "OVERWRITE_DYNAMIC",

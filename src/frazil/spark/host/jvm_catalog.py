@@ -157,35 +157,6 @@ def with_full_names(
     return within(plan)
 
 
-def with_partitions_replaced(
-    spark: Session, plan: JavaObject, is_ours: Callable[[tuple[str, ...]], bool]
-) -> Any:
-    """Return a statement's parsed plan in which an INSERT OVERWRITE that replaces the partitions of
-    its rows is an INSERT INTO with the option `REPLACES_PARTITIONS`. Spark plans such an overwrite
-    only for tables that its executors write to. `is_ours`: by a table's name."""
-
-    def inserting(node: JavaObject) -> Any:
-        if (
-            kind_of(node) != "InsertIntoStatement"
-            or not node.overwrite()
-            or kind_of(node.table()) != NodeKind.UNRESOLVED_RELATION
-        ):
-            return node
-        table = node.table()
-        if node.ifPartitionNotExists() or not is_ours(
-            tuple(map(str, each(table.multipartIdentifier())))
-        ):
-            return node
-        options = spark._jvm.java.util.HashMap(table.options().asCaseSensitiveMap())
-        options.put(REPLACES_PARTITIONS, "true")
-        insensitive = getattr(spark._jvm, SPARK + "sql.util.CaseInsensitiveStringMap")(options)
-        into = table.copy(table.multipartIdentifier(), insensitive, table.isStreaming())
-        return with_fields(node, table=into, overwrite=False)
-
-    listen(spark)
-    return plan.transformUp(Rule(inserting))
-
-
 def with_targets_of_their_own(
     spark: Session,
     plan: JavaObject,
@@ -217,11 +188,6 @@ def with_targets_of_their_own(
 
     listen(spark)
     return plan.transformUp(Rule(inserting))
-
-
-REPLACES_PARTITIONS = "frazil.replaces-partitions"
-"""The option that tells such an INSERT OVERWRITE from an INSERT INTO that has options of its own.
-"""
 
 
 def options_of(

@@ -40,6 +40,8 @@ DOORS = {
     "FrameRelation": "CHANGES of Spark's SQL is closed.",
     "Functions": "Iceberg's functions of SQL (system.bucket, …) are closed.",
     "ParquetFiles": "Reads prune no files by filters that are put on a DataFrame later, or by joins.",
+    "PartitionOverwrites": "INSERT OVERWRITE of partitions, and overwritePartitions outside Python, are closed.",
+    "RowChanges": "mergeInto outside Python is closed, and new sessions know no catalog before a statement.",
 }
 """What is closed where a class does not compile, by the name of its file."""
 _PACKAGE = "frazil.spark.jvm"
@@ -160,6 +162,14 @@ def _compiled(jvm: Jvm) -> Path:
     return place
 
 
+def _said(error: Exception) -> str:
+    """Return what the innermost of the exceptions says that an error of the JVM consists of."""
+    cause = getattr(error, "java_exception", None)
+    while cause is not None and cause.getCause() is not None:
+        cause = cause.getCause()
+    return str(error if cause is None else cause.getMessage())
+
+
 def _compile(jvm: Jvm, folder: Path) -> None:
     closed, names = {}, []
     for name, text in _texts().items():
@@ -171,7 +181,7 @@ def _compile(jvm: Jvm, folder: Path) -> None:
         try:
             compiler.cook(text)
         except Exception as error:  # whatever Janino raises closes this class alone
-            closed[name] = str(error).partition("\n")[0]
+            closed[name] = _said(error)
             continue
         code = compiler.getBytecodes()
         for of_class in code:

@@ -27,11 +27,13 @@ from frazil.spark.host.jvm import (
     scala_seq,
     some,
 )
+from frazil.spark.host.jvm_classes import make
 from frazil.spark.host.jvm_errors import let_errors_pass, thrown, unchecked
 from frazil.spark.host.jvm_plans import kind_of
 from frazil.spark.host.quiet import quietly
 
 _CONNECTOR = SPARK + "sql.connector.catalog."
+_FUNCTION = "java.util.function.Function"
 _SCRIPT, _STATEMENT, _EXPLAIN, _PREPARED = (
     "CompoundBody",
     "SingleStatement",
@@ -314,8 +316,8 @@ class NewSessionParser:
             return _Passing(self.spark, self._own)
         with self._lock:
             if self._statements is None:
-                make: Any = type(self.spark)
-                spark = make(self.spark.sparkContext, self._session)
+                handle: Any = type(self.spark)
+                spark = handle(self.spark.sparkContext, self._session)
                 statements = self._parsers.prepare(spark)
                 self._statements = SessionParser(spark, self._own, statements)
         self._parsers.before(self._statements.spark, text)
@@ -441,3 +443,68 @@ class StatementProcedure(_Proxy):
         """Run the statement in the row of arguments."""
         self._run(arguments.get(0, self._type))
         return self._nothing
+
+
+# Changes of rows for which no text is parsed
+# --------------------------------------------------------------------------------------------------
+
+
+class SessionChanges(_Proxy):
+    """Run a session's DELETE, UPDATE and MERGE, as its analyser shows them
+    (`spark/jvm/RowChanges.java`).
+    """
+
+    Java = implementing(_FUNCTION)
+
+    def __init__(self, spark: Session, statements: Statements):
+        self.spark, self._statements = spark, statements
+
+    @_throwing
+    def apply(self, plan: JavaObject) -> Any:
+        """Run a change, and return the command that is left to do, which does nothing: Spark
+        Connect waits for a command. None where Spark is to run the change."""
+        if not self._statements.takes(plan, False):
+            return None
+        self._statements.run(plan)
+        nothing = classic_jvm(self.spark).java_class(f"{CATALYST}plans.logical.NoopCommand")
+        return nothing(kind_of(plan), scala_seq(self.spark, [_PREPARED]))
+
+
+class ChangesOfSessions(_Proxy):
+    """Make the SessionChanges of a session. `parsers`: prepares sessions that the JVM made;
+    `statements`: those of the one session that it is asked of, None: of any.
+    """
+
+    Java = implementing(_FUNCTION)
+
+    def __init__(self, parsers: NewSessionParsers, statements: Statements | None = None):
+        self.spark, self._parsers, self._statements = parsers.spark, parsers, statements
+
+    @_throwing
+    def apply(self, session: JavaObject) -> Any:
+        """Return the SessionChanges of a session; one that is not prepared comes to know the
+        catalogs.
+        """
+        if self._statements is not None:
+            return SessionChanges(self.spark, self._statements)
+        handle: Any = type(self.spark)
+        spark = handle(self.spark.sparkContext, session)
+        statements = self._parsers.prepare(spark)
+        if not self._parsers.is_prepared(session):
+            self._parsers.before(spark, "")
+        return SessionChanges(spark, statements)
+
+
+def take_changes(spark: Session, parsers: NewSessionParsers, statements: Statements) -> None:
+    """Let a classic session show changes of rows for which no text is parsed. Raises Unsupported
+    where the classes do not compile on this Spark, one of NOT_AS_KNOWN, or Py4JJavaError."""
+    of_session = ChangesOfSessions(parsers, statements)
+    make(spark, "RowChanges", spark._jsparkSession, of_session).add()
+    make(spark, "PartitionOverwrites", spark._jsparkSession).add()
+
+
+def take_changes_of_new_sessions(spark: Session, parsers: NewSessionParsers) -> None:
+    """Let the sessions that the JVM makes of a session do so, too; raises as `take_changes`."""
+    session = spark._jsparkSession
+    make(spark, "RowChanges", session, ChangesOfSessions(parsers)).addToNewSessions()
+    make(spark, "PartitionOverwrites", session).addToNewSessions()

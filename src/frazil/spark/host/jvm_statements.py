@@ -15,7 +15,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
 from frazil.ops.session import Session
-from frazil.spark.host.jvm import EXPRESSIONS, classic_jvm, each, listen, texts_of_seq
+from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, classic_jvm, each, listen, texts_of_seq
 from frazil.spark.host.jvm_plans import (
     NodeKind,
     column_of,
@@ -238,7 +238,10 @@ class ParsedStatement:
 
     def run(self) -> None:
         """Let Spark run the statement as it is."""
-        frame_of(self.spark, self.plan if self.around is None else self.around)
+        plan = self.plan if self.around is None else self.around
+        tag = classic_jvm(self.spark).java_class(f"{CATALYST}trees.TreeNodeTag")("frazil.left")
+        plan.setTagValue(tag, True)
+        frame_of(self.spark, plan)
 
 
 def parsed_plan(spark: Session, text: str) -> Any:
