@@ -153,10 +153,10 @@ def lineage_of(frame: DataFrame, metadata: TableMetadata) -> Lineage:
 
 def _over(jvm: Jvm, frame: DataFrame, metadata: TableMetadata, storage: Storage) -> DataFrame:
     """Return a DataFrame with those parts that show an older state of a table made over this one."""
-    made: Callable[[Followed, int], Any] = lambda followed, _: written_plan(
+    plan_of: Callable[[Followed, int], Any] = lambda followed, _: written_plan(
         followed.over(metadata, storage)
     )
-    replacement = _Replacement(jvm, metadata, made)
+    replacement = _Replacement(jvm, metadata, plan_of)
     plan = replacement.run(written_plan(frame))
     if replacement.error is not None:
         raise ValidationException(
