@@ -17,6 +17,7 @@ __all__ = [
     "jvm_relations",
     "jvm_stars",
     "jvm_statements",
+    "jvm_subqueries",
     "jvm_trees",
     "jvm_view_statements",
     "jvm_views",
