@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import frazil
-from frazil.dropin.tables import sql_of
+from frazil.dropin.tables import condition_of
 from frazil.errors import (
     InvalidInput,
     NoSuchRefError,
@@ -289,9 +289,9 @@ def test_a_condition_that_no_analyser_can_say_as_text_is_refused_by_name(spark, 
             return object()
 
     table = home.create_table("db.sc", frame)
-    assert sql_of(Connect(), table, "id > 3") == "id > 3"
+    assert condition_of(Connect(), table, "id > 3") == "id > 3"
     with pytest.raises(Unsupported, match="Spark Connect"):
-        sql_of(Connect(), table, F.col("id") > 3)
+        condition_of(Connect(), table, F.col("id") > 3)
 
 
 def test_a_new_session_of_a_prepared_one_is_prepared_too(spark, home, frame):
@@ -314,6 +314,7 @@ def test_every_door_reads_back_quotes_alike(spark, home, frame):
         assert spark.table(f"{name}.files").count() == len(frazil.load_table(f"{name}.files"))
     assert home.load_table(("db", "a.b")).scan().count() == 60
     assert home.list_tables("db") == [("db", "a.b")], "no door made a table of another name"
+    spark.sql("ALTER TABLE db.`a.b` CREATE BRANCH x")
     frame.limit(3).writeTo("default.db.`a.b`.branch_x").append()
     assert spark.table("default.db.`a.b`.branch_x").count() == 63
 
