@@ -35,8 +35,8 @@ class IcebergCatalog:
         place = whose(self._spark, name)
         if is_location(name) or (place is not None and not place.is_served):
             return is_there(partial(found, self._spark, name))
-        known = (tableName, dbName) if place is None else (name,)
-        return bool(self.spark_catalog.tableExists(*known))
+        arguments = (tableName, dbName) if place is None else (name,)
+        return bool(self.spark_catalog.tableExists(*arguments))
 
     def refreshTable(self, tableName: str) -> None:
         """Let temporary views over the table, cached ones included, show what others have written.

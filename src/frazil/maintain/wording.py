@@ -51,8 +51,8 @@ def in_sql(hint: str) -> str:
     """Say a hint in the words of SQL."""
 
     def call(procedure: ProcedureCall) -> str:
-        given = ", ".join(f"{k} => {sql_value(v)}" for k, v in procedure.arguments.items())
-        return f"CALL system.{procedure.verb}{f'({given})' if given else ''}"
+        arguments = ", ".join(f"{k} => {sql_value(v)}" for k, v in procedure.arguments.items())
+        return f"CALL system.{procedure.verb}{f'({arguments})' if arguments else ''}"
 
     def argument(match: Match[str]) -> str:
         if match[1] == "snapshot_id":

@@ -435,8 +435,10 @@ class TableHandle:
         """Load the newest state of the table, with the commits of other writers. Raises
         NoSuchTableError when the table was dropped, ValidationError when another table has taken
         its name or when this one is read-only."""
-        known = self._loaded
-        fresh = reloaded(self._writable(), known, known.identifier or (known.metadata.location,))
+        earlier = self._loaded
+        fresh = reloaded(
+            self._writable(), earlier, earlier.identifier or (earlier.metadata.location,)
+        )
         if fresh.metadata.table_uuid != self.metadata.table_uuid:
             raise ValidationError(
                 f"Table {self._name} was dropped and created again: its uuid was {self.metadata.table_uuid} and is now "
