@@ -102,7 +102,8 @@ def whose(spark: Session, name: str | Name, purpose: Purpose = "any") -> TablePl
         if purpose == "any":
             return None
         raise
-    served, passing = register(spark), registered_in(spark).passing
+    # A copy, since `default_catalog` forgets the names when a setting or its place has changed.
+    served, passing = register(spark), dict(registered_in(spark).passing)
     first, *rest = parts
     if (own := in_session_catalog(spark, parts, new=purpose == "new")) is not None:
         return own
