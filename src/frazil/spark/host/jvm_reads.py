@@ -21,9 +21,9 @@ from frazil.spark.host.jvm_plans import frame_of
 from frazil.storage.base import temporary_files
 
 _DATASOURCES = SPARK + "sql.execution.datasources."
-
-
 _FILES = "ParquetFiles$Files"
+ANSWERS = "java.util.function.BiFunction"
+"""The interface by which the scan asks about its files."""
 
 
 def scan_of(
@@ -37,7 +37,7 @@ def scan_of(
     """Make a DataFrame over planned Parquet files. `session`: the JVM's session whose settings the
     reader uses; `columns`: those of the files, and those that each file has one value of; `names`:
     a text that equal scans share, the title in EXPLAIN, and the table's location; `answers`: the
-    Java BiFunction that is asked about the files.
+    object with the interface ANSWERS.
 
     Raises Unsupported or one of NOT_AS_KNOWN where this Spark's interfaces are not those that the
     scan knows.

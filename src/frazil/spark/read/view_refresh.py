@@ -36,7 +36,7 @@ from frazil.ops.engine import Lineage
 from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, classic_jvm, is_stopped, jvm_of, listen
-from frazil.spark.host.jvm_plans import NodeKind, frame_of, kind_of, written_plan
+from frazil.spark.host.jvm_plans import frame_of, is_by_connector, written_plan
 from frazil.spark.host.jvm_views import (
     CachedRows,
     NumberedTag,
@@ -139,14 +139,10 @@ def lineage_of(frame: DataFrame, metadata: TableMetadata) -> Lineage:
     if (jvm := jvm_of(frame.sparkSession)) is None:
         return Lineage(reads_table=True)
     listen(frame.sparkSession)
-    connectors: list[str] = []
-
-    def look(node: Any) -> None:
-        if kind_of(node) == NodeKind.V2_RELATION:
-            connectors.append(f"{node.table().getClass().getName()} {node.table().name()}".lower())
-
+    by_connector: list[bool] = []
+    look: Callable[[Any], object] = lambda node: by_connector.append(is_by_connector(node))
     parts = _parts(jvm, written_plan(frame), metadata, look)
-    if any("iceberg" in name for name in connectors) or not all(part.make for part in parts):
+    if any(by_connector) or not all(part.make for part in parts):
         return Lineage(reads_table=True)
     return Lineage(True, partial(_over, jvm, frame)) if parts else Lineage()
 

@@ -23,6 +23,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import types as s
 
 from frazil.spark.host.jvm import implementing
+from frazil.spark.host.jvm_reads import ANSWERS
 from frazil.spark.scan.paths import path_text
 from frazil.spark.scan.pushed_filters import Pushed, filters_of, values_of_join
 
@@ -77,7 +78,7 @@ class FileAnswers:
     `numbers`: a number per file, which the scan shows in the column `FILE`.
     """
 
-    Java = implementing("java.util.function.BiFunction")
+    Java = implementing(ANSWERS)
 
     def __init__(
         self,
