@@ -128,6 +128,7 @@ public final class ParquetFiles {
     private final String filtered;
     private NamedReference[] filterable;
     private long listed = -1L;
+    private PartitionReaderFactory factory;
 
     FilesScan(Files files, StructType wanted, List filters) {
       this.files = files;
@@ -220,7 +221,12 @@ public final class ParquetFiles {
       return partitions;
     }
 
-    public PartitionReaderFactory createReaderFactory() { return parquet().createReaderFactory(); }
+
+    // Spark asks many times while it plans, and each factory is broadcast.
+    public PartitionReaderFactory createReaderFactory() {
+      if (factory == null) { factory = parquet().createReaderFactory(); }
+      return factory;
+    }
 
     public Scan.ColumnarSupportMode columnarSupportMode() {
       return createReaderFactory().supportColumnarReads(null) ? Scan.ColumnarSupportMode.SUPPORTED : Scan.ColumnarSupportMode.UNSUPPORTED;
