@@ -117,7 +117,7 @@ _FORMS = [
 
 
 # Expression is the base; the parser reads the others as NOT
-_NEGATIONS = {n.Expression, n.NotStartsWith, n.NotNaN}
+_NEGATIONS = {n.Expression, n.NotStartsWith, n.NotNaN, n.AlwaysFalse, n.Translated}
 
 
 class Drawn:
