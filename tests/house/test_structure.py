@@ -514,6 +514,7 @@ def test_four_doors_open_modules_of_ours_by_name() -> None:
     command_line = {
         "frazil.cli",
         "frazil.cli.app",
+        "frazil.cli.output",
         "frazil.cli.query",
     }
     assert by_name - in_workers - of_users - command_line == {

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import importlib
 import json
 import math
 import os
@@ -19,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from frazil.errors import FrazilError
-from frazil.maintain.wording import in_commands
 from frazil.spec.fact_tree import FactNode, text_of
 
 if TYPE_CHECKING:
@@ -151,7 +151,8 @@ def fail(error: FrazilError) -> NoReturn:
     """Print an error on stderr and exit with 1: `message` and `hint`, in JSON with the error's name
     and facts. The hint is said in the words of the command line.
     """
-    hint = in_commands(error.hint or "")
+    # opened here, since it loads Arrow, which the help does without
+    hint = importlib.import_module("frazil.maintain.wording").in_commands(error.hint or "")
     if wants_json():
         facts = {
             "error": type(error).__name__,
