@@ -28,6 +28,7 @@ _HOMES = {
     "frazil.ops.operation": ("CommitResult",),
     "frazil.tasks.runner": ("InProcess",),
     "frazil.dropin": ("configure", "install", "spark_session"),
+    "frazil.dropin.server": ("serve",),
     "frazil.sql.results": ("last_result",),
     "frazil.spark.streams.sink.files": ("write_stream_files",),
     "frazil.spec.schema": ("Schema",),
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from frazil.dropin import configure as configure
     from frazil.dropin import install as install
     from frazil.dropin import spark_session as spark_session
+    from frazil.dropin.server import serve as serve
     from frazil.dropin.sql import sql as sql
     from frazil.ops.operation import CommitResult as CommitResult
     from frazil.spark.streams.sink.files import write_stream_files as write_stream_files

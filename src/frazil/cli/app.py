@@ -134,6 +134,7 @@ _CATALOG = _option(
 )
 _WHERE = _option("where", "A filter in Spark SQL, as in \"id > 5 AND day = DATE '2026-01-01'\".")
 _COUNT = click.IntRange(min=0)
+_PORT: dict[str, Any] = {"type": click.IntRange(0, 65535), "show_default": True}
 _LIMIT = _option("limit", "How many rows to print.", type=_COUNT, default=20, show_default=True)
 
 # name, topic, help, parameters, function
@@ -213,6 +214,31 @@ COMMANDS: tuple[tuple[str, str, str, list[click.Parameter], str], ...] = (
             ),
         ],
         "query:sql",
+    ),
+    (
+        "serve",
+        QUERY,
+        "Serve the catalogs to clients of Spark Connect, JDBC and dbt, until Ctrl-C or SIGTERM.",
+        [
+            _option("master", "Spark's master; by default Spark's own, else local[*]."),
+            _option("conf", "A setting of Spark, KEY=VALUE; may be repeated.", multiple=True),
+            _option("connect", "Port of Spark Connect; 0: any.", default=15002, **_PORT),
+            _option("thrift", "Port of a Thrift server, for JDBC and dbt.", type=_PORT["type"]),
+            _option("host", "The address to listen on.", default="127.0.0.1", show_default=True),
+            _option(
+                "token",
+                "What clients must show, where others than this machine reach it; better in SPARK_CONNECT_AUTHENTICATE_TOKEN.",
+            ),
+            _option(
+                "grace",
+                "Seconds that a stop leaves to what runs.",
+                type=click.FloatRange(min=0),
+                default=30,
+                show_default=True,
+            ),
+            _option("check", "Exit with 0 if it is served there, else with 1.", is_flag=True),
+        ],
+        "serve:serve",
     ),
     (
         "head",

@@ -111,6 +111,9 @@ class _LockFile:
             if self._users == 0:
                 self.close()
 
+    def is_used(self) -> bool:
+        return self._users > 0
+
     def reset(self) -> None:
         """Close the file in a forked process, where another thread may have held the lock of this
         object for ever.
@@ -198,6 +201,18 @@ def turn(
             yield others
     finally:
         line.leave(place)
+
+
+def wait_for_commits(patience: float) -> bool:
+    """Wait until no commit of this process has its turn, at most so many seconds; tell whether that
+    came about.
+    """
+    until = time.monotonic() + patience
+    while _file.is_used():
+        if time.monotonic() >= until:
+            return False
+        time.sleep(_LOOK_AGAIN[1])
+    return True
 
 
 @contextlib.contextmanager

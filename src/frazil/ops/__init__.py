@@ -16,6 +16,7 @@ __all__ = [
     "find_table",
     "in_process",
     "insert",
+    "listening",
     "merge",
     "metadata_changes",
     "operation",

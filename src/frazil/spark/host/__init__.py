@@ -15,6 +15,7 @@ __all__ = [
     "jvm_plans",
     "jvm_reads",
     "jvm_relations",
+    "jvm_servers",
     "jvm_stars",
     "jvm_statements",
     "jvm_subqueries",
