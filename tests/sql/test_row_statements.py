@@ -691,8 +691,8 @@ def test_merge_takes_null_structs_whose_members_may_not_be_null(lake, broadcast)
     finally:
         lake.spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
     assert lake.rows("id", "st", "l", "m") == [
-        (1, (70,), [(70,)], {"k": (70,)}),
-        (3, None, [None], {"k": None}),
+        (1, {"a": 70}, [{"a": 70}], [("k", {"a": 70})]),
+        (3, None, [None], [("k", None)]),
     ]
 
 

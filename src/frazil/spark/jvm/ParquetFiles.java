@@ -52,6 +52,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  */
 public final class ParquetFiles {
   private static final int MOST_VALUES = 10000;
+  private static final java.util.concurrent.atomic.AtomicLong NUMBERS = new java.util.concurrent.atomic.AtomicLong();
 
   private ParquetFiles() { }
 
@@ -126,9 +127,11 @@ public final class ParquetFiles {
     private final List arrived = new ArrayList();
     private final long[] counts; // rows, bytes and number of the files that are left, number of all
     private final String filtered;
+    private final Long number; // by which Python knows the filters again
     private NamedReference[] filterable;
     private long listed = -1L;
     private PartitionReaderFactory factory;
+    private ParquetScan parquet;
 
     FilesScan(Files files, StructType wanted, List filters) {
       this.files = files;
@@ -148,7 +151,8 @@ public final class ParquetFiles {
         filtered.append(n == 0 ? "" : ", ").append(filter.isDefined() ? filter.get() : filters.get(n));
       }
       this.filtered = filtered.toString();
-      String[] numbers = ((String) files.answers.apply("plan", filters)).split(" ");
+      this.number = NUMBERS.incrementAndGet();
+      String[] numbers = ((String) files.answers.apply("plan", Arrays.asList(new Object[] {number, filters}))).split(" ");
       this.counts = new long[numbers.length];
       for (int n = 0; n < numbers.length; n++) { counts[n] = Long.parseLong(numbers[n]); }
     }
@@ -232,17 +236,20 @@ public final class ParquetFiles {
       return createReaderFactory().supportColumnarReads(null) ? Scan.ColumnarSupportMode.SUPPORTED : Scan.ColumnarSupportMode.UNSUPPORTED;
     }
 
+    // Spark's scan and its listing are made once: each takes a copy of all of Hadoop's settings.
     private ParquetScan parquet() {
+      if (parquet != null) { return parquet; }
       List pushed = new ArrayList();
       for (int n = 0; n < filters.size(); n++) {
         scala.Option filter = translated((Expression) filters.get(n));
         if (filter.isDefined()) { pushed.add(filter.get()); }
       }
-      Listing listing = new Listing(files, filters, new ArrayList(arrived));
       scala.collection.immutable.Map settings = scala.collection.immutable.Map.from(scala.jdk.javaapi.CollectionConverters.asScala(files.options.asCaseSensitiveMap()));
-      return new ParquetScan(
-          files.session, ((org.apache.spark.sql.classic.SparkSession) files.session).sessionState().newHadoopConfWithOptions(settings), listing, files.schema, columns, constants,
+      Listing listing = new Listing(files, number, arrived, settings);
+      parquet = new ParquetScan(
+          files.session, listing.hadoopConf(), listing, files.schema, columns, constants,
           (Filter[]) pushed.toArray(new Filter[0]), files.options, scala.Option.empty(), none(), none(), new VariantExtraction[0]);
+      return parquet;
     }
 
     public boolean equals(Object other) {
@@ -286,21 +293,24 @@ public final class ParquetFiles {
   /** Lists the files of a scan when it runs: lines of length, number and location, as Python tells them. */
   static final class Listing extends PartitioningAwareFileIndex {
     private final Files files;
-    private final List filters;
+    private final Long number;
+    private scala.collection.immutable.Seq directories;
+    private int known;
     private final List arrived;
     long listed;
 
-    Listing(Files files, List filters, List arrived) {
-      super(files.session, scala.collection.immutable.Map$.MODULE$.empty(), scala.Option.empty(), NoopCache$.MODULE$);
+    Listing(Files files, Long number, List arrived, scala.collection.immutable.Map settings) {
+      super(files.session, settings, scala.Option.empty(), NoopCache$.MODULE$);
       this.files = files;
-      this.filters = filters;
+      this.number = number;
       this.arrived = arrived;
     }
 
     public scala.collection.immutable.Seq listFiles(scala.collection.immutable.Seq of_partitions, scala.collection.immutable.Seq of_data) {
-      Object[] both = new Object[] {filters, arrived};
-      String text = (String) files.answers.apply("files", Arrays.asList(both));
-      List directories = new ArrayList();
+      if (directories != null && known == arrived.size()) { return directories; }
+      known = arrived.size();
+      String text = (String) files.answers.apply("files", number + "\f" + String.join("\f", arrived));
+      List each = new ArrayList();
       String[] lines = text.isEmpty() ? new String[0] : text.split("\n");
       StructField[] own = files.constants.fields();
       listed = lines.length;
@@ -313,9 +323,10 @@ public final class ParquetFiles {
           values[k] = k == 0 ? (Object) Long.valueOf(Long.parseLong(parts[1])) : (Object) UTF8String.fromString(parts[2]);
         }
         InternalRow row = new GenericInternalRow(values);
-        directories.add(PartitionDirectory$.MODULE$.apply(row, new FileStatus[] {status}));
+        each.add(PartitionDirectory$.MODULE$.apply(row, new FileStatus[] {status}));
       }
-      return scala.jdk.javaapi.CollectionConverters.asScala(directories).toSeq();
+      directories = scala.jdk.javaapi.CollectionConverters.asScala(each).toSeq();
+      return directories;
     }
 
     // Some writers record another length of a file than it has, and a look at a local disk is quick.

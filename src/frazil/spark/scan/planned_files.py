@@ -19,7 +19,6 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from py4j.java_gateway import JavaObject
 from pyspark.sql import types as s
 
 from frazil.spark.host.jvm import implementing
@@ -35,6 +34,7 @@ CONSTANTS = s.StructType(
 )
 """The columns that each file has one value of: its number, and its location as manifests have it."""
 
+_MOST_PUSHED = 256  # filters of plans that are kept until their queries run
 _TITLE: ContextVar[str | None] = ContextVar("title", default=None)
 
 
@@ -93,6 +93,7 @@ class FileAnswers:
         self._rows, self._bytes = np.asarray(rows, np.int64), np.asarray(sizes, np.int64)
         self._numbers = [0] * len(paths) if numbers is None else numbers
         self.title = _TITLE.get() or root
+        self._pushed: dict[int, list[Pushed]] = {}
 
     def apply(self, verb: str, message: Any) -> str:
         """Answer a question: "plan", the rows, bytes and number of the files that filters leave and
@@ -101,7 +102,11 @@ class FileAnswers:
         """
         match verb:
             case "plan":
-                places = self._places(filters_of(message))
+                number, filters = message
+                self._pushed[number] = filters_of(filters)
+                while len(self._pushed) > _MOST_PUSHED:
+                    self._pushed.pop(next(iter(self._pushed)), None)
+                places = self._places(self._pushed[number])
                 rows, size = (
                     (v if places is None else v[places]).sum() for v in (self._rows, self._bytes)
                 )
@@ -110,11 +115,12 @@ class FileAnswers:
             case "columns":
                 return "\n".join(self._prune.telling(message.split("\n")))
             case "files":
-                return self._files(*message)
+                number, *of_joins = message.split("\f")
+                return self._files(self._pushed.get(int(number), []), of_joins)
         raise ValueError(verb)
 
-    def _files(self, filters: JavaObject, of_joins: JavaObject) -> str:
-        pushed = filters_of(filters) + [v for text in of_joins if (v := values_of_join(text))]
+    def _files(self, filters: Sequence[Pushed], of_joins: Sequence[str]) -> str:
+        pushed = [*filters, *(v for text in of_joins if text and (v := values_of_join(text)))]
         places = self._places(pushed, True)
         return "\n".join(
             f"{self._sizes[n]}\t{self._numbers[n]}\t{self._paths[n]}\t{path_text(self._paths[n])}"
