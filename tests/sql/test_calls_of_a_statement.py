@@ -41,7 +41,7 @@ def counted(monkeypatch):
         (
             "MERGE INTO lake.db.t t USING src s ON t.id = s.id WHEN MATCHED THEN UPDATE SET s = s.s WHEN NOT MATCHED THEN INSERT *",
             205,
-            5,
+            10,
         ),
     ],
 )

@@ -356,7 +356,10 @@ read."""
 
 
 def _moved(move: Callable[[int, str], int], zone: str, per_micro: int, value: int) -> int:
-    return move(value // per_micro, zone) * per_micro + value % per_micro
+    moved = move(value // per_micro, zone) * per_micro + value % per_micro
+    if not -(2**63) <= moved < 2**63:
+        raise OverflowError("The time is out of range.")
+    return moved
 
 
 _WIDE = 76
