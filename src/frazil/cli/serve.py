@@ -10,8 +10,9 @@ from contextlib import closing
 
 import click
 
-import frazil
 from frazil.cli.output import show_facts
+from frazil.dropin import spark_session
+from frazil.dropin.server import serve as serve_session
 from frazil.errors import InvalidInput, StorageError
 from frazil.ops.listening import TOKEN, check_access
 
@@ -41,7 +42,7 @@ def serve(
         return
     settings = dict(_setting(text) for text in conf)
     check_access(host, token or os.environ.get(TOKEN), connect, thrift)
-    spark = frazil.spark_session("frazil serve", master, settings)
+    spark = spark_session("frazil serve", master, settings)
     stop = threading.Event()
 
     def stopped(number: int, _: object) -> None:
@@ -51,7 +52,7 @@ def serve(
 
     for each in (signal.SIGTERM, signal.SIGINT):  # after Spark, which sets a handler of its own
         signal.signal(each, stopped)
-    running = frazil.serve(spark, connect, thrift, host, token)
+    running = serve_session(spark, connect, thrift, host, token)
     facts = {
         "serves": f"Spark {spark.version}, catalogs {', '.join(running.catalogs) or 'spark_catalog'}",
         "connect": f"{host}:{running.connect}",

@@ -74,4 +74,4 @@ def spark_session(
     return install(session.spark_session(app_name, master, config))
 
 
-__all__ = ["configure", "install", "spark_session", "sql"]
+__all__ = ["configure", "install", "server", "spark_session", "sql"]

@@ -2,4 +2,4 @@
 meaning.
 """
 
-__all__ = ["by_name", "partitioning", "text"]
+__all__ = ["by_name", "function", "numbers", "partitioning", "text"]

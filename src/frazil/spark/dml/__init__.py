@@ -2,4 +2,11 @@
 evaluates, and MERGE sources that are staged so that they are evaluated once.
 """
 
-__all__ = ["merge_by_sql", "merge_nodes", "row_changes", "small_source", "staging"]
+__all__ = [
+    "merge_by_sql",
+    "merge_nodes",
+    "row_changes",
+    "small_source",
+    "staging",
+    "subquery_values",
+]
