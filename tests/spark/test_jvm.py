@@ -62,7 +62,7 @@ OF_SQL = {
 }  # fmt: skip
 BY_SQL = {
     "jvm.session_key", "jvm.some", "jvm.thread_key", "jvm_plans.holds_subquery", "jvm_plans.session_frame", "jvm_views.is_temporary_view",
-    "jvm_plans.hiding", "jvm_plans.subqueries_of", "jvm_plans.taking_nulls", "jvm_subqueries.with_constants",
+    "jvm_plans.hiding", "jvm_plans.subqueries_of", "jvm_plans.taking_nulls", "jvm_plans.is_by_connector", "jvm_subqueries.with_constants",
     "jvm_plans.with_definitions", "jvm_views.Rule.apply", "jvm_views.Rule.applyOrElse", "jvm_views.Rule.isDefinedAt",
 }  # fmt: skip
 # Tests of partition commit and of rewound streams have these.
@@ -205,7 +205,12 @@ def call_the_session(session):
 
 def call_plans(session):
     frame = session.range(3)
-    packages = (jvm.EXPRESSIONS, jvm.CATALYST + "plans.logical.", jvm.CATALYST + "analysis.")
+    packages = (
+        jvm.EXPRESSIONS,
+        jvm.CATALYST + "plans.logical.",
+        jvm.CATALYST + "analysis.",
+        jvm.SPARK + "sql.execution.datasources.v2.",
+    )
     assert jvm.CATALYST.startswith(jvm.SPARK)
     for kind in jvm_plans.NodeKind:
         assert any(jvm.class_is_loaded(session, package + kind) for package in packages), kind

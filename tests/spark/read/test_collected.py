@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from frazil.spark.dml import small_source, staging
 from frazil.spark.dml.small_source import collect
+from frazil.spark.host.jvm_plans import taking_nulls
 from frazil.spark.tasks.spark_runner import RUN_IN
 from frazil.storage import storage_for
 from tests.builders.files_on_disk import leftovers
@@ -25,7 +26,7 @@ WIDE = (
 def test_collected_rows_are_those_of_a_staged_frame(session, tmp_path):
     folder, storage = str(tmp_path / "staged"), storage_for(str(tmp_path), {})
     session.conf.set("spark.sql.session.timeZone", "America/New_York")
-    for frame in (session.sql(WIDE), session.sql(WIDE).limit(0)):
+    for frame in map(taking_nulls, (session.sql(WIDE), session.sql(WIDE).limit(0))):
         found, staged = collect(frame, folder), staging.stage(frame, folder, storage)
         assert (
             found.table.schema.equals(staged.schema) and found.spark_schema == staged.spark_schema
