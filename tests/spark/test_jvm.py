@@ -52,6 +52,7 @@ def warnings(monkeypatch, caplog):
 HOST = Path(jvm.__file__).parent
 LEADS_TO = {  # by the name of a package or class, a class that must be there
     "jvm.SPARK": jvm.SPARK + "sql.SparkSession", "jvm.CATALYST": jvm.CATALYST + "InternalRow", "jvm.EXPRESSIONS": jvm.EXPRESSIONS + "Cast",
+    "jvm_reads.ANSWERS": jvm_reads.ANSWERS,
 }  # fmt: skip
 # What serves SQL is called by Spark, on threads of its own: the statements of tests/sql run it, on
 # each Spark.
