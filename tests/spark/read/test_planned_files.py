@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import functions as F
 
 from frazil.commit.actions import Append
 from frazil.commit.table_commit import commit
@@ -391,3 +392,39 @@ def test_filters_and_joins_on_what_files_say_of_their_rows_ask_nothing_of_the_in
     )
     assert pairs.count() == len(every)
     assert frame.groupBy("_partition").count().count() == 2
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("parts", [[], ["day"], ["days(at)"], ["bucket(7, s)"]])
+@pytest.mark.parametrize(
+    "column, given",
+    [
+        ("id", "12, 13, 194"),
+        ("day", "date'2026-01-02', date'2026-01-20'"),
+        ("at", "timestamp'2026-01-03 00:00:00', timestamp'2026-01-09 00:00:00'"),
+        ("x", "0.0D, 55.0D, double('NaN')"),
+        ("s", "'s0001', 's0199'"),
+    ],
+)
+def test_a_join_prunes_files_while_it_runs(catalog, session, parts, column, given):
+    t = days(catalog, partition_by=parts)
+    keys = F.broadcast(session.sql(f"select explode(array({given})) k").where("hash(k) <> 0"))
+    frame = t.to_spark(session)
+    found, read = files_read(frame.join(keys, frame[column] == keys["k"]).select("id"))
+    every = t.scan(f"{column} in ({given})").to_arrow()["id"].to_pylist()
+    assert sorted(r["id"] for r in found) == sorted(every)
+    # Spark makes one value of NaNs and of zeros before it joins floats, and prunes nothing by them
+    chosen = t.scan() if column == "x" else t.scan(f"{column} in ({given})")
+    assert len(chosen.plan_files()) == read
+
+
+def test_texts_of_a_join_arrive_as_they_are(catalog, session):
+    odd = ["a", "a\fb", "a\nb", "a\\", "a\\n", "", "ü\t\0"]
+    t = catalog.create_table("db.texts", "s string")
+    for text in [*odd, *map(str, range(FILES))]:
+        t.append(pa.table({"s": [text]}))
+    keys = session.createDataFrame([(text,) for text in odd[1:]], "k string")
+    keys = F.broadcast(keys.where("hash(k) <> 0"))
+    frame = t.to_spark(session)
+    found, read = files_read(frame.join(keys, frame["s"] == keys["k"]).select("s"))
+    assert (sorted(r["s"] for r in found), read) == (sorted(odd[1:]), len(odd) - 1)

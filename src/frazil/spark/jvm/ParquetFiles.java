@@ -79,12 +79,7 @@ public final class ParquetFiles {
     }
 
     public String name() { return title; }
-    public StructType schema() {
-      StructType all = schema;
-      StructField[] own = constants.fields();
-      for (int n = 0; n < own.length; n++) { all = all.add(own[n]); }
-      return all;
-    }
+    public StructType schema() { return together(schema, constants); }
     public Set capabilities() { return EnumSet.of(TableCapability.BATCH_READ); }
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap of_relation) { return new Builder(this); }
     public boolean equals(Object other) { return other instanceof Files && ((Files) other).identity.equals(identity); }
@@ -123,19 +118,18 @@ public final class ParquetFiles {
     private final Files files;
     private final StructType columns;
     private final StructType constants;
-    private final List filters;
     private final List arrived = new ArrayList();
-    private final long[] counts; // rows, bytes and number of the files that are left, number of all
+    private final long[] counts; // rows and number of the files that are left, number of all
     private final String filtered;
+    private final Filter[] pushed; // what the reader holds against a row group's statistics
     private final Long number; // by which Python knows the filters again
     private NamedReference[] filterable;
-    private long listed = -1L;
     private PartitionReaderFactory factory;
+    private Listing listing;
     private ParquetScan parquet;
 
     FilesScan(Files files, StructType wanted, List filters) {
       this.files = files;
-      this.filters = filters;
       List own = Arrays.asList(files.constants.fieldNames());
       StructType columns = new StructType();
       StructType constants = new StructType();
@@ -146,33 +140,31 @@ public final class ParquetFiles {
       this.columns = columns;
       this.constants = constants;
       StringBuilder filtered = new StringBuilder();
+      List pushed = new ArrayList();
       for (int n = 0; n < filters.size(); n++) {
-        scala.Option filter = translated((Expression) filters.get(n));
+        scala.Option filter = DataSourceStrategy$.MODULE$.translateFilter((Expression) filters.get(n), true);
+        if (filter.isDefined()) { pushed.add(filter.get()); }
         filtered.append(n == 0 ? "" : ", ").append(filter.isDefined() ? filter.get() : filters.get(n));
       }
       this.filtered = filtered.toString();
+      this.pushed = (Filter[]) pushed.toArray(new Filter[0]);
       this.number = NUMBERS.incrementAndGet();
       String[] numbers = ((String) files.answers.apply("plan", Arrays.asList(new Object[] {number, filters}))).split(" ");
       this.counts = new long[numbers.length];
       for (int n = 0; n < numbers.length; n++) { counts[n] = Long.parseLong(numbers[n]); }
     }
 
-    public StructType readSchema() {
-      StructType all = columns;
-      StructField[] own = constants.fields();
-      for (int n = 0; n < own.length; n++) { all = all.add(own[n]); }
-      return all;
-    }
+    public StructType readSchema() { return together(columns, constants); }
 
     public String description() {
-      StringBuilder text = new StringBuilder("Files: ").append(filesRead()).append(" of ").append(counts[3]);
-      if (filesRead() < counts[2]) { text.append(" (").append(counts[2] - filesRead()).append(" left out by joins)"); }
+      StringBuilder text = new StringBuilder("Files: ").append(filesRead()).append(" of ").append(counts[2]);
+      if (filesRead() < counts[1]) { text.append(" (").append(counts[1] - filesRead()).append(" left out by joins)"); }
       text.append(", PushedFilters: [").append(filtered).append("], ReadSchema: ").append(readSchema().catalogString());
       return text.toString();
     }
 
     /** Returns the number of files that the filters leave: those of joins too, once the scan has run. */
-    public long filesRead() { return listed < 0L ? counts[2] : listed; }
+    public long filesRead() { return listing == null || listing.listed < 0L ? counts[1] : listing.listed; }
 
     public Batch toBatch() { return this; }
 
@@ -190,7 +182,7 @@ public final class ParquetFiles {
       if (supportedCustomMetrics().length == 0) { return new CustomTaskMetric[0]; } // Spark 4.1 fails on others
       long left = filesRead();
       return new CustomTaskMetric[] {
-          new Count("numFiles", left), new Count("filesLeftOut", counts[3] - left), new Count("filesLeftOutByJoins", counts[2] - left)};
+          new Count("numFiles", left), new Count("filesLeftOut", counts[2] - left), new Count("filesLeftOutByJoins", counts[1] - left)};
     }
 
     public Statistics estimateStatistics() {
@@ -218,13 +210,7 @@ public final class ParquetFiles {
       }
     }
 
-    public InputPartition[] planInputPartitions() {
-      ParquetScan scan = parquet();
-      InputPartition[] partitions = scan.planInputPartitions();
-      listed = ((Listing) scan.fileIndex()).listed;
-      return partitions;
-    }
-
+    public InputPartition[] planInputPartitions() { return parquet().planInputPartitions(); }
 
     // Spark asks many times while it plans, and each factory is broadcast.
     public PartitionReaderFactory createReaderFactory() {
@@ -239,16 +225,11 @@ public final class ParquetFiles {
     // Spark's scan and its listing are made once: each takes a copy of all of Hadoop's settings.
     private ParquetScan parquet() {
       if (parquet != null) { return parquet; }
-      List pushed = new ArrayList();
-      for (int n = 0; n < filters.size(); n++) {
-        scala.Option filter = translated((Expression) filters.get(n));
-        if (filter.isDefined()) { pushed.add(filter.get()); }
-      }
       scala.collection.immutable.Map settings = scala.collection.immutable.Map.from(scala.jdk.javaapi.CollectionConverters.asScala(files.options.asCaseSensitiveMap()));
-      Listing listing = new Listing(files, number, arrived, settings);
+      listing = new Listing(files, number, arrived, settings);
       parquet = new ParquetScan(
           files.session, listing.hadoopConf(), listing, files.schema, columns, constants,
-          (Filter[]) pushed.toArray(new Filter[0]), files.options, scala.Option.empty(), none(), none(), new VariantExtraction[0]);
+          pushed, files.options, scala.Option.empty(), none(), none(), new VariantExtraction[0]);
       return parquet;
     }
 
@@ -290,14 +271,14 @@ public final class ParquetFiles {
     public long value() { return value; }
   }
 
-  /** Lists the files of a scan when it runs: lines of length, number and location, as Python tells them. */
+  /** Lists the files of a scan when it runs: for each its length, number, location and path, a line each. */
   static final class Listing extends PartitioningAwareFileIndex {
     private final Files files;
     private final Long number;
     private scala.collection.immutable.Seq directories;
     private int known;
     private final List arrived;
-    long listed;
+    long listed = -1L;
 
     Listing(Files files, Long number, List arrived, scala.collection.immutable.Map settings) {
       super(files.session, settings, scala.Option.empty(), NoopCache$.MODULE$);
@@ -312,17 +293,11 @@ public final class ParquetFiles {
       String text = (String) files.answers.apply("files", number + "\f" + String.join("\f", arrived));
       List each = new ArrayList();
       String[] lines = text.isEmpty() ? new String[0] : text.split("\n");
-      StructField[] own = files.constants.fields();
-      listed = lines.length;
-      for (int n = 0; n < lines.length; n++) {
-        String[] parts = lines[n].split("\t", 4);
-        Path path = new Path(parts[3]);
-        FileStatus status = new FileStatus(length(path, Long.parseLong(parts[0])), false, 1, 128L << 20, 0L, path);
-        Object[] values = new Object[own.length];
-        for (int k = 0; k < own.length; k++) {
-          values[k] = k == 0 ? (Object) Long.valueOf(Long.parseLong(parts[1])) : (Object) UTF8String.fromString(parts[2]);
-        }
-        InternalRow row = new GenericInternalRow(values);
+      listed = lines.length / 4;
+      for (int n = 0; n < lines.length; n += 4) {
+        Path path = new Path(lines[n + 3]);
+        FileStatus status = new FileStatus(length(path, Long.parseLong(lines[n])), false, 1, 128L << 20, 0L, path);
+        InternalRow row = new GenericInternalRow(new Object[] {Long.valueOf(Long.parseLong(lines[n + 1])), UTF8String.fromString(lines[n + 2])});
         each.add(PartitionDirectory$.MODULE$.apply(row, new FileStatus[] {status}));
       }
       directories = scala.jdk.javaapi.CollectionConverters.asScala(each).toSeq();
@@ -349,9 +324,12 @@ public final class ParquetFiles {
     public void refresh() { }
   }
 
-  // The filter that the reader holds against a row group's statistics.
-  private static scala.Option translated(Expression filter) {
-    return DataSourceStrategy$.MODULE$.translateFilter(filter, true);
+  // The columns that files hold, and behind them those that each file has one value of.
+  private static StructType together(StructType columns, StructType constants) {
+    StructType all = columns;
+    StructField[] fields = constants.fields();
+    for (int n = 0; n < fields.length; n++) { all = all.add(fields[n]); }
+    return all;
   }
 
   private static scala.collection.immutable.Seq none() {
@@ -384,7 +362,7 @@ public final class ParquetFiles {
     StringBuilder text = new StringBuilder(String.join(".", ((NamedReference) of_in[0]).fieldNames()));
     text.append("\n").append(form).append("\n").append(type);
     for (int n = 0; n < values.size(); n++) {
-      text.append("\n").append(values.get(n).toString().replace("\\", "\\\\").replace("\n", "\\n"));
+      text.append("\n").append(values.get(n).toString().replace("\\", "\\\\").replace("\n", "\\n").replace("\f", "\\f"));
     }
     return text.toString();
   }

@@ -90,15 +90,15 @@ class FileAnswers:
         prune: Prune,
     ):
         self._root, self._paths, self._sizes, self._prune = root, paths, sizes, prune
-        self._rows, self._bytes = np.asarray(rows, np.int64), np.asarray(sizes, np.int64)
+        self._rows = np.asarray(rows, np.int64)
         self._numbers = [0] * len(paths) if numbers is None else numbers
         self.title = _TITLE.get() or root
         self._pushed: dict[int, list[Pushed]] = {}
 
     def apply(self, verb: str, message: Any) -> str:
-        """Answer a question: "plan", the rows, bytes and number of the files that filters leave and
-        the number of all; "columns", those of the columns given by which a join may filter; "files",
-        a line for each file to read: bytes, number, location in manifests and as Hadoop takes it.
+        """Answer a question: "plan", the rows and number of the files that filters leave and the
+        number of all; "columns", those of the columns given by which a join may filter; "files",
+        four lines for each file to read: bytes, number, location in manifests and as Hadoop takes it.
         """
         match verb:
             case "plan":
@@ -107,11 +107,8 @@ class FileAnswers:
                 while len(self._pushed) > _MOST_PUSHED:
                     self._pushed.pop(next(iter(self._pushed)), None)
                 places = self._places(self._pushed[number])
-                rows, size = (
-                    (v if places is None else v[places]).sum() for v in (self._rows, self._bytes)
-                )
-                left = len(self._paths) if places is None else len(places)
-                return f"{rows} {size} {left} {len(self._paths)}"
+                rows = self._rows if places is None else self._rows[places]
+                return f"{rows.sum()} {len(rows)} {len(self._paths)}"
             case "columns":
                 return "\n".join(self._prune.telling(message.split("\n")))
             case "files":
@@ -123,7 +120,7 @@ class FileAnswers:
         pushed = [*filters, *(v for text in of_joins if text and (v := values_of_join(text)))]
         places = self._places(pushed, True)
         return "\n".join(
-            f"{self._sizes[n]}\t{self._numbers[n]}\t{self._paths[n]}\t{path_text(self._paths[n])}"
+            f"{self._sizes[n]}\n{self._numbers[n]}\n{self._paths[n]}\n{path_text(self._paths[n])}"
             for n in (range(len(self._paths)) if places is None else places)
         )
 

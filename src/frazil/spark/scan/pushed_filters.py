@@ -89,7 +89,7 @@ def values_of_join(text: str) -> Pushed | None:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda m: "\n" if m[1] == "n" else m[1], text)
+    return _ESCAPED.sub(lambda m: {"n": "\n", "f": "\f"}.get(m[1], m[1]), text)
 
 
 def filters_of(expressions: JavaObject) -> list[Pushed]:
