@@ -90,6 +90,16 @@ def test_a_filter_put_on_later_prunes_files(catalog, session, partitioned, condi
     assert sorted(r["id"] for r in found) == sorted(t.scan(condition).to_arrow()["id"].to_pylist())
 
 
+def test_lists_of_any_length_and_sums_of_any_depth_give_their_rows(catalog, session):
+    t = days(catalog)
+    many = ", ".join(str(n) for n in range(35, 120, 2))
+    rows, files = files_read(t.to_spark(session).where(f"id in ({many})"))
+    assert sorted(r.id for r in rows) == list(range(35, 120, 2)) and files == 9
+    deep = " + ".join(["id", *["1"] * 400])
+    rows, _ = files_read(t.to_spark(session).where(f"{deep} = 407"))
+    assert [r.id for r in rows] == [7]
+
+
 def test_the_zone_of_the_session_counts(catalog, session):
     t = days(catalog)
     session.conf.set("spark.sql.session.timeZone", "America/New_York")

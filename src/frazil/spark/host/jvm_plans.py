@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,21 +49,9 @@ class NodeKind(StrEnum):
     CAST = "Cast"
     EQUAL = "EqualTo"
     EQUAL_NULL_SAFE = "EqualNullSafe"
-    GREATER = "GreaterThan"
-    GREATER_OR_EQUAL = "GreaterThanOrEqual"
-    IN = "In"
-    IN_SET = "InSet"
-    IS_NAN = "IsNaN"
-    IS_NOT_NULL = "IsNotNull"
-    IS_NULL = "IsNull"
-    LESS = "LessThan"
-    LESS_OR_EQUAL = "LessThanOrEqual"
     LITERAL = "Literal"
     MEMBER = "GetStructField"
     MULTI_ALIAS = "MultiAlias"
-    NOT = "Not"
-    OR = "Or"
-    STARTS_WITH = "StartsWith"
     EXISTS = "Exists"
     FILTER = "Filter"
     SCALAR_SUBQUERY = "ScalarSubquery"
@@ -264,7 +252,8 @@ def plan_columns(spark: Session, plan: JavaObject) -> list[tuple[int, str]]:
     """Return the ids and names of the columns of a plan, by three calls whatever their number."""
     jvm = classic_jvm(spark)
     together = jvm.java_class(EXPRESSIONS + "CreateArray")(plan.output(), False)
-    return [(node.id, node.column) for node in filter_nodes(together)[1:]]
+    columns = msgspec.json.decode(together.toJSON())[1:]
+    return [(int(column["exprId"]["id"]), str(column["name"])) for column in columns]
 
 
 def output_column(frame: DataFrame, place: int) -> Column:
@@ -394,94 +383,6 @@ def _attribute(expression: JavaObject) -> int | None:
         before, after = (_WHOLE_NUMBERS.index(n) if n in _WHOLE_NUMBERS else -1 for n in types)
         expression = expression.child() if 0 <= before <= after else expression
     return int(expression.exprId().id()) if kind_of(expression) == NodeKind.ATTRIBUTE else None
-
-
-# Filters as JSON: one call to the JVM instead of several for each node
-# --------------------------------------------------------------------------------------------------
-
-
-class FilterNode:
-    """Read a node of a Catalyst expression's JSON. Raises KeyError where this Spark's JSON lacks
-    what it is asked for.
-    """
-
-    __slots__ = ("_fields",)
-
-    def __init__(self, fields: Mapping[str, Any]):
-        self._fields = fields
-
-    @property
-    def kind(self) -> str:
-        """Return the name of the node's class, with its package where that is not the one of
-        expressions.
-        """
-        return str(self._fields["class"]).removeprefix(EXPRESSIONS)
-
-    @property
-    def children(self) -> int:
-        """Return the number of the node's children, which follow it."""
-        return int(self._fields["num-children"])
-
-    @property
-    def type(self) -> Any:
-        """Return the type of a column, constant or cast: its name, or a dict for a nested type."""
-        return self._fields["dataType"]
-
-    @property
-    def column(self) -> str:
-        """Return the name of a column."""
-        return str(self._fields["name"])
-
-    @property
-    def id(self) -> int:
-        """Return the id of a column."""
-        return int(self._fields["exprId"]["id"])
-
-    @property
-    def member(self) -> Any:
-        """Return the name of a struct's field, None where the node does not name it."""
-        return self._fields.get("name")
-
-    @property
-    def value(self) -> Any:
-        """Return the text of a constant, None for null."""
-        return self._fields["value"]
-
-    @property
-    def zone(self) -> str | None:
-        """Return the time zone of a cast, None for one that needs none."""
-        return self._fields.get("timeZoneId")
-
-
-def filter_nodes(expression: JavaObject) -> list[FilterNode]:
-    """Return the nodes of an expression, each before its children."""
-    return [FilterNode(fields) for fields in msgspec.json.decode(expression.toJSON())]
-
-
-def descendant(expression: JavaObject, path: Sequence[int]) -> Any:
-    """Return the expression to which positions of children lead from another one."""
-    for place in path:
-        expression = expression.children().apply(place)
-    return expression
-
-
-def literal_value(literal: JavaObject) -> Any:
-    """Return the value of a constant as Catalyst holds it: a date in days, a timestamp in
-    microseconds.
-    """
-    return literal.value()
-
-
-def in_set_values(
-    in_set: JavaObject, types: Collection[str], most: int
-) -> tuple[str, list[str]] | None:
-    """Return the type of an InSet and its values as texts; None where the type is not among `types`
-    or there are more than `most`.
-    """
-    type_, values = str(in_set.child().dataType().typeName()), in_set.hset()
-    if type_ not in types or values.size() > most:
-        return None
-    return type_, values.mkString(",").split(",")
 
 
 # Queries as text

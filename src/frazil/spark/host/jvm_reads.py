@@ -18,6 +18,7 @@ from frazil.ops.session import Session
 from frazil.spark.host import jvm_classes
 from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, classic_jvm, listen
 from frazil.spark.host.jvm_plans import frame_of
+from frazil.spark.host.jvm_trees import expression_trees
 from frazil.storage.base import temporary_files
 
 _DATASOURCES = SPARK + "sql.execution.datasources."
@@ -46,7 +47,15 @@ def scan_of(
     jvm, parse = classic_jvm(spark), spark._jsparkSession.parseDataType
     of_files, of_each = (parse(c.json()) for c in columns)
     files = jvm_classes.make(
-        spark, _FILES, session, of_files, of_each, *names, jvm.map(options), answers
+        spark,
+        _FILES,
+        session,
+        of_files,
+        of_each,
+        *names,
+        jvm.map(options),
+        answers,
+        expression_trees(spark, jvm),
     )
     relation = jvm.java_class(_DATASOURCES + "v2.DataSourceV2Relation")
     return frame_of(spark, relation.create(files, jvm.none, jvm.none))

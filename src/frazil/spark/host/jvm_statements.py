@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+import msgspec
 from py4j.java_gateway import JavaObject
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
@@ -19,7 +20,6 @@ from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, classic_jvm, each, list
 from frazil.spark.host.jvm_plans import (
     NodeKind,
     column_of,
-    filter_nodes,
     frame_of,
     is_subquery,
     kind_of,
@@ -408,8 +408,9 @@ def _assigns_a_column_of_its_type(assignment: JavaObject) -> bool:
     """Tell by one call whether an analysed assignment gives a column the value of another one of
     the same type.
     """
-    _, *parts = filter_nodes(assignment)
-    return [p.kind for p in parts] == [NodeKind.ATTRIBUTE] * 2 and parts[0].type == parts[1].type
+    _, *parts = msgspec.json.decode(assignment.toJSON())
+    are_columns = [p["class"] for p in parts] == [EXPRESSIONS + NodeKind.ATTRIBUTE] * 2
+    return are_columns and bool(parts[0]["dataType"] == parts[1]["dataType"])
 
 
 def _key(key: JavaObject) -> Parts:

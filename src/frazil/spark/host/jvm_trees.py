@@ -45,6 +45,7 @@ from frazil.spec.transform_values import scaled
 Tree = Mapping[str, Any]
 Columns = Mapping[int, n.Reference]
 """What Frazil calls the columns that an expression may name, by the ids that Catalyst gave them."""
+ColumnOf = Callable[[Tree], n.Reference | None]
 _WRITERS: weakref.WeakKeyDictionary[Jvm, Any] = weakref.WeakKeyDictionary()
 _TYPES: Mapping[str, i.IcebergType] = {
     "boolean": i.BooleanType(), "byte": i.IntegerType(), "short": i.IntegerType(), "integer": i.IntegerType(), "long": i.LongType(),
@@ -91,27 +92,36 @@ def type_of(name: str) -> i.IcebergType | None:
 # --------------------------------------------------------------------------------------------------
 
 
+def expression_trees(spark: Session, jvm: Jvm) -> Any:
+    """Return the JVM's function that writes an expression as JSON. Raises Unsupported where it did
+    not compile on this Spark.
+    """
+    if (writer := _WRITERS.get(jvm)) is None:
+        writer = _WRITERS[jvm] = make(spark, "ExpressionTrees")
+    return writer
+
+
 def translated(spark: Session, expression: JavaObject, columns: Columns) -> n.Expression | None:
     """Return a resolved Catalyst expression in Frazil's nodes; None where Spark has to evaluate it."""
-    jvm = classic_jvm(spark)
     try:
-        if (writer := _WRITERS.get(jvm)) is None:
-            writer = _WRITERS[jvm] = make(spark, "ExpressionTrees")
-        text = writer.apply(expression)
+        text = expression_trees(spark, classic_jvm(spark)).apply(expression)
         tree = None if text is None else msgspec.json.decode(text)
     except (Unsupported, RecursionError):
         return None
     except (*NOT_AS_KNOWN, msgspec.MsgspecError) as error:
         fall_back("The form of expressions", error, "Rows are the same, but changes are slower.")
         return None
-    return None if tree is None else decoded(tree, columns, lambda: session_zone(spark))
+    if tree is None:
+        return None
+    return decoded(tree, lambda column: columns.get(column["id"]), lambda: session_zone(spark))
 
 
-def decoded(tree: Tree, columns: Columns, zone: Callable[[], str]) -> n.Expression | None:
+def decoded(tree: Tree, column_of: ColumnOf, zone: Callable[[], str]) -> n.Expression | None:
     """Return a tree, as `ExpressionTrees` writes it, in Frazil's nodes; None where Spark has to
-    evaluate it. `zone`: returns the time zone that Frazil would evaluate it in."""
+    evaluate it. `column_of`: returns what Frazil calls a column, by its node; `zone`: the time zone
+    that Frazil would evaluate it in."""
     try:
-        return _Decoder(columns, zone).term(tree).node
+        return _Decoder(column_of, zone).term(tree).node
     except (_Beyond, RecursionError):
         return None
 
@@ -135,13 +145,13 @@ def bindings(spark: Session, plan: JavaObject, side: str = "") -> Columns:
 
 @dataclass(frozen=True)
 class _Decoder:
-    columns: Columns
+    column_of: ColumnOf
     zone: Callable[[], str]
 
     def term(self, tree: Tree) -> Typed:
         kind, name = tree["class"], tree["type"]
         if kind == "AttributeReference":
-            if (column := self.columns.get(tree["id"])) is None:
+            if (column := self.column_of(tree)) is None:
                 raise _Beyond
             return Typed(column, name)
         if kind == "Literal":
@@ -159,6 +169,14 @@ class _Decoder:
             elif (allowed := _FIELDS.get(field, ())) is not None and value not in allowed:
                 raise _Beyond
         return Typed(translate(self, tree, terms), name)
+
+
+def constant(tree: Tree) -> n.Expression | None:
+    """Return a constant, as `ExpressionTrees` writes it; None for types that Frazil has not."""
+    try:
+        return _constant(tree)
+    except _Beyond:
+        return None
 
 
 _CONSTANTS = (n.Literal, n.AlwaysTrue, n.AlwaysFalse)
@@ -343,7 +361,7 @@ _RULES: Mapping[str, _Translate] = {
     "EqualTo": _compared(n.EqualTo), "EqualNullSafe": _compared(n.NullSafeEqualTo),
     "LessThan": _compared(n.LessThan), "LessThanOrEqual": _compared(n.LessThanOrEqual),
     "GreaterThan": _compared(n.GreaterThan), "GreaterThanOrEqual": _compared(n.GreaterThanOrEqual),
-    "In": _in, "IsNull": _null_test(n.IsNull), "IsNotNull": _null_test(n.NotNull), "IsNaN": _joined(n.IsNaN), "Like": _like,
+    "In": _in, "InSet": _in, "IsNull": _null_test(n.IsNull), "IsNotNull": _null_test(n.NotNull), "IsNaN": _joined(n.IsNaN), "Like": _like,
     "GetStructField": _member, "Cast": _cast, "Size": _size, "TruncTimestamp": _truncated,
     "CaseWhen": _called("case"), "If": _called("case"), "Coalesce": _called("coalesce"),
     "Add": _called("+"), "Subtract": _called("-"), "Multiply": _called("*", _product_fits), "Divide": _called("/", _quotient_fits),

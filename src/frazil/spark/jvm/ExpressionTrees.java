@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.CommonExpressionDef;
 import org.apache.spark.sql.catalyst.expressions.CommonExpressionRef;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
@@ -29,6 +30,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * what it cannot write is null.
  */
 public final class ExpressionTrees implements java.util.function.Function {
+  private static final int MOST_VALUES = 10000; // of a set; a larger one is written without them
   private static final String OURS = "org.apache.spark.sql.catalyst.expressions.";
 
   public Object apply(Object given) {
@@ -102,14 +104,15 @@ public final class ExpressionTrees implements java.util.function.Function {
     out.append("{\"class\":").append(quoted(name.startsWith(OURS) ? name.substring(OURS.length()) : name));
     out.append(",\"type\":").append(quoted(e.resolved() ? e.dataType().typeName() : "unresolved"));
     if (e instanceof AttributeReference) {
-      out.append(",\"id\":").append(((AttributeReference) e).exprId().id()).append("}");
+      out.append(",\"id\":").append(((AttributeReference) e).exprId().id());
+      out.append(",\"name\":").append(quoted(((AttributeReference) e).name())).append("}");
       return;
     }
     if (e instanceof GetStructField) {
       GetStructField member = (GetStructField) e;
       String called = ((StructType) member.child().dataType()).fields()[member.ordinal()].name();
       out.append(",\"member\":").append(quoted(called));
-    } else {
+    } else if (!(e instanceof InSet)) {
       out.append(",\"fields\":{");
       fields(e, true, out);
       out.append("}");
@@ -119,6 +122,13 @@ public final class ExpressionTrees implements java.util.function.Function {
     for (int n = 0; n < children.length; n++) {
       out.append(n == 0 ? "" : ",");
       write((Expression) children[n], fixed, out);
+    }
+    if (e instanceof InSet && ((InSet) e).hset().size() <= MOST_VALUES) {
+      scala.collection.Iterator values = ((InSet) e).hset().iterator();
+      while (values.hasNext()) {
+        out.append(",");
+        constant(values.next(), ((InSet) e).child().dataType(), out);
+      }
     }
     out.append("]}");
   }

@@ -7,12 +7,14 @@ import java.util.List;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.function.BiFunction;
+import java.util.function.Function;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.expressions.FieldReference;
@@ -41,6 +43,7 @@ import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetScan;
 import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters;
 import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -66,8 +69,9 @@ public final class ParquetFiles {
     final String root;
     final CaseInsensitiveStringMap options;
     final BiFunction answers;
+    final Function trees; // writes an expression as JSON
 
-    public Files(SparkSession session, StructType schema, StructType constants, String identity, String title, String root, java.util.Map options, BiFunction answers) {
+    public Files(SparkSession session, StructType schema, StructType constants, String identity, String title, String root, java.util.Map options, BiFunction answers, Function trees) {
       this.session = session;
       this.schema = schema;
       this.constants = constants;
@@ -76,6 +80,7 @@ public final class ParquetFiles {
       this.root = root;
       this.options = new CaseInsensitiveStringMap(options);
       this.answers = answers;
+      this.trees = trees;
     }
 
     public String name() { return title; }
@@ -140,16 +145,18 @@ public final class ParquetFiles {
       this.columns = columns;
       this.constants = constants;
       StringBuilder filtered = new StringBuilder();
+      StringBuilder trees = new StringBuilder();
       List pushed = new ArrayList();
       for (int n = 0; n < filters.size(); n++) {
         scala.Option filter = DataSourceStrategy$.MODULE$.translateFilter((Expression) filters.get(n), true);
         if (filter.isDefined()) { pushed.add(filter.get()); }
+        trees.append(n == 0 ? "" : ",").append(files.trees.apply(filters.get(n)));
         filtered.append(n == 0 ? "" : ", ").append(filter.isDefined() ? filter.get() : filters.get(n));
       }
       this.filtered = filtered.toString();
       this.pushed = (Filter[]) pushed.toArray(new Filter[0]);
       this.number = NUMBERS.incrementAndGet();
-      String[] numbers = ((String) files.answers.apply("plan", Arrays.asList(new Object[] {number, filters}))).split(" ");
+      String[] numbers = ((String) files.answers.apply("plan", number + "\n[" + trees + "]")).split(" ");
       this.counts = new long[numbers.length];
       for (int n = 0; n < numbers.length; n++) { counts[n] = Long.parseLong(numbers[n]); }
     }
@@ -206,7 +213,7 @@ public final class ParquetFiles {
 
     public void filter(Predicate[] predicates) {
       for (int n = 0; n < predicates.length; n++) {
-        if (predicates[n].name().equals("IN")) { arrived.add(values(predicates[n].children())); }
+        if (predicates[n].name().equals("IN")) { arrived.add(values(predicates[n].children(), files.trees)); }
       }
     }
 
@@ -290,7 +297,7 @@ public final class ParquetFiles {
     public scala.collection.immutable.Seq listFiles(scala.collection.immutable.Seq of_partitions, scala.collection.immutable.Seq of_data) {
       if (directories != null && known == arrived.size()) { return directories; }
       known = arrived.size();
-      String text = (String) files.answers.apply("files", number + "\f" + String.join("\f", arrived));
+      String text = (String) files.answers.apply("files", number + "\n[" + String.join(",", arrived) + "]");
       List each = new ArrayList();
       String[] lines = text.isEmpty() ? new String[0] : text.split("\n");
       listed = lines.length / 4;
@@ -343,27 +350,25 @@ public final class ParquetFiles {
   }
 
   /**
-   * Writes the values that a join leaves for a column: its name, the word for their form, their type and the values,
-   * each on a line of its own; of very many values the least and the greatest.
+   * Writes the values that a join leaves for a column as a list of JSON: the word for their form, the column's name and
+   * the values; of very many values the least and the greatest.
    */
-  private static String values(org.apache.spark.sql.connector.expressions.Expression[] of_in) {
+  private static String values(org.apache.spark.sql.connector.expressions.Expression[] of_in, Function trees) {
     List values = new ArrayList();
-    String type = "null";
     for (int n = 1; n < of_in.length; n++) {
-      LiteralValue literal = (LiteralValue) of_in[n];
-      type = literal.dataType().typeName();
-      if (literal.value() != null) { values.add(literal.value()); }
+      if (((LiteralValue) of_in[n]).value() != null) { values.add(((LiteralValue) of_in[n]).value()); }
     }
     String form = "IN";
     if (values.size() > MOST_VALUES) {
+      if (!(values.get(0) instanceof Comparable)) { return "null"; }
       form = "BETWEEN";
       values = Arrays.asList(new Object[] {java.util.Collections.min(values), java.util.Collections.max(values)});
     }
-    StringBuilder text = new StringBuilder(String.join(".", ((NamedReference) of_in[0]).fieldNames()));
-    text.append("\n").append(form).append("\n").append(type);
+    String column = String.join(".", ((NamedReference) of_in[0]).fieldNames());
+    StringBuilder text = new StringBuilder("[\"").append(form).append("\",").append(trees.apply(new Literal(UTF8String.fromString(column), StringType$.MODULE$)));
     for (int n = 0; n < values.size(); n++) {
-      text.append("\n").append(values.get(n).toString().replace("\\", "\\\\").replace("\n", "\\n").replace("\f", "\\f"));
+      text.append(",").append(trees.apply(new Literal(values.get(n), ((LiteralValue) of_in[1]).dataType())));
     }
-    return text.toString();
+    return text.append("]").toString();
   }
 }

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from pyspark.sql import types as s
@@ -24,7 +24,7 @@ from pyspark.sql import types as s
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_reads import ANSWERS
 from frazil.spark.scan.paths import path_text
-from frazil.spark.scan.pushed_filters import Pushed, filters_of, values_of_join
+from frazil.spark.scan.pushed_filters import Pushed, filters_of, filters_of_joins
 
 _LOG = logging.getLogger(__name__)
 FILE = "__frazil_file_key"
@@ -93,17 +93,17 @@ class FileAnswers:
         self._rows = np.asarray(rows, np.int64)
         self._numbers = [0] * len(paths) if numbers is None else numbers
         self.title = _TITLE.get() or root
-        self._pushed: dict[int, list[Pushed]] = {}
+        self._pushed: dict[str, list[Pushed]] = {}
 
-    def apply(self, verb: str, message: Any) -> str:
+    def apply(self, verb: str, message: str) -> str:
         """Answer a question: "plan", the rows and number of the files that filters leave and the
         number of all; "columns", those of the columns given by which a join may filter; "files",
         four lines for each file to read: bytes, number, location in manifests and as Hadoop takes it.
         """
         match verb:
             case "plan":
-                number, filters = message
-                self._pushed[number] = filters_of(filters)
+                number, _, trees = message.partition("\n")
+                self._pushed[number] = filters_of(trees)
                 while len(self._pushed) > _MOST_PUSHED:
                     self._pushed.pop(next(iter(self._pushed)), None)
                 places = self._places(self._pushed[number])
@@ -112,12 +112,11 @@ class FileAnswers:
             case "columns":
                 return "\n".join(self._prune.telling(message.split("\n")))
             case "files":
-                number, *of_joins = message.split("\f")
-                return self._files(self._pushed.get(int(number), []), of_joins)
+                number, _, values = message.partition("\n")
+                return self._files([*self._pushed.get(number, ()), *filters_of_joins(values)])
         raise ValueError(verb)
 
-    def _files(self, filters: Sequence[Pushed], of_joins: Sequence[str]) -> str:
-        pushed = [*filters, *(v for text in of_joins if text and (v := values_of_join(text)))]
+    def _files(self, pushed: Sequence[Pushed]) -> str:
         places = self._places(pushed, True)
         return "\n".join(
             f"{self._sizes[n]}\n{self._numbers[n]}\n{self._paths[n]}\n{path_text(self._paths[n])}"

@@ -2,10 +2,8 @@
 which planning can prune files, and find the columns of which Spark's Parquet scan may lose rows by
 them.
 
-A filter is converted node by node from Catalyst's JSON. Its SQL text would be ambiguous: it prints
-timestamps in local time, a column named `null` like the constant, and a user's function like the
-built-in one of that name. A filter that contains anything not listed here prunes no files, which is
-safe: Spark applies every filter to the rows itself.
+A filter that holds anything that Frazil does not compute exactly as Spark does (`jvm_trees`) prunes
+no files, which is safe: Spark applies every filter to the rows itself.
 
 The scan loses rows where it cannot hold a constant. Spark converts constants to Java's old types
 before it compares them with the statistics of row groups. `java.sql.Date` lacks the days 1582-10-05
@@ -17,47 +15,21 @@ file's unit.
 
 from __future__ import annotations
 
-import re
-import struct
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from decimal import Decimal
-from functools import reduce
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
 
-from py4j.java_gateway import JavaObject
+import msgspec
 
 from frazil.arrow.footers.parquet_footer import INT64, TIMESTAMP_MICROS, ParquetNode
 from frazil.expr import nodes as n
 from frazil.expr.bind import bind
 from frazil.scan.narrow import any_may_hold
 from frazil.scan.plan import Plan
-from frazil.spark.host.fall_back import fall_back
-from frazil.spark.host.jvm_plans import (
-    FilterNode,
-    NodeKind,
-    descendant,
-    filter_nodes,
-    in_set_values,
-    literal_value,
-)
-from frazil.spec import types as i
+from frazil.spark.host.jvm_trees import Tree, constant, decoded
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.types import DateType, DecimalType, IcebergType, StructType, TimestamptzType
-
-_PAIRS: dict[str, Callable[..., n.Predicate]] = {
-    NodeKind.AND: n.And, NodeKind.OR: n.Or, NodeKind.EQUAL: n.EqualTo, NodeKind.EQUAL_NULL_SAFE: n.NullSafeEqualTo,
-    NodeKind.GREATER: n.GreaterThan, NodeKind.GREATER_OR_EQUAL: n.GreaterThanOrEqual, NodeKind.LESS: n.LessThan,
-    NodeKind.LESS_OR_EQUAL: n.LessThanOrEqual, NodeKind.STARTS_WITH: n.StartsWith,
-}  # fmt: skip
-_SINGLE: dict[str, Callable[..., n.Predicate]] = {
-    NodeKind.NOT: n.Not, NodeKind.IS_NULL: n.IsNull, NodeKind.IS_NOT_NULL: n.NotNull, NodeKind.IS_NAN: n.IsNaN,
-}  # fmt: skip
-_NODES = frozenset((*_PAIRS, *_SINGLE, NodeKind.IN, NodeKind.IN_SET, NodeKind.MEMBER))
-_TYPES_OF_SETS = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
-_ESCAPED = re.compile(r"\\(.)")
-_MOST_CONSTANTS = 10_000  # of an IN list; a longer one prunes no files
 
 
 @dataclass(frozen=True)
@@ -65,151 +37,58 @@ class Pushed:
     """Hold a pushed filter, with the scan's names of columns. `zone`: the time zone of its casts
     from timestamp to date, which Spark fixed when it analysed the query."""
 
-    predicate: n.Predicate
+    predicate: n.Expression
     zone: str = "UTC"
 
 
-class _Unknown(Exception):
-    """Report an expression that has no equal among Frazil's predicates."""
-
-
-def values_of_join(text: str) -> Pushed | None:
-    """Return the values of a column that a join leaves, as `ParquetFiles.java` writes them, as a
-    filter; None for types that prune no files.
+def filters_of(trees: str) -> list[Pushed]:
+    """Return the filters among a JSON list of trees, as `ExpressionTrees.java` writes them, that can
+    be converted; the others prune no files.
     """
-    column, form, type_, *values = text.split("\n")
-    term = n.Reference(column, (column,))
     try:
-        constants = [_constant(_unescaped(v), type_) for v in values]
-    except _Unknown:
+        found = [_filter_of(tree) for tree in msgspec.json.decode(trees) if tree is not None]
+    except RecursionError:  # a filter is deeper than Python's stack
+        return []
+    return [f for f in found if f is not None]
+
+
+def _filter_of(tree: Tree) -> Pushed | None:
+    zones = frozenset(_zones(tree))
+    if len(zones) > 1:  # a predicate is bound in one zone
         return None
-    if not constants:
-        return Pushed(n.AlwaysFalse())
-    return Pushed(n.In(term, constants) if form == "IN" else n.Between(term, *constants))
+    zone = next(iter(zones), "UTC")
+    predicate = decoded(tree, _column_of, partial(str, zone))
+    return None if predicate is None else Pushed(predicate, zone)
 
 
-def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda m: {"n": "\n", "f": "\f"}.get(m[1], m[1]), text)
-
-
-def filters_of(expressions: JavaObject) -> list[Pushed]:
-    """Return the filters among a Java list of Catalyst expressions that can be converted; the
-    others prune no files.
+def filters_of_joins(values: str) -> list[Pushed]:
+    """Return the values of columns that joins leave, a JSON list as `ParquetFiles.java` writes it,
+    as filters; those of types that prune no files are left out.
     """
     filters = []
-    for expression in expressions:
-        try:
-            reader = _CatalystReader(expression, filter_nodes(expression))
-            predicate = reader.node(())
-        except _Unknown:
+    for form, *trees in filter(None, msgspec.json.decode(values)):
+        column, *constants = (c for tree in trees if (c := constant(tree)) is not None)
+        if len(constants) < len(trees) - 1 or not isinstance(column, n.Literal):
             continue
-        except Exception as error:
-            # this Spark has another form of JSON: the filter prunes no files, and Spark applies it
-            # to the rows
-            fall_back("The JSON form of pushed filters", error)
-            continue
-        if len(reader.zones) < 2:  # a predicate is bound in one zone
-            filters.append(Pushed(predicate, next(iter(reader.zones), "UTC")))
+        term = n.Reference(column.value, (column.value,))
+        if not constants:
+            filters.append(Pushed(n.AlwaysFalse()))
+        else:
+            filters.append(
+                Pushed(n.In(term, constants) if form == "IN" else n.Between(term, *constants))
+            )
     return filters
 
 
-@dataclass(eq=False)
-class _CatalystReader:
-    """Convert one Catalyst expression. `nodes`: those of its JSON, each before its children.
-    `expression`: the JVM's object, which is used where the JSON is ambiguous: dates and timestamps,
-    and the values of InSet."""
-
-    expression: Any
-    nodes: list[FilterNode]
-    zones: set[str] = field(default_factory=set)
-    next_node: int = 0
-
-    def node(self, path: Sequence[int]) -> n.Expression:
-        """Convert the next node of the list. `path`: the positions of children that lead to it from
-        the root.
-        """
-        node = self.nodes[self.next_node]
-        self.next_node += 1
-        kind = node.kind
-        if kind == NodeKind.ATTRIBUTE:
-            return n.Reference(node.column, (node.column,))
-        if kind == NodeKind.LITERAL:
-            is_ambiguous = node.type in ("date", "timestamp")
-            return _constant(
-                literal_value(descendant(self.expression, path)) if is_ambiguous else node.value,
-                node.type,
-            )
-        if kind == NodeKind.CAST:
-            return self._date(node, path)
-        if kind not in _NODES:
-            raise _Unknown
-        children = [self.node((*path, place)) for place in range(node.children)]
-        if kind == NodeKind.MEMBER:
-            return _member(children[0], node.member)
-        if kind == NodeKind.IN:
-            return n.In(children[0], children[1:])
-        if kind == NodeKind.IN_SET:
-            return n.In(children[0], self._constants(path))
-        return (_PAIRS.get(kind) or _SINGLE[kind])(*children)
-
-    def _constants(self, path: Sequence[int]) -> list[n.Expression]:
-        in_set = in_set_values(descendant(self.expression, path), _TYPES_OF_SETS, _MOST_CONSTANTS)
-        if in_set is None:
-            raise _Unknown
-        type_, texts = in_set
-        return [_constant(None if text == "null" else int(text), type_) for text in texts]
-
-    def _date(self, cast: FilterNode, path: Sequence[int]) -> n.Expression:
-        """Convert a cast of a timestamp column to date. Other casts are not converted: what they
-        return depends on ANSI mode.
-        """
-        child = self.nodes[self.next_node]
-        if (
-            cast.type != "date"
-            or child.kind != NodeKind.ATTRIBUTE
-            or child.type not in ("timestamp", "timestamp_ntz")
-        ):
-            raise _Unknown
-        if child.type == "timestamp":
-            if not cast.zone:
-                raise _Unknown
-            self.zones.add(cast.zone)
-        return n.Cast(self.node((*path, 0)), i.DateType())
+def _column_of(node: Tree) -> n.Reference:
+    return n.Reference(node["name"], (node["name"],))
 
 
-def _member(struct_column: n.Expression, name: object) -> n.Expression:
-    if not isinstance(struct_column, n.Reference) or not isinstance(name, str):
-        raise _Unknown
-    parts = (*struct_column.parts, name)
-    return n.Reference(".".join(parts), parts)
-
-
-def _constant(value: Any, type_: object) -> n.Expression:
-    """Convert a constant of a Catalyst type. `value`: its text, or Spark's internal value (days,
-    microseconds).
-    """
-    if value is None:
-        return n.Literal(None)
-    match type_:
-        case "byte" | "short" | "integer" | "long":
-            return n.Literal(int(value))
-        case "boolean":
-            return n.Literal(value == "true")
-        case "string":
-            return n.Literal(str(value))
-        case "double":
-            return n.Literal(float(value))
-        case "float":
-            return n.Literal(struct.unpack("f", struct.pack("f", float(value)))[0])
-        case "date":
-            return n.Literal(int(value), i.DateType())
-        case "timestamp":
-            return n.Literal(int(value), i.TimestamptzType())
-        case "timestamp_ntz":
-            return n.Literal(int(value), i.TimestampType())
-        case str() if type_.startswith("decimal("):
-            return n.Literal(Decimal(value))
-    raise _Unknown
+def _zones(tree: Tree) -> Iterator[str]:
+    if zone := tree.get("fields", {}).get("timeZoneId"):
+        yield zone
+    for child in tree.get("children", ()):
+        yield from _zones(child)
 
 
 _DAY_AFTER_GAP = -141_426  # 1582-10-16; the 15th is what Java makes of the days before
