@@ -27,6 +27,7 @@ from frazil.rows import source as rows_source
 from frazil.spec.types import IntegerType
 
 MODES = ["copy-on-write", "merge-on-read"]
+REFUSED = {"commit.retry.plan-anew.enabled": "false"}
 
 
 @pytest.fixture(params=MODES)
@@ -737,7 +738,10 @@ def test_a_branch_and_properties_of_the_snapshot(table):
 
 def test_writers_on_the_same_keys_conflict_and_on_others_do_not(catalog, mode):
     t = catalog.create_table(
-        "db.c", "id bigint, v int, name string", partition_by=["truncate(100, id)"]
+        "db.c",
+        "id bigint, v int, name string",
+        partition_by=["truncate(100, id)"],
+        properties=REFUSED,
     )
     t.append(frame(range(0, 300, 10)))
 
@@ -764,7 +768,7 @@ def test_writers_on_the_same_keys_conflict_and_on_others_do_not(catalog, mode):
 
 
 def test_two_inserts_of_one_key_conflict_when_serializable(catalog, mode):
-    t = catalog.create_table("db.ins", "id bigint, v int, name string")
+    t = catalog.create_table("db.ins", "id bigint, v int, name string", properties=REFUSED)
     other = catalog.load_table("db.ins")
     merging(t, frame([1])).when_not_matched_insert_all().execute(mode)
     with pytest.raises(ValidationException, match="conflicting files"):
@@ -772,6 +776,10 @@ def test_two_inserts_of_one_key_conflict_when_serializable(catalog, mode):
     relaxed = merging(catalog.load_table("db.ins"), frame([2]), isolation_level="snapshot")
     merging(t, frame([2])).when_not_matched_insert_all().execute(mode)
     assert relaxed.when_not_matched_insert_all().execute(mode).rows_inserted == 1
+    t.set_properties({"commit.retry.plan-anew.enabled": "true"})
+    other = catalog.load_table("db.ins")
+    merging(t, frame([3])).when_not_matched_insert_all().execute(mode)
+    assert merging(other, frame([3, 4])).when_not_matched_insert_all().execute().rows_inserted == 1
 
 
 @pytest.mark.parametrize("deleting", ["copy-on-write", "merge-on-read", None])
@@ -781,7 +789,9 @@ def test_an_insert_of_what_was_not_found_relies_on_the_rows_that_were_found(
     """T1: insert 9 unless it is there, 5 is there. T2: delete all of name a. Neither order of the
     two leaves 9 alone.
     """
-    t = catalog.create_table("db.ins", "id bigint, v int, name string", format_version=2)
+    t = catalog.create_table(
+        "db.ins", "id bigint, v int, name string", format_version=2, properties=REFUSED
+    )
     # None: the file goes as a whole
     t.append(frame([5] if deleting is None else [5, 15], name="a"))
     for isolation, conflicts in (("serializable", True), ("snapshot", False)):

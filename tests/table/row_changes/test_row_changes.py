@@ -28,6 +28,7 @@ from tests.builders.frames import ids
 
 SCHEMA = "id long not null, p int, v double, s struct<a: int, b: string>"
 COW, MOR = "copy-on-write", "merge-on-read"
+REFUSED = {"commit.retry.plan-anew.enabled": "false"}
 _names = itertools.count()
 
 
@@ -390,7 +391,7 @@ def test_a_transaction_that_fails_leaves_no_file(make):
 @pytest.mark.parametrize("mode", [COW, MOR])
 @pytest.mark.parametrize("verb", ["delete", "update"])
 def test_of_two_writers_on_the_same_rows_exactly_one_wins(catalog, make, mode, verb):
-    t = make(range(5))
+    t = make(range(5), properties=REFUSED)
     other = catalog.load_table("db.t")
     t.update({"v": "v + 1"}, "id = 3", mode=mode)
     before = data_files_below(t)
@@ -416,7 +417,7 @@ def test_writers_on_different_partitions_both_succeed_and_nothing_is_written_twi
 
 
 def test_an_append_conflicts_with_a_delete_of_its_rows_only_when_serializable(catalog, make):
-    t = make(range(5))
+    t = make(range(5), properties=REFUSED)
     serializable, snapshot = catalog.load_table("db.t"), catalog.load_table("db.t")
     t.append(frame([3]))
     with pytest.raises(ValidationException):
@@ -520,7 +521,7 @@ def test_a_column_named_as_row_lineage_is_refused_by_name_in_v3(catalog):
 
 
 def test_a_file_that_another_writer_took_away_is_told_with_both_snapshots(catalog, make):
-    make(range(10))
+    make(range(10), properties=REFUSED)
     mine, other = catalog.load_table("db.t"), catalog.load_table("db.t")
     gone = other.delete("id < 100")
     read = mine.current_snapshot().snapshot_id
@@ -533,12 +534,29 @@ def test_a_file_that_another_writer_took_away_is_told_with_both_snapshots(catalo
     ) and facts["files"]
 
 
-def test_rows_rewritten_before_an_upgrade_do_not_lose_the_ids_it_gave_them(catalog, make):
-    make(range(10))
+@pytest.mark.parametrize("mode", [COW, MOR])
+def test_rows_rewritten_before_an_upgrade_do_not_lose_the_ids_it_gave_them(catalog, make, mode):
+    make(range(10), properties=REFUSED)
     mine, other = catalog.load_table("db.t"), catalog.load_table("db.t")
     other.upgrade(format_version=3)
     other.append(frame([20]))
     with pytest.raises(ValidationException, match="upgraded"):
-        mine.update({"v": "0"}, "id = 3", mode=COW)
+        mine.update({"v": "0"}, "id = 3", mode=mode)
     mine.append(frame([21]))
-    assert mine.update({"v": "0"}, "id = 3", mode=COW).rows_updated == 1
+    assert mine.update({"v": "0"}, "id = 3", mode=mode).rows_updated == 1
+
+
+@pytest.mark.parametrize("mode", [COW, MOR])
+def test_an_update_that_is_planned_anew_after_an_upgrade_keeps_the_ids_of_rows(catalog, make, mode):
+    make(range(10))
+    mine, other = catalog.load_table("db.t"), catalog.load_table("db.t")
+    other.upgrade(format_version=3)
+    other.append(frame([20]))
+    before = row_ids(other)
+    assert mine.update({"v": "0"}, "id = 3", mode=mode).planned_anew == 1
+    assert row_ids(mine) == before and None not in before.values()
+
+
+def row_ids(t):
+    rows = t.scan(selected_fields=("id", "_row_id")).to_arrow().to_pylist()
+    return {r["id"]: r["_row_id"] for r in rows}
