@@ -145,5 +145,7 @@ def test_no_operation_reads_what_it_is_not_about(
     for name in VERBS:
         costs_of(name, FEW)  # loads modules
         (few_reads, few_calls), (many_reads, many_calls) = costs_of(name, FEW), costs_of(name, MANY)
-        assert few_reads == many_reads > 0, name
+        assert few_reads == many_reads, name
+        # which snapshots are old is told by the metadata that is loaded
+        assert few_reads > 0 or name == "expire_snapshots", name
         assert many_calls - few_calls <= most * (MANY - FEW) + 50, name

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.catalog import CatalogBackend, LoadedTable
+from frazil.catalog.backend import reloaded
 from frazil.errors import ValidationError
 from frazil.ops.engine import Engine
 from frazil.ops.operation import TableOperation, writable
@@ -56,7 +57,8 @@ class MaintainedTable:
 
     def newest(self) -> LoadedTable:
         """Load the newest state of the table, with the commits of other writers."""
-        return self.writable.load(self.loaded.identifier or (self.metadata.location,))
+        identifier = self.loaded.identifier or (self.metadata.location,)
+        return reloaded(self.writable, self.loaded, identifier)
 
     def in_state(self, loaded: LoadedTable) -> MaintainedTable:
         """Return the same table in another state."""
