@@ -8,6 +8,7 @@ that they run in any process.
 """
 
 __all__ = [
+    "aggregates",
     "bounds",
     "changelog",
     "changelog_range",

@@ -438,3 +438,39 @@ def test_texts_of_a_join_arrive_as_they_are(catalog, session):
     frame = t.to_spark(session)
     found, read = files_read(frame.join(keys, frame["s"] == keys["k"]).select("s"))
     assert (sorted(r["s"] for r in found), read) == (sorted(odd[1:]), len(odd) - 1)
+
+
+@pytest.mark.versions
+def test_statistics_of_files_tell_counts_and_extremes_where_they_are_exact(catalog, session):
+    """A count, least and greatest value of all rows opens no file; where a delete applies, where the
+    bounds are cut, or a file lacks the column, the rows are read.
+    """
+    t = days(catalog)
+    t.append(pa.table({"id": pa.array([None, None], pa.int64())}))
+
+    def told(*aggregates):
+        frame = t.to_spark(session).selectExpr(*aggregates)
+        (row,) = frame.collect()
+        return tuple(row), "LocalTableScan" in frame._jdf.queryExecution().executedPlan().toString()
+
+    first, last = dt.date(2026, 1, 1), dt.date(2026, 1, 20)
+    assert told(
+        "count(*)", "count(id)", "count(day)", "min(id)", "max(id)", "max(day) - min(day)"
+    ) == (
+        (202, 200, 200, 0, 199, last - first),
+        True,
+    )
+    assert told("min(at)", "max(at)") == (
+        (dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 20)),
+        True,
+    )
+    assert told("count(*)", "min(s)") == ((202, "s0000"), False)
+    assert told("max(x)", "count(distinct id)") == ((199.0, 200), False)
+    assert t.to_spark(session).where("id >= 195").count() == 5
+    t.update_schema().rename_column("id", "key").add_column("later", "long").commit()
+    assert told("count(key)", "min(key)") == ((200, 0), True)
+    assert told("count(later)") == ((0,), False)
+    t.delete("key = 0")
+    assert told("count(*)", "min(key)", "max(key)")[0] == (201, 1, 199)
+    t.delete("true")
+    assert told("count(*)", "min(key)")[0] == (0, None)

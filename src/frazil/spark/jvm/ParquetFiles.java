@@ -20,16 +20,23 @@ import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.expressions.FieldReference;
 import org.apache.spark.sql.connector.expressions.LiteralValue;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
+import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
+import org.apache.spark.sql.connector.expressions.aggregate.Max;
+import org.apache.spark.sql.connector.expressions.aggregate.Min;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomSumMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
@@ -43,6 +50,10 @@ import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetScan;
 import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters;
 import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DateType$;
+import org.apache.spark.sql.types.IntegerType$;
+import org.apache.spark.sql.types.LongType$;
 import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -51,7 +62,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Scans Parquet files that Python has planned by Spark's own vectorised reader. Python is asked what a query's
- * filters leave: "plan" when they are pushed, "columns" when a join could filter at run time, "files" when it runs.
+ * filters leave: "plan" when they are pushed, "aggregates" for those that statistics may tell, "columns" when a join could filter at run time, "files" when it runs.
  */
 public final class ParquetFiles {
   private static final int MOST_VALUES = 10000;
@@ -93,10 +104,12 @@ public final class ParquetFiles {
   }
 
   /** Takes what a query needs of the files. */
-  public static final class Builder implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownCatalystFilters {
+  public static final class Builder implements SupportsPushDownRequiredColumns, SupportsPushDownCatalystFilters, SupportsPushDownAggregates {
     private final Files files;
     private StructType wanted;
     private List filters = new ArrayList();
+    private String asked;
+    private Told told;
 
     Builder(Files files) {
       this.files = files;
@@ -115,7 +128,68 @@ public final class ParquetFiles {
     }
 
     public Predicate[] pushedFilters() { return new Predicate[0]; }
-    public Scan build() { return new FilesScan(files, wanted, filters); }
+    public boolean supportCompletePushDown(Aggregation aggregation) { return tell(aggregation) != null; }
+    public boolean pushAggregation(Aggregation aggregation) { return tell(aggregation) != null; }
+
+    /** Returns the aggregates of all rows, if the files' statistics tell them. */
+    private Told tell(Aggregation aggregation) {
+      if (!filters.isEmpty() || aggregation.groupByExpressions().length > 0) { return null; }
+      AggregateFunc[] functions = aggregation.aggregateExpressions();
+      StringBuilder text = new StringBuilder();
+      StructType schema = new StructType();
+      for (int n = 0; n < functions.length; n++) {
+        org.apache.spark.sql.connector.expressions.Expression of = null;
+        String kind = "count";
+        if (functions[n] instanceof Min) {
+          kind = "min";
+          of = ((Min) functions[n]).column();
+        } else if (functions[n] instanceof Max) {
+          kind = "max";
+          of = ((Max) functions[n]).column();
+        } else if (functions[n] instanceof org.apache.spark.sql.connector.expressions.aggregate.Count) {
+          org.apache.spark.sql.connector.expressions.aggregate.Count count = (org.apache.spark.sql.connector.expressions.aggregate.Count) functions[n];
+          if (count.isDistinct()) { return null; }
+          of = count.column();
+        } else if (!(functions[n] instanceof CountStar)) {
+          return null;
+        }
+        String column = of instanceof NamedReference ? String.join("\n", ((NamedReference) of).fieldNames()) : "";
+        if (of == null ? false : !Arrays.asList(files.schema.fieldNames()).contains(column) || column.contains("\n")) { return null; }
+        DataType type = kind.equals("count") ? LongType$.MODULE$ : files.schema.apply(column).dataType();
+        schema = schema.add(kind + n, type, true);
+        text.append(n == 0 ? "" : "\n").append(kind).append(" ").append(column);
+      }
+      if (!text.toString().equals(asked)) {
+        asked = text.toString();
+        String values = (String) files.answers.apply("aggregates", asked);
+        told = values.isEmpty() ? null : new Told(files, schema, values.split("\n"));
+      }
+      return told;
+    }
+
+    public Scan build() { return told == null ? new FilesScan(files, wanted, filters) : (Scan) told; }
+  }
+
+  /** Is the one row of aggregates that the statistics of files tell. */
+  static final class Told implements LocalScan {
+    private final Files files;
+    private final StructType schema;
+    private final Object[] values;
+
+    Told(Files files, StructType schema, String[] texts) {
+      this.files = files;
+      this.schema = schema;
+      this.values = new Object[texts.length];
+      for (int n = 0; n < texts.length; n++) {
+        DataType type = schema.fields()[n].dataType();
+        boolean small = type.equals(IntegerType$.MODULE$) || type.equals(DateType$.MODULE$);
+        if (!texts[n].equals("null")) { values[n] = small ? (Object) Integer.valueOf(texts[n]) : (Object) Long.valueOf(texts[n]); }
+      }
+    }
+
+    public InternalRow[] rows() { return new InternalRow[] {new GenericInternalRow(values)}; }
+    public StructType readSchema() { return schema; }
+    public String description() { return files.title + " told by statistics of files"; }
   }
 
   /** Reads those of the files that the filters of a query leave. */

@@ -61,6 +61,11 @@ class Prune(Protocol):
         """Return those of the columns by whose values files can be left out."""
         ...
 
+    def aggregates(self, asked: Sequence[tuple[str, str]]) -> list[int | None] | None:
+        """Return aggregates over all files ("count", "min", "max" of a column), as statistics tell
+        them by internal values; None where they do not."""
+        ...
+
 
 class NoPruning:
     """Read all files of a scan whatever the filters."""
@@ -71,6 +76,9 @@ class NoPruning:
     def telling(self, columns: Sequence[str]) -> list[str]:
         """Return no column."""
         return []
+
+    def aggregates(self, asked: Sequence[tuple[str, str]]) -> None:
+        """Return None."""
 
 
 class FileAnswers:
@@ -97,7 +105,8 @@ class FileAnswers:
 
     def apply(self, verb: str, message: str) -> str:
         """Answer a question: "plan", the rows and number of the files that filters leave and the
-        number of all; "columns", those of the columns given by which a join may filter; "files",
+        number of all; "aggregates", a line for each, or nothing where statistics do
+        not tell; "columns", those of the columns given by which a join may filter; "files",
         four lines for each file to read: bytes, number, location in manifests and as Hadoop takes it.
         """
         match verb:
@@ -109,12 +118,37 @@ class FileAnswers:
                 places = self._places(self._pushed[number])
                 rows = self._rows if places is None else self._rows[places]
                 return f"{rows.sum()} {len(rows)} {len(self._paths)}"
+            case "aggregates":
+                asked = [
+                    (kind, name)
+                    for kind, _, name in (a.partition(" ") for a in message.split("\n"))
+                ]
+                told = self._aggregates(asked)
+                return (
+                    "" if told is None else "\n".join("null" if v is None else str(v) for v in told)
+                )
             case "columns":
                 return "\n".join(self._prune.telling(message.split("\n")))
             case "files":
                 number, _, values = message.partition("\n")
                 return self._files([*self._pushed.get(number, ()), *filters_of_joins(values)])
         raise ValueError(verb)
+
+    def _aggregates(self, asked: Sequence[tuple[str, str]]) -> list[int | None] | None:
+        if not len(self._paths):
+            return None
+        rows = int(self._rows.sum())
+        if all(one == ("count", "") for one in asked):
+            return [rows] * len(asked)
+        try:
+            of_columns = self._prune.aggregates([one for one in asked if one[1]])
+        except Exception as e:  # the query counts its rows itself
+            _LOG.warning("Statistics tell no aggregates of %s: %s", self._root, e)
+            return None
+        if of_columns is None:
+            return None
+        told = iter(of_columns)
+        return [next(told) if name else rows for _, name in asked]
 
     def _files(self, pushed: Sequence[Pushed]) -> str:
         places = self._places(pushed, True)

@@ -13,6 +13,7 @@ from typing import Any
 from frazil.errors import FrazilError
 from frazil.expr.bind import bind, conjunction
 from frazil.expr.bound import Bound
+from frazil.scan.aggregates import from_statistics
 from frazil.scan.narrow import FEW, may_hold
 from frazil.scan.plan import Plan
 from frazil.spark.scan.pushed_filters import Pushed
@@ -100,6 +101,14 @@ class PrunedScan:
         if runs:
             self.narrowing.report_run(row_filter, files)
         return None if files is None else [n for n, path in enumerate(self.paths) if path in files]
+
+    def aggregates(self, asked: Sequence[tuple[str, str]]) -> list[int | None] | None:
+        """Return aggregates over all files, as their statistics tell them; None where they do not."""
+        ids = {f.name: f.field_id for f in self.schema.fields if f.field_type.is_primitive}
+        if not all(name in ids for _, name in asked):
+            return None
+        by_id = [(kind, ids[name]) for kind, name in asked]
+        return from_statistics(self.narrowing.plan, self.paths, self.schema, by_id)
 
     def telling(self, columns: Sequence[str]) -> list[str]:
         """Return those of the columns by whose values files can be left out."""

@@ -1,0 +1,108 @@
+"""Answer aggregates of a query (count, least and greatest value of columns) from the statistics that
+manifests keep of files without deletes, so that no file is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.scan.bounds import MapColumn
+from frazil.scan.manifests import is_data, manifests_of
+from frazil.scan.plan import Plan, plan_manifests
+from frazil.scan.prune import statistics_ranges
+from frazil.spec.schema import Schema
+from frazil.spec.types import DateType, IntegerType, LongType, TimestampType, TimestamptzType
+
+_EXACT = (IntegerType, LongType, DateType, TimestampType, TimestamptzType)
+"""Types whose bounds writers do not truncate, and that no NaN or -0.0 makes ambiguous."""
+Asked = tuple[str, int]
+"""An aggregate: "count", "min" or "max", and the id of a column."""
+
+
+def from_statistics(
+    plan: Plan, paths: Sequence[str], schema: Schema, asked: Sequence[Asked]
+) -> list[int | None] | None:
+    """Return aggregates over planned files to which no deletes apply: counts of values, and least
+    and greatest values as internal values (days, microseconds), None where there is no value.
+    `schema`: the columns with the table's field ids. Returns None where statistics do not tell.
+    Raises the errors of `plan`.
+    """
+    if plan.storage is None or plan.snapshot is None or plan.by_server is not None:
+        return None
+    fields = [schema.by_id.get(field_id) for _, field_id in asked]
+    if not all(
+        f is not None and (kind == "count" or isinstance(f.field_type, _EXACT))
+        for f, (kind, _) in zip(fields, asked, strict=True)
+    ):
+        return None
+    data = [m for m in manifests_of(plan.metadata, plan.snapshot, plan.storage) if is_data(m)]
+    options = replace(plan.options, with_stats=True)
+    groups, _ = plan_manifests(
+        plan.metadata, plan.storage, data, plan.row_filter, plan.schema, options, plan.report
+    )
+    wanted = pa.array(paths, pa.string())
+    tables = [g.table.filter(pc.is_in(g.table.column("file_path"), wanted)) for g in groups]
+    if sum(map(len, tables)) != len(paths):
+        return None
+    answers: list[int | None] = []
+    for kind, field_id in asked:
+        of_files = [
+            _counted(t, field_id) if kind == "count" else _extreme(t, plan, schema, field_id, kind)
+            for t in tables
+            if len(t)
+        ]
+        values = []
+        for told in of_files:
+            if told is None:
+                return None
+            values += told
+        answers.append(_together(kind, values))
+    return answers
+
+
+def _together(kind: str, values: Sequence[int]) -> int | None:
+    if kind == "count":
+        return sum(values)
+    return (min if kind == "min" else max)(values, default=None)
+
+
+def _counted(entries: pa.Table, field_id: int) -> list[int] | None:
+    """Return how many values a column has that are not null, None where that is not known."""
+    records = entries.column("record_count").to_numpy()
+    of_column = []
+    for name in ("value_counts", "null_value_counts"):
+        counts = MapColumn(entries.column(name)).at(field_id)
+        if counts.null_count:
+            return None
+        of_column.append(np.asarray(counts))
+    values, nulls = of_column
+    if not (values == records).all() or not ((nulls >= 0) & (nulls <= records)).all():
+        return None
+    return [int((records - nulls).sum())]
+
+
+def _extreme(
+    entries: pa.Table, plan: Plan, schema: Schema, field_id: int, kind: str
+) -> list[int] | None:
+    """Return a column's least or greatest value, no value where all are null, None where that is
+    not known."""
+    found = statistics_ranges(entries, schema, [field_id], plan.metadata.snapshots)
+    if field_id not in found:
+        return None
+    (told,) = found[field_id]
+    has_values = np.broadcast_to(np.asarray(told.values, bool), len(entries))
+    bounds = told.lower if kind == "min" else told.upper
+    if not has_values.any():
+        return []
+    if not isinstance(bounds, pa.Array):
+        return None
+    bounds = bounds.filter(pa.array(has_values))
+    if bounds.null_count:
+        return None
+    value = (pc.min if kind == "min" else pc.max)(bounds)
+    return [int(value.cast(pa.int64() if value.type.bit_width == 64 else pa.int32()).as_py())]
