@@ -63,7 +63,7 @@ OF_SQL = {
 }  # fmt: skip
 BY_SQL = {
     "jvm.session_key", "jvm.some", "jvm.thread_key", "jvm_plans.holds_subquery", "jvm_plans.session_frame", "jvm_views.is_temporary_view",
-    "jvm_plans.hiding", "jvm_plans.subqueries_of", "jvm_plans.taking_nulls", "jvm_plans.is_by_connector", "jvm_subqueries.with_constants",
+    "jvm_plans.hiding", "jvm_plans.subqueries_of", "jvm_plans.taking_nulls", "jvm_subqueries.with_constants",
     "jvm_plans.with_definitions", "jvm_views.Rule.apply", "jvm_views.Rule.applyOrElse", "jvm_views.Rule.isDefinedAt",
 }  # fmt: skip
 # Tests of partition commit and of rewound streams have these.
@@ -358,6 +358,7 @@ def call_temporary_views(session):
     jvm.listen(session)
     tags.set(session, plan, Seven(7))
     assert tags.number(plan) == Seven(7).getAsInt() == 7
+    assert tags.parts(session, plan) == ([7], False)
     assert (
         jvm_views.NumberedTag.Java.implements
         == jvm.implementing("java.util.function.IntSupplier").implements

@@ -40,8 +40,8 @@ def counted(monkeypatch):
         ("UPDATE lake.db.t SET s = 'b' WHERE id = 1", 110, 5),
         (
             "MERGE INTO lake.db.t t USING src s ON t.id = s.id WHEN MATCHED THEN UPDATE SET s = s.s WHEN NOT MATCHED THEN INSERT *",
-            205,
-            10,
+            190,
+            5,
         ),
     ],
 )

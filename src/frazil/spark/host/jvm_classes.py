@@ -42,6 +42,7 @@ DOORS = {
     "ParquetFiles": "Reads prune no files by filters that are put on a DataFrame later, or by joins.",
     "PartitionOverwrites": "INSERT OVERWRITE of partitions, and overwritePartitions outside Python, are closed.",
     "RowChanges": "mergeInto outside Python is closed, and new sessions know no catalog before a statement.",
+    "TaggedParts": "Temporary views keep the rows that they were created with.",
 }
 """What is closed where a class does not compile, by the name of its file."""
 _PACKAGE = "frazil.spark.jvm"

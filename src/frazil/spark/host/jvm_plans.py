@@ -78,15 +78,6 @@ def kind_of(node: JavaObject) -> str:
     return str(name_of(node, ""))
 
 
-def is_by_connector(node: JavaObject) -> bool:
-    """Tell whether a node reads an Iceberg table by a connector that tags no plans: Java's, or the
-    format "iceberg" in Python. The relations of Frazil have the names of their tables."""
-    if kind_of(node) != NodeKind.V2_RELATION:
-        return False
-    table = node.table()
-    return "iceberg" in str(table.getClass().getName()) or str(table.name()).lower() == "iceberg"
-
-
 # Plans of frames
 # --------------------------------------------------------------------------------------------------
 

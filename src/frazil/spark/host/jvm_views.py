@@ -12,7 +12,10 @@ from py4j.java_gateway import JavaObject
 
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.session import Session
+from frazil.spark.host import jvm_classes
 from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, Jvm, each, implementing, listen
+
+_BY_CONNECTOR = "connector"
 
 
 @dataclass(frozen=True)
@@ -175,6 +178,7 @@ class PlanTags:
         self._tag = getattr(jvm.view, CATALYST + "trees.TreeNodeTag")(name)
         self._alias = getattr(jvm.view, EXPRESSIONS + "Alias")
         self._project = getattr(jvm.view, CATALYST + "plans.logical.Project")
+        self._finder: Any = None
 
     def set(self, spark: Session, plan: JavaObject, value: NumberedTag) -> None:
         """Tag a plan."""
@@ -185,6 +189,18 @@ class PlanTags:
         """Return the number of the tag's value, None if the plan is not tagged."""
         value = plan.getTagValue(self._tag)
         return int(value.get().getAsInt()) if value.isDefined() else None
+
+    def parts(self, spark: Session, plan: JavaObject) -> tuple[list[int], bool]:
+        """Return, by one call, the numbers of the tagged parts of a plan, sub-queries included, and
+        whether a connector that tags no plans reads an Iceberg table in it. Raises Unsupported where
+        the class that looks for them did not compile on this Spark.
+        """
+        listen(spark)
+        if self._finder is None:
+            self._finder = jvm_classes.make(spark, "TaggedParts", self._tag)
+        found = str(self._finder.apply(plan)).split()
+        numbers = [int(text) for text in found if text != _BY_CONNECTOR]
+        return numbers, len(numbers) < len(found)
 
     def under_columns_of(self, old: JavaObject, new: JavaObject) -> Any:
         """Return a new plan that has an old one's columns, with their ids, by which the nodes above

@@ -30,13 +30,13 @@ from pyspark.sql import DataFrame
 
 from frazil.catalog import LoadedTable
 from frazil.catalog.names import full_name, identifier_parts
-from frazil.errors import ValidationException
+from frazil.errors import Unsupported, ValidationException
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.engine import Lineage
 from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
-from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, classic_jvm, is_stopped, jvm_of, listen
-from frazil.spark.host.jvm_plans import frame_of, is_by_connector, written_plan
+from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, classic_jvm, is_stopped, jvm_of
+from frazil.spark.host.jvm_plans import frame_of, written_plan
 from frazil.spark.host.jvm_views import (
     CachedRows,
     NumberedTag,
@@ -138,11 +138,11 @@ def lineage_of(frame: DataFrame, metadata: TableMetadata) -> Lineage:
     that is not known."""
     if (jvm := jvm_of(frame.sparkSession)) is None:
         return Lineage(reads_table=True)
-    listen(frame.sparkSession)
-    by_connector: list[bool] = []
-    look: Callable[[Any], object] = lambda node: by_connector.append(is_by_connector(node))
-    parts = _parts(jvm, written_plan(frame), metadata, look)
-    if any(by_connector) or not all(part.make for part in parts):
+    try:
+        parts, by_connector = _shown(frame.sparkSession, written_plan(frame), metadata)
+    except (Unsupported, *NOT_AS_KNOWN):
+        return Lineage(reads_table=True)
+    if by_connector or not all(part.make for part in parts):
         return Lineage(reads_table=True)
     return Lineage(True, partial(_over, jvm, frame)) if parts else Lineage()
 
@@ -200,7 +200,7 @@ def cache_again(spark: Session, loaded: LoadedTable) -> None:
             # A name may mean nothing any more, as one that counts on the current namespace.
             with quietly(), contextlib.suppress(Exception):
                 frame = cache.frame(rows.name)
-                now = _parts(jvm, frame.logicalPlan(), metadata)
+                now = _parts(spark, frame.logicalPlan(), metadata)
             if not any(part.is_behind(metadata) for part in now):
                 # else it is a view that does not follow this commit
                 cache.remove(rows)
@@ -257,25 +257,22 @@ def _cached(
         return
     metadata = find()
     for rows in in_cache:
-        if parts := _parts(jvm, rows.plan, metadata):
+        if parts := _parts(spark, rows.plan, metadata):
             yield cache, rows, parts
 
 
-def _parts(
-    jvm: Jvm, plan: Any, metadata: TableMetadata, also: Callable[[Any], object] = lambda _: None
-) -> list[Followed]:
-    """Return the states of a table that the tagged parts of a plan show. `also`: is shown each node."""
-    tags, parts = _tags(jvm), []
+def _parts(spark: Session, plan: Any, metadata: TableMetadata) -> list[Followed]:
+    """Return the states of a table that the tagged parts of a plan show."""
+    return _shown(spark, plan, metadata)[0]
 
-    def look(node: Any) -> Any:
-        followed = _followed(tags, node)
-        if followed is not None and followed.table == _table_of(metadata):
-            parts.append(followed)
-        also(node)
-        return node
 
-    rewritten(plan, look)
-    return parts
+def _shown(spark: Session, plan: Any, metadata: TableMetadata) -> tuple[list[Followed], bool]:
+    """Return the states of a table that a plan shows, and whether a connector that tags no plans
+    reads an Iceberg table in it."""
+    numbers, by_connector = _tags(classic_jvm(spark)).parts(spark, plan)
+    found = (_FRAMES.get(number) for number in numbers)
+    parts = [f for f in found if f is not None and f.table == _table_of(metadata)]
+    return parts, by_connector
 
 
 def _followed(tags: PlanTags, node: Any) -> Followed | None:
@@ -307,7 +304,7 @@ class _Refresh:
                 rows = cache.of_frame(view.quoted)
                 metadata = self.loaded.metadata
                 if rows is not None and any(
-                    part.is_behind(metadata) for part in _parts(jvm, rows.plan, metadata)
+                    part.is_behind(metadata) for part in _parts(self.spark, rows.plan, metadata)
                 ):
                     frames.append(rows)
         for view in all_views:
@@ -320,7 +317,10 @@ class _Refresh:
         """Return a view's plan over the table's new state; None if it does not show the table, or
         cannot be made over the new state.
         """
-        replacement = _Replacement(jvm, self.loaded.metadata, self._plan_of)
+        metadata = self.loaded.metadata
+        if not any(part.is_behind(metadata) for part in _parts(self.spark, view.plan, metadata)):
+            return None
+        replacement = _Replacement(jvm, metadata, self._plan_of)
         plan = replacement.run(view.plan)
         if replacement.error is not None:
             text = "The temporary view %s keeps the rows from before this commit; create it again to see the new ones. Reason: %s"
