@@ -194,8 +194,10 @@ def call_the_session(session):
     session.conf.unset("spark.sql.frazil.test")
     jvm.set_active(session, host)
     fewest = "spark.sql.adaptive.coalescePartitions.minPartitionNum"
-    assert jvm.put_setting(session, fewest, "7") and session.conf.get(fewest, None) == "7"
-    assert jvm.put_setting(session, fewest, None) and session.conf.get(fewest, None) is None
+    assert jvm.exchange_settings(session, {fewest: "7"}) == {fewest: None}
+    assert session.conf.get(fewest, None) == "7"
+    assert jvm.exchange_settings(session, {fewest: None}) == {fewest: "7"}
+    assert session.conf.get(fewest, None) is None
     assert (
         jvm.has_jvm()
         and jvm.jvm_property("java.version")

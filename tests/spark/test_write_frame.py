@@ -64,7 +64,7 @@ def files_below(location):
         ["tn", "v"],
         EVERY[:5],
         EVERY[5:],
-        ["months(tn)", "hours(tn)", "hours(ts)", "bin", "truncate(1, bin)"],
+        ["hours(tn)", "hours(ts)", "bin", "truncate(1, bin)"],
     ],
 )
 def test_rows_come_back_and_every_file_lies_in_its_partition(catalog, session, partition_by):

@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from frazil.maintain.compact.commit import GroupsGone
 from frazil.table.table import Table
 from tests.builders.files_on_disk import leftovers
 from tests.forked import started
@@ -162,6 +163,8 @@ def test_nobody_is_lost_beside_a_compaction_that_never_rests(
             try:
                 compacted = other.load_table(name_of(tmp_path)).maintenance
                 compacted.rewrite_data_files(options={"rewrite-all": "true"}, runner="in-process")
+            except GroupsGone:  # the writers had rewritten all its files: it comes again
+                continue
             except BaseException as error:
                 errors.append(error)
 

@@ -69,7 +69,7 @@ class BoundProcedure(_Described):
 
     def parameters(self) -> Any:
         described = [(p.name, p.kind, p.required) for p in self._procedure.parameters]
-        return jvm_functions.parameters(self.types, self._spark, described)
+        return jvm_functions.parameters(self.types, described)
 
     def call(self, row: JavaObject) -> Any:
         parameters = self._procedure.parameters

@@ -234,6 +234,10 @@ class DescribedState(DescribedTable):
         return self.types.string_map(self.shown_properties())
 
     def metadataColumns(self) -> Any:
+        return self._metadata_columns
+
+    @cached_property
+    def _metadata_columns(self) -> Any:
         time = time_enabled(self.spark)
         metadata = self.loaded.metadata
         columns = metadata_columns(metadata)

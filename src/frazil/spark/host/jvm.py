@@ -163,17 +163,23 @@ def class_is_loaded(spark: Session, name: str) -> bool:
 # --------------------------------------------------------------------------------------------------
 
 
-def put_setting(spark: Session, key: str, value: str | None) -> bool:
-    """Set a session setting, or remove it (None), without Spark's warning that its name is
-    deprecated. Returns False, and sets nothing, on Spark Connect."""
-    if not hasattr(spark, "_jsparkSession"):
-        return False
-    settings = _settings(spark)
-    if value is None:
-        settings.remove(key)
-    else:
-        settings.put(key, value)
-    return True
+def exchange_settings(spark: Session, settings: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Set settings of a session, None: remove one, and return what they were before. A classic
+    session is asked once for each, and does not warn of names that are deprecated.
+    """
+    if hasattr(spark, "_jsparkSession"):
+        live = seen.live if (seen := _SEEN.get(spark)) else _settings(spark)
+        return {
+            key: live.remove(key) if value is None else live.put(key, value)
+            for key, value in settings.items()
+        }
+    former = {key: spark.conf.get(key, None) for key in settings}
+    for key, value in settings.items():
+        if value is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, value)
+    return former
 
 
 def settings_of(spark: Session) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import re
 import threading
 import time
@@ -262,7 +263,8 @@ class CatalogTypes:
     def __init__(self, spark: Session, jvm: Jvm):
         self.jvm, view = jvm, jvm.view
         self._gateway = spark.sparkContext._gateway
-        self._string, self._object = view.java.lang.String, view.java.lang.Object
+        self._object = view.java.lang.Object
+        self._json = getattr(view, "com.fasterxml.jackson.databind.ObjectMapper")()
         self._identifier = getattr(view, CATALOG + "Identifier")
         self._v2_util = getattr(view, CATALOG + "CatalogV2Util")
         self._to_columns = self._v2_util.structTypeToV2Columns
@@ -316,15 +318,11 @@ class CatalogTypes:
 
     def strings(self, values: Sequence[str]) -> Any:
         """Make a Java array of strings."""
-        return self.array(self._string, values)
+        return self._from_json(values, "[Ljava.lang.String;")
 
     def string_arrays(self, values: Sequence[Sequence[str]]) -> Any:
         """Make a Java array of arrays of strings, as namespaces are listed."""
-        longest = max(map(len, values), default=0)
-        array = self._gateway.new_array(self._string, len(values), longest)
-        for place, value in enumerate(values):
-            array[place] = self.strings(value)
-        return array
+        return self._from_json(values, "[[Ljava.lang.String;")
 
     def string_set(self, values: Sequence[str] = ()) -> Any:
         """Make a Java set of strings."""
@@ -333,7 +331,7 @@ class CatalogTypes:
             java_set.add(value)
         return java_set
 
-    def _lasting(self, key: Hashable, make: Callable[[], Any]) -> Any:
+    def lasting(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return a value that Spark only reads, made at the first call for it."""
         if key not in self._values:
             self._values[key] = make()
@@ -341,14 +339,18 @@ class CatalogTypes:
 
     def option_keys(self, keys: Sequence[str] = ()) -> Any:
         """Make the set of the names of options."""
-        return self._lasting(("keys", *keys), lambda: self.string_set(keys))
+        return self.lasting(("keys", *keys), lambda: self.string_set(keys))
 
     def string_map(self, values: Mapping[str, str]) -> Any:
         """Make a Java map of strings."""
-        java_map = self.jvm.view.java.util.HashMap()
-        for key, value in values.items():
-            java_map.put(key, value)
-        return java_map
+        return self._from_json(dict(values), "java.util.HashMap")
+
+    def _from_json(self, value: object, class_name: str) -> Any:
+        """Make a value of a Java class by one call, whatever its size."""
+        java_class = self.lasting(
+            ("class", class_name), lambda: self.jvm.view.java.lang.Class.forName(class_name)
+        )
+        return self._json.readValue(json.dumps(value), java_class)
 
     def identifier(self, parts: Sequence[str]) -> Any:
         """Make Spark's Identifier."""
@@ -436,13 +438,13 @@ class CatalogTypes:
     def catalog_capabilities(self, names: Sequence[str]) -> Any:
         """Make the set of a catalog's capabilities."""
         kind = getattr(self.jvm.view, CATALOG + "TableCatalogCapability")
-        return self._lasting(
+        return self.lasting(
             ("catalog", *names), lambda: self.string_set([kind.valueOf(name) for name in names])
         )
 
     def capabilities(self, names: Sequence[str]) -> Any:
         """Make the set of a table's capabilities."""
-        return self._lasting(
+        return self.lasting(
             ("table", *names),
             lambda: self.string_set([self._capability.valueOf(name) for name in names]),
         )
@@ -523,7 +525,7 @@ class CatalogTypes:
             identifier = self._table_identifier(name, self.jvm.none, self.jvm.none)
         else:
             identifier = self._table_identifier(name[2], self._some(name[1]), self._some(name[0]))
-        _, table_type, storage, _, *others = self._lasting(
+        _, table_type, storage, _, *others = self.lasting(
             "fields of a table", lambda: self._table_fields(identifier, schema)
         )
         return self._values["a table"].copy(identifier, table_type, storage, schema, *others)
@@ -577,7 +579,7 @@ class CatalogTypes:
     def _mark(self, name: str) -> Any:
         """Return the metadata by which Spark knows a metadata column."""
         from_json = getattr(self.jvm.view, SPARK + "sql.types.Metadata").fromJson
-        return self._lasting(("mark", name), lambda: from_json(f'{{"__metadata_col": "{name}"}}'))
+        return self.lasting(("mark", name), lambda: from_json(f'{{"__metadata_col": "{name}"}}'))
 
     def view_table(
         self, name: Sequence[str], schema: JavaObject, text: str, properties: Mapping[str, str]

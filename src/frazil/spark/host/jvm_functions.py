@@ -42,12 +42,14 @@ def scalar_function(spark: Session, class_name: str, name: str, takes: Sequence[
 _PARAMETER = CATALOG + "procedures.ProcedureParameter"
 
 
-def parameters(
-    types: CatalogTypes, spark: Session, described: Sequence[tuple[str, str, bool]]
-) -> Any:
+def parameters(types: CatalogTypes, described: Sequence[tuple[str, str, bool]]) -> Any:
     """Make an array of ProcedureParameter. `described`: the name, the type as SQL text, and whether
     it is required, of each.
     """
+    return types.lasting(("parameters", *described), lambda: _parameters(types, described))
+
+
+def _parameters(types: CatalogTypes, described: Sequence[tuple[str, str, bool]]) -> Any:
     kind = getattr(types.jvm.view, _PARAMETER)
     parse = getattr(types.jvm.view, "org.apache.spark.sql.types.DataType").fromDDL
     built = []

@@ -170,11 +170,14 @@ def taking_nulls(frame: DataFrame) -> DataFrame:
     """
     types = s._parse_datatype_json_string(frame._jdf.schema().asNullable().json())
     names = [f"c{n}" for n in range(len(types))]
+    named = with_names(frame, names)
+    if all(new.dataType == old.dataType for new, old in zip(types, frame.schema, strict=True)):
+        return named
     columns = [
         F.col(name) if new.dataType == old.dataType else F.col(name).cast(new.dataType).alias(name)
         for name, new, old in zip(names, types, frame.schema, strict=True)
     ]
-    return with_names(frame, names).select(*columns)
+    return named.select(*columns)
 
 
 def estimated_bytes(frame: DataFrame) -> int:

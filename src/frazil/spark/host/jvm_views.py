@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from py4j.java_gateway import JavaObject
@@ -33,12 +34,13 @@ class TemporaryView:
         """Return the name in back quotes, for SQL."""
         return back_quoted(part for part in (self.database, self.name) if part is not None)
 
-    @property
+    @cached_property
     def plan(self) -> Any:
         """Return the logical plan that the view keeps; None for a view that keeps SQL text, which
         Spark analyses at each use.
         """
-        return self.raw.plan().get() if self.raw.plan().isDefined() else None
+        plan = self.raw.plan()
+        return plan.get() if plan.isDefined() else None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from frazil.errors import Unsupported
 from frazil.ops.session import Session
-from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, SessionCopies, put_setting, settings_of
+from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, SessionCopies, exchange_settings, settings_of
 
 _PREFIX = "spark.sql.iceberg."
 CASE_SENSITIVE = "spark.sql.caseSensitive"
@@ -156,23 +156,11 @@ def temporarily(spark: Session, settings: Mapping[str, str]) -> Iterator[None]:
     error.
     """
     with _LOCK:
-        former = {key: spark.conf.get(key, None) for key in settings}
+        former = exchange_settings(spark, settings)
         try:
-            for key, value in settings.items():
-                _set(spark, key, value)
             yield
         finally:
-            for key, value_before in former.items():
-                _set(spark, key, value_before)
-
-
-def _set(spark: Session, key: str, value: str | None) -> None:
-    if key == FEWEST_PARTITIONS and put_setting(spark, key, value):  # without a warning per write
-        return
-    if value is None:
-        spark.conf.unset(key)
-    else:
-        spark.conf.set(key, value)
+            exchange_settings(spark, former)
 
 
 # The session of scans
