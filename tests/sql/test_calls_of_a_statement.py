@@ -35,7 +35,7 @@ def counted(monkeypatch):
     ("statement", "most", "most_back"),
     [
         ("SELECT s FROM lake.db.t WHERE id = 1", 25, 10),
-        ("INSERT INTO lake.db.t VALUES (1, 'a')", 150, 55),
+        ("INSERT INTO lake.db.t VALUES (1, 'a')", 100, 55),
         ("DELETE FROM lake.db.t WHERE id = 1", 80, 5),
         ("UPDATE lake.db.t SET s = 'b' WHERE id = 1", 110, 5),
         (
@@ -43,6 +43,9 @@ def counted(monkeypatch):
             190,
             5,
         ),
+        ("DESCRIBE EXTENDED lake.db.t", 110, 60),
+        ("ALTER TABLE lake.db.t SET TBLPROPERTIES ('a' = 'b')", 60, 30),
+        ("CALL lake.system.rewrite_manifests('db.t')", 90, 30),
     ],
 )
 def test_a_small_statement_takes_few_calls(
