@@ -350,6 +350,7 @@ def call_temporary_views(session):
     cache.add(view.quoted, cache.frame(view.quoted), found.level)
     (named,) = cache.named()
     assert named.name == view.quoted and named.level == found.level != level
+    assert cache.holds(named.plan) and not cache.holds(jvm_plans.written_plan(session.range(6)))
     assert session.table("jvm_view").count() == 5 and session.catalog.isCached("jvm_view")
     session.catalog.uncacheTable("jvm_view")
     jvm_views.drop_temporary_view(session, "jvm_view")

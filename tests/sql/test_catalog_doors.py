@@ -63,6 +63,31 @@ def test_pyspark_methods_answer_for_a_catalog_of_frazils(spark, lake, t):
 
 
 @pytest.mark.versions
+def test_what_is_cached_by_a_name_serves_sql_and_dataframes(spark, lake, t):
+    name = f"{lake}.db.t"
+
+    def from_cache(frame):
+        return "InMemoryRelation" in frame._jdf.queryExecution().withCachedData().toString()
+
+    caching = (
+        lambda: spark.sql(f"CACHE TABLE {name}"),
+        lambda: spark.catalog.cacheTable(name),
+    )
+    for number, cache in enumerate(caching, 3):
+        cache()
+        assert spark.catalog.isCached(name)
+        assert from_cache(spark.table(name)) and from_cache(spark.sql(f"TABLE {name}"))
+        spark.sql(f"INSERT INTO {name} VALUES ({number}, 'c')")
+        assert spark.catalog.isCached(name) and spark.table(name).count() == number
+        spark.catalog.uncacheTable(name)
+        assert not spark.catalog.isCached(name) and not from_cache(spark.table(name))
+    if spark.version >= "4.3":
+        frame = spark.table(name).cache()
+        assert frame.select("_pos").count() == 4 and from_cache(spark.table(name))
+        frame.unpersist()
+
+
+@pytest.mark.versions
 def test_pyspark_writers_write_to_a_catalog_of_frazils(spark, lake, t):
     frame, name = spark.createDataFrame([(3, "c")], "id bigint, s string"), f"{lake}.db.t"
     frame.writeTo(name).append()

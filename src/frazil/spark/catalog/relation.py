@@ -25,7 +25,7 @@ from frazil.spark.catalog.protocol import Parts
 from frazil.spark.catalog.table import shown_schema
 from frazil.spark.engine.engine import engine_on
 from frazil.spark.engine.read_target import ReadTarget, frame_of
-from frazil.spark.host.jvm import NOT_AS_KNOWN, settings_version
+from frazil.spark.host.jvm import NOT_AS_KNOWN, classic_jvm, settings_version
 from frazil.spark.host.jvm_catalog import (
     Asked,
     CatalogTypes,
@@ -36,6 +36,7 @@ from frazil.spark.host.jvm_catalog import (
     options_of,
 )
 from frazil.spark.host.jvm_stars import repeats_table, with_stars_spelled
+from frazil.spark.host.jvm_views import SparkCache
 from frazil.spark.read.view_refresh import cache_again
 from frazil.spark.scan.planned_files import titled
 from frazil.spark.types.arrow_types import for_spark, struct_of
@@ -72,31 +73,36 @@ class Relations:
             return self._given(parts, frame_of(self._spark, target))
         reading = target.reading()
         snapshot, schema = reading.snapshot_and_schema()
+        title = f"{target.name} snapshot {'none' if snapshot is None else snapshot.snapshot_id}"
         names, hidden = self._beside(target, asked, schema)
-        state = (
-            None
-            if names or not _lasts(target.loaded, reading)
-            else (settings_version(self._spark), *_state(target.loaded))
-        )
+        may_be_cached = bool(hidden) and asked.text is None and _caches(self._spark)
+        if _lasts(target.loaded, reading) and (may_be_cached or not names):
+            relation = self._lasting(target, reading, parts, title)
+            if not names or _caches(self._spark, relation):
+                return self._types.given(relation, lasts=True)
+        if names:
+            reading = replace(reading, selected_fields=("*", *names))
+        with titled(title):
+            return self._given(parts, engine_on(self._spark).read(reading), hidden)
+
+    def _lasting(
+        self, target: ReadTarget, reading: RowsReading, parts: Sequence[str], title: str
+    ) -> Relation:
+        """Return the relation of a table's own columns that all queries share."""
+        state = (settings_version(self._spark), *_state(target.loaded))
         key = (
             tuple(parts),
             reading.appends,
             *(tuple(sorted(m.items())) for m in (reading.selectors, reading.options)),
         )
-        if state is not None and (relation := self._same(key, state)) is not None:
-            return self._types.given(relation, lasts=True)
-        if names:
-            reading = replace(reading, selected_fields=("*", *names))
-        with titled(
-            f"{target.name} snapshot {'none' if snapshot is None else snapshot.snapshot_id}"
-        ):
+        if (relation := self._same(key, state)) is not None:
+            return relation
+        with titled(title):
             frame = engine_on(self._spark).read(reading)
-        if state is None:
-            return self._given(parts, frame, hidden)
         relation = self._types.relation(self._spark, self._catalog, parts, frame)
         self._keep(key, state, relation)
         cache_again(self._spark, target.loaded)
-        return self._types.given(relation, lasts=True)
+        return relation
 
     def _given(self, parts: Sequence[str], frame: DataFrame, hidden: Sequence[str] = ()) -> Any:
         return self._types.given(
@@ -149,6 +155,15 @@ def _lasts(loaded: LoadedTable, reading: RowsReading) -> bool:
     )
 
 
+def _caches(spark: Session, relation: Relation | None = None) -> bool:
+    """Tell whether Spark's cache holds the rows of a relation, or anything (None)."""
+    try:
+        cache = SparkCache(spark, classic_jvm(spark))
+        return not cache.is_empty if relation is None else cache.holds(relation.plan)
+    except NOT_AS_KNOWN:
+        return False
+
+
 def _state(loaded: LoadedTable) -> tuple[Any, ...]:
     """Return values that differ between two states of a table, also where a table took the place of
     another one with the same files' names.
@@ -183,7 +198,10 @@ def _hides(types: CatalogTypes) -> bool:
 
 def _metadata_columns(asked: Asked, target: ReadTarget) -> list[str]:
     """Return the metadata columns that a statement's text names. A DataFrame that is not made of
-    text may come to name those that cost nothing where they are not used."""
+    text may come to name those that cost nothing where they are not used; what is cached by a name
+    has none, so that queries find it in Spark's cache."""
+    if asked.to_cache:
+        return []
     if asked.text is None:
         one_spec = len(target.loaded.metadata.partition_specs) == 1
         return [n for n in _OF_A_FRAME if one_spec or n != "_spec_id"]

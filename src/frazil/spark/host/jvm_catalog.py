@@ -57,6 +57,7 @@ _NUMBERS = itertools.count(1)
 _CHANGING = (StatementKind.DELETE, StatementKind.UPDATE, StatementKind.MERGE)
 _ABOUT_TABLES = ("lookupTableOrView", "ShowTablesExtendedExec", "ShowTablesExec")
 """Methods and classes of Spark that ask for a table to tell about it, not to read its rows."""
+_CACHES = "Catalog.cacheTable("
 _ONLY_READS = re.compile(r"\s*(?:select|insert|with)\b", re.IGNORECASE)
 """The beginnings of statements that ask for tables to read or to write their rows only; of others
 the JVM's stack tells.
@@ -228,10 +229,11 @@ def settings_mark(spark: Session) -> Any:
 class Asked:
     """Describe by whom a catalog is asked for a table. `as_relation`: by a query, which reads its
     rows; else by a statement about the table, such as DESCRIBE or ALTER TABLE. `text`: of the
-    statement, None where it was not made of SQL text."""
+    statement, None where it was not made of SQL text. `to_cache`: by `spark.catalog.cacheTable`."""
 
     as_relation: bool
     text: str | None
+    to_cache: bool = False
 
 
 @dataclass(frozen=True)
@@ -715,7 +717,8 @@ class CatalogTypes:
         if text is not None and _ONLY_READS.match(text) is not None:
             return Asked(True, text)
         stack = str(self._trace(self._throwable()))
-        return Asked(not any(method in stack for method in _ABOUT_TABLES), text)
+        about = any(method in stack for method in _ABOUT_TABLES)
+        return Asked(not about, text, _CACHES in stack)
 
     # --- what Spark passes
 

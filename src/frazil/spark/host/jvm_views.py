@@ -83,6 +83,10 @@ class SparkCache:
             in_cache.append(CachedRows(name, entry.plan(), builder.storageLevel()))
         return in_cache
 
+    def holds(self, plan: JavaObject) -> bool:
+        """Tell whether queries take the rows of an analysed plan from the cache."""
+        return bool(self._manager.lookupCachedData(self._session, plan).isDefined())
+
     def frame(self, name: str) -> Any:
         """Return the JVM's DataFrame that a name means now. Raises Spark's error for one that means
         nothing or cannot be analysed. It is asked for by a statement: only so a table comes without
