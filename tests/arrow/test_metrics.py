@@ -228,6 +228,18 @@ def test_split_offsets_are_where_row_groups_begin(tmp_path):
     assert file.split_offsets[0] == 4
 
 
+@pytest.mark.parametrize("format_", ["parquet", "orc"])
+def test_columns_without_counts_or_bounds_leave_empty_maps_as_javas_do(tmp_path, format_):
+    schema = Schema(NestedField(1, "a", LongType()))
+    properties = {"write.format.default": format_}
+    (file,) = written(arrow_table(schema, [{1: 7}]), schema, tmp_path, properties=properties)
+    assert (file.value_counts, file.nan_value_counts) == ({1: 1}, {})
+    properties["write.metadata.metrics.default"] = "none"
+    (file,) = written(arrow_table(schema, [{1: 7}]), schema, tmp_path, properties=properties)
+    assert file.value_counts == file.null_value_counts == file.nan_value_counts == {}
+    assert file.lower_bounds == file.upper_bounds == {}
+
+
 def test_a_row_group_whose_least_value_is_above_its_greatest_has_no_bounds():
     def chunk(low: Any, high: Any) -> Any:
         told = SimpleNamespace(

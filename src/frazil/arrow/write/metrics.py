@@ -187,15 +187,16 @@ class Metrics:
             self.upper[field_id] = high
 
     def as_file(self) -> dict[str, Any]:
-        """Return the metrics as fields of DataFile."""
+        """Return the metrics as fields of DataFile. Java, too, writes an empty map, not null, where
+        no column has a count or a bound; what the file's format does not say at all is null."""
         return {
             "record_count": self.records,
             "column_sizes": self.sizes or None,
-            "value_counts": self.values or None,
-            "null_value_counts": self.nulls or None,
-            "nan_value_counts": self.nans or None,
-            "lower_bounds": self.lower or None,
-            "upper_bounds": self.upper or None,
+            "value_counts": self.values,
+            "null_value_counts": self.nulls,
+            "nan_value_counts": self.nans,
+            "lower_bounds": self.lower,
+            "upper_bounds": self.upper,
             "split_offsets": self.split_offsets,
         }
 
