@@ -143,33 +143,31 @@ def test_a_later_file_without_ids_in_which_a_name_would_mean_the_older_column_is
     assert rows_of(t) == [{"first": "aaa", "renamed": "bbb", "second": None}] * 2
 
 
-def test_no_argument_adds_a_file_a_second_time(catalog: Catalog, tmp_path: Path) -> None:
+def test_a_file_is_added_a_second_time_only_where_that_is_allowed(
+    catalog: Catalog, tmp_path: Path
+) -> None:
     t = imported(catalog, tmp_path, "first string, second string", WORDS)
     path = str(tmp_path / "plain.parquet")
-    adds: list[Callable[[], Any]] = [
-        lambda: t.add_files([path], check_duplicate_files=False),
-        lambda: t.maintenance.add_files(f"parquet.`{tmp_path}/only`", check_duplicate_files=False),
-        lambda: t.maintenance.add_files(
-            f"parquet.`{tmp_path}/only`", check_duplicate_files=False, dry_run=True
-        ),
-    ]
+    folder = f"parquet.`{tmp_path}/only`"
     (tmp_path / "only").mkdir()
     pq.write_table(WORDS, tmp_path / "only" / "x.parquet")
     t.add_files([str(tmp_path / "only" / "x.parquet")])
-    for add in adds:
+    adds: list[Callable[[bool], Any]] = [
+        lambda check: t.add_files([path], check_duplicate_files=check),
+        lambda check: t.maintenance.add_files(folder, check_duplicate_files=check, dry_run=True),
+        lambda check: t.maintenance.add_files(folder, check_duplicate_files=check),
+    ]
+    for add, rows in zip(adds, (3, 3, 4), strict=True):
         with pytest.raises(ValidationException, match="already referenced by table"):
-            add()
+            add(True)
+        add(False)
+        assert len(rows_of(t)) == t.count() == rows
     late = str(tmp_path / "late.parquet")
     pq.write_table(WORDS, late)
-    with (
-        pytest.raises(ValidationException, match="already referenced by table"),
-        t.transaction() as transaction,
-    ):
+    with t.transaction() as transaction:
         transaction.add_files([late], check_duplicate_files=False)
         transaction.add_files([late], check_duplicate_files=False)
-    assert len(rows_of(t)) == 2
-    t.add_files([late], check_duplicate_files=False)
-    assert len(rows_of(t)) == 3
+    assert len(rows_of(t)) == 6
 
 
 def test_a_replaced_table_takes_files_without_ids_with_its_new_columns(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ _TEXTS = {
     "branch": "The branch to work on; by default main.",
     "budget_bytes": "How much may be read and written, as in 10GB; by default all that is needed.",
     "budget_minutes": "How long it may take; by default as long as it needs.",
-    "check_duplicate_files": "Accepted as in Java; files that the table has already are refused in any case.",
+    "check_duplicate_files": "Refuse files that the table has already; if false they are added again, and their rows read twice.",
     "clean_expired_metadata": "Drop schemas and partition specs that no snapshot uses any more.",
     "columns": "The columns; by default all primitive ones. May be repeated, or separated by commas.",
     "create_file_list": "Write the list of files to copy.",

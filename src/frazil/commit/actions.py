@@ -539,25 +539,34 @@ class WrittenFor:
 
 @dataclass(frozen=True)
 class NotYetThere:
-    """Refuse to add existing files twice. It goes before the action that adds the files, and checks
+    """Refuse to add existing files twice, or only those that have a deletion vector (`deleted`):
+    it would be older than the second entry, and no read takes such a vector. It goes before the action that adds the files, and checks
     at each attempt, since another commit may have added the same files; manifests that earlier
     attempts have read are skipped."""
 
     paths: frozenset[str]  # normalised
     branch: str
+    deleted: bool = False
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
         head = parent_of(metadata, self.branch)
+        if self.deleted and metadata.format_version < 3:
+            return ()
+        column = "referenced_data_file" if self.deleted else "file_path"
         seen, twice = context.looked_at.setdefault(context.action, set()), set[str]()
         for manifest in manifests_of(metadata, head, context.storage) if head is not None else ():
-            if is_data(manifest) and manifest.manifest_path not in seen:
-                table = live(read_manifest(context.storage, manifest, ("status", "file_path")))
-                twice |= self.paths & set(normalised(column_of(table, "file_path")).to_pylist())
+            if is_data(manifest) != self.deleted and manifest.manifest_path not in seen:
+                table = live(read_manifest(context.storage, manifest, ("status", column)))
+                twice |= self.paths & set(normalised(column_of(table, column)).to_pylist())
                 seen.add(manifest.manifest_path)
+        if twice and self.deleted:
+            text = f"Cannot add files again whose rows were deleted by deletion vectors, files: {', '.join(sorted(twice)[:10])}"
+            hint = "Leave these files out: the vector is older than the second entry of its file, and no read would take it."
+            raise ValidationException(text, hint=hint, table=metadata.location, files=sorted(twice))
         if twice:
             shown = ", ".join(sorted(twice)[:10])
             text = f"Cannot add files that are already referenced by table, files: {shown}"
-            hint = "Leave these files out: rows of a file that is listed twice would be read twice, so no read would take it."
+            hint = "Leave these files out, or pass check_duplicate_files=False: their rows will be read twice."
             raise ValidationException(text, hint=hint, table=metadata.location, files=sorted(twice))
         return ()
 

@@ -156,6 +156,7 @@ class RowsReading:
                 case_sensitive=sensitive,
                 zone=zone,
                 options=options,
+                may_repeat=True,
             )
             if logged and self.limit is None:
                 log_plan(planned)

@@ -94,12 +94,15 @@ def add_files(
     to: WriteTarget,
     workers: int | None = None,
     on_file: OnFile = lambda: None,
+    again: bool = False,
 ) -> StagedWrite:
     """Add existing Parquet files to the table at their present location. `workers`: threads that
-    read footers, None: one per core. `on_file`: called as each footer was read.
+    read footers, None: one per core. `on_file`: called as each footer was read. `again`: also files
+    that the table has already, whose rows will be read twice.
 
     Raises InvalidInput for a path given twice, as `data_files_of` for files that do not fit the
-    table, and at the commit ValidationException for files that the table has already.
+    table, and at the commit ValidationException for files that the table has already or, if
+    `again`, with deletion vectors.
     """
     metadata = to.metadata
     refuse_encryption(metadata)
@@ -107,7 +110,7 @@ def add_files(
         raise InvalidInput("add_files: a path is given twice.", table=metadata.location)
     files = tuple(data_files_of(paths, metadata, to.storage, workers, on_file))
     before: tuple[Action, ...] = (
-        NotYetThere(frozenset(normalise(f.file_path) for f in files), to.branch),
+        NotYetThere(frozenset(normalise(f.file_path) for f in files), to.branch, again),
     )
     # Files of other writers seldom hold field ids; the name mapping ties their columns to the
     # table's, even after a rename.

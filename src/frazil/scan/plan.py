@@ -212,14 +212,16 @@ def plan(
     options: ScanOptions | None = None,
     files: range | None = None,
     to_remove: bool = False,
+    may_repeat: bool = False,
 ) -> Plan:
     """Plan the data files of a snapshot that may hold rows matching the filter, and the deletes
     that apply to them.
 
-    `to_remove`: files in which all rows match will be removed without being read, so they may be
-    listed twice. `files`: only the files with these numbers (`scan.listing.numbering`), which their
-    tasks then carry; range(total) plans all files, numbered. Raises Unsupported for encrypted
-    tables, CorruptData and NoSuchFileError for manifests that are damaged or missing.
+    `may_repeat`: files may be listed twice, as a read gives their rows as often. `to_remove`: files
+    in which all rows match will be removed without being read, so they, too, may be. `files`: only
+    the files with these numbers (`scan.listing.numbering`), which their tasks then carry;
+    range(total) plans all files, numbered. Raises Unsupported for encrypted tables, CorruptData and
+    NoSuchFileError for manifests that are damaged or missing.
     """
     begun = time.perf_counter_ns()
     row_filter = row_filter if row_filter is not None else AlwaysTrue()
@@ -250,7 +252,7 @@ def plan(
     groups, report = plan_manifests(
         metadata, storage, data, bound, schema, needs, report, numbers=numbers
     )
-    if snapshot is not None:
+    if snapshot is not None and not may_repeat:
         read = (
             [g.chosen(pc.not_equal(g.table.column("_match"), WHOLLY)) for g in groups]
             if to_remove

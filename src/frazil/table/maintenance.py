@@ -414,8 +414,8 @@ class MaintenanceTable:
 
         `source_table`: parquet.`/a/directory`, a directory, or a name as in "db.table".
         `partition_filter`: values of partition columns, as in {"day": "2026-01-01"}. A file that
-        the table has already is refused, whatever `check_duplicate_files` (Java's) says.
-        `parallelism`: threads that read footers (None: one per core).
+        the table has already is refused, or with `check_duplicate_files=False` added again, so that
+        its rows are read twice. `parallelism`: threads that read footers (None: one per core).
         """
         table = self._table("in-process")
         source = resolve_source(
@@ -425,6 +425,7 @@ class MaintenanceTable:
             table,
             source,
             partition_filter=partition_filter or {},
+            again=not check_duplicate_files,
             parallelism=parallelism,
             dry_run=dry_run,
             callback=progress,

@@ -180,8 +180,9 @@ class Verbs(ABC, Generic[R, P]):
         """Add existing Parquet files to the table at their present location. Only their footers are
         read.
 
-        A file that the table has already is refused, whatever `check_duplicate_files` says: no read
-        would take a snapshot that lists it twice (docs/adr/0023). The argument is PyIceberg's.
+        A file that the table has already is refused. With `check_duplicate_files=False` it is added
+        again, and its rows are read twice; they can be changed once the table was overwritten with
+        its own rows (docs/adr/0023).
         """
         arguments = WriteArguments("append", branch, snapshot_properties)
 
@@ -191,7 +192,8 @@ class Verbs(ABC, Generic[R, P]):
                     f"add_files takes a list of paths, not one text: [{file_paths!r}]."
                 )
             to = operation.target(arguments, IN_PROCESS)
-            return stage.add_files([absolute(os.fspath(p)) for p in file_paths], to)
+            paths = [absolute(os.fspath(p)) for p in file_paths]
+            return stage.add_files(paths, to, again=not check_duplicate_files)
 
         return self._run_write(staged, txn)
 

@@ -330,13 +330,8 @@ def files_are_not_added_again(p: Place) -> None:
     p.fails(text, "already|in the table")
 
 
-AGAIN = (
-    "known gap: files that the table has already are refused whatever check_duplicate_files says"
-)
-
-
-@case(f"{ADD}.duplicateDataPartitionedAllowed", each=("id",), differs=AGAIN)
-@case(f"{ADD}.duplicateDataUnpartitionedAllowed", each=("",), differs=AGAIN)
+@case(f"{ADD}.duplicateDataPartitionedAllowed", each=("id",))
+@case(f"{ADD}.duplicateDataUnpartitionedAllowed", each=("",))
 def files_are_added_again_if_that_is_allowed(p: Place) -> None:
     twice(p, partitioned=p.each)
     target(p, partitioned=p.each)

@@ -38,13 +38,15 @@ def add_files(
     source: Source,
     *,
     partition_filter: Mapping[str, object] = {},
+    again: bool = False,
     parallelism: int | None = None,
     ignore_missing_files: bool = False,
     dry_run: bool = False,
     callback: ProgressCallback | None = None,
 ) -> AddFilesResult:
     """Add the files that match the filter, in one snapshot; none where the source is empty. Only
-    footers are read, by `parallelism` threads (None: one per core).
+    footers are read, by `parallelism` threads (None: one per core). `again`: as for
+    `stage.add_files`.
     """
     begun = time.monotonic()
     table = newest_state(table, dry_run)
@@ -60,9 +62,9 @@ def add_files(
             entries = data_files_of(
                 paths, table.metadata, table.storage, parallelism, shown.advance
             )
-        # raises for files that are there already, as the commit would
-        paths_added = frozenset(normalise(f.file_path) for f in entries)
-        Preview(table.metadata, table.storage).metadata([NotYetThere(paths_added, MAIN_BRANCH)])
+        # raises for files that cannot be added, as the commit would
+        added = frozenset(normalise(f.file_path) for f in entries)
+        Preview(table.metadata, table.storage).metadata([NotYetThere(added, MAIN_BRANCH, again)])
         partitions = len({f.partition for f in entries})
         return AddFilesResult(
             dry_run=True,
@@ -73,7 +75,7 @@ def add_files(
     operation = table.begin()
     with operation, progress(len(paths), "footers read", callback) as shown:
         to = operation.target(WriteArguments("append"), IN_PROCESS)
-        operation.add(stage.add_files(paths, to, workers=parallelism, on_file=shown.advance))
+        operation.add(stage.add_files(paths, to, parallelism, shown.advance, again))
     summary = operation.result.summary
     return AddFilesResult(
         added_files_count=int(summary.get("added-data-files", 0)),

@@ -1,8 +1,8 @@
-"""Refuse snapshots that list a data file twice: its rows would be read twice, and deletes may apply
-to one entry and not to the other.
+"""Refuse to change rows of a data file that a snapshot lists twice: what is removed or deleted by
+the file's path is removed for both entries, of which a change may mean one.
 
-Such a snapshot is what a job leaves that added its files a second time. Other engines return the
-rows twice without an error.
+Such a snapshot is what `add_files` with `check_duplicate_files=False` leaves, and a job that added
+its files a second time. Reads give the rows of such a file twice.
 """
 
 from __future__ import annotations
@@ -57,14 +57,16 @@ def refuse_files_listed_twice(
         else None
     )
     before = again.parent_snapshot_id if again is not None else None
-    hint = "Read an older snapshot (snapshot_id=…), or go back to one with manage_snapshots().set_current_snapshot(…)."
+    hint = "Overwrite the table with its own rows (INSERT OVERWRITE), which gives each entry a file of its own, "
+    hint += "or go back to an older snapshot with manage_snapshots().set_current_snapshot(…)."
     if before is not None:
-        hint = f"Snapshot {before} is the last one before the file was added again: read it (snapshot_id={before}) and overwrite the table "
-        hint += f"with its rows, or go back to it with manage_snapshots().set_current_snapshot({before}).commit()."
+        hint = f"Snapshot {before} is the last one before the file was added again: go back to it with "
+        hint += f"manage_snapshots().set_current_snapshot({before}).commit(), or overwrite the table with its own rows "
+        hint += "(INSERT OVERWRITE), which gives each entry a file of its own."
     adders = ", ".join(str(s) for s in dict.fromkeys(added_by))
     raise CorruptData(
         f"Snapshot {snapshot.snapshot_id} of table {metadata.location} lists data file {path} {len(rows)} times (added by {adders}); its "
-        "rows would be read as often.",
+        "rows cannot be changed one entry at a time.",
         hint=hint,
         table=metadata.location,
         snapshot_id=snapshot.snapshot_id,

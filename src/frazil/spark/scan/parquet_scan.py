@@ -32,7 +32,7 @@ from frazil.spark.scan.file_keys import ROW_INDEX, FileKeys, Numbers, same_files
 from frazil.spark.scan.paths import as_glob
 from frazil.spark.scan.planned_files import CONSTANTS, FileAnswers, NoPruning, Prune
 from frazil.spark.scan.read_schema import ID
-from frazil.storage import Storage
+from frazil.storage import Storage, normalise
 
 _OPTIONS = {
     "mergeSchema": "false", "ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "recursiveFileLookup": "true",
@@ -100,6 +100,12 @@ def open_files(
             return OpenedScan(_as_planned(spark, jvm, schema, files, split), files, True)
         except (Unsupported, *NOT_AS_KNOWN) as error:
             fall_back("The scan of planned files", error)
+    if len({normalise(path) for path in files.paths}) < len(files.paths):
+        # Spark reads one path once
+        text = f"Table {files.root} lists a data file twice, whose rows a scan by paths would read once."
+        raise Unsupported(
+            text, hint="Read it as Arrow (to_arrow), or on a classic session of Spark."
+        )
     enable_ids(spark)
     globs = list(map(as_glob, files.paths))
     with _without_listing_job(spark, len(globs)):

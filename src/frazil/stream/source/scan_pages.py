@@ -78,6 +78,7 @@ class ScanPages:
             zone=zone,
             options=options,
             files=files,
+            may_repeat=True,
         )
         if chosen is None:
             return planned, sorted(planned.tasks(), key=_number)
