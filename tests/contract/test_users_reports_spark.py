@@ -113,6 +113,28 @@ def test_constants_beyond_a_narrower_decimal_of_old_files_lose_no_row(
     agree(t, plain_spark, "d < 99999999999.99BD", "d > -30000000.00BD")
 
 
+def test_files_compressed_by_brotli_are_read_beside_others(
+    plain_spark: Any, tmp_path: Path
+) -> None:
+    catalog = catalog_of("sql", tmp_path)
+    t = catalog.create_table("db.t", "id int, v string", format_version=2)
+    t.append([{"id": n, "v": "a"} for n in range(3)])
+    columns = [numbered("id", pa.int32(), 1), numbered("v", pa.string(), 2)]
+    rows = pa.table([pa.array([3, 4], pa.int32()), ["b", "b"]], schema=pa.schema(columns))
+    pq.write_table(rows, tmp_path / "x.parquet", compression="brotli")
+    taken_as_it_is(t, tmp_path / "x.parquet", 2)
+    agree(by_another_writer(catalog, t), plain_spark, "id >= 0", "v = 'b'")
+    with t.transaction() as tx:
+        tx.set_properties({"write.parquet.compression-codec": "brotli"})
+    t.append([{"id": 5, "v": "c"}])
+    deleted = pa.table([pa.array([4], pa.int32())], schema=pa.schema(columns[:1]))
+    pq.write_table(deleted, tmp_path / "d.parquet", compression="brotli")
+    counts: Any = {"content": 2, "equality_ids": (1,), "sort_order_id": 0, "value_counts": {1: 1}}
+    taken_as_it_is(t, tmp_path / "d.parquet", 1, **counts)
+    agree(t.refresh(), plain_spark, "id >= 0", "v = 'b'")
+    assert ids(t.to_spark(plain_spark)) == [0, 1, 2, 3, 5]
+
+
 def test_files_of_expired_snapshots_are_opened_where_their_names_or_others_say_so(
     plain_spark: Any, tmp_path: Path
 ) -> None:

@@ -92,6 +92,17 @@ class ParquetNode:
             yield from child.walk()
 
 
+# in a column's metadata: the codec, field 4 of type i32, is BROTLI, and a field of type i64 follows
+_BROTLI = b"\x15\x08\x16"
+
+
+def may_be_brotli(footer: Footer) -> bool:
+    """Tell quickly whether columns of a file may be compressed by brotli. It may say yes by mistake
+    (statistics may hold such bytes), never no.
+    """
+    return _BROTLI in footer.after
+
+
 def file_name(name: str) -> str:
     """Return a column's name as Java Iceberg spells it in files: a character that it takes to be
     none of Avro's becomes `_x` and its code (a dot is `_x2E`). Java looks at UTF-16 units."""

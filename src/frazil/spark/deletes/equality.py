@@ -24,7 +24,7 @@ from frazil.arrow.deletes.delete_files import keys_of
 from frazil.ops.session import Session
 from frazil.scan.equality_relations import EqualityRelation
 from frazil.spark.host.workers import check_workers
-from frazil.spark.scan.file_columns import file_schemas, without_nulls
+from frazil.spark.scan.file_columns import file_schemas, in_brotli, without_nulls
 from frazil.spark.scan.file_keys import counted, with_facts
 from frazil.spark.scan.parquet_scan import ScannedFiles, open_files
 from frazil.spark.scan.paths import Answers, hadoop_options, is_hidden, jvm_can_open
@@ -66,12 +66,14 @@ _FOOTERS = 64  # delete files whose footers are read for null counts, at most
 @dataclass(frozen=True)
 class EqualityKeys:
     """Hold what reading delete files needs. `schema`: top-level key columns, as
-    `arrow.deletes.apply_deletes.key_schema` gives them.
+    `arrow.deletes.apply_deletes.key_schema` gives them; `may_be_brotli`: the files may be
+    compressed by a codec that Spark lacks.
     """
 
     schema: Schema
     storage: Storage
     mapping: NameMapping | None
+    may_be_brotli: bool = False
 
 
 def comparable(value: Column, have: i.IcebergType, target: i.IcebergType) -> Column:
@@ -213,6 +215,7 @@ def _key_frame(spark: Session, relation: EqualityRelation, keys: EqualityKeys) -
             usable
             and jvm_can_open(spark, d.file_path, answers, keys.storage)
             and _has_keys(d, relation.ids, keys)
+            and not (keys.may_be_brotli and in_brotli([d.file_path], keys.storage))
         )
         (by_spark if native else by_arrow).append(n)
         seen.add(d.file_path)

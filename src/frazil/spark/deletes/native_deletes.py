@@ -35,6 +35,7 @@ from frazil.spark.deletes.equality import (
     without_deleted,
 )
 from frazil.spark.deletes.one_bitmap import OneBitmap, fits
+from frazil.spark.scan.file_columns import writes_brotli
 from frazil.spark.scan.file_keys import FileKeys
 from frazil.spec import types as i
 from frazil.spec.manifest import without_statistics
@@ -56,11 +57,12 @@ Numbers = npt.NDArray[np.int64]
 @dataclass(frozen=True)
 class KeyColumns:
     """Hold the columns that equality deletes compare: `fields` as the data is read, `schema` in the
-    widest types they ever had.
+    widest types they ever had. `may_be_brotli`: as for EqualityKeys.
     """
 
     fields: tuple[i.NestedField, ...]
     schema: Schema
+    may_be_brotli: bool = False
 
     @property
     def dropped(self) -> bool:
@@ -83,7 +85,7 @@ def key_columns(plan: Plan) -> KeyColumns | None:
         if not _is_promoted(field.field_type, key.field_type):
             return None
         fields.append(field)
-    return KeyColumns(tuple(fields), keys)
+    return KeyColumns(tuple(fields), keys, writes_brotli(plan.metadata))
 
 
 def _is_promoted(have: i.IcebergType, target: i.IcebergType) -> bool:
@@ -204,7 +206,7 @@ class ScanDeletes:
                 flags.append(bitmaps.is_deleted())
         if self.relations:
             assert columns is not None
-            keys = EqualityKeys(columns.schema, storage, mapping)
+            keys = EqualityKeys(columns.schema, storage, mapping, columns.may_be_brotli)
             fields = {f.field_id: f for f in columns.fields}
             required = frozenset(field_id for field_id, f in fields.items() if f.required)
             types = {field_id: columns.schema.by_id[field_id].field_type for field_id in fields}

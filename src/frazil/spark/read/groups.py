@@ -7,7 +7,7 @@ without deletes should not pay for those of the others.
 
 Why some files are left to Arrow: Spark's scan returns wrong rows for them without an error (a name
 that it would skip, a default that it would fill wrongly, columns without ids that could be taken
-for others), or the JVM cannot open them.
+for others), or the JVM cannot open or decompress them.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from frazil.arrow.footers.parquet_footer import (
     UNKNOWN,
     ParquetNode,
 )
+from frazil.errors import FrazilError
 from frazil.ops.session import Session
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles
@@ -33,8 +34,10 @@ from frazil.spark.deletes.native_deletes import EQUALITY, NONE, POSITIONS, kinds
 from frazil.spark.scan.file_columns import (
     file_schemas,
     has_ids,
+    in_brotli,
     in_old_calendar,
     missing_columns,
+    writes_brotli,
 )
 from frazil.spark.scan.paths import Answers, is_hidden, jvm_can_open, spark_text
 from frazil.spark.scan.pushed_filters import takes_constants
@@ -78,7 +81,7 @@ def scan_groups(
     """Return the groups of files for Spark's scan, and the files that are left for Arrow. `keyed`:
     the shape in which files with equality deletes are read, with their keys; None: they are left
     for Arrow. `of_others`: schemas of files that other engines wrote, by path."""
-    mapping = mapping_of(plan)
+    mapping, in_another_codec = mapping_of(plan), _brotli(plan, storage, of_others)
     native: dict[Any, ScanGroup] = {}
     arrow: list[PlannedFiles] = []
     answers: Answers = {}
@@ -108,7 +111,7 @@ def scan_groups(
                 and not is_hidden(path)
                 and jvm_can_open(spark, path, answers, storage)
             ]
-            unreadable = _unreadable(of_others, shape_of_kind, mapping)
+            unreadable = _unreadable(of_others, shape_of_kind, mapping) | in_another_codec
             possible = [n for n in possible if paths[n] not in unreadable]
             for place, (constants, names) in _readable(
                 plan, planned.spec, shape_of_kind, storage, mapping, paths, possible
@@ -130,6 +133,26 @@ def scan_groups(
             for_arrow = [place for place in range(len(paths)) if place not in grouped]
             arrow.append(planned.chosen(for_arrow))
     return list(native.values()), arrow
+
+
+def _brotli(plan: Plan, storage: Storage, of_others: Mapping[str, ParquetNode]) -> set[str]:
+    """Return the paths of planned files that Spark cannot decompress, among those of other engines,
+    and among all where the table's property asks for that codec.
+    """
+    paths = list(of_others)
+    if writes_brotli(plan.metadata):
+        paths = [
+            path
+            for g in plan.groups
+            for path, file_format in zip(
+                *(g.table.column(c).to_pylist() for c in ("file_path", "file_format")), strict=True
+            )
+            if file_format == "parquet"
+        ]
+    try:
+        return in_brotli(paths, storage)
+    except FrazilError:  # the scan reports it, if it comes to read that file
+        return set()
 
 
 def _unreadable(

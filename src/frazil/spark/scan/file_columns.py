@@ -1,5 +1,7 @@
 """Find out which columns data files hold, from manifests where they count the column's values, else
-from Parquet footers; and whether Spark would convert a file's dates from its old calendar."""
+from Parquet footers; whether Spark would convert a file's dates from its old calendar, and whether
+it lacks the codec of a file.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from frazil.arrow.files.source import reading
-from frazil.arrow.footers.parquet_footer import Footer, ParquetNode, read_footer
+from frazil.arrow.footers.parquet_footer import (
+    Footer,
+    ParquetNode,
+    may_be_brotli,
+    read_footer,
+)
 from frazil.arrow.footers.spark_calendar import may_be_marked
 from frazil.errors import FrazilError
 from frazil.scan.manifests import is_data, manifests_of, read_manifest
 from frazil.scan.plan import Plan
-from frazil.spec.properties import NAME_MAPPING
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import NAME_MAPPING, PARQUET_CODEC
 from frazil.spec.snapshot import Snapshot
 from frazil.spec.version import WRITER
 from frazil.storage import REMOTE_SCHEMES, Storage
@@ -41,6 +49,7 @@ _lock = threading.Lock()
 class _FooterFacts:
     root: ParquetNode
     old_calendar: bool
+    brotli: bool
 
 
 def file_schemas(paths: Sequence[str], storage: Storage) -> dict[str, ParquetNode]:
@@ -57,6 +66,18 @@ def in_old_calendar(paths: Sequence[str], storage: Storage) -> set[str]:
     return {path for path, facts in _facts_of(paths, storage).items() if facts.old_calendar}
 
 
+def in_brotli(paths: Sequence[str], storage: Storage) -> set[str]:
+    """Return those files that may be compressed by brotli, for which Spark has no codec."""
+    return {path for path, facts in _facts_of(paths, storage).items() if facts.brotli}
+
+
+def writes_brotli(metadata: TableMetadata) -> bool:
+    """Tell whether the table's property asks for brotli. Only then files of Iceberg's own writers
+    are looked at.
+    """
+    return PARQUET_CODEC.of(metadata.properties).lower() == "brotli"
+
+
 def _facts_of(paths: Sequence[str], storage: Storage) -> dict[str, _FooterFacts]:
     with _lock:
         facts = {p: _footers[p] for p in paths if p in _footers}
@@ -66,7 +87,9 @@ def _facts_of(paths: Sequence[str], storage: Storage) -> dict[str, _FooterFacts]
             for path, footer in zip(
                 missing, pool.map(lambda p: _footer_of(p, storage), missing), strict=True
             ):
-                facts[path] = _FooterFacts(footer.root, may_be_marked(footer.after))
+                facts[path] = _FooterFacts(
+                    footer.root, may_be_marked(footer.after), may_be_brotli(footer)
+                )
                 with _lock:
                     _footers[path] = facts[path]
                     while len(_footers) > _MOST_FOOTERS:
@@ -109,8 +132,8 @@ def names_of_others(plan: Plan, storage: Storage) -> OtherNames:
     Such are the files of writers that do not say in the snapshot's summary who they are. Each of
     their footers is looked at; of footers that are not in the cache a thousand on local disks or two
     hundred in other stores, which takes some tenths of a second: where there are more, the next
-    read goes on from there. Where any has no field ids, or there is a name mapping, all are needed
-    at once.
+    read goes on from there. Where any has no field ids or is compressed by brotli, or there is a name
+    mapping, all are needed at once.
     """
     paths = _paths_of_others(plan)
     remote = bool(paths) and scheme_of(paths[0]) in REMOTE_SCHEMES
@@ -122,7 +145,8 @@ def names_of_others(plan: Plan, storage: Storage) -> OtherNames:
     try:
         schemas = file_schemas([p for p in paths if p not in later], storage)
         names = OtherNames(schemas, not later)
-        if later and not all(map(has_ids, names.schemas)):
+        ids = all(map(has_ids, names.schemas))
+        if later and not (ids and not in_brotli(list(schemas), storage)):
             names = OtherNames(file_schemas(paths, storage))
     except FrazilError:  # the scan reports it, if it comes to read that file
         return OtherNames(are_all=False)
