@@ -90,6 +90,30 @@ def test_a_filter_put_on_later_prunes_files(catalog, session, partitioned, condi
     assert sorted(r["id"] for r in found) == sorted(t.scan(condition).to_arrow()["id"].to_pylist())
 
 
+def test_a_filter_on_the_file_reads_that_file(catalog, session):
+    t = days(catalog)
+    paths = sorted(t.inspect.files()["file_path"].to_pylist())
+    name, number = F.col("_file"), F.col("id")
+    frame = t.scan(selected_fields=("id", "_file", "_pos")).to_spark(session)
+    for condition, files, rows in (
+        (name == paths[3], 1, 10),
+        (name.isin(paths[2], paths[7], "none"), 2, 20),
+        ((name == paths[3]) & (number < 0), 0, 0),
+        (name > paths[16], 3, 30),
+        (name.endswith(".parquet"), FILES, 200),
+        ((name == paths[3]) | (number < 0), FILES, 10),
+        (name.isNull(), 0, 0),
+    ):
+        found, read = files_read(frame.filter(condition))
+        assert (read, len(found)) == (files, rows), condition
+    at = t.scan("id < 5", selected_fields=("id", "_file")).to_arrow()["_file"][0].as_py()
+    take_positions(t, lambda row: row["id"] == 0)
+    found, read = files_read(
+        t.refresh().scan(selected_fields=("id", "_file")).to_spark(session).filter(name == at)
+    )
+    assert (len(found), read) == (9, 1)
+
+
 def test_lists_of_any_length_and_sums_of_any_depth_give_their_rows(catalog, session):
     t = days(catalog)
     many = ", ".join(str(n) for n in range(35, 120, 2))

@@ -19,12 +19,18 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import types as s
 
+from frazil.expr.bind import bind
+from frazil.expr.compute import compute
+from frazil.expr.nodes import names
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_reads import ANSWERS
 from frazil.spark.scan.paths import path_text
 from frazil.spark.scan.pushed_filters import Pushed, filters_of, filters_of_joins
+from frazil.spec.schema import Schema
+from frazil.spec.types import NestedField, StringType
 
 _LOG = logging.getLogger(__name__)
 FILE = "__frazil_file_key"
@@ -34,6 +40,7 @@ CONSTANTS = s.StructType(
 )
 """The columns that each file has one value of: its number, and its location as manifests have it."""
 
+_LOCATIONS = Schema(NestedField(1, LOCATION, StringType()))
 _MOST_PUSHED = 256  # filters of plans that are kept until their queries run
 _TITLE: ContextVar[str | None] = ContextVar("title", default=None)
 
@@ -159,10 +166,25 @@ class FileAnswers:
 
     def _places(self, filters: Sequence[Pushed], runs: bool = False) -> Sequence[int] | None:
         try:
-            return self._prune.places(filters, runs)
+            places = self._prune.places(filters, runs)
+            return self._at_locations(
+                [f for f in filters if names(f.predicate) == {LOCATION}], places
+            )
         except Exception as e:  # for example, a manifest that can no longer be read: the query still returns the right rows from all files
             _LOG.warning("Filters prune no files of %s: %s", self._root, e)
             return None
+
+    def _at_locations(
+        self, filters: Sequence[Pushed], places: Sequence[int] | None
+    ) -> Sequence[int] | None:
+        """Return those of the places (None: of all) whose files' locations match all filters."""
+        for f in filters:
+            chosen = range(len(self._paths)) if places is None else places
+            paths = pa.array((self._paths[n] for n in chosen), pa.string())
+            bound = bind(f.predicate, _LOCATIONS, zone=f.zone)
+            matches = compute(bound, lambda _: paths, len(paths)).to_pylist()  # noqa: B023, it is called at once
+            places = [n for n, match in zip(chosen, matches, strict=True) if match]
+        return places
 
     @cached_property
     def identity(self) -> str:
