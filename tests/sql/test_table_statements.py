@@ -152,6 +152,18 @@ def test_columns_are_added_renamed_moved_changed_and_dropped_each_in_one_commit(
     )
 
 
+@pytest.mark.versions
+def test_the_last_member_of_a_struct_is_dropped_as_in_java(run):
+    run("CREATE TABLE lake.db.t (id bigint, n struct<a: int>) USING iceberg")
+    run("INSERT INTO lake.db.t VALUES (1, struct(1)), (2, NULL)")
+    run("ALTER TABLE lake.db.t DROP COLUMN n.a")
+    assert run("SELECT * FROM lake.db.t ORDER BY id") == [(1, ()), (2, None)]
+    assert run("SELECT id FROM lake.db.t WHERE n IS NULL") == [(2,)]
+    run("ALTER TABLE lake.db.t ADD COLUMN n.b int")
+    run("INSERT INTO lake.db.t VALUES (3, struct(3))")
+    assert run("SELECT n.b FROM lake.db.t ORDER BY id") == [(None,), (None,), (3,)]
+
+
 def test_changes_that_tables_do_not_take_are_refused_and_nothing_is_changed(run, table_of):
     with pytest.raises(Exception, match="redundant partition: days.ts. conflicts with hours.ts."):
         run("CREATE TABLE lake.db.redundant (ts timestamp) PARTITIONED BY (days(ts), hours(ts))")

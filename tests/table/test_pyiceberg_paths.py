@@ -190,6 +190,26 @@ def test_a_struct_is_added_together_with_its_first_member(table: Table) -> None:
     assert table.to_arrow().schema.field("s1").type == pa.struct([pa.field("x", pa.int32())])
 
 
+def test_the_last_member_of_a_struct_is_dropped_and_its_rows_stay(catalog: Catalog) -> None:
+    t = catalog.create_table("d.last", "a bigint, e struct<x: int>, l array<struct<y: int>>")
+    t.append([{"a": 1, "e": {"x": 1}, "l": [{"y": 1}]}, {"a": 2, "e": None, "l": []}])
+    with t.update_schema() as update:
+        update.delete_column("e.x").delete_column("l.element.y")
+    rows = [{"a": 1, "e": {}, "l": [{}]}, {"a": 2, "e": None, "l": []}]
+    assert sorted(t.to_arrow().to_pylist(), key=lambda row: row["a"]) == rows
+    with pytest.raises(Unsupported, match="struct without fields"):
+        t.append([{"a": 3}])
+    with t.update_schema() as update:
+        update.add_column("e.z", IntegerType())
+        update.delete_column("l")
+    t.append([{"a": 3, "e": {"z": 3}}])
+    assert [row["e"] for row in sorted(t.to_arrow().to_pylist(), key=lambda row: row["a"])] == [
+        {"z": None},
+        None,
+        {"z": 3},
+    ]
+
+
 def test_a_table_that_has_a_struct_without_members_evolves_elsewhere(
     catalog: Catalog, tmp_path: Path
 ) -> None:

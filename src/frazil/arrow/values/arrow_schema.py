@@ -418,6 +418,7 @@ def _type(type_: IcebergType, leaf: Leaf, metadata: Metadata, path: str) -> pa.D
             if not fields:
                 raise Unsupported(
                     f"Column {path} is a struct without fields, which data files cannot store.",
+                    hint="Add a member to it, or drop the column.",
                     column=path,
                 )
             return pa.struct(fields)

@@ -356,8 +356,11 @@ class SchemaChanges:
         if new.same_fields(metadata.schema()):
             return ()
         check_kept_sources(metadata, new)
+        # the last member of a struct may be dropped, as in Java; rows are written again once it has
+        # another one
+        known = metadata.schema().by_id
         refuse_empty_structs(
-            [name for name in empty_structs(new) if name not in empty_structs(metadata.schema())]
+            [n for n in empty_structs(new) if new.find_field(n).field_id not in known]
         )
         return (AddSchema(new), SetCurrentSchema(), *_property_updates(metadata, new, draft))
 
