@@ -499,7 +499,7 @@ def test_names_in_more_files_than_a_read_looks_at_push_no_filter_until_all_are_k
     assert not pushed()
 
 
-def test_files_that_java_wrote_are_not_opened_to_learn_their_names(
+def test_files_that_icebergs_writers_wrote_are_not_opened_to_learn_their_names(
     plain_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at: list[str] = []
@@ -513,8 +513,13 @@ def test_files_that_java_wrote_are_not_opened_to_learn_their_names(
     t = catalog.create_table("db.t", "id int")
     for n, mark in enumerate(("spark.app.id", "flink.job-id", "trino_query_id")):
         t.append([{"id": n}], snapshot_properties={mark: "1"})
+    t.append([{"id": 3}])  # PyIceberg leaves no mark; it gives its files Iceberg's names
     by_another_writer(catalog, t).scan().to_spark(plain_spark)
-    assert len(looked_at) == 1
+    assert not looked_at
+    pq.write_table(pa.table({"id": [4]}), tmp_path / "part-0.parquet")
+    taken_as_it_is(t, tmp_path / "part-0.parquet", 1)
+    by_another_writer(catalog, t.refresh(), "db.mixed").scan().to_spark(plain_spark)
+    assert len(looked_at) == 2
 
 
 def test_constants_finer_or_wider_than_files_of_other_writers_lose_no_row(

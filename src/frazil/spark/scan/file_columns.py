@@ -129,7 +129,8 @@ def names_of_others(plan: Plan, storage: Storage) -> OtherNames:
     or that of another column: only its id counts (Delta's column mapping, whose tables are shown as
     Iceberg's).
 
-    Such are the files of writers that do not say in the snapshot's summary who they are. Each of
+    Such are the files of writers that do not say in the snapshot's summary who they are, nor name
+    their files as Iceberg's writers do. Each of
     their footers is looked at; of footers that are not in the cache a thousand on local disks or two
     hundred in other stores, which takes some tenths of a second: where there are more, the next
     read goes on from there. Where any has no field ids or is compressed by brotli, or there is a name
@@ -171,13 +172,16 @@ def _paths_of_others(plan: Plan) -> list[str]:
         added = [snapshot for n in ids if (snapshot := by_id(n)) is not None]
         trusted = pa.array([s.snapshot_id for s in added if _is_known(s)], pa.int64())
         files = [t.filter(pc.invert(pc.is_in(t.column("snapshot_id"), trusted))) for t in files]
-        if len(trusted) == len(added):
-            # all that is left is of expired snapshots, and no other writer is known to have added
-            # files: those with a name as Iceberg's writers give it are taken for theirs
-            files = [
-                t.filter(pc.invert(pc.match_substring_regex(t.column("file_path"), _FILE_NAME)))
-                for t in files
-            ]
+        # PyIceberg leaves no mark, nor do snapshots that have expired: files with a name as
+        # Iceberg's writers give it are taken for theirs, unless a writer that left no mark is seen
+        # to have added others
+        strange = [
+            t.filter(pc.invert(pc.match_substring_regex(t.column("file_path"), _FILE_NAME)))
+            for t in files
+        ]
+        seen = pa.array([s.snapshot_id for s in added], pa.int64())
+        if not any(pc.any(pc.is_in(t.column("snapshot_id"), seen)).as_py() for t in strange):
+            files = strange
     return [path for table in files for path in table.column("file_path").to_pylist()]
 
 
