@@ -67,7 +67,8 @@ def test_every_property_of_java_is_documented_or_refused_by_name(java_check: Any
         }
         <= names
     )
-    documented = set(re.findall(r"`([^`]+)`", (ROOT / "docs/options.md").read_text()))
+    pages = "".join((ROOT / "docs" / page).read_text() for page in ("catalogs.md", "stores.md"))
+    documented = set(re.findall(r"`([^`]+)`", pages))
     stems = {d.rstrip("…").partition("<")[0] for d in documented if d.endswith((".…", ">"))} - {""}
     silent, unknown = [], []
     for name in sorted(names):

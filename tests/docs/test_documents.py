@@ -23,6 +23,10 @@ PLAIN = [
     "docs/pyiceberg.md",
     "docs/from-delta.md",
     "docs/maintenance.md",
+    "docs/procedures.md",
+    "docs/compaction.md",
+    "docs/options.md",
+    "docs/catalogs.md",
     "docs/operations.md",
 ]
 # as a user runs them, but for what a large cluster would want of Spark; the demo wants that memory,

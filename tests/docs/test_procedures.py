@@ -49,5 +49,5 @@ def written(page: Path) -> str:
 
 
 if __name__ == "__main__":
-    path = ROOT / "docs/maintenance.md"
+    path = ROOT / "docs/procedures.md"
     path.write_text(written(path))

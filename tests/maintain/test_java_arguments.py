@@ -2,7 +2,7 @@
 options, and the columns of results.
 
 The lists are those of Java Iceberg's Spark module (procedures/*.java, actions/*.java, version
-1.12). Where a default of ours differs, the reason stands beside it, and docs/maintenance.md tells
+1.12). Where a default of ours differs, the reason stands beside it, and docs/procedures.md tells
 users.
 """
 

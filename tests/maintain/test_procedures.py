@@ -128,7 +128,7 @@ def test_every_procedure_is_known_to_call_in_sql() -> None:
 
 
 def test_the_documented_table_is_the_registry() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs/maintenance.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "docs/procedures.md").read_text()
     assert page.split("<!-- procedures -->\n")[1] == as_markdown(), (
         "python -m tests.docs.test_procedures writes it"
     )

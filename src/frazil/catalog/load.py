@@ -9,7 +9,7 @@ To add a type of catalog:
   Java class implies the type, add it to `_SCHEMES` and `_JAVA`, and take its name out of `_NOT_YET`;
 - name it in the text of `TYPE` (`catalog.options`), and take it out of KNOWN_GAPS.md,
   docs/from-java.md, docs/pyiceberg.md and the refusals in tests/catalog/test_configuration.py;
-- add its libraries as an extra to pyproject.toml, its table of properties to docs/options.md by a
+- add its libraries as an extra to pyproject.toml, its table of properties to docs/catalogs.md by a
   line in `TABLES` of tests/docs/test_option_tables.py, its kind to `KINDS` and `open_backend` of
   tests/catalog/conftest.py, with which all tests of catalogs run.
 """

@@ -89,8 +89,8 @@ _JAVA = (
 )  # fmt: skip
 _INSTEAD = {  # what to set in place of a property that is not served
     "auth.oauth2.": "Set credential=<client id>:<client secret>, oauth2-server-uri and scope.",
-    "auth.impl": "Set token, credential, or an auth.type that docs/options.md lists.",
-    "auth.custom.": "Set token, credential, or an auth.type that docs/options.md lists.",
+    "auth.impl": "Set token, credential, or an auth.type that docs/catalogs.md lists.",
+    "auth.custom.": "Set token, credential, or an auth.type that docs/catalogs.md lists.",
 }  # fmt: skip
 _JAVA_NAMES = {
     "app-id", "app-name", "audience", "list-all-tables", "metastore.catalog.default", "namespace-separator", "prefix", "resource", "scope",

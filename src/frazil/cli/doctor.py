@@ -191,5 +191,5 @@ def _catalog(name: str) -> Iterator[Checked]:
             what,
             "failed",
             f"{type(e).__name__}: {redact_text(str(e))[:300]}",
-            "Look at its settings: docs/options.md.",
+            "Look at its settings: docs/catalogs.md.",
         )

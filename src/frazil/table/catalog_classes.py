@@ -36,7 +36,7 @@ class _OfType(Catalog):
 
 class SqlCatalog(_OfType):
     """Keep tables in a SQL database (SQLite, PostgreSQL, MySQL). Properties: `uri`, `warehouse`,
-    and those of docs/options.md.
+    and those of docs/catalogs.md.
     """
 
     _TYPE = "sql"
@@ -52,14 +52,14 @@ class InMemoryCatalog(_OfType):
 
 
 class RestCatalog(_OfType):
-    """Keep tables behind a REST server. Properties: `uri`, and those of docs/options.md."""
+    """Keep tables behind a REST server. Properties: `uri`, and those of docs/catalogs.md."""
 
     _TYPE = "rest"
 
 
 class HiveCatalog(_OfType):
     """Keep tables in a Hive Metastore. Properties: `uri`, `warehouse`, and those of
-    docs/options.md.
+    docs/catalogs.md.
     """
 
     _TYPE = "hive"

@@ -43,7 +43,7 @@ _BATCH = 200  # tables and views that are asked for with one call
 
 def hive_catalog(name: str, properties: Mapping[str, str]) -> PointerCatalog:
     """Open a catalog in a Hive Metastore (2.3, 3.1, 4.0). Properties: `uri` holds its addresses,
-    `warehouse` is the directory of new namespaces; see docs/options.md for the others.
+    `warehouse` is the directory of new namespaces; see docs/catalogs.md for the others.
     """
     warehouse = absolute(properties["warehouse"]) if properties.get("warehouse") else None
     if warehouse is not None:  # a scheme without storage is an error now, not at the first table

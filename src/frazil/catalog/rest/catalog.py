@@ -103,7 +103,7 @@ class _Vended(msgspec.Struct, rename="kebab"):
 
 class RestBackend(RestViews):
     """Keep tables behind a REST server. Properties: `uri` is the server's address; see
-    docs/options.md for the others.
+    docs/catalogs.md for the others.
 
     Nothing is asked before the first call. Loads are remembered by the ETag that the server gives,
     so that a table that has not changed is not sent again. It may be pickled: the copy asks with

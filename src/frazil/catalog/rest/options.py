@@ -102,7 +102,7 @@ PROXY_PASSWORD = Option(
 DELETABLE_LOCATIONS = Option(
     DELETABLE, TEXT, None,
     text="Directories, separated by commas, in which files of tables may be deleted on the server's word alone ([which files are a table's "
-    "own](maintenance.md#which-files-are-the-tables-own)).",
+    "own](procedures.md#which-files-are-the-tables-own)).",
 )  # fmt: skip
 TRUSTED_HOSTS = Option(
     TRUSTED, TEXT, None,
@@ -127,7 +127,7 @@ SIGNING_REGION = Option(
 SIGNING_NAME = Option(
     "rest.signing-name", TEXT, "execute-api", text=f"The service: `execute-api`, `glue` or `s3tables`. {_OURS}"
 )  # fmt: skip
-_KEYS = "`client.…`, a [profile or role](#credentials-of-aws), then the environment"
+_KEYS = "`client.…`, a [profile or role](stores.md#credentials-of-aws), then the environment"
 SIGNING_KEYS = (
     Option(
         "rest.access-key-id", TEXT, None, otherwise=_KEYS, text=f"The key that signs requests. {_OURS}"

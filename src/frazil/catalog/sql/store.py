@@ -49,7 +49,7 @@ def sql_catalog(
     creation: Callable[[Callable[[], None]], None] | None = None,
 ) -> PointerCatalog:
     """Open a catalog in a SQL database. Properties: `uri` is the database (sqlite, postgresql,
-    mysql, mariadb; JDBC URLs too), `warehouse` the directory of new tables; see docs/options.md for
+    mysql, mariadb; JDBC URLs too), `warehouse` the directory of new tables; see docs/catalogs.md for
     the others. The first change creates the catalog's two tables; `creation`: calls what does, and
     makes the folder of a SQLite database before."""
     warehouse = absolute(properties["warehouse"]) if properties.get("warehouse") else None

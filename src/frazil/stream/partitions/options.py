@@ -169,7 +169,7 @@ OPTIONS = OptionTable("option of partition commit", (
     Option(f"{_COMMIT}metastore.table", _TEXT, None, "metastore_table",
         "The policy metastore adds them to this table, as in `db.events`.", origin="Frazil"),
     *(Option(f"{_COMMIT}metastore.{o.name}", ValueKind(str, "text"), None, secret=True, origin="Frazil",
-        text="With these properties of [Hive catalogs](options.md#hive-metastore) the policy asks that metastore.", otherwise="see there")
+        text="With these properties of [Hive catalogs](catalogs.md#hive-metastore) the policy asks that metastore.", otherwise="see there")
       for o in OF_ACCESS),
 ), _REFUSED)  # fmt: skip
 _AUTO_COMPACTION = OptionTable(
