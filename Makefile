@@ -6,6 +6,7 @@ CACHE ?= .cache
 VENV := .venv
 PY := $(VENV)/bin/python
 PEERS := $(CACHE)/peers
+SITE := $(CACHE)/docs
 ARGS ?=
 # Tests whose files ask no server wait for none.
 GIVEN := $(foreach given,$(filter tests/%,$(ARGS)),$(firstword $(subst ::, ,$(given))))
@@ -18,11 +19,12 @@ SERVED := $(if $(ASKING),$(WITH_SERVERS))
 export PIP_CACHE_DIR ?= $(abspath $(CACHE))/pip
 export FRAZIL_TEST_CACHE := $(abspath $(CACHE))
 export TZ := UTC
+export NO_MKDOCS_2_WARNING := 1
 # Hundreds of processes of Python begin in a run of the tests; each would compile all of Frazil anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup peers fetch demo demo-stream demo-cluster test quick test-all test-next check docs bench soak lock clean
+.PHONY: help setup peers fetch demo demo-stream demo-cluster test quick test-all test-next check docs docs-serve bench soak lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 12
@@ -78,8 +80,16 @@ check: setup  ## ruff (lint and format), mypy --strict, imports one way, a repor
 	$(PY) -m pytest -q tests/house
 	@$(PY) tests/house/sizes.py
 
-docs: setup  ## the reference of all public classes and functions, from their docstrings, in build/docs
-	@$(PY) -m tests.house.public_docs build/docs
+$(SITE)/.done: docs/requirements.txt
+	$(PYTHON) -m venv --clear $(SITE)
+	$(SITE)/bin/python -m pip install -q --disable-pip-version-check -r docs/requirements.txt
+	@touch $@
+
+docs: $(SITE)/.done  ## the site of docs/ with the reference from docstrings, in build/docs; a broken link is an error
+	@$(SITE)/bin/mkdocs build --strict -q && echo build/docs/index.html
+
+docs-serve: $(SITE)/.done  ## the site at http://127.0.0.1:8000, built anew when a page changes
+	@$(SITE)/bin/mkdocs serve
 
 bench: peers  ## side by side with Spark, Java Iceberg and PyIceberg (SCALE=small|full DATA=folder ARGS="--workloads scan")
 	@CACHE=$(CACHE) PY=$(PY) bench/all.sh $(ARGS)

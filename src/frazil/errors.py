@@ -1,30 +1,30 @@
 """Define every error that Frazil raises. Each tells the facts by name, and whether a retry can
 help.
 
-FrazilError
-├── InvalidInput (ValueError)          an argument or a change is refused; nothing was committed
-│   ├── ValidationError                a schema, spec, ref or property breaks a rule of the format
-│   │   ├── ValidationException        a concurrent change conflicts with the commit under its isolation level
-│   │   └── ResolveError               values of one type cannot be read as another
-│   ├── SchemaMismatch                 a frame does not fit the table's schema
-│   ├── ParseError                     text is not a valid predicate, type, transform or identifier
-│   ├── EvaluationError                an expression fails on a value (overflow, division by zero, invalid cast)
-│   │   └── ValueMismatch              a value cannot be stored in its column's type without loss (a SchemaMismatch as well)
-│   ├── Unsupported                    a valid request that Frazil does not serve (yet); see KNOWN_GAPS.md
-│   │   ├── NoSuchMethod               a method of another product; the message names Frazil's (an AttributeError as well)
-│   │   └── NotASequence               a table used as a list or a dict (a TypeError as well)
-│   ├── AlreadyExists: TableAlreadyExistsError NamespaceAlreadyExistsError ViewAlreadyExistsError FileAlreadyExistsError
-│   ├── NamespaceNotEmptyError
-│   └── NotInstalledError              an optional package is missing; the message holds the pip command
-├── NotFound                           a table, namespace, snapshot, ref or file does not exist
-│   └── NoSuchTableError NoSuchNamespaceError NoSuchViewError NoSuchSnapshotError NoSuchRefError
-│       NoSuchPropertyException NoSuchFileError
-├── CommitFailedException              another writer was first: certainly not applied, retryable
-│   └── WaitingForLockException
-├── CommitStateUnknownException        the commit may have been applied: every file is kept
-├── ScanPlanningError                  a catalog's server failed to plan a scan, cancelled it or took too long
-├── CorruptData                        a file is truncated, damaged or hostile
-└── StorageError                       the store refused or failed (permission, space, network)
+    FrazilError
+    ├── InvalidInput (ValueError)          an argument or a change is refused; nothing was committed
+    │   ├── ValidationError                a schema, spec, ref or property breaks a rule of the format
+    │   │   ├── ValidationException        a concurrent change conflicts with the commit under its isolation level
+    │   │   └── ResolveError               values of one type cannot be read as another
+    │   ├── SchemaMismatch                 a frame does not fit the table's schema
+    │   ├── ParseError                     text is not a valid predicate, type, transform or identifier
+    │   ├── EvaluationError                an expression fails on a value (overflow, division by zero, invalid cast)
+    │   │   └── ValueMismatch              a value cannot be stored in its column's type without loss (a SchemaMismatch as well)
+    │   ├── Unsupported                    a valid request that Frazil does not serve (yet); see KNOWN_GAPS.md
+    │   │   ├── NoSuchMethod               a method of another product; the message names Frazil's (an AttributeError as well)
+    │   │   └── NotASequence               a table used as a list or a dict (a TypeError as well)
+    │   ├── AlreadyExists: TableAlreadyExistsError NamespaceAlreadyExistsError ViewAlreadyExistsError FileAlreadyExistsError
+    │   ├── NamespaceNotEmptyError
+    │   └── NotInstalledError              an optional package is missing; the message holds the pip command
+    ├── NotFound                           a table, namespace, snapshot, ref or file does not exist
+    │   └── NoSuchTableError NoSuchNamespaceError NoSuchViewError NoSuchSnapshotError NoSuchRefError
+    │       NoSuchPropertyException NoSuchFileError
+    ├── CommitFailedException              another writer was first: certainly not applied, retryable
+    │   └── WaitingForLockException
+    ├── CommitStateUnknownException        the commit may have been applied: every file is kept
+    ├── ScanPlanningError                  a catalog's server failed to plan a scan, cancelled it or took too long
+    ├── CorruptData                        a file is truncated, damaged or hostile
+    └── StorageError                       the store refused or failed (permission, space, network)
 """
 
 from __future__ import annotations

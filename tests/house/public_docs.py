@@ -1,16 +1,13 @@
-"""The public classes and functions, for the reference that `make docs` makes of their docstrings, and
-for the test that each has one: `python -m tests.house.public_docs build/docs`.
+"""The public classes and functions, for the tests that each has a docstring, and a place on a page of
+the reference that `make docs` makes of them.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import sys
-import warnings
 from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from tests.house.test_public_names import CLASSES, PYICEBERG_MODULES, RESULTS
@@ -52,28 +49,3 @@ def own_methods(cls: type[Any]) -> Iterator[tuple[type[Any], str, Any]]:
         function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
         if inspect.isfunction(function) or isinstance(function, property | cached_property):
             yield owner, name, function
-
-
-def documented_modules() -> list[str]:
-    """The modules of the reference: those that export, and those of the public classes and of the
-    classes that these inherit methods from.
-    """
-    owners = {c.__module__ for cls in public_classes() for c in cls.__mro__}
-    return sorted({*MODULES, *(m for m in owners if m.startswith("frazil"))})
-
-
-def write(folder: Path) -> None:
-    """Write the reference as HTML by pdoc. Annotations that only a type checker imports stay text."""
-    import pdoc
-    import pdoc.render
-
-    pdoc.render.configure(show_source=False, footer_text="Frazil")
-    modules = documented_modules()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pdoc.pdoc(*modules, output_directory=folder)
-    print(f"{len(modules)} modules: {folder / 'index.html'}")
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))

@@ -11,6 +11,7 @@ from dataclasses import fields, is_dataclass
 from fnmatch import fnmatch
 from typing import Any
 
+from docs.site.hooks import API, shown
 from frazil.expr import nodes
 from tests.house.public_docs import exported, own_methods, public_classes
 
@@ -53,6 +54,19 @@ def test_the_docstring_of_a_public_dataclass_names_each_field() -> None:
                 if not any(fnmatch(field.name, word.replace("…", "*")) for word in words):
                     without.add(f"{cls.__module__}:{cls.__name__}.{field.name}")
     assert seen > 400 and sorted(w for w in without if "._" not in w) == []
+
+
+def test_the_reference_shows_each_public_class_and_function() -> None:
+    """A page names it, or the module that defines it. What `frazil.catalog` exports for other rooms
+    is left out.
+    """
+    inside = ("frazil.catalog.configuration", "frazil.catalog.load", "frazil.catalog.path.location")
+    places = {name for page in API for name in shown(page)}
+    values = [*exported().values(), *public_classes()]
+    homes = {(v.__module__, f"{v.__module__}.{v.__qualname__}") for v in values}
+    missing = [name for home, name in sorted(homes) if not {home, name} & places]
+    assert len(homes) > 200
+    assert [name for name in missing if not name.startswith(inside)] == []
 
 
 def test_the_types_of_all_public_names_can_be_looked_up() -> None:
