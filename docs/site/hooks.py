@@ -114,6 +114,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     lines above them.
     """
     here = page.file.src_uri
+    if here.startswith(("api/", "adr/")):  # a search shows what explains before them
+        page.meta["search"] = {"boost": 0.3}
     source = PAPERS.get(here, f"docs/{here}")
     pages = {paper: uri for uri, paper in PAPERS.items()}
     pages |= {f"docs/{f.src_uri}": f.src_uri for f in files if f.src_uri not in PAPERS}

@@ -87,6 +87,10 @@ class FrazilError(Exception):
         return _rebuild, (type(self), self.message, self.hint, self.facts)
 
 
+class FrazilDeprecationWarning(DeprecationWarning):
+    """Warn of a name that a later release removes; the text says which release, and what to write."""
+
+
 def _mark_frames(frame: FrameType | None) -> None:
     """Mark the modules of Frazil that are being executed as those whose frames pytest leaves out."""
     while frame is not None:

@@ -1,10 +1,15 @@
-"""Name this release, as written files name it, and the releases of PySpark that it works with."""
+"""Name this release, as written files name it, and the releases of PySpark that it works with; warn
+of what a later release removes.
+"""
 
+import os
 import re
+import sys
+import warnings
 
-from frazil.errors import NotInstalledError
+from frazil.errors import FrazilDeprecationWarning, NotInstalledError
 
-VERSION = "0.1.0"
+VERSION = "0.1.0"  # the one place: pyproject.toml takes it from here
 WRITER = "Frazil"
 """Begins the `iceberg-version` that the summary of every snapshot which Frazil commits has, where
 Java's begins with "Apache Iceberg".
@@ -23,3 +28,17 @@ def check_pyspark(version: str) -> None:
             f"PySpark {version} is installed; Frazil works with {PYSPARK}.",
             hint="pip install 'frazil[spark]' brings one of them.",
         )
+
+
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+
+
+def deprecated(name: str, instead: str, *, since: str, gone: str) -> None:
+    """Warn the line outside of Frazil that led here: `name` is deprecated from the release `since` on,
+    and the release `gone` removes it, at least two minor releases later.
+    """
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    text = f"{name} is deprecated since Frazil {since}, and gone in {gone}. Use {instead}."
+    warnings.warn(text, FrazilDeprecationWarning, stacklevel=level)
