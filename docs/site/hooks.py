@@ -18,6 +18,7 @@ PAPERS = {  # page of the site: file of the repository
     "changelog.md": "CHANGELOG.md",
     "architecture.md": "ARCHITECTURE.md",
     "contributing.md": "CONTRIBUTING.md",
+    "security.md": "SECURITY.md",
 }
 # page: its title, and what it shows, of the package frazil: classes, functions, whole modules
 API = {
