@@ -88,7 +88,7 @@ $(SITE)/.done: docs/requirements.txt
 docs: $(SITE)/.done  ## the site of docs/ with the reference from docstrings, in build/docs; a broken link is an error
 	@$(SITE)/bin/mkdocs build --strict -q && echo build/docs/index.html
 
-docs-serve: $(SITE)/.done  ## the site at http://127.0.0.1:8000, built anew when a page changes
+docs-serve: $(SITE)/.done  ## the site at http://127.0.0.1:8000/frazil/, built anew when a page changes
 	@$(SITE)/bin/mkdocs serve
 
 bench: peers  ## side by side with Spark, Java Iceberg and PyIceberg (SCALE=small|full DATA=folder ARGS="--workloads scan")

@@ -123,6 +123,13 @@ def test_links_between_documents_lead_somewhere() -> None:
     assert broken == []
 
 
+def test_the_navigation_of_the_site_has_every_page() -> None:
+    """`make docs` fails on a page that has no place there."""
+    listed = set(re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M))
+    pages = {p.name for p in (ROOT / "docs").glob("*.md")}
+    assert len(pages) > 15 and pages - listed == set()
+
+
 def test_the_files_that_architecture_and_decisions_name_are_there() -> None:
     papers = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs" / "adr").glob("*.md"))]
     paths = re.compile(r"`((?:[a-z_0-9]+/)+[a-z_0-9]*(?:\.py)?)`")
