@@ -7,7 +7,7 @@ To add a type of catalog:
 - add an entry to `_TYPES`: its back end, and the properties that it requires and serves (an
   `OptionTable`; `catalog.options` refuses all others). Where the scheme of a URI or the name of a
   Java class implies the type, add it to `_SCHEMES` and `_JAVA`, and take its name out of `_NOT_YET`;
-- name it in the text of `TYPE` (`catalog.options`), and take it out of KNOWN_GAPS.md,
+- name it in the text of `TYPE` (`catalog.options`), and take it out of docs/not-done.md,
   docs/from-java.md, docs/pyiceberg.md and the refusals in tests/catalog/test_configuration.py;
 - add its libraries as an extra to pyproject.toml, its table of properties to docs/catalogs.md by a
   line in `TABLES` of tests/docs/test_option_tables.py, its kind to `KINDS` and `open_backend` of
@@ -288,7 +288,7 @@ def catalog_type(config: Configuration) -> str:
             f"Catalogs of type {kind} are not served yet (catalog {config.name!r}).",
             hint=f"Use type=rest with {_BY_REST[kind]}."
             if kind in _BY_REST
-            else f"There are {_types()}; see KNOWN_GAPS.md.",
+            else f"There are {_types()}; see docs/not-done.md.",
         )
     key = "type" if "type" in config.properties else "uri"
     value = redact_text(config.properties[key])

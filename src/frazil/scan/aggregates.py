@@ -20,12 +20,12 @@ from frazil.spec.types import DateType, IntegerType, LongType, TimestampType, Ti
 
 _EXACT = (IntegerType, LongType, DateType, TimestampType, TimestamptzType)
 """Types whose bounds writers do not truncate, and that no NaN or -0.0 makes ambiguous."""
-Asked = tuple[str, int]
+Aggregate = tuple[str, int]
 """An aggregate: "count", "min" or "max", and the id of a column."""
 
 
 def from_statistics(
-    plan: Plan, paths: Sequence[str], schema: Schema, asked: Sequence[Asked]
+    plan: Plan, paths: Sequence[str], schema: Schema, asked: Sequence[Aggregate]
 ) -> list[int | None] | None:
     """Return aggregates over planned files to which no deletes apply: counts of values, and least
     and greatest values as internal values (days, microseconds), None where there is no value.
@@ -57,10 +57,10 @@ def from_statistics(
             if len(t)
         ]
         values = []
-        for told in of_files:
-            if told is None:
+        for of_spec in of_files:
+            if of_spec is None:
                 return None
-            values += told
+            values += of_spec
         answers.append(_together(kind, values))
     return answers
 
@@ -91,12 +91,12 @@ def _extreme(
 ) -> list[int] | None:
     """Return a column's least or greatest value, no value where all are null, None where that is
     not known."""
-    found = statistics_ranges(entries, schema, [field_id], plan.metadata.snapshots)
-    if field_id not in found:
+    ranges = statistics_ranges(entries, schema, [field_id], plan.metadata.snapshots)
+    if field_id not in ranges:
         return None
-    (told,) = found[field_id]
-    has_values = np.broadcast_to(np.asarray(told.values, bool), len(entries))
-    bounds = told.lower if kind == "min" else told.upper
+    (of_column,) = ranges[field_id]
+    has_values = np.broadcast_to(np.asarray(of_column.values, bool), len(entries))
+    bounds = of_column.lower if kind == "min" else of_column.upper
     if not has_values.any():
         return []
     if not isinstance(bounds, pa.Array):

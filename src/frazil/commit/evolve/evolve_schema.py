@@ -358,9 +358,9 @@ class SchemaChanges:
         check_kept_sources(metadata, new)
         # the last member of a struct may be dropped, as in Java; rows are written again once it has
         # another one
-        known = metadata.schema().by_id
+        current = metadata.schema().by_id
         refuse_empty_structs(
-            [n for n in empty_structs(new) if new.find_field(n).field_id not in known]
+            [n for n in empty_structs(new) if new.find_field(n).field_id not in current]
         )
         return (AddSchema(new), SetCurrentSchema(), *_property_updates(metadata, new, draft))
 

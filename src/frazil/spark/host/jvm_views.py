@@ -204,9 +204,9 @@ class PlanTags:
         listen(spark)
         if self._finder is None:
             self._finder = jvm_classes.make(spark, "TaggedParts", self._tag)
-        found = str(self._finder.apply(plan)).split()
-        numbers = [int(text) for text in found if text != _BY_CONNECTOR]
-        return numbers, len(numbers) < len(found)
+        words = str(self._finder.apply(plan)).split()
+        numbers = [int(text) for text in words if text != _BY_CONNECTOR]
+        return numbers, len(numbers) < len(words)
 
     def under_columns_of(self, old: JavaObject, new: JavaObject) -> Any:
         """Return a new plan that has an old one's columns, with their ids, by which the nodes above

@@ -270,8 +270,8 @@ def _shown(spark: Session, plan: Any, metadata: TableMetadata) -> tuple[list[Fol
     """Return the states of a table that a plan shows, and whether a connector that tags no plans
     reads an Iceberg table in it."""
     numbers, by_connector = _tags(classic_jvm(spark)).parts(spark, plan)
-    found = (_FRAMES.get(number) for number in numbers)
-    parts = [f for f in found if f is not None and f.table == _table_of(metadata)]
+    tagged = (_FRAMES.get(number) for number in numbers)
+    parts = [f for f in tagged if f is not None and f.table == _table_of(metadata)]
     return parts, by_connector
 
 

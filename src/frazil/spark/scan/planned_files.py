@@ -130,10 +130,8 @@ class FileAnswers:
                     (kind, name)
                     for kind, _, name in (a.partition(" ") for a in message.split("\n"))
                 ]
-                told = self._aggregates(asked)
-                return (
-                    "" if told is None else "\n".join("null" if v is None else str(v) for v in told)
-                )
+                answers = self._aggregates(asked) or ()
+                return "\n".join("null" if answer is None else str(answer) for answer in answers)
             case "columns":
                 return "\n".join(self._prune.telling(message.split("\n")))
             case "files":
@@ -154,8 +152,8 @@ class FileAnswers:
             return None
         if of_columns is None:
             return None
-        told = iter(of_columns)
-        return [next(told) if name else rows for _, name in asked]
+        each = iter(of_columns)
+        return [next(each) if name else rows for _, name in asked]
 
     def _files(self, pushed: Sequence[Pushed]) -> str:
         places = self._places(pushed, True)

@@ -46,10 +46,10 @@ def filters_of(trees: str) -> list[Pushed]:
     be converted; the others prune no files.
     """
     try:
-        found = [_filter_of(tree) for tree in msgspec.json.decode(trees) if tree is not None]
+        filters = [_filter_of(tree) for tree in msgspec.json.decode(trees) if tree is not None]
     except RecursionError:  # a filter is deeper than Python's stack
         return []
-    return [f for f in found if f is not None]
+    return [f for f in filters if f is not None]
 
 
 def _filter_of(tree: Tree) -> Pushed | None:
