@@ -86,7 +86,7 @@ $(SITE)/.done: docs/requirements.txt
 	@touch $@
 
 docs: $(SITE)/.done  ## the site of docs/ with the reference from docstrings, in build/docs; a broken link is an error
-	@$(SITE)/bin/mkdocs build --strict -q && echo build/docs/index.html
+	@$(SITE)/bin/mkdocs build --strict
 
 docs-serve: $(SITE)/.done  ## the site at http://127.0.0.1:8000/frazil/, built anew when a page changes
 	@$(SITE)/bin/mkdocs serve

@@ -130,6 +130,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         path = path if ours else posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
         if path in pages:
             to = posixpath.relpath(pages[path], posixpath.dirname(here) or ".")
+        elif not (ROOT / path).exists():
+            return match[0]  # mkdocs says that it leads nowhere
         else:
             kind = "tree" if (ROOT / path).is_dir() else "blob"
             to = f"{REPOSITORY}/{kind}/main/{path}"
