@@ -163,3 +163,34 @@ def test_what_a_statement_named_is_not_taken_for_a_table_of_sparks_afterwards(
     assert spark.table("db.t").count() == 4 and spark.sql("TABLE db.t").columns == ["id"]
     spark.sql("SELECT 1")
     assert not spark.catalog.databaseExists("db.db")
+
+
+@pytest.mark.versions
+def test_a_view_of_the_default_catalog_is_read_by_every_door(spark, home):
+    default = frazil.load_catalog()
+    default.create_table("db.t", ROW[0]).append(spark.createDataFrame(*reversed(ROW)))
+    default.create_view("db.w", "n bigint", sql="SELECT id + 1 AS n FROM db.t")
+    spark.sql("USE spark_catalog.default")
+    for name in ("db.w", "default.db.w"):
+        for read in (spark.table, spark.read.table, lambda n: spark.sql(f"SELECT * FROM {n}")):
+            assert [row.n for row in read(name).collect()] == [2], name
+        assert spark.catalog.tableExists(name)
+    assert not spark.catalog.tableExists("db.no")
+    spark.sql("USE db")
+    assert [row.n for row in spark.table("w").collect()] == [2]
+
+
+@pytest.mark.versions
+def test_a_namespace_of_the_default_catalog_stays_current_when_settings_change(spark, home):
+    frazil.load_catalog().create_table("db.t", ROW[0])
+    spark.sql("USE spark_catalog.default")
+    spark.sql("USE db")
+    try:
+        for number in range(2):
+            spark.conf.set("spark.sql.catalog.other.type", ("hadoop", "sql")[number])
+            assert spark.table("t").count() == number
+            spark.createDataFrame(*reversed(ROW)).writeTo("t").append()
+            assert spark.sql("SELECT * FROM t").count() == number + 1
+    finally:
+        spark.conf.unset("spark.sql.catalog.other.type")
+        spark.sql("USE spark_catalog.default")

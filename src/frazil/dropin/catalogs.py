@@ -33,7 +33,7 @@ from frazil.spark.host.jvm_catalog import (
     settings_mark,
 )
 from frazil.spark.host.jvm_errors import let_errors_pass
-from frazil.sql.catalog_calls import CatalogCalls
+from frazil.sql.catalog_calls import CatalogCalls, NamespaceCalls
 from frazil.table.catalog import Catalog
 from frazil.table.load import configured_catalog, loaded_catalogs
 
@@ -140,10 +140,29 @@ def default_catalog(spark: Session) -> CatalogCalls:
         )
         registered.default = (state, CatalogCalls(DEFAULT_CATALOG, load, spark))
         if registered.passing:
-            for name in registered.passing.keys() - {current_catalog(spark)}:
-                remove_catalog(spark, name)
+            names, current = set(registered.passing), current_catalog(spark)
             registered.passing.clear()
+            for name in names - {current}:
+                remove_catalog(spark, name)
+            for name in names & {current}:
+                serve_in_passing(spark, name)
     return registered.default[1]
+
+
+def serve_in_passing(spark: Session, name: str) -> None:
+    """Make the default catalog known by its own name or that of one of its namespaces."""
+    default = default_catalog(spark)
+    served = (
+        default
+        if name == DEFAULT_CATALOG
+        else NamespaceCalls(name, partial(_catalog_of, default), spark)
+    )
+    put_served(spark, served)
+    registered_in(spark).passing[name] = served
+
+
+def _catalog_of(served: CatalogCalls) -> Catalog:
+    return served.catalog
 
 
 def _register(spark: Session, registered: _Registered) -> None:

@@ -9,15 +9,14 @@ catalog, and each of its namespaces, is a catalog for as long as a statement tha
 from __future__ import annotations
 
 import re
-from functools import partial
 
 from frazil.catalog.configuration import DEFAULT_CATALOG
 from frazil.catalog.names import IN_SQL, identifier_parts, without_blanks
 from frazil.dropin.catalogs import (
     default_catalog,
     default_is_there,
-    put_served,
     registered_in,
+    serve_in_passing,
     spark_asks,
 )
 from frazil.dropin.names import in_session_catalog
@@ -31,8 +30,6 @@ from frazil.spark.host.jvm_catalog import (
     has_database,
     remove_catalog,
 )
-from frazil.sql.catalog_calls import CatalogCalls, NamespaceCalls
-from frazil.table.catalog import Catalog
 
 _NAME = re.compile(IN_SQL)
 _ALL_CATALOGS = re.compile(r"\bshow\s+catalogs\b", re.IGNORECASE)
@@ -65,14 +62,7 @@ def _serve(spark: Session, text: str) -> None:
         remove_catalog(spark, name)
         del registered.passing[name]
     for name in wanted - registered.passing.keys():
-        default = default_catalog(spark)
-        served = (
-            default
-            if name == DEFAULT_CATALOG
-            else NamespaceCalls(name, partial(_catalog_of, default), spark)
-        )
-        put_served(spark, served)
-        registered.passing[name] = served
+        serve_in_passing(spark, name)
 
 
 def _wanted(spark: Session, text: str) -> set[str]:
@@ -91,7 +81,8 @@ def _wanted(spark: Session, text: str) -> set[str]:
         if first == DEFAULT_CATALOG and len(rest) > 1:
             if in_session_catalog(spark, (first, *rest)) is None:  # `default.t.files` of its table
                 wanted.add(first)
-        elif is_sparks and first not in seen and first not in (DEFAULT_CATALOG, SESSION_CATALOG):
+                first = rest[0]  # the text of a view may name its tables without the catalog
+        if is_sparks and first not in seen and first not in (DEFAULT_CATALOG, SESSION_CATALOG):
             seen.add(first)
             if (
                 first not in registered_in(spark).served
@@ -107,10 +98,6 @@ def _has_namespace(spark: Session, name: str) -> bool:
         return default_catalog(spark).namespace_exists((name,))
     except FrazilError:
         return False
-
-
-def _catalog_of(served: CatalogCalls) -> Catalog:
-    return served.catalog
 
 
 __all__ = ["serve_default"]

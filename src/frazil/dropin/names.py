@@ -64,6 +64,13 @@ class TablePlace:
         """Return the whole name."""
         return (self.calls.name, *self.parts)
 
+    def is_view(self) -> bool:
+        """Tell whether the name is that of a view."""
+        try:
+            return len(self.parts) > 1 and self.calls.view_exists(self.parts)
+        except FrazilError:
+            return False
+
     def find(self, name: str | None = None) -> FoundTable:
         """Find the table. `name`: as it was given, for errors. Raises NoSuchTableError."""
         return find_in(self.calls.backend, self.parts, name)
@@ -130,7 +137,7 @@ def whose(spark: Session, name: str | Name, purpose: Purpose = "any") -> TablePl
         if not rest or is_others or current != SESSION_CATALOG or not default_is_there(spark):
             return None
         of_default = TablePlace(served.get(default_name()) or default_catalog(spark), parts)
-        its = not _spark_knows(spark, parts) and is_there(of_default.find)
+        its = not _spark_knows(spark, parts) and (is_there(of_default.find) or of_default.is_view())
         return of_default if its else None
     settings = session_catalogs(spark)
     catalog, within = meanings(parts, {}, spark_conf=settings)[0]

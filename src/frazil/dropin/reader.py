@@ -94,12 +94,13 @@ class IcebergReader:
 @known_to_spark()
 def read_table(spark_table: Callable[..., Any], spark: Session, tableName: str) -> Any:
     """Return the table that `spark.table(name)` asks for: what Spark's own method returns, which
-    asks Frazil's catalogs for theirs; and locations, and tables of the default catalog that Spark
-    does not know."""
-    if not is_location(tableName) and (
-        (place := whose(spark, tableName)) is None or place.is_served
-    ):
+    asks Frazil's catalogs for theirs; and locations, and tables and views of the default catalog
+    that Spark does not know."""
+    place = None if is_location(tableName) else whose(spark, tableName)
+    if not is_location(tableName) and (place is None or place.is_served):
         return spark_table(tableName)
+    if place is not None and place.is_view():
+        return spark.sql(f"TABLE {tableName}")  # by which Spark comes to know the catalog
     return _load(spark, {"path": tableName})
 
 

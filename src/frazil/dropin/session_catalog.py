@@ -28,13 +28,14 @@ class IcebergCatalog:
         register(spark)
 
     def tableExists(self, tableName: str, dbName: str | None = None) -> bool:
-        """Return whether a table exists in the catalog that the name begins with, or in the current
+        """Return whether a table or view exists in the catalog that the name begins with, or in the current
         one, or in the default catalog.
         """
         name = f"{dbName}.{tableName}" if dbName else tableName
         place = whose(self._spark, name)
         if is_location(name) or (place is not None and not place.is_served):
-            return is_there(partial(found, self._spark, name))
+            there = is_there(partial(found, self._spark, name))
+            return there or (place is not None and place.is_view())
         arguments = (tableName, dbName) if place is None else (name,)
         return bool(self.spark_catalog.tableExists(*arguments))
 

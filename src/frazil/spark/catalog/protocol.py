@@ -64,6 +64,7 @@ class Calls(Protocol):
     """
 
     name: str
+    prefix: Parts
 
     @property
     def backend(self) -> CatalogBackend: ...

@@ -106,13 +106,15 @@ class ServedViews(SparkProxy):
         return ViewDefinition(**jvm_relations.view_parts(self.types, view))
 
     def _view(self, parts: Parts) -> Any:
-        """Return a view as this Spark reads or describes it."""
+        """Return a view as this Spark reads or describes it. One that has no namespace for Spark, as
+        in a namespace of the default catalog, Spark can describe but not read.
+        """
         to_read = self.types.asked().as_relation
         d = self.calls.load_view(parts, to_read)
         names = list(d.query_columns) or d.columns.names
         context = (d.catalog or self.calls.name, d.namespace)
         mode = d.schema_mode or DEFAULT_MODE
-        if jvm_relations.HAS_VIEWS:
+        if jvm_relations.HAS_VIEWS and not (to_read and self.calls.prefix):
             return jvm_relations.view(
                 self.types,
                 self.spark,
