@@ -46,7 +46,8 @@ models: [{name: merged, columns: [{name: id, data_tests: [unique, not_null]}]}]
 """,
 }
 _SCRIPT = """
-import site, sys
+import json, site, sys
+from pathlib import Path
 site.addsitedir(sys.argv[1])  # PySpark and what Frazil needs, behind dbt's own packages
 import frazil
 from dbt.cli.main import dbtRunner
@@ -73,6 +74,17 @@ assert rows("SELECT * FROM shop.totals") == [("a", 16), ("b", 8)]
 shots = "SELECT id, qty, dbt_valid_to IS NULL FROM shop.shots"
 assert rows(shots) == [(1, 5, False), (1, 6, True), (2, 7, False), (2, 8, True)]
 assert rows("SELECT count(*) FROM shop.merged.snapshots") == [(2,)]  # no run made it anew
+staged = Path("models/staged.sql")
+view = staged.read_text()
+for kind in ("table", "view"):
+    staged.write_text(staged.read_text().replace("'view'", "'table'") if kind == "table" else view)
+    dbt("run", "--select", "staged")
+    extended = rows("SHOW TABLE EXTENDED IN shop LIKE 'staged'")
+    assert ("Type: VIEW" in extended[0][3]) == (kind == "view"), (kind, extended)
+dbt("docs", "generate")
+listed = json.loads(Path("target/catalog.json").read_text())["nodes"]
+assert listed["model.shop.staged"]["metadata"]["type"] == "view", listed["model.shop.staged"]
+assert listed["model.shop.totals"]["metadata"]["type"] == "table"
 print("as expected")
 """
 

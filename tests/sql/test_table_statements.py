@@ -153,6 +153,18 @@ def test_columns_are_added_renamed_moved_changed_and_dropped_each_in_one_commit(
 
 
 @pytest.mark.versions
+def test_show_table_extended_lists_views_as_dbt_looks_for_them(run, lake):
+    run("CREATE TABLE lake.db.t (id bigint) USING iceberg")
+    run("CREATE VIEW lake.db.v AS SELECT id AS n FROM lake.db.t")
+    shown = {row[1]: row[3] for row in run("SHOW TABLE EXTENDED IN lake.db LIKE '*'")}
+    assert sorted(shown) == ["t", "v"] and "Type: VIEW" not in shown["t"]
+    assert "\nType: VIEW\n" in shown["v"] and "Provider" not in shown["v"]
+    assert "|-- n: long" in shown["v"] and "Provider: iceberg" in shown["t"]
+    assert [row[1] for row in run("SHOW TABLES IN lake.db")] == ["t"]
+    assert run("SHOW TABLE EXTENDED IN lake.db LIKE 'n*'") == []
+
+
+@pytest.mark.versions
 def test_the_last_member_of_a_struct_is_dropped_as_in_java(run):
     run("CREATE TABLE lake.db.t (id bigint, n struct<a: int>) USING iceberg")
     run("INSERT INTO lake.db.t VALUES (1, struct(1)), (2, NULL)")

@@ -99,7 +99,10 @@ class ServedCatalog(ServedViews):
     def listTables(self, namespace: JavaObject) -> Any:
         parts = tuple(namespace)
         with self._spark_errors(namespace=namespace):
-            return self.types.identifiers(list(self.calls.list_tables(parts)))
+            names = list(self.calls.list_tables(parts))
+            return self.types.identifiers(
+                [*names, *self.calls.list_views(parts)] if self.types.lists_all() else names
+            )
 
     def listTableSummaries(self, namespace: JavaObject) -> Any:
         with self._spark_errors(namespace=namespace):
@@ -128,6 +131,8 @@ class ServedCatalog(ServedViews):
             try:
                 return self._load(parts, *how)
             except NoSuchTableError:
+                if not how and self.types.lists_all():
+                    return self._shown_view(parts)
                 if HAS_VIEWS or how:
                     raise
                 return self._view(parts)

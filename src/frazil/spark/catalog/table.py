@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from py4j.java_gateway import JavaObject
@@ -44,6 +45,7 @@ _CAPABILITIES = (
     "OVERWRITE_BY_FILTER",
     "OVERWRITE_DYNAMIC",
 )
+_OF_ICEBERG: Mapping[str, str] = MappingProxyType({"provider": "iceberg"})
 _UNITS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 
 
@@ -318,19 +320,26 @@ class ServedTable(DescribedState):
 
 
 class ShownTable(DescribedTable):
-    """Describe what has no state of the table's: a metadata table or a changelog."""
+    """Describe what has no state of the table's: a metadata table, a changelog or a view."""
 
     Java = implementing(CATALOG + "Table")
 
-    def __init__(self, types: CatalogTypes, spark: Session, name: str, columns: s.StructType):
+    def __init__(
+        self,
+        types: CatalogTypes,
+        spark: Session,
+        name: str,
+        columns: s.StructType,
+        properties: Mapping[str, str] = _OF_ICEBERG,
+    ):
         super().__init__(types, name)
-        self._struct = types.struct_type(spark, columns)
+        self._struct, self._properties = types.struct_type(spark, columns), properties
 
     def partitioning(self) -> Any:
         return self.types.transforms(())
 
     def properties(self) -> Any:
-        return self.types.string_map({"provider": "iceberg"})
+        return self.types.string_map(self._properties)
 
     def capabilities(self) -> Any:
         return self.types.capabilities(("BATCH_READ",))

@@ -10,6 +10,7 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 
+from frazil.catalog.names import full_name
 from frazil.errors import (
     InvalidInput,
     NoSuchNamespaceError,
@@ -21,6 +22,7 @@ from frazil.errors import (
 from frazil.ops.session import Session
 from frazil.spark.catalog.protocol import Calls, Parts, ViewDefinition
 from frazil.spark.catalog.proxy import SparkProxy
+from frazil.spark.catalog.table import ShownTable
 from frazil.spark.host import jvm_errors, jvm_relations
 
 DEFAULT_MODE = "COMPENSATION"
@@ -138,6 +140,18 @@ class ServedViews(SparkProxy):
             *context,
             mode,
         )
+
+    def _shown_view(self, parts: Parts) -> Any:
+        """Return what SHOW TABLE EXTENDED shows of a view. It is a command of Spark's about tables
+        that calls all of them MANAGED, by which dbt tells views from tables: it looks for `Type:
+        VIEW`, which stands below the location, and for the provider of tables that it replaces in
+        place, so there is none.
+        """
+        view = self.calls.load_view(parts, False)
+        shown = {"location": f"{view.properties.get('location', '')}\nType: VIEW"}
+        shown |= {k: v for k, v in view.properties.items() if k in ("comment", "owner")}
+        name = full_name((self.calls.name, *parts))
+        return ShownTable(self.types, self.spark, name, view.columns, shown)
 
     @contextlib.contextmanager
     def _view_errors(

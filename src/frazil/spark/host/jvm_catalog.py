@@ -55,7 +55,8 @@ SESSION_CATALOG = "spark_catalog"
 _KNOWN: weakref.WeakKeyDictionary[Jvm, CatalogTypes] = weakref.WeakKeyDictionary()
 _NUMBERS = itertools.count(1)
 _CHANGING = (StatementKind.DELETE, StatementKind.UPDATE, StatementKind.MERGE)
-_ABOUT_TABLES = ("lookupTableOrView", "ShowTablesExtendedExec", "ShowTablesExec")
+_EXTENDED = "ShowTablesExtendedExec"
+_ABOUT_TABLES = ("lookupTableOrView", _EXTENDED, "ShowTablesExec")
 """Methods and classes of Spark that ask for a table to tell about it, not to read its rows."""
 _CACHES = "Catalog.cacheTable("
 _ONLY_READS = re.compile(r"\s*(?:select|insert|with)\b", re.IGNORECASE)
@@ -719,6 +720,10 @@ class CatalogTypes:
         stack = str(self._trace(self._throwable()))
         about = any(method in stack for method in _ABOUT_TABLES)
         return Asked(not about, text, _CACHES in stack)
+
+    def lists_all(self) -> bool:
+        """Tell whether the catalog is asked by SHOW TABLE EXTENDED, from within a call of the JVM."""
+        return _EXTENDED in str(self._trace(self._throwable()))
 
     # --- what Spark passes
 
