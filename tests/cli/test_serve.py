@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from frazil.cli.app import app
 
+_MANY = Path(__file__).parent / "served_client.py"
 _CLIENT = """
 import sys
 from pyspark.sql import SparkSession
@@ -35,7 +36,7 @@ print("as expected")
 
 
 @pytest.mark.spark
-def test_a_plain_client_writes_and_reads_until_a_signal(tmp_path: Path) -> None:
+def test_plain_clients_write_and_read_until_a_signal(tmp_path: Path) -> None:
     command = [
         *(
             sys.executable,
@@ -86,6 +87,15 @@ def test_a_plain_client_writes_and_reads_until_a_signal(tmp_path: Path) -> None:
             ]
             assert outcomes[0].returncode != 0 and "UNAUTHENTICATED" in outcomes[0].stderr
             assert outcomes[1].stdout == "as expected\n", outcomes[1].stderr[-4000:]
+            many = subprocess.run(
+                [sys.executable, str(_MANY), f"sc://localhost:{port}", str(tmp_path)],
+                capture_output=True,
+                text=True,
+                cwd=tmp_path,
+                timeout=400,
+                env=environment,
+            )
+            assert many.returncode == 0, many.stdout + many.stderr[-4000:]
             server.send_signal(signal.SIGTERM)
             assert server.wait(90) == 0, (tmp_path / "errors").read_text()[-4000:]
         finally:

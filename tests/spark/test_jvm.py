@@ -59,7 +59,7 @@ LEADS_TO = {  # by the name of a package or class, a class that must be there
 OF_SQL = {
     "jvm_catalog", "jvm_changes", "jvm_classes", "jvm_errors", "jvm_functions", "jvm_parser", "jvm_relations", "jvm_statements",
     "jvm_stars", "jvm_subqueries", "jvm_trees", "jvm_view_statements",
-    "jvm_servers",  # once in a JVM: tests/cli/test_serve.py runs it in a process of its own
+    "jvm_servers", "jvm_sources",  # of a server, once in a JVM: tests/cli/test_serve.py runs it in a process of its own
 }  # fmt: skip
 BY_SQL = {
     "jvm.session_key", "jvm.some", "jvm.thread_key", "jvm_plans.holds_subquery", "jvm_plans.session_frame", "jvm_views.is_temporary_view",

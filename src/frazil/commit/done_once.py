@@ -70,17 +70,22 @@ class AlreadyDone:
 
 
 def txn_of(value: object) -> Txn | None:
-    """Parse a caller's `txn=`. Raises InvalidInput unless it is a pair of a non-empty text and a
-    whole number from 0 to 2^63 - 1.
+    """Parse a caller's `txn=`: a pair, or where options are texts `name:number`. Raises InvalidInput
+    unless it is a non-empty text and a whole number from 0 to 2^63 - 1.
     """
     if value is None or isinstance(value, Txn):
         return value
-    match value:
+    pair: object = value
+    if isinstance(value, str):
+        name, _, digits = value.rpartition(":")
+        if digits.isascii() and digits.isdigit():
+            pair = (name, int(digits))
+    match pair:
         case (str() as id_, int() as number) if (
             id_ and not isinstance(number, bool) and 0 <= number <= LARGEST
         ):
             return Txn(id_, number)
-    hint = 'For example txn=("my-app", 17).'
+    hint = 'For example txn=("my-app", 17), as text "my-app:17".'
     raise InvalidInput(
         f"txn must be a pair of a name and a whole number from 0 to 2^63 - 1, not {value!r}.",
         hint=hint,

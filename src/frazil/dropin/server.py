@@ -15,6 +15,7 @@ from typing import Any
 from frazil.commit.queue import wait_for_commits
 from frazil.dropin import install
 from frazil.dropin.catalogs import register
+from frazil.dropin.sources import serve_writes
 from frazil.errors import InvalidInput, NotInstalledError, Unsupported
 from frazil.ops.listening import TOKEN, check_access, is_any, is_local
 from frazil.ops.session import Session
@@ -100,6 +101,7 @@ def serve(
                 f"This session's class path has no server for {server}: {jvm_servers.CLASSES[server]}.",
                 hint="pip install 'frazil[serve]', whose PySpark has it, or spark.jars.packages.",
             )
+    serve_writes(spark)
     if connect is not None:
         if jvm_servers.connect_runs(spark):
             raise InvalidInput(

@@ -20,18 +20,8 @@ from pyspark.errors import (
 )
 
 from frazil import errors as e
+from frazil.spark.host.jvm_errors import CONDITIONS
 
-_CONDITIONS = {
-    e.NoSuchTableError: "TABLE_OR_VIEW_NOT_FOUND",
-    e.NoSuchViewError: "VIEW_NOT_FOUND",
-    e.NoSuchNamespaceError: "SCHEMA_NOT_FOUND",
-    e.TableAlreadyExistsError: "TABLE_OR_VIEW_ALREADY_EXISTS",
-    e.ViewAlreadyExistsError: "VIEW_ALREADY_EXISTS",
-    e.NamespaceAlreadyExistsError: "SCHEMA_ALREADY_EXISTS",
-    e.NamespaceNotEmptyError: "SCHEMA_NOT_EMPTY",
-    e.SchemaMismatch: "INCOMPATIBLE_DATA_FOR_TABLE",
-    e.ParseError: "PARSE_SYNTAX_ERROR",
-}
 _WHILE_RUNNING: dict[str, type[Any]] = {
     "MERGE_CARDINALITY_VIOLATION": SparkRuntimeException,
     "NOT_NULL_ASSERT_VIOLATION": SparkRuntimeException,
@@ -122,7 +112,7 @@ def known_to_spark(words: Callable[[str], str] | None = None) -> Iterator[None]:
         if words is not None and error.hint:
             error.hint = words(error.hint)
             error._set_text()
-        condition = error.facts.get("condition", _CONDITIONS.get(type(error)))
+        condition = error.facts.get("condition", CONDITIONS.get(type(error)))
         if condition is None or isinstance(error, _Conditioned):
             raise
         text = error.message if condition in error.message else f"[{condition}] {error.message}"

@@ -13,6 +13,7 @@ from py4j.protocol import Py4JJavaError
 
 from frazil.dropin.catalogs import forget_plans, register
 from frazil.dropin.default_catalog import serve_default
+from frazil.dropin.sources import read_of
 from frazil.dropin.spark_errors import known_to_spark
 from frazil.dropin.sql_names import SessionNames, names_one_of
 from frazil.errors import InvalidInput, Unsupported
@@ -119,7 +120,7 @@ def take_statements(spark: Session) -> SessionStatements | None:
     returned: then `spark.sql` has to ask them."""
     if jvm_of(spark) is None:
         return None
-    parsers = NewSessionParsers(spark, _is_prepared, _prepare, _before)
+    parsers = NewSessionParsers(spark, _is_prepared, _prepare, _before, read_of)
     _take_new_sessions(spark, parsers)
     if spark not in _STATEMENTS:
         statements = SessionStatements(spark, SessionNames(spark))

@@ -5,7 +5,7 @@ writer of its rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -16,14 +16,17 @@ from pyspark.sql import types as s
 from frazil.catalog import LoadedTable
 from frazil.catalog.names import full_name
 from frazil.expr.sql_text import back_quoted
-from frazil.ops.insert import Insert
+from frazil.ops.insert import Insert, with_branch
 from frazil.ops.session import Session
 from frazil.scan.columns import LINEAGE, metadata_columns
 from frazil.spark.catalog.protocol import Calls, Parts, Staged, TableDefinition
 from frazil.spark.catalog.proxy import SparkProxy
 from frazil.spark.catalog.write import WriteBuilder
+from frazil.spark.engine.entry_points import sink_table
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
+from frazil.spark.host.jvm_sources import TakeBatch
+from frazil.spark.streams.sink.writer import batches_of_client
 from frazil.spark.types.spark_types import default_sql, spark_field, spark_type, time_enabled
 from frazil.spec import types as i
 from frazil.spec.partitioning import PartitionSpec
@@ -44,6 +47,7 @@ _CAPABILITIES = (
     "TRUNCATE",
     "OVERWRITE_BY_FILTER",
     "OVERWRITE_DYNAMIC",
+    "STREAMING_WRITE",
 )
 _OF_ICEBERG: Mapping[str, str] = MappingProxyType({"provider": "iceberg"})
 _UNITS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
@@ -285,6 +289,7 @@ class ServedTable(DescribedState):
     ):
         super().__init__(types, spark, full_name((calls.name, *parts)), loaded)
         self.calls, self.parts, self.branch = calls, parts, branch
+        self._streams: dict[str, TakeBatch] = {}
 
     def capabilities(self) -> Any:
         evolves = SPARK_SCHEMA_EVOLUTION.of(self.loaded.metadata.properties)
@@ -300,8 +305,9 @@ class ServedTable(DescribedState):
         return None if snapshot is None else str(snapshot)
 
     def newWriteBuilder(self, info: JavaObject) -> Any:
-        options = self.types.options(info.options())
-        return WriteBuilder(self.types, self._described, options, self._insert, self.spark)
+        options, query = self.types.options(info.options()), str(info.queryId())
+        stream = partial(self._stream, query, options)
+        return WriteBuilder(self.types, self._described, options, self._insert, self.spark, stream)
 
     def supportedCustomMetrics(self) -> Any:
         return self.types.no_metrics
@@ -317,6 +323,16 @@ class ServedTable(DescribedState):
 
     def _insert(self, frame: DataFrame, insert: Insert) -> None:
         self.calls.insert(self.parts, frame, insert, self.branch)
+
+    def _stream(self, query: str, options: Mapping[str, str], insert: Insert) -> TakeBatch:
+        """Return what writes the batches of a streaming query, of which each asks for it."""
+        if query not in self._streams:
+            backend, metadata = self.calls.backend, self.loaded.metadata
+            target = sink_table(backend, self.loaded, self._described)
+            of_branch = with_branch(options, self.branch, metadata)
+            output = "append" if insert.where is None else "complete"
+            self._streams[query] = batches_of_client(self.spark, target, of_branch, output)
+        return self._streams[query]
 
 
 class ShownTable(DescribedTable):

@@ -14,12 +14,16 @@ from frazil.errors import Unsupported
 from frazil.ops.insert import Insert
 from frazil.ops.session import Session
 from frazil.spark.catalog.proxy import SparkProxy
+from frazil.spark.host.interruptible import ended_with_caller
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import INSERTABLE, WRITE, CatalogTypes
 from frazil.spark.host.jvm_plans import session_frame
+from frazil.spark.host.jvm_sources import TakeBatch, stream_write
 
 Take = Callable[[DataFrame, Insert], None]
 """Write the rows of a DataFrame."""
+Stream = Callable[[Insert], TakeBatch]
+"""Return what writes the batches of a stream, of which an Insert says whether each replaces all."""
 
 
 class WriteBuilder(SparkProxy):
@@ -34,9 +38,10 @@ class WriteBuilder(SparkProxy):
         options: Mapping[str, str],
         take: Take,
         spark: Session,
+        stream: Stream | None = None,
     ):
         super().__init__(types, described)
-        self._options, self._take, self._spark = options, take, spark
+        self._options, self._take, self._spark, self._stream = options, take, spark, stream
         self._where: str | None = None
         self._dynamic = False
 
@@ -57,8 +62,13 @@ class WriteBuilder(SparkProxy):
 
     def build(self) -> Any:
         insert = Insert(self._where, dynamic=self._dynamic, options=self._options)
+        stream = self._stream
         return V1Write(
-            self.types, self._described, lambda frame: self._take(frame, insert), self._spark
+            self.types,
+            self._described,
+            lambda frame: self._take(frame, insert),
+            self._spark,
+            None if stream is None else lambda: stream(insert),
         )
 
     def buildForBatch(self) -> Any:
@@ -77,10 +87,15 @@ class V1Write(SparkProxy):
     Java = implementing(WRITE + "V1Write")
 
     def __init__(
-        self, types: CatalogTypes, described: str, take: Callable[[DataFrame], None], spark: Session
+        self,
+        types: CatalogTypes,
+        described: str,
+        take: Callable[[DataFrame], None],
+        spark: Session,
+        stream: Callable[[], TakeBatch] | None,
     ):
         super().__init__(types, described)
-        self._take, self._spark = take, spark
+        self._take, self._spark, self._stream = take, spark, stream
 
     def description(self) -> str:
         return self._described
@@ -98,7 +113,9 @@ class V1Write(SparkProxy):
         raise Unsupported("Frazil writes no batches of Spark's DataSourceV2.")
 
     def toStreaming(self) -> Any:
-        raise _no_stream()
+        if self._stream is None:
+            raise _no_stream()
+        return stream_write(self._spark, self._stream())
 
 
 class InsertedRows(SparkProxy):
@@ -113,7 +130,8 @@ class InsertedRows(SparkProxy):
         self._take, self._spark = take, spark
 
     def insert(self, data: JavaObject, overwrite: bool) -> None:
-        self._take(session_frame(self._spark, data))
+        with ended_with_caller(self._spark):
+            self._take(session_frame(self._spark, data))
 
 
 def _no_stream() -> Unsupported:

@@ -31,6 +31,7 @@ from frazil.spark.dml.staging import folder_of
 from frazil.spark.dml.staging import stage as stage_by_spark
 from frazil.spark.dml.subquery_values import evaluated_on
 from frazil.spark.host.jvm import is_stopped
+from frazil.spark.host.jvm_servers import client_facts
 from frazil.spark.host.quiet import quietly
 from frazil.spark.host.settings import (
     ANSI,
@@ -127,8 +128,8 @@ class SparkEngine:
         return write_defaults(self.spark)
 
     def facts(self) -> dict[str, str]:
-        """Return what a snapshot summary says about the engine: name, version, and the application
-        by Java's names.
+        """Return what a snapshot summary says about the engine: name, version, the application by
+        Java's names, and the client of a server who asks.
         """
         app_id = self.spark.conf.get("spark.app.id", "")
         return {
@@ -136,6 +137,7 @@ class SparkEngine:
             "spark.app.id": app_id,
             "app-id": app_id,
             "app-name": self.spark.conf.get("spark.app.name", ""),
+            **client_facts(self.spark),
         }
 
     def runner(self, metadata: TableMetadata, storage: Storage) -> Runner:

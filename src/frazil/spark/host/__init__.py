@@ -16,6 +16,7 @@ __all__ = [
     "jvm_reads",
     "jvm_relations",
     "jvm_servers",
+    "jvm_sources",
     "jvm_stars",
     "jvm_statements",
     "jvm_subqueries",

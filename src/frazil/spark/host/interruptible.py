@@ -14,16 +14,18 @@ import contextvars
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of, set_active
+from frazil.spark.host.jvm_servers import calling_thread, operation_tag
 
 R = TypeVar("R")
 _PATIENCE = 30.0  # seconds to wait for a cancelled job
+_LOOK = 0.5  # seconds between two looks at a thread that may be interrupted
 
 
 def interruptible(spark: Session, job: Callable[[], R]) -> R:
@@ -72,6 +74,29 @@ def interruptible(spark: Session, job: Callable[[], R]) -> R:
         if not outcome.done():
             _cancel(spark, tag, outcome)
         raise
+
+
+@contextlib.contextmanager
+def ended_with_caller(spark: Session) -> Iterator[None]:
+    """Cancel the Spark jobs of the block when the JVM's thread that has called it is interrupted, as
+    a server does for a client that gives up. The thread itself waits for this process meanwhile,
+    where an interrupt does not reach it."""
+    if not (tag := operation_tag(spark)):
+        yield
+        return
+    caller, over = calling_thread(spark), threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_LOOK):
+            with contextlib.suppress(Exception):
+                if caller.isInterrupted():
+                    spark.sparkContext.cancelJobsWithTag(tag)
+
+    threading.Thread(target=watch, daemon=True, name=tag).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 class _NotStarted(Exception):

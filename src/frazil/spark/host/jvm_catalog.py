@@ -56,8 +56,16 @@ _KNOWN: weakref.WeakKeyDictionary[Jvm, CatalogTypes] = weakref.WeakKeyDictionary
 _NUMBERS = itertools.count(1)
 _CHANGING = (StatementKind.DELETE, StatementKind.UPDATE, StatementKind.MERGE)
 _EXTENDED = "ShowTablesExtendedExec"
-_ABOUT_TABLES = ("lookupTableOrView", _EXTENDED, "ShowTablesExec")
-"""Methods and classes of Spark that ask for a table to tell about it, not to read its rows."""
+_ABOUT_TABLES = (
+    "lookupTableOrView",
+    _EXTENDED,
+    "ShowTablesExec",
+    "DataStreamWriter.toTable",
+    "Catalog.refreshTable",
+    "pipelines.graph.DatasetManager",
+)
+"""Methods and classes of Spark that ask for a table to tell about it or to write, not to read its
+rows."""
 _CACHES = "Catalog.cacheTable("
 _ONLY_READS = re.compile(r"\s*(?:select|insert|with)\b", re.IGNORECASE)
 """The beginnings of statements that ask for tables to read or to write their rows only; of others

@@ -32,22 +32,27 @@ import pyspark
 from frazil.errors import Unsupported
 from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
-from frazil.spark.host.jvm import Jvm, classic_jvm, jvm_of, spark_home
+from frazil.spark.host.jvm import SPARK, Jvm, classic_jvm, is_instance, jvm_of, spark_home
 from frazil.spark.host.workers import frazil_version
 
 DOORS = {
+    "DefaultSource": 'Clients of a server do not write format("iceberg") by name.',
     "ExpressionTrees": "Rows are the same, but Spark finds all that change.",
     "FrameRelation": "CHANGES of Spark's SQL is closed.",
     "Functions": "Iceberg's functions of SQL (system.bucket, …) are closed.",
     "ParquetFiles": "Reads prune no files by filters that are put on a DataFrame later, or by joins.",
     "PartitionOverwrites": "INSERT OVERWRITE of partitions, and overwritePartitions outside Python, are closed.",
     "RowChanges": "mergeInto outside Python is closed, and new sessions know no catalog before a statement.",
+    "StreamWrites": "writeStream.toTable outside Python is closed.",
     "TaggedParts": "Temporary views keep the rows that they were created with.",
 }
 """What is closed where a class does not compile, by the name of its file."""
 _PACKAGE = "frazil.spark.jvm"
+_OPEN_LOADER = SPARK + "util.MutableURLClassLoader"
 _MARKED = re.compile(r"//(since|before) (\d+)\.(\d+): ")
-_JAR, _CLOSED = "frazil.jar", "closed.json"
+_SERVED = "iceberg.DefaultSource"
+"""The class by which Spark finds the source `iceberg`, in a jar of its own: of a server only."""
+_JAR, _SERVED_JAR, _CLOSED = "frazil.jar", "iceberg.jar", "closed.json"
 _LOADED: weakref.WeakKeyDictionary[Jvm, _Classes] = weakref.WeakKeyDictionary()
 _LOCK = threading.Lock()
 
@@ -61,7 +66,7 @@ class _Classes:
         self.jar = folder / _JAR
         self.sessions: weakref.WeakSet[Any] = weakref.WeakSet()
         self.loader = spark._jsparkSession.sharedState().jarClassLoader()
-        self.loader.addURL(jvm.view.java.io.File(str(self.jar)).toURI().toURL())
+        self.loader.addURL(_url(jvm, self.jar))
         self.constructors: dict[str, Any] = {}
 
 
@@ -81,13 +86,30 @@ def make(spark: Session, name: str, *arguments: object) -> Any:
     if (constructor := classes.constructors.get(name)) is None:
         if error := classes.closed.get(name.partition("$")[0]):
             raise Unsupported(f"{name} does not compile on this Spark: {error}")
-        java_class = jvm.view.java.lang.Class.forName(f"{_PACKAGE}.{name}", True, classes.loader)
+        full = f"{_PACKAGE}.{name}"
+        if name == _SERVED.rpartition(".")[2]:
+            full = _SERVED
+            _serve(spark, classes.loader, classes.jar.parent / _SERVED_JAR)
+        java_class = jvm.view.java.lang.Class.forName(full, True, classes.loader)
         constructor = classes.constructors[name] = java_class.getConstructors()[0]
     array = spark.sparkContext._gateway.new_array(jvm.view.java.lang.Object, len(arguments))
     put = jvm.view.java.lang.reflect.Array.set  # which also takes objects of this process
     for place, argument in enumerate(arguments):
         put(array, place, argument)
     return constructor.newInstance(array)
+
+
+def _url(jvm: Jvm, file: Path) -> Any:
+    return jvm.view.java.io.File(str(file)).toURI().toURL()
+
+
+def _serve(spark: Session, loader: Any, jar: Path) -> None:
+    """Let the threads of a server find the classes of a jar: they look by the class loader that
+    spark-submit made, which is above the sessions' own.
+    """
+    while is_instance(spark, _OPEN_LOADER, above := loader.getParent()):
+        loader = above
+    loader.addURL(_url(classic_jvm(spark), jar))
 
 
 def let_tasks_load(spark: Session) -> None:
@@ -190,9 +212,11 @@ def _compile(jvm: Jvm, folder: Path) -> None:
             file = folder / names[-1]
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(bytes(code[of_class]))
-    with zipfile.ZipFile(folder / _JAR, "w") as jar:
-        for of_class in names:
-            jar.write(folder / of_class, of_class)
+    for jar_name, served in ((_JAR, False), (_SERVED_JAR, True)):
+        with zipfile.ZipFile(folder / jar_name, "w") as jar:
+            for of_class in names:
+                if of_class.startswith("iceberg/") is served:
+                    jar.write(folder / of_class, of_class)
     (folder / _CLOSED).write_text(json.dumps(closed))
 
 

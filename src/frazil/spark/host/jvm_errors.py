@@ -13,15 +13,42 @@ from typing import Any
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 
-from frazil.errors import FrazilError, InvalidInput, Unsupported
+from frazil.errors import (
+    FrazilError,
+    InvalidInput,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NoSuchViewError,
+    ParseError,
+    SchemaMismatch,
+    TableAlreadyExistsError,
+    Unsupported,
+    ViewAlreadyExistsError,
+)
 from frazil.ops.session import Session
 from frazil.spark.host.fall_back import fall_back
-from frazil.spark.host.jvm import CATALYST, SPARK, Jvm, classic_jvm, is_instance
+from frazil.spark.host.jvm import CATALYST, NOT_AS_KNOWN, SPARK, Jvm, classic_jvm, is_instance
 
 _RAISED: OrderedDict[str, BaseException] = OrderedDict()
 _MOST = 64
 _ANALYSIS = CATALYST + "analysis."
 _PATCHED = "_frazil_errors"
+
+
+CONDITIONS: dict[type[FrazilError], str] = {
+    NoSuchTableError: "TABLE_OR_VIEW_NOT_FOUND",
+    NoSuchViewError: "VIEW_NOT_FOUND",
+    NoSuchNamespaceError: "SCHEMA_NOT_FOUND",
+    TableAlreadyExistsError: "TABLE_OR_VIEW_ALREADY_EXISTS",
+    ViewAlreadyExistsError: "VIEW_ALREADY_EXISTS",
+    NamespaceAlreadyExistsError: "SCHEMA_ALREADY_EXISTS",
+    NamespaceNotEmptyError: "SCHEMA_NOT_EMPTY",
+    SchemaMismatch: "INCOMPATIBLE_DATA_FOR_TABLE",
+    ParseError: "PARSE_SYNTAX_ERROR",
+}
+"""Spark's conditions, by the errors of Frazil that they are for."""
 
 
 class Thrown(Py4JJavaError):  # type: ignore[misc]
@@ -84,13 +111,61 @@ def thrown(jvm: Jvm, error: BaseException) -> Thrown:
         # an error of Spark's that PySpark has converted
         return Thrown(origin)
     message = str(error) if isinstance(error, FrazilError) else f"{type(error).__name__}: {error}"
+    condition = condition_of(error)
+    if condition is not None and condition not in message:
+        message = f"[{condition}] {message}"
     _remember(message, error)
     java = jvm.view.java.lang
+    if condition is not None:
+        return Thrown(_spark_error(jvm, message, condition))
     if isinstance(error, Unsupported):
         return Thrown(java.UnsupportedOperationException(message))
     if isinstance(error, InvalidInput):
         return Thrown(java.IllegalArgumentException(message))
-    return Thrown(java.RuntimeException(message))
+    return Thrown(_spark_error(jvm, message, None))
+
+
+def condition_of(error: BaseException) -> str | None:
+    """Return Spark's condition for an error of Frazil's: that of its facts, else that of its class;
+    None where Spark has none.
+    """
+    if not isinstance(error, FrazilError):
+        return None
+    condition = error.facts.get("condition")
+    if condition is None:
+        condition = next((CONDITIONS[k] for k in type(error).__mro__ if k in CONDITIONS), None)
+    return None if condition is None else str(condition)
+
+
+def _spark_error(jvm: Jvm, message: str, condition: str | None) -> JavaObject:
+    """Make a SparkRuntimeException with words of Frazil's: the constructor that takes a text as it
+    is, which Spark keeps to itself. A client of Spark Connect gets an error of a class that it knows.
+    Where this Spark is built otherwise it is a RuntimeException."""
+    lang, option = jvm.view.java.lang, getattr(jvm.view, "scala.Option")
+    try:
+        loader = lang.Thread.currentThread().getContextClassLoader()
+        kind = lang.Class.forName(SPARK + "SparkRuntimeException", True, loader)
+        for constructor in kind.getDeclaredConstructors():
+            types = [str(t.getSimpleName()) for t in constructor.getParameterTypes()]
+            if types[:4] != ["String", "Option", "Option", "Map"]:
+                continue
+            constructor.setAccessible(True)
+            place = lang.reflect.Array
+            contexts = place.newInstance(
+                lang.Class.forName(SPARK + "QueryContext", True, loader), 0
+            )
+            values = [message, option.empty(), option.apply(condition)]
+            values += [jvm.view.PythonUtils.toScalaMap({}), contexts]
+            values += [option.empty()] * (len(types) - len(values))
+            arguments = place.newInstance(lang.Class.forName("java.lang.Object"), len(values))
+            for number, value in enumerate(values):
+                place.set(arguments, number, value)
+            return constructor.newInstance(arguments)
+    except NOT_AS_KNOWN as error:
+        fall_back(
+            "The errors of Spark", error, "Clients of a server get errors without a condition."
+        )
+    return lang.RuntimeException(message)
 
 
 def unchecked(spark: Session, error: BaseException) -> Thrown:
@@ -172,6 +247,6 @@ def unsupported(jvm: Jvm, message: str) -> Thrown:
 
 
 __all__: Sequence[str] = [
-    "Thrown", "let_errors_pass", "namespace_exists", "namespace_not_empty", "no_such_function", "no_such_namespace", "no_such_table",
-    "no_such_view", "table_exists", "thrown", "unchecked", "unsupported", "view_exists",
+    "CONDITIONS", "Thrown", "condition_of", "let_errors_pass", "namespace_exists", "namespace_not_empty", "no_such_function",
+    "no_such_namespace", "no_such_table", "no_such_view", "table_exists", "thrown", "unchecked", "unsupported", "view_exists",
 ]  # fmt: skip

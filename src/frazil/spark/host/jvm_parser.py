@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast
 from py4j.java_gateway import JavaObject
 
 from frazil.ops.session import Session
+from frazil.spark.host.interruptible import ended_with_caller
 from frazil.spark.host.jvm import (
     CATALYST,
     SPARK,
@@ -30,6 +31,7 @@ from frazil.spark.host.jvm import (
 from frazil.spark.host.jvm_classes import make
 from frazil.spark.host.jvm_errors import let_errors_pass, thrown, unchecked
 from frazil.spark.host.jvm_plans import kind_of
+from frazil.spark.host.jvm_sources import Read, source_asked
 from frazil.spark.host.quiet import quietly
 
 _CONNECTOR = SPARK + "sql.connector.catalog."
@@ -40,6 +42,7 @@ _SCRIPT, _STATEMENT, _EXPLAIN, _PREPARED = (
     "ExplainCommand",
     "frazil",
 )
+_STRATEGIES = ("PartitionOverwrites", "StreamWrites")
 _PARTS = frozenset((
     _SCRIPT, "IfElseStatement", "WhileStatement", "RepeatStatement", "LoopStatement", "SearchedCaseStatement", "SimpleCaseStatement",
     "ForStatement", "ExceptionHandler",
@@ -274,9 +277,10 @@ class NewSessionParsers:
         is_prepared: Callable[[Any], bool],
         prepare: Callable[[Session], Statements],
         before: Callable[[Session, str], None],
+        read: Read,
     ):
         self.spark, self.is_prepared = spark, is_prepared
-        self.prepare, self.before = prepare, before
+        self.prepare, self.before, self.read = prepare, before, read
 
     def apply(self, session: JavaObject, own: JavaObject) -> Any:
         """Return the parser of a session, whose state does not exist yet."""
@@ -441,7 +445,8 @@ class StatementProcedure(_Proxy):
     @_throwing
     def call(self, arguments: JavaObject) -> Any:
         """Run the statement in the row of arguments."""
-        self._run(arguments.get(0, self._type))
+        with ended_with_caller(self.spark):
+            self._run(arguments.get(0, self._type))
         return self._nothing
 
 
@@ -450,22 +455,27 @@ class StatementProcedure(_Proxy):
 
 
 class SessionChanges(_Proxy):
-    """Run a session's DELETE, UPDATE and MERGE, as its analyser shows them
-    (`spark/jvm/RowChanges.java`).
+    """Run a session's DELETE, UPDATE and MERGE, and read what it names to no text, as its analyser
+    shows them (`spark/jvm/RowChanges.java`).
     """
 
     Java = implementing(_FUNCTION)
 
-    def __init__(self, spark: Session, statements: Statements):
-        self.spark, self._statements = spark, statements
+    def __init__(self, spark: Session, statements: Statements, read: Read):
+        self.spark, self._statements, self._read = spark, statements, read
 
     @_throwing
     def apply(self, plan: JavaObject) -> Any:
         """Run a change, and return the command that is left to do, which does nothing: Spark
-        Connect waits for a command. None where Spark is to run the change."""
+        Connect waits for a command. Of a read, return the plan of its rows. None where Spark is to
+        do it."""
+        if (asked := source_asked(self.spark, plan)) is not None:
+            frame = self._read(self.spark, asked)
+            return None if frame is None else frame._jdf.queryExecution().analyzed()
         if not self._statements.takes(plan, False):
             return None
-        self._statements.run(plan)
+        with ended_with_caller(self.spark):
+            self._statements.run(plan)
         nothing = classic_jvm(self.spark).java_class(f"{CATALYST}plans.logical.NoopCommand")
         return nothing(kind_of(plan), scala_seq(self.spark, [_PREPARED]))
 
@@ -486,13 +496,13 @@ class ChangesOfSessions(_Proxy):
         catalogs.
         """
         if self._statements is not None:
-            return SessionChanges(self.spark, self._statements)
+            return SessionChanges(self.spark, self._statements, self._parsers.read)
         handle: Any = type(self.spark)
         spark = handle(self.spark.sparkContext, session)
         statements = self._parsers.prepare(spark)
         if not self._parsers.is_prepared(session):
             self._parsers.before(spark, "")
-        return SessionChanges(spark, statements)
+        return SessionChanges(spark, statements, self._parsers.read)
 
 
 def take_changes(spark: Session, parsers: NewSessionParsers, statements: Statements) -> None:
@@ -500,11 +510,13 @@ def take_changes(spark: Session, parsers: NewSessionParsers, statements: Stateme
     where the classes do not compile on this Spark, one of NOT_AS_KNOWN, or Py4JJavaError."""
     of_session = ChangesOfSessions(parsers, statements)
     make(spark, "RowChanges", spark._jsparkSession, of_session).add()
-    make(spark, "PartitionOverwrites", spark._jsparkSession).add()
+    for strategy in _STRATEGIES:
+        make(spark, strategy, spark._jsparkSession).add()
 
 
 def take_changes_of_new_sessions(spark: Session, parsers: NewSessionParsers) -> None:
     """Let the sessions that the JVM makes of a session do so, too; raises as `take_changes`."""
     session = spark._jsparkSession
     make(spark, "RowChanges", session, ChangesOfSessions(parsers)).addToNewSessions()
-    make(spark, "PartitionOverwrites", session).addToNewSessions()
+    for strategy in _STRATEGIES:
+        make(spark, strategy, session).addToNewSessions()

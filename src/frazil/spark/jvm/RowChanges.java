@@ -3,23 +3,28 @@ package frazil.spark.jvm;
 import java.lang.reflect.Field;
 import java.util.function.Function;
 import org.apache.spark.sql.catalyst.analysis.Analyzer;
+//since 4.2: import org.apache.spark.sql.catalyst.analysis.NamedStreamingRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.UnresolvedDataSource;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.classic.SparkSession;
+import scala.Function1;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractPartialFunction;
 
 /**
- * A rule of a session's analyser, before names are resolved: a DELETE, UPDATE or MERGE that no text
- * was parsed for (`Dataset.mergeInto` of Scala and of Spark Connect) is shown to Python, and the
- * session's first plan lets Python make the catalogs known.
+ * A rule of a session's analyser, before names are resolved. What no text was parsed for is shown
+ * to Python: a DELETE, UPDATE or MERGE (`Dataset.mergeInto` of Scala and of Spark Connect), a read of
+ * `format("iceberg")`, and a table that is read as a stream. A session that the JVM has made lets
+ * Python make the catalogs known when it first looks for one.
  */
 public final class RowChanges extends Rule {
   /** On a plan that Spark is to run as it is. */
@@ -27,7 +32,8 @@ public final class RowChanges extends Rule {
   private final SparkSession session;
   private Function sessions;
   private Function statements;
-  private Thread asking;
+  /** Whether the thread asks Python, which analyses plans of its own meanwhile. */
+  private static final ThreadLocal ASKING = new ThreadLocal();
 
   /** `sessions`: gives, of a session, what is shown its plans: returns another plan, or null. */
   public RowChanges(SparkSession session, Function sessions) { this.session = session; this.sessions = sessions; }
@@ -53,17 +59,42 @@ public final class RowChanges extends Rule {
   }
 
   public TreeNode apply(TreeNode plan) {
-    // Python analyses plans of its own while it is asked.
-    if (asking == Thread.currentThread() || plan.getTagValue(LEFT).isDefined()) { return plan; }
+    if (ASKING.get() != null || plan.getTagValue(LEFT).isDefined()) { return plan; }
     boolean changes = isNamed(plan instanceof DeleteFromTable ? ((DeleteFromTable) plan).table()
         : plan instanceof UpdateTable ? ((UpdateTable) plan).table()
         : plan instanceof MergeIntoTable ? ((MergeIntoTable) plan).targetTable() : null);
-    if (statements == null && (changes || !"true".equals(session.conf().get("spark.frazil.installed", "false")))) {
-      asking = Thread.currentThread();
-      try { statements = (Function) sessions.apply(session); } finally { asking = null; }
-    }
-    Object taken = changes ? statements.apply(plan) : null;
+    boolean reads = isRead(plan), streams = !reads && ((LogicalPlan) plan).isStreaming();
+    if (statements == null && (changes || reads || streams || !isPrepared())) { ask(); }
+    if (streams) { return ((LogicalPlan) plan).resolveOperatorsUp(new Reads(statements)); }
+    Object taken = changes || reads ? statements.apply(plan) : null;
     return taken == null ? plan : (TreeNode) taken;
+  }
+
+  /** Shows the reads within a plan of a stream. */
+  public static final class Reads extends AbstractPartialFunction {
+    private final Function statements;
+    public Reads(Function statements) { this.statements = statements; }
+    public boolean isDefinedAt(Object plan) { return isRead((TreeNode) plan); }
+    public Object applyOrElse(Object plan, Function1 otherwise) {
+      Object taken = isDefinedAt(plan) ? statements.apply(plan) : null;
+      return taken == null ? otherwise.apply(plan) : taken;
+    }
+  }
+
+  /** Let Python make the catalogs known, once. */
+  private synchronized void ask() {
+    if (statements != null) { return; }
+    ASKING.set(this);
+    try { statements = (Function) sessions.apply(session); } finally { ASKING.remove(); }
+  }
+
+  private boolean isPrepared() { return "true".equals(session.conf().get("spark.frazil.installed", "false")); }
+
+  private static boolean isRead(TreeNode plan) {
+    TreeNode read = plan;
+    //since 4.2: if (read instanceof NamedStreamingRelation) { read = ((NamedStreamingRelation) read).child(); }
+    if (read instanceof UnresolvedRelation) { return ((UnresolvedRelation) read).isStreaming(); }
+    return read instanceof UnresolvedDataSource && ((UnresolvedDataSource) read).format().equalsIgnoreCase("iceberg");
   }
 
   private static boolean isNamed(LogicalPlan table) {
@@ -73,6 +104,14 @@ public final class RowChanges extends Rule {
   public static final class ForNewSessions extends AbstractFunction1 {
     private final Function sessions;
     public ForNewSessions(Function sessions) { this.sessions = sessions; }
-    public Object apply(Object session) { return new RowChanges((SparkSession) session, sessions); }
+    public Object apply(Object session) {
+      RowChanges rule = new RowChanges((SparkSession) session, sessions);
+      // Spark builds the analyser when a session first looks for a catalog. Python, which looks for
+      // them as well, has another one built meanwhile, over the same catalogs.
+      if (ASKING.get() == null && !rule.isPrepared()) {
+        try { rule.ask(); } catch (RuntimeException e) { return rule; }  // the first plan asks again, and fails
+      }
+      return rule;
+    }
   }
 }

@@ -79,54 +79,14 @@ def start(
     """Start the query. `writer`: Spark's DataStreamWriter, with its trigger, name and checkpoint.
     Everything that can be checked is checked first."""
     check_frame(frame, table.name)
-    backend = writable(table.backend, table.name)
-    output, mode = modes(
-        given.output_mode,
-        given.mode,
-        given.options,
-        partial(mode_of_table, given.options, table.loaded.metadata),
-    )
-    maintained, options_of_stream = upkeep_options(without_sparks(given.options))
-    partition_commit, others = partition_commit_of(options_of_stream, given.policies)
-    sensitive = is_case_sensitive(frame.sparkSession, given.case_sensitive)
-    options = checked_options(others, table.loaded, mode=mode, case_sensitive=sensitive)
-    if options.keyed:  # the frame must have the columns that the options name
-        columns = table.loaded.metadata.schema()
-        reduction(options, columns, key_ids(options, columns, sensitive), frame.columns, sensitive)
-    maintained = with_usual_rewrite(maintained, given.options, options, table.loaded.metadata)
-    if given.on_commit is not None and not callable(given.on_commit):
-        raise InvalidInput(
-            f"on_commit is a function that takes the batch's number and its CommitResult, not {given.on_commit!r}."
-        )
-    hooks: tuple[BatchHook, ...] = (
-        *checked_hooks(given.hooks),
-        *(() if partition_commit is None else (partition_commit,)),
-    )
-    if maintained is not None:
-        # maintenance comes last, so that partition commit does not wait for it
-        engine_of_owner = partial(table.engine_of, frame.sparkSession)
-        hooks = (
-            *hooks,
-            UpkeepHook(upkeep(maintained, table.loaded.metadata), engine_of_owner, table.shown),
-        )
-    sink = StreamSink(
-        backend,
-        table.loaded,
-        table.name,
-        "",
-        options,
-        dict(given.snapshot_properties),
-        hooks,
-        given.on_commit,
-        table.shown,
-        given.case_sensitive,
-    )
-    batches = BatchWriter(sink, table.engine_of, frame.sparkSession)
+    output, batches, partition_commit = batches_of(frame.sparkSession, frame.columns, table, given)
     if partition_commit is None:
         require_checkpoint(frame.sparkSession, given.options, f"A stream into table {table.name}")
         return writer.outputMode(output).foreachBatch(batches).start()
-    target = sink.where_to(table.engine_of(frame.sparkSession))
-    no_batch = MicroBatch("", -1, table.name, backend, target.branch, wap_id=target.wap_id)
+    target = batches.sink.where_to(table.engine_of(frame.sparkSession))
+    no_batch = MicroBatch(
+        "", -1, table.name, batches.sink.backend, target.branch, wap_id=target.wap_id
+    )
     partition_commit.check(table.loaded.metadata, no_batch)
     require_watermark(frame, partition_commit.options)
     require_end(partition_commit.options, given.ends)
@@ -144,6 +104,78 @@ def start(
         frame.sparkSession, query, announce, given.ends and partition_commit.options.end_input
     )
     return query
+
+
+def batches_of(
+    spark: Session, columns: Sequence[str], table: SinkTable, given: SinkArguments
+) -> tuple[str, BatchWriter, PartitionCommit | None]:
+    """Return Spark's output mode of a stream, what writes its batches, and its partition commit, if
+    any. `columns`: of the rows. Raises what is wrong with the arguments."""
+    backend = writable(table.backend, table.name)
+    output, mode = modes(
+        given.output_mode,
+        given.mode,
+        given.options,
+        partial(mode_of_table, given.options, table.loaded.metadata),
+    )
+    maintained, options_of_stream = upkeep_options(without_sparks(given.options))
+    partition_commit, others = partition_commit_of(options_of_stream, given.policies)
+    sensitive = is_case_sensitive(spark, given.case_sensitive)
+    options = checked_options(others, table.loaded, mode=mode, case_sensitive=sensitive)
+    if options.keyed:  # the frame must have the columns that the options name
+        schema = table.loaded.metadata.schema()
+        reduction(options, schema, key_ids(options, schema, sensitive), columns, sensitive)
+    maintained = with_usual_rewrite(maintained, given.options, options, table.loaded.metadata)
+    if given.on_commit is not None and not callable(given.on_commit):
+        raise InvalidInput(
+            f"on_commit is a function that takes the batch's number and its CommitResult, not {given.on_commit!r}."
+        )
+    hooks: tuple[BatchHook, ...] = (
+        *checked_hooks(given.hooks),
+        *(() if partition_commit is None else (partition_commit,)),
+    )
+    if maintained is not None:
+        # maintenance comes last, so that partition commit does not wait for it
+        engine_of_owner = partial(table.engine_of, spark)
+        hooks = (
+            *hooks,
+            UpkeepHook(upkeep(maintained, table.loaded.metadata), engine_of_owner, table.shown),
+        )
+    sink = StreamSink(
+        backend,
+        table.loaded,
+        table.name,
+        "",
+        options,
+        dict(given.snapshot_properties),
+        hooks,
+        given.on_commit,
+        table.shown,
+        given.case_sensitive,
+    )
+    batches = BatchWriter(sink, table.engine_of, spark)
+    return output, batches, partition_commit
+
+
+def batches_of_client(
+    spark: Session, table: SinkTable, options: Mapping[str, Any], output: str
+) -> Callable[[DataFrame, int], None]:
+    """Return what writes the batches of a stream that the JVM starts, as a client of a server asks.
+    What is wrong with the options is raised with the first batch, which tells the rows' columns.
+    Raises InvalidInput without a checkpoint, Unsupported for partition commit."""
+    require_checkpoint(spark, options, f"A stream into table {table.name}")
+    arguments = SinkArguments(options=options, output_mode=output)
+    writers: list[BatchWriter] = []
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        if not writers:
+            _, writer, partition_commit = batches_of(spark, frame.columns, table, arguments)
+            if partition_commit is not None:
+                raise Unsupported("Partition commit is for streams of the serving process itself.")
+            writers.append(writer)
+        writers[0](frame, batch_id)
+
+    return write
 
 
 def _commit_partitions(
@@ -247,7 +279,7 @@ class BatchWriter:
     """
 
     def __init__(self, sink: StreamSink, engine_of: Callable[[Any], Engine], owner: Session):
-        self._sink, self._engine_of, self._owner = sink, engine_of, owner
+        self.sink, self._engine_of, self._owner = sink, engine_of, owner
         self.watermark_ms: int | None = None
 
     @property
@@ -255,22 +287,22 @@ class BatchWriter:
         """Return the state of the table after the last batch in this run; before the first one,
         that which was loaded last.
         """
-        return self._sink.table.metadata
+        return self.sink.table.metadata
 
     def reload(self) -> None:
         """Load the newest state of the table."""
-        self._sink.reload()
+        self.sink.reload()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         session: Any = frame.sparkSession
         query_id = query_id_of(session)
-        if self._sink.query_id != query_id:
-            self._sink = replace(self._sink, query_id=query_id)
-        watermark = batch_watermark(self._owner, query_id) if self._sink.hooks else None
+        if self.sink.query_id != query_id:
+            self.sink = replace(self.sink, query_id=query_id)
+        watermark = batch_watermark(self._owner, query_id) if self.sink.hooks else None
         with adaptive(session, self._owner):
-            result = self._sink.commit(
+            result = self.sink.commit(
                 batch_id,
-                FrameRows(frame, self._engine_of(session), self._sink.table.metadata),
+                FrameRows(frame, self._engine_of(session), self.sink.table.metadata),
                 watermark_ms=watermark,
                 digest=digest_of_batch(self._owner, query_id, batch_id),
             )
