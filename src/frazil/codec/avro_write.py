@@ -7,7 +7,7 @@ from __future__ import annotations
 import bisect
 import functools
 import os
-import unicodedata
+import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -221,18 +221,21 @@ def primitive_schema(type_: IcebergType, named: set[str]) -> Any:
 
 
 def avro_name(name: str) -> str:
-    """Convert a name to one that Avro allows, as Java does: `a.b` becomes `a_x2Eb`, `1st` becomes
-    `_1st`; letters and digits of all scripts stay, but for those that are two units of UTF-16.
+    """Convert a name to one that Avro's specification allows: `a.b` becomes `a_x2Eb`, `1st` becomes
+    `_1st`, `é` becomes `_xE9`. Java keeps letters of other scripts, at which strict readers of Avro
+    fail; all find columns by their ids.
     """
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        return name
     units = name.encode("utf-16-be", "surrogatepass")
     out = []
     for i in range(0, len(units), 2):
         code = int.from_bytes(units[i : i + 2], "big")
-        char, is_digit = chr(code), unicodedata.category(chr(code)) == "Nd"
-        if char == "_" or unicodedata.category(char).startswith("L") or (is_digit and i):
+        char = chr(code)
+        if re.fullmatch(r"[A-Za-z_]" if i == 0 else r"[A-Za-z0-9_]", char):
             out.append(char)
         else:
-            out.append(f"_{char}" if is_digit else f"_x{code:X}")
+            out.append(f"_{char}" if char in "0123456789" else f"_x{code:X}")
     return "".join(out) or "_"
 
 
