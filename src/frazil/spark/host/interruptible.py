@@ -99,6 +99,15 @@ def ended_with_caller(spark: Session) -> Iterator[None]:
         over.set()
 
 
+def cancel_jobs_of_client(spark: Session) -> None:
+    """Cancel the jobs of a client's operation that has failed: where the JVM's thread was
+    interrupted while it waited for a job, the job goes on, and Spark ends it after this process has
+    answered."""
+    with contextlib.suppress(Exception):
+        if tag := operation_tag(spark):
+            spark.sparkContext.cancelJobsWithTag(tag)
+
+
 class _NotStarted(Exception):
     """Report that the thread of a job could not be prepared, so that no job has begun."""
 

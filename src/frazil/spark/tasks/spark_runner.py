@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame
 from frazil.errors import CorruptData, InvalidInput
 from frazil.ops.session import Session
 from frazil.spark.host.failures import failure
-from frazil.spark.host.interruptible import interruptible
+from frazil.spark.host.interruptible import cancel_jobs_of_client, interruptible
 from frazil.spark.host.jvm import default_parallelism, running_tasks
 from frazil.spark.host.workers import check_shared, check_workers, parallelism
 from frazil.spark.tasks.numbered_groups import jobs_over_groups
@@ -165,6 +165,7 @@ def folder_removed_on_error(spark: Session, storage: Storage, folder: str) -> It
     try:
         yield
     except BaseException:
+        cancel_jobs_of_client(spark)
         settle(spark)
         remove_folder(storage, folder)
         raise
