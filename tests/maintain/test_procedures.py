@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from frazil.catalog import Catalog
 from frazil.errors import FrazilError
-from frazil.maintain.advice import data_files, layout_advice, metadata_files
+from frazil.maintain.advice import data_files, metadata_files
 from frazil.maintain.procedures import (
     BY_NAME,
     ON_CATALOG,
@@ -102,8 +102,7 @@ def test_every_procedure_of_a_table_is_listed() -> None:
 
 def test_every_cure_that_recommend_names_may_be_run_by_auto() -> None:
     texts = "".join(
-        Path(str(module.__file__)).read_text()
-        for module in (data_files, layout_advice, metadata_files)
+        Path(str(module.__file__)).read_text() for module in (data_files, metadata_files)
     )
     named = {name for name in BY_NAME if f'"{name}"' in texts}
     assert named and named <= {p.name for p in PROCEDURES if p.cure}

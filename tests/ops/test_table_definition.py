@@ -126,8 +126,8 @@ def test_a_new_table_does_not_take_over_the_history_of_another() -> None:
         "frazil.partition-commit.state@main": "{}",
         "frazil.maintenance.lease": "{}",
     }
-    given = {**history, "frazil.scan-log.enabled": "true", "note": "kept"}
+    given = {**history, "note": "kept"}
     made = table_metadata("/t", COLUMNS, None, None, given)
-    assert dict(made.properties) == {"frazil.scan-log.enabled": "true", "note": "kept"} | {
+    assert dict(made.properties) == {"note": "kept"} | {
         k: v for k, v in made.properties.items() if k.startswith("write.")
     }

@@ -61,7 +61,7 @@ def table() -> Iterator[Table]:
             "id bigint, day date, s string",
             partition_by=["day"],
             sort_by=["id"],
-            properties={"write.delete.mode": "merge-on-read", "frazil.scan-log.enabled": "true"},
+            properties={"write.delete.mode": "merge-on-read"},
         )
         for i in range(12):
             ids = pa.array(range(i * 100, i * 100 + 50), pa.int64())

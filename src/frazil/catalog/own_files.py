@@ -29,7 +29,6 @@ from frazil.catalog.base import LoadedTable, ToldBy
 from frazil.errors import FrazilError, ValidationException
 from frazil.scan.delete_ranges import normalised
 from frazil.scan.listing import reachable as listing
-from frazil.scan.scan_log.files import log_files
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import GC_ENABLED, PLACES
 from frazil.storage import absolute, is_inside, normalise
@@ -278,13 +277,9 @@ def check_gc(metadata: TableMetadata, name: str) -> None:
 
 
 def own_and_others(table: LoadedTable, root: str | None = None) -> tuple[list[str], list[str]]:
-    """Return the reachable files, and those of the scan log, in the table's own directories, and
-    those elsewhere; each file once. `root`: the actual directory of a path table."""
-    unique = list(
-        {
-            normalise(f): f for f in (*reachable(table), *log_files(table.metadata, table.storage))
-        }.values()
-    )
+    """Return the reachable files in the table's own directories, and those elsewhere; each file
+    once. `root`: the actual directory of a path table."""
+    unique = list({normalise(f): f for f in reachable(table)}.values())
     own = own_places(table, root).marked(pa.array(unique, pa.string()))
     return [f for f, is_own in zip(unique, own, strict=True) if is_own], [
         f for f, is_own in zip(unique, own, strict=True) if not is_own

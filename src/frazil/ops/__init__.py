@@ -22,7 +22,6 @@ __all__ = [
     "operation",
     "reading",
     "row_changes",
-    "scan_log",
     "session",
     "stage",
     "step",

@@ -28,7 +28,7 @@ from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate, Translated
 from frazil.expr.parse import parse
 from frazil.ops.arguments import SparkColumn, is_spark_column
-from frazil.ops.scan_log import log_plan, note_plan
+from frazil.ops.note_plan import note_plan
 from frazil.scan import columns
 from frazil.scan.changelog import (
     CHANGELOG_FIELDS,
@@ -124,13 +124,10 @@ class RowsReading:
             self.case_sensitive is not False,
         )
 
-    def plan(
-        self, predicate: Predicate | None = None, zone: str = "UTC", *, logged: bool = True
-    ) -> Plan:
+    def plan(self, predicate: Predicate | None = None, zone: str = "UTC") -> Plan:
         """Plan the files to read, with the deletes that apply to them. Engines that evaluate the
         filter themselves pass `predicate`, which replaces it for pruning, and `zone`, the time zone
-        of literals that name none. `logged`: note it in the table's scan log, if that is switched
-        on; reads with a limit, which may end at the first file, are not noted."""
+        of literals that name none."""
         snapshot, schema = self.snapshot_and_schema()
         row_filter = predicate_of(self.row_filter) if predicate is None else predicate
         sensitive, options = (
@@ -142,10 +139,7 @@ class RowsReading:
             scan = AskedScan(
                 self.metadata, self.storage, snapshot, schema, bound, str(row_filter), options
             )
-            planned = self.planner.plan(scan, self._hints())
-            if logged and self.limit is None:
-                log_plan(planned)
-            return planned
+            return self.planner.plan(scan, self._hints())
         if self.appends is None:
             planned = plan(
                 self.metadata,
@@ -158,8 +152,6 @@ class RowsReading:
                 options=options,
                 may_repeat=True,
             )
-            if logged and self.limit is None:
-                log_plan(planned)
             note_plan(planned, self.reporter, self.projection, self.options)
             return planned
         return plan_appends(
@@ -208,14 +200,12 @@ class RowsReading:
         """Count the rows: by the manifests where their statistics suffice, else by reading the
         files concerned.
         """
-        planned = self.plan(logged=False)
+        planned = self.plan()
         rows = planned.matched_records
         if self.limit is not None and rows >= self.limit:
             return self.limit
         undecided = planned.undecided_tasks()
         if undecided:
-            if self.appends is None and self.limit is None:
-                log_plan(planned, groups=undecided.groups)
             context = ReadContext.of(
                 planned, planned.filter_schema(), planned.reads_by(self.storage)
             )

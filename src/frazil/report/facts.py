@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from frazil.maintain.advice.finding import Findings
-from frazil.scan.scan_log.records import LoggedScan
 
 DAY_MS = 86_400_000
 
@@ -98,7 +97,6 @@ class Health:
     snapshots: tuple[SnapshotNode, ...]
     snapshot_count: int
     manifests: tuple[tuple[str, int, int, int], ...]
-    scans: tuple[LoggedScan, ...]
     findings: Findings = field(repr=False)
     rows: int | None = None
     deleted_rows: int = 0

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.expr.sql_text import shown_value
-from frazil.maintain.advice.positions import Axis, axis_of
 from frazil.maintain.advice.recommend import recommend
 from frazil.maintain.advice.table_state import LiveFiles, state_of
 from frazil.maintain.compact.commit import idle_deletes
@@ -27,18 +26,17 @@ from frazil.report.facts import (
     SizeClass,
     SnapshotNode,
 )
+from frazil.report.positions import Axis, axis_of
 from frazil.scan.inspect.partitions import partitions
-from frazil.scan.scan_log.files import read_log
-from frazil.scan.scan_log.records import LoggedScan
 from frazil.spec.manifest import DataFileContent
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import SCAN_LOG, TARGET_FILE_SIZE
+from frazil.spec.properties import TARGET_FILE_SIZE
 from frazil.spec.shown import shortened, size_text
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.types import IcebergType
 
-POINTS, PARTITIONS, COLUMNS, SNAPSHOTS, SCANS = 240, 25, 10, 40, 200
-"""How many points of a curve, partitions, columns, snapshots and scans a page shows: a page stays
+POINTS, PARTITIONS, COLUMNS, SNAPSHOTS = 240, 25, 10, 40
+"""How many points of a curve, partitions, columns and snapshots a page shows: a page stays
 below 2 MB however large the table is.
 """
 _FILES_WITH_BOUNDS = 20_000
@@ -68,7 +66,6 @@ def health_of(table: MaintainedTable) -> Health:
         snapshots=tuple(_snapshots(metadata)),
         snapshot_count=len(metadata.snapshots.ids),
         manifests=tuple(_manifests(state)) if state else (),
-        scans=tuple(_scans(table)),
         findings=recommend(table),
         rows=None if state is None else max(state.rows - deleted, 0),
         deleted_rows=deleted,
@@ -320,9 +317,3 @@ def _manifests(state: LiveFiles) -> list[tuple[str, int, int, int]]:
         live = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in some)
         lines.append((kind, len(some), sum(m.manifest_length for m in some), live))
     return lines
-
-
-def _scans(table: MaintainedTable) -> list[LoggedScan]:
-    if not SCAN_LOG.of(table.metadata.properties):
-        return []
-    return read_log(table.metadata, table.storage)[-SCANS:]

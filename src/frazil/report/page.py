@@ -102,7 +102,6 @@ def _sections(
         ("Snapshots, branches, tags", "snapshots", _snapshots(health)),
         ("Columns, and what look-ups skip", "columns", _columns(health)),
         ("Manifests", "manifests", _manifests(health)),
-        ("What queries read", "queries", _scans(health)),
     ]
 
 
@@ -216,20 +215,6 @@ def _manifests(health: Health) -> str:
     return (
         html_table(("of", "manifests", "size", "live files", "files in each"), rows) if rows else ""
     )
-
-
-def _scans(health: Health) -> str:
-    if not health.scans:
-        return ""
-    items = [
-        Bar(
-            time_text(s.time_ms)[:19],
-            (float(s.files), float(max((s.table_files or s.files) - s.files, 0))),
-            size_text(s.bytes),
-        )
-        for s in health.scans[-25:]
-    ]
-    return bars("Files read and skipped by the latest queries", items, ("read", "skipped"), _count)
 
 
 def overview_of(

@@ -27,7 +27,6 @@ __all__ = [
     "plan",
     "prune",
     "report",
-    "scan_log",
     "served_plan",
     "snapshot_ref",
     "summaries",

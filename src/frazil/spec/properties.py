@@ -299,7 +299,6 @@ SPLIT_SIZE = _property("read.split.target-size", POSITIVE, 134_217_728)
 SPLIT_LOOKBACK = _property("read.split.planning-lookback", POSITIVE, 10)
 SPLIT_OPEN_FILE_COST = _property("read.split.open-file-cost", NATURAL, 4_194_304)
 SPLIT_ADAPTIVE = _property("read.split.adaptive-size.enabled", BOOLEAN, True)
-SCAN_LOG = _property("frazil.scan-log.enabled", BOOLEAN, False)
 NAME_MAPPING: TableProperty[NameMapping, None] = _property(
     "schema.name-mapping.default", MAPPING, None
 )

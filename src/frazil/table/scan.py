@@ -184,19 +184,19 @@ class DataScan:
         """Plan the files to read, pruned by the filter. `predicate` replaces the filter for
         pruning; `zone` is the time zone of literals that name none (Spark reads pass the
         session's)."""
-        return self._planned(predicate, case_sensitive, zone, logged=True)
+        return self._planned(predicate, case_sensitive, zone, reported=True)
 
     def _planned(
-        self, predicate: Predicate | None, case_sensitive: bool | None, zone: str, *, logged: bool
+        self, predicate: Predicate | None, case_sensitive: bool | None, zone: str, *, reported: bool
     ) -> Plan:
         reading = (
             self._reading()
             if case_sensitive is None
             else replace(self._reading(), case_sensitive=case_sensitive)
         )
-        reading = reading if logged else replace(reading, reporter=None)
+        reading = reading if reported else replace(reading, reporter=None)
         with self.source.naming():
-            return reading.plan(predicate, zone, logged=logged)
+            return reading.plan(predicate, zone)
 
     def plan_files(self) -> Sequence[FileScanTask]:
         """Return one task per file: `.file`, `.delete_files`, `.residual`. The tasks are made as
@@ -211,7 +211,7 @@ class DataScan:
         or the reason why it applies to none (`ExplainedDelete`); `deletes_of(file_path)` does so
         for one data file. `why(file_path)` tells why a data file is read or skipped.
         """
-        return self._planned(None, None, "UTC", logged=False).explain()
+        return self._planned(None, None, "UTC", reported=False).explain()
 
     # --- results
 
@@ -318,7 +318,7 @@ class DataScan:
             or self.limit is not None
         ):
             return None
-        return self._plain(self._planned(None, None, "UTC", logged=False), self.projection())
+        return self._plain(self._planned(None, None, "UTC", reported=False), self.projection())
 
     def _plain(self, plan: Plan, selected: Schema) -> PlainFiles | None:
         if self.limit is not None:

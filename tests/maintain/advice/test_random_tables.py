@@ -94,7 +94,7 @@ def numbers(result: ProcedureResult) -> dict[str, Any]:
 def test_what_is_advised_is_done_and_then_nothing_is_left(seed: int, tmp_path: Path) -> None:
     table = random_table(seed, tmp_path)
     rows = content(table)
-    findings = [f for f in table.maintenance.recommend() if f.by_auto]
+    findings = table.maintenance.recommend()
     for finding in findings:
         told = getattr(table.maintenance, finding.cure.verb)(
             **{**finding.cure.arguments, "dry_run": True}

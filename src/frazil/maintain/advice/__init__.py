@@ -2,4 +2,4 @@
 (`recommend`), and run it in a budget (`auto`).
 """
 
-__all__ = ["auto", "finding", "metadata_files", "positions", "recommend", "table_state"]
+__all__ = ["auto", "finding", "metadata_files", "recommend", "table_state"]

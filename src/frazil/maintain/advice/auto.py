@@ -35,9 +35,8 @@ Renew = Callable[[], object]
 class AutoStep:
     """Describe one cure: the call, as it is typed in Python, and its outcome.
 
-    `outcome`: done, planned (dry run), partly (as far as the budget went), over budget, left to you
-    (a change of layout, which `auto` does not decide), waits (another owner maintains the table),
-    failed, or unknown (it may have been committed). `result`: that of the procedure. `error`: why
+    `outcome`: done, planned (dry run), partly (as far as the budget went), over budget, waits
+    (another owner maintains the table), failed, or unknown (it may have been committed). `result`: that of the procedure. `error`: why
     it failed.
     """
 
@@ -147,7 +146,7 @@ def auto(
         _Budget(_bytes(budget_bytes), budget_minutes),
         recommend(),
     )
-    if dry_run or not any(f.by_auto for f in findings):
+    if dry_run or not findings:
         steps = _Steps(recommend, run, budget, dry_run).taken(findings)
     else:
         try:
@@ -180,8 +179,6 @@ def _bytes(budget: object) -> Any:
 
 
 def _waits(finding: Finding, held: LeaseHeld) -> AutoStep:
-    if not finding.by_auto:
-        return AutoStep(finding.kind, finding.cure, "left to you")
     return AutoStep(
         finding.kind,
         finding.cure,
@@ -256,8 +253,6 @@ class _Steps:
 
     def _step(self, finding: Finding, share: float) -> AutoStep:
         cure, outcome = _fitted(finding, share)
-        if not finding.by_auto:
-            return AutoStep(finding.kind, finding.cure, "left to you")
         step = AutoStep(finding.kind, cure or finding.cure, outcome)
         if cure is None:
             return step

@@ -71,7 +71,7 @@ def of_files(state: LiveFiles, sortings: Sequence[Finding]) -> list[FileFinding]
     file then.
     """
     every = np.ones(state.files.num_rows, bool)
-    about_files = [FileFinding(f, every, every if f.by_auto else ~every) for f in sortings]
+    about_files = [FileFinding(f, every, every) for f in sortings]
     for find in (small_files, large_files, deleted_rows, equality_deletes, position_delete_files):
         if (now := find(state, every)) is None:
             continue

@@ -86,11 +86,10 @@ class Finding:
 
     `kind`: its name (small_files, …). `text`: a description in words. `numbers`: the figures behind
     it. `cost_bytes`: bytes that the cure reads and writes. `cost_minutes`: an estimate for this
-    machine. `brings`: the benefit in words. `seconds_saved`: an estimate for one full read (of a
-    layout: for a scan like those logged). `cure`: the call. `by_auto`: whether `auto` may run it; a
-    change of the table's layout is for its owner to decide. `spec_id`: the partition spec that it
-    is about, where there may be such a finding for each spec. `left_after`: what is left of it
-    after the cure of an earlier finding, by that one's kind; None: nothing.
+    machine. `brings`: the benefit in words. `seconds_saved`: an estimate for one full read. `cure`:
+    the call. `spec_id`: the partition spec that it is about, where there may be such a finding for
+    each spec. `left_after`: what is left of it after the cure of an earlier finding, by that one's
+    kind; None: nothing.
     """
 
     kind: str
@@ -101,7 +100,6 @@ class Finding:
     brings: str
     seconds_saved: float
     cure: ProcedureCall
-    by_auto: bool = True
     spec_id: int | None = None
     left_after: Mapping[str, Finding | None] = field(default_factory=dict, repr=False)
 

@@ -10,7 +10,7 @@ from typing import Any
 from frazil.arrow.write.write_options import write_options
 from frazil.errors import FrazilError
 from frazil.expr.nodes import AlwaysTrue
-from frazil.maintain.advice import data_files, layout_advice, metadata_files
+from frazil.maintain.advice import data_files, metadata_files
 from frazil.maintain.advice.finding import Finding, Findings
 from frazil.maintain.advice.table_state import state_of
 from frazil.maintain.compact.commit import idle_deletes
@@ -28,19 +28,14 @@ def recommend(table: MaintainedTable) -> Findings:
     others cheaper or needless comes first.
 
     A finding is one only where its cure would do something: it is tried by a plan. Reads table
-    metadata and manifests, no data files, and lists no directory but that of the scan log, where
-    this is switched on (`frazil.scan-log.enabled`).
+    metadata and manifests, no data files, and lists no directory.
     """
     table = newest_readable(table)
-    scans = layout_advice.logged_scans(table)
-    columns = layout_advice.compared_columns(scans, table.metadata.schema())
-    state = state_of(table, columns)
+    state = state_of(table)
     if state is None:
         return Findings((), table.name)
-    sortings = layout_advice.joined(
-        layout_advice.layout(state, scans, columns), data_files.unsorted(state), state
-    )
-    of_files = data_files.of_files(state, sortings)
+    unsorted = data_files.unsorted(state)
+    of_files = data_files.of_files(state, [] if unsorted is None else [unsorted])
     about_files = [f.finding for f in of_files]
     idle = (
         idle_deletes(table.metadata, MAIN_BRANCH, table.storage) if state.deletes.num_rows else ()

@@ -6,4 +6,4 @@ options (Java's, checked) -> plan (groups of files, columnar) -> rewrite (tasks:
 deletes that other writers committed meanwhile) -> result. Start at `procedure`.
 """
 
-__all__ = ["commit", "curves", "file_cuts", "options", "procedure"]
+__all__ = ["commit", "options", "procedure"]

@@ -18,7 +18,6 @@ from frazil.catalog import LoadedTable
 from frazil.catalog.names import full_name
 from frazil.errors import Unsupported
 from frazil.ops.reading import RowsReading
-from frazil.ops.scan_log import is_logged
 from frazil.ops.session import Session
 from frazil.scan.inspect import metadata_table_schema
 from frazil.spark.catalog.protocol import Parts
@@ -147,12 +146,7 @@ class Relations:
 def _lasts(loaded: LoadedTable, reading: RowsReading) -> bool:
     """Tell whether a plan may serve several statements: no server plans the scans, takes reports of
     them or gives secrets for each, and no log counts them."""
-    return (
-        loaded.told_by is None
-        and reading.planner is None
-        and reading.reporter is None
-        and not is_logged(loaded.metadata)
-    )
+    return loaded.told_by is None and reading.planner is None and reading.reporter is None
 
 
 def _caches(spark: Session, relation: Relation | None = None) -> bool:

@@ -39,7 +39,6 @@ from frazil.catalog.names import identifier_parts
 from frazil.catalog.path import load_location
 from frazil.errors import InvalidInput, NotFound, Unsupported
 from frazil.expr.nodes import AlwaysTrue
-from frazil.ops import scan_log
 from frazil.ops.in_process import InProcessEngine
 from frazil.ops.insert import require_branch
 from frazil.ops.operation import TableOperation, writable
@@ -231,8 +230,7 @@ class SourceReader(DataSourceReader):
             self._groups = [TaskGroup(None)]
             return
         plan = target.reading().plan()
-        scan_log.flush()  # Spark ends this process as soon as the scan is planned
-        reporting.flush()
+        reporting.flush()  # Spark ends this process as soon as the scan is planned
         if to_spark(plan.schema, time=True) != schema:
             raise InvalidInput(
                 f"The columns of {target.name} are not those that were asked for.",

@@ -20,7 +20,6 @@ from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.ops.arguments import is_spark_frame, is_spark_type
 from frazil.ops.engine import ContextOf, Engine, Frame, Lineage, Planned, ReadySource, RowChanges
 from frazil.ops.reading import ChangelogReading, RowFilter, RowsReading
-from frazil.ops.scan_log import log_plan
 from frazil.ops.session import Session, SessionSettings, WriteAuditPublish
 from frazil.rows.clauses import Merge
 from frazil.rows.source import MergeSource, SourceFiles, on_storage, open_source
@@ -223,8 +222,7 @@ class SparkEngine:
             pruning, zone = native_read.pruning(
                 spark, where, reading.snapshot_and_schema()[1], sensitive
             )
-        plan = reading.plan(pruning, zone, logged=False)
-        is_logged = reading.appends is None and reading.limit is None
+        plan = reading.plan(pruning, zone)
         with sensitivity(spark, case_sensitive):  # Spark looks the filter's names up
             frame = native_read.read(
                 spark,
@@ -233,7 +231,6 @@ class SparkEngine:
                 storage=plan.reads_by(reading.storage),
                 where=where,
                 limit=reading.limit,
-                on_run=partial(log_plan, plan) if is_logged else None,
             )
             if case_sensitive is not None:
                 # Spark Connect resolves names only when it must: here, while the setting holds

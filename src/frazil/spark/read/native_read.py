@@ -69,7 +69,7 @@ from frazil.spark.scan.read_schema import (
     unused_name,
     without_ids,
 )
-from frazil.spark.scan.runtime_pruning import Narrowing, OnRun
+from frazil.spark.scan.runtime_pruning import Narrowing
 from frazil.spark.types.logical import from_file, is_rebuilt, pruned
 from frazil.spark.types.spark_types import has_type, spark_type, time_enabled
 from frazil.spec import types as i
@@ -118,15 +118,11 @@ def read(
     storage: Storage,
     where: str | Column | Predicate | None = None,
     limit: int | None = None,
-    on_run: OnRun | None = None,
 ) -> DataFrame:
     """Return a lazy DataFrame of the rows of a plan. `projection`: its columns, metadata columns
     included; `where`: the filter to apply to the rows, since the plan only pruned files by it;
     `limit`: the most rows. Names are looked up as the session's `spark.sql.caseSensitive` says
     while the DataFrame is made (`settings.sensitivity`).
-
-    `on_run`: called whenever a query reads the files, with the filters that Spark added and the
-    files that these leave, and now where Spark will not tell when a query runs.
 
     Raises Unsupported for columns that Spark has no type for.
     """
@@ -137,7 +133,7 @@ def read(
     groups, files_for_arrow = scan_groups(
         spark, plan, shapes[NONE], storage, shapes.get(EQUALITY), others.by_path
     )
-    frames, narrowing = [], Narrowing(plan, on_run)
+    frames, narrowing = [], Narrowing(plan)
     for scanned_together in _merged(groups, needed):
         shape = shapes.get(scanned_together[0].deletes, shapes[NONE])
         if (
@@ -156,8 +152,6 @@ def read(
             for f in needed.schema.fields
         ]
         frames.append(empty_frame(spark, s.StructType(fields)))
-    if on_run is not None and not narrowing.is_asked:
-        on_run((), None)
     frame = functools.reduce(DataFrame.unionAll, frames)
     if where is not None and not isinstance(where, AlwaysTrue):
         frame = filtered(frame, where)
@@ -423,7 +417,6 @@ def _scan(
         spark, schema.add(ROW_INDEX, s.LongType()) if direct else schema, files, plan.options.split
     )
     direct = direct or (opened.by_id and positions)
-    narrowing.scans.extend([files] if opened.by_id else [])
     scan, file_keys = opened.frame, None
     if needs_keys:
         if (file_keys := opened.keys()) is None:

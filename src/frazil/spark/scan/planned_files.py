@@ -58,10 +58,8 @@ def titled(title: str) -> Iterator[None]:
 class Prune(Protocol):
     """Prune the files of one scan by filters with the scan's names of columns."""
 
-    def places(self, filters: Sequence[Pushed], runs: bool) -> Sequence[int] | None:
-        """Return the places of the files that may hold rows for all filters; None: all of them.
-        `runs`: the query reads them now, so that the read is reported.
-        """
+    def places(self, filters: Sequence[Pushed]) -> Sequence[int] | None:
+        """Return the places of the files that may hold rows for all filters; None: all of them."""
         ...
 
     def telling(self, columns: Sequence[str]) -> list[str]:
@@ -77,7 +75,7 @@ class Prune(Protocol):
 class NoPruning:
     """Read all files of a scan whatever the filters."""
 
-    def places(self, filters: Sequence[Pushed], runs: bool) -> None:
+    def places(self, filters: Sequence[Pushed]) -> None:
         """Return None."""
 
     def telling(self, columns: Sequence[str]) -> list[str]:
@@ -156,15 +154,15 @@ class FileAnswers:
         return [next(each) if name else rows for _, name in asked]
 
     def _files(self, pushed: Sequence[Pushed]) -> str:
-        places = self._places(pushed, True)
+        places = self._places(pushed)
         return "\n".join(
             f"{self._sizes[n]}\n{self._numbers[n]}\n{self._paths[n]}\n{path_text(self._paths[n])}"
             for n in (range(len(self._paths)) if places is None else places)
         )
 
-    def _places(self, filters: Sequence[Pushed], runs: bool = False) -> Sequence[int] | None:
+    def _places(self, filters: Sequence[Pushed]) -> Sequence[int] | None:
         try:
-            places = self._prune.places(filters, runs)
+            places = self._prune.places(filters)
             return self._at_locations(
                 [f for f in filters if names(f.predicate) == {LOCATION}], places
             )

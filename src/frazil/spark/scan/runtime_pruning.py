@@ -5,10 +5,8 @@ are found in each file."""
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from frazil.errors import FrazilError
 from frazil.expr.bind import bind, conjunction
@@ -20,30 +18,16 @@ from frazil.spark.scan.pushed_filters import Pushed
 from frazil.spec.schema import Schema
 
 _MOST_ANSWERS = 8
-_SAME_QUERY_SECONDS = 1.0  # in which the scans of one query ask for their files
-OnRun = Callable[[Sequence[Bound], frozenset[str] | None], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Narrowing:
     """Prune the files of one read, which may consist of several scans. The last answers are kept:
     the scans of a read get the same filters, and a DataFrame is often used more than once.
-
-    `on_run`: called when a query asks for its files, with its filters and the files that these
-    leave (None: all). `scans`: those of the read whose files are planned, so that Spark asks for
-    them; none where Spark was given paths.
     """
 
     plan: Plan
-    on_run: OnRun | None = field(default=None, repr=False)
-    scans: list[Any] = field(default_factory=list, repr=False)
     _answers: dict[Bound, frozenset[str] | None] = field(default_factory=dict, repr=False)
-    _runs: dict[Bound, float] = field(default_factory=dict, repr=False)
-
-    @property
-    def is_asked(self) -> bool:
-        """Tell whether Spark asks for the files of a scan when a query runs."""
-        return bool(self.scans)
 
     def of_scan(self, paths: Sequence[str], sources: Mapping[int, str]) -> PrunedScan:
         """Return what prunes the files of one scan. `sources`: the scan's name of each column, by
@@ -66,18 +50,6 @@ class Narrowing:
             self._answers[row_filter] = may_hold(self.plan, row_filter, schema)
         return self._answers.get(row_filter)
 
-    def report_run(self, row_filter: Bound, files: frozenset[str] | None) -> None:
-        """Call `on_run` once per query: each scan of a query asks for its files, within a moment
-        and with the same filters.
-        """
-        now, last = time.monotonic(), self._runs.get(row_filter)
-        if self.on_run is None or (last is not None and now - last < _SAME_QUERY_SECONDS):
-            return
-        while len(self._runs) >= _MOST_ANSWERS:
-            self._runs.pop(next(iter(self._runs)), None)
-        self._runs[row_filter] = now
-        self.on_run((row_filter,), files)
-
 
 @dataclass(frozen=True, eq=False)
 class PrunedScan:
@@ -87,10 +59,8 @@ class PrunedScan:
     paths: Sequence[str] = field(repr=False)
     schema: Schema = field(repr=False)
 
-    def places(self, filters: Sequence[Pushed], runs: bool) -> list[int] | None:
-        """Return the places of the files that may hold rows for all filters; None: all of them.
-        `runs`: the query reads them now, so that the read is reported.
-        """
+    def places(self, filters: Sequence[Pushed]) -> list[int] | None:
+        """Return the places of the files that may hold rows for all filters; None: all of them."""
         bound = []
         for f in filters:
             with contextlib.suppress(FrazilError):
@@ -98,8 +68,6 @@ class PrunedScan:
                 bound.append(bind(f.predicate, self.schema, zone=f.zone))
         row_filter = conjunction(bound)
         files = self.narrowing.may_hold(row_filter, self.schema)
-        if runs:
-            self.narrowing.report_run(row_filter, files)
         return None if files is None else [n for n, path in enumerate(self.paths) if path in files]
 
     def aggregates(self, asked: Sequence[tuple[str, str]]) -> list[int | None] | None:
