@@ -3,11 +3,13 @@ must be able to do with the tables of a server. Arguments: the address, and a fo
 """
 
 import os
+import subprocess
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -206,6 +208,74 @@ def an_operation_that_is_interrupted() -> None:
     assert len(_rows(name)) == 2
 
 
+_PIPELINE = """
+from pyspark import pipelines
+from pyspark.sql import SparkSession
+
+spark = SparkSession.active()
+
+@pipelines.materialized_view
+def counted():
+    return spark.table("lake.lines.feed").groupBy("op").count()
+
+@pipelines.table
+def copied():
+    return spark.readStream.table("lake.lines.feed")
+
+@pipelines.temporary_view
+def changes():
+    return spark.readStream.table("lake.lines.feed")
+
+def follow(target, **more):
+    pipelines.create_streaming_table(target)
+    pipelines.create_auto_cdc_flow(
+        target, "changes", ["id"], "seq", "op = 'D'", except_column_list=["op"], **more)
+
+follow("newest")
+follow("history", stored_as_scd_type=2)
+"""
+
+
+def a_pipeline_with_automatic_cdc() -> None:
+    folder = Path(_FOLDER) / "pipeline"
+    folder.mkdir()
+    (folder / "tables.py").write_text(_PIPELINE)
+    (folder / "spark-pipeline.yml").write_text(
+        f"name: p\nstorage: file://{folder}/storage\ncatalog: lake\ndatabase: lines\n"
+        "libraries: [{glob: {include: tables.py}}]\n"
+    )
+    _SPARK.sql("CREATE NAMESPACE lake.lines").collect()
+    _SPARK.sql(
+        "CREATE TABLE lake.lines.feed (id INT, v STRING, seq BIGINT, op STRING) USING iceberg"
+    ).collect()
+    for changes in (
+        "(1, 'a', 1, 'U'), (2, 'b', 1, 'U'), (3, 'c', 1, 'U')",
+        "(1, 'z', 5, 'U'), (2, 'b', 4, 'D'), (3, 'old', 0, 'U')",
+    ):
+        _SPARK.sql(f"INSERT INTO lake.lines.feed VALUES {changes}").collect()
+        run = subprocess.run(
+            [sys.executable, "-m", "pyspark.pipelines.cli", "run"],
+            cwd=folder,
+            env=os.environ | {"SPARK_REMOTE": _ADDRESS},
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
+        assert run.returncode == 0, (run.stdout + run.stderr)[-4000:]
+
+    def shown(table: str, columns: str) -> list[tuple[Any, ...]]:
+        query = f"SELECT {columns} FROM lake.lines.{table} ORDER BY ALL"
+        return [tuple(row) for row in _SPARK.sql(query).collect()]
+
+    assert shown("counted", "op, count") == [("D", 1), ("U", 5)]
+    assert shown("copied", "count(*)") == [(6,)]
+    assert shown("newest", "id, v") == [(1, "z"), (3, "c")]
+    assert shown("history", "id, v, __START_AT, __END_AT") == [
+        *((1, "a", 1, 5), (1, "z", 5, None), (2, "b", 1, 4)),
+        *((3, "c", 1, None), (3, "old", 0, 1)),
+    ]
+
+
 for _check in (
     first_calls_that_are_no_sql,
     methods_of_the_catalog,
@@ -216,6 +286,7 @@ for _check in (
     errors_have_conditions_and_no_trace,
     a_write_that_is_repeated_and_who_wrote,
     an_operation_that_is_interrupted,
+    a_pipeline_with_automatic_cdc,
 ):
     try:
         _check()

@@ -36,7 +36,13 @@ from frazil.spark.catalog.functions import function_names, function_of
 from frazil.spark.catalog.procedures import UnboundProcedure, procedure_names, procedure_of
 from frazil.spark.catalog.protocol import Calls, Parts, TableDefinition
 from frazil.spark.catalog.relation import Relations, shown_columns, stated_options
-from frazil.spark.catalog.table import DescribedState, ServedTable, ShownTable, StagedTable
+from frazil.spark.catalog.table import (
+    DescribedState,
+    PipelineTable,
+    ServedTable,
+    ShownTable,
+    StagedTable,
+)
 from frazil.spark.catalog.views import ServedViews
 from frazil.spark.engine.read_target import (
     STATE_OPTIONS,
@@ -146,7 +152,8 @@ class ServedCatalog(ServedViews):
             branch = _written_branch(table)
             return ServedTable(self.types, self.spark, self.calls, own, loaded, branch)
         if not asked.as_relation and not table.suffixes:
-            return ServedTable(self.types, self.spark, self.calls, own, loaded)
+            served = PipelineTable if asked.by_pipeline else ServedTable
+            return served(self.types, self.spark, self.calls, own, loaded)
         options = {**request.options, **stated_options(self.spark, asked, whole)}
         read = (
             read_request({**options, "path": name}, session_zone(self.spark))

@@ -15,6 +15,7 @@ from pyspark.sql import types as s
 
 from frazil.catalog import LoadedTable
 from frazil.catalog.names import full_name
+from frazil.errors import Unsupported
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.insert import Insert, with_branch
 from frazil.ops.session import Session
@@ -269,14 +270,17 @@ class DescribedState(DescribedTable):
         return table_properties(self.loaded)
 
 
+_OF_SERVED = tuple(
+    CATALOG + name for name in ("SupportsWrite", "SupportsMetadataColumns", "TruncatableTable")
+)
+
+
 class ServedTable(DescribedState):
     """Describe a table to Spark, and write its rows. `parts`: of its name in the catalog; `branch`:
     that it is written to.
     """
 
-    Java = implementing(
-        CATALOG + "SupportsWrite", CATALOG + "SupportsMetadataColumns", CATALOG + "TruncatableTable"
-    )
+    Java = implementing(*_OF_SERVED)
 
     def __init__(
         self,
@@ -333,6 +337,17 @@ class ServedTable(DescribedState):
             output = "append" if insert.where is None else "complete"
             self._streams[query] = batches_of_client(self.spark, target, of_branch, output)
         return self._streams[query]
+
+
+class PipelineTable(ServedTable):
+    """Describe a table to a declarative pipeline. Its AUTO CDC flows want tables of Spark's row-level
+    operations, and change them by `mergeInto`, which reaches Frazil as any MERGE does.
+    """
+
+    Java = implementing(*_OF_SERVED, CATALOG + "SupportsRowLevelOperations")
+
+    def newRowLevelOperationBuilder(self, info: JavaObject) -> Any:
+        raise Unsupported(f"Spark does not rewrite the rows of {self._described}: Frazil does.")
 
 
 class ShownTable(DescribedTable):

@@ -56,13 +56,14 @@ _KNOWN: weakref.WeakKeyDictionary[Jvm, CatalogTypes] = weakref.WeakKeyDictionary
 _NUMBERS = itertools.count(1)
 _CHANGING = (StatementKind.DELETE, StatementKind.UPDATE, StatementKind.MERGE)
 _EXTENDED = "ShowTablesExtendedExec"
+_PIPELINES = "pipelines.graph.DatasetManager"
 _ABOUT_TABLES = (
     "lookupTableOrView",
     _EXTENDED,
     "ShowTablesExec",
     "DataStreamWriter.toTable",
     "Catalog.refreshTable",
-    "pipelines.graph.DatasetManager",
+    _PIPELINES,
 )
 """Methods and classes of Spark that ask for a table to tell about it or to write, not to read its
 rows."""
@@ -238,11 +239,13 @@ def settings_mark(spark: Session) -> Any:
 class Asked:
     """Describe by whom a catalog is asked for a table. `as_relation`: by a query, which reads its
     rows; else by a statement about the table, such as DESCRIBE or ALTER TABLE. `text`: of the
-    statement, None where it was not made of SQL text. `to_cache`: by `spark.catalog.cacheTable`."""
+    statement, None where it was not made of SQL text. `to_cache`: by `spark.catalog.cacheTable`;
+    `by_pipeline`: by a declarative pipeline that makes its tables."""
 
     as_relation: bool
     text: str | None
     to_cache: bool = False
+    by_pipeline: bool = False
 
 
 @dataclass(frozen=True)
@@ -727,7 +730,7 @@ class CatalogTypes:
             return Asked(True, text)
         stack = str(self._trace(self._throwable()))
         about = any(method in stack for method in _ABOUT_TABLES)
-        return Asked(not about, text, _CACHES in stack)
+        return Asked(not about, text, _CACHES in stack, _PIPELINES in stack)
 
     def lists_all(self) -> bool:
         """Tell whether the catalog is asked by SHOW TABLE EXTENDED, from within a call of the JVM."""
