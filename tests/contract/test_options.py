@@ -21,7 +21,7 @@ from frazil.errors import FrazilError, InvalidInput, Unsupported, ValidationExce
 from frazil.spark.engine import read_target
 from frazil.spec.properties import TABLE_PROPERTIES, without_history
 from frazil.storage import tuning
-from tests.docs.test_options import TEXT, listed
+from tests.docs.test_options import ROOT, TEXT, listed
 
 ROWS = pa.table({"id": list(range(6)), "p": ["a", "a", "a", "b", "b", "b"]})
 NEWER = pa.table({"id": [1, 4, 9], "p": ["b", "z", "a"]})
@@ -482,9 +482,8 @@ def test_a_bad_value_of_a_table_property_is_refused_when_it_is_set(catalog):
 
 
 def test_catalog_properties_are_those_of_the_documents_and_others_are_refused(tmp_path):
-    # two sections, the second that of all catalogs
-    part = TEXT.split("## REST catalogs")[1].split("## Environment")[0]
-    names = {n for n in listed(part) if "<" not in n}
+    pages = "".join((ROOT / "docs" / page).read_text() for page in ("catalogs.md", "stores.md"))
+    names = {n for n in listed(pages) if "<" not in n}
     for catalog_type in load._TYPES.values():
         assert {n for o in catalog_type.options.options for n in o.names} <= names
     groups = tuple(n.removesuffix("…") for n in names if n.endswith("…"))

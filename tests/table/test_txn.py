@@ -220,6 +220,13 @@ def test_one_change_of_a_transaction_takes_no_txn(table: Table) -> None:
     assert ids(table.refresh()) == [1, 2]
 
 
+def test_a_text_of_a_name_and_a_number_marks_a_write_as_a_pair_does(table: Table) -> None:
+    """Options of SQL and of DataFrames are texts."""
+    table.append(more(3), txn="app:7")  # type: ignore[arg-type]
+    table.append(more(4), txn=("app", 7))
+    assert ids(table.refresh()) == [1, 2, 3]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -230,7 +237,7 @@ def test_one_change_of_a_transaction_takes_no_txn(table: Table) -> None:
         ("app", True),
         ("app", 2**63),
         7,
-        "app:7",
+        *("app:x", ":7", "app"),
         (1, "app"),
     ],
 )
