@@ -168,6 +168,9 @@ def call_the_session(session):
         and host.map({"k": "v"}).get("k") == "v"
         and host.map({"k": "v"}) is host.map({"k": "v"})
     )
+    assert list(host.from_json(["a\nb", "", "é"], "[Ljava.lang.String;")) == ["a\nb", "", "é"]
+    other = jvm.session_of(session, session._jsparkSession.newSession())
+    assert other.range(1).count() == 1 and other._jsparkSession is not session._jsparkSession
     assert (
         jvm.texts_of_seq(jvm.scala_seq(session, ["a", "b"])) == ("a", "b")
         and jvm.texts_of_seq(jvm.scala_seq(session, [])) == ()

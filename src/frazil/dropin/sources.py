@@ -17,7 +17,6 @@ from frazil.dropin.stream_reader import IcebergStreamReader
 from frazil.dropin.tables import open_table
 from frazil.dropin.writer import IcebergWriter
 from frazil.errors import InvalidInput, Unsupported
-from frazil.ops.insert import with_branch
 from frazil.ops.session import Session
 from frazil.spark.engine.entry_points import sink_table
 from frazil.spark.host.fall_back import fall_back
@@ -83,5 +82,4 @@ def _stream(spark: Session, output: str, options: dict[str, str]) -> TakeBatch:
     name = in_full(spark, name)
     table, branch = open_table(name, options, spark)
     target = sink_table(table._backend, table._loaded, name)
-    of_branch = with_branch(options, branch, table.metadata)
-    return batches_of_client(spark, target, of_branch, output.lower())
+    return batches_of_client(spark, target, options, branch, output.lower())

@@ -4,16 +4,16 @@ manifests keep of files without deletes, so that no file is opened.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.expr.pruning.ranges import Range
 from frazil.scan.bounds import MapColumn
-from frazil.scan.manifests import is_data, manifests_of
-from frazil.scan.plan import Plan, plan_manifests
+from frazil.scan.narrow import planned_again
+from frazil.scan.plan import Plan
 from frazil.scan.prune import statistics_ranges
 from frazil.spec.schema import Schema
 from frazil.spec.types import DateType, IntegerType, LongType, TimestampType, TimestamptzType
@@ -40,21 +40,21 @@ def from_statistics(
         for f, (kind, _) in zip(fields, asked, strict=True)
     ):
         return None
-    data = [m for m in manifests_of(plan.metadata, plan.snapshot, plan.storage) if is_data(m)]
-    options = replace(plan.options, with_stats=True)
-    groups, _ = plan_manifests(
-        plan.metadata, plan.storage, data, plan.row_filter, plan.schema, options, plan.report
-    )
     wanted = pa.array(paths, pa.string())
-    tables = [g.table.filter(pc.is_in(g.table.column("file_path"), wanted)) for g in groups]
+    tables = [
+        entries
+        for group in planned_again(plan, plan.row_filter, plan.schema, with_stats=True)
+        if len(entries := group.table.filter(pc.is_in(group.table.column("file_path"), wanted)))
+    ]
     if sum(map(len, tables)) != len(paths):
         return None
+    ids = [field_id for kind, field_id in asked if kind != "count"]
+    ranges = [statistics_ranges(t, schema, ids, plan.metadata.snapshots) for t in tables]
     answers: list[int | None] = []
     for kind, field_id in asked:
         of_files = [
-            _counted(t, field_id) if kind == "count" else _extreme(t, plan, schema, field_id, kind)
-            for t in tables
-            if len(t)
+            _counted(t, field_id) if kind == "count" else _extreme(r, len(t), field_id, kind)
+            for t, r in zip(tables, ranges, strict=True)
         ]
         values = []
         for of_spec in of_files:
@@ -87,15 +87,14 @@ def _counted(entries: pa.Table, field_id: int) -> list[int] | None:
 
 
 def _extreme(
-    entries: pa.Table, plan: Plan, schema: Schema, field_id: int, kind: str
+    ranges: Mapping[int, Sequence[Range]], files: int, field_id: int, kind: str
 ) -> list[int] | None:
     """Return a column's least or greatest value, no value where all are null, None where that is
     not known."""
-    ranges = statistics_ranges(entries, schema, [field_id], plan.metadata.snapshots)
     if field_id not in ranges:
         return None
     (of_column,) = ranges[field_id]
-    has_values = np.broadcast_to(np.asarray(of_column.values, bool), len(entries))
+    has_values = np.broadcast_to(np.asarray(of_column.values, bool), files)
     bounds = of_column.lower if kind == "min" else of_column.upper
     if not has_values.any():
         return []

@@ -40,11 +40,7 @@ def may_hold(plan: Plan, row_filter: Bound, schema: Schema) -> frozenset[str] | 
         # manifests may be closed to whoever is to ask the server for plans
         matching = [_may_match(group, row_filter, schema, plan) for group in plan.groups]
         return frozenset(p for t in matching for p in t.column("file_path").to_pylist())
-    data = [m for m in manifests_of(plan.metadata, plan.snapshot, plan.storage) if is_data(m)]
-    options = replace(plan.options, with_stats=False)
-    groups, _ = plan_manifests(
-        plan.metadata, plan.storage, data, row_filter, schema, options, plan.report
-    )
+    groups = planned_again(plan, row_filter, schema)
     return frozenset(p for g in groups for p in g.table.column("file_path").to_pylist())
 
 
@@ -53,15 +49,22 @@ def any_may_hold(plan: Plan, row_filter: Bound) -> bool:
     schema, is TRUE as well. Raises the errors of `plan`."""
     if plan.storage is None or plan.snapshot is None or plan.by_server is not None:
         return any(len(_may_match(group, row_filter, plan.schema, plan)) for group in plan.groups)
+    both = conjunction([plan.row_filter, row_filter])
+    return any(len(group.table) for group in planned_again(plan, both, plan.schema))
+
+
+def planned_again(
+    plan: Plan, row_filter: Bound, schema: Schema, with_stats: bool = False
+) -> tuple[PlannedFiles, ...]:
+    """Plan the data files of a plan's snapshot by another filter, bound to `schema`, from the
+    manifests, which a plan by a server may keep closed. `with_stats`: keep their statistics."""
+    assert plan.storage is not None and plan.snapshot is not None
     data = [m for m in manifests_of(plan.metadata, plan.snapshot, plan.storage) if is_data(m)]
-    both, options = (
-        conjunction([plan.row_filter, row_filter]),
-        replace(plan.options, with_stats=False),
-    )
+    options = replace(plan.options, with_stats=with_stats)
     groups, _ = plan_manifests(
-        plan.metadata, plan.storage, data, both, plan.schema, options, plan.report
+        plan.metadata, plan.storage, data, row_filter, schema, options, plan.report
     )
-    return any(len(group.table) for group in groups)
+    return groups
 
 
 def _may_match(group: PlannedFiles, row_filter: Bound, schema: Schema, plan: Plan) -> pa.Table:

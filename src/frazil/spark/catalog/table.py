@@ -17,7 +17,7 @@ from frazil.catalog import LoadedTable
 from frazil.catalog.names import full_name
 from frazil.errors import Unsupported
 from frazil.expr.sql_text import back_quoted
-from frazil.ops.insert import Insert, with_branch
+from frazil.ops.insert import Insert
 from frazil.ops.session import Session
 from frazil.scan.columns import LINEAGE, metadata_columns
 from frazil.spark.catalog.protocol import Calls, Parts, Staged, TableDefinition
@@ -331,11 +331,11 @@ class ServedTable(DescribedState):
     def _stream(self, query: str, options: Mapping[str, str], insert: Insert) -> TakeBatch:
         """Return what writes the batches of a streaming query, of which each asks for it."""
         if query not in self._streams:
-            backend, metadata = self.calls.backend, self.loaded.metadata
-            target = sink_table(backend, self.loaded, self._described)
-            of_branch = with_branch(options, self.branch, metadata)
+            target = sink_table(self.calls.backend, self.loaded, self._described)
             output = "append" if insert.where is None else "complete"
-            self._streams[query] = batches_of_client(self.spark, target, of_branch, output)
+            self._streams[query] = batches_of_client(
+                self.spark, target, options, self.branch, output
+            )
         return self._streams[query]
 
 

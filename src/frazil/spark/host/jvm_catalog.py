@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import re
 import threading
 import time
@@ -278,7 +277,6 @@ class CatalogTypes:
         self.jvm, view = jvm, jvm.view
         self._gateway = spark.sparkContext._gateway
         self._object = view.java.lang.Object
-        self._json = getattr(view, "com.fasterxml.jackson.databind.ObjectMapper")()
         self._identifier = getattr(view, CATALOG + "Identifier")
         self._v2_util = getattr(view, CATALOG + "CatalogV2Util")
         self._to_columns = self._v2_util.structTypeToV2Columns
@@ -332,11 +330,11 @@ class CatalogTypes:
 
     def strings(self, values: Sequence[str]) -> Any:
         """Make a Java array of strings."""
-        return self._from_json(values, "[Ljava.lang.String;")
+        return self.jvm.texts(values)
 
     def string_arrays(self, values: Sequence[Sequence[str]]) -> Any:
         """Make a Java array of arrays of strings, as namespaces are listed."""
-        return self._from_json(values, "[[Ljava.lang.String;")
+        return self.jvm.from_json(list(map(list, values)), "[[Ljava.lang.String;")
 
     def string_set(self, values: Sequence[str] = ()) -> Any:
         """Make a Java set of strings."""
@@ -357,14 +355,7 @@ class CatalogTypes:
 
     def string_map(self, values: Mapping[str, str]) -> Any:
         """Make a Java map of strings."""
-        return self._from_json(dict(values), "java.util.HashMap")
-
-    def _from_json(self, value: object, class_name: str) -> Any:
-        """Make a value of a Java class by one call, whatever its size."""
-        java_class = self.lasting(
-            ("class", class_name), lambda: self.jvm.view.java.lang.Class.forName(class_name)
-        )
-        return self._json.readValue(json.dumps(value), java_class)
+        return self.jvm.from_json(dict(values), "java.util.HashMap")
 
     def identifier(self, parts: Sequence[str]) -> Any:
         """Make Spark's Identifier."""

@@ -26,6 +26,7 @@ from frazil.spark.host.jvm import (
     is_instance,
     listen,
     scala_seq,
+    session_of,
     some,
 )
 from frazil.spark.host.jvm_classes import make
@@ -320,8 +321,7 @@ class NewSessionParser:
             return _Passing(self.spark, self._own)
         with self._lock:
             if self._statements is None:
-                handle: Any = type(self.spark)
-                spark = handle(self.spark.sparkContext, self._session)
+                spark = session_of(self.spark, self._session)
                 statements = self._parsers.prepare(spark)
                 self._statements = SessionParser(spark, self._own, statements)
         self._parsers.before(self._statements.spark, text)
@@ -497,8 +497,7 @@ class ChangesOfSessions(_Proxy):
         """
         if self._statements is not None:
             return SessionChanges(self.spark, self._statements, self._parsers.read)
-        handle: Any = type(self.spark)
-        spark = handle(self.spark.sparkContext, session)
+        spark = session_of(self.spark, session)
         statements = self._parsers.prepare(spark)
         if not self._parsers.is_prepared(session):
             self._parsers.before(spark, "")

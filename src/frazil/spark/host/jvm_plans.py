@@ -58,7 +58,6 @@ class NodeKind(StrEnum):
     PROJECT = "Project"
     SUBQUERY_ALIAS = "SubqueryAlias"
     UNRESOLVED_RELATION = "UnresolvedRelation"
-    V2_RELATION = "DataSourceV2Relation"
     UNRESOLVED_WITH = "UnresolvedWith"
     VARIABLE = "VariableReference"
 

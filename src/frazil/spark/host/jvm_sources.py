@@ -7,7 +7,8 @@ to in a prepared session, Spark asks here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from pyspark.sql import DataFrame
 
 from frazil.ops.session import Session
 from frazil.spark.host.interruptible import ended_with_caller
-from frazil.spark.host.jvm import classic_jvm, each, implementing, text_pairs
+from frazil.spark.host.jvm import classic_jvm, each, implementing, session_of, text_pairs
 from frazil.spark.host.jvm_classes import make
 from frazil.spark.host.jvm_errors import unchecked
 from frazil.spark.host.jvm_plans import kind_of, session_frame
@@ -94,7 +95,7 @@ class StreamBatches(_BiFunction):
 
     def apply(self, number: int, rows: JavaObject) -> None:
         with _thrown(self._spark):
-            session = _session(self._spark, rows.sparkSession())
+            session = session_of(self._spark, rows.sparkSession())
             self._take(session_frame(session, rows), int(number))
 
 
@@ -117,7 +118,7 @@ class _Sources(_BiFunction):
     def apply(self, task: str, given: JavaObject) -> Any:
         with _thrown(self._spark):
             java_session, options, rows = given[0], given[1], given[2]
-            spark = _session(self._spark, java_session)
+            spark = session_of(self._spark, java_session)
             options = text_pairs(classic_jvm(spark).view, options)
             kind, _, output = task.partition(" ")
             if kind == "stream":
@@ -127,24 +128,17 @@ class _Sources(_BiFunction):
             return None
 
 
-class _thrown:
+@contextlib.contextmanager
+def _thrown(spark: Session) -> Iterator[None]:
     """Turn the errors of a block into exceptions of the JVM."""
-
-    def __init__(self, spark: Session):
-        self._spark, self._quietly = spark, quietly()
-
-    def __enter__(self) -> None:
-        self._quietly.__enter__()
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        self._quietly.__exit__(None, None, None)
-        if isinstance(error, Exception):
-            raise unchecked(self._spark, error) from error
-
-
-def _session(spark: Session, java_session: JavaObject) -> Any:
-    handle: Any = type(spark)
-    return handle(spark.sparkContext, java_session)
+    error: Exception | None = None
+    with quietly():
+        try:
+            yield
+        except Exception as raised:
+            error = raised
+    if error is not None:
+        raise unchecked(spark, error) from error
 
 
 def serve_sources(spark: Session, writes: SourceWrites) -> None:

@@ -30,6 +30,7 @@ from frazil.maintain.stream_upkeep.triggers import (
 )
 from frazil.maintain.stream_upkeep.upkeep import Upkeep
 from frazil.ops.engine import Engine
+from frazil.ops.insert import with_branch
 from frazil.ops.operation import writable
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import is_classic
@@ -158,13 +159,14 @@ def batches_of(
 
 
 def batches_of_client(
-    spark: Session, table: SinkTable, options: Mapping[str, Any], output: str
+    spark: Session, table: SinkTable, options: Mapping[str, str], branch: str | None, output: str
 ) -> Callable[[DataFrame, int], None]:
     """Return what writes the batches of a stream that the JVM starts, as a client of a server asks.
     What is wrong with the options is raised with the first batch, which tells the rows' columns.
     Raises InvalidInput without a checkpoint, Unsupported for partition commit."""
-    require_checkpoint(spark, options, f"A stream into table {table.name}")
-    arguments = SinkArguments(options=options, output_mode=output)
+    of_branch = with_branch(options, branch, table.loaded.metadata)
+    require_checkpoint(spark, of_branch, f"A stream into table {table.name}")
+    arguments = SinkArguments(options=of_branch, output_mode=output)
     writers: list[BatchWriter] = []
 
     def write(frame: DataFrame, batch_id: int) -> None:
