@@ -6,6 +6,7 @@ __all__ = [
     "add_files",
     "conform",
     "grouping",
+    "row_order",
     "metrics",
     "store",
     "write_context",

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from frazil.arrow.values.evaluate import struct_member
 from frazil.arrow.values.transforms import apply_arrow
+from frazil.arrow.write.row_order import row_order
 from frazil.errors import ValidationError
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
@@ -128,7 +129,7 @@ def sorted_rows(batch: pa.RecordBatch, schema: Schema, order: SortOrder) -> pa.R
     columns, keys = sort_keys(batch, schema, order)
     if not keys or batch.num_rows < 2:
         return batch
-    return batch.take(pc.sort_indices(pa.table(columns), sort_keys=keys))
+    return batch.take(row_order(columns, keys))
 
 
 def sort_keys(

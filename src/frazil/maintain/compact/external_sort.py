@@ -101,7 +101,7 @@ def _in_memory(
     sorting = group.sampled_in(held)
     if (rows := _joined(held)) is None:
         return
-    keys = sorting.keys(rows)
+    keys = sorting.keys(rows, workers=workers)
     order = keys.order()
     places = [keys.columns[PLACE].take(order).to_numpy()] if sorting.curve is not None else []
     yield from cut(_taken(rows, order, workers), group.ends(sorting, places, rows.num_rows))

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from frazil.arrow.write.grouping import column_of, sort_keys
+from frazil.arrow.write.row_order import row_order
 from frazil.errors import InvalidInput
 from frazil.maintain.compact.curves import (
     MOST_COLUMNS,
     ColumnScale,
+    Words,
     bits_of_column,
     check_curve,
     hilbert,
@@ -31,11 +31,12 @@ from frazil.spec.schema import Schema
 from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortOrder, build_sort_order
 from frazil.spec.transforms import unquote
 from frazil.spec.types import ListType, MapType, StructType
+from frazil.tasks.in_order import map_in_order
 
 _CURVE = re.compile(r"\s*(zorder|hilbert)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 PLACE = "k0"
 """Name of the key column of a curve: the place on it."""
-_SAMPLE = 1 << 16  # rows
+_SAMPLE = 1 << 16  # rows, also those whose places one thread computes at once
 _TERMS = re.compile(r"(?:[^,(`]|`(?:[^`]|``)*`|\([^)]*\))+")
 
 
@@ -73,9 +74,7 @@ class Sorting:
         """Return the ids of the columns that decide the order."""
         return frozenset(self.columns or (f.source_id for f in self.order.fields))
 
-    def _words(
-        self, batch: pa.RecordBatch, schema: Schema | None = None
-    ) -> list[list[npt.NDArray[np.uint64]]]:
+    def _words(self, batch: pa.RecordBatch, schema: Schema | None = None) -> list[list[Words]]:
         batch_schema = schema or self.schema
         return [
             ordered_words(
@@ -91,7 +90,7 @@ class Sorting:
         group that has about `rows` rows.
         """
         step, skipped = max(1, rows // _SAMPLE), 0
-        samples: list[list[list[npt.NDArray[np.uint64]]]] = []
+        samples: list[list[list[Words]]] = []
         for batch in batches:
             places = np.arange(skipped, batch.num_rows, step)
             skipped = (int(places[-1]) + step if len(places) else skipped) - batch.num_rows
@@ -107,25 +106,30 @@ class Sorting:
         )
         return replace(self, scales=tuple(ColumnScale.of(words) for words in columns))
 
-    def keys(self, batch: pa.RecordBatch, schema: Schema | None = None) -> SortKeys:
-        """Compute the sort keys of a batch. `schema`: the batch's columns, where they are not all
-        of the table's.
+    def keys(
+        self, batch: pa.RecordBatch, schema: Schema | None = None, workers: int = 1
+    ) -> SortKeys:
+        """Compute the sort keys of a batch, those of a curve by several threads. `schema`: the
+        batch's columns, where they are not all of the table's.
         """
         if self.curve is None:
             columns, directions = sort_keys(batch, schema or self.schema, self.order, always=True)
             return SortKeys({n: _plain(c) for n, c in columns.items()}, tuple(directions))
+        slices = (batch.slice(start, _SAMPLE) for start in range(0, batch.num_rows, _SAMPLE))
+        places = map_in_order(lambda rows: self._places(rows, schema), slices, workers)
+        column = pa.array(np.concatenate([np.zeros(0, np.uint64), *places]))
+        return SortKeys({PLACE: column}, ((PLACE, "ascending"),))
+
+    def _places(self, batch: pa.RecordBatch, schema: Schema | None) -> Words:
         assert self.scales is not None
         bits = bits_of_column(len(self.columns))
         ranks = [
             scale.ranks(words, bits)
             for scale, words in zip(self.scales, self._words(batch, schema), strict=True)
         ]
-        places = (
-            hilbert(ranks, bits)
-            if self.curve == "hilbert"
-            else zorder(ranks, bits) >> np.uint64(bits * len(ranks) - self.curve_bits)
-        )
-        return SortKeys({PLACE: pa.array(places)}, ((PLACE, "ascending"),))
+        if self.curve == "hilbert":
+            return hilbert(ranks, bits)
+        return zorder(ranks, bits) >> np.uint64(bits * len(ranks) - self.curve_bits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,28 +141,7 @@ class SortKeys:
 
     def order(self) -> pa.Array:
         """Return the rows in sorted order; equal ones stay in theirs."""
-        telling = [(n, d) for n, d in self.directions if _differs(self.columns[n])]
-        if not telling:
-            return pa.array(np.arange(len(next(iter(self.columns.values())))))
-        if len(telling) == 1 and pa.types.is_unsigned_integer(self.columns[telling[0][0]].type):
-            return pa.array(np.argsort(self.columns[telling[0][0]].to_numpy(), kind="stable"))
-        if all(pa.types.is_unsigned_integer(self.columns[n].type) for n, _ in telling):
-            return pa.array(np.lexsort([self.columns[n].to_numpy() for n, _ in reversed(telling)]))
-        return pc.sort_indices(
-            pa.table({n: self.columns[n] for n, _ in telling}), sort_keys=telling
-        )
-
-
-def _differs(column: pa.Array) -> bool:
-    """Tell whether a column has more than one value; a column of one value only costs time when
-    sorting.
-    """
-    if pa.types.is_boolean(column.type):
-        return bool(pc.any(column).as_py()) and not pc.all(column).as_py()
-    if pa.types.is_unsigned_integer(column.type):
-        ends = pc.min_max(column)
-        return bool(ends["min"].as_py() != ends["max"].as_py())
-    return True
+        return row_order(self.columns, self.directions)
 
 
 def _plain(column: pa.Array) -> pa.Array:
