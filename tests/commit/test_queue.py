@@ -4,6 +4,7 @@ holds the others up.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import tempfile
@@ -211,6 +212,29 @@ def test_processes_wait_for_each_other_and_the_place_of_a_killed_one_is_free_at_
     thread.join(MOMENT)
     assert child.wait(MOMENT) == -signal.SIGKILL
     assert turn_comes(table)[0] is False
+
+
+def takes_turns(kind: str, place: Path, number: int) -> None:
+    """Take a dozen turns, one at once after the other, and tell when each began."""
+    table = table_of(kind, place)
+    (place / f"ready-{number}").touch()
+    while len(list(place.glob("ready-*"))) < 2:
+        time.sleep(0.005)
+    for _ in range(12):
+        with turn(table):
+            print(time.monotonic())
+            time.sleep(0.05)
+
+
+@SHARED
+def test_processes_that_come_again_at_once_let_each_other_in(
+    kind: str, table: LoadedTable, tmp_path: Path
+) -> None:
+    children = [started(takes_turns, kind, tmp_path, n, place=tmp_path) for n in range(2)]
+    assert [child.wait(60) for child in children] == [0, 0], [c.problems() for c in children]
+    began = [(float(t), n) for n, child in enumerate(children) for t in child.printed().split()]
+    order = [n for _, n in sorted(began)]
+    assert sum(a != b for a, b in itertools.pairwise(order)) >= 16, order
 
 
 @SHARED

@@ -16,6 +16,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from frazil.commit import queue
+from frazil.errors import ValidationException
 from frazil.maintain.compact.commit import GroupsGone
 from frazil.table.table import Table
 from tests.builders.files_on_disk import leftovers
@@ -176,6 +178,24 @@ def test_nobody_is_lost_beside_a_compaction_that_never_rests(
         ends.set()
         compaction.join(120)
     assert errors == [] and rows_of(table) == expected("upsert", 2)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_who_lost_once_takes_its_turn_before_it_reads(version: int, tmp_path: Path) -> None:
+    one = new_table("sql", tmp_path, 2, version, "merge-on-read")
+    other = catalog_of("sql", tmp_path).load_table(name_of(tmp_path))
+    tables = [one, other, one, other, other, one]
+    anew = [raised(table, 0, 0).planned_anew for table in tables]  # type: ignore[attr-defined]
+    assert anew == [0, 1, 0, 0, 0, 0]
+    assert rows_of(one)[COUNTER] == len(tables)
+    one.transaction().set_properties(
+        {"commit.retry.plan-anew.enabled": "false"}
+    ).commit_transaction()
+    other.refresh()
+    raised(one, 0, 0)
+    with pytest.raises(ValidationException):
+        raised(other, 0, 0)
+    assert not any(line.is_first(threading.get_ident()) for line in queue._lines.values())
 
 
 if SOAK:

@@ -32,10 +32,12 @@ PATIENCE = 10.0
 """Seconds that a commit waits for its turn at most: a writer that hangs during its own turn delays
 no other for longer.
 """
-_LOOK_AGAIN = (0.002, 0.02)
-"""Seconds, roughly, between two attempts to lock what another process has locked: at first, and
-after a while. Looking takes processor time from those who work, and with many that wait one of them
-looks soon."""
+_LOOK_AGAIN = 0.002
+"""Seconds, roughly, between two attempts of the process that is the next to lock the turn, which
+another one has.
+"""
+_LOOK_FOR_NEXT = 0.01
+"""The same of processes that want to be the next: of many that wait, one of them looks soon."""
 
 
 class _Place:
@@ -160,6 +162,7 @@ def _opened() -> int | None:
 
 _lines: WeakValueDictionary[str, _Line] = WeakValueDictionary()
 _lines_lock = threading.Lock()
+_raced: dict[str, float] = {}
 _file = _LockFile()
 
 
@@ -182,7 +185,7 @@ def turn(
     without being alone, since a wait ends when patience runs out. A thread that holds a turn gets
     another one at once.
     """
-    key = table.metadata.table_uuid or table.metadata.location
+    key = _key(table)
     line, place, until = _line(key), _Place(), time.monotonic() + patience
     if line.is_first(place.thread):
         yield False
@@ -193,14 +196,37 @@ def turn(
             meanwhile()
             line.wait(place, until - time.monotonic())
         with _byte(key) as byte:
-            if byte is not None and not _locks(*byte):
-                if not others:
-                    meanwhile()
-                others = True
-                _wait_for(*byte, until)
+            if byte is not None:
+                descriptor, turns = byte
+                if not (_locks(descriptor, turns + 1) and _locks(descriptor, turns)):
+                    if not others:
+                        meanwhile()
+                    others = True
+                    _wait_for(descriptor, turns + 1, until, _LOOK_FOR_NEXT)
+                    _wait_for(descriptor, turns, until, _LOOK_AGAIN)
+                _unlock(descriptor, turns + 1)
             yield others
     finally:
         line.leave(place)
+
+
+def note_race(table: LoadedTable, seconds: float) -> None:
+    """Remember that a change of rows of this table was planned anew, in this many seconds, since
+    others were first: for a while, the next ones go first (`goes_first`).
+    """
+    if seconds < PATIENCE / 4:
+        _raced[_key(table)] = time.monotonic()
+
+
+def goes_first(table: LoadedTable) -> bool:
+    """Tell whether a change of rows takes its turn before it reads: the last ones were planned in
+    vain, and planning them was short beside the patience of those who wait.
+    """
+    return time.monotonic() - _raced.get(_key(table), -PATIENCE) < PATIENCE
+
+
+def _key(table: LoadedTable) -> str:
+    return table.metadata.table_uuid or table.metadata.location
 
 
 def wait_for_commits(patience: float) -> bool:
@@ -211,14 +237,15 @@ def wait_for_commits(patience: float) -> bool:
     while _file.is_used():
         if time.monotonic() >= until:
             return False
-        time.sleep(_LOOK_AGAIN[1])
+        time.sleep(_LOOK_FOR_NEXT)
     return True
 
 
 @contextlib.contextmanager
 def _byte(key: str) -> Iterator[tuple[int, int] | None]:
-    """Return the lock file and the byte of a table in it, and unlock the byte at the end of the
-    block.
+    """Return the lock file and the byte of a table in it that who has its turn has locked, and
+    unlock it at the end of the block. Who is the next has locked the byte behind it: so who comes
+    again at once, having had its turn, waits behind those who wait already.
     """
     file = _file
     descriptor = file.enter()
@@ -226,12 +253,11 @@ def _byte(key: str) -> Iterator[tuple[int, int] | None]:
         if descriptor is None:
             yield None
             return
-        byte = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest()) >> 2
+        byte = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest()) >> 3 << 1
         try:
             yield descriptor, byte
         finally:
-            with contextlib.suppress(OSError):
-                fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, byte)
+            _unlock(descriptor, byte)
     finally:
         file.leave()
 
@@ -249,10 +275,14 @@ def _locks(descriptor: int, byte: int) -> bool:
     return True
 
 
-def _wait_for(descriptor: int, byte: int, until: float) -> None:
-    begun, (shortest, longest) = time.monotonic(), _LOOK_AGAIN
-    while (now := time.monotonic()) < until and not _locks(descriptor, byte):
-        time.sleep(random.uniform(0.5, 1.5) * min(max(shortest, (now - begun) / 10), longest))
+def _unlock(descriptor: int, byte: int) -> None:
+    with contextlib.suppress(OSError):
+        fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, byte)
+
+
+def _wait_for(descriptor: int, byte: int, until: float, pause: float) -> None:
+    while time.monotonic() < until and not _locks(descriptor, byte):
+        time.sleep(random.uniform(0.5, 1.5) * pause)
 
 
 def _after_fork() -> None:

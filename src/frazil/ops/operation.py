@@ -18,13 +18,14 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 from frazil.catalog import CatalogBackend, LoadedTable
-from frazil.catalog.backend import reporter_of
+from frazil.catalog.backend import reloaded, reporter_of
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
 from frazil.commit.context import Context, remove
 from frazil.commit.done_once import AlreadyDone, DoneOnce, SetMarks, Txn, already_done, tell
 from frazil.commit.manifests import Output
 from frazil.commit.multi_table import TablePart, commit_together
+from frazil.commit.queue import goes_first, note_race, turn
 from frazil.commit.table_commit import CommitOutcome, commit
 from frazil.errors import CommitStateUnknownException, FrazilError, InvalidInput, ValidationError
 from frazil.ops.engine import Engine
@@ -284,6 +285,31 @@ class TableOperation:
             and PLAN_ANEW.of(self.base.metadata.properties),
         )
 
+    def go_first(self, rows: InputFrame | None) -> None:
+        """Take the turn of this commit, and load the newest state, before anything is read, where
+        the last change of the table was planned in vain: among several writers each change is
+        planned once then. Not where the rows come from a state of the table that was read before.
+
+        The turn lasts until the end of the operation.
+        """
+        if (
+            not goes_first(self.base)
+            or not (self.plans_anew and PLAN_ANEW.of(self.metadata.properties))
+            or self.backend is None
+            or self.actions
+            or (rows is not None and rows.engine.lineage(rows.frame, self.metadata).reads_table)
+        ):
+            return
+        self.resources.enter_context(turn(self.base))
+        newest = reloaded(
+            self.backend, self.base, self.base.identifier or (self.base.metadata.location,)
+        )
+        if newest.metadata_location == self.base.metadata_location:
+            return
+        note_race(self.base, 0.0)
+        if newest.metadata.table_uuid == self.base.metadata.table_uuid:
+            self.base, self.metadata = newest, newest.metadata
+
     def run(self, stage: Callable[[TableOperation], StagedWrite]) -> None:
         """Run a write and stage its result. Nothing is read or written where the operation's txn
         was committed before.
@@ -391,6 +417,8 @@ class TableOperation:
         if outcome.done is not None:
             self._skip(outcome.done, outcome.table.metadata)
             return
+        if outcome.planned_anew:
+            note_race(self.base, outcome.seconds_planning)
         self.result = result_of(
             outcome.snapshots,
             attempts=outcome.attempts,

@@ -542,6 +542,7 @@ def _row_step(
         spark = rows.frame.sparkSession
     if spark is None and any(map(is_spark_column, words)):
         spark = engines.active_session()
+    operation.go_first(rows)
     engine, chosen = engines.of_rows(operation.metadata, operation.storage, runner, spark)
     return operation.step(
         arguments, engine, chosen, rows, named=spark is not None or runner is not None
