@@ -211,7 +211,7 @@ def turn(
 
 
 def note_race(table: LoadedTable, seconds: float) -> None:
-    """Remember that a change of rows of this table was planned anew, in this many seconds, since
+    """Record that a change of rows of this table was planned anew, in this many seconds, since
     others were first: for a while, the next ones go first (`goes_first`).
     """
     if seconds < PATIENCE / 4:
