@@ -47,13 +47,20 @@ def node(statements, text, evolves=False):
 def test_delete_and_update_call_columns_without_the_alias(statements):
     text = "DELETE FROM lake.db.t AS x WHERE x.id = 1 AND s LIKE 'a%'"
     assert node(statements, text) == n.DeleteRows(TABLE, "id = 1 AND s LIKE 'a%'", "x")
+    members = "DELETE FROM lake.db.t AS x WHERE x.st.a = 1 AND X.st.b.c.d.e > 2 AND st.x = 3"
+    assert node(statements, members) == n.DeleteRows(
+        TABLE, "st.a = 1 AND st.b.c.d.e > 2 AND st.x = 3", "x"
+    )
     assert node(statements, "TRUNCATE TABLE lake.db.t") == n.Truncate(TABLE)
     update = node(
         statements,
-        "UPDATE lake.db.t SET t.v = t.v + 1, st.a = 2, `odd name` = DEFAULT WHERE t.id IN (3)",
+        "UPDATE lake.db.t SET t.v = t.v + 1, st.a = t.st.a + 1, t.st.b = 2, `odd name` = DEFAULT WHERE t.id IN (3)",
     )
     assert update == n.UpdateRows(
-        TABLE, (("v", "v + 1"), ("st.a", "2"), ("`odd name`", "DEFAULT")), "id IN (3)", "t"
+        TABLE,
+        (("v", "v + 1"), ("st.a", "st.a + 1"), ("st.b", "2"), ("`odd name`", "DEFAULT")),
+        "id IN (3)",
+        "t",
     )
 
 

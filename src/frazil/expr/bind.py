@@ -60,6 +60,7 @@ from frazil.spec.types import (
     FixedType,
     IcebergType,
     ListType,
+    LongType,
     MapType,
     NestedField,
     StringType,
@@ -413,6 +414,14 @@ class _Binder:
                 function=name,
             )
         types = tuple(a.type for a in arguments)
+        if function.name == "/" and any(isinstance(t, INTEGERS) for t in types):
+            # a text beside a whole number is one as well, before both become doubles
+            texts = (isinstance(a.type, StringType) for a in arguments)
+            arguments = [
+                self.cast(a, LongType()) if is_text else a
+                for a, is_text in zip(arguments, texts, strict=True)
+            ]
+            types = tuple(a.type for a in arguments)
         if function.name in ARITHMETIC and any(isinstance(t, DecimalType) for t in types):
             # beside decimals an integer literal has its own digits: in `dec * 2`, 2 is decimal(1, 0)
             types = tuple(map(_digits_of, arguments, literals))
@@ -422,6 +431,11 @@ class _Binder:
         if function.name in ("ceil", "floor") and isinstance(signature.arguments[0], FLOATS):
             # beyond the range of a bigint it is an error since Spark 4.3, and the last one before
             self.leave_to_spark(f"{name}({types[0]})")
+        if function.name in ("ceil", "floor") and isinstance(arguments[0], BoundCast):
+            # what a cast to decimal leaves over is rounded in it or after it
+            self.leave_to_spark(f"{name} of a cast")
+        if function.name == "date_trunc" and not isinstance(arguments[0], BoundLiteral):
+            self.leave_to_spark("a unit of date_trunc that is no constant")
         cast = [self.cast(a, t) for a, t in zip(arguments, signature.arguments, strict=True)]
         zone = self.zone if function.zoned else "UTC"
         return fold(BoundCall(function.name, tuple(cast), signature.result, zone))

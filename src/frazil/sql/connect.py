@@ -173,13 +173,15 @@ class ConnectStatements:
         expression = self._of_views(expression)
 
         def plain(node: Any) -> Any:
-            if not isinstance(node, self._exp.Column) or node.table.lower() != alias.lower():
+            parts = node.parts if isinstance(node, self._exp.Column) else ()
+            if (
+                len(parts) < 2
+                or parts[0].name.lower() != alias.lower()
+                or node.find_ancestor(self._exp.Query) is not None
+            ):
                 return node
-            return (
-                node
-                if node.find_ancestor(self._exp.Query) is not None
-                else self._exp.column(node.this.copy())
-            )
+            # `t.place.city` is a member of a column: its parts are taken for database, table, column
+            return self._exp.column(*(part.copy() for part in reversed(parts[1:])))
 
         return str((expression.transform(plain) if alias else expression).sql(dialect=_DIALECT))
 
