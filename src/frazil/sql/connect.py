@@ -173,7 +173,7 @@ class ConnectStatements:
         expression = self._of_views(expression)
 
         def plain(node: Any) -> Any:
-            parts = node.parts if isinstance(node, self._exp.Column) else ()
+            parts: list[Any] = node.parts if isinstance(node, self._exp.Column) else []
             if (
                 len(parts) < 2
                 or parts[0].name.lower() != alias.lower()
