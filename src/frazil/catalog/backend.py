@@ -211,12 +211,14 @@ def telling_views(backend: CatalogBackend, identifier: Identifier, name: str) ->
         ) from error
 
 
-def reloaded(backend: CatalogBackend, known: LoadedTable, identifier: Identifier) -> LoadedTable:
+def reloaded(backend: CatalogBackend, known: LoadedTable) -> LoadedTable:
     """Load the newest state of a table. Catalogs that keep a pointer do not read the metadata file
     again while it has not moved; in path catalogs a dropped table's file names are used again, and
     REST servers send the metadata along."""
     reload: Callable[[LoadedTable], LoadedTable] | None = getattr(backend, "reload", None)
-    return backend.load(identifier) if reload is None else reload(known)
+    if reload is not None:
+        return reload(known)
+    return backend.load(known.identifier or (known.metadata.location,))
 
 
 def reporter_of(backend: CatalogBackend | None, identifier: Identifier) -> TableReporter | None:

@@ -211,11 +211,13 @@ def turn(
 
 
 def note_race(table: LoadedTable, seconds: float) -> None:
-    """Record that a change of rows of this table was planned anew, in this many seconds, since
-    others were first: for a while, the next ones go first (`goes_first`).
+    """Record that a change of rows of this table was planned on what others had committed just
+    before, in this many seconds: for a while, the next ones go first (`goes_first`).
     """
     if seconds < PATIENCE / 4:
         _raced[_key(table)] = time.monotonic()
+    else:
+        _raced.pop(_key(table), None)
 
 
 def goes_first(table: LoadedTable) -> bool:

@@ -60,7 +60,6 @@ from frazil.spec.types import (
     FixedType,
     IcebergType,
     ListType,
-    LongType,
     MapType,
     NestedField,
     StringType,
@@ -414,14 +413,6 @@ class _Binder:
                 function=name,
             )
         types = tuple(a.type for a in arguments)
-        if function.name == "/" and any(isinstance(t, INTEGERS) for t in types):
-            # a text beside a whole number is one as well, before both become doubles
-            texts = (isinstance(a.type, StringType) for a in arguments)
-            arguments = [
-                self.cast(a, LongType()) if is_text else a
-                for a, is_text in zip(arguments, texts, strict=True)
-            ]
-            types = tuple(a.type for a in arguments)
         if function.name in ARITHMETIC and any(isinstance(t, DecimalType) for t in types):
             # beside decimals an integer literal has its own digits: in `dec * 2`, 2 is decimal(1, 0)
             types = tuple(map(_digits_of, arguments, literals))

@@ -57,8 +57,7 @@ class MaintainedTable:
 
     def newest(self) -> LoadedTable:
         """Load the newest state of the table, with the commits of other writers."""
-        identifier = self.loaded.identifier or (self.metadata.location,)
-        return reloaded(self.writable, self.loaded, identifier)
+        return reloaded(self.writable, self.loaded)
 
     def in_state(self, loaded: LoadedTable) -> MaintainedTable:
         """Return the same table in another state."""

@@ -25,7 +25,7 @@ from frazil.commit.context import Context, remove
 from frazil.commit.done_once import AlreadyDone, DoneOnce, SetMarks, Txn, already_done, tell
 from frazil.commit.manifests import Output
 from frazil.commit.multi_table import TablePart, commit_together
-from frazil.commit.queue import goes_first, note_race, turn
+from frazil.commit.queue import PATIENCE, goes_first, note_race, turn
 from frazil.commit.table_commit import CommitOutcome, commit
 from frazil.errors import CommitStateUnknownException, FrazilError, InvalidInput, ValidationError
 from frazil.ops.engine import Engine
@@ -35,7 +35,7 @@ from frazil.ops.step import Step
 from frazil.ops.target import WriteArguments, WriteTarget, start_of, target
 from frazil.spec.fact_tree import FactNode, html_of
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import PLAN_ANEW
+from frazil.spec.properties import COMMIT_RETRY, PLAN_ANEW
 from frazil.spec.snapshot import MAIN_BRANCH, Snapshot
 from frazil.storage import Storage
 from frazil.tasks.runner import Runner
@@ -195,6 +195,7 @@ class TableOperation:
             on_commit,
         )
         self.txn, self.plans_anew = txn, True
+        self._spared = False  # this change went first, and would have lost a race else
         self.metadata: TableMetadata = base.metadata
         self.actions: list[Action] = []
         self.written: list[str] = []
@@ -300,13 +301,13 @@ class TableOperation:
             or (rows is not None and rows.engine.lineage(rows.frame, self.metadata).reads_table)
         ):
             return
-        self.resources.enter_context(turn(self.base))
-        newest = reloaded(
-            self.backend, self.base, self.base.identifier or (self.base.metadata.location,)
-        )
+        properties = self.base.metadata.properties
+        waits = (p.of(properties) / 1000 for p in (COMMIT_RETRY.longest, COMMIT_RETRY.total))
+        self.resources.enter_context(turn(self.base, min(PATIENCE, *waits)))
+        newest = reloaded(self.backend, self.base)
         if newest.metadata_location == self.base.metadata_location:
             return
-        note_race(self.base, 0.0)
+        self._spared = True
         if newest.metadata.table_uuid == self.base.metadata.table_uuid:
             self.base, self.metadata = newest, newest.metadata
 
@@ -417,8 +418,8 @@ class TableOperation:
         if outcome.done is not None:
             self._skip(outcome.done, outcome.table.metadata)
             return
-        if outcome.planned_anew:
-            note_race(self.base, outcome.seconds_planning)
+        if outcome.planned_anew or self._spared:
+            note_race(self.base, outcome.seconds_planning or self.seconds)
         self.result = result_of(
             outcome.snapshots,
             attempts=outcome.attempts,

@@ -438,9 +438,7 @@ class TableHandle:
         NoSuchTableError when the table was dropped, ValidationError when another table has taken
         its name or when this one is read-only."""
         earlier = self._loaded
-        fresh = reloaded(
-            self._writable(), earlier, earlier.identifier or (earlier.metadata.location,)
-        )
+        fresh = reloaded(self._writable(), earlier)
         if fresh.metadata.table_uuid != self.metadata.table_uuid:
             raise ValidationError(
                 f"Table {self._name} was dropped and created again: its uuid was {self.metadata.table_uuid} and is now "

@@ -67,8 +67,8 @@ def _binary(op: str) -> Bind:
                 as_decimal(b) if isinstance(b, NUMBERS) else wide,
             )
             return Signature((x, y), _decimal_result(op, x, y))
-        if op == "/":
-            return Signature((DoubleType(), DoubleType()), DoubleType())
+        if op == "/":  # a text beside a whole number is one as well, before both become doubles
+            return Signature((LongType(), LongType()), DoubleType())
         return Signature((wide, wide), wide)
 
     return bind
@@ -167,12 +167,16 @@ def _pmod(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> Any:
     return np.where(rest < 0, np.fmod(rest + y, y), rest)
 
 
+def _quotient(a: pa.Array, b: pa.Array) -> pa.Array:
+    return pc.divide(a.cast(pa.float64(), safe=False), b.cast(pa.float64(), safe=False))
+
+
 def _whole_division(a: pa.Array, b: pa.Array) -> pa.Array:
     return pc.divide_checked(a, b)
 
 
 _FAST: dict[str, Callable[[pa.Array, pa.Array], pa.Array]] = {
-    "+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked, "/": pc.divide, "div": _whole_division,
+    "+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked, "/": _quotient, "div": _whole_division,
     "%": _with_numpy(np.fmod), "pmod": _with_numpy(_pmod),
 }  # fmt: skip
 
