@@ -110,7 +110,7 @@ def bind(
         raise InvalidInput(f"{zone!r} is not a time zone.") from e
     try:
         binder = _Binder(schema, case_sensitive, zone, spark, column_of or columns_of(schema))
-        return _as_ansi(partial(binder.condition, predicate), ansi)
+        return binder.bound(partial(binder.condition, predicate), ansi)
     except RecursionError as e:
         raise InvalidInput("The filter is nested too deeply.") from e
 
@@ -127,15 +127,13 @@ def bind_term(
 ) -> Bound:
     """Bind any expression, not only a predicate, such as the value of an assignment in UPDATE."""
     binder = _Binder(schema, case_sensitive, zone, spark, column_of or columns_of(schema))
-    return _as_ansi(partial(binder.term, term), ansi)
+    return binder.bound(partial(binder.term, term), ansi)
 
 
-def _as_ansi(bind: Callable[[], Bound], ansi: bool) -> Bound:
+def _without_ansi(bind: Callable[[], Bound]) -> Bound:
     """Return what is bound. Constants are computed meanwhile: one that fails in ANSI mode has a
     value without it.
     """
-    if ansi:
-        return bind()
     try:
         bound = bind()
         computes = any(isinstance(node, BoundCast | BoundCall) for node in walk(bound))
@@ -156,6 +154,17 @@ class _Binder:
     zone: str
     spark: bool
     column_of: ColumnOf
+
+    def bound(self, bind: Callable[[], Bound], ansi: bool) -> Bound:
+        """Run a method of this binder in a mode."""
+        if not ansi:
+            return _without_ansi(bind)
+        try:
+            return bind()
+        except EvaluationError:
+            # which Spark does not raise where what stands beside the constant is null
+            self.leave_to_spark("a constant that fails")
+            raise
 
     def condition(self, node: n.Expression) -> Bound:
         """Bind a node that gives TRUE, FALSE or NULL."""
@@ -271,7 +280,7 @@ class _Binder:
     def leave_to_spark(self, what: str) -> None:
         """Raise Unsupported where there is a Spark that evaluates in its own way what others do not."""
         if self.spark:
-            text = f"{what} depends on the version of Spark or Java, and is left to Spark."
+            text = f"{what} is left to Spark, which evaluates it in its own way."
             raise Unsupported(text[0].upper() + text[1:], hint=SPARK_CAN)
 
     def compare(self, op: str, left: Bound, right: Bound) -> Bound:

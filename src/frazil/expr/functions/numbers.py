@@ -315,11 +315,9 @@ def _as_long(numbers: npt.NDArray[Any]) -> Any:
 
 
 def _rounded_type(type_: IcebergType) -> IcebergType | None:
-    return (
-        bounded(max(type_.precision - type_.scale + 1, 1), 0)
-        if isinstance(type_, DecimalType)
-        else LongType()
-    )
+    if not isinstance(type_, DecimalType):
+        return LongType()
+    return type_ if type_.scale == 0 else bounded(max(type_.precision - type_.scale + 1, 1), 0)
 
 
 def _sign(
