@@ -62,8 +62,8 @@ OF_SQL = {
     "jvm_servers", "jvm_sources",  # of a server, once in a JVM: tests/cli/test_serve.py runs it in a process of its own
 }  # fmt: skip
 BY_SQL = {
-    "jvm.session_key", "jvm.some", "jvm.thread_key", "jvm_plans.holds_subquery", "jvm_plans.session_frame", "jvm_views.is_temporary_view",
-    "jvm_plans.hiding", "jvm_plans.subqueries_of", "jvm_plans.taking_nulls", "jvm_subqueries.with_constants",
+    "jvm.session_key", "jvm.settings_held", "jvm.some", "jvm.thread_key", "jvm_plans.holds_subquery", "jvm_plans.session_frame", "jvm_views.is_temporary_view",
+    "jvm_plans.arrow_batches", "jvm_plans.hiding", "jvm_plans.subqueries_of", "jvm_plans.taking_nulls", "jvm_subqueries.with_constants",
     "jvm_plans.with_definitions", "jvm_views.Rule.apply", "jvm_views.Rule.applyOrElse", "jvm_views.Rule.isDefinedAt",
 }  # fmt: skip
 # Tests of partition commit and of rewound streams have these.
@@ -197,10 +197,11 @@ def call_the_session(session):
     session.conf.unset("spark.sql.frazil.test")
     jvm.set_active(session, host)
     fewest = "spark.sql.adaptive.coalescePartitions.minPartitionNum"
-    assert jvm.exchange_settings(session, {fewest: "7"}) == {fewest: None}
-    assert session.conf.get(fewest, None) == "7"
-    assert jvm.exchange_settings(session, {fewest: None}) == {fewest: "7"}
-    assert session.conf.get(fewest, None) is None
+    for value in ("7", None):
+        jvm.set_settings(session, {fewest: value})
+        assert session.conf.get(fewest, None) == jvm.setting(session, fewest) == value
+    assert jvm.setting(session, fewest, "8") == "8"
+    assert jvm.setting_or_own(session, "spark.sql.session.timeZone")
     assert (
         jvm.has_jvm()
         and jvm.jvm_property("java.version")

@@ -34,18 +34,18 @@ def counted(monkeypatch):
 @pytest.mark.parametrize(
     ("statement", "most", "most_back"),
     [
-        ("SELECT s FROM lake.db.t WHERE id = 1", 25, 10),
-        ("INSERT INTO lake.db.t VALUES (1, 'a')", 100, 55),
-        ("DELETE FROM lake.db.t WHERE id = 1", 80, 5),
-        ("UPDATE lake.db.t SET s = 'b' WHERE id = 1", 110, 5),
+        ("SELECT s FROM lake.db.t WHERE id = 1", 20, 10),
+        ("INSERT INTO lake.db.t VALUES (1, 'a')", 60, 50),
+        ("DELETE FROM lake.db.t WHERE id = 1", 30, 5),
+        ("UPDATE lake.db.t SET s = 'b' WHERE id = 1", 30, 5),
         (
             "MERGE INTO lake.db.t t USING src s ON t.id = s.id WHEN MATCHED THEN UPDATE SET s = s.s WHEN NOT MATCHED THEN INSERT *",
-            190,
+            60,
             5,
         ),
-        ("DESCRIBE EXTENDED lake.db.t", 110, 60),
-        ("ALTER TABLE lake.db.t SET TBLPROPERTIES ('a' = 'b')", 60, 30),
-        ("CALL lake.system.rewrite_manifests('db.t')", 90, 30),
+        ("DESCRIBE EXTENDED lake.db.t", 40, 60),
+        ("ALTER TABLE lake.db.t SET TBLPROPERTIES ('a' = 'b')", 40, 30),
+        ("CALL lake.system.rewrite_manifests('db.t')", 60, 30),
     ],
 )
 def test_a_small_statement_takes_few_calls(

@@ -17,6 +17,7 @@ from frazil.dropin.stream_writer import IcebergStreamWriter
 from frazil.dropin.writer import IcebergWriter
 from frazil.dropin.writer_v2 import IcebergWriterV2
 from frazil.ops.session import Session
+from frazil.spark.host.jvm import setting
 
 _HOOKED = "_frazil_hooked"
 
@@ -29,7 +30,7 @@ def mark(spark: Session) -> None:
 def is_prepared(spark: Session) -> bool:
     """Return whether a session was prepared. The mark is a setting of the session: all Python
     handles of the session share it, a new session does not have it."""
-    return str(spark.conf.get(sql.MARK, "false")) == "true"
+    return setting(spark, sql.MARK, "false") == "true"
 
 
 def hook_classes(spark: Session) -> None:

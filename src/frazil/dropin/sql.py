@@ -20,7 +20,7 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.maintain.wording import in_sql
 from frazil.ops.session import Session, SqlArguments
 from frazil.spark.host.fall_back import fall_back
-from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
+from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of, settings_held
 from frazil.spark.host.jvm_catalog import SESSION_CATALOG
 from frazil.spark.host.jvm_parser import (
     NewSessionParsers,
@@ -56,9 +56,10 @@ def run(
     know Frazil's catalogs, statements about their tables are run from here."""
     if jvm_of(spark) is None:
         return _on_connect(spark_sql, spark, sqlQuery, args, named)
-    register(spark)
-    statements = take_statements(spark)
-    serve_default(spark, sqlQuery)
+    with settings_held():
+        register(spark)
+        statements = take_statements(spark)
+        serve_default(spark, sqlQuery)
     with quietly():
         if statements is not None and statements.run_text(sqlQuery):
             return spark.range(0).select()

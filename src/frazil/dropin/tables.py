@@ -19,7 +19,7 @@ from frazil.ops.reading import RowFilter
 from frazil.ops.session import Session
 from frazil.ops.table_definition import table_metadata
 from frazil.spark.engine.session_catalogs import session_catalogs
-from frazil.spark.host.jvm import is_classic
+from frazil.spark.host.jvm import is_classic, setting
 from frazil.spark.host.jvm_plans import analysed_plan, empty_frame, filter_condition
 from frazil.spark.host.jvm_trees import bindings, translated
 from frazil.spark.types.spark_types import time_enabled, to_spark
@@ -76,7 +76,7 @@ def is_dynamic(spark: Session, options: Mapping[str, Any], table: Table | None =
     """
     mode = overwrite_mode(options)
     if mode is None and table is not None and table.spec().fields:
-        mode = str(spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static")).lower()
+        mode = str(setting(spark, "spark.sql.sources.partitionOverwriteMode", "static")).lower()
     return mode == "dynamic"
 
 

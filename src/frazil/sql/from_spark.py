@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column
@@ -26,14 +25,17 @@ from frazil.spark.dml.merge_by_sql import check
 from frazil.spark.dml.merge_nodes import SOURCE, TARGET, in_nodes
 from frazil.spark.dml.row_changes import shown_columns
 from frazil.spark.host import jvm_plans
+from frazil.spark.host.jvm import setting
 from frazil.spark.host.jvm_statements import (
     ActionKind,
-    Assignment,
     MergeAction,
     ParsedStatement,
+    ResolvedAction,
+    ResolvedAssignment,
+    ResolvedStatement,
     StatementKind,
 )
-from frazil.spark.host.jvm_trees import Columns, bindings, translated
+from frazil.spark.host.jvm_trees import Columns, named_columns, read_tree
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.types import DateType, NestedField, TimestampType, TimestamptzType
@@ -63,8 +65,8 @@ def node_of(parsed: ParsedStatement, table: Name, metadata: TableMetadata) -> St
         case StatementKind.TRUNCATE:
             return n.Truncate(table)
         case StatementKind.ANALYZE_TABLE | StatementKind.ANALYZE_COLUMNS:
-            return n.Analyze(table, parsed.statistics_of)
-    called = parsed.alias or table
+            return n.Analyze(table, parsed.facts.statistics_of)
+    called = parsed.facts.alias or table
     try:
         return _of_rows(parsed, table, called, metadata, ())
     except AnalysisException as error:
@@ -74,19 +76,10 @@ def node_of(parsed: ParsedStatement, table: Name, metadata: TableMetadata) -> St
         columns = [
             *(f.name for f in metadata.schema().fields),
             *hidden,
-            *(parsed.source.columns if parsed.kind is StatementKind.MERGE else ()),
+            *(parsed.source().columns if parsed.kind is StatementKind.MERGE else ()),
         ]
         parsed = parsed.with_values_of_variables(columns)
         return _of_rows(parsed, table, called, metadata, tuple(hidden.values()))
-
-
-def _target(
-    spark: Session, called: Name, schema: Schema, hidden: Sequence[NestedField]
-) -> JavaObject:
-    """Return a plan with a table's name and columns, and hidden ones, which no star means."""
-    shown = shown_columns(spark, Schema(*schema.fields, *hidden))
-    plan = jvm_plans.aliased_plan(spark, jvm_plans.empty_plan(spark, shown), called)
-    return jvm_plans.hiding(spark, plan, [f.name for f in hidden]) if hidden else plan
 
 
 def _of_rows(
@@ -98,43 +91,68 @@ def _of_rows(
 ) -> Statement:
     """Return the node of DELETE, UPDATE or MERGE. `called`: by what name it calls the table;
     `hidden`: the metadata columns that it may name."""
-    schema = metadata.schema()
-    target = _target(parsed.spark, called, schema, hidden)
-    match parsed.kind:
-        case StatementKind.DELETE:
-            return _delete(parsed, table, called, target)
-        case StatementKind.UPDATE:
-            return _update(parsed, table, called, target, schema)
-    return _merge(parsed, table, called, target, metadata)
-
-
-def _delete(parsed: ParsedStatement, table: Name, called: Name, target: JavaObject) -> Statement:
-    if parsed.where is None:
+    schema, facts = metadata.schema(), parsed.facts
+    if parsed.kind is StatementKind.DELETE and not facts.has_where:
         return n.DeleteRows(table)
-    resolved = parsed.analysed(target).plan.condition()
-    condition = translated(parsed.spark, resolved, bindings(parsed.spark, target))
-    return n.DeleteRows(
-        table, _either(condition, partial(parsed.column, parsed.where)), full_name(called)
-    )
+    analysed = None
+    if not facts.evolves:
+        # with it the statement may name columns that the table does not have yet
+        try:
+            analysed = _analysed(parsed, called, schema, hidden)
+        except Py4JJavaError:
+            if parsed.kind is StatementKind.MERGE:
+                # Windows of times end in an internal error of Spark's analyser; this names them.
+                merge = _merge_of_columns(parsed, called, schema)
+                check(parsed.spark, metadata, parsed.source(), merge)
+            raise
+    if parsed.kind is StatementKind.MERGE:
+        return _merge(parsed, table, called, analysed, metadata)
+    assert analysed is not None
+    columns = named_columns(analysed.facts.target)
+    where = _condition(parsed, analysed, columns) if facts.has_where else None
+    if parsed.kind is StatementKind.DELETE:
+        return n.DeleteRows(table, where, full_name(called))
+    values = _values(parsed, analysed, columns, called, schema)
+    return n.UpdateRows(table, values, where, full_name(called))
 
 
-def _update(
-    parsed: ParsedStatement, table: Name, called: Name, target: JavaObject, schema: Schema
-) -> Statement:
-    analysed = parsed.analysed(target)
-    _check_policy(parsed.spark, analysed.assignments)
-    columns, values = bindings(parsed.spark, target), list[tuple[str, Any]]()
-    for assignment, resolved in zip(parsed.assignments, analysed.assignments, strict=True):
+def _analysed(
+    parsed: ParsedStatement, called: Name, schema: Schema, hidden: Sequence[NestedField]
+) -> ResolvedStatement:
+    """Return a statement analysed over a plan with a table's name and columns, and hidden ones,
+    which no star means."""
+    spark = parsed.spark
+    plan = jvm_plans.empty_plan(spark, shown_columns(spark, Schema(*schema.fields, *hidden)))
+    if hidden:
+        plan = jvm_plans.aliased_plan(spark, plan, called)
+        plan, called = jvm_plans.hiding(spark, plan, [f.name for f in hidden]), ()
+    return parsed.analysed(plan, called)
+
+
+def _condition(
+    parsed: ParsedStatement, analysed: ResolvedStatement, columns: Columns
+) -> Translated | Column:
+    return _either(read_tree(parsed.spark, analysed.facts.where, columns), parsed.where)
+
+
+def _values(
+    parsed: ParsedStatement,
+    analysed: ResolvedStatement,
+    columns: Columns,
+    called: Name,
+    schema: Schema,
+) -> tuple[tuple[str, Any], ...]:
+    """Return the assignments of an UPDATE: names with values."""
+    _check_policy(parsed, analysed.facts.assignments)
+    values = list[tuple[str, Any]]()
+    both = zip(parsed.facts.assignments, analysed.facts.assignments, strict=True)
+    for place, (assignment, resolved) in enumerate(both):
         value: Any = DEFAULT
         if not assignment.is_default:
-            node = _value(parsed.spark, resolved, columns)
-            value = _either(node, partial(_column, parsed, assignment, resolved))
+            native = partial(_as_time, partial(parsed.value, place), resolved)
+            value = _either(_value(parsed.spark, resolved, columns), native)
         values.append((typed_name(_within(assignment.key, called, schema)), value))
-    where = parsed.where
-    if where is not None:
-        condition = translated(parsed.spark, analysed.where, columns)
-        where = _either(condition, partial(parsed.column, where))
-    return n.UpdateRows(table, tuple(values), where, full_name(called))
+    return tuple(values)
 
 
 def _either(node: Expression | None, native: Callable[[], Column]) -> Translated | Column:
@@ -143,48 +161,58 @@ def _either(node: Expression | None, native: Callable[[], Column]) -> Translated
 
 
 def _merge(
-    parsed: ParsedStatement, table: Name, called: Name, target: JavaObject, metadata: TableMetadata
+    parsed: ParsedStatement,
+    table: Name,
+    called: Name,
+    analysed: ResolvedStatement | None,
+    metadata: TableMetadata,
 ) -> Statement:
-    schema, analysed = metadata.schema(), None
-    if not parsed.evolves:
-        # with it the statement may name columns that the table does not have yet
-        try:
-            analysed = parsed.analysed(target)
-        except Py4JJavaError:
-            # Windows of times end in an internal error of Spark's analyser; this names them.
-            check(parsed.spark, metadata, parsed.source, _merge_of_columns(parsed, called, schema))
-            raise
-        _check_policy(parsed.spark, (a for clause in analysed.clauses for a in clause.assignments))
-        if (
-            parsed.around is None
-            and (merge := _merge_in_nodes(parsed, analysed, called, schema)) is not None
+    schema = metadata.schema()
+    if analysed is not None:
+        _check_policy(parsed, (a for c in analysed.facts.clauses for a in c.assignments))
+        if not parsed.facts.is_within and (
+            merge := _merge_in_nodes(parsed, analysed, called, schema)
         ):
             merge.check()
-            return n.MergeInto(table, analysed.source, merge)
-    source, merge = parsed.source, _merge_of_columns(parsed, called, schema, analysed)
+            return n.MergeInto(table, analysed.source(), merge)
+    source, merge = parsed.source(), _merge_of_columns(parsed, called, schema, analysed)
     merge.check()
     return n.MergeInto(table, source, in_nodes(source, metadata, merge))
 
 
 def _merge_of_columns(
-    parsed: ParsedStatement, called: Name, schema: Schema, analysed: ParsedStatement | None = None
+    parsed: ParsedStatement,
+    called: Name,
+    schema: Schema,
+    analysed: ResolvedStatement | None = None,
 ) -> Merge:
     """Return a MERGE whose conditions and values are Columns, as Spark's parser has read them.
     `analysed`: the statement as Spark's analyser has resolved it, where it can.
     """
-    resolved = [None] * len(parsed.clauses) if analysed is None else analysed.clauses
-    clauses = tuple(
-        _clause(parsed, action, by_spark, called, schema)
-        for action, by_spark in zip(parsed.clauses, resolved, strict=True)
-    )
-    on, evolves = parsed.column(parsed.on), parsed.evolves
+    clauses, evolves = [], parsed.facts.evolves
+    for number, action in enumerate(parsed.facts.clauses):
+        resolved = None if analysed is None else analysed.facts.clauses[number]
+        assignments = [
+            (
+                typed_name(_within(a.key, called, schema)),
+                DEFAULT
+                if a.is_default
+                else _as_time(
+                    partial(parsed.value_of, number, place),
+                    None if resolved is None else resolved.assignments[place],
+                ),
+            )
+            for place, a in enumerate(action.assignments)
+        ]
+        condition = parsed.condition_of(number) if action.has_condition else None
+        clauses.append(Clause(_when(action), _DO[action.kind], condition, tuple(assignments)))
     copied = frozenset(_copied(parsed, called, schema)) if evolves else frozenset()
-    return Merge(on, clauses, back_quoted(called), "", evolves, copied)
+    return Merge(parsed.on(), tuple(clauses), back_quoted(called), "", evolves, copied)
 
 
 def _copied(parsed: ParsedStatement, called: Name, schema: Schema) -> Iterator[Name]:
     """Yield the columns to which a MERGE assigns the source's column of the same name."""
-    for clause in parsed.clauses:
+    for clause in parsed.facts.clauses:
         for assignment in clause.assignments:
             path, value = _within(assignment.key, called, schema), assignment.column
             before = value[: len(value) - len(path)]
@@ -194,45 +222,44 @@ def _copied(parsed: ParsedStatement, called: Name, schema: Schema) -> Iterator[N
 
 
 def _merge_in_nodes(
-    parsed: ParsedStatement, analysed: ParsedStatement, called: Name, schema: Schema
+    parsed: ParsedStatement, analysed: ResolvedStatement, called: Name, schema: Schema
 ) -> Merge | None:
     """Return a MERGE of Frazil's nodes, with columns called `target.…` and `source.…`; None where
     they cannot say part of it.
     """
-    spark, plan = parsed.spark, analysed.plan
-    columns = {
-        **bindings(spark, plan.targetTable(), TARGET),
-        **bindings(spark, plan.sourceTable(), SOURCE),
-    }
-    if (on := translated(spark, analysed.on, columns)) is None:
+    spark, facts = parsed.spark, analysed.facts
+    columns = {**named_columns(facts.target, TARGET), **named_columns(facts.source, SOURCE)}
+    if (on := read_tree(spark, facts.on, columns)) is None:
         return None
     clauses = []
-    for action, resolved in zip(parsed.clauses, analysed.clauses, strict=True):
-        condition = (
-            None if resolved.condition is None else translated(spark, resolved.condition, columns)
-        )
-        if condition is None and resolved.condition is not None:
+    for action, resolved in zip(parsed.facts.clauses, facts.clauses, strict=True):
+        condition = read_tree(spark, resolved.condition, columns)
+        if action.has_condition and condition is None:
             return None
-        assignments, do = [], _DO[action.kind]
-        named: list[tuple[Name, Assignment | None]]
-        if action.kind in _STARS and not all(r.keeps_type for r in resolved.assignments):
-            # a star takes columns by the rules of frames, which are stricter than the policy's
-            do = _DO[_STARS[action.kind]]
-            named = [((str(r.target.name()),), r) for r in resolved.assignments]
-        else:
-            by_spark = resolved.assignments if action.assignments else ()
-            named = [
-                (_within(a.key, called, schema), None if a.is_default else r)
-                for a, r in zip(action.assignments, by_spark, strict=True)
-            ]
-        for name, r in named:
+        do, assigned = _assigned(action, resolved, called, schema)
+        assignments = []
+        for name, r in assigned:
             value = DEFAULT if r is None else _value(spark, r, columns)
             if value is None:
                 return None
             assignments.append((typed_name(name), value))
         clauses.append(Clause(_when(action), do, condition, tuple(assignments)))
     native = partial(_merge_of_columns, parsed, called, schema, analysed)
-    return Merge(on, tuple(clauses), TARGET, SOURCE, parsed.evolves, native=native)
+    return Merge(on, tuple(clauses), TARGET, SOURCE, parsed.facts.evolves, native=native)
+
+
+def _assigned(
+    action: MergeAction, resolved: ResolvedAction, called: Name, schema: Schema
+) -> tuple[Do, list[tuple[Name, ResolvedAssignment | None]]]:
+    """Return what a clause does, and its columns with their values, None for DEFAULT."""
+    if action.kind not in _STARS:
+        both = zip(action.assignments, resolved.assignments, strict=True)
+        named = [(_within(a.key, called, schema), None if a.is_default else r) for a, r in both]
+        return _DO[action.kind], named
+    if all(r.keeps_type for r in resolved.assignments):
+        return _DO[action.kind], []
+    # a star takes columns by the rules of frames, which are stricter than the policy's
+    return _DO[_STARS[action.kind]], [((r.name,), r) for r in resolved.assignments]
 
 
 def _when(action: MergeAction) -> When:
@@ -245,39 +272,19 @@ def _when(action: MergeAction) -> When:
     )
 
 
-def _clause(
-    parsed: ParsedStatement,
-    action: MergeAction,
-    resolved: MergeAction | None,
-    called: Name,
-    schema: Schema,
-) -> Clause:
-    condition = None if action.condition is None else parsed.column(action.condition)
-    by_spark = [None] * len(action.assignments) if resolved is None else resolved.assignments
-    assignments = tuple(
-        (
-            typed_name(_within(a.key, called, schema)),
-            DEFAULT if a.is_default else _column(parsed, a, r),
-        )
-        for a, r in zip(action.assignments, by_spark if action.assignments else (), strict=True)
-    )
-    return Clause(_when(action), _DO[action.kind], condition, assignments)
-
-
-def _value(spark: Session, resolved: Assignment, columns: Columns) -> Expression | None:
+def _value(spark: Session, resolved: ResolvedAssignment, columns: Columns) -> Expression | None:
     """Return the value of an analysed assignment in Frazil's nodes; None where they cannot say it."""
-    node = translated(spark, resolved.value, columns)
+    node = read_tree(spark, resolved.value, columns)
     if node is None or resolved.time_type is None:
         return node
     return Cast(node, _TIMES[resolved.time_type])
 
 
-def _column(parsed: ParsedStatement, given: Assignment, resolved: Assignment | None) -> Column:
+def _as_time(value: Callable[[], Column], resolved: ResolvedAssignment | None) -> Column:
     """Return the value of an assignment as a Column."""
-    value = parsed.column(given.value)
     if resolved is None or resolved.time_type is None:
-        return value
-    return value.cast(resolved.time_type)
+        return value()
+    return value().cast(resolved.time_type)
 
 
 def _within(key: Name, called: Name, schema: Schema) -> Name:
@@ -297,20 +304,20 @@ def _within(key: Name, called: Name, schema: Schema) -> Name:
     return key
 
 
-def _check_policy(spark: Session, assignments: Iterable[Assignment]) -> None:
+def _check_policy(parsed: ParsedStatement, assignments: Iterable[ResolvedAssignment]) -> None:
     """Raise SchemaMismatch for a value whose type the session's store assignment policy does not
     allow for its column, and Unsupported for the policy LEGACY, as Spark does for tables of other
     formats than its own."""
-    policy = str(spark.conf.get(_POLICY, "ANSI")).upper()
+    policy = str(setting(parsed.spark, _POLICY, "ANSI")).upper()
     if policy == "LEGACY":
         hint = f"Set {_POLICY} to ANSI."
         raise Unsupported(
             f"{_POLICY}=LEGACY is not allowed for UPDATE and MERGE of Iceberg tables.", hint=hint
         )
     for assignment in assignments:
-        if not (assignment.stores_under(spark, policy) or assignment.is_default):
-            have, want = assignment.types
-            column = ".".join(assignment.key).replace("`", "")
+        if not assignment.stores_under(policy):
+            column = assignment.key.replace("`", "")
+            have, want = assignment.have, assignment.want
             hint = "Write the CAST out."
             raise SchemaMismatch(
                 f"Column {column}: cannot safely cast {have} to {want} ({_POLICY}={policy}).",

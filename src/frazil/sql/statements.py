@@ -137,7 +137,7 @@ class SessionStatements:
         parsed = parsed_statement(self.spark, plan)
         if parsed is None:
             return False
-        name = parsed.table
+        name = parsed.facts.table
         if name is None:  # IDENTIFIER computes it, when the statement runs
             return True
         return self.names.may_be_ours(name) if in_script else self.names.is_ours(name)
@@ -183,7 +183,7 @@ class SessionStatements:
         return Target(table, branch, is_case_sensitive(self.spark), self.spark)
 
     def _name(self, parsed: ParsedStatement) -> Name | None:
-        name = parsed.table
+        name = parsed.facts.table
         if name is None and (text := parsed.computed_table()) is not None:
             name = identifier_parts(text)
         return name

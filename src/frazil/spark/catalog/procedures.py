@@ -4,6 +4,7 @@ shows of their results.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from frazil.spark.catalog.proxy import ScanProxy, SparkProxy
 from frazil.spark.host import jvm_functions
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CONNECTOR, CatalogTypes
+from frazil.spark.types.arrow_types import arrow_schema, fitted
 
 SYSTEM = "system"
 Run = Callable[[Procedure, Mapping[str, Any]], pa.Table]
@@ -81,16 +83,9 @@ class BoundProcedure(_Described):
             if isinstance(value, list) and None in value:
                 text = f"Parameter {name} of {self._procedure.name} has a null among its values."
                 raise InvalidInput(text, option=name)
-        scans = self.types.jvm.view.java.util.ArrayList()
-        scans.add(
-            ProcedureRows(
-                self.types,
-                self._spark,
-                self._procedure,
-                self._run(self._procedure, arguments),
-            )
-        )
-        return scans.iterator()
+        table = self._run(self._procedure, arguments)
+        rows = ProcedureRows(self.types, self._spark, self._procedure, table)
+        return jvm_functions.iterator_over(self.types.jvm, rows)
 
 
 class ProcedureRows(ScanProxy):
@@ -103,7 +98,11 @@ class ProcedureRows(ScanProxy):
         self._table = table
 
     def rows(self) -> Any:
-        return jvm_functions.rows(self._spark, self._table, self._schema)
+        types, sink = arrow_schema(self._schema), io.BytesIO()
+        with pa.ipc.new_stream(sink, types) as stream:
+            for batch in self._table.to_batches():
+                stream.write_batch(fitted(batch, types))
+        return jvm_functions.rows(self._spark, sink.getvalue(), self._schema)
 
     def toBatch(self) -> Any:
         raise Unsupported("The rows of a procedure are in the driver; they are no batch.")

@@ -13,6 +13,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql.types import StructType
 
 from frazil.ops.session import Session
+from frazil.spark.host.jvm import settings_held
 from frazil.spark.host.jvm_catalog import CatalogTypes
 from frazil.spark.host.jvm_errors import thrown
 
@@ -26,7 +27,8 @@ def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def answer(self: SparkProxy, *arguments: object) -> Any:
         try:
-            return method(self, *arguments)
+            with settings_held():
+                return method(self, *arguments)
         except Exception as error:
             raise thrown(self.types.jvm, error) from None
 

@@ -238,6 +238,10 @@ class DescribedState(DescribedTable):
         return self.types.transforms(partition_terms(metadata.spec(), metadata.schema()))
 
     def properties(self) -> Any:
+        return self._properties
+
+    @cached_property
+    def _properties(self) -> Any:
         return self.types.string_map(self.shown_properties())
 
     def metadataColumns(self) -> Any:

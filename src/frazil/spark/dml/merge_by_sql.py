@@ -68,6 +68,7 @@ from frazil.spark.dml.row_changes import (
 from frazil.spark.dml.small_source import CollectedFrame
 from frazil.spark.dml.staging import ORDERED, KeyValues, StagedFrame, as_frame, folder_of, stage
 from frazil.spark.dml.subquery_values import evaluated
+from frazil.spark.host.jvm import setting
 from frazil.spark.host.settings import sensitivity
 from frazil.spark.types.spark_types import time_enabled
 from frazil.spec.metadata import TableMetadata
@@ -348,7 +349,7 @@ class _Writing:
     def _is_small(self) -> bool:
         """Return whether the source is broadcast."""
         allowed = str(
-            self.job.spark.conf.get("spark.sql.autoBroadcastJoinThreshold", "10MB")
+            setting(self.job.spark, "spark.sql.autoBroadcastJoinThreshold", "10MB")
         ) not in ("-1", "-1b")
         return self.staged is not None and self.staged.bytes <= _SMALL and allowed
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -22,7 +22,8 @@ from frazil.rows.source import MergeSource
 from frazil.spark.dml.staging import StagedFrame, plain, stage_table
 from frazil.spark.host.failures import failure
 from frazil.spark.host.interruptible import interruptible
-from frazil.spark.host.jvm_plans import taking_nulls
+from frazil.spark.host.jvm import setting
+from frazil.spark.host.jvm_plans import arrow_batches, taking_nulls
 from frazil.spark.host.session import is_small
 from frazil.spark.tasks.spark_runner import settle
 from frazil.spark.types.arrow_types import arrow_schema, fitted
@@ -68,18 +69,18 @@ def collect(frame: DataFrame, folder: str) -> CollectedFrame | None:
     types = zip(frame.columns, by_place.schema, strict=True)
     schema = plain(s.StructType([s.StructField(name, f.dataType) for name, f in types]))
     if _has_variants(schema) or not is_small(
-        by_place, _limit(str(spark.conf.get(_BROADCAST, "10MB")))
+        by_place, _limit(str(setting(spark, _BROADCAST, "10MB")))
     ):
         return None
     try:
-        table = interruptible(spark, by_place.toArrow)
+        collected = interruptible(spark, partial(arrow_batches, by_place))
     except BaseException as e:
         settle(spark)
         if isinstance(e, Exception) and _TOO_LARGE in str(e):
             return None
         raise failure(e, folder) or e from e
     wanted = arrow_schema(schema)
-    batches = [fitted(b, wanted) for b in table.to_batches()]
+    batches = [fitted(b, wanted) for b in collected]
     return CollectedFrame(pa.Table.from_batches(batches, schema=wanted), schema)
 
 

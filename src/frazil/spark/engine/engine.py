@@ -29,7 +29,7 @@ from frazil.spark.dml.small_source import CollectedFrame, collect
 from frazil.spark.dml.staging import folder_of
 from frazil.spark.dml.staging import stage as stage_by_spark
 from frazil.spark.dml.subquery_values import evaluated_on
-from frazil.spark.host.jvm import is_stopped
+from frazil.spark.host.jvm import is_stopped, setting
 from frazil.spark.host.jvm_servers import client_facts
 from frazil.spark.host.quiet import quietly
 from frazil.spark.host.settings import (
@@ -119,7 +119,7 @@ class SparkEngine:
     def write_audit_publish(self) -> WriteAuditPublish:
         """Return the session's `spark.wap.id` and `spark.wap.branch`."""
         return WriteAuditPublish(
-            self.spark.conf.get("spark.wap.id", None), self.spark.conf.get("spark.wap.branch", None)
+            setting(self.spark, "spark.wap.id"), setting(self.spark, "spark.wap.branch")
         )
 
     def write_defaults(self) -> Mapping[str, str]:
@@ -130,12 +130,12 @@ class SparkEngine:
         """Return what a snapshot summary says about the engine: name, version, the application by
         Java's names, and the client of a server who asks.
         """
-        app_id = self.spark.conf.get("spark.app.id", "")
+        app_id = str(setting(self.spark, "spark.app.id", ""))
         return {
             **spark_facts(self.spark.version),
             "spark.app.id": app_id,
             "app-id": app_id,
-            "app-name": self.spark.conf.get("spark.app.name", ""),
+            "app-name": str(setting(self.spark, "spark.app.name", "")),
             **client_facts(self.spark),
         }
 

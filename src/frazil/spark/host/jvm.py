@@ -14,6 +14,7 @@ no JVM to call, that way is the only one.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import itertools
@@ -21,6 +22,7 @@ import json
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -92,7 +94,10 @@ def default_parallelism(spark: Session) -> int | None:
     known.
     """
     context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsc") else None
-    return None if context is None else int(context.defaultParallelism)
+    held, key = _held(), (id(spark), "parallelism")
+    if context is not None and key not in held:
+        held[key] = int(context.defaultParallelism)
+    return None if context is None else held[key]
 
 
 def largest_heap(spark: Session) -> int | None:
@@ -169,33 +174,67 @@ def class_is_loaded(spark: Session, name: str) -> bool:
 # --------------------------------------------------------------------------------------------------
 
 
-def exchange_settings(spark: Session, settings: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Set settings of a session, None: remove one, and return what they were before. A classic
-    session is asked once for each, and does not warn of names that are deprecated.
+def set_settings(spark: Session, settings: Mapping[str, str | None]) -> None:
+    """Set settings of a session, None: remove one. A classic session does not warn of names that
+    are deprecated.
     """
+    _held().clear()
+    added = {key: value for key, value in settings.items() if value is not None}
+    removed = [key for key in settings if key not in added]
     if hasattr(spark, "_jsparkSession"):
         live = seen.live if (seen := _SEEN.get(spark)) else _settings(spark)
-        return {
-            key: live.remove(key) if value is None else live.put(key, value)
-            for key, value in settings.items()
-        }
-    former = {key: spark.conf.get(key, None) for key in settings}
-    for key, value in settings.items():
-        if value is None:
-            spark.conf.unset(key)
-        else:
-            spark.conf.set(key, value)
-    return former
+        if removed:
+            live.keySet().removeAll(classic_jvm(spark).from_json(removed, "java.util.ArrayList"))
+        if added:
+            live.putAll(classic_jvm(spark).from_json(added, "java.util.HashMap"))
+        return
+    for key in removed:
+        spark.conf.unset(key)
+    for key, value in added.items():
+        spark.conf.set(key, value)
 
 
 def settings_of(spark: Session) -> dict[str, str]:
     """Return the settings of a classic session, the SparkContext's included; PySpark's
     `conf.getAll` calls the JVM for each of them.
     """
-    seen = _seen(spark)
+    return dict(_values(spark, _seen(spark)))
+
+
+def _values(spark: Session, seen: _SeenSettings) -> dict[str, str]:
     if seen.values is None:
         seen.values = text_pairs(spark._jvm, seen.copy)
-    return dict(seen.values)
+    return seen.values
+
+
+def setting(spark: Session, key: str, default: str | None = None) -> str | None:
+    """Return a setting of a session, `default` where it is not set."""
+    if hasattr(spark, "_jsparkSession"):
+        with contextlib.suppress(*NOT_AS_KNOWN, ValueError):  # as in `all_settings`
+            return _values(spark, _seen(spark)).get(key, default)
+    value: str | None = spark.conf.get(key, default)
+    return value
+
+
+def setting_or_own(spark: Session, key: str) -> str:
+    """Return a setting of a session; where it is not set Spark's own default, such as the JVM's
+    time zone."""
+    if (value := setting(spark, key)) is None:
+        defaults = _seen(spark).defaults if hasattr(spark, "_jsparkSession") else {}
+        if (value := defaults.get(key)) is None:
+            value = defaults[key] = str(spark.conf.get(key))
+    return value
+
+
+@contextlib.contextmanager
+def settings_held() -> Iterator[None]:
+    """Look at the settings of sessions once in the block, which runs for one question or statement
+    of a session: the JVM is asked at each look whether they have changed."""
+    token = _HELD.set({})
+    try:
+        yield
+    finally:
+        _HELD.reset(token)
 
 
 def settings_version(spark: Session) -> int:
@@ -205,24 +244,36 @@ def settings_version(spark: Session) -> int:
 
 class _SeenSettings:
     """Hold a copy of a session's settings, which are compared with it in one call. `values`: the
-    copy as a dict, once it was asked for.
+    copy as a dict, once it was asked for; `defaults`: of settings that it has not, Spark's own.
     """
 
     def __init__(self, live: JavaObject, copy: JavaObject):
         self.live, self.copy = live, copy
         self.version = next(_VERSIONS)
         self.values: dict[str, str] | None = None
+        self.defaults: dict[str, str] = {}
 
 
 _VERSIONS = itertools.count(1)
 _SEEN: weakref.WeakKeyDictionary[Any, _SeenSettings] = weakref.WeakKeyDictionary()
+_HELD: ContextVar[dict[tuple[int, str], Any] | None] = ContextVar("held settings", default=None)
+
+
+def _held() -> dict[tuple[int, str], Any]:
+    held = _HELD.get()
+    return {} if held is None else held
 
 
 def _seen(spark: Session) -> _SeenSettings:
+    held, key = _held(), (id(spark), "settings")
+    seen: _SeenSettings | None = held.get(key)
+    if seen is not None:
+        return seen
     seen = _SEEN.get(spark)
     if seen is None or not seen.live.equals(seen.copy):
         live = _settings(spark) if seen is None else seen.live
         seen = _SEEN[spark] = _SeenSettings(live, getattr(spark._jvm, "java.util.HashMap")(live))
+    held[key] = seen
     return seen
 
 

@@ -53,6 +53,7 @@ INSERTABLE = SPARK + "sql.sources.InsertableRelation"
 SESSION_CATALOG = "spark_catalog"
 _KNOWN: weakref.WeakKeyDictionary[Jvm, CatalogTypes] = weakref.WeakKeyDictionary()
 _NUMBERS = itertools.count(1)
+_MOST_TYPES = 256
 _CHANGING = (StatementKind.DELETE, StatementKind.UPDATE, StatementKind.MERGE)
 _EXTENDED = "ShowTablesExtendedExec"
 _PIPELINES = "pipelines.graph.DatasetManager"
@@ -317,6 +318,7 @@ class CatalogTypes:
             self.array(self._task_metric, ()),
         )
         self._values: dict[Any, Any] = {}
+        self._data_types: dict[str, Any] = {}
         self.no_constraints = self.array(self._constraint, ())
 
     # --- arrays, maps and names
@@ -391,8 +393,14 @@ class CatalogTypes:
     # --- columns, transforms, capabilities
 
     def data_type(self, spark: Session, data_type: s.DataType) -> Any:
-        """Make a data type of Spark's in the JVM."""
-        return spark._jsparkSession.parseDataType(data_type.json())
+        """Make a data type of Spark's in the JVM, those of late once."""
+        text = data_type.json()
+        if (parsed := self._data_types.pop(text, None)) is None:
+            parsed = spark._jsparkSession.parseDataType(text)
+        self._data_types[text] = parsed
+        if len(self._data_types) > _MOST_TYPES:
+            del self._data_types[next(iter(self._data_types))]
+        return parsed
 
     def struct_type(self, spark: Session, schema: s.StructType) -> Any:
         """Make Spark's StructType in the JVM."""
@@ -459,7 +467,7 @@ class CatalogTypes:
         array = self._gateway.new_array(self._metadata_column, len(columns))
         for place, column in enumerate(columns):
             # py4j's own assignment to an array takes no objects of this process
-            self.jvm.view.java.lang.reflect.Array.set(array, place, column)
+            self.jvm.java_class("java.lang.reflect.Array").set(array, place, column)
         return array
 
     # --- a table's rows

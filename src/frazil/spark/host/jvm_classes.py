@@ -43,6 +43,7 @@ DOORS = {
     "ParquetFiles": "Reads prune no files by filters that are put on a DataFrame later, or by joins.",
     "PartitionOverwrites": "INSERT OVERWRITE of partitions, and overwritePartitions outside Python, are closed.",
     "RowChanges": "mergeInto outside Python is closed, and new sessions know no catalog before a statement.",
+    "RowStatements": "DELETE, UPDATE, MERGE, TRUNCATE and ANALYZE of Spark's SQL are closed.",
     "StreamWrites": "writeStream.toTable outside Python is closed.",
     "TaggedParts": "Temporary views keep the rows that they were created with.",
 }

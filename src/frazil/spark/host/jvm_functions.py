@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
 from py4j.java_gateway import JavaObject
 from pyspark.sql import types as s
 
@@ -103,8 +102,24 @@ def _members(array: JavaObject, kind: str) -> list[Any]:
     ]
 
 
-def rows(spark: Session, table: pa.Table, schema: s.StructType) -> Any:
-    """Make an array of Spark's internal rows of an Arrow table. No job is run."""
-    return (
-        spark.createDataFrame(table, schema)._jdf.queryExecution().executedPlan().executeCollect()
+def rows(spark: Session, stream: bytes, schema: s.StructType) -> Any:
+    """Make an array of Spark's internal rows of a stream of Arrow with the types of `schema`. No job
+    is run. (`createDataFrame` asks for eight settings by 26 calls before it does the same.)"""
+    jvm = classic_jvm(spark)
+    converters = getattr(
+        getattr(jvm.view, f"{SPARK}sql.execution.arrow.ArrowConverters$"), "MODULE$"
     )
+    channel = jvm.java_class("java.nio.channels.Channels").newChannel(
+        jvm.java_class("java.io.ByteArrayInputStream")(stream)
+    )
+    frame = converters.toDataFrame(
+        converters.getBatchesFromStream(channel), schema.json(), spark._jsparkSession
+    )
+    return frame.queryExecution().executedPlan().executeCollect()
+
+
+def iterator_over(jvm: Jvm, scan: object) -> Any:
+    """Make Java's iterator over one object of this process."""
+    scans = jvm.java_class("java.util.ArrayList")()
+    scans.add(scan)
+    return scans.iterator()

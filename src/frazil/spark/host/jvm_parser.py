@@ -27,6 +27,7 @@ from frazil.spark.host.jvm import (
     listen,
     scala_seq,
     session_of,
+    settings_held,
     some,
 )
 from frazil.spark.host.jvm_classes import make
@@ -107,7 +108,7 @@ def _attempt(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
     """Return the result of a call, or the error that it ends with, which PySpark then reports once:
     where it leaves Spark.
     """
-    with quietly():
+    with quietly(), settings_held():
         try:
             return call(), None
         except Exception as error:

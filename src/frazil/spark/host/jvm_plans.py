@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+import pyarrow as pa
 from py4j.java_gateway import JavaClass, JavaObject
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -177,6 +178,12 @@ def taking_nulls(frame: DataFrame) -> DataFrame:
         for name, new, old in zip(names, types, frame.schema, strict=True)
     ]
     return named.select(*columns)
+
+
+def arrow_batches(frame: DataFrame) -> list[pa.RecordBatch]:
+    """Return the rows of a classic DataFrame as PySpark's `toArrow` collects them, before it casts
+    them to the types that it expects, which takes twelve calls of the JVM."""
+    return list(frame._collect_as_arrow())
 
 
 def estimated_bytes(frame: DataFrame) -> int:

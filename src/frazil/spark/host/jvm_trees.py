@@ -105,11 +105,27 @@ def translated(spark: Session, expression: JavaObject, columns: Columns) -> n.Ex
     """Return a resolved Catalyst expression in Frazil's nodes; None where Spark has to evaluate it."""
     try:
         text = expression_trees(spark, classic_jvm(spark)).apply(expression)
-        tree = None if text is None else msgspec.json.decode(text)
-    except (Unsupported, RecursionError):
+    except Unsupported:
         return None
-    except (*NOT_AS_KNOWN, msgspec.MsgspecError) as error:
-        fall_back("The form of expressions", error, "Rows are the same, but changes are slower.")
+    except NOT_AS_KNOWN as error:
+        _fall_back(error)
+        return None
+    return read_tree(spark, text, columns)
+
+
+def _fall_back(error: Exception) -> None:
+    fall_back("The form of expressions", error, "Rows are the same, but changes are slower.")
+
+
+def read_tree(spark: Session, text: str | None, columns: Columns) -> n.Expression | None:
+    """Return a tree, as `ExpressionTrees` writes it, in Frazil's nodes; None where Spark has to
+    evaluate it, or it was not written."""
+    try:
+        tree = None if text is None else msgspec.json.decode(text)
+    except RecursionError:
+        return None
+    except msgspec.MsgspecError as error:
+        _fall_back(error)
         return None
     if tree is None:
         return None
@@ -129,7 +145,11 @@ def decoded(tree: Tree, column_of: ColumnOf, zone: Callable[[], str]) -> n.Expre
 def bindings(spark: Session, plan: JavaObject, side: str = "") -> Columns:
     """Return what Frazil calls the columns of a plan, below the name of their side if it has one, by
     their ids. Columns whose names differ in case only are left out: Spark tells them apart."""
-    columns = plan_columns(spark, plan)
+    return named_columns(plan_columns(spark, plan), side)
+
+
+def named_columns(columns: Sequence[tuple[int, str]], side: str = "") -> Columns:
+    """Return what Frazil calls columns, given with their ids, as `bindings` does."""
     alike = Counter(name.lower() for _, name in columns)
     around = (side,) if side else ()
     return {

@@ -17,7 +17,15 @@ from typing import Any
 
 from frazil.errors import Unsupported
 from frazil.ops.session import Session
-from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, SessionCopies, exchange_settings, settings_of
+from frazil.spark.host.jvm import (
+    NOT_AS_KNOWN,
+    Jvm,
+    SessionCopies,
+    set_settings,
+    setting,
+    setting_or_own,
+    settings_of,
+)
 
 _PREFIX = "spark.sql.iceberg."
 CASE_SENSITIVE = "spark.sql.caseSensitive"
@@ -53,7 +61,7 @@ def is_case_sensitive(spark: Session, given: bool | None = None) -> bool:
     `spark.sql.caseSensitive`.
     """
     return (
-        str(spark.conf.get(CASE_SENSITIVE, "false")).lower() == "true" if given is None else given
+        str(setting(spark, CASE_SENSITIVE, "false")).lower() == "true" if given is None else given
     )
 
 
@@ -74,7 +82,7 @@ def is_ansi(spark: Session) -> bool:
     """Tell whether the session is in ANSI mode, in which casts, sums and functions that fail are
     errors (as in Frazil) instead of null.
     """
-    return str(spark.conf.get(ANSI)).lower() == "true"
+    return setting_or_own(spark, ANSI).lower() == "true"
 
 
 _USUAL = {
@@ -105,12 +113,10 @@ def is_usual(spark: Session) -> bool:
 
 
 def session_zone(spark: Session) -> str:
-    """Return the session's time zone, which timestamp constants without a zone are in.
-
-    `conf.get` is called without a default: Spark would return that default, and not the JVM's zone,
+    """Return the session's time zone, which timestamp constants without a zone are in: the JVM's
     where the setting is not set.
     """
-    return str(spark.conf.get(ZONE))
+    return setting_or_own(spark, ZONE)
 
 
 def write_defaults(spark: Session) -> dict[str, str]:
@@ -156,11 +162,12 @@ def temporarily(spark: Session, settings: Mapping[str, str]) -> Iterator[None]:
     error.
     """
     with _LOCK:
-        former = exchange_settings(spark, settings)
+        former = {key: setting(spark, key) for key in settings}
+        set_settings(spark, settings)
         try:
             yield
         finally:
-            exchange_settings(spark, former)
+            set_settings(spark, former)
 
 
 # The session of scans

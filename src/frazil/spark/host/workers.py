@@ -23,7 +23,7 @@ import pyarrow as pa
 from frazil.errors import InvalidInput, NotInstalledError
 from frazil.ops.session import Session
 from frazil.spark.host.interruptible import interruptible
-from frazil.spark.host.jvm import context_of, default_parallelism, largest_heap
+from frazil.spark.host.jvm import context_of, default_parallelism, largest_heap, setting
 from frazil.spec.options import size_in_bytes
 from frazil.storage.base import translated_errors
 
@@ -156,7 +156,7 @@ def _python_of(spark: Session) -> str:
 
 
 def _master(spark: Session) -> str:
-    return str(spark.conf.get("spark.master", ""))
+    return str(setting(spark, "spark.master", ""))
 
 
 def check_shared(spark: Session, directory: str) -> None:
@@ -166,7 +166,7 @@ def check_shared(spark: Session, directory: str) -> None:
 
     Raises InvalidInput, which names the directory.
     """
-    key = f"{spark.conf.get('spark.app.id', '')} {directory}"
+    key = f"{setting(spark, 'spark.app.id', '')} {directory}"
     if _master(spark).startswith("local") or key in _checked:
         return
     with translated_errors(directory, "write into"):

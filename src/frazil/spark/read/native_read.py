@@ -48,6 +48,7 @@ from frazil.spark.deletes.native_deletes import (
     key_columns,
 )
 from frazil.spark.host.expression_text import check_text, filtered
+from frazil.spark.host.jvm import setting
 from frazil.spark.host.jvm_plans import empty_frame
 from frazil.spark.host.settings import is_ansi, is_usual, session_zone
 from frazil.spark.read.arrow_read import arrow_frame
@@ -475,7 +476,7 @@ def _prunes_metadata(spark: Session) -> bool:
     cannot read `ROW_INDEX` beside them.
     """
     return (
-        str(spark.conf.get("spark.sql.optimizer.nestedSchemaPruning.enabled", "true")).lower()
+        str(setting(spark, "spark.sql.optimizer.nestedSchemaPruning.enabled", "true")).lower()
         == "true"
     )
 

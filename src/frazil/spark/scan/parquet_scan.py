@@ -24,7 +24,7 @@ from frazil.expr.sql_text import back_quoted
 from frazil.ops.session import Session
 from frazil.scan.options import SplitOptions
 from frazil.spark.host.fall_back import fall_back
-from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, jvm_of
+from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, jvm_of, setting
 from frazil.spark.host.jvm_reads import scan_of
 from frazil.spark.host.settings import enable_ids, scan_session, temporarily
 from frazil.spark.scan.file_columns import file_schemas
@@ -148,7 +148,7 @@ def _without_listing_job(spark: Session, count: int) -> Iterator[None]:
     """Keep Spark from starting a job that lists so many paths: 5,000 files then take 10 s to open
     instead of 0.6 s.
     """
-    if count <= int(spark.conf.get(_THRESHOLD)):
+    if count <= int(setting(spark, _THRESHOLD, "32") or 0):
         yield
         return
     with temporarily(spark, {_THRESHOLD: str(count)}):

@@ -31,7 +31,7 @@ from frazil.errors import CorruptData, InvalidInput
 from frazil.ops.session import Session
 from frazil.spark.host.failures import failure
 from frazil.spark.host.interruptible import cancel_jobs_of_client, interruptible
-from frazil.spark.host.jvm import default_parallelism, running_tasks
+from frazil.spark.host.jvm import default_parallelism, running_tasks, setting
 from frazil.spark.host.workers import check_shared, check_workers, parallelism
 from frazil.spark.tasks.numbered_groups import jobs_over_groups
 from frazil.spark.tasks.this_task import this_task
@@ -139,7 +139,7 @@ def attempts_on(spark: Session, operation: WriteOperation) -> Attempts:
 
 def speculates(spark: Session) -> bool:
     """Return whether Spark may run two copies of a task at the same time (spark.speculation)."""
-    return str(spark.conf.get("spark.speculation", "false")).lower() == "true"
+    return str(setting(spark, "spark.speculation", "false")).lower() == "true"
 
 
 def settle(spark: Session) -> float:
@@ -193,7 +193,7 @@ def runs_in_driver(spark: Session) -> bool:
     """Tell whether tasks that work from file to file run in the driver's Python. Raises
     InvalidInput for an unknown value of `RUN_IN`.
     """
-    choice = str(spark.conf.get(RUN_IN, None) or "auto").lower()
+    choice = str(setting(spark, RUN_IN) or "auto").lower()
     if choice not in _CHOICES:
         raise InvalidInput(
             f"{RUN_IN} is {choice!r}.", hint=f"Set it to one of {', '.join(_CHOICES)}."
@@ -201,7 +201,7 @@ def runs_in_driver(spark: Session) -> bool:
     if choice == "auto":
         # with Spark Connect the master is the server's
         is_classic = default_parallelism(spark) is not None
-        return is_classic and _LOCAL.fullmatch(str(spark.conf.get("spark.master", ""))) is not None
+        return is_classic and _LOCAL.fullmatch(str(setting(spark, "spark.master", ""))) is not None
     return choice == "driver"
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import types as s
 
 from frazil.errors import Unsupported, ValidationError
 from frazil.ops.session import Session
+from frazil.spark.host.jvm import setting
 from frazil.spec import types as i
 from frazil.spec.schema import Schema, assign_fresh_ids
 
@@ -96,7 +97,7 @@ def to_spark(schema: Schema, *, time: bool = False) -> s.StructType:
 
 def time_enabled(spark: Session) -> bool:
     """Tell whether a session has Spark's TIME type switched on."""
-    return str(spark.conf.get(_TIME_SETTING, "false")).lower() == "true"
+    return str(setting(spark, _TIME_SETTING, "false")).lower() == "true"
 
 
 def from_spark(struct: s.StructType) -> Schema:

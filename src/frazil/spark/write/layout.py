@@ -17,6 +17,7 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.session import Session
+from frazil.spark.host.jvm import setting
 from frazil.spark.host.settings import FEWEST_PARTITIONS
 from frazil.spark.host.workers import parallelism
 from frazil.spark.write.catalyst_transforms import as_directory, transformed
@@ -133,7 +134,7 @@ def distribution_mode(spark: Session, context: WriteContext, properties: Mapping
         return "none"
     chosen = (
         context.options.distribution_mode
-        or spark.conf.get(_CONF + "distribution-mode", None)
+        or setting(spark, _CONF + "distribution-mode")
         or DISTRIBUTION.of(properties)
     )
     if chosen is None:
@@ -157,7 +158,7 @@ def advisory_size(spark: Session, context: WriteContext, properties: Mapping[str
         ("Write option advisory-partition-size", context.options.advisory_partition_size),
         (
             f"The setting {_CONF}advisory-partition-size",
-            spark.conf.get(_CONF + "advisory-partition-size", None),
+            setting(spark, _CONF + "advisory-partition-size"),
         ),
         ("Table property", SPARK_ADVISORY_PARTITION_SIZE.of(properties)),
     )
