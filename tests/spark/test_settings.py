@@ -202,6 +202,11 @@ def test_without_ansi_filters_and_changes_mean_what_spark_means(session, catalog
     assert plain.scan("s = 'none' or id > 5").explain().report.skipped_data_files == 1
 
 
+def called(call: ast.Call) -> str:
+    name = ast.unparse(call.func)
+    return "conf.get" if name.endswith("conf.get") else name
+
+
 def asked_with_default():
     """(module, line, key, default) of each setting that the code asks a session for with a default."""
     for path in sorted(Path(frazil.__file__).parent.rglob("*.py")):
@@ -210,8 +215,7 @@ def asked_with_default():
             n
             for n in ast.walk(tree)
             if isinstance(n, ast.Call)
-            and ast.unparse(n.func).endswith("conf.get")
-            and len(n.args) == 2
+            and len(n.args) == {"conf.get": 2, "setting": 3}.get(called(n))
         ]
         if not calls:
             continue
@@ -219,7 +223,7 @@ def asked_with_default():
         module = importlib.import_module(name)
         for call in calls:
             try:
-                key, default = (eval(ast.unparse(a), vars(module)) for a in call.args)
+                key, default = (eval(ast.unparse(a), vars(module)) for a in call.args[-2:])
             except NameError:
                 # a variable of the function: the key is that of a loop, or of the caller
                 continue
@@ -240,6 +244,6 @@ def test_a_session_that_sets_nothing_answers_each_setting_with_the_default_that_
             pytest.fail(
                 f"{module}:{line} asks for {key} with a default that Spark refuses, {default!r}: {e}"
             )
-    assert {"spark.wap.id", "spark.speculation", "spark.sql.autoBroadcastJoinThreshold"} <= {
+    assert {"spark.app.name", "spark.speculation", "spark.sql.autoBroadcastJoinThreshold"} <= {
         key for _, _, key, _ in asked
     }
