@@ -230,11 +230,13 @@ def setting_or_own(spark: Session, key: str) -> str:
 def settings_held() -> Iterator[None]:
     """Look at the settings of sessions once in the block, which runs for one question or statement
     of a session: the JVM is asked at each look whether they have changed."""
-    token = _HELD.set({})
+    held: dict[tuple[int, str], Any] = {}
+    token = _HELD.set(held)
     try:
         yield
     finally:
         _HELD.reset(token)
+        held[_ENDED] = True  # for threads that go on with a copy of this one's context
 
 
 def settings_version(spark: Session) -> int:
@@ -256,12 +258,13 @@ class _SeenSettings:
 
 _VERSIONS = itertools.count(1)
 _SEEN: weakref.WeakKeyDictionary[Any, _SeenSettings] = weakref.WeakKeyDictionary()
+_ENDED = (0, "ended")
 _HELD: ContextVar[dict[tuple[int, str], Any] | None] = ContextVar("held settings", default=None)
 
 
 def _held() -> dict[tuple[int, str], Any]:
     held = _HELD.get()
-    return {} if held is None else held
+    return {} if held is None or _ENDED in held else held
 
 
 def _seen(spark: Session) -> _SeenSettings:
