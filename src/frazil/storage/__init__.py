@@ -61,7 +61,6 @@ __all__ = [
     "lasting_properties",
     "local",
     "locations",
-    "memory",
     "metadata_location",
     "normalise",
     "object_options",
