@@ -48,8 +48,7 @@ API = {
     "streams": ("Streams", "stream.engine.StreamWriter stream.sink.many_tables"),
     "maintenance": (
         "Maintenance",
-        """table.maintenance.MaintenanceTable table.chains.expire_chain.ExpireSnapshots
-        table.chains.actions.Actions table.chains.actions.RewriteDataFiles""",
+        """table.maintenance.MaintenanceTable table.expire_chain.ExpireSnapshots""",
     ),
     "results": (
         "Results of maintenance",

@@ -24,7 +24,6 @@ _HOMES = {
     "frazil.table.load": ("load_catalog", "load_table", "list_catalogs", "StaticTable", "clear_caches"),
     "frazil.table.table": ("Table",),
     "frazil.table.catalog": ("Catalog",),
-    "frazil.table.chains.actions": ("Actions",),
     "frazil.ops.operation": ("CommitResult",),
     "frazil.tasks.runner": ("InProcess",),
     "frazil.dropin": ("configure", "install", "spark_session"),
@@ -70,7 +69,6 @@ if TYPE_CHECKING:
     from frazil.spec.sorting import SortOrder as SortOrder
     from frazil.sql.results import last_result as last_result
     from frazil.table.catalog import Catalog as Catalog
-    from frazil.table.chains.actions import Actions as Actions
     from frazil.table.load import StaticTable as StaticTable
     from frazil.table.load import clear_caches as clear_caches
     from frazil.table.load import list_catalogs as list_catalogs

@@ -56,10 +56,9 @@ from frazil.table.catalog_transaction import (
     CreateTableTransaction,
     TransactionPart,
 )
-from frazil.table.chains.actions import RewriteDataFiles
-from frazil.table.chains.expire_chain import ExpireSnapshots
 from frazil.table.changelog import ChangesScan
 from frazil.table.evolve import ManageSnapshots, UpdateSchema, Updating
+from frazil.table.expire_chain import ExpireSnapshots
 from frazil.table.inspect import InspectTable
 from frazil.table.load import StaticTable
 from frazil.table.maintenance import MaintenanceTable
@@ -77,7 +76,7 @@ CLASSES: tuple[type[Any], ...] = (
     MetadataTable, View, InspectTable, MaintenanceTable, frazil.CommitResult, UpdateSnapshot, SnapshotFiles, FileIO, ScanReport, CommitReport,
     CatalogTransaction, TransactionPart, Updating, UpdateSchema, UpdateSpec, UpdateSortOrder, UpdateProperties, UpdateStatistics,
     ManageSnapshots, ExpireSnapshots, Explanation, ExplainedDelete, ExplainedDeletes, ExplainedFile,
-    ExplainedCondition, StreamWriter, TablesResult, SetAside, frazil.Actions, RewriteDataFiles,
+    ExplainedCondition, StreamWriter, TablesResult, SetAside,
 )  # fmt: skip
 RESULTS: tuple[type[Any], ...] = (  # of procedures
     AddFilesResult, AncestorsResult, AutoResult, ConvertEqualityDeletesResult, ExpireSnapshotsResult, FastForwardResult, Finding, Findings,

@@ -22,6 +22,6 @@ TableScan, UpsertResult = DataScan, CommitResult
 __all__ = [
     "CatalogTransaction", "CommitResult", "CreateTableTransaction", "DataScan", "FileScanTask", "IncrementalAppendScan",
     "StaticTable", "Table", "TableProperties", "TableScan", "Transaction", "UpsertResult", "catalog",
-    "catalog_transaction", "chains", "create", "engines", "load", "metadata", "metadata_table", "procedure_calls", "refs",
+    "catalog_transaction", "create", "engines", "load", "metadata", "metadata_table", "procedure_calls", "refs",
     "snapshots", "sorting", "statistics", "table", "transaction", "update", "views",
 ]  # fmt: skip

@@ -63,7 +63,7 @@ from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.sorting import SortOrder
 from frazil.spec.values import Time, milliseconds
 from frazil.table import engines
-from frazil.table.chains.expire_chain import ExpireSnapshots
+from frazil.table.expire_chain import ExpireSnapshots
 from frazil.table.missing_methods import OF_MAINTENANCE, no_such_method
 from frazil.table.verbs import TableHandle
 from frazil.tasks.runner import Runner
