@@ -239,7 +239,6 @@ def test_what_is_looked_up_above_is_there_and_stays_little() -> None:
     of_catalogs = {f"frazil.catalog{one}" for one in ("", ".hive", ".memory", ".rest", ".sql")}
     assert users == of_catalogs | {
         "frazil.catalog.load",
-        "frazil.spec.json_model",
         "frazil.spec.schema",
         "frazil.table.catalog",
         "frazil.dropin",

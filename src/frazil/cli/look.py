@@ -9,6 +9,7 @@ import click
 
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.cli.output import show_arrow, show_facts, show_json, show_rows, wants_json
+from frazil.codec.json_nouns import schema_to_json
 from frazil.errors import InvalidInput, NoSuchSnapshotError
 from frazil.scan.inspect import METADATA_TABLES
 from frazil.table.catalog import Catalog
@@ -148,7 +149,7 @@ def schema(table: str) -> None:
     """Show the columns of a table."""
     loaded = opened(table).schema()
     if wants_json():
-        click.echo(loaded.model_dump_json())
+        show_json(schema_to_json(loaded))
     else:
         click.echo(str(loaded))
 

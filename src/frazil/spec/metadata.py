@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frazil.errors import InvalidInput, NoSuchRefError, NoSuchSnapshotError, ValidationError
-from frazil.spec.json_model import JsonModel
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.shown import listed, shortened, time_text
@@ -28,7 +27,7 @@ DEFAULT_FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableMetadata(JsonModel):
+class TableMetadata:
     """Hold the metadata of a table, under the names of the spec's JSON.
 
     `format_version`: 1, 2 or 3. `table_uuid`: None in some tables of format version 1. `location`:

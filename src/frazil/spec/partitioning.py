@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frazil.errors import ValidationError
-from frazil.spec.json_model import JsonModel
 from frazil.spec.schema import Schema
 from frazil.spec.transforms import (
     TIMES,
@@ -37,7 +36,7 @@ class CallableTruth(int):
 
 
 @dataclass(frozen=True)
-class PartitionField(JsonModel):
+class PartitionField:
     """Describe one field of a partition spec: its `name`, its `field_id` (from 1000), and the
     column `source_id` that it is derived from. `source_ids` holds all sources of a multi-argument
     transform (v3), else it is empty. The transform may be given as the spec's text ("day",
@@ -59,7 +58,7 @@ class PartitionField(JsonModel):
 
 
 @dataclass(frozen=True, init=False)
-class PartitionSpec(JsonModel):
+class PartitionSpec:
     """Describe how a table is partitioned: `PartitionSpec(*fields, spec_id=0)`. `extra` holds
     unknown JSON keys."""
 

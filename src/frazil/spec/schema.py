@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any
 
 from frazil.errors import ValidationError
-from frazil.spec.json_model import JsonModel
 from frazil.spec.on_demand import on_demand
 from frazil.spec.shown import LINES, shortened
 from frazil.spec.types import (
@@ -54,7 +53,7 @@ def no_column(name: str | int, columns: Sequence[str]) -> ValidationError:
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class Schema(FieldsByName, JsonModel):
+class Schema(FieldsByName):
     """Describe the columns of a table: `Schema(*fields, schema_id=0, identifier_field_ids=())`.
     Equal schemas have equal fields and identifier fields, whatever their schema ids. Look-ups by id
     raise ValidationError when an id is used twice; `create_table` takes such a schema, since it

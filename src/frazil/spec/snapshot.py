@@ -13,7 +13,6 @@ from enum import StrEnum
 from itertools import compress, count, repeat
 from typing import Any, cast, overload
 
-from frazil.spec.json_model import JsonModel
 from frazil.spec.shown import LINES, html_table, time_text
 
 MAIN_BRANCH = "main"
@@ -58,7 +57,7 @@ _OPERATIONS = frozenset(SnapshotOperation)
 
 
 @dataclass(frozen=True)
-class Snapshot(JsonModel):
+class Snapshot:
     """Describe one state of the table, by its `snapshot_id`. `timestamp_ms`: milliseconds since
     1970 at which it was committed. `parent_snapshot_id`: the state before, None for the first.
     `sequence_number`: 0 in v1. `manifest_list`: its location; `manifests` is set only in old v1
@@ -272,7 +271,7 @@ class SnapshotsLater(Snapshots):
 
 
 @dataclass(frozen=True)
-class SnapshotRef(JsonModel):
+class SnapshotRef:
     """Describe a branch or a tag: the snapshot `snapshot_id`; `type` is "branch" or "tag".
 
     `min_snapshots_to_keep` and `max_snapshot_age_ms` (branches) decide which of its snapshots

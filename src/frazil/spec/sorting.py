@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from frazil.errors import ValidationError
-from frazil.spec.json_model import JsonModel
 from frazil.spec.schema import Schema
 from frazil.spec.transforms import IdentityTransform, Transform, parse_term, parse_transform
 
@@ -29,7 +28,7 @@ class NullOrder(StrEnum):
 
 
 @dataclass(frozen=True, init=False)
-class SortField(JsonModel):
+class SortField:
     """Describe one field of a sort order, of the column `source_id`; `source_ids` holds all sources
     of a multi-argument transform (v3), else it is empty. `transform`, `direction` and `null_order`
     may be given as the spec's texts ("day", "desc", "nulls-last"); by default nulls are first in
@@ -91,7 +90,7 @@ def default_nulls(direction: SortDirection) -> NullOrder:
 
 
 @dataclass(frozen=True, init=False)
-class SortOrder(JsonModel):
+class SortOrder:
     """Describe the sort order of a table: `SortOrder(*fields, order_id=1)`; order 0 is unsorted.
     `extra` holds unknown JSON keys."""
 

@@ -16,12 +16,11 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from frazil.errors import ValidationError
-from frazil.spec.json_model import JsonModel
 
 MAX_DEPTH = 100  # of types inside types, and of JSON values that are walked
 
 
-class IcebergType(JsonModel):
+class IcebergType:
     """Represent a type of the format; equal types are equal values. `str()` is the spec's text."""
 
     __slots__ = ()
@@ -174,7 +173,7 @@ class GeographyType(PrimitiveType):
 
 
 @dataclass(frozen=True)
-class NestedField(JsonModel):
+class NestedField:
     """Describe a column, or a field of a struct, by its `name` and by `field_id`, which never
     changes. A primitive `field_type` may be given as the spec's text ("string", "decimal(9, 2)").
     `required`: no null is allowed. `doc`: the comment, None: none. `initial_default` is read from

@@ -6,13 +6,15 @@ view's metadata.
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
+
+import msgspec
 
 from frazil.catalog.base import LoadedTable, LoadedView
 from frazil.catalog.hive.settings import HiveSettings
 from frazil.catalog.hive.structs import FieldSchema, HiveTable, SerDeInfo, StorageDescriptor
+from frazil.codec.json_nouns import schema_to_json, sort_order_to_json, spec_to_json
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import GC_ENABLED, HIVE_ENGINE_ENABLED, HIVE_LOCK_ENABLED
 from frazil.spec.schema import Schema
@@ -180,19 +182,23 @@ def _exposed(metadata: TableMetadata, longest: int) -> dict[str, str]:
         }
     if not longest:
         return shown
-    texts: dict[str, str] = {CURRENT_SCHEMA: metadata.schema().model_dump_json()}
+    texts: dict[str, str] = {CURRENT_SCHEMA: _json(schema_to_json(metadata.schema()))}
     if snapshot is not None:
         shown |= {
             "current-snapshot-id": str(snapshot.snapshot_id),
             "current-snapshot-timestamp-ms": str(snapshot.timestamp_ms),
         }
         summary = {key: value for key, value in snapshot.summary.items() if key != "operation"}
-        texts["current-snapshot-summary"] = json.dumps(summary, separators=(",", ":"))
+        texts["current-snapshot-summary"] = _json(summary)
     if metadata.spec().fields:
-        texts["default-partition-spec"] = metadata.spec().model_dump_json()
+        texts["default-partition-spec"] = _json(spec_to_json(metadata.spec()))
     if metadata.sort_order().fields:
-        texts["default-sort-order"] = metadata.sort_order().model_dump_json()
+        texts["default-sort-order"] = _json(sort_order_to_json(metadata.sort_order()))
     return shown | {key: text for key, text in texts.items() if len(text) <= longest}
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def hive_type(kind: IcebergType, hive2: bool = True) -> str:
@@ -282,7 +288,7 @@ def updated_view(
         parameters[PREVIOUS] = base.metadata_location
     parameters.pop(CURRENT_SCHEMA, None)
     schema = metadata.schema()
-    if len(text := schema.model_dump_json()) <= settings.property_size:
+    if len(text := _json(schema_to_json(schema))) <= settings.property_size:
         parameters[CURRENT_SCHEMA] = text
     query = _query(metadata.current_version())
     return replace(
