@@ -1,14 +1,15 @@
 """Build a metadata table by its name.
 
-To add one: its name to `METADATA_TABLES` (and `TIME_TRAVEL_TABLES`, where it takes a snapshot), its
-columns to `_PLAIN` or `metadata_table_schema`, its builder to `_OF_TABLE`.
-tests/contract/test_golden_metadata_tables.py, docs/tour.md and the docstring of `table.inspect`
-list or count them.
+To add one: a row of `_TABLES`. tests/contract/test_golden_metadata_tables.py, docs/tour.md and the
+docstring of `table.inspect` list or count them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,19 +23,53 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
 
-METADATA_TABLES = (
-    "history", "snapshots", "metadata_log_entries", "refs", "files", "data_files", "delete_files", "all_files", "all_data_files",
-    "all_delete_files", "entries", "all_entries", "manifests", "all_manifests", "partitions", "position_deletes",
-)  # fmt: skip
-TIME_TRAVEL_TABLES = (
-    "entries",
-    "files",
-    "data_files",
-    "delete_files",
-    "manifests",
-    "partitions",
-    "position_deletes",
-)
+
+@dataclass(frozen=True)
+class _MetadataTableKind:
+    """Describe a metadata table. `columns`: the same for all tables, or made of a table's metadata.
+    `build`: called with the metadata, the storage, the snapshot and further arguments by name.
+    `travels`: whether it can be read as of another snapshot than the current one."""
+
+    columns: pa.Schema | Callable[[TableMetadata], pa.Schema]
+    build: Callable[..., pa.Table]
+    travels: bool = False
+
+
+_TABLES = {
+    "history": _MetadataTableKind(history.HISTORY, lambda m, *_: history.history(m)),
+    "snapshots": _MetadataTableKind(history.SNAPSHOTS, lambda m, *_: history.snapshots(m)),
+    "metadata_log_entries": _MetadataTableKind(
+        history.METADATA_LOG_ENTRIES,
+        lambda m, *_, location: history.metadata_log_entries(m, location),
+    ),
+    "refs": _MetadataTableKind(history.REFS, lambda m, *_: history.refs(m)),
+    "files": _MetadataTableKind(files.files_schema, files.files, travels=True),
+    "data_files": _MetadataTableKind(
+        files.files_schema, partial(files.files, choose=files.data_manifest), travels=True
+    ),
+    "delete_files": _MetadataTableKind(
+        files.files_schema, partial(files.files, choose=files.delete_manifest), travels=True
+    ),
+    "all_files": _MetadataTableKind(files.files_schema, lambda m, s, _: files.all_files(m, s)),
+    "all_data_files": _MetadataTableKind(
+        files.files_schema, lambda m, s, _: files.all_files(m, s, files.data_manifest)
+    ),
+    "all_delete_files": _MetadataTableKind(
+        files.files_schema, lambda m, s, _: files.all_files(m, s, files.delete_manifest)
+    ),
+    "entries": _MetadataTableKind(files.entries_schema, files.entries, travels=True),
+    "all_entries": _MetadataTableKind(
+        files.entries_schema, lambda m, s, _: files.all_entries(m, s)
+    ),
+    "manifests": _MetadataTableKind(history.MANIFESTS, history.manifests, travels=True),
+    "all_manifests": _MetadataTableKind(
+        history.ALL_MANIFESTS, lambda m, s, _: history.all_manifests(m, s)
+    ),
+    "partitions": _MetadataTableKind(partitions_schema, partitions, travels=True),
+    "position_deletes": _MetadataTableKind(position_deletes_schema, position_deletes, travels=True),
+}
+METADATA_TABLES = tuple(_TABLES)
+TIME_TRAVEL_TABLES = tuple(name for name, kind in _TABLES.items() if kind.travels)
 
 
 def metadata_table(
@@ -70,33 +105,17 @@ def metadata_table(
     if snapshot_id is not None:
         snapshot = metadata.snapshot_by_id(snapshot_id)
     chosen = snapshot or metadata.current_snapshot()
-    if table_name == "partitions":
-        return partitions(metadata, storage, chosen, predicate, case_sensitive)
-    if table_name == "metadata_log_entries":
-        return history.metadata_log_entries(metadata, metadata_location or "")
-    return _OF_TABLE[table_name](metadata, storage, chosen)
+    more: dict[str, dict[str, Any]] = {
+        "partitions": {"row_filter": predicate, "case_sensitive": case_sensitive},
+        "metadata_log_entries": {"location": metadata_location or ""},
+    }
+    return _TABLES[table_name].build(metadata, storage, chosen, **more.get(table_name, {}))
 
 
 def metadata_table_schema(name: str, metadata: TableMetadata) -> pa.Schema:
     """Return the columns of a metadata table of this table."""
-    match _known(name):
-        case (
-            "files"
-            | "data_files"
-            | "delete_files"
-            | "all_files"
-            | "all_data_files"
-            | "all_delete_files"
-        ):
-            return files.files_schema(metadata)
-        case "entries" | "all_entries":
-            return files.entries_schema(metadata)
-        case "partitions":
-            return partitions_schema(metadata)
-        case "position_deletes":
-            return position_deletes_schema(metadata)
-        case plain:
-            return _PLAIN[plain]
+    columns = _TABLES[_known(name)].columns
+    return columns if isinstance(columns, pa.Schema) else columns(metadata)
 
 
 def _known(name: str) -> str:
@@ -107,25 +126,3 @@ def _known(name: str) -> str:
             hint=f"Metadata tables: {', '.join(METADATA_TABLES)}.",
         )
     return lower_name
-
-
-_PLAIN = {
-    "history": history.HISTORY, "snapshots": history.SNAPSHOTS, "refs": history.REFS, "metadata_log_entries": history.METADATA_LOG_ENTRIES,
-    "manifests": history.MANIFESTS, "all_manifests": history.ALL_MANIFESTS,
-}  # fmt: skip
-_OF_TABLE: dict[str, Callable[[TableMetadata, Storage, Snapshot | None], pa.Table]] = {
-    "history": lambda m, s, snapshot: history.history(m),
-    "snapshots": lambda m, s, snapshot: history.snapshots(m),
-    "refs": lambda m, s, snapshot: history.refs(m),
-    "files": lambda m, s, snapshot: files.files(m, s, snapshot),
-    "data_files": lambda m, s, snapshot: files.files(m, s, snapshot, files.data_manifest),
-    "delete_files": lambda m, s, snapshot: files.files(m, s, snapshot, files.delete_manifest),
-    "all_files": lambda m, s, snapshot: files.all_files(m, s),
-    "all_data_files": lambda m, s, snapshot: files.all_files(m, s, files.data_manifest),
-    "all_delete_files": lambda m, s, snapshot: files.all_files(m, s, files.delete_manifest),
-    "entries": lambda m, s, snapshot: files.entries(m, s, snapshot),
-    "all_entries": lambda m, s, snapshot: files.all_entries(m, s),
-    "manifests": lambda m, s, snapshot: history.manifests(m, s, snapshot),
-    "all_manifests": lambda m, s, snapshot: history.all_manifests(m, s),
-    "position_deletes": lambda m, s, snapshot: position_deletes(m, s, snapshot),
-}
