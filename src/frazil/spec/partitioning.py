@@ -147,15 +147,9 @@ def default_name(column: str, transform: Transform, with_width: bool = False) ->
     """Name a partition field as Java does: `id_bucket`, `s_trunc`, `ts_day`; with_width
     (UpdatePartitionSpec) `id_bucket_16`, `s_trunc_4`."""
     match transform:
-        case IdentityTransform():
-            return column
-        case BucketTransform(num_buckets=n):
-            return f"{column}_bucket_{n}" if with_width else f"{column}_bucket"
-        case TruncateTransform(width=w):
-            return f"{column}_trunc_{w}" if with_width else f"{column}_trunc"
-        case VoidTransform():
-            return f"{column}_null"
-    return f"{column}_{transform.name}"
+        case BucketTransform(size) | TruncateTransform(size) if with_width:
+            return f"{column}_{transform.suffix}_{size}"
+    return f"{column}_{transform.suffix}" if transform.suffix else column
 
 
 def check_source(schema: Schema, source_id: int, transform: Transform) -> NestedField:

@@ -4,13 +4,12 @@ What a transform does to one value is in `spec.transform_values`; vectorised ove
 `expr.transforms`.
 
 To add a transform, beside its class here and those two:
-- `spec.partitioning` names its fields, `codec.single_value` writes its values into paths;
+- `codec.single_value` writes its values into paths;
 - `expr.pruning.partitions` derives ranges of the source column from its values, for files and for
   manifests; without that it prunes nothing;
 - `expr.functions.partitioning` makes it a function of expressions;
 - `spark.write.catalyst_transforms` computes it in Spark's plans, `spark.catalog.table` shows it to
-  Spark, `spark.catalog.functions` serves it as a function of SQL; `arrow.write.metrics` lists those
-  that keep the order of the source;
+  Spark, `spark.catalog.functions` serves it as a function of SQL;
 - `sql.grammar` reads it in `ALTER TABLE … ADD PARTITION FIELD`; `frazil.transforms` exports the
   class.
 """
@@ -19,7 +18,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from frazil.errors import ParseError, ValidationError
 from frazil.spec.types import (
@@ -64,10 +63,24 @@ _TRUNCATED = (IntegerType, LongType, DecimalType, StringType, BinaryType)
 class Transform:
     """Describe a partition transform. `str()` is the spec's text. Equal transforms are equal
     values.
+
+    What is the same for all transforms of a class stands in the class statement: `name`, as the
+    spec writes it; `sources`, the types of columns that it takes; `result`, the type of its values,
+    None for that of the column; `suffix`, with which names of partition fields end; `keeps_order`,
+    whether greater values of the column never have lesser results.
     """
 
     name: ClassVar[str] = ""
-    sources: ClassVar[tuple[type, ...]] = ()
+    sources: ClassVar[tuple[type, ...]] = (IcebergType,)
+    result: ClassVar[IcebergType | None] = None
+    suffix: ClassVar[str] = ""
+    keeps_order: ClassVar[bool] = False
+    is_known: ClassVar[bool] = True
+    """Whether Frazil can compute the transform."""
+
+    def __init_subclass__(cls, **facts: Any):
+        for fact, value in facts.items():
+            setattr(cls, fact, value)
 
     def __str__(self) -> str:
         return self.name
@@ -78,32 +91,23 @@ class Transform:
 
     def result_type(self, source: IcebergType) -> IcebergType:
         """Return the type of the partition values of a column of a type."""
-        return IntegerType()
-
-    @property
-    def is_known(self) -> bool:
-        """Tell whether Frazil can compute the transform."""
-        return True
+        return self.result or source
 
 
-@dataclass(frozen=True)
-class IdentityTransform(Transform):
-    name: ClassVar[str] = "identity"
+class IdentityTransform(Transform, name="identity", keeps_order=True):
+    """Keep the value of a column of a primitive type, but of no geometry and no variant."""
 
     def can_transform(self, source: IcebergType) -> bool:
         return isinstance(source, PrimitiveType) and not isinstance(
             source, GeometryType | GeographyType | VariantType
         )
 
-    def result_type(self, source: IcebergType) -> IcebergType:
-        return source
-
 
 @dataclass(frozen=True)
-class BucketTransform(Transform):
+class BucketTransform(
+    Transform, name="bucket", sources=_BUCKETED, result=IntegerType(), suffix="bucket"
+):
     num_buckets: int
-    name: ClassVar[str] = "bucket"
-    sources: ClassVar[tuple[type, ...]] = _BUCKETED
 
     def __post_init__(self) -> None:
         if not 0 < self.num_buckets < 2**31:
@@ -114,10 +118,10 @@ class BucketTransform(Transform):
 
 
 @dataclass(frozen=True)
-class TruncateTransform(Transform):
+class TruncateTransform(
+    Transform, name="truncate", sources=_TRUNCATED, suffix="trunc", keeps_order=True
+):
     width: int
-    name: ClassVar[str] = "truncate"
-    sources: ClassVar[tuple[type, ...]] = _TRUNCATED
 
     def __post_init__(self) -> None:
         if not 0 < self.width < 2**31:
@@ -126,72 +130,47 @@ class TruncateTransform(Transform):
     def __str__(self) -> str:
         return f"truncate[{self.width}]"
 
-    def result_type(self, source: IcebergType) -> IcebergType:
-        return source
+
+_ORDINAL: dict[str, Any] = {"result": IntegerType(), "keeps_order": True}
 
 
-@dataclass(frozen=True)
-class YearTransform(Transform):
-    name: ClassVar[str] = "year"
-    sources: ClassVar[tuple[type, ...]] = _DATES
+class YearTransform(Transform, name="year", sources=_DATES, suffix="year", **_ORDINAL):
+    """Count the years from 1970 to a date or timestamp."""
 
 
-@dataclass(frozen=True)
-class MonthTransform(Transform):
-    name: ClassVar[str] = "month"
-    sources: ClassVar[tuple[type, ...]] = _DATES
+class MonthTransform(Transform, name="month", sources=_DATES, suffix="month", **_ORDINAL):
+    """Count the months from January 1970 to a date or timestamp."""
 
 
-@dataclass(frozen=True)
-class DayTransform(Transform):
-    name: ClassVar[str] = "day"
-    sources: ClassVar[tuple[type, ...]] = _DATES
-
-    def result_type(self, source: IcebergType) -> IcebergType:
-        return DateType()
+class DayTransform(
+    Transform, name="day", sources=_DATES, result=DateType(), suffix="day", keeps_order=True
+):
+    """Take the date of a date or timestamp."""
 
 
-@dataclass(frozen=True)
-class HourTransform(Transform):
-    name: ClassVar[str] = "hour"
-    sources: ClassVar[tuple[type, ...]] = _TIMESTAMPS
+class HourTransform(Transform, name="hour", sources=_TIMESTAMPS, suffix="hour", **_ORDINAL):
+    """Count the hours from 1970 to a timestamp."""
 
 
 TIMES = (YearTransform, MonthTransform, DayTransform, HourTransform)
 """The units of time, of which a column has one in a spec."""
 
 
-@dataclass(frozen=True)
-class VoidTransform(Transform):
-    name: ClassVar[str] = "void"
-
-    def can_transform(self, source: IcebergType) -> bool:
-        return True
-
-    def result_type(self, source: IcebergType) -> IcebergType:
-        return source
+class VoidTransform(Transform, name="void", suffix="null"):
+    """Turn every value to null: what is left of a partition field that was removed."""
 
 
 @dataclass(frozen=True)
-class UnknownTransform(Transform):
+class UnknownTransform(
+    Transform, name="unknown", result=StringType(), suffix="unknown", is_known=False
+):
     """Represent a transform of a newer format, by its `text`: its values are compared and kept,
     never used to filter, never written."""
 
     text: str
-    name: ClassVar[str] = "unknown"
 
     def __str__(self) -> str:
         return self.text
-
-    def can_transform(self, source: IcebergType) -> bool:
-        return True
-
-    def result_type(self, source: IcebergType) -> IcebergType:
-        return StringType()
-
-    @property
-    def is_known(self) -> bool:
-        return False
 
 
 _SIMPLE: dict[str, Transform] = {

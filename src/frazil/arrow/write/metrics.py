@@ -22,14 +22,6 @@ from frazil.spec.name_mapping import NameMapping
 from frazil.spec.properties import METRICS_DEFAULT, METRICS_MAX_INFERRED, METRICS_OF_COLUMN
 from frazil.spec.schema import Schema
 from frazil.spec.sorting import SortOrder
-from frazil.spec.transforms import (
-    DayTransform,
-    HourTransform,
-    IdentityTransform,
-    MonthTransform,
-    TruncateTransform,
-    YearTransform,
-)
 from frazil.spec.types import (
     BinaryType,
     DoubleType,
@@ -50,14 +42,6 @@ from frazil.spec.types import (
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-_KEEP_ORDER = (
-    IdentityTransform,
-    TruncateTransform,
-    YearTransform,
-    MonthTransform,
-    DayTransform,
-    HourTransform,
-)
 _log = logging.getLogger(__name__)
 
 
@@ -120,7 +104,7 @@ def metrics_config(
         default = NONE
     sorted_mode = TRUNCATE_16 if default in (NONE, COUNTS) else default
     for sorted_by in order.fields if order else ():
-        if isinstance(sorted_by.transform, _KEEP_ORDER) and sorted_by.source_id in schema.by_id:
+        if sorted_by.transform.keeps_order and sorted_by.source_id in schema.by_id:
             modes[sorted_by.source_id] = sorted_mode
     for name, text in METRICS_OF_COLUMN.texts(properties).items():
         if (column := schema.get_field(name)) is not None:

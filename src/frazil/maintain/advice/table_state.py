@@ -23,7 +23,6 @@ from frazil.spec.manifest import DataFileContent, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
 from frazil.spec.sorting import SortField
-from frazil.spec.transforms import BucketTransform, UnknownTransform, VoidTransform
 from frazil.storage import REMOTE_SCHEMES, Storage
 from frazil.storage.locations import scheme_of
 
@@ -92,9 +91,7 @@ def sorted_by(metadata: TableMetadata) -> SortField | None:
     transform keeps the order of values.
     """
     fields = metadata.sort_order().fields
-    if not fields or isinstance(
-        fields[0].transform, BucketTransform | VoidTransform | UnknownTransform
-    ):
+    if not fields or not fields[0].transform.keeps_order:
         return None
     source = metadata.schema().by_id.get(fields[0].source_id)
     return fields[0] if source is not None and source.field_type.is_primitive else None
