@@ -10,11 +10,9 @@ from typing import Any
 from frazil.dropin import sql
 from frazil.dropin.catalogs import register
 from frazil.dropin.merge_into import merge_into
-from frazil.dropin.reader import IcebergReader, read_table
+from frazil.dropin.reader import IcebergReader, IcebergStreamReader, read_table
 from frazil.dropin.session_catalog import IcebergCatalog
-from frazil.dropin.stream_reader import IcebergStreamReader
-from frazil.dropin.stream_writer import IcebergStreamWriter
-from frazil.dropin.writer import IcebergWriter
+from frazil.dropin.writer import IcebergStreamWriter, IcebergWriter
 from frazil.dropin.writer_v2 import IcebergWriterV2
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import setting
@@ -39,14 +37,14 @@ def hook_classes(spark: Session) -> None:
     if _HOOKED in session_class.__dict__:
         return
     frame_class = type(spark.range(0))
-    _property(session_class, "read", lambda reader, spark: IcebergReader(spark, reader))
-    _property(session_class, "readStream", lambda reader, spark: IcebergStreamReader(reader, spark))
+    _property(session_class, "read", IcebergReader)
+    _property(session_class, "readStream", IcebergStreamReader)
     _property(session_class, "catalog", lambda catalog, spark: IcebergCatalog(catalog, spark))
     _method(session_class, "table", read_table)
     _method(session_class, "sql", sql.run)
     _method(session_class, "newSession", lambda new_session, spark: _prepared(new_session()))
-    _property(frame_class, "write", lambda writer, frame: IcebergWriter(frame, writer))
-    _property(frame_class, "writeStream", lambda writer, frame: IcebergStreamWriter(writer, frame))
+    _property(frame_class, "write", IcebergWriter)
+    _property(frame_class, "writeStream", IcebergStreamWriter)
     _method(
         frame_class,
         "writeTo",

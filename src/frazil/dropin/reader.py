@@ -1,55 +1,36 @@
-"""Route `spark.read` and `spark.table` of a prepared session."""
+"""Route `spark.read`, `spark.table` and `spark.readStream` of a prepared session: Frazil reads its
+own tables, Spark everything else.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from frazil.dropin.beside_spark import BesideSpark
 from frazil.dropin.names import found, in_full, is_ours, whose
 from frazil.dropin.spark_errors import known_to_spark
-from frazil.errors import InvalidInput
+from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.find_table import is_location
 from frazil.ops.session import Session
-from frazil.spark.engine import read_target
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrameReader
+from frazil.spark.engine import read_target, stream_read
 
 
-class IcebergReader:
-    """Act as PySpark's DataFrameReader: read `format("iceberg")` and Frazil's tables, pass
-    everything else to Spark's reader.
-    """
+class ReaderBesideSpark(BesideSpark):
+    """Load `format("iceberg")` by Frazil, and everything else by Spark's own reader."""
 
-    def __init__(self, spark: Session, spark_reader: DataFrameReader):
-        self._spark, self._spark_reader = spark, spark_reader
-        self._format = ""
-        self._options: dict[str, Any] = {}
+    def __init__(self, own: Any, spark: Session):
+        super().__init__(own)
+        self._spark = spark
         self._schema: Any = None
 
-    def format(self, source: str) -> IcebergReader:
-        """Set the format, on Spark's reader as well."""
-        self._format, self._spark_reader = source.lower(), self._spark_reader.format(source)
-        return self
-
-    def option(self, key: str, value: object) -> IcebergReader:
-        """Set a read option, on Spark's reader as well."""
-        self._options[key], self._spark_reader = value, self._spark_reader.option(key, value)
-        return self
-
-    def options(self, **options: object) -> IcebergReader:
-        """Set several read options."""
-        for key, value in options.items():
-            self.option(key, value)
-        return self
-
-    def schema(self, schema: StructType | str) -> IcebergReader:
+    def schema(self, schema: StructType | str) -> Self:
         """Set a schema, which only other formats take."""
-        self._schema, self._spark_reader = schema, self._spark_reader.schema(schema)
+        self._schema, self.own = schema, self.own.schema(schema)
         return self
 
     @known_to_spark()
@@ -64,7 +45,7 @@ class IcebergReader:
         paths.
         """
         if (format or self._format).lower() != "iceberg":
-            return self._spark_reader.load(path, format, schema, **options)
+            return self.own.load(path, format, schema, **options)
         if schema is not None or self._schema is not None:
             raise InvalidInput(
                 "An Iceberg table has its own schema: format('iceberg') takes none.",
@@ -76,19 +57,29 @@ class IcebergReader:
                 hint="Load each and use union().",
             )
         every = {**self._options, **options}
-        named = every if path is None else {**every, "path": path}
-        return _load(self._spark, named)
+        return self._ours(every if path is None else {**every, "path": path})
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.own, name)
+
+    def _ours(self, options: dict[str, Any]) -> Any:
+        """Read one of Frazil's tables."""
+        raise NotImplementedError
+
+
+class IcebergReader(ReaderBesideSpark):
+    """Act as PySpark's DataFrameReader."""
 
     @known_to_spark()
     def table(self, tableName: str) -> Any:
         """Read a table by name, with the options given."""
         tableName = in_full(self._spark, tableName)
         if self._options and is_ours(self._spark, tableName):
-            return _load(self._spark, {**self._options, "path": tableName})
-        return read_table(self._spark_reader.table, self._spark, tableName)
+            return self._ours({**self._options, "path": tableName})
+        return read_table(self.own.table, self._spark, tableName)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._spark_reader, name)
+    def _ours(self, options: dict[str, Any]) -> Any:
+        return _load(self._spark, options)
 
 
 @known_to_spark()
@@ -106,3 +97,43 @@ def read_table(spark_table: Callable[..., Any], spark: Session, tableName: str) 
 
 def _load(spark: Session, options: Mapping[str, Any]) -> DataFrame:
     return read_target.load(spark, options, partial(found, spark))
+
+
+class IcebergStreamReader(ReaderBesideSpark):
+    """Act as PySpark's DataStreamReader."""
+
+    def __init__(self, own: Any, spark: Session):
+        super().__init__(own, spark)
+        self._name = ""
+
+    def name(self, source_name: str) -> Self:
+        """Name the source (PySpark 4.3)."""
+        self._name, self.own = source_name, self.own.name(source_name)
+        return self
+
+    def table(self, tableName: str) -> Any:
+        """Read a table by name as a stream."""
+        tableName = in_full(self._spark, tableName)
+        if is_ours(self._spark, tableName):
+            return self._ours({**self._options, "path": tableName})
+        return self.own.table(tableName)
+
+    def changes(self, tableName: str) -> Any:
+        """Pass `readStream.changes` of PySpark 4.3 on to Spark. Raises Unsupported for Iceberg
+        tables, whose changes have other columns.
+        """
+        tableName = in_full(self._spark, tableName)
+        if is_ours(self._spark, tableName):
+            hint = f'readStream.format("iceberg").load("{tableName}.changes") gives rows with _change_type.'
+            raise Unsupported(f"readStream.changes({tableName!r}) is not supported.", hint=hint)
+        return self.own.changes(tableName)
+
+    def _ours(self, options: dict[str, Any]) -> Any:
+        # options may hold secrets, and Spark would show them in plans
+        without_options = type(self.own)(self._spark)
+        return stream_read.load(
+            self._spark,
+            options,
+            without_options.name(self._name) if self._name else without_options,
+            partial(found, self._spark),
+        )

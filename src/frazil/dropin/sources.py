@@ -12,8 +12,7 @@ from pyspark.sql.types import StructType
 
 from frazil.catalog.names import full_name
 from frazil.dropin.names import in_full, is_ours
-from frazil.dropin.reader import IcebergReader
-from frazil.dropin.stream_reader import IcebergStreamReader
+from frazil.dropin.reader import IcebergReader, IcebergStreamReader
 from frazil.dropin.tables import open_table
 from frazil.dropin.writer import IcebergWriter
 from frazil.errors import InvalidInput, Unsupported
@@ -41,7 +40,7 @@ def read_of(spark: Session, asked: SourceAsked) -> DataFrame | None:
     reader: Any = (
         IcebergStreamReader(DataStreamReader(spark), spark)
         if asked.streams
-        else IcebergReader(spark, DataFrameReader(spark))
+        else IcebergReader(DataFrameReader(spark), spark)
     )
     reader = reader.options(**asked.options)
     if asked.name:
@@ -67,7 +66,7 @@ def serve_writes(spark: Session) -> None:
 
 def _save(frame: DataFrame, mode: str, options: dict[str, str]) -> None:
     partitions, clustered = options.pop(_PARTITIONS, "[]"), options.pop(_CLUSTERED, None)
-    writer: Any = IcebergWriter(frame, DataFrameWriter(frame))
+    writer: Any = IcebergWriter(DataFrameWriter(frame), frame)
     writer = writer.format("iceberg").mode(_MODES.get(mode, mode)).options(**options)
     if columns := json.loads(partitions):
         writer = writer.partitionBy(*columns)

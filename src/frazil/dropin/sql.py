@@ -13,9 +13,9 @@ from py4j.protocol import Py4JJavaError
 
 from frazil.dropin.catalogs import forget_plans, register
 from frazil.dropin.default_catalog import serve_default
+from frazil.dropin.names import SessionNames, names_one_of
 from frazil.dropin.sources import read_of
 from frazil.dropin.spark_errors import known_to_spark
-from frazil.dropin.sql_names import SessionNames, names_one_of
 from frazil.errors import InvalidInput, Unsupported
 from frazil.maintain.wording import in_sql
 from frazil.ops.session import Session, SqlArguments
