@@ -42,7 +42,7 @@ API = {
     "changing": (
         "Changing rows and tables",
         """ops.operation.CommitResult table.transaction.Transaction table.merge.MergeBuilder table.evolve
-        table.update_snapshot commit.evolve.evolve_spec.UpdateSpec commit.evolve.evolve_spec.UpdateSortOrder
+        commit.evolve.evolve_spec.UpdateSpec commit.evolve.evolve_spec.UpdateSortOrder
         commit.evolve.manage_snapshots.UpdateStatistics commit.evolve.update_properties.UpdateProperties""",
     ),
     "streams": ("Streams", "stream.engine.StreamWriter stream.sink.many_tables"),

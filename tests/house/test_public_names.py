@@ -57,7 +57,13 @@ from frazil.table.catalog_transaction import (
     TransactionPart,
 )
 from frazil.table.changelog import ChangesScan
-from frazil.table.evolve import ManageSnapshots, UpdateSchema, Updating
+from frazil.table.evolve import (
+    ManageSnapshots,
+    SnapshotFiles,
+    UpdateSchema,
+    UpdateSnapshot,
+    Updating,
+)
 from frazil.table.expire_chain import ExpireSnapshots
 from frazil.table.inspect import InspectTable
 from frazil.table.load import StaticTable
@@ -67,7 +73,6 @@ from frazil.table.metadata_table import MetadataTable
 from frazil.table.scan import DataScan, IncrementalAppendScan
 from frazil.table.table import Table
 from frazil.table.transaction import Transaction
-from frazil.table.update_snapshot import SnapshotFiles, UpdateSnapshot
 from frazil.table.views import View
 
 LISTED = Path(__file__).with_name("public_names.txt")

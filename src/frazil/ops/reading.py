@@ -2,11 +2,13 @@
 files that the filter leaves.
 
 Every way to read rows makes a `RowsReading`: scans of a table, `format("iceberg")` and the Python
-data source. Every way to read inserted and deleted rows makes a `ChangelogReading`.
+data source. Every way to read inserted and deleted rows makes a `ChangelogReading`. Each planned
+scan is noted: in the log of the process, and for the catalog's metrics reporters.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -28,7 +30,6 @@ from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate, Translated
 from frazil.expr.parse import parse
 from frazil.ops.arguments import SparkColumn, is_spark_column
-from frazil.ops.note_plan import note_plan
 from frazil.scan import columns
 from frazil.scan.changelog import (
     CHANGELOG_FIELDS,
@@ -44,6 +45,7 @@ from frazil.scan.options import ScanOptions
 from frazil.scan.plan import Plan, plan
 from frazil.scan.served_plan import AskedScan
 from frazil.scan.snapshot_ref import resolve
+from frazil.spec import logs
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import WAP_ENABLED
 from frazil.spec.schema import METADATA_COLUMNS, Schema
@@ -338,3 +340,40 @@ class ChangelogReading:
             None if last is None else bind(last, self.schema, case_sensitive=self.is_sensitive)
         )
         return ChangelogRead.of(plan, self.projection(), self.storage, matching, after_matching)
+
+
+_log = logging.getLogger("frazil.scan")
+
+
+def note_plan(
+    plan: Plan,
+    reporter: TableReporter | None,
+    projection: Callable[[], Schema],
+    options: Mapping[str, str],
+) -> None:
+    """Log a planned scan (at level DEBUG, since there may be many), and report it where there is a
+    reporter.
+    """
+    if _log.isEnabledFor(logging.DEBUG):
+        report = plan.report
+        name = report.table if reporter is None else reporter.table_name
+        _log.debug(
+            "Planned a scan of %s: %d data files, %d skipped",
+            name,
+            report.result_data_files,
+            report.skipped_data_files,
+            extra=logs.facts(
+                name,
+                "scan",
+                location=report.table,
+                snapshot_id=report.snapshot_id,
+                seconds=report.total_planning_duration / 1e9,
+                result={
+                    k: v
+                    for k, v in vars(report).items()
+                    if k not in ("table", "snapshot_id", "filter")
+                },
+            ),
+        )
+    if reporter is not None:
+        reporter.planned(plan, projection, options)

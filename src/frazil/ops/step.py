@@ -28,7 +28,7 @@ from frazil.errors import ParseError, Unsupported
 from frazil.expr.bound import Bound
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.ops.engine import Engine, Lineage
-from frazil.ops.note_plan import note_plan
+from frazil.ops.reading import note_plan
 from frazil.ops.session import SessionSettings
 from frazil.ops.stage import InputFrame, StagedWrite
 from frazil.ops.target import WriteTarget

@@ -21,8 +21,7 @@ from frazil.rows.clauses import Merge
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage import place_of
-from frazil.table.evolve import Updating
-from frazil.table.update_snapshot import UpdateSnapshot
+from frazil.table.evolve import UpdateSnapshot, Updating
 from frazil.table.verbs import Stage, TableHandle, Verbs
 from frazil.tasks.runner import Runner
 

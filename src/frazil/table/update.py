@@ -14,8 +14,7 @@ from frazil.spec.updates import (
     AssertRefSnapshotId,
     AssertTableUUID,
 )
-from frazil.table.evolve import ManageSnapshots, UpdateSchema
-from frazil.table.update_snapshot import UpdateSnapshot
+from frazil.table.evolve import ManageSnapshots, UpdateSchema, UpdateSnapshot
 
 __all__ = [
     "AssertCreate",

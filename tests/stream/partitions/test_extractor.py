@@ -13,10 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInput
-from frazil.stream.partitions.extractor import TimeExtractor, UnparsablePartition
+from frazil.stream.partitions.extractor import (
+    TimeExtractor,
+    UnparsablePartition,
+    java_parser,
+    parse_default,
+)
 from frazil.stream.partitions.fields import FieldOfPartition, Partition
 from frazil.stream.partitions.options import partition_commit_options
-from frazil.stream.partitions.patterns import java_parser, parse_default
 from frazil.stream.partitions.zones import zone_of
 
 BASE = {
