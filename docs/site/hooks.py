@@ -43,6 +43,7 @@ API = {
         "Changing rows and tables",
         """ops.operation.CommitResult table.transaction.Transaction table.merge.MergeBuilder table.evolve
         commit.evolve.evolve_spec.UpdateSpec commit.evolve.evolve_spec.UpdateSortOrder
+        commit.evolve.manage_snapshots.ManageSnapshots
         commit.evolve.manage_snapshots.UpdateStatistics commit.evolve.update_properties.UpdateProperties""",
     ),
     "streams": ("Streams", "stream.engine.StreamWriter stream.sink.many_tables"),

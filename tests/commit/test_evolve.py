@@ -11,7 +11,7 @@ from frazil.codec.metadata_json import decode_metadata, encode_metadata
 from frazil.commit.apply import apply_updates
 from frazil.commit.evolve.evolve_schema import SchemaChanges, name_mapping_of
 from frazil.commit.evolve.evolve_spec import UpdateSortOrder, UpdateSpec
-from frazil.commit.evolve.manage_snapshots import RefChanges
+from frazil.commit.evolve.manage_snapshots import ManageSnapshots
 from frazil.commit.new_table import new_metadata
 from frazil.errors import InvalidInput, NoSuchRefError, NoSuchSnapshotError, ValidationError
 from frazil.spec.ddl import parse_schema
@@ -391,8 +391,8 @@ def with_history(*snapshots):
 
 
 def managed(metadata, manage):
-    for change in manage.changes:
-        metadata = apply_updates(metadata, change(metadata))
+    for step in manage.steps:
+        metadata = apply_updates(metadata, step.apply(metadata, None))
     return metadata
 
 
@@ -400,7 +400,7 @@ def test_branches_tags_and_rollback():
     base = with_history(1, 2, 3)
     new = managed(
         base,
-        RefChanges()
+        ManageSnapshots()
         .create_tag(1, "v1", max_ref_age_ms=5)
         .create_branch(2, "audit", min_snapshots_to_keep=2)
         .rollback_to_snapshot(2),
@@ -408,29 +408,31 @@ def test_branches_tags_and_rollback():
     assert new.refs["v1"].snapshot_id == 1 and new.refs["audit"].min_snapshots_to_keep == 2
     assert new.current_snapshot_id == 2 and new.refs["main"].snapshot_id == 2
     gone = managed(
-        new, RefChanges().remove_tag("v1").remove_branch("audit").set_current_snapshot(3)
+        new, ManageSnapshots().remove_tag("v1").remove_branch("audit").set_current_snapshot(3)
     )
     assert set(gone.refs) == {"main"} and gone.current_snapshot_id == 3
-    forward = managed(new, RefChanges().create_branch(3, "next").fast_forward("main", "next"))
+    forward = managed(new, ManageSnapshots().create_branch(3, "next").fast_forward("main", "next"))
     assert forward.current_snapshot_id == 3
 
 
 def test_refs_that_make_no_sense_are_refused():
-    base = managed(with_history(1, 2, 3), RefChanges().create_tag(1, "v1").create_branch(1, "old"))
+    base = managed(
+        with_history(1, 2, 3), ManageSnapshots().create_tag(1, "v1").create_branch(1, "old")
+    )
     for manage, error in (
-        (RefChanges().create_tag(1, "v1"), ValidationError),
-        (RefChanges().create_tag(9, "v9"), NoSuchSnapshotError),
-        (RefChanges().remove_branch("v1"), ValidationError),
-        (RefChanges().remove_branch("main"), ValidationError),
-        (RefChanges().remove_tag("nope"), NoSuchRefError),
-        (RefChanges().rename_branch("main", "x"), ValidationError),
-        (RefChanges().fast_forward("main", "old"), ValidationError),
-        (RefChanges().set_retention("v1", min_snapshots_to_keep=3), ValidationError),
-        (RefChanges().create_branch(1, "x", max_ref_age_ms=0), ValidationError),
-        (RefChanges().set_retention("old", max_ref_age_ms=0), ValidationError),
-        (RefChanges().set_retention("old", max_snapshot_age_ms=-1), ValidationError),
-        (RefChanges().set_retention("v1", max_ref_age_ms=0), ValidationError),
-        (RefChanges().set_current_snapshot(), ValidationError),
+        (ManageSnapshots().create_tag(1, "v1"), ValidationError),
+        (ManageSnapshots().create_tag(9, "v9"), NoSuchSnapshotError),
+        (ManageSnapshots().remove_branch("v1"), ValidationError),
+        (ManageSnapshots().remove_branch("main"), ValidationError),
+        (ManageSnapshots().remove_tag("nope"), NoSuchRefError),
+        (ManageSnapshots().rename_branch("main", "x"), ValidationError),
+        (ManageSnapshots().fast_forward("main", "old"), ValidationError),
+        (ManageSnapshots().set_retention("v1", min_snapshots_to_keep=3), ValidationError),
+        (ManageSnapshots().create_branch(1, "x", max_ref_age_ms=0), ValidationError),
+        (ManageSnapshots().set_retention("old", max_ref_age_ms=0), ValidationError),
+        (ManageSnapshots().set_retention("old", max_snapshot_age_ms=-1), ValidationError),
+        (ManageSnapshots().set_retention("v1", max_ref_age_ms=0), ValidationError),
+        (ManageSnapshots().set_current_snapshot(), ValidationError),
     ):
         with pytest.raises(error):
             managed(base, manage)

@@ -18,7 +18,7 @@ from typing import Any
 import frazil
 from frazil import errors
 from frazil.commit.evolve.evolve_spec import UpdateSortOrder, UpdateSpec
-from frazil.commit.evolve.manage_snapshots import UpdateStatistics
+from frazil.commit.evolve.manage_snapshots import ManageSnapshots, UpdateStatistics
 from frazil.commit.evolve.update_properties import UpdateProperties
 from frazil.maintain.advice.auto import AutoResult
 from frazil.maintain.advice.finding import Finding, Findings
@@ -58,7 +58,6 @@ from frazil.table.catalog_transaction import (
 )
 from frazil.table.changelog import ChangesScan
 from frazil.table.evolve import (
-    ManageSnapshots,
     SnapshotFiles,
     UpdateSchema,
     UpdateSnapshot,

@@ -6,15 +6,14 @@ Each update is a context manager that commits once, at the end of its block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from frazil.commit.actions import Action, MetadataChange
-from frazil.commit.cherry_pick import CherryPick
+from frazil.commit.actions import MetadataChange
 from frazil.commit.evolve.evolve_schema import SchemaChanges
-from frazil.commit.evolve.manage_snapshots import RefChanges, RefUpdates
+from frazil.commit.evolve.manage_snapshots import ManageSnapshots
 from frazil.errors import FrazilError, InvalidInput, Unsupported
 from frazil.ops import stage
 from frazil.ops.in_process import IN_PROCESS
@@ -24,7 +23,6 @@ from frazil.ops.stage import FileChanges
 from frazil.ops.table_definition import GivenSchema
 from frazil.ops.target import WriteArguments
 from frazil.spec.manifest import DataFile
-from frazil.spec.values import Time, milliseconds
 from frazil.table.create import schema_of
 
 
@@ -40,37 +38,6 @@ class UpdateSchema(SchemaChanges):
         """
         super().union_by_name(schema_of(new_schema))
         return self
-
-
-class ManageSnapshots(RefChanges):
-    """Manage branches and tags, roll back, fast-forward and cherry-pick; all calls are applied in
-    order, in one commit.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._steps: list[Action] = []
-
-    def _do(self, change: RefUpdates) -> ManageSnapshots:
-        self._steps.append(MetadataChange(change))
-        return self
-
-    def cherrypick_snapshot(self, snapshot_id: int) -> ManageSnapshots:
-        """Apply the changes of a staged snapshot (an append or a partition overwrite) to main."""
-        self._steps.append(CherryPick(snapshot_id=snapshot_id))
-        return self
-
-    def rollback_to_timestamp(self, timestamp_ms: Time) -> ManageSnapshots:
-        """Roll main back to its newest ancestor that is older than a time (milliseconds since the
-        epoch, datetime or ISO text).
-        """
-        super().rollback_to_timestamp(milliseconds(timestamp_ms))
-        return self
-
-    @property
-    def steps(self) -> Sequence[Action]:
-        """Return the actions to commit, in order."""
-        return tuple(self._steps)
 
 
 T = TypeVar("T")

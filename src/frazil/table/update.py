@@ -3,7 +3,7 @@ the requirements of a commit.
 """
 
 from frazil.commit.evolve.evolve_spec import UpdateSortOrder, UpdateSpec
-from frazil.commit.evolve.manage_snapshots import UpdateStatistics
+from frazil.commit.evolve.manage_snapshots import ManageSnapshots, UpdateStatistics
 from frazil.spec.updates import (
     AssertCreate,
     AssertCurrentSchemaId,
@@ -14,7 +14,7 @@ from frazil.spec.updates import (
     AssertRefSnapshotId,
     AssertTableUUID,
 )
-from frazil.table.evolve import ManageSnapshots, UpdateSchema, UpdateSnapshot
+from frazil.table.evolve import UpdateSchema, UpdateSnapshot
 
 __all__ = [
     "AssertCreate",

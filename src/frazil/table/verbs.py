@@ -16,7 +16,7 @@ from frazil.catalog.backend import reloaded
 from frazil.commit.actions import Action
 from frazil.commit.done_once import Txn, txn_of
 from frazil.commit.evolve.evolve_spec import UpdateSortOrder, UpdateSpec
-from frazil.commit.evolve.manage_snapshots import UpdateStatistics
+from frazil.commit.evolve.manage_snapshots import ManageSnapshots, UpdateStatistics
 from frazil.commit.evolve.update_properties import UpdateProperties
 from frazil.errors import InvalidInput, ValidationError, ValidationException
 from frazil.expr.nodes import AlwaysTrue
@@ -38,7 +38,7 @@ from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage.locations import absolute
 from frazil.table import engines
 from frazil.table.engines import refresh_views
-from frazil.table.evolve import ManageSnapshots, UpdateSchema, Updating
+from frazil.table.evolve import UpdateSchema, Updating
 from frazil.table.merge import MergeBuilder
 from frazil.tasks.runner import InProcess, Runner
 

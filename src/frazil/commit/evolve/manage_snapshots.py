@@ -1,5 +1,6 @@
 """Manage branches, tags, rollback and fast-forward: PyIceberg's ManageSnapshots with Java's checks;
-and set and remove the statistics files of snapshots.
+and set and remove the statistics files of snapshots. Functions take the metadata as it is at each
+attempt to commit, and return the updates.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from frazil.commit.actions import Action, MetadataChange
+from frazil.commit.cherry_pick import CherryPick
 from frazil.commit.done_once import moved_marks, without_marks
 from frazil.errors import NoSuchRefError, ValidationError
 from frazil.spec.metadata import TableMetadata
@@ -21,109 +24,81 @@ from frazil.spec.updates import (
     SetStatistics,
     Update,
 )
+from frazil.spec.values import Time, milliseconds
 from frazil.storage import absolute
-
-RefUpdates = Callable[[TableMetadata], Sequence[Update]]
 
 
 def create_ref(
+    metadata: TableMetadata,
     snapshot_id: int | None,
     name: str,
     kind: str,
-    replace_existing: bool = False,
     **retention: Any,
-) -> RefUpdates:
+) -> Sequence[Update]:
     """Create a branch or tag at a snapshot (None: the current one). Raises ValidationError when the
     table has no snapshot.
     """
-
-    def change(metadata: TableMetadata) -> Sequence[Update]:
-        if name in metadata.refs and not replace_existing:
-            moves = f"replace_{kind}(…), in SQL CREATE OR REPLACE {kind.upper()}, moves it."
-            hint = moves if metadata.refs[name].type == kind else None
-            raise ValidationError(f"Ref {name} already exists.", hint=hint, table=metadata.location)
-        if replace_existing and name in metadata.refs and metadata.refs[name].type != kind:
-            raise ValidationError(
-                f"Ref {name} is a {metadata.refs[name].type} not a {kind}", table=metadata.location
-            )
-        target = snapshot_id if snapshot_id is not None else metadata.current_snapshot_id
-        if target is None:
-            raise ValidationError(
-                f"Cannot create {kind} {name}: the table has no snapshot yet",
-                table=metadata.location,
-            )
-        metadata.snapshot_by_id(target)
-        _check_retention(metadata, retention)
-        return (SetSnapshotRef(name, SnapshotRef(target, kind, **retention)),)
-
-    return change
-
-
-def remove_ref(name: str, kind: str) -> RefUpdates:
-    def change(metadata: TableMetadata) -> Sequence[Update]:
-        if name == MAIN_BRANCH:
-            raise ValidationError("Cannot remove main branch", table=metadata.location)
-        ref = _existing(metadata, name)
-        if ref.type != kind:
-            raise ValidationError(
-                f"Ref {name} is a {ref.type} not a {kind}", table=metadata.location
-            )
-        return (
-            RemoveSnapshotRef(name),
-            *(without_marks(metadata, name) if kind == "branch" else ()),
+    if name in metadata.refs:
+        moves = f"replace_{kind}(…), in SQL CREATE OR REPLACE {kind.upper()}, moves it."
+        hint = moves if metadata.refs[name].type == kind else None
+        raise ValidationError(f"Ref {name} already exists.", hint=hint, table=metadata.location)
+    target = snapshot_id if snapshot_id is not None else metadata.current_snapshot_id
+    if target is None:
+        raise ValidationError(
+            f"Cannot create {kind} {name}: the table has no snapshot yet",
+            table=metadata.location,
         )
-
-    return change
-
-
-def rename_branch(name: str, new_name: str) -> RefUpdates:
-    def change(metadata: TableMetadata) -> Sequence[Update]:
-        if name == MAIN_BRANCH:
-            raise ValidationError("Cannot rename main branch", table=metadata.location)
-        ref = _existing(metadata, name)
-        if new_name in metadata.refs:
-            raise ValidationError(f"Ref {new_name} already exists.", table=metadata.location)
-        return (
-            RemoveSnapshotRef(name),
-            SetSnapshotRef(new_name, ref),
-            *moved_marks(metadata, name, new_name),
-        )
-
-    return change
+    metadata.snapshot_by_id(target)
+    _check_retention(metadata, retention)
+    return (SetSnapshotRef(name, SnapshotRef(target, kind, **retention)),)
 
 
-def replace_ref(name: str, snapshot_id: int, kind: str) -> RefUpdates:
-    def change(metadata: TableMetadata) -> Sequence[Update]:
-        ref = _existing(metadata, name)
-        if ref.type != kind:
-            raise ValidationError(
-                f"Ref {name} is a {ref.type} not a {kind}", table=metadata.location
-            )
-        metadata.snapshot_by_id(snapshot_id)
-        return _moved(metadata, name, replace(ref, snapshot_id=snapshot_id))
-
-    return change
+def remove_ref(metadata: TableMetadata, name: str, kind: str) -> Sequence[Update]:
+    if name == MAIN_BRANCH:
+        raise ValidationError("Cannot remove main branch", table=metadata.location)
+    _existing(metadata, name, kind)
+    return (
+        RemoveSnapshotRef(name),
+        *(without_marks(metadata, name) if kind == "branch" else ()),
+    )
 
 
-def set_retention(name: str, **retention: Any) -> RefUpdates:
+def rename_branch(metadata: TableMetadata, name: str, new_name: str) -> Sequence[Update]:
+    if name == MAIN_BRANCH:
+        raise ValidationError("Cannot rename main branch", table=metadata.location)
+    ref = _existing(metadata, name)
+    if new_name in metadata.refs:
+        raise ValidationError(f"Ref {new_name} already exists.", table=metadata.location)
+    return (
+        RemoveSnapshotRef(name),
+        SetSnapshotRef(new_name, ref),
+        *moved_marks(metadata, name, new_name),
+    )
+
+
+def replace_ref(
+    metadata: TableMetadata, name: str, snapshot_id: int, kind: str
+) -> Sequence[Update]:
+    ref = _existing(metadata, name, kind)
+    metadata.snapshot_by_id(snapshot_id)
+    return _moved(metadata, name, replace(ref, snapshot_id=snapshot_id))
+
+
+def set_retention(metadata: TableMetadata, name: str, **retention: Any) -> Sequence[Update]:
     """Set the retention of a ref: min_snapshots_to_keep and max_snapshot_age_ms (branches only),
     max_ref_age_ms (branches and tags).
     """
-
-    def change(metadata: TableMetadata) -> Sequence[Update]:
-        ref = _existing(metadata, name)
-        if not ref.is_branch and (
-            retention.get("min_snapshots_to_keep") or retention.get("max_snapshot_age_ms")
-        ):
-            raise ValidationError(
-                f"Tags do not support snapshot retention: {name}", table=metadata.location
-            )
-        _check_retention(metadata, retention)
-        return _moved(
-            metadata, name, replace(ref, **{k: v for k, v in retention.items() if v is not None})
+    ref = _existing(metadata, name)
+    if not ref.is_branch and (
+        retention.get("min_snapshots_to_keep") or retention.get("max_snapshot_age_ms")
+    ):
+        raise ValidationError(
+            f"Tags do not support snapshot retention: {name}", table=metadata.location
         )
-
-    return change
+    _check_retention(metadata, retention)
+    return _moved(
+        metadata, name, replace(ref, **{k: v for k, v in retention.items() if v is not None})
+    )
 
 
 def _check_retention(metadata: TableMetadata, retention: Mapping[str, Any]) -> None:
@@ -135,85 +110,71 @@ def _check_retention(metadata: TableMetadata, retention: Mapping[str, Any]) -> N
             )
 
 
-def set_current(snapshot_id: int | None = None, ref_name: str | None = None) -> RefUpdates:
-    def change(metadata: TableMetadata) -> Sequence[Update]:
-        if (snapshot_id is None) == (ref_name is None):
-            raise ValidationError("Give either snapshot_id or ref_name", table=metadata.location)
-        target = (
-            metadata.ref(ref_name).snapshot_id
-            if ref_name is not None
-            else metadata.snapshot_by_id(snapshot_id or 0).snapshot_id
+def set_current(
+    metadata: TableMetadata, snapshot_id: int | None = None, ref_name: str | None = None
+) -> Sequence[Update]:
+    if (snapshot_id is None) == (ref_name is None):
+        raise ValidationError("Give either snapshot_id or ref_name", table=metadata.location)
+    target = (
+        metadata.ref(ref_name).snapshot_id
+        if ref_name is not None
+        else metadata.snapshot_by_id(snapshot_id or 0).snapshot_id
+    )
+    return _moved_main(metadata, target)
+
+
+def rollback_to(metadata: TableMetadata, snapshot_id: int) -> Sequence[Update]:
+    metadata.snapshot_by_id(snapshot_id)
+    if not metadata.is_ancestor(snapshot_id, metadata.current_snapshot()):
+        raise ValidationError(
+            f"Cannot roll back to snapshot, not an ancestor of the current state: {snapshot_id}",
+            hint="set_current_snapshot moves to any snapshot.",
+            table=metadata.location,
+            snapshot_id=snapshot_id,
         )
-        return _moved_main(metadata, target)
-
-    return change
+    return _moved_main(metadata, snapshot_id)
 
 
-def rollback_to(snapshot_id: int) -> RefUpdates:
-    def change(metadata: TableMetadata) -> Sequence[Update]:
-        metadata.snapshot_by_id(snapshot_id)
-        if not metadata.is_ancestor(snapshot_id, metadata.current_snapshot()):
-            raise ValidationError(
-                f"Cannot roll back to snapshot, not an ancestor of the current state: {snapshot_id}",
-                hint="set_current_snapshot moves to any snapshot.",
-                table=metadata.location,
-                snapshot_id=snapshot_id,
-            )
-        return _moved_main(metadata, snapshot_id)
-
-    return change
-
-
-def rollback_to_timestamp(timestamp_ms: int) -> RefUpdates:
+def rollback_to_timestamp(metadata: TableMetadata, timestamp_ms: int) -> Sequence[Update]:
     """Roll back to the newest ancestor of the current snapshot that is older than the time."""
-
-    def change(metadata: TableMetadata) -> Sequence[Update]:
-        older = [
-            s
-            for s in metadata.ancestors(metadata.current_snapshot())
-            if s.timestamp_ms < timestamp_ms
-        ]
-        if not older:
-            raise ValidationError(
-                f"Cannot roll back, no valid snapshot older than: {timestamp_ms}",
-                table=metadata.location,
-            )
-        return _moved_main(metadata, max(older, key=lambda s: s.timestamp_ms).snapshot_id)
-
-    return change
+    older = [
+        s for s in metadata.ancestors(metadata.current_snapshot()) if s.timestamp_ms < timestamp_ms
+    ]
+    if not older:
+        raise ValidationError(
+            f"Cannot roll back, no valid snapshot older than: {timestamp_ms}",
+            table=metadata.location,
+        )
+    return _moved_main(metadata, max(older, key=lambda s: s.timestamp_ms).snapshot_id)
 
 
-def fast_forward(branch: str, to: str) -> RefUpdates:
+def fast_forward(metadata: TableMetadata, branch: str, to: str) -> Sequence[Update]:
     """Move `branch` to the head of `to`, of which it must be an ancestor; a missing branch is
     created.
     """
-
-    def change(metadata: TableMetadata) -> Sequence[Update]:
-        target = metadata.ref(to)
-        current = metadata.refs.get(branch) or (
-            metadata.ref(branch) if branch == MAIN_BRANCH and metadata.current_snapshot_id else None
+    target = metadata.ref(to)
+    current = metadata.refs.get(branch) or (
+        metadata.ref(branch) if branch == MAIN_BRANCH and metadata.current_snapshot_id else None
+    )
+    if current is None:
+        return (SetSnapshotRef(branch, SnapshotRef(target.snapshot_id)),)
+    if not current.is_branch:
+        raise ValidationError(f"Ref {branch} is a tag not a branch", table=metadata.location)
+    if not metadata.is_ancestor(current.snapshot_id, metadata.snapshot_by_id(target.snapshot_id)):
+        raise ValidationError(
+            f"Cannot fast-forward: {branch} is not an ancestor of {to}", table=metadata.location
         )
-        if current is None:
-            return (SetSnapshotRef(branch, SnapshotRef(target.snapshot_id)),)
-        if not current.is_branch:
-            raise ValidationError(f"Ref {branch} is a tag not a branch", table=metadata.location)
-        if not metadata.is_ancestor(
-            current.snapshot_id, metadata.snapshot_by_id(target.snapshot_id)
-        ):
-            raise ValidationError(
-                f"Cannot fast-forward: {branch} is not an ancestor of {to}", table=metadata.location
-            )
-        return _moved(metadata, branch, replace(current, snapshot_id=target.snapshot_id))
-
-    return change
+    return _moved(metadata, branch, replace(current, snapshot_id=target.snapshot_id))
 
 
-def _existing(metadata: TableMetadata, name: str) -> SnapshotRef:
+def _existing(metadata: TableMetadata, name: str, kind: str = "") -> SnapshotRef:
     ref = metadata.refs.get(name)
     if ref is None and name == MAIN_BRANCH and metadata.current_snapshot_id is not None:
-        return SnapshotRef(metadata.current_snapshot_id)
+        ref = SnapshotRef(metadata.current_snapshot_id)
     if ref is None:
         raise NoSuchRefError(f"Ref does not exist: {name}", table=metadata.location)
+    if kind and ref.type != kind:
+        raise ValidationError(f"Ref {name} is a {ref.type} not a {kind}", table=metadata.location)
     return ref
 
 
@@ -231,30 +192,33 @@ def _moved_main(metadata: TableMetadata, snapshot_id: int) -> Sequence[Update]:
     )
 
 
-class RefChanges:
-    """Change refs in one commit: `with t.manage_snapshots() as ms: ms.create_tag(id,
-    "v1").create_branch(id, "audit")`.
+class ManageSnapshots:
+    """Manage branches and tags, roll back, fast-forward and cherry-pick: `with t.manage_snapshots()
+    as ms: ms.create_tag(id, "v1").create_branch(id, "audit")`. All calls are applied in order, in
+    one commit.
     """
 
     def __init__(self) -> None:
-        self._changes: list[RefUpdates] = []
+        self._steps: list[Action] = []
 
-    def _do(self, change: RefUpdates) -> RefChanges:
-        self._changes.append(change)
+    def _do(
+        self, change: Callable[..., Sequence[Update]], *arguments: Any, **named: Any
+    ) -> ManageSnapshots:
+        self._steps.append(MetadataChange(lambda m: change(m, *arguments, **named)))
         return self
 
     @property
-    def changes(self) -> Sequence[RefUpdates]:
-        """Return the changes that were asked for, in order."""
-        return tuple(self._changes)
+    def steps(self) -> Sequence[Action]:
+        """Return the actions to commit, in order."""
+        return tuple(self._steps)
 
     def create_tag(
         self, snapshot_id: int | None, tag_name: str, max_ref_age_ms: int | None = None
-    ) -> RefChanges:
+    ) -> ManageSnapshots:
         """Create a tag. `snapshot_id` None: at the current snapshot. `max_ref_age_ms`: expiry
         removes it after so long; None: the table property `history.expire.max-ref-age-ms` decides.
         Raises ValidationError when a ref of that name exists, NoSuchSnapshotError."""
-        return self._do(create_ref(snapshot_id, tag_name, "tag", max_ref_age_ms=max_ref_age_ms))
+        return self._do(create_ref, snapshot_id, tag_name, "tag", max_ref_age_ms=max_ref_age_ms)
 
     def create_branch(
         self,
@@ -263,39 +227,42 @@ class RefChanges:
         max_ref_age_ms: int | None = None,
         max_snapshot_age_ms: int | None = None,
         min_snapshots_to_keep: int | None = None,
-    ) -> RefChanges:
+    ) -> ManageSnapshots:
         """Create a branch. `snapshot_id` None: at the current snapshot."""
-        retention: dict[str, Any] = {
-            "max_ref_age_ms": max_ref_age_ms,
-            "max_snapshot_age_ms": max_snapshot_age_ms,
-            "min_snapshots_to_keep": min_snapshots_to_keep,
-        }
-        return self._do(create_ref(snapshot_id, branch_name, "branch", **retention))
+        return self._do(
+            create_ref,
+            snapshot_id,
+            branch_name,
+            "branch",
+            max_ref_age_ms=max_ref_age_ms,
+            max_snapshot_age_ms=max_snapshot_age_ms,
+            min_snapshots_to_keep=min_snapshots_to_keep,
+        )
 
-    def remove_tag(self, tag_name: str) -> RefChanges:
+    def remove_tag(self, tag_name: str) -> ManageSnapshots:
         """Remove a tag; its snapshot stays until it expires. Raises ValidationError for a branch,
         NoSuchRefError."""
-        return self._do(remove_ref(tag_name, "tag"))
+        return self._do(remove_ref, tag_name, "tag")
 
-    def remove_branch(self, branch_name: str) -> RefChanges:
+    def remove_branch(self, branch_name: str) -> ManageSnapshots:
         """Remove a branch; its snapshots stay until they expire. Raises ValidationError for main
         and for a tag, NoSuchRefError."""
-        return self._do(remove_ref(branch_name, "branch"))
+        return self._do(remove_ref, branch_name, "branch")
 
-    def rename_branch(self, branch_name: str, new_name: str) -> RefChanges:
+    def rename_branch(self, branch_name: str, new_name: str) -> ManageSnapshots:
         """Rename a branch. Raises ValidationError for main and when the new name is taken,
         NoSuchRefError."""
-        return self._do(rename_branch(branch_name, new_name))
+        return self._do(rename_branch, branch_name, new_name)
 
-    def replace_branch(self, branch_name: str, snapshot_id: int) -> RefChanges:
+    def replace_branch(self, branch_name: str, snapshot_id: int) -> ManageSnapshots:
         """Let a branch point to another snapshot. Raises ValidationError for a tag, NoSuchRefError,
         NoSuchSnapshotError."""
-        return self._do(replace_ref(branch_name, snapshot_id, "branch"))
+        return self._do(replace_ref, branch_name, snapshot_id, "branch")
 
-    def replace_tag(self, tag_name: str, snapshot_id: int) -> RefChanges:
+    def replace_tag(self, tag_name: str, snapshot_id: int) -> ManageSnapshots:
         """Let a tag point to another snapshot. Raises ValidationError for a branch, NoSuchRefError,
         NoSuchSnapshotError."""
-        return self._do(replace_ref(tag_name, snapshot_id, "tag"))
+        return self._do(replace_ref, tag_name, snapshot_id, "tag")
 
     def set_retention(
         self,
@@ -303,37 +270,46 @@ class RefChanges:
         min_snapshots_to_keep: int | None = None,
         max_snapshot_age_ms: int | None = None,
         max_ref_age_ms: int | None = None,
-    ) -> RefChanges:
+    ) -> ManageSnapshots:
         """Set how long a branch or tag and the snapshots of a branch are kept; settings that are
         not given stay.
         """
-        retention = {
-            "min_snapshots_to_keep": min_snapshots_to_keep,
-            "max_snapshot_age_ms": max_snapshot_age_ms,
-            "max_ref_age_ms": max_ref_age_ms,
-        }
-        return self._do(set_retention(name, **retention))
+        return self._do(
+            set_retention,
+            name,
+            min_snapshots_to_keep=min_snapshots_to_keep,
+            max_snapshot_age_ms=max_snapshot_age_ms,
+            max_ref_age_ms=max_ref_age_ms,
+        )
 
     def set_current_snapshot(
         self, snapshot_id: int | None = None, ref_name: str | None = None
-    ) -> RefChanges:
+    ) -> ManageSnapshots:
         """Set main to any snapshot, by its id or by a branch or tag. Raises ValidationError unless
         exactly one of both is given, NoSuchRefError, NoSuchSnapshotError."""
-        return self._do(set_current(snapshot_id, ref_name))
+        return self._do(set_current, snapshot_id, ref_name)
 
-    def rollback_to_snapshot(self, snapshot_id: int) -> RefChanges:
+    def rollback_to_snapshot(self, snapshot_id: int) -> ManageSnapshots:
         """Set main back to one of its ancestors. Raises ValidationError for a snapshot that is
         none, NoSuchSnapshotError."""
-        return self._do(rollback_to(snapshot_id))
+        return self._do(rollback_to, snapshot_id)
 
-    def rollback_to_timestamp(self, timestamp_ms: int) -> RefChanges:
-        return self._do(rollback_to_timestamp(timestamp_ms))
+    def rollback_to_timestamp(self, timestamp_ms: Time) -> ManageSnapshots:
+        """Roll main back to its newest ancestor that is older than a time (milliseconds since the
+        epoch, datetime or ISO text).
+        """
+        return self._do(rollback_to_timestamp, milliseconds(timestamp_ms))
 
-    def fast_forward(self, branch: str, to: str) -> RefChanges:
+    def cherrypick_snapshot(self, snapshot_id: int) -> ManageSnapshots:
+        """Apply the changes of a staged snapshot (an append or a partition overwrite) to main."""
+        self._steps.append(CherryPick(snapshot_id=snapshot_id))
+        return self
+
+    def fast_forward(self, branch: str, to: str) -> ManageSnapshots:
         """Move a branch to the head of another branch or tag, of which it must be an ancestor; a
         missing branch is created. Raises ValidationError when it is no ancestor, NoSuchRefError
         when there is no `to`."""
-        return self._do(fast_forward(branch, to))
+        return self._do(fast_forward, branch, to)
 
 
 def _with_absolute_path(

@@ -183,7 +183,10 @@ def rollback_to_snapshot(
 ) -> MovedSnapshotResult:
     """Roll main back to one of its ancestors."""
     return _moved_main(
-        table, MetadataChange(manage_snapshots.rollback_to(snapshot_id)), dry_run, callback
+        table,
+        MetadataChange(lambda m: manage_snapshots.rollback_to(m, snapshot_id)),
+        dry_run,
+        callback,
     )
 
 
@@ -196,7 +199,7 @@ def rollback_to_timestamp(
     """Roll main back to its newest ancestor that is older than a time."""
     return _moved_main(
         table,
-        MetadataChange(manage_snapshots.rollback_to_timestamp(timestamp_ms)),
+        MetadataChange(lambda m: manage_snapshots.rollback_to_timestamp(m, timestamp_ms)),
         dry_run,
         callback,
     )
@@ -215,7 +218,10 @@ def set_current_snapshot(
             "Either snapshot_id or ref must be provided, not both.", table=table.name
         )
     return _moved_main(
-        table, MetadataChange(manage_snapshots.set_current(snapshot_id, ref)), dry_run, callback
+        table,
+        MetadataChange(lambda m: manage_snapshots.set_current(m, snapshot_id, ref)),
+        dry_run,
+        callback,
     )
 
 
@@ -268,7 +274,10 @@ def fast_forward(
 ) -> FastForwardResult:
     """Move a branch forward to the head of another one; a branch that does not exist is created."""
     moved = _move(
-        table, MetadataChange(manage_snapshots.fast_forward(branch, to)), dry_run, callback
+        table,
+        MetadataChange(lambda m: manage_snapshots.fast_forward(m, branch, to)),
+        dry_run,
+        callback,
     )
     return FastForwardResult(
         branch_updated=branch,
