@@ -20,10 +20,11 @@ from functools import cached_property
 from typing import Any
 
 import deflate
+import pyarrow as pa
 
 from frazil.codec.avro_schema import AvroNode, least_size, parse_schema
 from frazil.codec.guard import inflate, reading
-from frazil.errors import CorruptData, NotInstalledError, Unsupported
+from frazil.errors import CorruptData, Unsupported
 
 MAGIC = b"Obj\x01"
 USUAL_RATIO = 16  # few blocks decompress to more than this times their size
@@ -195,14 +196,13 @@ def _snappy(data: bytes, limit: int) -> bytes:
     if size > limit or size > 64 * len(data) + 64:
         # a copy element of 3 bytes yields at most 64 bytes
         raise CorruptData("A snappy block claims an impossible size.")
-    decompressed = _pyarrow().Codec("snappy").decompress(data[:-4], size, asbytes=True)
+    decompressed = pa.Codec("snappy").decompress(data[:-4], size, asbytes=True)
     if zlib.crc32(decompressed) != int.from_bytes(data[-4:], "big"):
         raise CorruptData("A snappy block fails its checksum.")
     return bytes(decompressed)
 
 
 def _zstandard(data: bytes, limit: int) -> bytes:
-    pa = _pyarrow()
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
         try:
             decompressed = stream.read(limit + 1)
@@ -225,16 +225,6 @@ def _whole(block: bytes, ended: bool) -> bytes:
     if not ended:
         raise CorruptData("A compressed block ends early or is far too large.")
     return block
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError as e:  # pragma: no cover - pyarrow is a base dependency
-        raise NotInstalledError(
-            "Avro with snappy or zstandard needs pyarrow: pip install pyarrow"
-        ) from e
-    return pyarrow
 
 
 _CODECS: dict[str, Callable[[bytes, int], bytes | bytearray]] = {

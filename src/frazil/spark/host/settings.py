@@ -157,11 +157,14 @@ def enable_ids(spark: Session) -> None:
 
 
 @contextlib.contextmanager
-def temporarily(spark: Session, settings: Mapping[str, str]) -> Iterator[None]:
+def temporarily(
+    spark: Session, settings: Mapping[str, str], *, shared: bool = True
+) -> Iterator[None]:
     """Set session settings inside the block, and restore the former values after it, also after an
-    error.
+    error. `shared`: other threads may use the session. That of a streaming query is its own, and
+    with a lock the queries of a process would wait for each other's batches.
     """
-    with _LOCK:
+    with _LOCK if shared else contextlib.nullcontext():
         former = {key: setting(spark, key) for key in settings}
         set_settings(spark, settings)
         try:

@@ -6,8 +6,7 @@ a checkpoint.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
@@ -20,8 +19,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops import arguments
-from frazil.ops.session import Session
 from frazil.spark.host import jvm
+from frazil.spark.host.settings import temporarily
 from frazil.spark.streams.checkpoints import digest_of_batch
 from frazil.spark.streams.sink.partition_commits import (
     announce_without_batches,
@@ -45,7 +44,8 @@ OPTIONS = OptionTable("option of write_stream_files", (
         "the session's `spark.sql.files.maxRecordsPerFile`, no limit"),
     _REWIND,
 ), families=partition_commit.OPTIONS.listed)  # fmt: skip
-_TIMESTAMPS = ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+# Spark's default, INT96, is deprecated and has no statistics
+_MICROSECONDS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 
 def write_stream_files(
@@ -167,7 +167,7 @@ class _FolderBatches:
     def _publish(self, rows: DataFrame, batch: publish.StagedBatch) -> None:
         place, options, staging = self.commit.folder, self.commit.options, batch.staging
         try:
-            with _microseconds(rows.sparkSession):
+            with temporarily(rows.sparkSession, _MICROSECONDS, shared=False):
                 rows.write.options(**self.writer_options).partitionBy(*place.columns).parquet(
                     Path(staging).as_uri()
                 )
@@ -183,26 +183,6 @@ class _FolderBatches:
             shutil.rmtree(staging, ignore_errors=True)
             raise
         publish.publish(place, batch, options, self.commit.clock)
-
-
-@contextmanager
-def _microseconds(spark: Session) -> Iterator[None]:
-    """Let Spark write timestamps as microseconds inside the block: its default, INT96, is
-    deprecated and has no statistics.
-
-    The setting is changed without the lock of `settings.temporarily`, under which the queries of a
-    process would wait for each other's batches. A query has a session of its own.
-    """
-    key, wanted = _TIMESTAMPS
-    before = spark.conf.get(key, None)
-    spark.conf.set(key, wanted)
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(key)
-        else:
-            spark.conf.set(key, before)
 
 
 _CHECKPOINT = "spark.sql.streaming.checkpointLocation"

@@ -25,6 +25,7 @@ from pyspark.sql import types as s
 from frazil.arrow.write.write_context import WriteContext
 from frazil.ops.session import Session
 from frazil.spark.host.session import is_small
+from frazil.spark.host.settings import temporarily
 from frazil.spark.host.workers import parallelism
 from frazil.spark.types.spark_types import spark_type
 from frazil.spark.write.catalyst_transforms import transformed
@@ -205,18 +206,14 @@ def _beginning_with(spark: Session, parts: int) -> Iterator[int]:
     unless the session says with how many; yield their number.
 
     It joins small partitions, and cannot divide large ones; spark.sql.shuffle.partitions is often
-    low in streams, whose state has as many parts. The setting is changed without the lock of
-    `settings.temporarily`, since a query has a session of its own.
+    low in streams, whose state has as many parts.
     """
     if (of_session := spark.conf.get(_INITIAL, None)) is not None:
         yield int(of_session)
         return
     parts = max(parts, int(spark.conf.get(_SHUFFLE)))
-    spark.conf.set(_INITIAL, str(parts))
-    try:
+    with temporarily(spark, {_INITIAL: str(parts)}, shared=False):
         yield parts
-    finally:
-        spark.conf.unset(_INITIAL)
 
 
 def _few_tasks(frame: DataFrame) -> int | None:

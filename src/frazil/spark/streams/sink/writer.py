@@ -7,8 +7,8 @@ gives the same ones when it sends a batch again after a restart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -34,7 +34,7 @@ from frazil.ops.insert import with_branch
 from frazil.ops.operation import writable
 from frazil.ops.session import Session
 from frazil.spark.host.jvm import is_classic
-from frazil.spark.host.settings import is_case_sensitive
+from frazil.spark.host.settings import is_case_sensitive, temporarily
 from frazil.spark.streams.checkpoints import digest_of_batch
 from frazil.spark.streams.sink.batch_rows import FrameRows
 from frazil.spark.streams.sink.partition_commits import (
@@ -327,24 +327,15 @@ def query_id_of(session: Session) -> str:
     return str(query_id)
 
 
-@contextmanager
-def adaptive(session: Session, owner: Session) -> Iterator[None]:
+def adaptive(session: Session, owner: Session) -> AbstractContextManager[None]:
     """Set adaptive execution inside the block as in the session in which the query was defined
     (`owner`).
 
     Spark turns adaptive execution off in a streaming query's own session, for the plan of the
     stream. The write of a batch is an ordinary query, and adaptive execution keeps it from writing
-    one file per task and partition. No other query uses this session.
+    one file per task and partition.
     """
-    before, wanted = session.conf.get(_ADAPTIVE, None), str(owner.conf.get(_ADAPTIVE, "true"))
-    session.conf.set(_ADAPTIVE, wanted)
-    try:
-        yield
-    finally:
-        if before is None:
-            session.conf.unset(_ADAPTIVE)
-        else:
-            session.conf.set(_ADAPTIVE, before)
+    return temporarily(session, {_ADAPTIVE: str(owner.conf.get(_ADAPTIVE, "true"))}, shared=False)
 
 
 class TableStreamWriter:
