@@ -56,6 +56,21 @@ INSIDE = {  # rooms within a room, lower ones first; modules that stand in none 
         "engine",
         "catalog",
     ],
+    "storage": [
+        "locations",
+        "real_paths",
+        "secrets",
+        "tuning",
+        "base",
+        "arrow_handler",
+        "local",
+        "memory",
+        "credentials",
+        "hdfs",
+        "objects",
+        "routing",
+        "file_io",
+    ],
     "stream": ["hooks", "source", "partitions", "sink", "engine"],
 }
 # names users import, gathered

@@ -113,7 +113,7 @@ def test_a_place_that_cannot_be_written_is_an_error_of_frazil_with_the_path(cata
             None,
         ),
         (
-            "frazil.storage.signed.SignedAccessError: Could not read s3://b/t: the store answered with HTTP 403.",
+            "frazil.storage.objects.signed.SignedAccessError: Could not read s3://b/t: the store answered with HTTP 403.",
             "s3://b/t",
             None,
         ),

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-from frazil.storage import conditional
+from frazil.storage.objects import conditional
 
 _TIME = datetime(2026, 1, 1, tzinfo=UTC)
 Answer = tuple[int, bytes, dict[str, str]]

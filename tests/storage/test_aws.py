@@ -26,7 +26,7 @@ from frazil.errors import InvalidInput, NotInstalledError, StorageError, Unsuppo
 from frazil.spark.scan import hadoop_s3
 from frazil.storage import storage_for
 from frazil.storage import tuning as tuning_module
-from frazil.storage.precedence import overriding
+from frazil.storage.credentials.precedence import overriding
 from frazil.storage.routing import routed
 from tests.storage.fake_s3 import FakeS3, fake_s3
 

@@ -16,8 +16,8 @@ import pytest
 from frazil.errors import FrazilError, InvalidInput, Unsupported
 from frazil.storage import storage_for
 from frazil.storage.base import translated_errors
-from frazil.storage.object_clients import arrow_system, client
-from frazil.storage.object_options import options
+from frazil.storage.objects.object_clients import arrow_system, client
+from frazil.storage.objects.object_options import options
 from tests.storage.recorder import recorder
 
 obstore = pytest.importorskip("obstore")

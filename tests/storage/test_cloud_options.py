@@ -8,8 +8,8 @@ import pytest
 
 from frazil.errors import FrazilError, InvalidInput, Unsupported
 from frazil.storage import storage_for
-from frazil.storage.object_clients import client
-from frazil.storage.object_options import options
+from frazil.storage.objects.object_clients import client
+from frazil.storage.objects.object_options import options
 from tests.storage.recorder import recorder
 
 KEY = "AccountName=acc;AccountKey=c2VjcmV0"

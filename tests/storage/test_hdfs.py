@@ -30,15 +30,9 @@ from frazil.errors import (
     Unsupported,
 )
 from frazil.scan.delete_ranges import normalised
-from frazil.storage import (
-    PublishUnclear,
-    hdfs_options,
-    hdfs_settings_of,
-    is_inside,
-    normalise,
-    storage_for,
-)
-from frazil.storage.hdfs_options import hdfs_settings
+from frazil.storage import PublishUnclear, hdfs_settings_of, is_inside, normalise, storage_for
+from frazil.storage.hdfs import hdfs_options
+from frazil.storage.hdfs.hdfs_options import hdfs_settings
 from tests.fault_proxy import FaultProxy
 from tests.forked import started
 from tests.peers.checks import JavaCheck

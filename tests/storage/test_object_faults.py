@@ -18,10 +18,10 @@ import pytest
 import frazil
 from frazil.errors import FrazilError, NoSuchFileError, StorageError, Unsupported
 from frazil.storage import PublishUnclear, Storage, storage_for
-from frazil.storage.object_clients import arrow_system
-from frazil.storage.objects import ObjectStorage
+from frazil.storage.objects.object_clients import arrow_system
+from frazil.storage.objects.objects import ObjectStorage
+from frazil.storage.objects.signed import SignedRequest
 from frazil.storage.routing import routed
-from frazil.storage.signed import SignedRequest
 from tests.storage.fake_s3 import FakeS3, fake_s3
 
 ROOT, ROOT_FOLDER = "s3://b/db/t", Path(__file__).resolve().parents[2]

@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import pytest
 
-from frazil.storage import conditional, object_clients, signed, storage_for
+from frazil.storage import storage_for
+from frazil.storage.objects import conditional, object_clients, signed
 from tests.storage.fake_s3 import fake_s3
 
 pytest.importorskip("obstore")

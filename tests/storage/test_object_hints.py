@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.storage.objects import _translated
+from frazil.storage.objects.objects import _translated
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ import pytest
 import frazil
 from frazil.errors import NoSuchFileError, StorageError, Unsupported
 from frazil.storage import Storage, storage_for
-from frazil.storage.objects import ObjectStorage
+from frazil.storage.objects.objects import ObjectStorage
+from frazil.storage.objects.signed import SignedRequest
 from frazil.storage.routing import routed
-from frazil.storage.signed import SignedRequest
 from tests.storage.fake_s3 import FakeS3, fake_s3
 
 ROOT = "s3://b/db/t"

@@ -14,8 +14,8 @@ import pytest
 
 from frazil.errors import FrazilError
 from frazil.storage import Storage, storage_for
-from frazil.storage.object_clients import client
-from frazil.storage.redirects import without_redirects
+from frazil.storage.objects.object_clients import client
+from frazil.storage.objects.redirects import without_redirects
 from tests.storage.fake_s3 import fake_s3
 from tests.storage.recorder import Recorder, recorder
 

@@ -14,7 +14,8 @@ from xml.sax.saxutils import escape
 import pytest
 
 from frazil.errors import StorageError
-from frazil.storage import Credentials, PublishUnclear, Storage, storage_for, vended
+from frazil.storage import Credentials, PublishUnclear, Storage, storage_for
+from frazil.storage.credentials import vended
 from tests.storage.fake_s3 import FakeS3, fake_s3
 from tests.storage.test_vended import VendingCatalog
 

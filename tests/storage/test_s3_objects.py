@@ -19,9 +19,9 @@ from frazil.catalog.rest.vended import vended
 from frazil.errors import InvalidInput, NoSuchFileError, Unsupported
 from frazil.spark.scan import hadoop_s3
 from frazil.storage import storage_for
-from frazil.storage.parties import marks
+from frazil.storage.credentials.parties import marks
+from frazil.storage.objects.signed import SignedRequest
 from frazil.storage.routing import routed
-from frazil.storage.signed import SignedRequest
 from tests.builders.s3_signer import signature
 from tests.builders.store_work import write_and_read
 from tests.storage.conftest import s3_place

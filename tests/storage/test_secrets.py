@@ -13,7 +13,7 @@ import pytest
 
 from frazil.errors import FrazilError, InvalidInput, Unsupported
 from frazil.storage import redact, redact_text, secrets, storage_for
-from frazil.storage.object_options import options
+from frazil.storage.objects.object_options import options
 
 SECRET = "hunter2-very-secret"
 KEYS = [

@@ -14,8 +14,8 @@ import pytest
 
 from frazil.errors import InvalidInput, StorageError
 from frazil.storage import storage_for
-from frazil.storage.object_clients import arrow_system, client
-from frazil.storage.object_options import options
+from frazil.storage.objects.object_clients import arrow_system, client
+from frazil.storage.objects.object_options import options
 from tests.storage.fake_s3 import fake_s3
 from tests.storage.recorder import recorder
 

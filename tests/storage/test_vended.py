@@ -19,11 +19,12 @@ import pytest
 from frazil.errors import FrazilError, StorageError
 from frazil.spark.scan import hadoop_s3, paths
 from frazil.spark.scan.paths import jvm_can_open
-from frazil.storage import Credentials, storage_for, vended
+from frazil.storage import Credentials, storage_for
 from frazil.storage.base import frozen_properties
-from frazil.storage.object_clients import s3_credential
-from frazil.storage.object_options import options
-from frazil.storage.precedence import overriding
+from frazil.storage.credentials import vended
+from frazil.storage.credentials.precedence import overriding
+from frazil.storage.objects.object_clients import s3_credential
+from frazil.storage.objects.object_options import options
 from tests.storage.conftest import s3_place
 from tests.storage.recorder import recorder
 

@@ -12,7 +12,8 @@ import pytest
 
 import frazil
 from frazil.errors import InvalidInput, NoSuchMethod, NotInstalledError, SchemaMismatch, Unsupported
-from frazil.storage import object_clients, storage_for
+from frazil.storage import storage_for
+from frazil.storage.objects import object_clients
 
 
 @pytest.fixture

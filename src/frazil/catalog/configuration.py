@@ -22,7 +22,7 @@ from frazil.catalog.hive.site import is_hive, metastore_sources
 from frazil.catalog.options import canonical
 from frazil.errors import InvalidInput
 from frazil.storage import redact, redact_text
-from frazil.storage.hdfs_options import of_session
+from frazil.storage.hdfs.hdfs_options import of_session
 from frazil.storage.locations import scheme_of
 from frazil.storage.secrets import is_public, is_secret
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.options import BOOLEAN, TEXT, Option, OptionTable
-from frazil.storage.hdfs_options import PREFIXES, check_hdfs_property
-from frazil.storage.object_options import check_property
+from frazil.storage.hdfs.hdfs_options import PREFIXES, check_hdfs_property
+from frazil.storage.objects.object_options import check_property
 from frazil.storage.tuning import is_tuning, tell_of_tuning
 
 T = TypeVar("T")

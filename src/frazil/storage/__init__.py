@@ -1,11 +1,12 @@
-"""Read and write files by location: on local disks, in memory, in object stores, in HDFS. Nothing
-here knows about tables.
+"""Read and write files by location: on local disks, in memory, in object stores (`objects`), in HDFS
+(`hdfs`), by secrets of `credentials`. Nothing here knows about tables.
 
 Other rooms use `storage_for(location, properties)`, the `Storage` protocol, and the functions of
 `locations`.
 """
 
 from frazil.storage.base import FileInfo, PublishUnclear, Storage
+from frazil.storage.credentials.vended import Credentials
 from frazil.storage.file_io import FileIO, InputFile, OutputFile, OutputStream, file_io
 from frazil.storage.locations import (
     absolute,
@@ -32,7 +33,6 @@ from frazil.storage.routing import (
     storages_by_prefix,
 )
 from frazil.storage.secrets import redact, redact_text, without_secrets
-from frazil.storage.vended import Credentials
 
 __all__ = [
     "REMOTE_SCHEMES",
@@ -47,14 +47,14 @@ __all__ = [
     "Storage",
     "absolute",
     "asks_catalog",
-    "aws",
     "base",
     "catalog_properties",
     "check_location",
     "check_name",
     "checked",
+    "credentials",
     "file_io",
-    "hdfs_options",
+    "hdfs",
     "hdfs_settings_of",
     "is_inside",
     "is_own_io",
@@ -63,22 +63,17 @@ __all__ = [
     "locations",
     "metadata_location",
     "normalise",
-    "object_options",
-    "parties",
+    "objects",
     "place_of",
-    "precedence",
     "read_whole",
     "real_paths",
     "redact",
     "redact_text",
     "routed",
-    "s3_signatures",
     "secrets",
     "settled",
-    "signed",
     "storage_for",
     "storages_by_prefix",
     "tuning",
-    "vended",
     "without_secrets",
 ]

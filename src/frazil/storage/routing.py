@@ -14,19 +14,19 @@ import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import CorruptData, Unsupported
-from frazil.storage.aws import aws_credentials, chooses_aws
 from frazil.storage.base import Entries, Failures, FileInfo, Names, Storage, frozen_properties
-from frazil.storage.hdfs import HdfsStorage
-from frazil.storage.hdfs_options import PREFIXES, HdfsSettings, of_files
+from frazil.storage.credentials.aws import aws_credentials, chooses_aws
+from frazil.storage.credentials.parties import MARKS, TRUSTED
+from frazil.storage.credentials.precedence import is_for
+from frazil.storage.credentials.vended import CredentialsSource
+from frazil.storage.hdfs.hdfs import HdfsStorage
+from frazil.storage.hdfs.hdfs_options import PREFIXES, HdfsSettings, of_files
 from frazil.storage.local import LocalStorage
 from frazil.storage.locations import check_location, scheme_of
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.objects import OBJECT_SCHEMES, ObjectStorage
-from frazil.storage.parties import MARKS, TRUSTED
-from frazil.storage.precedence import is_for
-from frazil.storage.s3_signatures import KeySigner
-from frazil.storage.signed import SignedStorage, Signer
-from frazil.storage.vended import CredentialsSource
+from frazil.storage.objects.objects import OBJECT_SCHEMES, ObjectStorage
+from frazil.storage.objects.s3_signatures import KeySigner
+from frazil.storage.objects.signed import SignedStorage, Signer
 
 REMOTE_SCHEMES = OBJECT_SCHEMES | {"hdfs"}
 """Schemes of stores that are waited for: more files are read at a time from them than there are

@@ -17,11 +17,11 @@ from frazil.catalog import metadata_files
 from frazil.catalog.rest.vended import Credentials, StorageCredential, vended_by_prefix
 from frazil.errors import StorageError, ValidationException
 from frazil.storage import lasting_properties, storage_for
+from frazil.storage.credentials.precedence import host_of
+from frazil.storage.credentials.vended import merged
 from frazil.storage.locations import scheme_of
-from frazil.storage.object_options import options
-from frazil.storage.precedence import host_of
+from frazil.storage.objects.object_options import options
 from frazil.storage.routing import RoutedStorage, for_prefix_of
-from frazil.storage.vended import merged
 from tests.builders.one_table import one_table
 from tests.builders.rotating_keys import keyed_store
 from tests.catalog.conftest import TABLE

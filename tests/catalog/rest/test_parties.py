@@ -15,9 +15,9 @@ from frazil.catalog.rest.vended import StorageCredential
 from frazil.errors import FrazilError, InvalidInput, StorageError
 from frazil.spark.scan import hadoop_s3
 from frazil.storage import Storage
-from frazil.storage.object_clients import arrow_system, client, s3_credential
-from frazil.storage.object_options import options
-from frazil.storage.vended import Credentials
+from frazil.storage.credentials.vended import Credentials
+from frazil.storage.objects.object_clients import arrow_system, client, s3_credential
+from frazil.storage.objects.object_options import options
 from tests.catalog.conftest import TABLE
 from tests.catalog.rest.conftest import Server, table_json
 from tests.storage.recorder import Recorder, recorder

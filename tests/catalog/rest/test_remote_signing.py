@@ -18,8 +18,8 @@ import frazil
 from frazil.catalog.rest import signer as signing
 from frazil.errors import NoSuchFileError
 from frazil.storage import lasting_properties
+from frazil.storage.objects.signed import SignedAccessError, SignedStorage
 from frazil.storage.routing import routed
-from frazil.storage.signed import SignedAccessError, SignedStorage
 from frazil.table.catalog import Catalog
 from tests.builders.s3_signer import signature
 from tests.builders.store_work import write_and_read

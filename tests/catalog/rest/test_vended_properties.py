@@ -20,11 +20,11 @@ from frazil.catalog.rest.vended import (
 )
 from frazil.errors import StorageError
 from frazil.storage import Credentials
-from frazil.storage.object_clients import s3_credential
-from frazil.storage.object_options import options
-from frazil.storage.precedence import overriding
+from frazil.storage.credentials.precedence import overriding
+from frazil.storage.credentials.vended import current, merged
+from frazil.storage.objects.object_clients import s3_credential
+from frazil.storage.objects.object_options import options
 from frazil.storage.routing import RoutedStorage
-from frazil.storage.vended import current, merged
 from tests.catalog.conftest import TABLE
 from tests.catalog.rest.conftest import Server, table_json
 

@@ -18,7 +18,7 @@ import pytest
 from frazil.catalog import Catalog
 from frazil.errors import NoSuchFileError, StorageError
 from frazil.storage import Storage, storage_for
-from frazil.storage.signed import SignedAccessError, SignedStorage
+from frazil.storage.objects.signed import SignedAccessError, SignedStorage
 from tests.builders.one_table import one_table
 from tests.builders.s3_signer import S3Signer
 from tests.builders.store_work import write_and_read

@@ -22,7 +22,7 @@ from frazil.catalog.hive.options import (
 )
 from frazil.catalog.hive.settings import by_kerberos
 from frazil.errors import InvalidInput, Unsupported
-from frazil.storage.hdfs_options import hadoop_folder, of_files, site_values
+from frazil.storage.hdfs.hdfs_options import hadoop_folder, of_files, site_values
 from frazil.storage.locations import join, scheme_of
 
 _TIMEOUT = "hive.metastore.client.socket.timeout"

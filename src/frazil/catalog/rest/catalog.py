@@ -77,9 +77,9 @@ from frazil.storage import (
     routed,
     storages_by_prefix,
 )
-from frazil.storage.object_options import s3_endpoint
-from frazil.storage.parties import marks
-from frazil.storage.precedence import overriding
+from frazil.storage.credentials.parties import marks
+from frazil.storage.credentials.precedence import overriding
+from frazil.storage.objects.object_options import s3_endpoint
 
 _KEPT = 32
 _METRICS = "POST namespaces/{}/tables/{}/metrics"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from frazil.catalog.options import NOUN
 from frazil.catalog.own_files import DELETABLE
 from frazil.spec.options import BOOLEAN, TEXT, Option, OptionTable, one_of, whole
-from frazil.storage.parties import TRUSTED
+from frazil.storage.credentials.parties import TRUSTED
 
 _TIME = whole(1, 86_400_000)  # milliseconds
 _OURS = "A server cannot set it."

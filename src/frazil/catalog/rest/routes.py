@@ -20,9 +20,9 @@ from frazil.catalog.rest.http import Client
 from frazil.catalog.rest.options import PREFIX, SEPARATOR, VIEW_ENDPOINTS
 from frazil.catalog.rest.vended import STORES, is_known
 from frazil.errors import CorruptData, InvalidInput, Unsupported
-from frazil.storage.hdfs_options import PREFIXES as HDFS
-from frazil.storage.parties import MARKS, TRUSTED, check_trusted
-from frazil.storage.precedence import overriding
+from frazil.storage.credentials.parties import MARKS, TRUSTED, check_trusted
+from frazil.storage.credentials.precedence import overriding
+from frazil.storage.hdfs.hdfs_options import PREFIXES as HDFS
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from frazil.catalog.base import Identifier
 from frazil.catalog.names import full_name
 from frazil.catalog.rest.http import Client
 from frazil.catalog.rest.namespaces import decoded
-from frazil.storage.parties import check_trusted
-from frazil.storage.signed import SignedAccessError, SignedRequest
+from frazil.storage.credentials.parties import check_trusted
+from frazil.storage.objects.signed import SignedAccessError, SignedRequest
 
 # as long as Java's client uses a signature again, where the server allows that
 _KEPT_S, _KEPT = (

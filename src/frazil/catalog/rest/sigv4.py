@@ -16,9 +16,9 @@ from urllib.parse import quote, unquote, urlsplit
 from frazil.catalog.options import value
 from frazil.catalog.rest import options as o
 from frazil.errors import FrazilError, InvalidInput
-from frazil.storage.aws import aws_credentials, chooses_aws
-from frazil.storage.s3_signatures import signature_v4
-from frazil.storage.vended import CredentialsSource, current
+from frazil.storage.credentials.aws import aws_credentials, chooses_aws
+from frazil.storage.credentials.vended import CredentialsSource, current
+from frazil.storage.objects.s3_signatures import signature_v4
 
 _MANAGERS = {
     "org.apache.iceberg.rest.auth.NoopAuthManager": "none", "org.apache.iceberg.rest.auth.BasicAuthManager": "basic",

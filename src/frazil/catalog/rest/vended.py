@@ -16,9 +16,8 @@ import msgspec
 from frazil.catalog.base import Identifier
 from frazil.errors import StorageError, Unsupported
 from frazil.storage import Credentials, RoutedStorage, checked
-from frazil.storage.aws import AWS_BEGINNINGS, AWS_PROPERTIES
-from frazil.storage.object_options import check_property
-from frazil.storage.precedence import (
+from frazil.storage.credentials.aws import AWS_BEGINNINGS, AWS_PROPERTIES
+from frazil.storage.credentials.precedence import (
     CONNECTION,
     SAS,
     SAS_ENDS,
@@ -28,7 +27,8 @@ from frazil.storage.precedence import (
     overriding,
     same_account,
 )
-from frazil.storage.vended import EARLY_MS
+from frazil.storage.credentials.vended import EARLY_MS
+from frazil.storage.objects.object_options import check_property
 
 STORES = ("s3.", "gcs.", "adls.", "client.")
 _EXPIRY = (

@@ -8,7 +8,7 @@ from frazil.catalog.configuration import SPARK_PREFIX
 from frazil.catalog.hive.site import is_metastore_setting
 from frazil.ops.session import Session
 from frazil.spark.host.settings import all_settings
-from frazil.storage.hdfs_options import of_session
+from frazil.storage.hdfs.hdfs_options import of_session
 
 
 def session_catalogs(spark: Session) -> dict[str, str]:

@@ -24,9 +24,9 @@ from frazil.spark.host.jvm_reads import (
     has_file_system,
 )
 from frazil.storage import Storage, lasting_properties
-from frazil.storage.aws import chooses_aws
+from frazil.storage.credentials.aws import chooses_aws
 from frazil.storage.locations import scheme_of
-from frazil.storage.object_options import options, s3_endpoint, s3_region
+from frazil.storage.objects.object_options import options, s3_endpoint, s3_region
 
 _LOG = logging.getLogger("frazil.spark")
 # by JVM and bucket, the settings that its file system was opened with

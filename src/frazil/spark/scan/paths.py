@@ -12,8 +12,8 @@ from frazil.spark.host.jvm import jvm_of
 from frazil.spark.host.jvm_reads import hadoop_settings, has_file_system
 from frazil.spark.scan.hadoop_s3 import is_s3, s3_options, tell_once
 from frazil.storage import Storage, catalog_properties, hdfs_settings_of, lasting_properties
+from frazil.storage.credentials.precedence import host_of
 from frazil.storage.locations import collapsed, local_path_of, normalise, scheme_of
-from frazil.storage.precedence import host_of
 
 _GLOB = re.compile(r"([*?\[\]{}\\])")
 _UNENCODED = frozenset(

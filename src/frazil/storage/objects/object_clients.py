@@ -17,10 +17,10 @@ from typing import Any
 import pyarrow.fs
 
 from frazil.errors import InvalidInput, NotInstalledError, StorageError
-from frazil.storage.object_options import options, s3_endpoint
-from frazil.storage.precedence import overriding
-from frazil.storage.redirects import without_redirects
-from frazil.storage.vended import CredentialsSource, current, merged
+from frazil.storage.credentials.precedence import overriding
+from frazil.storage.credentials.vended import CredentialsSource, current, merged
+from frazil.storage.objects.object_options import options, s3_endpoint
+from frazil.storage.objects.redirects import without_redirects
 
 EXTRAS = {"s3": "s3", "gs": "gcs", "abfss": "azure"}
 Properties = tuple[tuple[str, str], ...]

@@ -18,9 +18,9 @@ from typing import Any
 
 from frazil.errors import FrazilError, InvalidInput, NotInstalledError, StorageError, Unsupported
 from frazil.storage.base import frozen_properties
-from frazil.storage.precedence import AWS_CHOOSING, AWS_PROFILES, AWS_ROLES
+from frazil.storage.credentials.precedence import AWS_CHOOSING, AWS_PROFILES, AWS_ROLES
+from frazil.storage.credentials.vended import Credentials
 from frazil.storage.secrets import note
-from frazil.storage.vended import Credentials
 
 _SESSIONS = (
     "client.assume-role.session-name",

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from urllib.parse import quote, unquote, urlsplit
 
 from frazil.errors import Unsupported
-from frazil.storage.object_clients import Properties, s3_credential
-from frazil.storage.signed import SignedRequest
-from frazil.storage.vended import CredentialsSource
+from frazil.storage.credentials.vended import CredentialsSource
+from frazil.storage.objects.object_clients import Properties, s3_credential
+from frazil.storage.objects.signed import SignedRequest
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 

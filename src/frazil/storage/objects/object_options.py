@@ -17,10 +17,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from frazil.errors import InvalidInput, Unsupported
-from frazil.storage.aws import AWS_BEGINNINGS, AWS_PROPERTIES
-from frazil.storage.parties import check_parties
-from frazil.storage.precedence import CONNECTION, NAMES, SAS, account_host, account_in, same_account
-from frazil.storage.s3_objects import DELETE_TAGS, S3_OBJECTS, SSE_KEY, TAGS, s3_objects
+from frazil.storage.credentials.aws import AWS_BEGINNINGS, AWS_PROPERTIES
+from frazil.storage.credentials.parties import check_parties
+from frazil.storage.credentials.precedence import (
+    CONNECTION,
+    NAMES,
+    SAS,
+    account_host,
+    account_in,
+    same_account,
+)
+from frazil.storage.objects.s3_objects import DELETE_TAGS, S3_OBJECTS, SSE_KEY, TAGS, s3_objects
 from frazil.storage.secrets import note_properties
 from frazil.storage.tuning import is_tuning, tell_of_tuning
 

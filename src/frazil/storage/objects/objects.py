@@ -43,20 +43,7 @@ from frazil.storage.base import (
     hide_secrets,
     storage_error,
 )
-from frazil.storage.conditional import check_conditional_writes
-from frazil.storage.hdfs_files import HdfsInput
-from frazil.storage.locations import join, scheme_of
-from frazil.storage.object_clients import (
-    EXTRAS,
-    arrow_system,
-    by_pyarrow,
-    client,
-    obstore_for,
-    split_container,
-)
-from frazil.storage.redirects import REFUSED
-from frazil.storage.s3_objects import DELETE_TAGS, s3_objects
-from frazil.storage.vended import (
+from frazil.storage.credentials.vended import (
     Credentials,
     CredentialsSource,
     current,
@@ -64,6 +51,19 @@ from frazil.storage.vended import (
     merged,
     renewed,
 )
+from frazil.storage.hdfs.hdfs_files import HdfsInput
+from frazil.storage.locations import join, scheme_of
+from frazil.storage.objects.conditional import check_conditional_writes
+from frazil.storage.objects.object_clients import (
+    EXTRAS,
+    arrow_system,
+    by_pyarrow,
+    client,
+    obstore_for,
+    split_container,
+)
+from frazil.storage.objects.redirects import REFUSED
+from frazil.storage.objects.s3_objects import DELETE_TAGS, s3_objects
 
 T = TypeVar("T")
 OBJECT_SCHEMES = set(EXTRAS)

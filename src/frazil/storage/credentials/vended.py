@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from frazil.errors import FrazilError, StorageError
 from frazil.storage.base import frozen_properties
-from frazil.storage.precedence import overriding
+from frazil.storage.credentials.precedence import overriding
 
 log = logging.getLogger(__name__)
 EARLY_MS = 300_000  # before the end, as Java's VendedCredentialsProvider; of short lives, half

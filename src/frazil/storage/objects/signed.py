@@ -32,10 +32,10 @@ from frazil.errors import (
 )
 from frazil.storage.arrow_handler import StorageHandler
 from frazil.storage.base import AccessRefused, storage_error
-from frazil.storage.object_options import options
-from frazil.storage.objects import CONFLICTS, UNKNOWN_KEY, ObjectStorage
-from frazil.storage.s3_objects import S3Objects, s3_objects
-from frazil.storage.vended import merged
+from frazil.storage.credentials.vended import merged
+from frazil.storage.objects.object_options import options
+from frazil.storage.objects.objects import CONFLICTS, UNKNOWN_KEY, ObjectStorage
+from frazil.storage.objects.s3_objects import S3Objects, s3_objects
 
 if TYPE_CHECKING:
     import xml.etree.ElementTree as ET

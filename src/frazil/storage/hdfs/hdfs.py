@@ -36,8 +36,8 @@ from frazil.errors import (
 )
 from frazil.storage.arrow_handler import StorageHandler
 from frazil.storage.base import Entries, Failures, FileInfo, Names, PublishUnclear
-from frazil.storage.hdfs_files import HdfsInput, HdfsSink, complete
-from frazil.storage.hdfs_options import HdfsSettings, hdfs_settings
+from frazil.storage.hdfs.hdfs_files import HdfsInput, HdfsSink, complete
+from frazil.storage.hdfs.hdfs_options import HdfsSettings, hdfs_settings
 from frazil.storage.locations import collapsed
 
 if TYPE_CHECKING:
