@@ -45,3 +45,8 @@ class Function:
     zoned: bool = True
     goes_on: Callable[[pa.Array], pa.Array] | None = pc.is_valid
     divides: bool = False
+
+
+def plain(function: Callable[..., pa.Array]) -> Kernel:
+    """Make a kernel of a function that needs the values of the arguments only."""
+    return lambda values, types, result, zone: function(*values)

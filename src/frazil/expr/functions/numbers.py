@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from frazil.errors import EvaluationError
 from frazil.expr.casts import OUT_OF_RANGE, over_numpy
 from frazil.expr.coerce import as_decimal, bounded, common_type
-from frazil.expr.functions.function import Bind, Function, Kernel, Signature
+from frazil.expr.functions.function import Bind, Function, Kernel, Signature, plain
 from frazil.expr.values import FLOATS, INTEGERS, NUMBERS, arrow_type
 from frazil.spec.transform_values import scaled, unscaled
 from frazil.spec.types import (
@@ -171,12 +171,8 @@ def _quotient(a: pa.Array, b: pa.Array) -> pa.Array:
     return pc.divide(a.cast(pa.float64(), safe=False), b.cast(pa.float64(), safe=False))
 
 
-def _whole_division(a: pa.Array, b: pa.Array) -> pa.Array:
-    return pc.divide_checked(a, b)
-
-
 _FAST: dict[str, Callable[[pa.Array, pa.Array], pa.Array]] = {
-    "+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked, "/": _quotient, "div": _whole_division,
+    "+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked, "/": _quotient, "div": pc.divide_checked,
     "%": _with_numpy(np.fmod), "pmod": _with_numpy(_pmod),
 }  # fmt: skip
 
@@ -320,25 +316,6 @@ def _rounded_type(type_: IcebergType) -> IcebergType | None:
     return type_ if type_.scale == 0 else bounded(max(type_.precision - type_.scale + 1, 1), 0)
 
 
-def _sign(
-    values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str
-) -> pa.Array:
-    (v,) = values
-    return pc.if_else(pc.equal(v, 0.0), v, pc.sign(v))  # -0.0 stays what it is
-
-
-def _sqrt(
-    values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str
-) -> pa.Array:
-    return pc.sqrt(values[0])
-
-
-def _same(
-    values: Sequence[pa.Array], types: Sequence[IcebergType], result: IcebergType, zone: str
-) -> pa.Array:
-    return values[0]
-
-
 def _double(type_: IcebergType) -> IcebergType | None:
     return DoubleType()
 
@@ -356,10 +333,16 @@ NUMBER_FUNCTIONS = (
     ),
     Function("%", _binary("%"), _arithmetic("%"), ("mod",), can_fail=True, divides=True),
     Function("negative", _unary(_itself), _negative, can_fail=True),
-    Function("positive", _unary(_itself), _same),
+    Function("positive", _unary(_itself), plain(lambda v: v)),
     Function("abs", _unary(_itself), _abs, can_fail=True),
     Function("ceil", _unary(_rounded_type), _rounding("ceil"), ("ceiling",)),
     Function("floor", _unary(_rounded_type), _rounding("floor")),
-    Function("sign", _unary(_double), _sign, ("signum",)),
-    Function("sqrt", _unary(_double), _sqrt),
+    # -0.0 stays what it is
+    Function(
+        "sign",
+        _unary(_double),
+        plain(lambda v: pc.if_else(pc.equal(v, 0.0), v, pc.sign(v))),
+        ("signum",),
+    ),
+    Function("sqrt", _unary(_double), plain(pc.sqrt)),
 )

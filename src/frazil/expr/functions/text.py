@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 
 from frazil.errors import InvalidInput
 from frazil.expr.casts import castable, each
-from frazil.expr.functions.function import Bind, Function, Kernel, Signature
+from frazil.expr.functions.function import Bind, Function, Kernel, Signature, plain
 from frazil.spec.types import (
     BinaryType,
     BooleanType,
@@ -61,15 +62,6 @@ def _concat_bind(types: tuple[IcebergType, ...]) -> Signature | str:
     return Signature((TEXT,) * len(types), TEXT)
 
 
-def _plain(function: Callable[..., pa.Array]) -> Kernel:
-    def kernel(
-        values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str
-    ) -> pa.Array:
-        return function(*values)
-
-    return kernel
-
-
 def _cased(ascii_: Callable[[pa.Array], pa.Array], full: Callable[[str], str]) -> Kernel:
     """Change case. Arrow maps letter by letter; ß, final sigma and the like need Python's full
     mapping.
@@ -92,12 +84,8 @@ def _length(values: Sequence[pa.Array], types: Types, result: IcebergType, zone:
     )
 
 
-def _octets(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
-    return pc.binary_length(values[0].cast(pa.binary()))
-
-
 def _trimmed(function: Callable[..., pa.Array]) -> Kernel:
-    return _plain(lambda v: function(v, characters=" "))
+    return plain(lambda v: function(v, characters=" "))
 
 
 def substring(text: Any, start: int, length: int) -> Any:
@@ -152,12 +140,8 @@ def _concat(values: Sequence[pa.Array], types: Types, result: IcebergType, zone:
     )
 
 
-def _left(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
-    return _by_row(lambda s, n: s[: max(n, 0)], pa.string(), *values)
-
-
-def _right(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
-    return _by_row(lambda s, n: s[-n:] if n > 0 else "", pa.string(), *values)
+def _rowwise(function: Callable[..., str]) -> Kernel:
+    return plain(partial(_by_row, function, pa.string()))
 
 
 def _replace(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
@@ -172,19 +156,25 @@ TEXT_FUNCTIONS = (
     Function("lower", _ONE, _cased(pc.utf8_lower, str.lower), ("lcase",)),
     Function("upper", _ONE, _cased(pc.utf8_upper, str.upper), ("ucase",)),
     Function("length", _text_or_bytes(INT), _length, ("len", "char_length", "character_length")),
-    Function("octet_length", _text_or_bytes(INT), _octets),
+    Function(
+        "octet_length",
+        _text_or_bytes(INT),
+        plain(lambda v: pc.binary_length(v.cast(pa.binary()))),
+    ),
     Function("trim", _ONE, _trimmed(pc.utf8_trim)),
     Function("ltrim", _ONE, _trimmed(pc.utf8_ltrim)),
     Function("rtrim", _ONE, _trimmed(pc.utf8_rtrim)),
     Function("substring", _takes(TEXT, INT, INT, result=TEXT, optional=1), _substring, ("substr",)),
-    Function("left", _takes(TEXT, INT, result=TEXT), _left),
-    Function("right", _takes(TEXT, INT, result=TEXT), _right),
+    Function("left", _takes(TEXT, INT, result=TEXT), _rowwise(lambda s, n: s[: max(n, 0)])),
+    Function(
+        "right", _takes(TEXT, INT, result=TEXT), _rowwise(lambda s, n: s[-n:] if n > 0 else "")
+    ),
     Function("concat", _concat_bind, _concat, ("||",), goes_on=None),
     Function("startswith", _test_bind, _tested(pc.starts_with, lambda s, p: s.startswith(p))),
     Function("endswith", _test_bind, _tested(pc.ends_with, lambda s, p: s.endswith(p))),
     Function("contains", _test_bind, _tested(pc.match_substring, lambda s, p: p in s)),
     Function("replace", _takes(TEXT, TEXT, TEXT, result=TEXT, optional=1), _replace),
-    Function("reverse", _ONE, _plain(pc.utf8_reverse)),
+    Function("reverse", _ONE, plain(pc.utf8_reverse)),
 )
 
 

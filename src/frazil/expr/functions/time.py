@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from frazil.errors import EvaluationError
 from frazil.expr.calendar import DAY_MICROS, civil, days_of
 from frazil.expr.casts import floor_divide, local_values, over_numpy, shift_zone
-from frazil.expr.functions.function import Bind, Function, Kernel, Signature
+from frazil.expr.functions.function import Bind, Function, Kernel, Signature, plain
 from frazil.expr.values import MOMENTS, NANOS
 from frazil.spec.types import (
     DateType,
@@ -33,14 +33,32 @@ Types = Sequence[IcebergType]
 _MONTHS = "datetime64[M]"
 
 
-def _of_date(result: IcebergType = INT) -> Bind:
+# what an argument may be and stays, what else it may be, and the type to which that is cast
+_Argument = tuple[tuple[type, ...], tuple[type, ...], IcebergType]
+_DAYS_OR_TEXT = (DateType, *MOMENTS, StringType, UnknownType)
+_DATE_OR_TIME: _Argument = ((DateType, *MOMENTS), (StringType, UnknownType), DATE)
+_AS_DATE: _Argument = ((), _DAYS_OR_TEXT, DATE)
+_DAY_COUNT: _Argument = ((IntegerType,), (UnknownType, StringType), INT)
+_NUMBER: _Argument = ((IntegerType,), (UnknownType,), INT)
+_OF_CLOCK: _Argument = (
+    (TimeType, *MOMENTS),
+    (DateType, StringType, UnknownType),
+    TimestamptzType(),
+)
+_UNIT: _Argument = ((StringType,), (), StringType())
+# Spark returns a timestamp with zone for timestamps without zone, too
+_AS_MOMENT: _Argument = ((), _DAYS_OR_TEXT, TimestamptzType())
+
+
+def _takes(says: str, *arguments: _Argument, result: IcebergType) -> Bind:
     def bind(types: tuple[IcebergType, ...]) -> Signature | str:
-        if len(types) != 1 or not isinstance(
-            types[0], (DateType, *MOMENTS, StringType, UnknownType)
+        pairs = [*zip(types, arguments, strict=False)]
+        if len(types) != len(arguments) or not all(
+            isinstance(t, (*same, *others)) for t, (same, others, _) in pairs
         ):
-            return "takes a date or timestamp."
+            return says
         return Signature(
-            (types[0] if isinstance(types[0], (DateType, *MOMENTS)) else DATE,), result
+            tuple(t if isinstance(t, same) else to for t, (same, _, to) in pairs), result
         )
 
     return bind
@@ -123,16 +141,6 @@ def _week(days: npt.NDArray[np.datetime64]) -> Any:
     return (_day_of_year(thursday) - 1) // 7 + 1
 
 
-def _clock_bind(types: tuple[IcebergType, ...]) -> Signature | str:
-    if len(types) != 1 or not isinstance(
-        types[0], (DateType, TimeType, *MOMENTS, StringType, UnknownType)
-    ):
-        return "takes a timestamp or time."
-    return Signature(
-        (types[0] if isinstance(types[0], (TimeType, *MOMENTS)) else TimestamptzType(),), INT
-    )
-
-
 def _clock(seconds: int, modulus: int) -> Kernel:
     def kernel(
         values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str
@@ -144,36 +152,6 @@ def _clock(seconds: int, modulus: int) -> Kernel:
         )
 
     return kernel
-
-
-def _dates_and_int(types: tuple[IcebergType, ...]) -> Signature | str:
-    ok = len(types) == 2 and isinstance(types[0], (DateType, *MOMENTS, StringType, UnknownType))
-    if not ok or not isinstance(types[1], IntegerType | UnknownType | StringType):
-        return "takes a date and a number of days."
-    return Signature((DATE, INT), DATE)
-
-
-def _shifted(sign: int) -> Kernel:
-    def kernel(
-        values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str
-    ) -> pa.Array:
-        # beyond the last day and the first one Spark goes round
-        return (pc.add if sign > 0 else pc.subtract)(values[0], values[1])
-
-    return kernel
-
-
-def _two_dates(types: tuple[IcebergType, ...]) -> Signature | str:
-    ok = len(types) == 2 and all(
-        isinstance(t, (DateType, *MOMENTS, StringType, UnknownType)) for t in types
-    )
-    return Signature((DATE, DATE), INT) if ok else "takes two dates."
-
-
-def _difference(
-    values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str
-) -> pa.Array:
-    return pc.subtract(values[0], values[1])
 
 
 _UNITS = {
@@ -188,17 +166,6 @@ _MICROS = {
     "millisecond": 1000,
     "microsecond": 1,
 }
-
-
-def _trunc_bind(types: tuple[IcebergType, ...]) -> Signature | str:
-    if (
-        len(types) != 2
-        or not isinstance(types[0], StringType)
-        or not isinstance(types[1], (DateType, *MOMENTS, StringType, UnknownType))
-    ):
-        return "takes a unit and a timestamp, as in date_trunc('day', ts)."
-    # Spark returns a timestamp with zone for timestamps without zone, too
-    return Signature((types[0], TimestamptzType()), TimestamptzType())
 
 
 def _is_unit(texts: pa.Array) -> pa.Array:
@@ -236,7 +203,7 @@ def _floored(unit: str, micros: npt.NDArray[np.int64]) -> Any:
     return days.astype(np.int64) * DAY_MICROS
 
 
-def _last_day(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
+def _last_day(dates: pa.Array) -> pa.Array:
     def last(days: npt.NDArray[np.int32]) -> Any:
         return (
             (days.astype("datetime64[D]").astype(_MONTHS) + 1)
@@ -245,19 +212,12 @@ def _last_day(values: Sequence[pa.Array], types: Types, result: IcebergType, zon
             - 1
         ).astype(np.int32)
 
-    return over_numpy(values[0], last, pa.int32())
+    return over_numpy(dates, last, pa.int32())
 
 
-def _three_ints(types: tuple[IcebergType, ...]) -> Signature | str:
-    ok = len(types) == 3 and all(isinstance(t, IntegerType | UnknownType) for t in types)
-    return Signature((INT, INT, INT), DATE) if ok else "takes year, month and day."
-
-
-def _make_date(
-    values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str
-) -> pa.Array:
+def _make_date(*parts: pa.Array) -> pa.Array:
     dates = []
-    for row in zip(*(v.to_pylist() for v in values), strict=True):
+    for row in zip(*(v.to_pylist() for v in parts), strict=True):
         days = None if None in row or not 1 <= row[1] <= 12 else days_of(*row)
         if None not in row and (days is None or civil(days) != row):
             raise EvaluationError(f"make_date({', '.join(map(str, row))}) is not a valid date.")
@@ -265,12 +225,9 @@ def _make_date(
     return pa.array(dates, pa.int32())
 
 
-def _last_day_bind(types: tuple[IcebergType, ...]) -> Signature | str:
-    signature = _of_date(DATE)(types)
-    return signature if isinstance(signature, str) else Signature((DATE,), DATE)
-
-
-_DATE_BIND = _of_date()
+_DATE_BIND = _takes("takes a date or timestamp.", _DATE_OR_TIME, result=INT)
+_CLOCK_BIND = _takes("takes a timestamp or time.", _OF_CLOCK, result=INT)
+_SHIFT_BIND = _takes("takes a date and a number of days.", _AS_DATE, _DAY_COUNT, result=DATE)
 TIME_FUNCTIONS = (
     Function("year", _DATE_BIND, _part(_year, pc.year), monotone=0),
     Function("quarter", _DATE_BIND, _part(lambda d: (_month(d) - 1) // 3 + 1, pc.quarter)),
@@ -280,13 +237,39 @@ TIME_FUNCTIONS = (
     Function("weekday", _DATE_BIND, _part(_weekday)),
     Function("dayofyear", _DATE_BIND, _part(_day_of_year)),
     Function("weekofyear", _DATE_BIND, _part(_week)),
-    Function("hour", _clock_bind, _clock(3600, 24)),
-    Function("minute", _clock_bind, _clock(60, 60)),
-    Function("second", _clock_bind, _clock(1, 60)),
-    Function("date_add", _dates_and_int, _shifted(1), ("dateadd",)),
-    Function("date_sub", _dates_and_int, _shifted(-1)),
-    Function("datediff", _two_dates, _difference, ("date_diff",)),
-    Function("date_trunc", _trunc_bind, _trunc, strict=False, goes_on=_is_unit),
-    Function("last_day", _last_day_bind, _last_day),
-    Function("make_date", _three_ints, _make_date, can_fail=True),
+    Function("hour", _CLOCK_BIND, _clock(3600, 24)),
+    Function("minute", _CLOCK_BIND, _clock(60, 60)),
+    Function("second", _CLOCK_BIND, _clock(1, 60)),
+    # beyond the last day and the first one Spark goes round
+    Function("date_add", _SHIFT_BIND, plain(pc.add), ("dateadd",)),
+    Function("date_sub", _SHIFT_BIND, plain(pc.subtract)),
+    Function(
+        "datediff",
+        _takes("takes two dates.", _AS_DATE, _AS_DATE, result=INT),
+        plain(pc.subtract),
+        ("date_diff",),
+    ),
+    Function(
+        "date_trunc",
+        _takes(
+            "takes a unit and a timestamp, as in date_trunc('day', ts).",
+            _UNIT,
+            _AS_MOMENT,
+            result=TimestamptzType(),
+        ),
+        _trunc,
+        strict=False,
+        goes_on=_is_unit,
+    ),
+    Function(
+        "last_day",
+        _takes("takes a date or timestamp.", _AS_DATE, result=DATE),
+        plain(_last_day),
+    ),
+    Function(
+        "make_date",
+        _takes("takes year, month and day.", _NUMBER, _NUMBER, _NUMBER, result=DATE),
+        plain(_make_date),
+        can_fail=True,
+    ),
 )
