@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from frazil.errors import ValidationError
 from frazil.spec import updates as u
@@ -26,7 +26,6 @@ from frazil.spec.transforms import VoidTransform
 from frazil.spec.types import V3_TYPES
 
 LAST_ADDED = u.LAST_ADDED
-T = TypeVar("T")
 
 
 def now_millis() -> int:
@@ -53,6 +52,10 @@ class _Draft:
 
     def put(self, **values: Any) -> None:
         self.md, self.changed = replace(self.md, **values), True
+
+    def put_if_new(self, name: str, value: object) -> None:
+        if value != getattr(self.md, name):
+            self.put(**{name: value})
 
 
 def apply_updates(
@@ -243,14 +246,7 @@ def _remove_schemas(draft: _Draft, update: u.RemoveSchemas) -> None:
     gone = set(update.schema_ids)
     if draft.md.current_schema_id in gone:
         raise ValidationError("Cannot remove the current schema")
-    if schemas := _without(draft.md.schemas, lambda s: s.schema_id in gone):
-        draft.put(schemas=schemas)
-
-
-def _without(items: tuple[T, ...], gone: Callable[[T], bool]) -> tuple[T, ...] | None:
-    """Return the items that stay, or None when all of them stay."""
-    staying = tuple(i for i in items if not gone(i))
-    return None if len(staying) == len(items) else staying
+    draft.put_if_new("schemas", tuple(s for s in draft.md.schemas if s.schema_id not in gone))
 
 
 def has_sequential_ids(spec: PartitionSpec) -> bool:
@@ -279,19 +275,17 @@ def _add_spec(draft: _Draft, update: u.AddPartitionSpec) -> None:
 
 def _set_default_spec(draft: _Draft, update: u.SetDefaultSpec) -> None:
     spec_id = _last(update.spec_id, draft.last_spec, "spec")
-    if spec_id == draft.md.default_spec_id:
-        return
     if all(s.spec_id != spec_id for s in draft.md.partition_specs):
         raise ValidationError(f"Cannot set default partition spec to unknown spec: {spec_id}")
-    draft.put(default_spec_id=spec_id)
+    draft.put_if_new("default_spec_id", spec_id)
 
 
 def _remove_specs(draft: _Draft, update: u.RemovePartitionSpecs) -> None:
     gone = set(update.spec_ids)
     if draft.md.default_spec_id in gone:
         raise ValidationError("Cannot remove the default partition spec")
-    if specs := _without(draft.md.partition_specs, lambda s: s.spec_id in gone):
-        draft.put(partition_specs=specs)
+    staying = tuple(s for s in draft.md.partition_specs if s.spec_id not in gone)
+    draft.put_if_new("partition_specs", staying)
 
 
 def _add_order(draft: _Draft, update: u.AddSortOrder) -> None:
@@ -317,10 +311,8 @@ def _add_order(draft: _Draft, update: u.AddSortOrder) -> None:
 
 def _set_default_order(draft: _Draft, update: u.SetDefaultSortOrder) -> None:
     order_id = _last(update.sort_order_id, draft.last_order, "sort order")
-    if order_id == draft.md.default_sort_order_id:
-        return
     draft.md.sort_order_by_id(order_id)
-    draft.put(default_sort_order_id=order_id)
+    draft.put_if_new("default_sort_order_id", order_id)
 
 
 # -- snapshots and refs
@@ -392,10 +384,9 @@ def _set_ref(draft: _Draft, update: u.SetSnapshotRef) -> None:
 
 def _remove_ref(draft: _Draft, update: u.RemoveSnapshotRef) -> None:
     md = draft.md
-    if update.ref_name == MAIN_BRANCH and md.current_snapshot_id is not None:
-        draft.put(current_snapshot_id=None)
-    if update.ref_name in md.refs:
-        draft.put(refs={n: r for n, r in md.refs.items() if n != update.ref_name})
+    if update.ref_name == MAIN_BRANCH:
+        draft.put_if_new("current_snapshot_id", None)
+    draft.put_if_new("refs", {n: r for n, r in md.refs.items() if n != update.ref_name})
 
 
 def _remove_snapshots(draft: _Draft, update: u.RemoveSnapshots) -> None:
@@ -422,8 +413,7 @@ def _remove_snapshots(draft: _Draft, update: u.RemoveSnapshots) -> None:
 def _assign_uuid(draft: _Draft, update: u.AssignUUID) -> None:
     if not update.uuid:
         raise ValidationError("Cannot set uuid to null")
-    if update.uuid != draft.md.table_uuid:
-        draft.put(table_uuid=update.uuid)
+    draft.put_if_new("table_uuid", update.uuid)
 
 
 def _upgrade(draft: _Draft, update: u.UpgradeFormatVersion) -> None:
@@ -442,9 +432,7 @@ def _upgrade(draft: _Draft, update: u.UpgradeFormatVersion) -> None:
 
 
 def _set_location(draft: _Draft, update: u.SetLocation) -> None:
-    location = update.location.rstrip("/") or update.location
-    if location != draft.md.location:
-        draft.put(location=location)
+    draft.put_if_new("location", update.location.rstrip("/") or update.location)
 
 
 def _set_properties(draft: _Draft, update: u.SetProperties) -> None:
@@ -458,60 +446,40 @@ def _set_properties(draft: _Draft, update: u.SetProperties) -> None:
     held, key = draft.md.properties, ENCRYPTION_KEY.name
     if draft.md.encryption_keys and held.get(key) != update.updates.get(key, held.get(key)):
         raise ValidationError(f"Cannot modify key ID ({key}) of an encrypted table")
-    merged = {**held, **update.updates}
-    if merged != held:
-        draft.put(properties=merged)
+    draft.put_if_new("properties", {**held, **update.updates})
 
 
 def _remove_properties(draft: _Draft, update: u.RemoveProperties) -> None:
     if draft.md.encryption_keys and (key := ENCRYPTION_KEY.name) in update.removals:
         raise ValidationError(f"Cannot remove key ID ({key}) from an encrypted table")
-    if any(k in draft.md.properties for k in update.removals):
-        draft.put(
-            properties={k: v for k, v in draft.md.properties.items() if k not in update.removals}
-        )
+    staying = {k: v for k, v in draft.md.properties.items() if k not in update.removals}
+    draft.put_if_new("properties", staying)
 
 
-def _of_snapshot(items: Sequence[dict[str, Any]], snapshot_id: int) -> tuple[dict[str, Any], ...]:
-    return tuple(s for s in items if s.get("snapshot-id") == snapshot_id)
+def _put_statistics(draft: _Draft, name: str, snapshot_id: int, *files: dict[str, Any]) -> None:
+    """Put the statistics files of a snapshot, one or none, in place of those that it has."""
+    held: tuple[dict[str, Any], ...] = getattr(draft.md, name)
+    if files != tuple(s for s in held if s.get("snapshot-id") == snapshot_id):
+        others = (s for s in held if s.get("snapshot-id") != snapshot_id)
+        draft.put(**{name: (*others, *files)})
 
 
 def _set_statistics(draft: _Draft, update: u.SetStatistics) -> None:
-    new, held = update.statistics, draft.md.statistics
-    if _of_snapshot(held, new["snapshot-id"]) != (new,):
-        draft.put(
-            statistics=(*(s for s in held if s.get("snapshot-id") != new["snapshot-id"]), new)
-        )
+    file = update.statistics
+    _put_statistics(draft, "statistics", file["snapshot-id"], file)
 
 
 def _remove_statistics(draft: _Draft, update: u.RemoveStatistics) -> None:
-    if _of_snapshot(draft.md.statistics, update.snapshot_id):
-        draft.put(
-            statistics=tuple(
-                s for s in draft.md.statistics if s.get("snapshot-id") != update.snapshot_id
-            )
-        )
+    _put_statistics(draft, "statistics", update.snapshot_id)
 
 
 def _set_partition_statistics(draft: _Draft, update: u.SetPartitionStatistics) -> None:
-    new, held = update.partition_statistics, draft.md.partition_statistics
-    if _of_snapshot(held, new["snapshot-id"]) != (new,):
-        draft.put(
-            partition_statistics=(
-                *(s for s in held if s.get("snapshot-id") != new["snapshot-id"]),
-                new,
-            )
-        )
+    file = update.partition_statistics
+    _put_statistics(draft, "partition_statistics", file["snapshot-id"], file)
 
 
 def _remove_partition_statistics(draft: _Draft, update: u.RemovePartitionStatistics) -> None:
-    held = draft.md.partition_statistics
-    if _of_snapshot(held, update.snapshot_id):
-        draft.put(
-            partition_statistics=tuple(
-                s for s in held if s.get("snapshot-id") != update.snapshot_id
-            )
-        )
+    _put_statistics(draft, "partition_statistics", update.snapshot_id)
 
 
 _REDUCERS: dict[type[u.Update], Callable[[_Draft, Any], None]] = {
