@@ -114,17 +114,11 @@ def texts(obj: object, noun: str) -> dict[str, str]:
     Raises CorruptData.
     """
     members = {} if obj is None else fields_of(obj, noun)
-    for key, value in members.items():
-        if not isinstance(value, str):
-            if isinstance(value, dict | list | None):
-                raise CorruptData(
-                    f"Cannot parse to a string value: {noun}.{key}: {str(value)[:100]}"
-                )
-            return {
-                k: v if isinstance(v, str) else _java_text(v, f"{noun}.{k}")
-                for k, v in members.items()
-            }
-    return members
+    if all(isinstance(value, str) for value in members.values()):
+        return members
+    return {
+        k: v if isinstance(v, str) else _java_text(v, f"{noun}.{k}") for k, v in members.items()
+    }
 
 
 def _java_text(value: object, noun: str) -> str:
@@ -307,25 +301,28 @@ def _sources(obj: dict[str, Any]) -> tuple[int, tuple[int, ...]]:
     return integer(obj, "source-id", _INT), several if len(several) > 1 else ()
 
 
+def _sources_to_json(field: PartitionField | SortField) -> dict[str, Any]:
+    return (
+        {"source-ids": list(field.source_ids)}
+        if field.source_ids
+        else {"source-id": field.source_id}
+    )
+
+
 def partition_fields_to_json(spec: PartitionSpec) -> list[dict[str, Any]]:
     """Convert the fields of a spec to a list, without the spec's id, as in v1 metadata and the
     headers of manifests.
     """
-    objects = []
-    for f in spec.fields:
-        source: dict[str, Any] = (
-            {"source-ids": list(f.source_ids)} if f.source_ids else {"source-id": f.source_id}
-        )
-        objects.append(
-            {
-                "name": f.name,
-                "transform": str(f.transform),
-                **source,
-                "field-id": f.field_id,
-                **f.extra,
-            }
-        )
-    return objects
+    return [
+        {
+            "name": f.name,
+            "transform": str(f.transform),
+            **_sources_to_json(f),
+            "field-id": f.field_id,
+            **f.extra,
+        }
+        for f in spec.fields
+    ]
 
 
 def partition_fields_from_json(obj: object) -> tuple[PartitionField, ...]:
@@ -365,46 +362,38 @@ def spec_from_json(obj: object) -> PartitionSpec:
 
 
 def sort_order_to_json(order: SortOrder) -> dict[str, Any]:
-    fields = []
-    for f in order.fields:
-        source: dict[str, Any] = (
-            {"source-ids": list(f.source_ids)} if f.source_ids else {"source-id": f.source_id}
-        )
-        fields.append(
-            {
-                "transform": str(f.transform),
-                **source,
-                "direction": str(f.direction),
-                "null-order": str(f.null_order),
-                **f.extra,
-            }
-        )
+    fields = [
+        {
+            "transform": str(f.transform),
+            **_sources_to_json(f),
+            "direction": str(f.direction),
+            "null-order": str(f.null_order),
+            **f.extra,
+        }
+        for f in order.fields
+    ]
     return {"order-id": order.order_id, "fields": fields, **order.extra}
 
 
 def sort_order_from_json(obj: object) -> SortOrder:
-    obj, fields = fields_of(obj, "sort order"), []
-    for item in items_of(obj.get("fields"), "sort fields"):
-        item = fields_of(item, "sort field")
-        source, sources = _sources(item)
-        direction, nulls = (
-            SortDirection(text(item, "direction").lower()),
-            NullOrder(text(item, "null-order").lower()),
-        )
-        fields.append(
-            SortField(
-                source,
-                parse_transform(text(item, "transform")),
-                direction,
-                nulls,
-                sources,
-                unknown_keys(item, _SORT_FIELD_KEYS),
-            )
-        )
+    obj = fields_of(obj, "sort order")
     return SortOrder(
-        *fields,
+        *(_sort_field_from_json(item) for item in items_of(obj.get("fields"), "sort fields")),
         order_id=integer(obj, "order-id", _INT),
         extra=unknown_keys(obj, frozenset(("order-id", "fields"))),
+    )
+
+
+def _sort_field_from_json(obj: object) -> SortField:
+    obj = fields_of(obj, "sort field")
+    source, sources = _sources(obj)
+    return SortField(
+        source,
+        parse_transform(text(obj, "transform")),
+        SortDirection(text(obj, "direction").lower()),
+        NullOrder(text(obj, "null-order").lower()),
+        sources,
+        unknown_keys(obj, _SORT_FIELD_KEYS),
     )
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -35,6 +35,7 @@ _KNOWN = frozenset(
      "properties", "current-snapshot-id", "next-row-id", "encryption-keys", "refs", "snapshots", "statistics", "partition-statistics",
      "snapshot-log", "metadata-log")
 )  # fmt: skip
+E = TypeVar("E")
 _INT = 2**31
 _LOG_ITEM = b'{"timestamp-ms": %d, "snapshot-id": %d%s}'
 _MOST_LOGS = 8
@@ -163,8 +164,22 @@ def _decode(top: _Top, raw_snapshots: list[msgspec.Raw]) -> TableMetadata:
         snapshots=snapshots,
         statistics=_objects(plain, "statistics"),
         partition_statistics=_objects(plain, "partition-statistics"),
-        snapshot_log=_snapshot_log(_list_in(top, "snapshot-log")),
-        metadata_log=_metadata_log(_list_in(top, "metadata-log")),
+        snapshot_log=_log(
+            top,
+            "snapshot-log",
+            _SNAPSHOT_LOG,
+            SnapshotLogEntry,
+            "snapshot-id",
+            nouns.integer,
+        ),
+        metadata_log=_log(
+            top,
+            "metadata-log",
+            _METADATA_LOG,
+            MetadataLogEntry,
+            "metadata-file",
+            nouns.text,
+        ),
         extra={k: v for k, v in plain.items() if k not in _KNOWN},
     )
     _check_refs(metadata)
@@ -276,45 +291,28 @@ def _snapshots(raw_snapshots: list[msgspec.Raw], last_sequence_number: int | Non
     return Snapshots.read(ids, raw_snapshots, _snapshot_of)  # a Raw is the bytes without a copy
 
 
-def _snapshot_log(data: bytes | msgspec.Raw) -> tuple[SnapshotLogEntry, ...]:
+def _log(
+    top: _Top,
+    name: str,
+    decoder: msgspec.json.Decoder[Any],
+    entry: Callable[..., E],
+    member: str,
+    read: Callable[[dict[str, Any], str], object],
+) -> tuple[E, ...]:
+    """Decode a log, whose entries hold a time and the member that `read` takes."""
+    data = _list_in(top, name)
     try:
-        return tuple(
-            [SnapshotLogEntry(e.timestamp_ms, e.snapshot_id) for e in _SNAPSHOT_LOG.decode(data)]
-        )
+        return tuple([entry(*msgspec.structs.astuple(e)) for e in decoder.decode(data)])
     except msgspec.ValidationError:  # unknown keys, or invalid values, which are then named
-        items = [
-            nouns.fields_of(item, "snapshot-log")
-            for item in nouns.items_of(_ANY.decode(data), "snapshot-log")
-        ]
-    log_keys = frozenset(("timestamp-ms", "snapshot-id"))
+        items = nouns.items_of(_ANY.decode(data), name)
+    log_keys = frozenset(("timestamp-ms", member))
     return tuple(
-        SnapshotLogEntry(
-            nouns.integer(i, "timestamp-ms"),
-            nouns.integer(i, "snapshot-id"),
-            nouns.unknown_keys(i, log_keys),
+        entry(
+            nouns.integer(item, "timestamp-ms"),
+            read(item, member),
+            nouns.unknown_keys(item, log_keys),
         )
-        for i in items
-    )
-
-
-def _metadata_log(data: bytes | msgspec.Raw) -> tuple[MetadataLogEntry, ...]:
-    try:
-        return tuple(
-            MetadataLogEntry(e.timestamp_ms, e.metadata_file) for e in _METADATA_LOG.decode(data)
-        )
-    except msgspec.ValidationError:
-        items = [
-            nouns.fields_of(item, "metadata-log")
-            for item in nouns.items_of(_ANY.decode(data), "metadata-log")
-        ]
-    log_keys = frozenset(("timestamp-ms", "metadata-file"))
-    return tuple(
-        MetadataLogEntry(
-            nouns.integer(i, "timestamp-ms"),
-            nouns.text(i, "metadata-file"),
-            nouns.unknown_keys(i, log_keys),
-        )
-        for i in items
+        for item in (nouns.fields_of(item, name) for item in items)
     )
 
 
