@@ -172,6 +172,12 @@ OPTIONS = OptionTable("option of partition commit", (
         text="With these properties of [Hive catalogs](catalogs.md#hive-metastore) the policy asks that metastore.", otherwise="see there")
       for o in OF_ACCESS),
 ), _REFUSED)  # fmt: skip
+_OF_POLICY = {
+    SUCCESS_FILE: f"{_COMMIT}success-file.name",
+    MERGE: "compaction.file-size",
+    METASTORE: f"{_COMMIT}metastore.",
+}
+"""How the options begin that mean something to one policy only."""
 _AUTO_COMPACTION = OptionTable(
     "option of partition commit",
     (Option("auto-compaction", BOOLEAN, False, text="Compaction by the policy merge."),),
@@ -275,20 +281,11 @@ def _check(
             f"{_COMMIT}policy.class.parameters needs {_COMMIT}policy.class.",
             option=_COMMIT + "policy.class.parameters",
         )
-    if SUCCESS_FILE not in options.policies and _COMMIT + "success-file.name" in option_values:
-        raise InvalidInput(
-            f"{_COMMIT}success-file.name has no effect: {kind} does not list success-file.",
-            option=kind,
-        )
-    if MERGE not in options.policies and options.merge_target is not None:
-        raise InvalidInput(
-            f"compaction.file-size has no effect: {kind} does not list merge.",
-            option="compaction.file-size",
-        )
-    if useless := [n for n in option_values if n.startswith(_COMMIT + "metastore.")]:
-        if METASTORE not in options.policies:
+    for policy, begin in _OF_POLICY.items():
+        useless = [n for n in option_values if n.startswith(begin)]
+        if useless and policy not in options.policies:
             raise InvalidInput(
-                f"{', '.join(useless)} has no effect: {kind} does not list metastore.", option=kind
+                f"{', '.join(useless)} has no effect: {kind} does not list {policy}.", option=kind
             )
     if METASTORE in options.policies and (
         not options.metastore_uri or "." not in (options.metastore_table or "")
