@@ -368,7 +368,7 @@ isolated("TestDelete.testDelete", "delete", "DELETE FROM $o WHERE id IN (SELECT 
 def cached_views_follow_deletes(p: Place) -> None:
     begin(p, PAIR, "(1, 'hr'), (3, 'hr')", "dep")
     put(p, "(1, 'hardware'), (2, 'hardware')")
-    p.spark.sql(p.text("SELECT * FROM $o WHERE id = 1")).createOrReplaceTempView("tmp")
+    p.sql("CREATE OR REPLACE TEMPORARY VIEW tmp AS SELECT * FROM $o WHERE id = 1")
     p.sql("CACHE TABLE tmp")
     p.rows("SELECT * FROM tmp", (1, "hardware"), (1, "hr"))
     p.sql("DELETE FROM $o WHERE id = 1")

@@ -133,7 +133,7 @@ def changes_are_published_by_their_wap_id(p: Place) -> None:
 def what_is_published_is_seen_by_cached_views(p: Place) -> None:
     empty(p)
     p.sql("ALTER TABLE $t SET TBLPROPERTIES ('write.wap.enabled' 'true')")
-    p.spark.sql(p.text("SELECT * FROM $t WHERE id = 1")).createOrReplaceTempView("tmp")
+    p.sql("CREATE OR REPLACE TEMPORARY VIEW tmp AS SELECT * FROM $t WHERE id = 1")
     p.sql("CACHE TABLE tmp")
     p.rows("SELECT * FROM tmp")
     with p.conf({"spark.wap.id": "1"}):
@@ -206,7 +206,7 @@ for _method, _name in GO_BACK.items():
 @case("TestRollbackToSnapshotProcedure.testRollbackToSnapshotRefreshesRelationCache")
 def cached_views_follow_a_rollback(p: Place) -> None:
     first, second = twice(p)
-    p.spark.sql(p.text("SELECT * FROM $t WHERE id = 1")).createOrReplaceTempView("tmp")
+    p.sql("CREATE OR REPLACE TEMPORARY VIEW tmp AS SELECT * FROM $t WHERE id = 1")
     p.sql("CACHE TABLE tmp")
     p.rows("SELECT * FROM tmp", *TWICE)
     call = f"CALL $c.system.rollback_to_snapshot(table => '$db.t', snapshot_id => {first}L)"
@@ -329,7 +329,7 @@ def the_table_goes_back_to_a_time(p: Place) -> None:
 @case(f"{TIMED}RefreshesRelationCache")
 def cached_views_follow_a_rollback_to_a_time(p: Place) -> None:
     first, second, told = between(p)
-    p.spark.sql(p.text("SELECT * FROM $t WHERE id = 1")).createOrReplaceTempView("tmp")
+    p.sql("CREATE OR REPLACE TEMPORARY VIEW tmp AS SELECT * FROM $t WHERE id = 1")
     p.sql("CACHE TABLE tmp")
     p.rows("SELECT * FROM tmp", *TWICE)
     p.rows(f"CALL $c.system.rollback_to_timestamp('$db.t', TIMESTAMP '{told}')", (second, first))

@@ -173,7 +173,7 @@ def spread(p: Place, partitioned: str, mode: str) -> None:
         f" 'write.merge.distribution-mode' '{mode}', 'write.delete.granularity' 'partition')"
     )
     branch(p)
-    p.spark.range(0, 100).createOrReplaceTempView("source")
+    p.sql("CREATE OR REPLACE TEMPORARY VIEW source AS SELECT id FROM range(0, 100)")
 
 
 RAISE = f"{INTO} t.id = s.id WHEN MATCHED THEN UPDATE SET salary = -1"
@@ -662,7 +662,7 @@ merge(
 def cached_views_follow_merges(p: Place) -> None:
     begin(p, "id INT, name STRING", "(1, 'n1')")
     p.frame([(1, "n2")], "id int, name string")
-    p.spark.sql(p.text("SELECT name FROM $o")).createOrReplaceTempView("tmp")
+    p.sql("CREATE OR REPLACE TEMPORARY VIEW tmp AS SELECT name FROM $o")
     p.sql("CACHE TABLE tmp")
     p.rows("SELECT * FROM tmp", ("n1",))
     p.sql(f"{MATCHED} t.name = s.name")
@@ -865,7 +865,7 @@ FIVE: Rows = [(n,) for n in range(5)]
 )
 @case("TestMerge.testMergeEmptyTable", each=one_mode("testMergeEmptyTable"))
 def a_source_of_one_partition_is_merged(p: Place) -> None:
-    p.spark.range(0, 5).coalesce(1).createOrReplaceTempView("source")
+    p.sql("CREATE OR REPLACE TEMPORARY VIEW source AS SELECT id FROM range(0, 5, 1, 1)")
     for values, kept in (("(-1)", [(-1,)]), ("", [])):
         begin(p, "id INT", values)
         p.sql(BOTH)
@@ -876,7 +876,7 @@ def a_source_of_one_partition_is_merged(p: Place) -> None:
 @case("TestMerge.testMergeNonExistingBranch", each=one_mode("testMergeNonExistingBranch"))
 def a_branch_to_merge_into_must_exist(p: Place) -> None:
     begin(p, "id INT")
-    p.spark.range(0, 5).coalesce(1).createOrReplaceTempView("source")
+    p.sql("CREATE OR REPLACE TEMPORARY VIEW source AS SELECT id FROM range(0, 5, 1, 1)")
     p.names["o"] = p.text("$t.branch_test")
     p.fails(BOTH, "test")
 
@@ -886,12 +886,12 @@ def merges_go_to_the_branch_that_is_audited(p: Place) -> None:
     begin(p, "id INT", "(-1)")
     p.names["o"] = p.text("$t")
     p.sql(AUDITED)
-    p.spark.range(0, 5).coalesce(1).createOrReplaceTempView("source")
+    p.sql("CREATE OR REPLACE TEMPORARY VIEW source AS SELECT id FROM range(0, 5, 1, 1)")
     with p.conf(WAP):
         p.sql(BOTH)
         for name in ("$t", "$t.branch_wap"):
             p.rows(f"SELECT * FROM {name}", (-1,), *FIVE)
-        p.spark.range(3, 6).coalesce(1).createOrReplaceTempView("source")
+        p.sql("CREATE OR REPLACE TEMPORARY VIEW source AS SELECT id FROM range(3, 6, 1, 1)")
         p.sql(f"{INTO} t.id = s.id WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *")
         for name in ("$t", "$t.branch_wap"):
             p.rows(f"SELECT * FROM {name}", (-1,), (0,), (1,), (2,), (5,))
@@ -906,7 +906,7 @@ def a_branch_that_is_named_is_merged_into(p: Place) -> None:
     begin(p, "id INT", "(-1)")
     p.sql(AUDITED, "ALTER TABLE $t CREATE BRANCH named")
     p.names["o"] = p.text("$t.branch_named")
-    p.spark.range(0, 5).coalesce(1).createOrReplaceTempView("source")
+    p.sql("CREATE OR REPLACE TEMPORARY VIEW source AS SELECT id FROM range(0, 5, 1, 1)")
     with p.conf(WAP):
         p.sql(BOTH)
         p.rows("SELECT * FROM $t.branch_named", (-1,), *FIVE)

@@ -339,7 +339,7 @@ isolated(
 def cached_views_follow_updates(p: Place) -> None:
     begin(p, PAIR, "(1, 'hr'), (3, 'hr')", "dep")
     put(p, "(1, 'hardware'), (2, 'hardware')")
-    p.spark.sql(p.text("SELECT * FROM $o WHERE id = 1")).createOrReplaceTempView("tmp")
+    p.sql("CREATE OR REPLACE TEMPORARY VIEW tmp AS SELECT * FROM $o WHERE id = 1")
     p.sql("CACHE TABLE tmp")
     p.rows("SELECT * FROM tmp", (1, "hardware"), HR)
     p.sql("UPDATE $o SET id = -1 WHERE id = 1")

@@ -1,0 +1,262 @@
+"""The doors of a prepared session: ways in which a statement reaches a table."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tests.cases.form import Case
+from tests.cases.play import Refused
+
+ROWS = r"(?:WITH\b.*\b)?(?:DELETE\s+FROM|UPDATE|MERGE)\b|TRUNCATE\b"
+INSERTS = r"INSERT\s+INTO\s+\S+\s+(?!REPLACE|WITH|BY|PARTITION)"
+
+
+def plain(value: Any) -> Any:
+    """Turn rows into tuples, all the way down."""
+    if isinstance(value, tuple):
+        return tuple(plain(v) for v in value)
+    if isinstance(value, list):
+        return [plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+@dataclass
+class Sql:
+    """`spark.sql(…)`. `says`: what a statement is like that goes another way than this; None: every
+    one. The others go this way, so that a case can make its table.
+    """
+
+    spark: Any
+    name = "sql"
+    says: re.Pattern[str] | None = None
+
+    def takes(self, case: Case) -> bool:
+        """Tell whether a statement of a case goes by this door."""
+        return self.name not in case.skips and (
+            self.says is None
+            or any(r.kind == "statement" and self.says.match(r.text) for r in case.records)
+        )
+
+    def run(self, text: str) -> list[tuple[Any, ...]]:
+        if self.says is None or self.says.match(text):
+            return self.through(text)
+        return self.collected(self.spark.sql(text))
+
+    def through(self, text: str) -> list[tuple[Any, ...]]:
+        """Run a statement by this door."""
+        return self.collected(self.spark.sql(text))
+
+    def collected(self, frame: Any) -> list[tuple[Any, ...]]:
+        return [plain(row) for row in frame.collect()]
+
+    def counts(self) -> Mapping[str, Any]:
+        import frazil
+
+        result = frazil.last_result(self.spark)
+        assert result is not None, "no result"
+        return result.metrics
+
+
+class Dataset(Sql):
+    """The JVM's own `SparkSession.sql`, as Scala calls it."""
+
+    name = "dataset"
+
+    def through(self, text: str) -> list[tuple[Any, ...]]:
+        from pyspark.sql import DataFrame
+
+        return self.collected(DataFrame(self.spark._jsparkSession.sql(text), self.spark))
+
+
+class Script(Sql):
+    """A statement in a SQL script: `BEGIN …; END`."""
+
+    name = "script"
+
+    def through(self, text: str) -> list[tuple[Any, ...]]:
+        return self.collected(self.spark.sql(f"BEGIN {text.rstrip().rstrip(';')}; END"))
+
+
+class Immediate(Sql):
+    """`EXECUTE IMMEDIATE '…'`."""
+
+    name = "immediate"
+
+    def through(self, text: str) -> list[tuple[Any, ...]]:
+        quoted = text.replace("\\", "\\\\").replace("'", "\\'")
+        return self.collected(self.spark.sql(f"EXECUTE IMMEDIATE '{quoted}'"))
+
+
+class Batch(Sql):
+    """A micro-batch of a stream, in the batch's own session."""
+
+    name = "batch"
+    says = re.compile(f"{ROWS}|INSERT\\b", re.IGNORECASE | re.DOTALL)
+
+    def through(self, text: str) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
+
+        def ran(frame: Any, number: int) -> None:
+            rows.extend(self.collected(frame.sparkSession.sql(text)))
+
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "in").mkdir()
+            (Path(folder) / "in" / "one.json").write_text('{"n": 1}\n')
+            stream = self.spark.readStream.schema("n int").json(f"{folder}/in").writeStream
+            stream = stream.option("checkpointLocation", f"{folder}/log").foreachBatch(ran)
+            stream.trigger(availableNow=True).start().awaitTermination()
+        return rows
+
+
+class Frames(Sql):
+    """`df.mergeInto` and `df.writeTo(…).append()`."""
+
+    name = "frames"
+    says = re.compile(f"MERGE\\s+INTO\\b|{INSERTS}", re.IGNORECASE | re.DOTALL)
+
+    def through(self, text: str) -> list[tuple[Any, ...]]:
+        from sqlglot import exp, parse_one
+
+        tree = parse_one(text, dialect="spark")
+        if isinstance(tree, exp.Merge):
+            self._merge(tree)
+            return []
+        into = tree.this
+        table = into.this if isinstance(into, exp.Schema) else into
+        name = table.sql(dialect="spark")
+        columns = [c.name for c in into.expressions] if isinstance(into, exp.Schema) else None
+        query = re.sub(r"^INSERT\s+INTO\s+\S+(\s*\([^)]*\)(?=\s*(VALUES|SELECT)))?", "", text, count=1,
+                       flags=re.IGNORECASE)  # fmt: skip
+        source = self.spark.sql(query)
+        columns = columns or self.spark.table(name).columns
+        if len(columns) == len(source.columns):
+            source = source.toDF(*columns)
+        source.writeTo(name).append()
+        return []
+
+    def _merge(self, tree: Any) -> None:
+        from pyspark.sql import functions as F
+        from sqlglot import exp
+
+        target = tree.this
+        alias, called = target.alias, target.name
+        if alias:
+            for column in tree.find_all(exp.Column):
+                if column.parts[0].name.lower() == alias.lower() and len(column.parts) > 1:
+                    column.parts[0].replace(exp.to_identifier(called))
+        target.set("alias", None)
+        name, using = target.sql(dialect="spark"), tree.args["using"]
+        source_alias = using.alias_or_name
+        bare = using.copy()
+        bare.set("alias", None)
+        frame = self.spark.sql(exp.select("*").from_(bare).sql(dialect="spark")).alias(source_alias)
+
+        def expr(node: Any) -> Any:
+            return F.expr(node.sql(dialect="spark"))
+
+        def pairs(then: Any) -> dict[str, Any]:
+            if isinstance(then, exp.Insert):
+                found = zip(then.this.expressions, then.args["expression"].expressions, strict=True)
+            else:
+                found = ((e.this, e.expression) for e in then.expressions)
+            return {_path(c, called): expr(v) for c, v in found}
+
+        writer = frame.mergeInto(name, expr(tree.args["on"]))
+        for when in tree.args["whens"].expressions:
+            test, then = when.args.get("condition"), when.args["then"]
+            given = () if test is None else (expr(test),)
+            kind = (
+                writer.whenMatched(*given)
+                if when.args["matched"]
+                else writer.whenNotMatchedBySource(*given)
+                if when.args.get("source")
+                else writer.whenNotMatched(*given)
+            )
+            match then:
+                case exp.Var():
+                    writer = kind.delete()
+                case exp.Update() if isinstance(then.expressions[0], exp.Star):
+                    writer = kind.updateAll()
+                case exp.Update():
+                    writer = kind.update(pairs(then))
+                case exp.Insert() if then.args.get("expression") is None:
+                    writer = kind.insertAll()
+                case _:
+                    writer = kind.insert(pairs(then))
+        writer.merge()
+
+
+def _path(column: Any, alias: str) -> str:
+    parts = [p.name for p in column.parts] if hasattr(column, "parts") else [column.name]
+    return ".".join(parts[1:] if len(parts) > 1 and parts[0].lower() == alias.lower() else parts)
+
+
+class Python(Sql):
+    """`table.delete`, `update` and `merge`, with the rows in this process."""
+
+    name = "python"
+    runner: str | None = "in-process"
+    says = re.compile(ROWS, re.IGNORECASE | re.DOTALL)
+    result: Any = None
+
+    def run(self, text: str) -> list[tuple[Any, ...]]:
+        if found := re.fullmatch(r"SELECT \* FROM (\S+)", text):
+            from frazil.dropin.sql_names import SessionNames
+
+            table, branch = SessionNames(self.spark).open(tuple(found[1].split(".")))
+            arrow = table.scan(**({"branch": branch} if branch else {})).to_arrow()
+            if "variant" not in str(table.schema()):
+                return self.collected(self.spark.createDataFrame(arrow)) if arrow.num_rows else []
+        return super().run(text)
+
+    def through(self, text: str) -> list[tuple[Any, ...]]:
+        from sqlglot import parse_one
+
+        from frazil.dropin.sql_names import SessionNames
+        from frazil.sql import nodes
+        from frazil.sql.connect import _EVOLVES, ConnectStatements
+
+        names = SessionNames(self.spark)
+        tree = parse_one(_EVOLVES.sub(r"\1", text), dialect="spark")
+        node: Any = ConnectStatements(self.spark, names)._node(tree, bool(_EVOLVES.search(text)))
+        table, branch = names.open(node.table)
+        there = {"branch": branch or "main"}
+        how = there | {"runner": self.runner, "case_sensitive": False}
+        match node:
+            case nodes.DeleteRows():
+                where = "true" if node.where is None else node.where
+                self.result = table.delete(where, target_alias=node.alias, **how)
+            case nodes.UpdateRows():
+                named = dict(node.values)
+                if len(named) != len(node.values):
+                    raise Refused("a dict has each column once")
+                self.result = table.update(named, node.where, target_alias=node.alias, **how)
+            case nodes.MergeInto():
+                source = node.source.toArrow() if self.runner else node.source
+                builder: Any = table.merge(source, node.merge.on, **how)
+                self.result = replace(builder, merge=node.merge).execute()
+            case _:
+                self.result = table.delete(**how)
+        return []
+
+    def counts(self) -> Mapping[str, Any]:
+        if self.result is None:
+            raise Refused("the change was not made by this door")
+        return dict(self.result.metrics)
+
+
+class Tasks(Python):
+    """The same, with the rows in tasks of Spark."""
+
+    name = "tasks"
+    runner = None
+
+
+IN_SESSION = {door.name: door for door in (Sql, Dataset, Script, Immediate, Batch, Frames, Python, Tasks)}
