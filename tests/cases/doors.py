@@ -259,4 +259,6 @@ class Tasks(Python):
     runner = None
 
 
-IN_SESSION = {door.name: door for door in (Sql, Dataset, Script, Immediate, Batch, Frames, Python, Tasks)}
+IN_SESSION = {
+    door.name: door for door in (Sql, Dataset, Script, Immediate, Batch, Frames, Python, Tasks)
+}

@@ -1,4 +1,4 @@
-"""Which cases a run tries at which doors: `make test` a few, drawn by the day and the commit
+"""Choose which cases a run tries at which doors: `make test` a few, drawn by the day and the commit
 (FRAZIL_TEST_SEED draws the same again), `make soak` all others.
 """
 
@@ -15,13 +15,15 @@ from tests.cases.form import Case, cases_of, files
 from tests.conftest import SEED
 
 VERSION = ".".join(pyspark.__version__.split(".")[:2])
-SHARE = {"sql": 3, "java": 12, "plain": 24, "connect": 24, "batch": 40}
-"""One in so many cases is tried in a run, a quarter of them each time; 16 where none is said."""
+SHARE = {"sql": 3}
+"""Of how many cases at a door one is drawn, of which a run then tries a quarter. At the other doors
+cases are for `make soak` alone, until all of them have been tried there.
+"""
 
 
 def takes(door: str, case: Case) -> bool:
     """Tell whether a case goes by a door on this Spark."""
-    if door in case.skips or (case.since and VERSION < case.since):
+    if door in case.skips or (case.since and case.since > VERSION):
         return False
     match door:
         case "connect":
@@ -47,7 +49,15 @@ def runs(door: str) -> list[Any]:
                     kind = "path" if door in ("java", "connect") else kind
                     run = {"file": file, "number": number, "kind": kind, "each": each}
                     name = "-".join(filter(None, (file, case.name, kind, each)))
-                    few = (zlib.crc32(f"{door} {name}".encode()) + SEED) % SHARE.get(door, 16) == 0
-                    mark = pytest.mark.soak if not few else pytest.mark.versions
-                    params.append(pytest.param(run, known, id=f"{door}-{name}", marks=mark if door in IN_SESSION or not few else ()))
+                    chance = zlib.crc32(f"{door} {name}".encode()) + SEED
+                    few = door in SHARE and chance % SHARE[door] == 0
+                    mark = pytest.mark.versions if few else pytest.mark.soak
+                    params.append(
+                        pytest.param(
+                            run,
+                            known,
+                            id=f"{door}-{name}",
+                            marks=mark,
+                        )
+                    )
     return params

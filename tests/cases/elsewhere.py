@@ -129,7 +129,11 @@ def main(name: str, address: str) -> None:
         spark = SparkSession.builder.remote(address).create()
         assert "frazil" not in sys.modules
     for line in sys.stdin:
-        print(json.dumps(answer(spark, name, **json.loads(line)) | {"code": 0}), file=answers, flush=True)
+        print(
+            json.dumps(answer(spark, name, **json.loads(line)) | {"code": 0}),
+            file=answers,
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

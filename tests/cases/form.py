@@ -1,4 +1,4 @@
-"""Read case files, in the form of sqllogictest: see README.md. Needs nothing but Python, as every
+"""Read case files, in the form of sqllogictest: see tests/README.md. Needs nothing but Python, as every
 door's process reads them.
 """
 
@@ -62,8 +62,7 @@ def parse(text: str, file: str) -> Iterator[Case]:
     header: list[tuple[str, str]] = []
     began, records = 0, []
     for line, block in _blocks(text):
-        word, _, rest = block[0].partition(" ")
-        if word == "case":
+        if block[0].startswith("case "):
             if header:
                 yield _case(file, began, header, records)
             header, began, records = [_parted(text) for text in block], line, []

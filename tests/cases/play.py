@@ -30,7 +30,7 @@ QUICK = {
 _numbers = itertools.count()
 
 
-class Refused(Exception):  # noqa: N818 (no error of the case)
+class Refused(Exception):
     """Tell that a door does not take a case, and why."""
 
 
@@ -147,7 +147,9 @@ def _act(record: Record, door: Door, there: Place, before: dict[str, str | None]
             before.setdefault(key, door.spark.conf.get(key, None))
             _set(door, key, there.text(value[0]) if value else None)
         case "snapshots", [table, *names]:
-            found = door.run(there.text(f"SELECT snapshot_id FROM {table}.snapshots ORDER BY committed_at"))
+            found = door.run(
+                there.text(f"SELECT snapshot_id FROM {table}.snapshots ORDER BY committed_at")
+            )
             called = "".join(names).split()
             assert len(found) == len(called), f"{len(found)} snapshots"
             for name, (snapshot_id,) in zip(called, found, strict=True):

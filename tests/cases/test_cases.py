@@ -1,4 +1,4 @@
-"""Every case of the case files at every door of a prepared session that takes it."""
+"""Play every case of the case files at every door of a prepared session that takes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every case at the doors that are processes of their own: Java Iceberg on Spark 4.1, a client of
+"""Play every case at the doors that are processes of their own: Java Iceberg on Spark 4.1, a client of
 Spark Connect with Frazil in it, and a plain client of `frazil serve`.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.cases.drawn import runs
-from tests.conftest import CACHE, ROOT
+from tests.conftest import ROOT
 from tests.peers import checks
 
 JAVA = """
@@ -87,7 +87,9 @@ def judge(answer: dict[str, Any], known: str | None) -> None:
 
 @pytest.mark.java
 @pytest.mark.parametrize("run, known", runs("java"))
-def test_a_case_is_right_in_java(java_check: Any, folder: Path, run: Any, known: str | None) -> None:
+def test_a_case_is_right_in_java(
+    java_check: Any, folder: Path, run: Any, known: str | None
+) -> None:
     judge(json.loads(java_check.run(JAVA, folder, ROOT, json.dumps(run))), known)
 
 
