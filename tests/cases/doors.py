@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tests.cases.form import Case
 from tests.cases.play import Refused
@@ -35,7 +35,7 @@ class Sql:
 
     spark: Any
     name = "sql"
-    says: re.Pattern[str] | None = None
+    says: ClassVar[re.Pattern[str] | None] = None
 
     def takes(self, case: Case) -> bool:
         """Tell whether a statement of a case goes by this door."""
