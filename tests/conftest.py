@@ -81,7 +81,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if "[" in item.nodeid and item.get_closest_marker("soak") is None:
+        if "[" in item.nodeid and not any(map(item.get_closest_marker, ("soak", "drawn"))):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for name, those in cases.items():
         one_of = min(4, max(1, len(those) // FEW))

@@ -1,9 +1,11 @@
-"""Choose which cases a run tries at which doors: `make test` a few, drawn by the day and the commit
-(FRAZIL_TEST_SEED draws the same again), `make soak` all others.
+"""Choose which cases a run tries at which doors: `make test` each in `spark.sql`, with one of its
+values and catalogs, and a few at other doors, drawn by the day and the commit (FRAZIL_TEST_SEED draws
+the same again); `make soak` all others.
 """
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from typing import Any
 
@@ -15,10 +17,8 @@ from tests.cases.form import Case, cases_of, files
 from tests.conftest import SEED
 
 VERSION = ".".join(pyspark.__version__.split(".")[:2])
-SHARE = {"sql": 3}
-"""Of how many cases at a door one is drawn, of which a run then tries a quarter. At the other doors
-cases are for `make soak` alone, until all of them have been tried there.
-"""
+ONE_OF = {"sql": 1, "java": 40, "connect": 20, "plain": 40}
+"""Of how many cases at a door a run tries one, with one of its values; at the other doors one of 50."""
 
 
 def takes(door: str, case: Case) -> bool:
@@ -44,20 +44,17 @@ def runs(door: str) -> list[Any]:
                 continue
             known = case.known.get(door) or case.known.get(VERSION)
             kinds = case.catalogs if door == "sql" else case.catalogs[:1]
-            for kind in kinds:
-                for each in case.each:
-                    kind = "path" if door in ("java", "connect") else kind
-                    run = {"file": file, "number": number, "kind": kind, "each": each}
-                    name = "-".join(filter(None, (file, case.name, kind, each)))
-                    chance = zlib.crc32(f"{door} {name}".encode()) + SEED
-                    few = door in SHARE and chance % SHARE[door] == 0
-                    mark = pytest.mark.versions if few else pytest.mark.soak
-                    params.append(
-                        pytest.param(
-                            run,
-                            known,
-                            id=f"{door}-{name}",
-                            marks=mark,
-                        )
-                    )
+            kinds = ("path",) if door in ("java", "connect") else kinds
+            ways = list(itertools.product(kinds, range(len(case.runs))))
+            chance = zlib.crc32(f"{door} {file} {case.name}".encode()) + SEED
+            tried, one_of = ways[chance % len(ways)], ONE_OF.get(door, 50)
+            for kind, run in ways:
+                marks = [pytest.mark.drawn]
+                if (kind, run) != tried or chance // 100 % one_of:
+                    marks.append(pytest.mark.soak)
+                elif chance // 10 % 10 == 0:
+                    marks.append(pytest.mark.versions)
+                name = "-".join([file, case.name, kind, *([str(run)] if run else [])])
+                play = {"file": file, "number": number, "kind": kind, "run": run}
+                params.append(pytest.param(play, known, id=f"{door}-{name}", marks=marks))
     return params

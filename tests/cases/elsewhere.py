@@ -100,13 +100,13 @@ DOORS = {door.name: door for door in (Java, Plain, Connect)}
 
 
 def answer(
-    spark: Any, name: str, folder: str, file: str, number: int, kind: str, each: str
+    spark: Any, name: str, folder: str, file: str, number: int, kind: str, run: int
 ) -> dict[str, str]:
     """Play the case of a number in its file; return `right`, `refused` or `wrong` with the words."""
     for key, value in (settings_of(kind, Path(folder), name == "java") | QUICK).items():
         spark.conf.set(key, value)
     try:
-        play(cases_of(file)[number], DOORS[name](spark), kind, Path(folder), each)
+        play(cases_of(file)[number], DOORS[name](spark), kind, Path(folder), run)
     except Refused as refused:
         return {"refused": str(refused)}
     except Exception as error:

@@ -11,7 +11,8 @@ from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
-KINDS = ("statement", "query", "set", "snapshots", "let", "schema", "spec", "order", "counts")
+ALONE = ("set", "snapshots", "counts")
+KINDS = ("statement", "query", "let", "schema", "spec", "order", *ALONE)
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,9 @@ class Record:
 
 @dataclass(frozen=True)
 class Case:
-    """Hold a case: `skips` are doors that refuse it, with the reason; `known` those at which it is
-    known to be wrong.
+    """Hold a case: `runs` are the values of the names in it, of which it is played with each;
+    `skips` are doors that refuse it, with the reason; `known` those at which it is known to be
+    wrong.
     """
 
     file: str
@@ -40,10 +42,19 @@ class Case:
     records: tuple[Record, ...]
     java: tuple[str, ...] = ()
     catalogs: tuple[str, ...] = ("sql",)
-    each: tuple[str, ...] = ("",)
+    runs: tuple[Mapping[str, str], ...] = ({},)
     since: str = ""
     skips: Mapping[str, str] = field(default_factory=dict)
     known: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class _Part:
+    """A case or a setup while it is read."""
+
+    line: int
+    header: list[tuple[str, str]]
+    records: list[Record] = field(default_factory=list)
 
 
 def files() -> list[str]:
@@ -59,17 +70,27 @@ def cases_of(file: str) -> tuple[Case, ...]:
 
 def parse(text: str, file: str) -> Iterator[Case]:
     """Read the cases of a text. Raises ValueError for what is not in the form."""
-    header: list[tuple[str, str]] = []
-    began, records = 0, []
+    defined: dict[str, str] = {}
+    setups: dict[str, list[Record]] = {}
+    parts: list[_Part] = []
     for line, block in _blocks(text):
-        if block[0].startswith("case "):
-            if header:
-                yield _case(file, began, header, records)
-            header, began, records = [_parted(text) for text in block], line, []
+        match _parted(block[0])[0]:
+            case "define":
+                defined.update(_parted(_parted(told)[1]) for told in block)
+            case "case" | "setup":
+                parts.append(_Part(line, [_parted(told) for told in block]))
+            case _:
+                if not parts:
+                    raise ValueError(f"{file}:{line}: {block[0]!r} stands before any case")
+                parts[-1].records += _records(file, line, block)
+    for part in parts:
+        (kind, name), *facts = part.header
+        begun = [r for word, told in facts if word == "setup" for r in setups[told]]
+        records = begun + part.records
+        if kind == "setup":
+            setups[name] = records
         else:
-            records.append(_record(file, line, block))
-    if header:
-        yield _case(file, began, header, records)
+            yield _case(file, part, records, defined)
 
 
 def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
@@ -90,25 +111,36 @@ def _parted(line: str) -> tuple[str, str]:
     return word, rest.strip()
 
 
-def _case(file: str, line: int, header: list[tuple[str, str]], records: list[Record]) -> Case:
-    (_, name), *facts = header
+def _named(pairs: str) -> dict[str, str]:
+    """Read `name=value; other=value`."""
+    named = (pair.partition("=") for pair in pairs.split(";") if pair)
+    return {key.strip(): value.strip() for key, _, value in named}
+
+
+def _case(file: str, part: _Part, records: list[Record], defined: dict[str, str]) -> Case:
+    (_, name), *facts = part.header
     told: dict[str, list[str]] = {}
     for word, rest in facts:
         told.setdefault(word, []).append(rest)
-    unknown = told.keys() - {"java", "catalog", "each", "since", "skipif", "known"}
+    unknown = told.keys() - {"java", "catalog", "each", "with", "setup", "since", "skipif", "known"}
     if unknown or not name:
-        raise ValueError(f"{file}:{line}: {sorted(unknown)} of the case {name!r}")
+        raise ValueError(f"{file}:{part.line}: {sorted(unknown)} of the case {name!r}")
+    runs = [
+        defined | ({"each": each} if each else {}) | _named(pairs)
+        for each in " ".join(told.get("each", ())).split() or [""]
+        for pairs in told.get("with", [""])
+    ]
     return Case(
         file,
         name,
-        line,
+        part.line,
         tuple(records),
         tuple(" ".join(told.get("java", ())).split()),
         tuple(" ".join(told.get("catalog", ["sql"])).split()),
-        tuple(" ".join(told.get("each", ())).split()) or ("",),
+        tuple(runs),
         "".join(told.get("since", ())),
-        _reasons(told.get("skipif", []), file, line),
-        _reasons(told.get("known", []), file, line),
+        _reasons(told.get("skipif", []), file, part.line),
+        _reasons(told.get("known", []), file, part.line),
     )
 
 
@@ -122,23 +154,36 @@ def _reasons(lines: list[str], file: str, line: int) -> dict[str, str]:
     return reasons
 
 
-def _record(file: str, line: int, block: list[str]) -> Record:
+def _records(file: str, line: int, block: list[str]) -> Iterator[Record]:
+    """Read the records of a block: one, or one for each `set`, `snapshots` or `counts`, or one for
+    each statement that ends its line with a semicolon.
+    """
     skipped = []
     while block[0].startswith("skipif "):
         skipped.append(block[0].removeprefix("skipif "))
         line, block = line + 1, block[1:]
+    skips = _reasons(skipped, file, line)
     kind, rest = _parted(block[0])
+    if kind in ALONE:
+        for number, told in enumerate(block, line):
+            kind, rest = _parted(told)
+            if kind not in ALONE:
+                raise ValueError(f"{file}:{number}: {told!r} stands in a block of {ALONE}")
+            yield Record(number, kind, rest, "", (), skips)
+        return
     if kind not in KINDS:
         raise ValueError(f"{file}:{line}: {block[0]!r} begins no record")
     at = block.index("----") if "----" in block else len(block)
-    return Record(
-        line,
-        kind,
-        rest,
-        "\n".join(block[1:at]),
-        tuple(block[at + 1 :]),
-        _reasons(skipped, file, line),
-    )
+    expected = tuple(block[at + 1 :])
+    if kind != "statement" or block[1].startswith("BEGIN"):
+        yield Record(line, kind, rest, "\n".join(block[1:at]), expected, skips)
+        return
+    number, statement = line + 1, ""
+    for here, told in enumerate(block[1:at], line + 1):
+        statement += told if not statement else f"\n{told}"
+        if told.endswith(";") or here == line + at - 1:
+            yield Record(number, kind, rest, statement.removesuffix(";"), expected, skips)
+            number, statement = here + 1, ""
 
 
 # Values

@@ -58,7 +58,6 @@ class Place:
     catalog: str
     namespace: str
     directory: Path
-    each: str = ""
     names: dict[str, str] = field(default_factory=dict)
 
     def text(self, template: str) -> str:
@@ -69,9 +68,9 @@ class Place:
             "db": self.namespace,
             "c": self.catalog,
             "dir": str(self.directory),
-            "each": self.each,
         }
-        return Template(template).safe_substitute(known | self.names)
+        named = {key: Template(v).safe_substitute(known) for key, v in self.names.items()}
+        return Template(template).safe_substitute(known | named)
 
 
 def name_of(kind: str) -> str:
@@ -92,14 +91,14 @@ def settings_of(kind: str, folder: Path, java: bool = False) -> dict[str, str]:
 
 
 @contextmanager
-def place(door: Door, kind: str, folder: Path, each: str) -> Iterator[Place]:
+def place(door: Door, kind: str, folder: Path, names: Mapping[str, str]) -> Iterator[Place]:
     """Make a namespace for one case; afterwards no catalog of ours is the current one."""
     namespace = f"n{next(_numbers)}"
     directory = folder / "files" / namespace
     directory.mkdir(parents=True)
     door.run(f"CREATE NAMESPACE {name_of(kind)}.{namespace}")
     try:
-        yield Place(name_of(kind), namespace, directory, each)
+        yield Place(name_of(kind), namespace, directory, dict(names))
     finally:
         # Spark 4.1 fails at SHOW CURRENT NAMESPACE while anything is cached, whoever cached it.
         door.spark.catalog.clearCache()
@@ -107,10 +106,12 @@ def place(door: Door, kind: str, folder: Path, each: str) -> Iterator[Place]:
         door.spark.catalog.setCurrentDatabase("default")
 
 
-def play(case: Case, door: Door, kind: str, folder: Path, each: str) -> None:
-    """Run all records of a case at a door. Raises Wrong, Refused."""
+def play(case: Case, door: Door, kind: str, folder: Path, run: int = 0) -> None:
+    """Run all records of a case at a door, with the values of one of its runs. Raises Wrong,
+    Refused.
+    """
     before: dict[str, str | None] = {}
-    with place(door, kind, folder, each) as there:
+    with place(door, kind, folder, case.runs[run]) as there:
         try:
             for record in case.records:
                 if door.name in record.skips:
@@ -130,8 +131,8 @@ def play(case: Case, door: Door, kind: str, folder: Path, each: str) -> None:
 
 def _act(record: Record, door: Door, there: Place, before: dict[str, str | None]) -> None:
     text = there.text(record.text)
-    expected = [there.text(line) for line in record.expected]
-    match record.kind, record.rest.split(" ", 1):
+    expected = [line for line in map(there.text, record.expected) if line]
+    match record.kind, there.text(record.rest).split(" ", 1):
         case "statement", ["ok"]:
             door.run(text)
         case "statement", ["error", *pattern]:
@@ -145,11 +146,9 @@ def _act(record: Record, door: Door, there: Place, before: dict[str, str | None]
             assert not rows or is_of(letters(rows), kinds), f"{letters(rows)}, not {kinds}"
         case "set", [key, *value]:
             before.setdefault(key, door.spark.conf.get(key, None))
-            _set(door, key, there.text(value[0]) if value else None)
+            _set(door, key, value[0] if value else None)
         case "snapshots", [table, *names]:
-            found = door.run(
-                there.text(f"SELECT snapshot_id FROM {table}.snapshots ORDER BY committed_at")
-            )
+            found = door.run(f"SELECT snapshot_id FROM {table}.snapshots ORDER BY committed_at")
             called = "".join(names).split()
             assert len(found) == len(called), f"{len(found)} snapshots"
             for name, (snapshot_id,) in zip(called, found, strict=True):
@@ -164,7 +163,7 @@ def _act(record: Record, door: Door, there: Place, before: dict[str, str | None]
             actual = {key: str(counted[key]) for key in wanted}
             assert actual == wanted, f"{actual} != {wanted}"
         case ("schema" | "spec" | "order") as kind, [table]:
-            lines = DESCRIBED[kind](_metadata(door, there.text(table)))
+            lines = DESCRIBED[kind](_metadata(door, table))
             assert lines == expected, f"{lines} != {expected}"
         case _:
             raise ValueError(f"no record: {record.kind} {record.rest}")

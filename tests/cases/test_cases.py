@@ -38,7 +38,7 @@ def at(door: str, run: dict[str, Any], known: str | None, sessions: Any, folder:
     case = cases_of(run["file"])[run["number"]]
     kind = run["kind"]
     try:
-        play(case, IN_SESSION[door](sessions[kind]), kind, folder, run["each"])
+        play(case, IN_SESSION[door](sessions[kind]), kind, folder, run["run"])
     except Refused as refused:
         pytest.skip(str(refused))
     except Wrong:

@@ -11,27 +11,6 @@ def two_columns(p: Place) -> None:
     p.sql("CREATE TABLE $t (id bigint NOT NULL, data string) USING iceberg")
 
 
-@case("TestSparkCatalogOperations.testAlterTable", on=("sql", "path", "session"))
-def columns_and_properties_are_changed_whatever_their_names(p: Place) -> None:
-    two_columns(p)
-    p.sql(
-        "ALTER TABLE $t ADD COLUMN location string",
-        "ALTER TABLE $t SET TBLPROPERTIES ('note' = 'jazz')",
-    )
-    assert p.columns()[2] == "3 location string"
-    assert p.properties()["note"] == "jazz"
-    p.sql("INSERT INTO $t VALUES (1, 'a', 'here')")
-    p.rows("SELECT location FROM $t", ("here",))
-
-
-@case("TestSparkCatalogOperations.testListTableSummaries")
-def views_are_listed_apart_from_tables(p: Place) -> None:
-    two_columns(p)
-    p.sql("CREATE VIEW $ns.v AS SELECT id FROM $t")
-    p.rows("SHOW TABLES IN $ns", (p.namespace, "t", False))
-    assert ("v",) in [row[1:2] for row in p.sql("SHOW VIEWS IN $ns")]
-
-
 @case("TestSparkCatalogOperations.testInvalidateTable")
 def a_table_that_others_made_anew_is_refreshed(p: Place) -> None:
     two_columns(p)
@@ -72,30 +51,6 @@ def columns_of_a_query_are_optional(p: Place) -> None:
 @case(*QUERIES, differs="Spark's own scan of files says of no column that it takes no nulls")
 def columns_of_a_query_stay_required_where_the_catalog_says_so(p: Place) -> None:
     of_queries(p, "false", " not null")
-
-
-@case(
-    "TestFunctionCatalog.testListFunctionsViaCatalog",
-    "TestFunctionCatalog.testLoadFunctions",
-    "TestFunctionCatalog.testCallingFunctionInSQLEndToEnd",
-)
-def functions_are_in_the_namespace_system_or_in_none(p: Place) -> None:
-    p.sql("USE $c")
-    functions = [name for (name,) in p.sql("SHOW USER FUNCTIONS")]
-    assert any(name.endswith("iceberg_version") for name in functions)
-    calls = (
-        "$c.system.iceberg_version()",
-        "$c.iceberg_version()",
-        "system.iceberg_version()",
-        "iceberg_version()",
-    )
-    versions = {p.one(f"SELECT {call}") for call in calls}
-    assert len(versions) == 1 and versions.pop()[0].isdigit()
-    p.fails(
-        "SELECT $ns.iceberg_version()", "iceberg_version.* (resolve|found)|resolve.*iceberg_version"
-    )
-    p.fails("SELECT system.undefined_function(1, 2)", "undefined_function")
-    p.fails("SELECT undefined_function(1, 2)", "UNRESOLVED_ROUTINE", "undefined_function")
 
 
 not_sql(

@@ -97,27 +97,9 @@ def columns_may_have_odd_names(p: Place) -> None:
     assert frame.count() == 2
 
 
-def images(
-    method: str, setup: str, arguments: str, *expected: tuple[object, ...], where: str = ""
-) -> None:
-    @case(f"{VIEW}.{method}")
-    def updates_and_rows_that_stay_are_told_apart(p: Place) -> None:
-        with p.conf(DYNAMIC):
-            p.sql(*setup.split(";"))
-        snapshots = p.snapshots()
-        name = viewed(p, f"{arguments}table => '$t'")
-        rows = [(*row, snapshots[int(str(row[-1]))]) for row in expected]
-        p.rows(f"SELECT * FROM {name} {where} ORDER BY _change_ordinal, id, data", *rows)
-
-
 BY_ID = (
     "CREATE TABLE $t (id INT, data STRING) USING iceberg PARTITIONED BY (id);"
     "INSERT INTO $t VALUES (1, 'a'), (2, 'b');INSERT OVERWRITE $t VALUES (3, 'c'), (2, 'd')"
-)
-AGED = (
-    "CREATE TABLE $t (id INT, data STRING, age INT) USING iceberg PARTITIONED BY (id);"
-    "INSERT INTO $t VALUES (1, 'a', 12), (2, 'b', 11){};"
-    "INSERT OVERWRITE $t VALUES (3, 'c', 13), (2, 'd', 11), (2, 'e', 12)"
 )
 BEFORE, AFTER = "UPDATE_BEFORE", "UPDATE_AFTER"
 UPDATED = [
@@ -127,79 +109,6 @@ UPDATED = [
     (2, "d", AFTER, 1),
     (3, "c", "INSERT", 1),
 ]
-images("testUpdate", BY_ID, "identifier_columns => array('id'), ", *UPDATED)
-images(
-    "testUpdateWithFilter",
-    BY_ID,
-    "identifier_columns => array('id'), ",
-    *UPDATED[:4],
-    where="WHERE id != 3",
-)
-images(
-    "testUpdateWithIdentifierField",
-    "CREATE TABLE $t (id INT NOT NULL, data STRING) USING iceberg;"
-    "ALTER TABLE $t SET IDENTIFIER FIELDS id;INSERT INTO $t VALUES (2, 'b');"
-    "INSERT OVERWRITE $t VALUES (3, 'c'), (2, 'd')",
-    "compute_updates => true, ",
-    *UPDATED[1:],
-)
-images(
-    "testUpdateWithMultipleIdentifierColumns",
-    AGED.format(""),
-    "identifier_columns => array('id', 'age'), ",
-    (1, "a", 12, "INSERT", 0),
-    (2, "b", 11, "INSERT", 0),
-    (2, "b", 11, BEFORE, 1),
-    (2, "d", 11, AFTER, 1),
-    (2, "e", 12, "INSERT", 1),
-    (3, "c", 13, "INSERT", 1),
-)
-CARRIED = [
-    (1, "a", 12, "INSERT", 0),
-    (2, "b", 11, "INSERT", 0),
-    (2, "e", 12, "INSERT", 0),
-]
-images(
-    "testRemoveCarryOvers",
-    AGED.format(", (2, 'e', 12)"),
-    "identifier_columns => array('id', 'age'), ",
-    *CARRIED,
-    (2, "b", 11, BEFORE, 1),
-    (2, "d", 11, AFTER, 1),
-    (3, "c", 13, "INSERT", 1),
-)
-images(
-    "testRemoveCarryOversWithoutUpdatedRows",
-    AGED.format(", (2, 'e', 12)"),
-    "",
-    *CARRIED,
-    (2, "b", 11, "DELETE", 1),
-    (2, "d", 11, "INSERT", 1),
-    (3, "c", 13, "INSERT", 1),
-)
-
-
-@case(f"{VIEW}.testNetChangesWithRemoveCarryOvers")
-def net_changes_are_what_is_left(p: Place) -> None:
-    with p.conf(DYNAMIC):
-        p.sql(*AGED.format(", (2, 'e', 12)").split(";"))
-        p.sql("INSERT OVERWRITE $t VALUES (3, 'c', 15), (2, 'e', 12)")
-    first, second, third = p.snapshots()
-    name = viewed(p, "table => '$t', net_changes => true")
-    p.rows(
-        f"SELECT * FROM {name} ORDER BY _change_ordinal, data",
-        (1, "a", 12, "INSERT", 0, first),
-        (3, "c", 15, "INSERT", 2, third),
-        (2, "e", 12, "INSERT", 2, third),
-    )
-    name = viewed(
-        p, f"table => '$t', options => map('start-snapshot-id', '{first}'), net_changes => true"
-    )
-    p.rows(
-        f"SELECT * FROM {name} ORDER BY _change_ordinal, data",
-        (2, "b", 11, "DELETE", 0, second),
-        (3, "c", 15, "INSERT", 1, third),
-    )
 
 
 @case(f"{VIEW}.testNetChangesWithComputeUpdates")
@@ -242,18 +151,6 @@ def changes(p: Place, **options: object) -> list[tuple[object, ...]]:
         reader = reader.option(key.replace("_", "-"), str(value))
     rows = reader.table(p.text("$t.changes")).collect()
     return sorted((tuple(r) for r in rows), key=lambda r: (r[3], r[4], r[2], r[0]))
-
-
-@case(f"{TABLE}.testDataFilters", each=VERSIONS)
-def changes_are_filtered(p: Place) -> None:
-    letters(p, 3)
-    p.sql("DELETE FROM $t WHERE id = 3")
-    third, fourth = p.snapshots()[2:]
-    p.rows(
-        "SELECT * FROM $t.changes WHERE id = 3 ORDER BY _change_ordinal, id",
-        (3, "c", "INSERT", 2, third),
-        (3, "c", "DELETE", 3, fourth),
-    )
 
 
 @case(f"{TABLE}.testOverwrites", each=VERSIONS)
@@ -315,14 +212,6 @@ def entries_that_were_there_are_no_changes(p: Place) -> None:
     first, second = p.snapshots()
     rows = changes(p, start_snapshot_id=first, end_snapshot_id=second)
     assert rows == [(2, "b", "INSERT", 0, second)]
-
-
-@case(f"{TABLE}.testManifestRewritesAreIgnored", each=VERSIONS)
-def rewritten_manifests_are_no_changes(p: Place) -> None:
-    letters(p)
-    p.sql("CALL $c.system.rewrite_manifests('$db.t')")
-    assert len(p.snapshots()) == 3
-    p.rows("SELECT id, _change_type FROM $t.changes ORDER BY id", (1, "INSERT"), (2, "INSERT"))
 
 
 @case(

@@ -8,25 +8,6 @@ from tests.sql.java_topics.harness import Place, case
 ID_AND_DATA = ["1 id long not null", "2 data string"]
 
 
-@case("TestCreateTable.testTransformIgnoreCase")
-def the_case_of_a_transform_is_free(p: Place) -> None:
-    text = "CREATE TABLE IF NOT EXISTS $t (id bigint, ts timestamp) USING iceberg PARTITIONED BY "
-    p.sql(text + "(HOURS(ts))")
-    assert p.spec() == [("ts", "hour", "ts_hour")]
-    p.sql(text + "(hours(ts))")
-
-
-@case("TestCreateTable.testTransformSingularForm", "TestCreateTable.testTransformPluralForm")
-def transforms_of_times_have_two_names(p: Place) -> None:
-    for n, part in enumerate(("year", "month", "day", "hour")):
-        for name in (part, f"{part}s"):
-            table = f"$ns.{name}"
-            p.sql(
-                f"CREATE TABLE {table} (id bigint, ts timestamp) USING iceberg PARTITIONED BY ({name}(ts))"
-            )
-            assert p.spec(table) == [("ts", part, f"ts_{part}")], n
-
-
 @case("TestCreateTable.testCreateTable", on=("sql", "path", "session"))
 def a_table_has_its_columns_and_nothing_else(p: Place) -> None:
     p.sql("CREATE TABLE $t (id BIGINT NOT NULL, data STRING) USING iceberg")
@@ -54,40 +35,6 @@ def a_table_needs_no_namespace(p: Place) -> None:
     p.sql("CREATE TABLE $c.$db (id bigint) USING iceberg")
     p.rows("SELECT * FROM $c.$db")
     p.sql("DROP TABLE $c.$db")
-
-
-@case("TestCreateTable.testCreateTableUsingParquet", on=("sql", "path"))
-def using_may_name_the_format_of_the_files(p: Place) -> None:
-    p.sql("CREATE TABLE $t (id BIGINT NOT NULL, data STRING) USING parquet")
-    assert p.columns() == ID_AND_DATA
-    assert p.spec() == []
-    assert p.properties()["write.format.default"] == "parquet"
-    p.fails(
-        "CREATE TABLE $ns.no (id bigint) USING crocodile", "unsupported format in USING: crocodile"
-    )
-
-
-@case("TestCreateTable.testCreateTablePartitionedBy", on=("sql", "path", "session"))
-def a_table_is_partitioned_by_columns_and_transforms(p: Place) -> None:
-    p.sql("""CREATE TABLE $t (id BIGINT NOT NULL, at TIMESTAMP, kind STRING, data STRING)
-             USING iceberg PARTITIONED BY (kind, bucket(8, id), days(at))""")
-    assert p.columns() == [
-        "1 id long not null", "2 at timestamptz", "3 kind string", "4 data string",
-    ]  # fmt: skip
-    assert p.spec() == [
-        ("kind", "identity", "kind"),
-        ("id", "bucket[8]", "id_bucket"),
-        ("at", "day", "at_day"),
-    ]
-
-
-@case("TestCreateTable.testCreateTableColumnComments")
-def columns_keep_their_comments(p: Place) -> None:
-    p.sql(
-        "CREATE TABLE $t (id BIGINT NOT NULL COMMENT 'the key', data STRING COMMENT 'text') USING iceberg"
-    )
-    assert p.columns() == ["1 id long not null 'the key'", "2 data string 'text'"]
-    assert ("id", "bigint", "the key") in p.sql("DESCRIBE $t")
 
 
 @case("TestCreateTable.testCreateTableComment")
@@ -163,38 +110,6 @@ def parts(times: int = 1) -> list[tuple[int, str, str]]:
 
 def spec_id(p: Place) -> int:
     return int(p.metadata()["default-spec-id"])
-
-
-@case("TestCreateTableAsSelect.testUnpartitionedCTAS", on=("sql", "path", "session"))
-def a_query_gives_columns_and_rows(p: Place) -> None:
-    source(p)
-    p.sql("CREATE TABLE $t USING iceberg AS SELECT * FROM $ns.source")
-    assert p.columns() == OPTIONAL
-    assert p.spec() == []
-    p.rows("SELECT * FROM $t ORDER BY id", *FIVE)
-    assert len(p.snapshots()) == 1
-
-
-@case("TestCreateTableAsSelect.testPartitionedCTAS", on=("sql", "path", "session"))
-def a_querys_rows_are_partitioned(p: Place) -> None:
-    source(p)
-    p.sql(
-        "CREATE TABLE $t USING iceberg PARTITIONED BY (id) AS SELECT * FROM $ns.source ORDER BY id"
-    )
-    assert p.columns() == OPTIONAL
-    assert p.spec() == [("id", "identity", "id")]
-    p.rows("SELECT * FROM $t ORDER BY id", *FIVE)
-
-
-@case("TestCreateTableAsSelect.testCTASWriteDistributionModeRespected")
-def a_querys_rows_are_distributed_by_partition(p: Place) -> None:
-    source(p)
-    p.sql(
-        "CREATE TABLE $t USING iceberg PARTITIONED BY (bucket(2, id)) AS SELECT * FROM $ns.source"
-    )
-    assert p.spec() == [("id", "bucket[2]", "id_bucket")]
-    p.rows("SELECT * FROM $t ORDER BY id", *FIVE)
-    p.rows("SELECT count(*) FROM $t.files", (2,))
 
 
 @case("TestCreateTableAsSelect.testRTAS", on=("sql", "path", "session"))

@@ -72,14 +72,6 @@ def ancestors_pass_by_what_was_rolled_back(p: Place) -> None:
         assert p.sql(f"CALL $c.system.ancestors_of('$db.t', {head}L)") == expected
 
 
-@case("TestAncestorsOfProcedure.testInvalidAncestorOfCases")
-def wrong_arguments_of_ancestors_of(p: Place) -> None:
-    empty(p)
-    routine(
-        p, "ancestors_of", ("", missing("table")), ("''", EMPTY), ("'$db.t', '1.1'", CAST)
-    )  # fmt: skip
-
-
 # Write, audit, publish
 # --------------------------------------------------------------------------------------------------------------------------------------
 
@@ -109,26 +101,8 @@ def a_staged_snapshot_is_picked(p: Place) -> None:
 
 
 @case(
-    "TestPublishChangesProcedure.testApplyWapChangesUsingPositionalArgs", each=("'$db.t', 'wap_1'",)
-)
-@case(
-    "TestPublishChangesProcedure.testApplyWapChangesUsingNamedArgs",
-    each=("wap_id => 'wap_1', table => '$db.t'",),
-)
-def changes_are_published_by_their_wap_id(p: Place) -> None:
-    published = staged(p, "wap_1")
-    output = p.sql(f"CALL $c.system.publish_changes({p.each})")
-    assert output == [(published, p.refs()["main"]["snapshot-id"])]
-    p.rows("SELECT * FROM $t", ONE)
-
-
-@case(
     "TestCherrypickSnapshotProcedure.testCherrypickSnapshotRefreshesRelationCache",
     each=("cherrypick_snapshot('$db.t', {}L)",),
-)
-@case(
-    "TestPublishChangesProcedure.testApplyWapChangesRefreshesRelationCache",
-    each=("publish_changes('$db.t', '1')",),
 )
 def what_is_published_is_seen_by_cached_views(p: Place) -> None:
     empty(p)
@@ -142,47 +116,6 @@ def what_is_published_is_seen_by_cached_views(p: Place) -> None:
     p.sql(f"CALL $c.system.{p.each.format(snapshot)}")
     p.rows("SELECT * FROM tmp", ONE)
     p.sql("UNCACHE TABLE tmp")
-
-
-@case("TestCherrypickSnapshotProcedure.testCherrypickInvalidSnapshot")
-def a_picked_snapshot_must_exist(p: Place) -> None:
-    empty(p)
-    p.fails("CALL $c.system.cherrypick_snapshot('$db.t', -1L)", "-1")
-
-
-@case("TestCherrypickSnapshotProcedure.testInvalidCherrypickSnapshotCases")
-def wrong_arguments_of_cherrypick_snapshot(p: Place) -> None:
-    routine(
-        p,
-        "cherrypick_snapshot",
-        ("'n', table => 't', 1L", POSITION),
-        ("'t'", missing("snapshot_id")),
-        ("'', 1L", EMPTY),
-        ("'t', '2.2'", CAST),
-    )
-
-
-@case("TestPublishChangesProcedure.testApplyInvalidWapId")
-def a_wap_id_must_be_known(p: Place) -> None:
-    empty(p)
-    p.fails("CALL $c.system.publish_changes('$db.t', 'not_valid')", "not_valid")
-
-
-@case("TestPublishChangesProcedure.testApplyDuplicateWapId")
-def a_wap_id_must_stand_for_one_snapshot(p: Place) -> None:
-    staged(p, "wap_1", (1, 2))
-    p.fails("CALL $c.system.publish_changes('$db.t', 'wap_1')", "wap_1", "multiple|non-unique|both")
-
-
-@case("TestPublishChangesProcedure.testInvalidApplyWapChangesCases")
-def wrong_arguments_of_publish_changes(p: Place) -> None:
-    routine(
-        p,
-        "publish_changes",
-        ("'n', table => 't', 'not_valid'", POSITION),
-        ("'t'", missing("wap_id")),
-        ("'', 'not_valid'", EMPTY),
-    )
 
 
 # Roll back, and set the current snapshot
@@ -215,13 +148,6 @@ def cached_views_follow_a_rollback(p: Place) -> None:
     p.sql("UNCACHE TABLE tmp")
 
 
-@case("TestRollbackToSnapshotProcedure.testRollbackToSnapshotWithQuotedIdentifiers")
-def names_of_tables_may_be_quoted(p: Place) -> None:
-    first, second = twice(p)
-    p.rows(f"CALL $c.system.rollback_to_snapshot('`$db`.`t`', {first})", (second, first))
-    p.rows(ALL, ONE)
-
-
 @case(
     "TestRollbackToSnapshotProcedure.testRollbackToSnapshotWithoutExplicitCatalog",
     on=("session",),
@@ -238,67 +164,12 @@ def the_session_catalog_need_not_be_named(p: Place) -> None:
     p.rows(ALL, ONE)
 
 
-@case(
-    "TestRollbackToSnapshotProcedure.testRollbackToInvalidSnapshot", each=("rollback_to_snapshot",)
-)
-@case(
-    "TestSetCurrentSnapshotProcedure.testSetCurrentSnapshotToInvalidSnapshot",
-    each=("set_current_snapshot",),
-)
-def a_snapshot_to_go_to_must_exist(p: Place) -> None:
-    empty(p)
-    p.fails(f"CALL $c.system.{p.each}('$db.t', -1L)", "-1")
-
-
-@case("TestRollbackToSnapshotProcedure.testInvalidRollbackToSnapshotCases")
-def wrong_arguments_of_rollback_to_snapshot(p: Place) -> None:
-    routine(
-        p,
-        "rollback_to_snapshot",
-        ("namespace => 'n1', table => 't', 1L", POSITION),
-        ("'t'", missing("snapshot_id")),
-        ("1L", missing("snapshot_id")),
-        ("table => 't'", missing("snapshot_id")),
-        ("'t', '2.2'", CAST),
-        ("'', 1L", EMPTY),
-    )
-
-
-@case("TestSetCurrentSnapshotProcedure.testInvalidRollbackToSnapshotCases")
-def wrong_arguments_of_set_current_snapshot(p: Place) -> None:
-    empty(p)
-    one = "snapshot_id.* or ref|snapshot_id, ref|either"
-    routine(
-        p,
-        "set_current_snapshot",
-        ("namespace => 'n1', table => 't', 1L", POSITION),
-        ("'$db.t'", one),
-        ("1L", "1"),
-        ("snapshot_id => 1L", missing("table")),
-        ("table => '$db.t'", one),
-        ("'$db.t', '2.2'", CAST),
-        ("'', 1L", EMPTY),
-        ("table => '$db.t', snapshot_id => 1L, ref => 's1'", one),
-    )
-
-
 @case("TestSetCurrentSnapshotProcedure.testSetCurrentSnapshotWap")
 def a_staged_snapshot_becomes_the_current_one(p: Place) -> None:
     snapshot = staged(p)
     call = f"CALL $c.system.set_current_snapshot(table => '$db.t', snapshot_id => {snapshot}L)"
     p.rows(call, (None, snapshot))
     p.rows("SELECT * FROM $t", ONE)
-
-
-@case("TestSetCurrentSnapshotProcedure.testSetCurrentSnapshotToRef")
-def a_tag_names_the_snapshot_to_go_to(p: Place) -> None:
-    empty(p)
-    first = insert(p)
-    p.sql("ALTER TABLE $t CREATE TAG s1")
-    second = insert(p)
-    p.rows("CALL $c.system.set_current_snapshot(table => '$db.t', ref => 's1')", (second, first))
-    p.rows(ALL, ONE)
-    p.fails("CALL $c.system.set_current_snapshot(table => '$db.t', ref => 's2')", "s2")
 
 
 def between(p: Place) -> tuple[int, int, str]:
@@ -349,21 +220,6 @@ def a_time_to_go_back_to_is_after_the_first_snapshot(p: Place) -> None:
         p.fails(text, "snapshot")
 
 
-@case("TestRollbackToTimestampProcedure.testInvalidRollbackToTimestampCases")
-def wrong_arguments_of_rollback_to_timestamp(p: Place) -> None:
-    at = "TIMESTAMP '2007-12-03T10:15:30'"
-    routine(
-        p,
-        "rollback_to_timestamp",
-        (f"namespace => 'n1', 't', {at}", POSITION),
-        ("'t'", missing("timestamp")),
-        (f"timestamp => {at}", missing("table")),
-        ("table => 't'", missing("timestamp")),
-        (f"'n', 't', {at}, 1L", "WRONG_NUM_ARGS"),
-        ("'t', 2.2", "DATATYPE_MISMATCH"),
-    )
-
-
 # Statistics
 # --------------------------------------------------------------------------------------------------------------------------------------
 
@@ -382,12 +238,6 @@ def local(path: str) -> Path:
     return Path("/" + path.removeprefix("file:").lstrip("/"))
 
 
-@case("TestComputePartitionStatsProcedure.procedureOnEmptyTable")
-def an_empty_table_has_no_partition_statistics(p: Place) -> None:
-    letters(p)
-    p.rows("CALL $c.system.compute_partition_stats('$db.t')")
-
-
 @case("TestComputePartitionStatsProcedure.procedureWithPositionalArgs", on=("sql", "path"))
 @case("TestComputePartitionStatsProcedure.procedureWithNamedArgs")
 def partition_statistics_are_of_a_snapshot(p: Place) -> None:
@@ -402,25 +252,6 @@ def partition_statistics_are_of_a_snapshot(p: Place) -> None:
         assert local(path).exists()
 
 
-@case("TestComputePartitionStatsProcedure.procedureWithInvalidSnapshotId")
-def partition_statistics_are_of_a_known_snapshot(p: Place) -> None:
-    four(p)
-    p.fails("CALL $c.system.compute_partition_stats(table => '$db.t', snapshot_id => 42)", "42")
-
-
-@case("TestComputePartitionStatsProcedure.procedureWithInvalidTable")
-@case("TestComputeTableStatsProcedure.testProcedureWithInvalidTable")
-def statistics_are_of_a_table_that_exists(p: Place) -> None:
-    for name in ("compute_partition_stats", "compute_table_stats"):
-        p.fails(f"CALL $c.system.{name}(table => '$db.abcd')", "abcd")
-
-
-@case("TestComputeTableStatsProcedure.testProcedureOnEmptyTable")
-def an_empty_table_has_no_statistics(p: Place) -> None:
-    empty(p)
-    p.rows("CALL $c.system.compute_table_stats('$db.t')")
-
-
 @case("TestComputeTableStatsProcedure.testProcedureWithNamedArgs")
 @case("TestComputeTableStatsProcedure.testProcedureWithPositionalArgs")
 def statistics_count_distinct_values(p: Place) -> None:
@@ -429,17 +260,6 @@ def statistics_count_distinct_values(p: Place) -> None:
         assert p.one(f"CALL $c.system.compute_table_stats({arguments})").endswith(".stats")
         (known,) = p.metadata()["statistics"]
         assert known["blob-metadata"][0]["properties"]["ndv"] == "4"
-
-
-@case("TestComputeTableStatsProcedure.testProcedureWithInvalidColumns")
-@case("TestComputeTableStatsProcedure.testProcedureWithInvalidSnapshot")
-def statistics_are_of_known_columns_and_snapshots(p: Place) -> None:
-    four(p)
-    p.fails("CALL $c.system.compute_table_stats(table => '$db.t', columns => array('id1'))", "id1")
-    p.fails(
-        "CALL $c.system.compute_table_stats(table => '$db.t', snapshot_id => 1234L)",
-        "snapshot",
-    )
 
 
 # Another place
@@ -509,21 +329,6 @@ def manifests_and_delete_files_that_are_rewritten_are_counted(p: Place) -> None:
     assert row[2:4] == (5, 1)
 
 
-@case("TestRewriteTablePathProcedure.testProcedureWithInvalidInput")
-def wrong_arguments_of_rewrite_table_path(p: Place) -> None:
-    empty(p)
-    to = "source_prefix => 'file:/a', target_prefix => 'file:/b'"
-    routine(
-        p,
-        "rewrite_table_path",
-        ("'$db.t'", missing("source_prefix")),
-        ("'$db.t', '$dir'", missing("target_prefix")),
-        ("'notExists', '$dir', '$dir'", "notExists"),
-        (f"table => '$db.t', {to}, start_version => 'v20.metadata.json'", "v20.metadata.json"),
-        (f"table => '$db.t', {to}, end_version => 'v11.metadata.json'", "v11.metadata.json"),
-    )
-
-
 # Position deletes
 # --------------------------------------------------------------------------------------------------------------------------------------
 
@@ -580,13 +385,6 @@ def delete_files_of_some_partitions_are_rewritten(p: Place) -> None:
     assert delete_files(p) == 4
 
 
-@case("TestRewritePositionDeleteFilesProcedure.testInvalidOption")
-def unknown_options_of_rewrites_are_told(p: Place) -> None:
-    deleting(p)
-    call = "CALL $c.system.rewrite_position_delete_files(table => '$db.t', options => map('foo', 'bar'))"
-    p.fails(call, "foo")
-
-
 @case(
     "TestRewritePositionDeleteFilesProcedure.testRewriteWithUntranslatedOrUnconvertedFilter",
     differs="a decision: a filter of a rewrite may be any expression that Frazil knows",
@@ -608,58 +406,3 @@ def a_rewrite_tells_the_engine(p: Place) -> None:
     assert summary["engine-name"] == "spark"
     assert summary["engine-version"].startswith(p.spark.version[:3])
     assert {"app-id", "app-name"} <= summary.keys()
-
-
-@case(
-    "TestRewritePositionDeleteFilesProcedure.testRewritePositionDeletesWithArrayColumns",
-    each=(("ARRAY<STRUCT<value: BIGINT, count: INT>>", "array(struct(10L, 1))"),),
-)
-@case(
-    "TestRewritePositionDeleteFilesProcedure.testRewritePositionDeletesWithMapColumns",
-    each=(("MAP<STRING, BIGINT>", "map('x', 10L)"),),
-)
-def delete_files_of_tables_with_nested_columns_are_rewritten(p: Place) -> None:
-    kind, value = p.each
-    p.sql(
-        f"CREATE TABLE $t (id BIGINT, items {kind}) USING iceberg TBLPROPERTIES ({MERGE_ON_READ})"
-    )
-    p.sql(f"INSERT INTO $t SELECT id, {value} FROM range(1, 7, 1, 1)")
-    p.sql("DELETE FROM $t WHERE id = 1", "DELETE FROM $t WHERE id = 2")
-    p.sql(f"CALL $c.system.rewrite_position_delete_files(table => '$db.t'{EVERY})")
-    p.rows("SELECT id FROM $t ORDER BY id", (3,), (4,), (5,), (6,))
-
-
-def dangling(method: str, kind: str, value: str, column: str = "p", term: str = "") -> None:
-    @case(f"TestRewritePositionDeleteFiles.{method}")
-    def deletes_that_apply_to_no_file_go(p: Place) -> None:
-        p.sql(
-            f"CREATE TABLE $t (id long, {column} {kind}, c1 string) USING iceberg"
-            f" PARTITIONED BY ({term or column}) TBLPROPERTIES ({MERGE_ON_READ})"
-        )
-        p.sql(f"INSERT INTO $t SELECT id, {value}, 'x' FROM range(0, 20)")
-        p.sql("DELETE FROM $t WHERE id IN (0, 1, 2)", "DELETE FROM $t WHERE id IN (4, 5)")
-        kept = f"SELECT id, CAST({column} AS string) FROM $t ORDER BY id"
-        rows = p.sql(kept)
-        assert len(rows) == 15
-        p.sql(
-            "CALL $c.system.rewrite_data_files(table => '$db.t', options => map('rewrite-all', 'true'))"
-        )
-        p.sql(f"CALL $c.system.rewrite_position_delete_files(table => '$db.t'{EVERY})")
-        assert delete_files(p) == 0
-        p.rows(kept, *rows)
-
-
-TIME = "TIMESTAMP '2023-01-01 15:30:00' + make_interval(0, 0, 0, int(id % 3))"
-dangling("testDatePartition", "date", "date_add(DATE '2023-01-01', int(id % 3))")
-dangling("testBooleanPartition", "boolean", "id % 2 = 0")
-dangling("testTimestampPartition", "timestamp", TIME)
-dangling("testTimestampNtz", "timestamp_ntz", f"CAST({TIME} AS timestamp_ntz)")
-dangling("testBytePartition", "byte", "CAST(id % 3 AS byte)")
-dangling("testDecimalPartition", "decimal(18, 10)", "CAST(1.5 + id % 3 AS decimal(18, 10))")
-dangling("testBinaryPartition", "binary", "CAST(CAST(id % 3 AS string) AS binary)")
-dangling("testCharPartition", "char(10)", "CAST(id % 3 AS string)")
-dangling("testVarcharPartition", "varchar(10)", "CAST(id % 3 AS string)")
-dangling("testIntPartition", "int", "CAST(id % 3 AS int)")
-dangling("testDaysPartitionTransform", "timestamp", TIME, term="days(p)")
-dangling("testNullTransform", "int", "IF(id % 2 = 0, NULL, 1)")
-dangling("testPartitionColWithDot", "int", "CAST(id % 3 AS int)", column="`partition.col`")

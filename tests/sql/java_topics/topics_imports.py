@@ -416,29 +416,6 @@ snapshots(
 )
 
 
-@case(f"{SNAPSHOT}.testInvalidSnapshotsCases")
-def wrong_arguments_of_snapshot(p: Place) -> None:
-    source(p)
-    for arguments, pattern in (
-        ("'foo'", missing("table")),
-        ("'n', 't', map('foo', 'bar')", "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE"),
-        (f"'{SOURCE}', 'fable', 'loc', map(2, 1, 1)", "`map`"),
-        ("'', '$db.dest'", "empty|identifier|A source is text"),
-        ("'src', ''", "empty|identifier"),
-    ):
-        p.fails(f"CALL $c.system.snapshot({arguments})", pattern)
-
-
-@case(f"{SNAPSHOT}.testSnapshotWithParallelism")
-@case(f"{SNAPSHOT}.testSnapshotWithInvalidParallelism")
-def a_snapshot_is_made_by_tasks_at_once(p: Place) -> None:
-    source(p, A, B)
-    text = f"CALL $c.system.snapshot(source_table => '{SOURCE}', table => '$t', parallelism => $v)"
-    p.fails(text, "parallelism", v=-1)
-    p.rows(text, (2,), v=2)
-    p.rows("SELECT * FROM $t ORDER BY id", (1, "a"), (2, "b"))
-
-
 @case(f"{SNAPSHOT}.testSnapshotPartitionedWithParallelism", each=(", parallelism => 2",))
 @case(f"{SNAPSHOT}.testSnapshotPartitioned", each=("",))
 @case(f"{SNAPSHOT}.testSnapshotPartitionedV1", each=(", properties => map('format-version', '1')",))
@@ -448,21 +425,6 @@ def a_snapshot_keeps_partitions(p: Place) -> None:
     p.rows("SELECT * FROM $t ORDER BY id", ("a", 1), ("b", 2))
     assert p.spec() == [("id", "identity", "id")]
     assert p.metadata()["format-version"] == (1 if "format" in p.each else 2)
-
-
-@case(f"{SNAPSHOT}.testSnapshotWithVariant", each=("",))
-@case(f"{SNAPSHOT}.testSnapshotPartitionedWithVariant", each=("id",))
-def a_snapshot_has_variants(p: Place) -> None:
-    values = (
-        "(id, data) VALUES (1, parse_json('{\"key\": 123}')), (2, parse_json('{\"key\": 456}'))"
-    )
-    source(p, values, partitioned=p.each, columns="id bigint NOT NULL, data variant")
-    files = p.one(
-        f"CALL $c.system.snapshot('{SOURCE}', '$t', properties => map('format-version', '3'))"
-    )
-    assert files in (1, 2)
-    query = "SELECT variant_get(data, '$$.key', 'int'), id FROM $t ORDER BY id"
-    p.rows(query, (123, 1), (456, 2))
 
 
 def hole(p: Place, name: str) -> None:
@@ -515,13 +477,6 @@ migrates("testMigrateWithBackupTableName", ", backup_table_name => 'backup_table
 migrates("testMigrateWithConflictingProps", ", map('migrated', 'false')", migrated="true")
 
 
-@case(f"{MIGRATE}.testMigrateWithInvalidMetricsConfig", on=("session",))
-def properties_of_a_migrated_table_are_checked(p: Place) -> None:
-    source(p, A, name="$t")
-    text = "CALL $c.system.migrate('$t', map('write.metadata.metrics.column.x', 'X'))"
-    p.fails(text, "metrics")
-
-
 @case(f"{MIGRATE}.testInvalidMigrateCases", on=("session", "sql"))
 def wrong_arguments_of_migrate(p: Place) -> None:
     for arguments, pattern in (
@@ -530,42 +485,6 @@ def wrong_arguments_of_migrate(p: Place) -> None:
         ("''", "empty|identifier"),
     ):
         p.fails(f"CALL $c.system.migrate({arguments})", pattern)
-
-
-@case(f"{MIGRATE}.testMigratePartitionWithSpecialCharacter", on=("session",))
-def partitions_with_slashes_are_migrated(p: Place) -> None:
-    source(
-        p,
-        "VALUES (1, '2023/05/30', DATE '2023-05-30')",
-        partitioned="data, dt",
-        columns=f"{PAIR}, dt date",
-        name="$t",
-    )
-    p.sql("CALL $c.system.migrate('$t')")
-    p.rows("SELECT * FROM $t", (1, "2023/05/30", date(2023, 5, 30)))
-
-
-@case(f"{MIGRATE}.testMigrateEmptyPartitionedTable", on=("session",), each=("id",))
-@case(f"{MIGRATE}.testMigrateEmptyTable", on=("session",), each=("",))
-def an_empty_table_is_migrated(p: Place) -> None:
-    source(p, partitioned=p.each, name="$t")
-    p.rows("CALL $c.system.migrate('$t')", (0,))
-    p.rows("SELECT * FROM $t")
-
-
-@case(f"{MIGRATE}.testMigrateWithParallelism", on=("session",), each=("",))
-@case(f"{MIGRATE}.testMigratePartitionedWithParallelism", on=("session",), each=("id",))
-def a_table_is_migrated_by_tasks_at_once(p: Place) -> None:
-    inserts = [BOTH] if p.each else [A, B]
-    source(p, *inserts, partitioned=p.each, name="$t")
-    p.rows("CALL $c.system.migrate(table => '$t', parallelism => 2)", (2,))
-    p.rows("SELECT id, data FROM $t ORDER BY id", (1, "a"), (2, "b"))
-
-
-@case(f"{MIGRATE}.testMigrateWithInvalidParallelism", on=("session",))
-def tasks_of_a_migration_are_more_than_none(p: Place) -> None:
-    source(p, A, name="$t")
-    p.fails("CALL $c.system.migrate(table => '$t', parallelism => -1)", "parallelism")
 
 
 @case(

@@ -69,39 +69,6 @@ def deleted_positions_are_listed(p: Place) -> None:
     p.rows("SELECT * FROM $t.position_deletes ORDER BY pos", *rows)
 
 
-@case(f"{TABLES}.testPartitionedTable", each=VERSIONS)
-def files_are_filtered_by_partition(p: Place) -> None:
-    two_partitions(p)
-    p.sql(
-        "DELETE FROM $t WHERE id = 1 AND data = 'a'", "DELETE FROM $t WHERE id = 1 AND data = 'b'"
-    )
-    where = "WHERE partition.data = 'a'"
-    assert files(p, "delete_files", where) == [(1, 1, 0)]
-    assert files(p, "data_files", where) == [(0, 2, 0)]
-    assert files(p, "files", where) == [(0, 2, 0), (1, 1, 0)]
-    p.rows("SELECT file_count FROM $t.partitions", (1,), (1,))
-
-
-@case(f"{TABLES}.testAllFilesUnpartitioned", each=VERSIONS)
-@case(f"{TABLES}.testAllFilesPartitioned", each=VERSIONS)
-def files_of_all_snapshots_are_listed(p: Place) -> None:
-    four(p)
-    p.sql("DELETE FROM $t WHERE id = 1")
-    p.sql("DELETE FROM $t")
-    assert files(p, "files") == []
-    assert files(p, "all_data_files") == [(0, 4, 0)]
-    assert files(p, "all_delete_files") == [(1, 1, 0)]
-    assert files(p, "all_files") == [(0, 4, 0), (1, 1, 0)]
-    p.sql("DROP TABLE $t")
-    two_partitions(p)
-    p.sql("DELETE FROM $t WHERE id = 1")
-    p.sql("DELETE FROM $t")
-    where = "WHERE partition.data = 'a'"
-    assert files(p, "all_data_files", where) == [(0, 2, 0)]
-    assert files(p, "all_delete_files", where) == [(1, 1, 0)]
-    assert files(p, "all_files", where) == [(0, 2, 0), (1, 1, 0)]
-
-
 LOG = "SELECT {} FROM $t.metadata_log_entries"
 
 
@@ -130,19 +97,6 @@ def metadata_files_of_a_replaced_table_stay_listed(p: Place) -> None:
     p.sql("INSERT INTO $t VALUES (1, 'a')")
     assert p.sql(LOG.format("*"))[:4] == rows
     assert p.sql(LOG.format("latest_snapshot_id"))[4:] == [(p.refs()["main"]["snapshot-id"],)]
-
-
-@case(f"{TABLES}.testFilesTableTimeTravelWithSchemaEvolution", each=VERSIONS)
-def files_of_a_version_are_listed(p: Place) -> None:
-    letters(p, "data")
-    put(p, "(1, 'a'), (2, 'a')", "$t")
-    first = p.snapshots()[-1]
-    p.sql("ALTER TABLE $t ADD COLUMN category string")
-    put(p, "(3, 'b', 'c'), (4, 'b', 'c')", "$t")
-    second = p.snapshots()[-1]
-    count = "SELECT count(*) FROM $t.files VERSION AS OF {}"
-    p.rows(count.format(second), (2,))
-    p.rows(count.format(first), (1,))
 
 
 @case(f"{TABLES}.testSnapshotReferencesMetatable", each=VERSIONS)
@@ -176,35 +130,6 @@ def branches_and_tags_are_listed(p: Place) -> None:
 
 QUERIES = "TestSystemFunctionPushDownDQL.test"
 
-
-def queried(name: str, term: str, call: str, condition: str, same: str) -> None:
-    for kind in ("Unpartitioned", "Partitioned"):
-
-        @case(
-            f"{QUERIES}{name}FunctionOn{kind}Table", each=(term if kind == "Partitioned" else "",)
-        )
-        def functions_of_partitions_filter_rows(p: Place) -> None:
-            clause = f"PARTITIONED BY ({p.each})" if p.each else ""
-            p.sql(f"CREATE TABLE $t (id bigint, data string, ts timestamp) USING iceberg {clause}")
-            p.sql(
-                "INSERT INTO $t SELECT id, concat(IF(id % 2 = 0, 'data-', 'material-'), id),"
-                " TIMESTAMP '2016-11-22 06:02:09.243857' + make_interval(int(id % 3), 0, 0, int(id % 4), int(id)) FROM range(10)"
-            )
-            expected = p.sql(f"SELECT id FROM $t WHERE {same} ORDER BY id")
-            assert 0 < len(expected) < 10
-            p.rows(f"SELECT id FROM $t WHERE $c.system.{call} {condition} ORDER BY id", *expected)
-            p.sql("USE $c")
-            p.rows(f"SELECT id FROM $t WHERE system.{call} {condition} ORDER BY id", *expected)
-
-
-queried("Years", "years(ts)", "years(ts)", "= 47", "year(ts) = 2017")
-queried("Months", "months(ts)", "months(ts)", "> 574", "ts >= TIMESTAMP '2017-12-01 00:00:00'")
-queried("Days", "days(ts)", "days(ts)", "< date('2017-11-24')", "ts < TIMESTAMP '2017-11-24'")
-queried("Hours", "hours(ts)", "hours(ts)", ">= 419814", "ts >= TIMESTAMP '2017-11-22 06:00:00'")
-# the buckets that the specification's hash gives
-queried("BucketLong", "bucket(5, id)", "bucket(5, id)", "<= 2", "id IN (0, 1, 2, 3, 4)")
-queried("BucketString", "bucket(5, data)", "bucket(5, data)", "!= 3", "id IN (0, 1, 2, 3, 6, 7, 8)")
-queried("Truncate", "truncate(4, data)", "truncate(4, data)", "= 'data'", "data LIKE 'data%'")
 
 CHANGES = "TestSystemFunctionPushDownInRowLevelOperations.test"
 VERBS = {
@@ -252,88 +177,15 @@ def changed(name: str, verb: str, term: str, conditions: tuple[str, str]) -> Non
 
 
 BUCKET, YEARS = "bucket(4, dep)", "years(ts)"
-IN_EQ = ("system.bucket(4, dep) IN (2, 3)", "system.bucket(4, dep) = 2")
-YEAR = ("system.years(ts) > 30", "system.years(ts) <= 30")
-changed("BucketTransformInPredicate", "Delete", BUCKET, (IN_EQ[0], IN_EQ[0]))
-changed("BucketTransformEqPredicate", "Delete", BUCKET, (IN_EQ[1], IN_EQ[1]))
-changed("YearsTransform", "Delete", YEARS, YEAR)
-changed(
-    "MonthsTransform",
-    "Delete",
-    "months(ts)",
-    ("system.months(ts) <= 250", "system.months(ts) > 250"),
-)
 DAY = "date('2000-01-03 00:00:00')"
-changed(
-    "DaysTransform", "Delete", "days(ts)", (f"system.days(ts) <= {DAY}", f"system.days(ts) > {DAY}")
-)
-changed(
-    "HoursTransform",
-    "Delete",
-    "hours(ts)",
-    ("system.hours(ts) <= 100000", "system.hours(ts) > 100000"),
-)
-CUT = "system.truncate(1, dep) = 'i'"
-changed("TruncateTransform", "Delete", "truncate(1, dep)", (CUT, CUT))
-changed("BucketTransform", "Update", BUCKET, IN_EQ)
-changed("YearsTransform", "Update", YEARS, YEAR)
-changed("BucketTransform", "Merge", BUCKET, IN_EQ)
-changed("YearsTransform", "Merge", YEARS, YEAR)
-changed("TruncateTransform", "Merge", "truncate(1, dep)", (CUT, CUT))
 
 # Joins of tables that are partitioned alike
 # --------------------------------------------------------------------------------------------------------------------------------------
 
-JOINS = "TestStoragePartitionedJoinsInRowLevelOperations.test"
-ALIKE = {
-    "spark.sql.sources.v2.bucketing.enabled": "true",
-    "spark.sql.sources.v2.bucketing.pushPartValues.enabled": "true",
-    "spark.sql.requireAllClusterKeysForCoPartition": "false",
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
-    "spark.sql.iceberg.planning.preserve-data-grouping": "true",
-}
 EXISTS = "EXISTS (SELECT 1 FROM $ns.other s WHERE t.id = s.id AND t.dep = s.dep)"
 STAY = [(2, 200, "hr"), (3, 300, "hr"), (4, 400, "hardware")]
 MERGED = [(1, 110, "hr"), *STAY, (5, 500, "hr"), (6, 300, "software"), (10, 1000, "ops")]
 MERGE = (
     "MERGE INTO $t AS t USING $ns.other AS s ON t.id = s.id AND t.dep = s.dep{}"
     " WHEN MATCHED THEN UPDATE SET t.salary = s.salary WHEN NOT MATCHED THEN INSERT *"
-)
-
-
-def alike(name: str, statement: str, *expected: tuple[int, int, str]) -> None:
-    verb = name.partition("Without")[0]
-    for kind, mode in (("CopyOnWrite", "copy-on-write"), ("MergeOnRead", "merge-on-read")):
-
-        @case(f"{JOINS}{kind}{name}", each=(mode,))
-        def tables_that_are_partitioned_alike_are_joined(p: Place) -> None:
-            for table in ("$t", "$ns.other"):
-                p.sql(
-                    f"CREATE TABLE {table} (id INT, salary INT, dep STRING) USING iceberg PARTITIONED BY (dep)"
-                    " TBLPROPERTIES ('read.split.target-size' = '16777216', 'read.split.open-file-cost' = '16777216',"
-                    f" 'write.{verb.lower()}.mode' = '{p.each}', 'write.{verb.lower()}.distribution-mode' = 'none')"
-                )
-            sixth = ["(6, 600, 'software')"] if verb == "Merge" else []
-            for row in (
-                "(1, 100, 'hr')",
-                "(2, 200, 'hr'), (3, 300, 'hr')",
-                "(4, 400, 'hardware')",
-                *sixth,
-            ):
-                put(p, row, "$t")
-            put(p, "(1, 110, 'hr'), (5, 500, 'hr')", "$ns.other")
-            if sixth:
-                put(p, "(6, 300, 'software'), (10, 1000, 'ops')", "$ns.other")
-            with p.conf(ALIKE):
-                p.sql(statement)
-            p.rows("SELECT * FROM $t", *expected)
-
-
-alike("DeleteWithoutShuffles", f"DELETE FROM $t t WHERE {EXISTS}", *STAY)
-alike("UpdateWithoutShuffles", f"UPDATE $t t SET salary = -1 WHERE {EXISTS}", (1, -1, "hr"), *STAY)
-alike("MergeWithoutShuffles", MERGE.format(""), *MERGED)
-alike(
-    "MergeWithoutShufflesWithPredicate",
-    MERGE.format(" AND t.dep IN ('hr', 'ops', 'software')"),
-    *MERGED,
 )

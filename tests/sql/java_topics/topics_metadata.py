@@ -6,8 +6,6 @@ from typing import Any
 
 from tests.sql.java_topics.harness import Place, case
 
-FORMATS = ("parquet", "avro", "orc")
-
 
 def three_columns(p: Place, version: int = 2, **properties: str) -> None:
     told = {
@@ -45,120 +43,6 @@ FILES, ENTRIES, PARTITIONS = (
     ("entries", "all_entries"),
     ("partitions",),
 )
-DATA = fields(data="string")
-
-
-def evolved(java: str, tables: tuple[str, ...]) -> None:
-    @case(f"TestMetadataTablesWithPartitionEvolution.{java}", each=(1, 2))
-    def partitions_follow_the_specs(p: Place) -> None:
-        three_columns(p, p.each)
-        row = (1, "a1", "b1")
-        insert(p, row)
-        for table in tables:
-            shown = [r[0] for r in p.sql(f"DESCRIBE $t.{table}")]
-            assert "partition" not in shown, shown
-        p.sql("ALTER TABLE $t ADD PARTITION FIELD data")
-        insert(p, row)
-        partitions(p, tables, DATA, (None,), ("b1",))
-        p.sql("ALTER TABLE $t ADD PARTITION FIELD bucket(8, category)")
-        insert(p, row)
-        both = fields(data="string", category_bucket_8="int")
-        partitions(p, tables, both, (None, None), ("b1", None), ("b1", 2))
-        p.sql("ALTER TABLE $t DROP PARTITION FIELD data")
-        insert(p, row)
-        four = ((None, None), (None, 2), ("b1", None), ("b1", 2))
-        partitions(p, tables, both, *four)
-        p.sql(
-            "ALTER TABLE $t REPLACE PARTITION FIELD category_bucket_8 WITH bucket(8, category) AS other"
-        )
-        partitions(p, tables, fields(data="string", other="int"), *four)
-
-
-evolved("testFilesMetadataTable", FILES)
-evolved("testEntriesMetadataTable", ENTRIES)
-
-
-def filtered(java: str, tables: tuple[str, ...], twice: int) -> None:
-    @case(f"TestMetadataTablesWithPartitionEvolution.{java}", each=(1, 2))
-    def partitions_are_filtered(p: Place) -> None:
-        three_columns(p, p.each)
-        p.sql("ALTER TABLE $t SET TBLPROPERTIES ('commit.manifest-merge.enabled' = 'false')")
-        two = ((1, "c1", "d1"), (2, "c2", "d2"))
-        insert(p, *two)
-        p.sql("ALTER TABLE $t ADD PARTITION FIELD data")
-        insert(p, *two)
-        by_data, by_category = "partition.data = 'd2'", "partition.category = 'c2'"
-        partitions(p, tables, DATA, ("d2",), where=by_data)
-        p.sql("ALTER TABLE $t ADD PARTITION FIELD category")
-        insert(p, *two)
-        both = fields(data="string", category="string")
-        partitions(p, tables, both, ("d2", None), ("d2", "c2"), where=by_data)
-        partitions(p, tables, both, ("d2", "c2"), where=by_category)
-        p.sql("ALTER TABLE $t DROP PARTITION FIELD data")
-        insert(p, (3, "c3", "d2"), (4, "c4", "d2"), (5, "c2", "d5"))
-        partitions(p, tables, both, ("d2", None), ("d2", "c2"), where=by_data)
-        partitions(p, tables, both, (None, "c2"), ("d2", "c2"), where=by_category)
-        p.sql("ALTER TABLE $t REPLACE PARTITION FIELD category WITH category AS other")
-        insert(p, (6, "c2", "d6"))
-        renamed = fields(data="string", other="string")
-        expected = ((None, "c2"),) * twice + (("d2", "c2"),)
-        partitions(p, tables, renamed, *expected, where="partition.other = 'c2'")
-
-
-filtered("testFilesMetadataTableFilter", FILES, 2)
-filtered("testPartitionTableFilterAddRemoveFields", PARTITIONS, 1)
-
-
-@case(
-    "TestMetadataTablesWithPartitionEvolution.testPartitionsTableAddRemoveFields",
-    "TestMetadataTablesWithPartitionEvolution.testPartitionsTableSwitchFields",
-    "TestMetadataTablesWithPartitionEvolution.testPartitionTableFilterSwitchFields",
-    each=(1, 2),
-)
-def a_partition_field_that_comes_back_is_new_in_version_1_only(p: Place) -> None:
-    three_columns(p, p.each)
-    two = ((1, "c1", "d1"), (2, "c2", "d2"))
-    insert(p, *two)
-    p.sql("ALTER TABLE $t ADD PARTITION FIELD data", "ALTER TABLE $t ADD PARTITION FIELD category")
-    insert(p, *two)
-    both = fields(data="string", category="string")
-    partitions(p, PARTITIONS, both, (None, None), ("d1", "c1"), ("d2", "c2"))
-    p.sql("ALTER TABLE $t DROP PARTITION FIELD data")
-    insert(p, *two)
-    without = ((None, None), (None, "c1"), (None, "c2"), ("d1", "c1"), ("d2", "c2"))
-    partitions(p, PARTITIONS, both, *without)
-    p.sql("ALTER TABLE $t ADD PARTITION FIELD data")
-    insert(p, *two, (3, "c3", "d3"))
-    if p.each == 2:
-        partitions(p, PARTITIONS, both, *without, ("d3", "c3"))
-        return
-    three = fields(data_1000="string", category="string", data="string")
-    partitions(
-        p, PARTITIONS, three,
-        (None, None, None), (None, "c1", None), (None, "c1", "d1"), (None, "c2", None), (None, "c2", "d2"),
-        (None, "c3", "d3"), ("d1", "c1", None), ("d2", "c2", None),
-    )  # fmt: skip
-    c2 = ((None, "c2", None), (None, "c2", "d2"), ("d2", "c2", None))
-    partitions(p, PARTITIONS, three, *c2, where="partition.category = 'c2'")
-    partitions(p, PARTITIONS, three, (None, "c1", "d1"), where="partition.data = 'd1'")
-
-
-@case(
-    "TestMetadataTablesWithPartitionEvolution.testPartitionsTableRenameFields",
-    "TestMetadataTablesWithPartitionEvolution.testPartitionsTableFilterRenameFields",
-    each=(1, 2),
-)
-def a_renamed_partition_field_is_the_same(p: Place) -> None:
-    three_columns(p, p.each)
-    p.sql("ALTER TABLE $t ADD PARTITION FIELD data", "ALTER TABLE $t ADD PARTITION FIELD category")
-    two = ((1, "c1", "d1"), (2, "c2", "d2"))
-    insert(p, *two)
-    partitions(p, PARTITIONS, fields(data="string", category="string"), ("d1", "c1"), ("d2", "c2"))
-    p.sql("ALTER TABLE $t REPLACE PARTITION FIELD category WITH category AS other")
-    insert(p, *two)
-    renamed = fields(data="string", other="string")
-    partitions(p, PARTITIONS, renamed, ("d1", "c1"), ("d2", "c2"))
-    partitions(p, PARTITIONS, renamed, ("d1", "c1"), where="partition.other = 'c1'")
 
 
 ID = {"id": 1, "name": "id", "type": "long", "required": False}
@@ -174,60 +58,6 @@ def partitions_of_an_unknown_transform_are_not_shown(p: Place) -> None:
     for table in (*FILES, *ENTRIES):
         p.fails(f"SELECT * FROM $t.{table}", "zero")
     p.fails("SELECT _partition FROM $t", "zero")
-
-
-@case("TestMetadataTablesWithPartitionEvolution.testPartitionColumnNamedPartition")
-def a_column_may_be_called_partition(p: Place) -> None:
-    p.sql("CREATE TABLE $t (id int, partition int) USING iceberg PARTITIONED BY (partition)")
-    p.sql("INSERT INTO $t VALUES (1, 1), (2, 1), (3, 2), (2, 2)")
-    p.rows("SELECT * FROM $t", (1, 1), (2, 1), (3, 2), (2, 2))
-    p.rows("SELECT partition.partition FROM $t.files ORDER BY 1", (1,), (2,))
-
-
-@case("TestSparkMetadataColumns.testSpecAndPartitionMetadataColumns", each=FORMATS)
-def the_partition_of_a_row_has_the_fields_of_all_specs(p: Place) -> None:
-    three_columns(p, write_format_default=p.each)
-    row = (1, "a1", "b1")
-    insert(p, row)
-    for change in (
-        "ADD PARTITION FIELD data",
-        "ADD PARTITION FIELD bucket(8, category)",
-        "DROP PARTITION FIELD data",
-    ):
-        p.sql(f"ALTER TABLE $t {change}")
-        insert(p, row)
-    p.sql(
-        "ALTER TABLE $t REPLACE PARTITION FIELD category_bucket_8 WITH bucket(8, category) AS other"
-    )
-    p.rows(
-        "SELECT _spec_id, _partition.data, _partition.other FROM $t ORDER BY _spec_id",
-        (0, None, None), (1, "b1", None), (2, "b1", 2), (3, None, 2),
-    )  # fmt: skip
-
-
-@case("TestSparkMetadataColumns.testPartitionMetadataColumnWithManyColumns")
-def the_partition_of_a_row_stands_beside_a_thousand_columns(p: Place) -> None:
-    names = [f"c{n}" for n in range(1, 1010)]
-    p.sql(
-        f"CREATE TABLE $t (id bigint, {', '.join(f'{n} string' for n in names)}) USING iceberg PARTITIONED BY (id)"
-    )
-    p.sql(f"INSERT INTO $t SELECT id, {', '.join('string(id)' for _ in names)} FROM range(2)")
-    p.rows(
-        "SELECT _partition.id, id, c999, c1000, c1001 FROM $t ORDER BY id",
-        (0, 0, *"000"),
-        (1, 1, *"111"),
-    )
-
-
-@case(
-    "TestSparkMetadataColumns.testPositionMetadataColumnWithMultipleRowGroups",
-    "TestSparkMetadataColumns.testPositionMetadataColumnWithMultipleBatches",
-)
-def positions_go_on_over_row_groups_and_batches(p: Place) -> None:
-    p.sql("""CREATE TABLE $t (id bigint, data string) USING iceberg TBLPROPERTIES (
-             'write.parquet.row-group-size-bytes' = '1000', 'read.parquet.vectorization.batch-size' = '1000')""")
-    p.sql("INSERT INTO $t SELECT /*+ COALESCE(1) */ id, 'ABCDEF' FROM range(7500)")
-    p.rows("SELECT count(*), sum(abs(_pos - id)) FROM $t", (7500, 0))
 
 
 @case(
@@ -247,22 +77,6 @@ def a_column_with_the_name_of_a_metadata_column_is_read_when_renamed(p: Place) -
         "ALTER TABLE $t RENAME COLUMN _file TO path",
     )
     p.rows("SELECT _spec_id, _partition IS NULL, renamed FROM $t", (0, True, -1))
-
-
-@case("TestSparkMetadataColumns.testIdentifierFields")
-def a_table_with_identifier_fields_has_metadata_columns(p: Place) -> None:
-    three_columns(p)
-    p.sql("ALTER TABLE $t SET IDENTIFIER FIELDS id")
-    insert(p, (1, "a1", "b1"))
-    p.rows("SELECT id, _spec_id, _partition IS NULL FROM $t", (1, 0, True))
-
-
-@case("TestSparkMetadataColumns.testRowLineageColumnsResolvedInV3OrHigher")
-def rows_have_ids_in_version_3(p: Place) -> None:
-    three_columns(p, 3)
-    p.rows("SELECT _row_id, _last_updated_sequence_number, id FROM $t")
-    insert(p, (7, "a", "b"))
-    p.rows("SELECT _row_id, _last_updated_sequence_number, id FROM $t", (0, 1, 7))
 
 
 @case(
@@ -343,28 +157,6 @@ def metrics_are_shown_as_values(p: Place) -> None:
         )
     p.rows("SELECT content, readable_metrics.l.value_count FROM $t.files", (0, 4))
     p.rows("SELECT readable_metrics.l.value_count, status FROM $t.entries", (4, 1))
-
-
-@case(
-    "TestMetadataTableReadableMetrics.testNestedValues",
-    "TestMetadataTableReadableMetrics.testSelectNestedValues",
-)
-def metrics_of_nested_columns_have_dots_in_their_names(p: Place) -> None:
-    p.sql("CREATE TABLE $t (a STRUCT<b: STRUCT<l: BIGINT, d: DOUBLE>>) USING iceberg")
-    row = "named_struct('b', named_struct('l', {}, 'd', {}))".format
-    rows = ", ".join(
-        f"({row(*values)})" for values in (("0L", "0.0D"), ("1L", "5.0D"), ("NULL", "NULL"))
-    )
-    p.sql(f"INSERT INTO $t SELECT /*+ COALESCE(1) */ * FROM VALUES {rows}")
-    for table in ("files", "entries"):
-        p.rows(
-            f"SELECT readable_metrics.`a.b.l`.lower_bound, readable_metrics.`a.b.d`.value_count FROM $t.{table}",
-            (0, 3),
-        )
-        p.rows(
-            f"SELECT readable_metrics.`a.b.l`.null_value_count, readable_metrics.`a.b.d`.upper_bound FROM $t.{table}",
-            (1, 5.0),
-        )
 
 
 B = "TestIcebergSourceTablesBase"
@@ -510,9 +302,6 @@ def snapshots_tell_what_they_did(p: Place) -> None:
     assert dict(p.sql("SELECT snapshot_id, manifest_list FROM $t.snapshots")) == lists
 
 
-SUMMARY = "contains_null, contains_nan, lower_bound, upper_bound"
-
-
 @case(
     f"{B}.testManifestsTable",
     f"{B}.testAllManifestsTable",
@@ -594,21 +383,6 @@ def partitions_count_files_and_deletes_also_of_older_snapshots(p: Place) -> None
     p.sql("DELETE FROM $t WHERE id = 2 AND data = 'a'")
     three = p.snapshots()[-1]
     p.rows(f"{query} ORDER BY 1", first, (2, 0, 3, 1, 1, 1, 0, 0, three))
-
-
-@case(f"{B}.testPartitionsTableLastUpdatedSnapshot")
-def rewritten_manifests_are_no_update_of_a_partition_and_expired_snapshots_are_forgotten(
-    p: Place,
-) -> None:
-    id_and_data(p, "PARTITIONED BY (id)")
-    p.sql("INSERT INTO $t VALUES (1, '1'), (2, '2')", "INSERT INTO $t VALUES (2, '20')")
-    one, two = p.snapshots()
-    p.rows("CALL $c.system.rewrite_manifests('$db.t')", (2, 1))
-    query = "SELECT partition.id, file_count, last_updated_snapshot_id FROM $t.partitions"
-    p.rows(f"{query} ORDER BY 1", (1, 1, one), (2, 2, two))
-    p.rows(f"{query} WHERE partition.id < 2", (1, 1, one))
-    p.sql(f"CALL $c.system.expire_snapshots(table => '$db.t', snapshot_ids => array({one}))")
-    p.rows(f"{query} ORDER BY 1", (1, 1, None), (2, 2, two))
 
 
 @case(
