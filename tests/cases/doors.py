@@ -7,13 +7,14 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from string import Template
 from typing import Any, ClassVar
 
 from tests.cases.form import Case
 from tests.cases.play import Refused
 
 ROWS = r"(?:WITH\b.*\b)?(?:DELETE\s+FROM|UPDATE|MERGE)\b|TRUNCATE\b"
-INSERTS = r"INSERT\s+INTO\s+\S+\s+(?!REPLACE|WITH|BY|PARTITION)"
+INSERTS = r"INSERT\s+INTO\s+(?:TABLE\s+)?(?!TABLE\b)\S+\s+(?!REPLACE|WITH|BY|PARTITION)"
 
 
 def plain(value: Any) -> Any:
@@ -39,9 +40,14 @@ class Sql:
 
     def takes(self, case: Case) -> bool:
         """Tell whether a statement of a case goes by this door."""
+        texts = {
+            Template(r.text).safe_substitute(run)
+            for r in case.records
+            for run in case.runs
+            if r.kind in ("statement", "query")
+        }
         return self.name not in case.skips and (
-            self.says is None
-            or any(r.kind == "statement" and self.says.match(r.text) for r in case.records)
+            self.says is None or any(map(self.says.match, texts))
         )
 
     def run(self, text: str) -> list[tuple[Any, ...]]:
@@ -122,6 +128,7 @@ class Frames(Sql):
     says = re.compile(f"MERGE\\s+INTO\\b|{INSERTS}", re.IGNORECASE | re.DOTALL)
 
     def through(self, text: str) -> list[tuple[Any, ...]]:
+        from pyspark.errors import AnalysisException
         from sqlglot import exp, parse_one
 
         tree = parse_one(text, dialect="spark")
@@ -132,13 +139,24 @@ class Frames(Sql):
         table = into.this if isinstance(into, exp.Schema) else into
         name = table.sql(dialect="spark")
         columns = [c.name for c in into.expressions] if isinstance(into, exp.Schema) else None
-        query = re.sub(r"^INSERT\s+INTO\s+\S+(\s*\([^)]*\)(?=\s*(VALUES|SELECT)))?", "", text, count=1,
+        query = re.sub(r"^INSERT\s+INTO\s+(?:TABLE\s+)?\S+(\s*\([^)]*\)(?=\s*(VALUES|SELECT)))?", "", text, count=1,
                        flags=re.IGNORECASE)  # fmt: skip
         source = self.spark.sql(query)
         columns = columns or self.spark.table(name).columns
         if len(columns) == len(source.columns):
             source = source.toDF(*columns)
-        source.writeTo(name).append()
+        types = {f.name: f.dataType for f in self.spark.table(name).schema}
+        for column in source.schema:  # INSERT casts, and ignores the names inside of the query
+            if types.get(column.name, column.dataType) != column.dataType:
+                source = source.withColumn(
+                    column.name, source[column.name].cast(types[column.name])
+                )
+        try:
+            source.writeTo(name).append()
+        except AnalysisException as error:
+            if "Cannot write into v1 table" not in str(error):
+                raise
+            self.spark.sql(text)
         return []
 
     def _merge(self, tree: Any) -> None:
@@ -147,6 +165,8 @@ class Frames(Sql):
 
         target = tree.this
         alias, called = target.alias, target.name
+        if called.startswith("branch_"):  # columns are those of the table
+            called = target.parts[-2].name
         if alias:
             for column in tree.find_all(exp.Column):
                 if column.parts[0].name.lower() == alias.lower() and len(column.parts) > 1:
@@ -166,7 +186,12 @@ class Frames(Sql):
                 found = zip(then.this.expressions, then.args["expression"].expressions, strict=True)
             else:
                 found = ((e.this, e.expression) for e in then.expressions)
-            return {_path(c, called): expr(v) for c, v in found}
+            named = [(_path(c, called), v) for c, v in found]
+            if len(dict(named)) != len(named):
+                raise Refused("a dict has each column once")
+            if any(v.sql().upper() == "DEFAULT" for _, v in named):
+                raise Refused("no Column says DEFAULT")
+            return {name: expr(v) for name, v in named}
 
         writer = frame.mergeInto(name, expr(tree.args["on"]))
         for when in tree.args["whens"].expressions:
@@ -207,26 +232,36 @@ class Python(Sql):
     result: Any = None
 
     def run(self, text: str) -> list[tuple[Any, ...]]:
-        if found := re.fullmatch(r"SELECT \* FROM (\S+)", text):
-            from frazil.dropin.sql_names import SessionNames
+        from frazil.dropin.sql_names import SessionNames
+        from frazil.errors import ParseError, Unsupported
 
+        if found := re.fullmatch(r"SELECT \* FROM (\w+\.\w+\.\S+)", text):
             table, branch = SessionNames(self.spark).open(tuple(found[1].split(".")))
             arrow = table.scan(**({"branch": branch} if branch else {})).to_arrow()
             if "variant" not in str(table.schema()):
                 return self.collected(self.spark.createDataFrame(arrow)) if arrow.num_rows else []
-        return super().run(text)
+        try:
+            return super().run(text)
+        except (Unsupported, ParseError) as error:
+            if self.says.match(text):
+                raise Refused(str(error).partition("\n")[0]) from None
+            raise
 
     def through(self, text: str) -> list[tuple[Any, ...]]:
         from sqlglot import parse_one
 
         from frazil.dropin.sql_names import SessionNames
+        from frazil.errors import InvalidInput, NoSuchTableError
         from frazil.sql import nodes
         from frazil.sql.connect import _EVOLVES, ConnectStatements
 
         names = SessionNames(self.spark)
         tree = parse_one(_EVOLVES.sub(r"\1", text), dialect="spark")
         node: Any = ConnectStatements(self.spark, names)._node(tree, bool(_EVOLVES.search(text)))
-        table, branch = names.open(node.table)
+        try:
+            table, branch = names.open(node.table)
+        except (InvalidInput, NoSuchTableError):
+            raise Refused("the methods are those of a table") from None
         there = {"branch": branch or "main"}
         how = there | {"runner": self.runner, "case_sensitive": False}
         match node:

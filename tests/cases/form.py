@@ -97,7 +97,7 @@ def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
     """Part a text at its empty lines, without its comments."""
     block: list[str] = []
     for number, line in enumerate([*text.splitlines(), ""], 1):
-        if line.startswith("#"):
+        if line.startswith("#") and "----" not in block:
             continue
         if line.strip():
             block.append(line)

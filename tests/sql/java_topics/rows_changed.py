@@ -66,17 +66,6 @@ def put(p: Place, values: str, to: str = "$o") -> None:
     p.sql(f"INSERT INTO {to} SELECT /*+ COALESCE(1) */ * FROM VALUES {values}")
 
 
-def in_many_row_groups(p: Place) -> None:
-    """Make a table whose one file has many row groups: the ids 1 to 200."""
-    begin(p, "id INT, dep STRING", "", "dep")
-    p.sql(
-        "ALTER TABLE $t SET TBLPROPERTIES ('write.parquet.row-group-size-bytes' '100',"
-        " 'read.split.target-size' '100')"
-    )
-    p.sql("INSERT INTO $t SELECT /*+ COALESCE(1) */ int(id), 'hr' FROM range(1, 201)")
-    branch(p)
-
-
 def views(p: Place, **lists: list[Any]) -> None:
     """Make temporary views of one column, `value`."""
     for name, values in lists.items():

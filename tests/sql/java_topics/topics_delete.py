@@ -95,9 +95,6 @@ isolated("TestDelete.testDelete", "delete", "DELETE FROM $o WHERE id IN (SELECT 
 # Write, audit, publish
 # --------------------------------------------------------------------------------------------------------------------------------------
 
-WAP = {"spark.wap.branch": "wap"}
-AUDITED = "ALTER TABLE $t SET TBLPROPERTIES ('write.wap.enabled' = 'true')"
-
 
 def counts(p: Place, table: int, audited: int, main: int) -> None:
     p.rows("SELECT count(*) FROM $t", (table,))

@@ -25,18 +25,8 @@ def twice(p: Place) -> tuple[int, int]:
     return first, insert(p)
 
 
-def routine(p: Place, name: str, *calls: tuple[str, str]) -> None:
-    """Check what Spark and Iceberg say about calls with wrong arguments."""
-    p.fails(f"CALL $c.custom.{name}('n', 't', 1)", "FAILED_TO_LOAD_ROUTINE|ROUTINE_NOT_FOUND")
-    for arguments, pattern in calls:
-        p.fails(f"CALL $c.system.{name}({arguments})", pattern)
-
-
 def missing(name: str) -> str:
     return f"REQUIRED_PARAMETER_NOT_FOUND.*`{name}`"
-
-
-POSITION, CAST, EMPTY = "UNEXPECTED_POSITIONAL_ARGUMENT", "CAST_INVALID_INPUT", "empty.*table"
 
 
 # ancestors_of

@@ -47,21 +47,6 @@ def a_catalog_is_used_with_its_default_namespace(p: Place) -> None:
     p.rows("SHOW CURRENT NAMESPACE", ("spark_catalog", "default"))
 
 
-@case("TestNamespaceSQL.testDropNonEmptyNamespace", on=("sql", "path"))
-def a_namespace_with_a_table_is_not_dropped(p: Place) -> None:
-    p.sql("CREATE TABLE $t (id bigint) USING iceberg")
-    p.fails("DROP NAMESPACE $ns", "not empty|SCHEMA_NOT_EMPTY")
-    p.rows("SHOW TABLES IN $ns", (p.namespace, "t", False))
-    p.sql("DROP TABLE $t", "DROP NAMESPACE $ns")
-
-
-@case("TestNamespaceSQL.testListTables", on=("sql", "path"))
-def a_namespaces_tables_are_listed(p: Place) -> None:
-    p.rows("SHOW TABLES IN $ns")
-    p.sql("CREATE TABLE $t (id bigint) USING iceberg")
-    p.rows("SHOW TABLES IN $ns", (p.namespace, "t", False))
-
-
 @case("TestNamespaceSQL.testListNamespace", on=("sql", "path", "session"))
 def namespaces_are_listed_by_their_parent(p: Place) -> None:
     assert (p.namespace,) in p.sql("SHOW NAMESPACES IN $c")

@@ -68,14 +68,6 @@ def a_cached_table_does_not_show_what_others_wrote(p: Place) -> None:
     p.sql("UNCACHE TABLE $t")
 
 
-@case(f"{CACHED}WithSessionWrite")
-def a_cached_table_shows_what_the_session_wrote(p: Place) -> None:
-    cached(p)
-    p.sql("INSERT INTO $t VALUES (2, 200)")
-    p.rows(ROWS.format("$t"), FIRST, SECOND)
-    p.sql("UNCACHE TABLE $t")
-
-
 @case(f"{CACHED}WithSessionWriteAndExternalWrite", differs=READ_ANEW)
 def a_cached_table_shows_the_last_write_of_the_session(p: Place) -> None:
     cached(p)
@@ -91,14 +83,6 @@ def a_cached_table_keeps_its_columns(p: Place) -> None:
     changed(p, added)
     appended(p, id=2, salary=200, new_column=-1)
     p.rows(ROWS.format("$t"), FIRST)
-    p.sql("UNCACHE TABLE $t")
-
-
-@case(f"{CACHED}WithSessionSchemaChangeAddColumn")
-def a_cached_table_gets_the_columns_that_the_session_adds(p: Place) -> None:
-    cached(p)
-    p.sql("ALTER TABLE $t ADD COLUMN new_column INT", "INSERT INTO $t VALUES (2, 200, -1)")
-    p.rows(ROWS.format("$t"), (1, 100, None), (2, 200, -1))
     p.sql("UNCACHE TABLE $t")
 
 

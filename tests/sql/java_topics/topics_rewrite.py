@@ -1,8 +1,6 @@
 """CALL rewrite_data_files."""
 
 from tests.sql.java_topics.harness import Place, case, not_sql
-from tests.sql.java_topics.topics_history import EMPTY, missing, routine
-from tests.sql.java_topics.topics_upkeep import BOTH
 
 REWRITE = "TestRewriteDataFilesProcedure"
 NONE = "TBLPROPERTIES ('write.distribution-mode' = 'none')"
@@ -85,19 +83,11 @@ def sorts(method: str, columns: str, arguments: str, *first: str, differs: str =
 
 STRINGS, BINARY = "c1 int, c2 string, c3 string", "c1 int, c2 string, c3 binary"
 TWO = ", options => map('shuffle-partitions-per-file', '2')"
-sorts(
-    "testRewriteDataFilesWithSortStrategyAndMultipleShufflePartitionsPerFile",
-    *(STRINGS, f"sort_order => 'c1'{TWO}", "foo", "bar"),
-)
 RANKS = "a decision: curves are laid over the ranks of values, whose bytes Java Iceberg mixes"
 sorts(
     "testRewriteDataFilesWithZOrder",
     *(STRINGS, "sort_order => 'zorder(c1,c2)'", "bar", "foo"),
     differs=RANKS,
-)
-sorts(
-    "testRewriteDataFilesWithZOrderNullBinaryColumn",
-    *(BINARY, "sort_order => 'zorder(c2,c3)'", "bar", "foo"),
 )
 sorts(
     "testRewriteDataFilesWithZOrderAndMultipleShufflePartitionsPerFile",
@@ -107,12 +97,6 @@ sorts(
 
 not_sql(REWRITE, "the tree of Java's parser of sort orders", "testZOrderSortExpression")
 not_sql(REWRITE, "a null argument of Java's API", "testRewriteDataFilesToNullBranchFails")
-
-
-@case(f"{REWRITE}.testRewriteDataFilesInEmptyTable", on=("sql", "path"))
-def an_empty_table_has_nothing_to_join(p: Place) -> None:
-    table(p)
-    p.rows("CALL $c.system.rewrite_data_files('$db.t')", (0, 0, 0, 0, 0))
 
 
 @case(f"{REWRITE}.testPartitionStatsIncrementalCompute")
@@ -143,20 +127,6 @@ def comparisons_are_taken_as_filters(p: Place) -> None:
         assert row[:2] == (0, 0), where
 
 
-@case(f"{REWRITE}.testRewriteDataFilesWithPossibleV2Filters")
-def transforms_are_taken_as_filters(p: Place) -> None:
-    p.sql(
-        "CREATE TABLE $t (id bigint, data string, ts timestamp) USING iceberg PARTITIONED BY (id)"
-    )
-    p.sql("INSERT INTO $t VALUES (1, 'a', TIMESTAMP '2023-01-01 10:00:00')")
-    for where in (
-        "bucket(2, data) >= 0", "truncate(4, id) >= 1", "years(ts) >= 1", "months(ts) >= 1",
-        'days(ts) >= date("2023-01-01")', "hours(ts) >= 1",
-    ):  # fmt: skip
-        p.sql("CALL $c.system.rewrite_data_files(table => '$t', where => '$c.system.$w')", w=where)
-    assert p.sql("SELECT * FROM $t")[0][0] == 1
-
-
 @case(f"{REWRITE}.testRewriteDataFilesWithInvalidInputs")
 def wrong_arguments_of_a_rewrite(p: Place) -> None:
     table(p)
@@ -173,18 +143,6 @@ def wrong_arguments_of_a_rewrite(p: Place) -> None:
         ("strategy => 'sort', sort_order => 'c1,zorder(c2,c3)'", "zorder"),
     ):
         p.fails(f"CALL $c.system.rewrite_data_files(table => '$t', {arguments})", pattern)
-
-
-@case(f"{REWRITE}.testInvalidCasesForRewriteDataFiles")
-def wrong_calls_of_a_rewrite(p: Place) -> None:
-    routine(
-        p,
-        "rewrite_data_files",
-        ("'n', table => 't'", BOTH),
-        ("", missing("table")),
-        ("table => 't', table => 't'", BOTH),
-        ("''", EMPTY),
-    )
 
 
 for _method, _arguments in (

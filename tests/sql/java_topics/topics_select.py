@@ -30,13 +30,6 @@ def refused(p: Place, *options: dict[str, object]) -> str:
     raise AssertionError("not refused")
 
 
-@case("TestSelect.testSelect", on=("sql", "path", "session"))
-def all_rows_come_back(p: Place) -> None:
-    three_rows(p, "float('NaN')")
-    rows = p.sql("SELECT * FROM $t ORDER BY id")
-    assert str(rows) == str([*ABC[:2], (3, "c", NAN)])
-
-
 @case("TestSelect.testSelectWithSpecifiedTargetSplitSize")
 def a_split_has_a_size_above_zero(p: Place) -> None:
     three_rows(p)
@@ -45,26 +38,6 @@ def a_split_has_a_size_above_zero(p: Place) -> None:
     for size in ("-1", "0"):
         p.change_properties({"read.split.target-size": size})
         p.fails("SELECT * FROM $t", f"split.*size.*{size}")
-
-
-@case("TestSelect.testSelectRewrite")
-def nan_equals_nan(p: Place) -> None:
-    three_rows(p, "float('NaN')")
-    p.rows("SELECT id FROM $t WHERE float = float('NaN')", (3,))
-
-
-@case("TestSelect.selectWithLimit")
-def a_limit_holds(p: Place) -> None:
-    three_rows(p)
-    for n in (1, 2, 3):
-        p.rows(f"SELECT * FROM $t ORDER BY id LIMIT {n}", *ABC[:n])
-
-
-@case("TestSelect.testProjection", "TestSelect.testExpressionPushdown")
-def columns_and_conditions_are_chosen(p: Place) -> None:
-    three_rows(p)
-    p.rows("SELECT id FROM $t ORDER BY id", (1,), (2,), (3,))
-    p.rows("SELECT data FROM $t WHERE id = 2", ("b",))
 
 
 @case("TestSelect.testMetadataTables", on=("sql", "path", "session"))
@@ -123,14 +96,6 @@ def a_tag_is_read(p: Place) -> None:
     assert read(p, versionAsOf="mark") == ABC
 
 
-@case("TestSelect.testUseSnapshotIdForTagReferenceAsOf")
-def a_number_is_a_snapshots_id_before_it_is_a_tags_name(p: Place) -> None:
-    first = travelled(p)
-    p.sql(f"ALTER TABLE $t CREATE TAG `{first}`")
-    p.rows(f"SELECT * FROM $t VERSION AS OF '{first}' ORDER BY id", *ABC)
-    p.rows(f"SELECT * FROM $t VERSION AS OF {first} ORDER BY id", *ABC)
-
-
 @case("TestSelect.testBranchReference", on=("sql", "path"))
 def a_branch_is_read(p: Place) -> None:
     three_rows(p)
@@ -159,39 +124,11 @@ def a_branch_has_the_tables_columns_and_a_snapshot_its_own(p: Place) -> None:
     assert read(p, branch="side") == [*without, (6, "f", day)]
 
 
-@case("TestSelect.testUnknownReferenceAsOf")
-def a_version_that_is_not_there_is_refused(p: Place) -> None:
-    three_rows(p)
-    p.fails("SELECT * FROM $t VERSION AS OF 'nope'", "cannot find .*nope")
-
-
-@case(
-    "TestSelect.testInvalidTimeTravelBasedOnBothAsOfAndTableIdentifier",
-    "TestSelect.testInvalidTimeTravelAgainstBranchIdentifierWithAsOf",
-)
-def a_query_travels_once(p: Place) -> None:
-    first = travelled(p)
-    p.sql("ALTER TABLE $t CREATE BRANCH b1")
-    for suffix in (f"snapshot_id_{first}", f"at_timestamp_{at(2099) * 1000}", "branch_b1"):
-        for version in (f"VERSION AS OF {first}", f"TIMESTAMP AS OF {at(2099)}"):
-            p.fails(
-                f"SELECT * FROM $t.{suffix} {version}",
-                "can't time travel|cannot use .* together with",
-            )
-
-
 @case("TestSelect.testSpecifySnapshotAndTimestamp")
 def a_version_and_a_time_are_not_both_given(p: Place) -> None:
     first = travelled(p)
     told = refused(p, {"versionAsOf": first, "timestampAsOf": "2099-01-01 00:00:00.000"})
     assert "cannot specify both version and timestamp" in told.lower() or "together" in told, told
-
-
-@case("TestSelect.testBinaryInFilter")
-def bytes_are_compared(p: Place) -> None:
-    p.sql("CREATE TABLE $t (id bigint, binary binary) USING iceberg")
-    p.sql("INSERT INTO $t VALUES (1, X''), (2, X'1111'), (3, X'11')")
-    p.rows("SELECT * FROM $t WHERE binary > X'11'", (2, b"\x11\x11"))
 
 
 @case("TestSelect.testFixedInFilter")
@@ -202,39 +139,6 @@ def bytes_of_a_fixed_length_are_compared(p: Place) -> None:
     ])  # fmt: skip
     p.sql("INSERT INTO $t VALUES (1, X'0000'), (2, X'1111'), (3, X'0011')")
     p.rows("SELECT * FROM $t WHERE f > X'0011'", (2, b"\x11\x11"))
-
-
-@case("TestSelect.testComplexTypeFilter")
-def structs_are_compared(p: Place) -> None:
-    p.sql("CREATE TABLE $t (id INT, s STRUCT<c1: INT, c2: STRING>) USING iceberg")
-    for n in (1, 2):
-        p.sql(f"INSERT INTO $t VALUES ({n}, named_struct('c1', {4 - n}, 'c2', 'v{n}'))")
-    p.rows("SELECT id FROM $t WHERE s = named_struct('c1', 3, 'c2', 'v1')", (1,))
-
-
-@case("TestSelect.testRequiredNestedFieldInOptionalStructFilter")
-def a_required_field_of_a_struct_that_is_null_is_null(p: Place) -> None:
-    p.sql("CREATE TABLE $t (id INT NOT NULL, a STRUCT<street: STRING NOT NULL>) USING iceberg")
-    p.sql("INSERT INTO $t VALUES (0, NULL)", "INSERT INTO $t VALUES (1, STRUCT('Main St'))")
-    p.rows("SELECT id FROM $t WHERE a.street IS NULL", (0,))
-
-
-@case("TestSelect.simpleTypesInFilter")
-def values_of_every_simple_type_are_compared(p: Place) -> None:
-    p.sql("""CREATE TABLE $t (id bigint, boolean boolean, integer integer, long long, float float,
-             double double, string string, date date, timestamp timestamp) USING iceberg""")
-    p.sql(*(
-        f"""INSERT INTO $t VALUES ({n}, {n != 2}, {n}, {n}L, {n}.{n}, {n}.{n + 2}, '{n}.5',
-            date '202{n}-0{n}-0{n}', timestamp '202{n}-0{n}-0{n} 00:00:00')"""
-        for n in (1, 2, 3)
-    ))  # fmt: skip
-    for condition, *ids in (
-        ("id > 1", 2, 3), ("boolean = true", 1, 3), ("integer > 1", 2, 3), ("long > 1", 2, 3),
-        ("float > 1.1f", 2, 3), ("double > 1.3", 2, 3), ("string > '1.5'", 2, 3),
-        ("date > date '2021-01-01'", 2, 3), ("timestamp > to_timestamp('2021-01-01')", 2, 3),
-        ("timestamp > to_timestamp('2022-02-02')", 3), ("float > 2.2f", 3),
-    ):  # fmt: skip
-        p.rows(f"SELECT id FROM $t WHERE {condition} ORDER BY id", *((n,) for n in ids))
 
 
 @case(
@@ -259,54 +163,3 @@ def a_snapshot_is_filtered_by_the_names_that_it_had(p: Place) -> None:
     assert frame.columns == ["id", "col"]
     rows = frame.filter(frame["col"] > 0).orderBy("id").collect()
     assert [tuple(r) for r in rows] == [(1, 100.0), (2, 200.0)]
-
-
-@case("TestSelect.variantTypeInFilter", on=("sql", "path"))
-def fields_of_variants_are_compared(p: Place) -> None:
-    p.sql(
-        """CREATE TABLE $t (id BIGINT, v1 VARIANT, v2 VARIANT) USING iceberg
-           TBLPROPERTIES ('format-version' = '3')""",
-        """INSERT INTO $t SELECT 1, parse_json('{"a": 5}'), parse_json('{"x": 15}')""",
-        """INSERT INTO $t SELECT 2, parse_json('{"a": 10}'), parse_json('{"x": 20}')""",
-    )
-    a, x = "try_variant_get(v1, '$$.a', 'int')", "try_variant_get(v2, '$$.x', 'int')"
-    p.rows(f"SELECT id, {a} FROM $t WHERE {a} > 5", (2, 10))
-    p.rows(f"SELECT id, {x} FROM $t WHERE {x} < 100 ORDER BY id", (1, 15), (2, 20))
-
-
-NTZ = "timestamp_ntz '2021-01-01 00:00:00'"
-TZ = "timestamp '2021-02-01 00:00:00'"
-MIDNIGHT = (datetime(2021, 1, 1), datetime(2021, 2, 1))
-
-
-def two_times(p: Place) -> None:
-    p.sql(
-        "CREATE TABLE $t (id bigint NOT NULL, ts timestamp_ntz NOT NULL, tsz timestamp NOT NULL) USING iceberg"
-    )
-
-
-@case(
-    "TestTimestampWithoutZone.testAppendTimestampWithoutZone",
-    "TestTimestampWithoutZone.testAppendTimestampWithZone",
-    on=("sql", "session"),
-)
-def times_with_and_without_zone_are_cast_to_the_column(p: Place) -> None:
-    two_times(p)
-    jan, feb = "'2021-01-01 00:00:00'", "'2021-02-01 00:00:00'"
-    p.sql(f"INSERT INTO $t VALUES (1, timestamp_ntz {jan}, timestamp_ntz {feb})")
-    p.sql(f"INSERT INTO $t VALUES (2, timestamp {jan}, timestamp {feb})")
-    p.rows("SELECT * FROM $t ORDER BY id", (1, *MIDNIGHT), (2, *MIDNIGHT))
-
-
-@case(
-    "TestTimestampWithoutZone.testCreateAsSelectWithTimestampWithoutZone",
-    "TestTimestampWithoutZone.testCreateNewTableShouldHaveTimestampWithZoneIcebergType",
-    "TestTimestampWithoutZone.testCreateNewTableShouldHaveTimestampWithoutZoneIcebergType",
-    on=("sql", "session"),
-)
-def a_querys_times_keep_their_types(p: Place) -> None:
-    two_times(p)
-    p.sql(f"INSERT INTO $t VALUES (1, {NTZ}, {TZ}), (2, {NTZ}, {TZ}), (3, {NTZ}, {TZ})")
-    p.sql("CREATE TABLE $ns.copy USING iceberg AS SELECT * FROM $t")
-    p.rows("SELECT * FROM $ns.copy ORDER BY id", *((n, *MIDNIGHT) for n in (1, 2, 3)))
-    assert p.columns("$ns.copy") == ["1 id long", "2 ts timestamp", "3 tsz timestamptz"]

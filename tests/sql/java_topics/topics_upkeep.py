@@ -7,14 +7,11 @@ from pathlib import Path
 
 from tests.sql.java_topics.harness import Place, case, not_sql
 from tests.sql.java_topics.topics_history import (
-    EMPTY,
     delete_files,
     empty,
     four,
     insert,
     local,
-    missing,
-    routine,
 )
 
 ALL = "SELECT * FROM $t ORDER BY id"
@@ -28,12 +25,6 @@ def now(p: Place) -> str:
 
 # expire_snapshots
 # --------------------------------------------------------------------------------------------------------------------------------------
-
-
-@case("TestExpireSnapshotsProcedure.testExpireSnapshotsInEmptyTable", on=("sql", "path"))
-def nothing_of_an_empty_table_expires(p: Place) -> None:
-    empty(p)
-    p.rows("CALL $c.system.expire_snapshots('$db.t')", (0, 0, 0, 0, 0, 0))
 
 
 @case("TestExpireSnapshotsProcedure.testExpireSnapshotsUsingPositionalArgs", on=("sql", "path"))
@@ -83,34 +74,6 @@ expires(
 )
 
 
-@case("TestExpireSnapshotsProcedure.testExpireSnapshotsGCDisabled", each=("expire_snapshots",))
-@case(
-    "TestRemoveOrphanFilesProcedure.testRemoveOrphanFilesGCDisabled", each=("remove_orphan_files",)
-)
-def files_stay_where_gc_is_disabled(p: Place) -> None:
-    empty(p)
-    p.sql("ALTER TABLE $t SET TBLPROPERTIES ('gc.enabled' 'false')")
-    p.fails(f"CALL $c.system.{p.each}('$db.t')", "gc")
-
-
-@case("TestExpireSnapshotsProcedure.testInvalidExpireSnapshotsCases", each=("expire_snapshots",))
-@case(
-    "TestRemoveOrphanFilesProcedure.testInvalidRemoveOrphanFilesCases",
-    each=("remove_orphan_files",),
-)
-@case("TestRewriteManifestsProcedure.testInvalidRewriteManifestsCases", each=("rewrite_manifests",))
-def wrong_arguments_are_told(p: Place) -> None:
-    routine(
-        p,
-        p.each,
-        ("'n', table => 't'", BOTH),
-        ("", missing("table")),
-        ("'n', 2.2", "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE"),
-        ("table => 't', tAbLe => 't'", BOTH),
-        ("''", EMPTY),
-    )
-
-
 @case(
     "TestExpireSnapshotsProcedure.testResolvingTableInAnotherCatalog",
     differs="a decision: a name of three parts is one in nested namespaces, and such a table is missing",
@@ -119,17 +82,6 @@ def a_procedure_runs_in_the_catalog_of_the_table(p: Place) -> None:
     p.sql("CREATE NAMESPACE topics_path.$db")
     p.sql("CREATE TABLE topics_path.$db.t (id bigint NOT NULL, data string) USING iceberg")
     p.fails("CALL $c.system.expire_snapshots('topics_path.$db.t')", "catalog", "topics_path")
-
-
-@case(
-    "TestExpireSnapshotsProcedure.testConcurrentExpireSnapshotsWithInvalidInput",
-    each=("expire_snapshots",),
-)
-def deletes_at_once_are_more_than_none(p: Place) -> None:
-    empty(p)
-    for number in (0, -1):
-        call = f"CALL $c.system.{p.each}(table => '$db.t', max_concurrent_deletes => {number})"
-        p.fails(call, "max_concurrent_deletes", str(number))
 
 
 def merge_on_read(p: Place) -> Path:
@@ -156,17 +108,6 @@ def delete_files_expire(p: Place) -> None:
     (row,) = p.sql(f"CALL $c.system.expire_snapshots(older_than => {now(p)}, table => '$db.t')")
     assert row[:2] == (1, 1)
     assert not path.exists()
-
-
-@case("TestExpireSnapshotsProcedure.testExpireSnapshotsWithSnapshotId")
-@case("TestExpireSnapshotsProcedure.testExpireSnapshotShouldFailForCurrentSnapshot")
-def snapshots_expire_by_their_ids_but_not_the_current_one(p: Place) -> None:
-    empty(p)
-    first, second = insert(p, 1), insert(p, 2)
-    call = "CALL $c.system.expire_snapshots(table => '$db.t', snapshot_ids => ARRAY($v))"
-    p.fails(call, "expire", v=f"{second}, {first}")
-    p.sql(call, v=first)
-    assert p.snapshots() == [second]
 
 
 def statistics(kind: str, procedure: str) -> None:
@@ -209,13 +150,6 @@ def old_schemas_go_if_that_is_asked(p: Place) -> None:
 
 # remove_orphan_files
 # --------------------------------------------------------------------------------------------------------------------------------------
-
-
-@case("TestRemoveOrphanFilesProcedure.testRemoveOrphanFilesInEmptyTable")
-def an_empty_table_has_no_orphans(p: Place) -> None:
-    empty(p)
-    p.rows("CALL $c.system.remove_orphan_files('$db.t')")
-    p.rows(ALL)
 
 
 def aged(p: Place) -> str:
@@ -269,34 +203,6 @@ def orphans_are_removed_at_once(p: Place) -> None:
     p.rows(ALL, (1, "a"), (2, "b"))
 
 
-@case("TestRemoveOrphanFilesProcedure.testRemoveOrphanFilesWap")
-def staged_files_are_no_orphans(p: Place) -> None:
-    empty(p)
-    p.sql("ALTER TABLE $t SET TBLPROPERTIES ('write.wap.enabled' 'true')")
-    with p.conf({"spark.wap.id": "1"}):
-        insert(p, 1)
-    p.rows("SELECT * FROM $t")
-    p.rows("CALL $c.system.remove_orphan_files('$db.t')")
-
-
-@case(
-    "TestRemoveOrphanFilesProcedure.testConcurrentRemoveOrphanFilesWithInvalidInput",
-)
-def arguments_and_lists_of_files_are_checked(p: Place) -> None:
-    empty(p)
-    for number in (0, -1):
-        call = f"CALL $c.system.remove_orphan_files(table => '$db.t', max_concurrent_deletes => {number})"
-        p.fails(call, "max_concurrent_deletes", str(number))
-    listed = "CALL $c.system.remove_orphan_files(table => '$db.t', file_list_view => 'listed')"
-    for schema, word in (
-        ("other int", "file_path"),
-        ("file_path int, last_modified timestamp", "file_path"),
-        ("file_path string, last_modified string", "last_modified"),
-    ):
-        p.frame([], schema, "listed")
-        p.fails(listed, word)
-
-
 @case("TestRemoveOrphanFilesProcedure.testRemoveOrphanFilesWithDeleteFiles")
 def delete_files_are_no_orphans(p: Place) -> None:
     path = merge_on_read(p)
@@ -339,41 +245,7 @@ def manifests(p: Place) -> int:
     return int(p.one("SELECT count(*) FROM $t.manifests"))
 
 
-@case("TestRewriteManifestsProcedure.testRewriteManifestsInEmptyTable")
-def an_empty_table_has_no_manifests(p: Place) -> None:
-    empty(p)
-    p.rows("CALL $c.system.rewrite_manifests('$db.t')", (0, 0))
-
-
 SMALL = "ALTER TABLE $t SET TBLPROPERTIES ('commit.manifest.target-size-bytes' '1')"
-
-
-@case("TestRewriteManifestsProcedure.testRewriteLargeManifests")
-@case("TestRewriteManifestsProcedure.testRewriteManifestsNoOp")
-def a_large_manifest_is_split(p: Place) -> None:
-    four(p)
-    assert manifests(p) == 1
-    p.rows("CALL $c.system.rewrite_manifests('$db.t')", (0, 0))
-    assert manifests(p) == 1
-    p.sql(SMALL)
-    p.rows("CALL $c.system.rewrite_manifests('$db.t')", (1, 4))
-    assert manifests(p) == 4
-
-
-JAVA8 = "testRewriteLargeManifestsOn{}PartitionedTableWithJava8APIEnabled"
-
-
-@case(f"TestRewriteManifestsProcedure.{JAVA8.format('Date')}", each=("DATE",))
-@case(f"TestRewriteManifestsProcedure.{JAVA8.format('Timestamp')}", each=("TIMESTAMP",))
-def manifests_of_partitions_of_times_are_split(p: Place) -> None:
-    with p.conf({"spark.sql.datetime.java8API.enabled": "true"}):
-        p.sql(f"CREATE TABLE $t (id INTEGER, ts {p.each}) USING iceberg PARTITIONED BY (ts)")
-        rows = ", ".join(f"({n}, {p.each} '2021-01-0{n}')" for n in range(1, 5))
-        p.sql(f"INSERT INTO $t VALUES {rows}")
-        assert manifests(p) == 1
-        p.sql(SMALL)
-        p.rows("CALL $c.system.rewrite_manifests('$db.t')", (1, 4))
-        assert manifests(p) == 4
 
 
 def small_manifests(p: Place, number: int = 4) -> None:
@@ -393,51 +265,6 @@ def joined(method: str, arguments: str) -> None:
         small_manifests(p)
         p.rows(f"CALL $c.system.rewrite_manifests(table => '$db.t'{arguments})", (4, 1))
         assert manifests(p) == 1
-
-
-joined("testRewriteSmallManifestsWithSnapshotIdInheritance", "")
-joined("testRewriteSmallManifestsWithoutCaching", ", use_caching => false")
-joined("testRewriteManifestsWithSortBy", ", sort_by => array('category', 'data')")
-joined("testRewriteManifestsWithSortBySingleColumn", ", sort_by => array('category')")
-
-
-@case("TestRewriteManifestsProcedure.testRewriteManifestsWithInvalidSortBy")
-@case("TestRewriteManifestsProcedure.testRewriteManifestsWithEmptySortBy")
-def manifests_are_sorted_by_partition_columns(p: Place) -> None:
-    small_manifests(p, 2)
-    call = "CALL $c.system.rewrite_manifests(table => '$db.t', sort_by => $v)"
-    p.fails(call, "nonexistent", v="array('nonexistent')")
-    p.fails(call, "sort_by", v="array()")
-
-
-@case("TestRewriteManifestsProcedure.testReplacePartitionField")
-def manifests_are_joined_after_a_partition_field_was_replaced(p: Place) -> None:
-    p.sql(
-        "CREATE TABLE $t (id int, ts timestamp, day_of_ts date) USING iceberg PARTITIONED BY (day_of_ts)"
-    )
-    p.sql("ALTER TABLE $t REPLACE PARTITION FIELD day_of_ts WITH days(ts)\n")
-    for n in (1, 2):
-        p.sql(f"INSERT INTO $t VALUES ({n}, TIMESTAMP '2022-01-01 1{n}:00:00', DATE '2022-01-01')")
-    query = "SELECT * FROM $t WHERE ts < current_timestamp() ORDER BY 1 ASC"
-    rows = p.sql(query)
-    assert [r[0] for r in rows] == [1, 2]
-    p.rows("CALL $c.system.rewrite_manifests(table => '$t')", (2, 1))
-    p.rows(query, *rows)
-
-
-@case("TestRewriteManifestsProcedure.testWriteManifestWithSpecId")
-def manifests_of_an_older_spec_are_joined_if_it_is_named(p: Place) -> None:
-    p.sql("CREATE TABLE $t (id int, dt string, hr string) USING iceberg PARTITIONED BY (dt)")
-    p.sql("ALTER TABLE $t SET TBLPROPERTIES ('commit.manifest-merge.enabled' = 'false')")
-    specs = "SELECT partition_spec_id FROM $t.manifests ORDER BY 1"
-    p.sql("INSERT INTO $t VALUES (1, '2024-01-01', '00')")
-    p.sql("INSERT INTO $t VALUES (2, '2024-01-01', '00')")
-    p.sql("ALTER TABLE $t ADD PARTITION FIELD hr")
-    p.sql("INSERT INTO $t VALUES (3, '2024-01-01', '00')")
-    p.rows(specs, (0,), (0,), (1,))
-    p.rows("CALL $c.system.rewrite_manifests('$db.t')", (0, 0))
-    p.rows("CALL $c.system.rewrite_manifests(table => '$db.t', spec_id => 0)", (2, 1))
-    p.rows(specs, (0,), (1,))
 
 
 @case("TestRewriteManifestsProcedure.testPartitionStatsIncrementalCompute")

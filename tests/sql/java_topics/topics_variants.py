@@ -35,32 +35,6 @@ def one_variant_of_two_is_read(p: Place) -> None:
     assert [row.v1.toPython() for row in frame.collect()] == [{"a": 1}, {"b": 2}]
 
 
-@case("TestSparkVariantRead.testVariantColumnProjectionNoVariant", each=VECTORISED)
-def the_columns_beside_variants_are_read(p: Place) -> None:
-    two_variants(p)
-    p.rows("SELECT id FROM $t ORDER BY id", (1,), (2,))
-    p.rows("SELECT count(*) FROM $t", (2,))
-
-
-@case("TestSparkVariantRead.testFilterOnVariantColumnOnWholeValue", each=VECTORISED)
-def variants_are_null_or_not(p: Place) -> None:
-    two_variants(p)
-    p.sql("INSERT INTO $t SELECT 3, NULL, NULL")
-    p.rows("SELECT id FROM $t WHERE v1 IS NULL", (3,))
-    p.rows(
-        "SELECT id, to_json(v1) FROM $t WHERE v1 IS NOT NULL ORDER BY id",
-        (1, '{"a":1}'),
-        (2, '{"b":2}'),
-    )
-
-
-@case("TestSparkVariantRead.testVariantNullValueProjection", each=VECTORISED)
-def a_null_is_read_as_null(p: Place) -> None:
-    two_variants(p)
-    p.sql("INSERT INTO $t SELECT 10, NULL, NULL")
-    p.rows("SELECT id, v1 FROM $t WHERE id = 10", (10, None))
-
-
 @case("TestSparkVariantRead.testVariantReadAfterDelete", each=VECTORISED)
 def variants_are_read_past_a_deletion_vector(p: Place) -> None:
     p.sql("""CREATE TABLE $t (id BIGINT, v1 VARIANT) USING iceberg
@@ -73,59 +47,8 @@ def variants_are_read_past_a_deletion_vector(p: Place) -> None:
     p.rows("SELECT id, variant_get(v1, '$$.b', 'int') FROM $t", (2, 2))
 
 
-@case("TestSparkVariantRead.testNestedStructVariant", each=VECTORISED)
-def a_variant_stands_inside_a_struct(p: Place) -> None:
-    filled(
-        p,
-        "s STRUCT<v: VARIANT>",
-        *(f"named_struct('v', {a_variant(*v)})" for v in (("a", 1), ("b", 2))),
-    )
-    p.rows("SELECT id, to_json(s.v) FROM $t ORDER BY id", (1, '{"a":1}'), (2, '{"b":2}'))
-
-
-@case("TestSparkVariantRead.testNestedArrayVariant", each=VECTORISED)
-def variants_stand_inside_a_list(p: Place) -> None:
-    filled(
-        p,
-        "arr ARRAY<VARIANT>",
-        f"array({a_variant('a', 1)}, {a_variant('x', 10)})",
-        f"array({a_variant('b', 2)}, {a_variant('y', 20)})",
-    )
-    p.rows(
-        "SELECT id, to_json(arr[0]), to_json(arr[1]) FROM $t ORDER BY id",
-        (1, '{"a":1}', '{"x":10}'), (2, '{"b":2}', '{"y":20}'),
-    )  # fmt: skip
-
-
-@case("TestSparkVariantRead.testNestedMapVariant", each=VECTORISED)
-def variants_stand_inside_a_map(p: Place) -> None:
-    filled(
-        p,
-        "m MAP<STRING, VARIANT>",
-        f"map('k1', {a_variant('a', 1)}, 'k2', {a_variant('x', 10)})",
-        f"map('k1', {a_variant('b', 2)}, 'k2', {a_variant('y', 20)})",
-    )
-    p.rows(
-        "SELECT id, to_json(m['k1']), to_json(m['k2']) FROM $t ORDER BY id",
-        (1, '{"a":1}', '{"x":10}'), (2, '{"b":2}', '{"y":20}'),
-    )  # fmt: skip
-
-
 def person(name: str, age: int) -> str:
     return f"""parse_json('{{"age":{age},"name":"{name}"}}')"""
-
-
-@case("TestSparkVariantRead.testMergeIntoWithVariant", each=VECTORISED)
-def variants_are_merged(p: Place) -> None:
-    p.sql(f"CREATE TABLE $t (id BIGINT, data VARIANT) USING iceberg {V3}")
-    vectorised(p)
-    p.sql(f"INSERT INTO $t VALUES (1, {person('alice', 30)}), (2, {person('bob', 25)})")
-    p.sql(f"""MERGE INTO $t AS t USING (SELECT 1 AS id, {person("alice", 31)} AS data) AS s
-              ON t.id = s.id WHEN MATCHED THEN UPDATE SET t.data = s.data WHEN NOT MATCHED THEN INSERT *""")
-    p.rows(
-        "SELECT id, to_json(data) FROM $t ORDER BY id",
-        (1, '{"age":31,"name":"alice"}'), (2, '{"age":25,"name":"bob"}'),
-    )  # fmt: skip
 
 
 @case(

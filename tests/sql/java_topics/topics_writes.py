@@ -34,32 +34,6 @@ def holds(p: Place, selected: str, *expected: tuple[object, ...]) -> None:
         p.rows("SELECT * FROM $t ORDER BY id", *ABC)
 
 
-@case("UnpartitionedWritesTestBase.testInsertAppend", each=TARGETS)
-def an_insert_adds_rows(p: Place) -> None:
-    target, selected = three_rows(p)
-    p.sql(f"INSERT INTO {target} VALUES (4, 'd'), (5, 'e')")
-    holds(p, selected, *ABC, *DE)
-
-
-@case("UnpartitionedWritesTestBase.testInsertOverwrite", each=TARGETS)
-def an_overwrite_of_a_table_without_partitions_replaces_all(p: Place) -> None:
-    target, selected = three_rows(p)
-    p.sql(f"INSERT OVERWRITE {target} VALUES (4, 'd'), (5, 'e')")
-    holds(p, selected, *DE)
-
-
-@case(
-    "UnpartitionedWritesTestBase.testInsertAppendAtSnapshot",
-    "UnpartitionedWritesTestBase.testInsertOverwriteAtSnapshot",
-)
-def a_snapshot_takes_no_rows(p: Place) -> None:
-    three_rows(p)
-    (snapshot,) = p.snapshots()
-    for verb in ("INTO", "OVERWRITE"):
-        p.fails(f"INSERT {verb} $t.snapshot_id_{snapshot} VALUES (4, 'd')", "cannot write to")
-    p.rows("SELECT * FROM $t ORDER BY id", *ABC)
-
-
 @case("UnpartitionedWritesTestBase.testDataFrameV2Append", each=TARGETS)
 def a_frame_is_appended(p: Place) -> None:
     target, selected = three_rows(p)
@@ -81,29 +55,6 @@ def a_frame_replaces_the_rows_of_a_condition(p: Place) -> None:
     target, selected = three_rows(p)
     two(p).writeTo(target).overwrite(col("id") <= 3)
     holds(p, selected, *DE)
-
-
-@case("TestUnpartitionedWritesToBranch.testInsertIntoNonExistingBranchFails")
-def a_branch_that_is_not_there_takes_no_rows(p: Place) -> None:
-    three_rows(p)
-    p.fails(
-        "INSERT INTO $t.branch_nope VALUES (4, 'd')", r"cannot use branch \(does not exist\): nope"
-    )
-
-
-@case("PartitionedWritesTestBase.testInsertAppend", each=TARGETS)
-def an_insert_adds_rows_to_partitions(p: Place) -> None:
-    target, selected = partitioned(p)
-    p.sql(f"INSERT INTO {target} VALUES (4, 'd'), (5, 'e')")
-    holds(p, selected, *ABC, *DE)
-
-
-@case("PartitionedWritesTestBase.testInsertOverwrite", each=TARGETS)
-def an_overwrite_replaces_the_partitions_of_its_rows_where_told_so(p: Place) -> None:
-    target, selected = partitioned(p)
-    with p.conf({"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
-        p.sql(f"INSERT OVERWRITE {target} VALUES (4, 'd'), (5, 'e')")
-    holds(p, selected, (1, "a"), (2, "b"), *DE)
 
 
 @case("PartitionedWritesTestBase.testDataFrameV2Append", each=TARGETS)
@@ -183,25 +134,6 @@ def copied(p: Place, partitions: str, order: str) -> None:
     )
 
 
-@case("TestPartitionedWritesAsSelect.testInsertAsSelectAppend")
-def rows_of_a_query_go_to_their_days_and_categories(p: Place) -> None:
-    copied(p, "days(ts), category", "ts, category")
-
-
-@case("TestPartitionedWritesAsSelect.testInsertAsSelectWithBucket")
-def rows_of_a_query_in_the_order_of_buckets(p: Place) -> None:
-    copied(p, "bucket(8, data)", "$c.system.bucket(8, data)")
-
-
-@case("TestPartitionedWritesAsSelect.testInsertAsSelectWithTruncate")
-def rows_of_a_query_in_the_order_of_truncated_values(p: Place) -> None:
-    copied(
-        p,
-        "truncate(data, 4), truncate(id, 4)",
-        "$c.system.truncate(4, data), $c.system.truncate(4, id)",
-    )
-
-
 VERSIONS = ("2", "3")
 
 
@@ -211,57 +143,6 @@ def to_delete(p: Place, partitions: str = "", *properties: str) -> None:
         f"CREATE TABLE $t (id bigint, data string) USING iceberg {partitions} TBLPROPERTIES ({told})"
     )
     p.frame(ABC, "id bigint, data string").coalesce(1).writeTo(p.text("$t")).append()
-
-
-@case("TestDeleteFrom.testDeleteFromUnpartitionedTable", each=VERSIONS)
-def rows_are_deleted(p: Place) -> None:
-    to_delete(p)
-    p.sql("DELETE FROM $t WHERE id < 2")
-    p.rows("SELECT * FROM $t ORDER BY id", *ABC[1:])
-    p.sql("DELETE FROM $t WHERE id < 4")
-    p.rows("SELECT * FROM $t")
-
-
-@case("TestDeleteFrom.testDeleteFromTableAtSnapshot", each=VERSIONS)
-def rows_of_a_snapshot_stay(p: Place) -> None:
-    to_delete(p)
-    (snapshot,) = p.snapshots()
-    p.fails(f"DELETE FROM $t.snapshot_id_{snapshot} WHERE id < 4", "cannot (modify|write to)")
-    p.rows("SELECT * FROM $t ORDER BY id", *ABC)
-
-
-@case("TestDeleteFrom.testDeleteFromPartitionedTable", each=VERSIONS)
-def rows_are_deleted_from_partitions(p: Place) -> None:
-    to_delete(p, "PARTITIONED BY (truncate(id, 2))")
-    p.sql("DELETE FROM $t WHERE id > 2")
-    p.rows("SELECT * FROM $t ORDER BY id", *ABC[:2])
-    p.sql("DELETE FROM $t WHERE id < 2")
-    p.rows("SELECT * FROM $t", (2, "b"))
-
-
-@case("TestDeleteFrom.testDeleteFromWhereFalse", each=VERSIONS)
-def a_delete_of_nothing_makes_no_snapshot(p: Place) -> None:
-    to_delete(p)
-    p.sql("DELETE FROM $t WHERE false")
-    assert len(p.snapshots()) == 1
-
-
-@case("TestDeleteFrom.testTruncate", each=VERSIONS)
-def a_truncated_table_is_empty(p: Place) -> None:
-    to_delete(p)
-    p.sql("TRUNCATE TABLE $t")
-    p.rows("SELECT * FROM $t")
-    assert len(p.snapshots()) == 2
-
-
-@case("TestDeleteFrom.testDeleteFromTablePartitionedByVarbinary", each=VERSIONS)
-def a_partition_of_bytes_is_deleted(p: Place) -> None:
-    p.sql(f"""CREATE TABLE $t (id bigint NOT NULL, data binary) USING iceberg PARTITIONED BY (data)
-              TBLPROPERTIES ('format-version' = '{p.each}')""")
-    p.sql("INSERT INTO $t VALUES (1, X'e3bcd1'), (2, X'bcd1')")
-    p.sql("DELETE FROM $t WHERE data = X'bcd1'")
-    p.rows("SELECT * FROM $t", (1, b"\xe3\xbc\xd1"))
-    p.rows("SELECT * FROM $t WHERE data = X'e3bcd1'", (1, b"\xe3\xbc\xd1"))
 
 
 @case("TestDeleteFrom.truncateWithDVs", each=("3",))
