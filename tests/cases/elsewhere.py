@@ -28,6 +28,14 @@ class Java(Sql):
 
     name = "java"
 
+    def through(self, text: str) -> list[tuple[Any, ...]]:
+        try:
+            return super().through(text)
+        except Exception as error:
+            if found := re.search(r"Cannot rename Hadoop tables|view is not supported", str(error)):
+                raise Refused(f"a Hadoop catalog: {found[0]}") from None
+            raise
+
     def counts(self) -> Any:
         raise Refused("Java tells no counts")
 

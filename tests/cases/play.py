@@ -127,6 +127,9 @@ def play(case: Case, door: Door, kind: str, folder: Path, run: int = 0) -> None:
         finally:
             for key, value in before.items():
                 _set(door, key, value)
+            for record in case.records:  # SHOW VIEWS of the next case lists them too
+                for name in re.findall(r"TEMPORARY VIEW (?:`?)(\w+)", there.text(record.text)):
+                    door.spark.catalog.dropTempView(name)
 
 
 def _act(record: Record, door: Door, there: Place, before: dict[str, str | None]) -> None:

@@ -115,6 +115,15 @@ def sql(
     return run(session.sql, session, sqlQuery, args, **named)
 
 
+class _Statements(SessionStatements):
+    """Give errors of statements the conditions that Spark has, for callers in the JVM as well."""
+
+    @known_to_spark()
+    def run(self, statement: Any) -> None:
+        """Run a statement."""
+        super().run(statement)
+
+
 def take_statements(spark: Session) -> SessionStatements | None:
     """Let a classic session hand over the statements that Spark cannot parse or plan, wherever they
     come from. Where Spark's inside has changed, a warning says so once, and the statements are
@@ -124,7 +133,7 @@ def take_statements(spark: Session) -> SessionStatements | None:
     parsers = NewSessionParsers(spark, _is_prepared, _prepare, _before, read_of)
     _take_new_sessions(spark, parsers)
     if spark not in _STATEMENTS:
-        statements = SessionStatements(spark, SessionNames(spark))
+        statements = _Statements(spark, SessionNames(spark))
         _STATEMENTS[spark] = None
         try:
             parse_by(spark, statements)

@@ -317,7 +317,7 @@ class ServedCatalog(ServedViews):
         if (procedure := procedure_of(self.types.names(identifier))) is None:
             hint = f"SHOW PROCEDURES IN {self.calls.name}.system lists them."
             raise Unsupported(
-                f"There is no procedure {identifier.toString()}.",
+                f"[FAILED_TO_LOAD_ROUTINE] There is no procedure {identifier.toString()}.",
                 hint=hint,
                 condition="FAILED_TO_LOAD_ROUTINE",
             )
