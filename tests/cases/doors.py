@@ -82,9 +82,10 @@ class Dataset(Sql):
 
 
 class Script(Sql):
-    """A statement in a SQL script: `BEGIN …; END`."""
+    """A statement in a SQL script: `BEGIN …; END`, which shows no rows of commands."""
 
     name = "script"
+    says = re.compile(r"(?!SHOW|DESC|CALL)", re.IGNORECASE)
 
     def through(self, text: str) -> list[tuple[Any, ...]]:
         return self.collected(self.spark.sql(f"BEGIN {text.rstrip().rstrip(';')}; END"))

@@ -17,8 +17,10 @@ from tests.cases.form import Case, cases_of, files
 from tests.conftest import SEED
 
 VERSION = ".".join(pyspark.__version__.split(".")[:2])
-ONE_OF = {"sql": 1, "java": 40, "connect": 20, "plain": 40}
+ONE_OF = {"sql": 1, "java": 40}
 """Of how many cases at a door a run tries one, with one of its values; at the other doors one of 50."""
+LONG = ("connect", "plain")
+"""Doors that are for `make soak` alone, until all cases have been tried there."""
 
 
 def takes(door: str, case: Case) -> bool:
@@ -52,7 +54,7 @@ def runs(door: str) -> list[Any]:
             tried, one_of = ways[chance % len(ways)], ONE_OF.get(door, 50)
             for kind, run in ways:
                 marks = [pytest.mark.drawn]
-                if (kind, run) != tried or chance // 100 % one_of:
+                if door in LONG or (kind, run) != tried or chance // 100 % one_of:
                     marks.append(pytest.mark.soak)
                 elif chance // 10 % 10 == 0:
                     marks.append(pytest.mark.versions)

@@ -67,7 +67,7 @@ class Connect(Sql):
             tree = parse_one(text, dialect="spark")
             facts = {"partitioned": "", "properties": {}}
             for fact in tree.args["properties"].expressions:
-                if isinstance(fact, exp.Property):
+                if type(fact) is exp.Property:
                     facts["properties"][fact.name] = fact.args["value"].name
                 elif not isinstance(fact, exp.FileFormatProperty):
                     facts["partitioned"] = fact.this

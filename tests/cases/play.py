@@ -93,7 +93,7 @@ def settings_of(kind: str, folder: Path, java: bool = False) -> dict[str, str]:
 @contextmanager
 def place(door: Door, kind: str, folder: Path, names: Mapping[str, str]) -> Iterator[Place]:
     """Make a namespace for one case; afterwards no catalog of ours is the current one."""
-    namespace = f"n{next(_numbers)}"
+    namespace = f"{door.name}{next(_numbers)}"  # processes of other doors share the folder
     directory = folder / "files" / namespace
     directory.mkdir(parents=True)
     door.run(f"CREATE NAMESPACE {name_of(kind)}.{namespace}")

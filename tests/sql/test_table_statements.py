@@ -7,9 +7,7 @@ from datetime import time
 from decimal import Decimal
 from uuid import UUID
 
-import pyspark
 import pytest
-from pyspark.errors import AnalysisException
 
 from frazil.errors import InvalidInput, Unsupported
 from frazil.scan.inspect import METADATA_TABLES
@@ -164,47 +162,6 @@ def test_show_table_extended_lists_views_as_dbt_looks_for_them(run, lake):
     assert run("SHOW TABLE EXTENDED IN lake.db LIKE 'n*'") == []
 
 
-@pytest.mark.versions
-def test_the_last_member_of_a_struct_is_dropped_as_in_java(run):
-    run("CREATE TABLE lake.db.t (id bigint, n struct<a: int>) USING iceberg")
-    run("INSERT INTO lake.db.t VALUES (1, struct(1)), (2, NULL)")
-    run("ALTER TABLE lake.db.t DROP COLUMN n.a")
-    assert run("SELECT * FROM lake.db.t ORDER BY id") == [(1, ()), (2, None)]
-    assert run("SELECT id FROM lake.db.t WHERE n IS NULL") == [(2,)]
-    run("ALTER TABLE lake.db.t ADD COLUMN n.b int")
-    run("INSERT INTO lake.db.t VALUES (3, struct(3))")
-    assert run("SELECT n.b FROM lake.db.t ORDER BY id") == [(None,), (None,), (3,)]
-
-
-def test_changes_that_tables_do_not_take_are_refused_and_nothing_is_changed(run, table_of):
-    with pytest.raises(Exception, match="redundant partition: days.ts. conflicts with hours.ts."):
-        run("CREATE TABLE lake.db.redundant (ts timestamp) PARTITIONED BY (days(ts), hours(ts))")
-    run(
-        "CREATE TABLE lake.db.t (id bigint, s string, m map<struct<k: int>, int>) PARTITIONED BY (s)"
-    )
-    before = table_of("db.t").metadata_location
-    for text, words in {
-        "ADD COLUMN r int NOT NULL": "required column",
-        "ALTER COLUMN id TYPE string": "Cannot change column type",
-        "DROP COLUMN s": "partition",
-        "SET TBLPROPERTIES ('sort-order' = 'id')": "reserved",
-        "SET TBLPROPERTIES ('identifier-fields' = 'id')": "reserved",
-        "SET TBLPROPERTIES ('current-snapshot-id' = '1')": "1",
-        "SET TBLPROPERTIES ('current-snapshot-id' = 'x')": "whole number",
-        "SET TBLPROPERTIES ('format-version' = '1')": "downgrade",
-        "CLUSTER BY (id)": "CLUSTER BY",
-        "ADD COLUMN id int": "FIELD_ALREADY_EXISTS",
-        "RENAME COLUMN nope TO x": "UNRESOLVED_COLUMN",
-        "ALTER COLUMN id SET NOT NULL": "nullable",
-        "ADD PARTITION (s = 'z')": "PARTITION_MANAGEMENT",
-        "ADD COLUMN d int DEFAULT 7": "v3",
-        "ADD COLUMN m.key.more int": "Cannot alter map keys",
-    }.items():
-        with pytest.raises(Exception, match=words):
-            run(f"ALTER TABLE lake.db.t {text}")
-    assert table_of("db.t").metadata_location == before
-
-
 def test_special_properties_move_snapshots_and_the_location(run, table_of, tmp_path):
     run("CREATE TABLE lake.db.t (id bigint)")
     run("INSERT INTO lake.db.t VALUES (1)")
@@ -238,48 +195,6 @@ def test_tables_are_renamed_truncated_dropped_and_purged(run, lake, table_of, tm
     run("DROP TABLE IF EXISTS lake.db.u")
     with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
         run("DROP TABLE lake.db.u")
-
-
-@pytest.mark.versions
-def test_alter_table_of_a_branch_is_refused_and_an_insert_into_it_may_add_columns(run, table_of):
-    run("CREATE TABLE lake.db.t (id bigint)")
-    run("INSERT INTO lake.db.t VALUES (1)")
-    run("ALTER TABLE lake.db.t CREATE BRANCH b")
-    before = table_of("db.t").metadata
-    for change in (
-        "ALTER TABLE lake.db.t.branch_b ADD COLUMN s string",
-        "ALTER TABLE lake.db.t.`branch_b` RENAME COLUMN id TO key",
-        "alter table lake.db.t.branch_b DROP COLUMN id",
-        "ALTER TABLE lake.db.t.branch_b SET TBLPROPERTIES ('a' = 'b')",
-        "ALTER TABLE lake.db.t.branch_b UNSET TBLPROPERTIES ('a')",
-        "ALTER TABLE lake.db.t.branch_b SET LOCATION '/elsewhere'",
-        "COMMENT ON TABLE lake.db.t.branch_b IS 'c'",
-        "ALTER TABLE lake.db.t.branch_b RENAME TO lake.db.u",
-        "BEGIN ALTER TABLE lake.db.t.branch_b ADD COLUMN s string; END",
-    ):
-        with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
-            run(change)
-    assert table_of("db.t").metadata == before
-    if not pyspark.__version__.startswith("4.1"):
-        run(
-            "INSERT WITH SCHEMA EVOLUTION INTO lake.db.t.branch_b BY NAME SELECT 2L AS id, 'x' AS s"
-        )
-        assert run("SELECT * FROM lake.db.t.branch_b ORDER BY id") == [(1, None), (2, "x")]
-    run("ALTER TABLE lake.db.t.branch_b ADD PARTITION FIELD id")
-    assert len(table_of("db.t").spec().fields) == 1
-
-
-@pytest.mark.versions
-@pytest.mark.parametrize("name", ["t.branch_b", "t.files"])
-def test_drop_table_of_a_branch_or_metadata_table_is_refused(run, lake, name):
-    run("CREATE TABLE lake.db.t (id bigint)")
-    run("INSERT INTO lake.db.t VALUES (1)")
-    run("ALTER TABLE lake.db.t CREATE BRANCH b")
-    with pytest.raises(InvalidInput, match="DROP TABLE does not drop"):
-        run(f"DROP TABLE lake.db.{name}")
-    assert run("SELECT * FROM lake.db.t.branch_b") == [(1,)]
-    run("DROP TABLE lake.db.t")
-    run("DROP TABLE IF EXISTS lake.db.t.branch_b")
 
 
 @pytest.mark.versions
@@ -326,30 +241,6 @@ def test_a_table_is_described_and_shown(run, lake):
     assert ("# Partition Information", "", "") in run("DESCRIBE lake.db.by_s")
     with pytest.raises(Exception, match="PARTITION_MANAGEMENT_IS_UNSUPPORTED"):
         run("SHOW PARTITIONS lake.db.by_s")
-
-
-@pytest.mark.versions
-@pytest.mark.skipif(
-    pyspark.__version__.startswith("4.1"), reason="Spark 4.1 does not know the statement"
-)
-def test_a_table_like_another_has_its_format_version_unless_the_statement_names_one(run, table_of):
-    run("CREATE TABLE lake.db.s (id INT, v INT DEFAULT 5) TBLPROPERTIES ('format-version' = '3')")
-    run("CREATE TABLE lake.db.t LIKE lake.db.s")
-    run("INSERT INTO lake.db.t (id) VALUES (1)")
-    assert run("SELECT * FROM lake.db.t") == [(1, 5)]
-    run("CREATE TABLE lake.db.old (id INT) TBLPROPERTIES ('format-version' = '1')")
-    run("CREATE TABLE lake.db.same LIKE lake.db.old")
-    run("CREATE TABLE lake.db.new LIKE lake.db.old TBLPROPERTIES ('format-version' = '2')")
-    versions = [table_of(f"db.{name}").format_version for name in ("t", "same", "new")]
-    assert versions == [3, 1, 2]
-
-
-@pytest.mark.versions
-def test_the_write_order_is_shown_as_it_was_written(run):
-    run("CREATE TABLE lake.db.t (id BIGINT, p STRUCT<s: STRING>, ts TIMESTAMP) USING iceberg")
-    order = "bucket(4, id) ASC NULLS FIRST, truncate(p.s, 2) DESC NULLS LAST, days(ts) ASC NULLS LAST, id DESC NULLS LAST"
-    run(f"ALTER TABLE lake.db.t WRITE ORDERED BY {order}")
-    assert run("SHOW TBLPROPERTIES lake.db.t ('sort-order')") == [("sort-order", order)]
 
 
 @pytest.mark.versions
