@@ -233,8 +233,7 @@ class Python(Sql):
     result: Any = None
 
     def run(self, text: str) -> list[tuple[Any, ...]]:
-        from frazil.dropin.sql_names import SessionNames
-
+        from frazil.dropin.names import SessionNames
         from frazil.errors import ParseError, Unsupported
 
         if found := re.fullmatch(r"SELECT \* FROM (\w+\.\w+\.\S+)", text):
@@ -250,9 +249,9 @@ class Python(Sql):
             raise
 
     def through(self, text: str) -> list[tuple[Any, ...]]:
-        from frazil.dropin.sql_names import SessionNames
         from sqlglot import parse_one
 
+        from frazil.dropin.names import SessionNames
         from frazil.errors import InvalidInput, NoSuchTableError
         from frazil.sql import nodes
         from frazil.sql.connect import _EVOLVES, ConnectStatements
